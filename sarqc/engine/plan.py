@@ -187,7 +187,7 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
         recipe, checkpoint = as_it_has_it(recipe, checkpoint, opened), restricted(checkpoint, opened)
     if recipe.length > checkpoint.max_positions:
         raise Refused(
-            f"sequences of {recipe.length} tokens are longer than the model's {checkpoint.max_positions}",
+            f"sequences of {recipe.length:,} tokens are longer than the model's {checkpoint.max_positions:,}",
             "recipe, length",
             f"Take {checkpoint.max_positions} or less.",
         ).about(
@@ -312,12 +312,13 @@ def _prompts(recipe: Recipe, checkpoint: Checkpoint) -> tuple[np.ndarray, ...]:
         ids = encode(prompt, checkpoint.folder, checkpoint.name, checkpoint.architecture.vocab_size)
         tokens, room = len(ids), checkpoint.max_positions - recipe.new_tokens
         if not 0 < tokens <= room:
-            what = f"{tokens} tokens and {recipe.new_tokens} new ones are more than the model's"
+            what = f"{tokens:,} tokens and {recipe.new_tokens:,} new ones are more than the model's"
             raise Refused(
-                f"{what} {checkpoint.max_positions}" if tokens else "the prompt has no token",
+                f"{what} {checkpoint.max_positions:,}" if tokens else "the prompt has no token",
                 f"recipe, prompts, number {number}: “{prompt[:40]}”",
-                f"Take a prompt of {room} tokens or less, or fewer new tokens." if tokens and room > 0
-                else f"Take fewer than {checkpoint.max_positions} new tokens." if tokens else "Write something in it.",
+                f"Take a prompt of {room:,} tokens or less, or fewer new tokens." if tokens and room > 0
+                else f"Take fewer than {checkpoint.max_positions:,} new tokens." if tokens
+                else "Write something in it.",
             )  # fmt: skip
         prompts.append(ids)
     return tuple(prompts)
@@ -327,9 +328,9 @@ def window_for(max_positions: int, window: int | None) -> int:
     """The tokens a model sees at once: as asked, at most its maximum; else 2048 or its maximum. May raise Refused."""
     if window is not None and window > max_positions:
         raise Refused(
-            f"a window of {window} tokens is longer than the model's {max_positions}",
+            f"a window of {window:,} tokens is longer than the model's {max_positions:,}",
             "window",
-            f"Take {max_positions} or less.",
+            f"Take {max_positions:,} or less.",
         ).about("window", Fix(f"Use {max_positions:,} tokens", {"window": max_positions}))
     return window or min(costs.DEFAULT_WINDOW, max_positions)
 

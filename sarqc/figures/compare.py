@@ -148,9 +148,10 @@ def _test(study: Study) -> str:
     test = study.protocol.get("test") or {}
     if not test or not test.get("corpus"):
         return ""
-    tokens = f", {test['predicted_tokens']} tokens" if test.get("predicted_tokens") else ""
+    tokens = f", {test['predicted_tokens']:,} tokens" if test.get("predicted_tokens") else ""
     part = f", {test['part']}" if test.get("part") else ""
-    return f"{test['corpus']}{part}, window {test.get('window')}{tokens}"
+    window = f", window {test['window']:,}" if test.get("window") else ""
+    return f"{test['corpus']}{part}{window}{tokens}"
 
 
 def _chosen_facts(study: Study) -> LineFacts:

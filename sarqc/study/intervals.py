@@ -11,9 +11,9 @@ from sarqc.study.paired import Difference
 
 
 def number(value: float, decimals: int) -> str:
-    """A number for people: fixed decimals, a true minus sign, and never “−0”."""
-    text = f"{value:.{decimals}f}"
-    if float(text) == 0:
+    """A number for people: fixed decimals, thousands in groups, a true minus sign, and never “−0”."""
+    text = f"{value:,.{decimals}f}"
+    if text.strip("-0.") == "":
         text = text.lstrip("-")
     return text.replace("-", "\u2212")
 

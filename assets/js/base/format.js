@@ -11,14 +11,15 @@ const MINUS = "\u2212";
 const NBSP = "\u00a0";
 
 /**
- * Fixed decimals, a true minus sign, never “−0”.
+ * Fixed decimals, thousands in groups, a true minus sign, never “−0”.
  * @param {number | string} value
  * @param {number} decimals
  */
 export function number(value, decimals) {
   let text = Number(value).toFixed(decimals);
   if (Number(text) === 0) text = text.replace("-", "");
-  return text.replace("-", MINUS);
+  const [whole, part] = text.split(".");
+  return [grouped(whole), ...(part ? [part] : [])].join(".").replace("-", MINUS);
 }
 
 /**
@@ -117,15 +118,14 @@ export function change(share, same = "the same") {
   return Math.abs(share) < 0.005 ? same : `${percent(Math.abs(share))} ${share < 0 ? "less" : "more"}`;
 }
 
+/** @param {string} digits of a whole number */
+const grouped = (digits) => digits.replace(/\B(?=(\d{3})+(?!\d))/g, ",");
+
 /**
- * Thousands separated by thin groups: 6,291,456.
+ * Thousands in groups: 6,291,456.
  * @param {number} value
  */
-export function count(value) {
-  return Math.round(value)
-    .toString()
-    .replace(/\B(?=(\d{3})+(?!\d))/g, ",");
-}
+export const count = (value) => grouped(Math.round(value).toString());
 
 /**
  * Bytes in binary units.

@@ -3,7 +3,7 @@
  * @module calibrate/next_step
  */
 
-import { format, percent } from "../base/format.js";
+import { count, format, percent } from "../base/format.js";
 import { GRIDS, METHODS } from "../base/recipe_contract.js";
 import { idleFields } from "./recipe_form.js";
 
@@ -22,7 +22,7 @@ const FAR_MORE = 2; // times what λ gives
  */
 export function guessing({ perplexity_float: float, vocabulary }) {
   if (!float || !vocabulary || float < GUESSING * vocabulary) return "";
-  return `This model predicts no better than guessing: perplexity ${format(float, "perplexity")} of a vocabulary of ${vocabulary}. Train it first: what is compared here is noise.`;
+  return `This model predicts no better than guessing: perplexity ${format(float, "perplexity")} of a vocabulary of ${count(vocabulary)}. Train it first: what is compared here is noise.`;
 }
 
 /**

@@ -286,7 +286,7 @@ function valueWords(value, unit) {
   if (typeof value === "boolean") return value ? "yes" : "no";
   const words = String(value).replace(/^(per|full)_/, "$1 ");
   if (typeof value !== "number" || !unit || unit === "bit") return words;
-  return `${words} ${value === 1 ? unit.replace(/s$/, "") : unit}`;
+  return `${Number.isInteger(value) ? count(value) : words} ${value === 1 ? unit.replace(/s$/, "") : unit}`;
 }
 
 /**

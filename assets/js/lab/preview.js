@@ -5,7 +5,7 @@
  */
 
 import { ENDS } from "../base/contract.js";
-import { format, plain, when } from "../base/format.js";
+import { count, format, plain, when } from "../base/format.js";
 import { RECIPE_FIELDS } from "../base/recipe_contract.js";
 
 /** @typedef {import("../base/types.d.ts").RunEvent} RunEvent */
@@ -152,8 +152,8 @@ export const isOf = ({ recipe }, asked) =>
 /** Where the calibration of two recipes may differ, in words. @type {[keyof Recipe, (value: any) => string][]} */
 const CALIBRATION = [
   ["calibration", (text) => `calibration text ${text}`],
-  ["samples", (count) => `${count} sequences`],
-  ["length", (tokens) => `sequences of ${tokens} tokens`],
+  ["samples", (samples) => `${count(samples)} sequences`],
+  ["length", (tokens) => `sequences of ${count(tokens)} tokens`],
   ["sampling", (way) => `${way} sampling`],
   ["seed", (seed) => `calibration draw ${seed}`],
 ];

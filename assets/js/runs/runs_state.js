@@ -277,7 +277,11 @@ const among = (words) => `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`;
 function testWords(test) {
   if (!test?.corpus) return [];
   const { corpus, part, window, predicted_tokens: tokens } = test;
-  return [[corpus, part, `window ${window}`, tokens && `${tokens} tokens`].filter(Boolean).join(", ")];
+  return [
+    [corpus, part, window && `window ${grouped(window)}`, tokens && `${grouped(tokens)} tokens`]
+      .filter(Boolean)
+      .join(", "),
+  ];
 }
 
 /**
