@@ -43,7 +43,15 @@ export async function showComparison(comparison, names) {
   const layersCard = /** @type {HTMLElement} */ (place("layers").closest("section"));
   layersCard.hidden = !layers.length;
   render(on ? `Relative error of each layer, ${on}` : nothing, place("layers-title"));
-  render(layers.length ? beside(letters, layers.map(withDifferences)) : nothing, place("layers"));
+  render(
+    layers.length
+      ? beside(
+          letters,
+          layers.map(withDifferences).map((row) => ({ ...row, title: breakable(row.title) })),
+        )
+      : nothing,
+    place("layers"),
+  );
   const textsCard = /** @type {HTMLElement} */ (place("texts").closest("section"));
   textsCard.hidden = !texts.length;
   render(
@@ -63,10 +71,13 @@ export async function showComparison(comparison, names) {
   await showCurves(figure);
 }
 
+/** A layer's name that may go on in a further line after each of its parts. @param {string} name */
+const breakable = (name) => name.split(".").map((part, i, { length }) => (i < length - 1 ? html`${part}.<wbr>` : part));
+
 /**
  * One column for each study, the first being what the others are compared with.
  * @param {string[]} heads
- * @param {{title: string, texts: unknown[]}[]} rows
+ * @param {{title: unknown, texts: unknown[]}[]} rows
  */
 const beside = (heads, rows) =>
   table({
