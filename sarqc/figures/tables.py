@@ -55,7 +55,7 @@ HEADINGS: dict[str, tuple[str, str]] = {
     "gap_high": ("to", "significant"),
     "bound": ("Bound of Theorem 1", "significant"),
     "limit": ("Largest possible, R²·M²", "significant"),
-    "radius": ("R over ‖W‖", "significant"),
+    "radius": ("Drift R over ‖W‖", "significant"),
     "chosen_lambda": ("Chosen λ, most often", "plain"),
     "chosen_gamma": ("Chosen γ, most often", "plain"),
     "tokens": ("Calibration tokens", "significant"),

@@ -161,7 +161,8 @@ def theorem_terms(facts: LineFacts) -> list[Term] | None:
         (
             "bound",
             at_each(lambda g, m: _times(known.bound[g, m])),
-            f"With probability {100 * (1 - DELTA):g} % the true gap is smaller: R²·M²·√(ln(2·|Q|/δ)/2n).",
+            f"With probability {100 * (1 - DELTA):g} % the true gap is smaller: R²·M²·√(ln(2·|Q|/δ)/2n), with the "
+            f"drift R, the largest norm M of a token, n tokens, |Q| code matrices and δ = {DELTA:g}.",
         ),
         (
             "bound ÷ gap",

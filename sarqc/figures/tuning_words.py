@@ -44,7 +44,7 @@ def tuning_small_print(tuning: Tuning, recipe: Mapping[str, Any]) -> list[str]:
     test = Path(str(recipe["test"])).name
     lines = [
         f"λ was chosen on {test}: judge the final model on another text.",
-        f"Each draw is {recipe['samples']} sequences of {recipe['length']} tokens of "
+        f"Each draw is {recipe['samples']:,} sequences of {recipe['length']:,} tokens of "
         f"{Path(str(recipe['calibration'])).name}, taken at random.",
     ]
     if tuning["best"] is not None:
@@ -70,8 +70,8 @@ def tuning_small_print(tuning: Tuning, recipe: Mapping[str, Any]) -> list[str]:
         lines.append(_tasks(tasks, bool(tuning["end"])))
     if of_standing(tuning, "worse"):
         lines.append(
-            f"A λ is worse where another one is better by more than chance allows; the best one is given up in at "
-            f"most {100 * DELTA:.0f} % of tuning runs."
+            f"A λ is worse where another one is better by more than chance allows; the best one is called "
+            f"worse in at most {100 * DELTA:.0f} % of tuning runs."
         )
     return lines
 
