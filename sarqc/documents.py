@@ -8,6 +8,13 @@ from typing import Literal, NotRequired, TypedDict
 Which = Literal["float", "quantized"]
 
 
+# What each format of a checkpoint is.
+FORMAT_WORDS: dict[str, str] = {
+    "plain": "dequantized weights",
+    "packed": "compressed-tensors, pack-quantized",
+    "gptq": "GPTQModel and others",
+    "mlx": "mlx-lm and others",
+}
 # How people write what a method may leave to “auto”.
 SIGNS = {"lam": "λ", "gamma": "γ", "shift_strength": "α"}
 

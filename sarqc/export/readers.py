@@ -20,12 +20,6 @@ from sarqc.recipe import Recipe
 
 Format = Literal["plain", "packed", "gptq", "mlx"]
 FORMATS: tuple[Format, ...] = get_args(Format)
-FORMAT_WORDS: dict[str, str] = {
-    "plain": "dequantized weights",
-    "packed": "compressed-tensors, pack-quantized",
-    "gptq": "GPTQModel and others",
-    "mlx": "mlx-lm and others",
-}
 ExportFormat = Literal["plain", "packed", "gptq", "mlx", "statistics", "as-found"]
 STATISTICS: Literal["statistics"] = "statistics"  # what an export of a tuning run is: no checkpoint
 AS_IT_WAS: Literal["as-found"] = "as-found"  # the files of an opened checkpoint, with repaired codes

@@ -19,10 +19,9 @@ import numpy as np
 from pydantic.fields import FieldInfo
 
 from sarqc.calibration.corpora import CorpusEntry
-from sarqc.documents import SIGNS
+from sarqc.documents import FORMAT_WORDS, SIGNS
 from sarqc.engine.plan import Plan
 from sarqc.events import EVENT_TYPES
-from sarqc.export.readers import FORMAT_WORDS
 from sarqc.figures.card import SITE
 from sarqc.figures.compare import Comparison
 from sarqc.figures.drawing import CIVIDIS, ROLES, Role
