@@ -67,7 +67,7 @@ ALLOWED = {
     ("sarqc/figures/inspector.py", "{start:.{digits}f}"): SPEC,
     ("sarqc/figures/inspector.py", "{end:.{digits}f}"): SPEC,
     ("sarqc/figures/inspector.py", "{y:.{digits}f}"): SPEC,
-    ("sarqc/study/intervals.py", "{value:.{decimals}f}"): SPEC,
+    ("sarqc/study/intervals.py", "{value:,.{decimals}f}"): SPEC,
     ("sarqc/study/intervals.py", "{value:.{digits - 1}e}"): SPEC,
     ("sarqc/figures/theorem.py", "{10.0 ** exponent:,.{max(0, -exponent)}f}"): SPEC,
     ("sarqc/terminal.py", "{cell:<{width}}"): SPEC,
