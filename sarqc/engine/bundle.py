@@ -105,7 +105,8 @@ class Bundle:
         try:
             with safetensors.safe_open(path, "pt") as file:
                 text = (file.metadata() or {})["sarqc"]
-                slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+                names = file.keys()
+                slices = {name: file.get_slice(name) for name in names}
                 shapes = {name: tuple(one.get_shape()) for name, one in slices.items() if one.get_dtype() in _FLOATS}
             if len(text) > MOST_BYTES:
                 raise ValueError("its description is too long")

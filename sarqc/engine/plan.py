@@ -36,7 +36,7 @@ from sarqc.files.names import free_on_disk, shortened
 from sarqc.files.places import place_at
 from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.checkpoint import Checkpoint, promised_checkpoint
-from sarqc.models.families import LayerInfo
+from sarqc.models.families import LayerInfo, fitting_group_sizes
 from sarqc.models.hub import NotCached
 from sarqc.models.tokenizer_files import encode
 from sarqc.opening.described import Described
@@ -44,7 +44,6 @@ from sarqc.plain import gib
 from sarqc.recipe import TUNED_LAMS, Recipe
 from sarqc.settings import Settings
 
-USUAL_GROUP_SIZES = (256, 128, 64, 32, 16, 8)
 _UNPACKED_A_SECOND = 5e7  # bytes of weights, from GGUF files to the disk; a slow host’s
 _TOKENS_OF_A_CHANNEL = 2  # with fewer of them undamped codes lose measurably: see “Column solver” in docs/algorithms.md
 
@@ -135,7 +134,7 @@ def plan(recipe: Recipe, settings: Settings) -> Plan:
             tokens = (recipe.tokens_of_test() or 0) if recipe.test else 0
             work = costs.work_of(recipe, checkpoint, per_channel, test_tokens=tokens, span=settings.span)
             shown = _shown(work, settings, per_channel)
-            counted = f"with {tokens:,} tokens of the test text" if tokens else "without the measurements"
+            counted = f"with at most {tokens:,} tokens of the test text" if tokens else "without the measurements"
             words = f"{note}. Sizes are those of its configuration, and time is {counted}"
             update: dict[str, Any] = {"warnings": (*shown.warnings, words)}
             if missing.size:
@@ -341,8 +340,7 @@ def indivisible_layers(recipe: Recipe, layers: Sequence[LayerInfo]) -> tuple[str
         return ()
     odd = [layer for layer in layers if layer.shape[1] % recipe.group_size]
     if odd and recipe.indivisible == "refuse":
-        widths = sorted({layer.shape[1] for layer in layers})
-        fitting = [str(size) for size in USUAL_GROUP_SIZES if all(width % size == 0 for width in widths)]
+        fitting = [str(size) for size in fitting_group_sizes(layers)]
         choices = f"Here {', '.join(fitting)} fit every layer. Or" if fitting else "No usual size fits every layer:"
         fixes = [Fix(f"Use groups of {fitting[0]}", {"group_size": int(fitting[0])})] if fitting else []
         raise Refused(

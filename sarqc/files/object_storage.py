@@ -38,10 +38,10 @@ class ObjectStorage:
         self.address = address.rstrip("/")
         if not _ADDRESS.fullmatch(self.address) or self.address.startswith(("file:", "local:", "memory:")):
             remedy = "Give one like s3://bucket/prefix, without a name and secret in it; or the path of a folder."
-            raise Refused(f"“{_without_secrets(address)}” is no address of object storage", WHERE, remedy)
+            raise Refused(f"“{_without_secrets(address)}” is not an address of object storage", WHERE, remedy)
         if (problem := _problem(self.address)) is not None:
             remedy = "Give one like s3://bucket/prefix, whose parts are plain names."
-            raise Refused(f"“{self.address[:100]}” is no address of object storage: {problem}", WHERE, remedy)
+            raise Refused(f"“{self.address[:100]}” is not an address of object storage: {problem}", WHERE, remedy)
         import fsspec
 
         try:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 
 def scratch_folder(parent: Path, kind: str) -> Path:
-    """A new folder of this process in another one, which is made; those of processes that are no more are removed.
+    """A new folder of this process in ``parent``, which is made. Folders of ended processes are removed.
 
-    ``kind``: what the names of such folders begin with.
+    ``kind``: the beginning of the names of such folders.
     """
     parent.mkdir(parents=True, exist_ok=True)
     for folder in parent.glob(f"{kind}-*"):

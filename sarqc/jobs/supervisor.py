@@ -445,8 +445,9 @@ class Supervisor:
         self.bell.ring(job.run_id, ALL_RUNS)
 
     def _note_given_up(self, run_id: str) -> None:
-        """A run that solved something since it gave up last may try again at once: when it is gone nobody knows whether
-        there is room because others made some or because it removed what it had written itself.
+        """A run with new layers since it last gave up may try again at once.
+
+        Free room after its end is no sign: others may have made it, or its own files, which were removed.
         """
         with suppress(NotFound):
             run, before = self.store.get(run_id), self._gave_up.get(run_id)

@@ -17,6 +17,7 @@ from sarqc.errors import NotFound, SarqcError
 from sarqc.files.names import path_of, read_object, shortened
 from sarqc.models import download as hub
 from sarqc.models.checkpoint import Checkpoint, read_checkpoint
+from sarqc.models.families import fitting_group_sizes
 from sarqc.models.gguf_header import gguf_files, is_gguf
 from sarqc.models.gguf_model import GgufModel, gguf_model
 from sarqc.models.hub import NotCached
@@ -24,7 +25,7 @@ from sarqc.models.tokenizer_files import check_tokenizer
 from sarqc.plain import gib
 from sarqc.settings import Settings
 
-_GROUP_SIZES = (128, 64, 32, 16)  # the default, and what is taken where it does not divide
+_DEFAULT_GROUP_SIZE = 128  # of a recipe
 _EXPORTED = re.compile(r"[0-9A-Z]{26}/[A-Za-z0-9_][\w.-]*", re.ASCII)
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 
@@ -120,13 +121,11 @@ def offered(settings: Settings) -> list[ModelEntry]:
 
 
 def _fitting_groups(checkpoint: Checkpoint) -> dict[str, Any]:
-    """The largest usual group size, where it is not the default, that divides every linear."""
-    widths = {layer.shape[1] for layer in checkpoint.layers}
-    fitting = (size for size in _GROUP_SIZES if all(width % size == 0 for width in widths))
-    size = next(fitting, None)
+    """The largest usual group size up to the default, where it is not the default, that divides every linear."""
+    size = next((size for size in fitting_group_sizes(checkpoint.layers) if size <= _DEFAULT_GROUP_SIZE), None)
     if size is None:
         return {"indivisible": "per_channel"}
-    return {} if size == _GROUP_SIZES[0] else {"group_size": size}
+    return {} if size == _DEFAULT_GROUP_SIZE else {"group_size": size}
 
 
 def declared_models(settings: Settings) -> dict[str, Path]:

@@ -5,12 +5,15 @@ Nothing here imports torch: the web process reads it to plan a run.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
 from sarqc.errors import Refused
 from sarqc.files.names import shortened
+
+_USUAL_GROUP_SIZES = (256, 128, 64, 32, 16, 8)
 
 
 class LayerInfo(BaseModel):
@@ -27,6 +30,12 @@ class LayerInfo(BaseModel):
     def path_in_block(self, blocks: str) -> str:
         """Its path within its block; ``blocks``: the path of the family's blocks."""
         return self.name.removeprefix(f"{blocks}.{self.block}.")
+
+
+def fitting_group_sizes(layers: Iterable[LayerInfo]) -> list[int]:
+    """The usual group sizes that divide the input channels of every layer, the largest first."""
+    widths = {layer.shape[1] for layer in layers}
+    return [size for size in _USUAL_GROUP_SIZES if all(width % size == 0 for width in widths)]
 
 
 @dataclass(frozen=True)

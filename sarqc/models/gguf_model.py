@@ -18,7 +18,7 @@ import numpy as np
 
 from sarqc.errors import Refused
 from sarqc.files.names import shortened
-from sarqc.models.checkpoint import Checkpoint, check_config
+from sarqc.models.checkpoint import FLOATS, Checkpoint, check_config
 from sarqc.models.gguf_header import GgufHeader, GgufTensor, read_header
 from sarqc.models.origin import Origin
 from sarqc.models.promised import promised_shapes
@@ -28,7 +28,7 @@ _OTHERS = "Give the model as safetensors."
 _SPELLINGS = {"qwen2moe": "qwen2_moe", "qwen3moe": "qwen3_moe"}  # of architectures, in transformers
 _ROPE_FACTORS = "rope_freqs.weight"
 _LONGEST_ROPE = 1 << 14  # bytes
-_FLOATS = {"F32": "F32", "F16": "F16", "BF16": "BF16"}
+_FLOATS = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}  # in ggml and safetensors, and in config.json
 # llama3's way of turning positions: what differs between models is the factor.
 _LLAMA3: dict[str, Any] = {"rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0,
            "original_max_position_embeddings": 8192}  # fmt: skip
@@ -69,8 +69,7 @@ class GgufModel:
     @property
     def unpacked_bytes(self) -> int:
         """Bytes of the weights once they are unpacked."""
-        widths = {"F32": 4, "F16": 2, "BF16": 2}
-        return sum(prod(shape) * widths[self.dtypes[name]] for name, shape in self.shapes.items())
+        return sum(prod(shape) * FLOATS[self.dtypes[name]] for name, shape in self.shapes.items())
 
     def checkpoint(self, folder: Path) -> Checkpoint:
         """The checkpoint that the files will be unpacked to, for a plan."""
@@ -109,12 +108,13 @@ def _of_identity(files: tuple[Path, ...], where: str, _identity: str) -> GgufMod
     unused = header.tensors.keys() - {place.name for place in places.values()} - {_ROPE_FACTORS}
     if unused:
         raise Refused(f"{min(unused)} has no place in a model of type {config['model_type']}", where, _OTHERS)
-    dtypes = {name: _FLOATS.get(place.tensor.type, "F32") for name, place in places.items()}
+    dtypes = {name: place.tensor.type if place.tensor.type in _FLOATS else "F32" for name, place in places.items()}
     counts: Counter[str] = Counter()
     for name, place in places.items():
         if name.startswith(family.in_file(f"{family.blocks}.")) and len(shapes[name]) == 2:
             counts[place.tensor.type] += prod(shapes[name])
     types = tuple(kind for kind, _ in counts.most_common())
+    config["dtype"] = _FLOATS.get(types[0], "float32")
     return GgufModel(header, config, places, shapes, dtypes, types, where)
 
 
@@ -172,7 +172,6 @@ def _config(header: GgufHeader, where: str) -> dict[str, Any]:
     config["rope_parameters"] = {"rope_theta": config.pop("rope_theta", 10_000.0), **config.pop("scaling")}
     if _ROPE_FACTORS in header.tensors:
         config["rope_parameters"] |= _turning(header, config, where)
-    config["dtype"] = "float32"
     return config
 
 

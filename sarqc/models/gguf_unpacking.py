@@ -25,6 +25,7 @@ from sarqc.files.names import free_on_disk, shortened
 from sarqc.files.scratch import scratch_folder
 from sarqc.models.gguf_header import gguf_files
 from sarqc.models.gguf_model import GgufModel, Place, gguf_model
+from sarqc.models.loading import STORED
 from sarqc.models.origin import ORIGIN
 from sarqc.models.tensor_files import INDEX, SINGLE
 from sarqc.models.tokenizer_files import FAST
@@ -121,10 +122,7 @@ def _weights(model: GgufModel, names: list[str]) -> Iterator[tuple[str, Tensor]]
         numbers = _numbers(place)
         if place.expert is None:
             numbers = processor.process(weights=numbers, name=place.name).weights
-        yield name, torch.from_numpy(np.ascontiguousarray(numbers)).to(getattr(torch, _TORCH[model.dtypes[name]]))
-
-
-_TORCH = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+        yield name, torch.from_numpy(np.ascontiguousarray(numbers)).to(STORED[model.dtypes[name]])
 
 
 def _numbers(place: Place) -> np.ndarray:

@@ -79,7 +79,8 @@ def _read_header(path: Path, where: str) -> dict[str, TensorEntry]:
     """The tensors of a file by name, after safetensors has checked types, shapes and offsets against its length."""
     try:
         with safe_open(path, framework="np") as file:
-            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+            names = file.keys()
+            slices = {name: file.get_slice(name) for name in names}
             return {
                 name: TensorEntry(tuple(entry.get_shape()), entry.get_dtype(), path) for name, entry in slices.items()
             }

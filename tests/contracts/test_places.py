@@ -183,7 +183,7 @@ def test_storage_that_cant_be_used_is_refused_before_any_work(
 )  # fmt: skip
 def test_odd_names_are_refused_before_anything_is_asked(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fsspec.url_to_fs", None)
-    with pytest.raises(Refused, match="no address of object storage") as refused:
+    with pytest.raises(Refused, match="is not an address of object storage") as refused:
         ObjectStorage(f"s3://bucket/{name}")
     assert len(str(refused.value)) < 600
 

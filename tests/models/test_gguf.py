@@ -22,7 +22,7 @@ from sarqc.engine.plan import plan
 from sarqc.errors import NoRoom, Refused
 from sarqc.events import Finished, Stage
 from sarqc.models import catalogue, gguf_unpacking
-from sarqc.models.checkpoint import read_checkpoint
+from sarqc.models.checkpoint import promised_checkpoint, read_checkpoint
 from sarqc.models.gguf_header import GgufHeader, gguf_files, read_header
 from sarqc.models.gguf_model import gguf_model
 from sarqc.models.hub import NotCached
@@ -93,6 +93,16 @@ def test_its_header_alone_gives_the_plan_that_its_checkpoint_gives(llama_gguf, t
     assert (promised.shapes, promised.dtypes, promised.tied) == (unpacked.shapes, unpacked.dtypes, unpacked.tied)
     assert promised.parameters == unpacked.parameters
     assert model.unpacked_bytes == unpacked.size_bytes
+
+
+@pytest.mark.parametrize("kind", ["F16", "F32", "Q8_0"])
+def test_its_config_alone_promises_the_bytes_of_its_weights(kind, llama, tmp_path):
+    model = described(write_gguf(llama, tmp_path / "model.gguf", kind))
+    assert model.config["dtype"] == ("float16" if kind == "F16" else "float32")
+    linears = sum(shape[0] * shape[1] for shape in model.shapes.values() if len(shape) == 2)
+    promised = promised_checkpoint("model", model.config)
+    assert promised.size_bytes == pytest.approx(model.unpacked_bytes, rel=0.02)  # norms are F32 beside F16
+    assert promised.size_bytes > linears * (2 if kind == "F16" else 4)
 
 
 def test_a_model_in_pieces_is_read_as_one(llama, llama_gguf, tmp_path):

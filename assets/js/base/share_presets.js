@@ -17,7 +17,7 @@ const ANSWERS = ["sentence", "band", "measured", "numbers", "copy", "share", "la
 
 /** @type {Record<Preset, string>} */
 export const PRESETS = {
-  Everything: "The page as it is; whoever opens the link can change every setting of it.",
+  Everything: "The whole page; every setting can be changed.",
   "Figure only": "The main figure at this λ, without margins of the page: for a slide or an article.",
   "Explore λ": "The main figure with its sliders and its sentence; nothing else can be changed.",
   Homework:
