@@ -13,7 +13,7 @@ import psutil
 from sarqc.documents import Phase
 from sarqc.engine.gpus import Gpu, visible_gpus
 from sarqc.engine.sharing import moved, share_of_solving
-from sarqc.evaluation import DECODED_TOKENS, LOGIT_BYTES, LOSS_BYTES, SPEED_REPEATS, TEXTS, task_bytes
+from sarqc.evaluation import DECODED_TOKENS, LOGIT_BYTES, SPEED_REPEATS, TEXTS, loss_bytes, task_bytes
 from sarqc.evaluation.human_eval import BATCH
 from sarqc.evaluation.tasks import TaskSize
 from sarqc.models import BATCH_TOKENS, BATCHES_FOR_EXPERTS
@@ -212,7 +212,7 @@ def _passing_bytes(work: Work, computed: float, *, on_processor: bool, streamed:
     # While a text's windows are judged alone, a GPU's logits are made float32 before their softmax.
     softmaxes = _SOFTMAXES if beside else 1 if on_processor else 2
     logits = (1 + beside) * min(LOGIT_BYTES, 4 * vocabulary * judged_at_once)
-    logits += softmaxes * min(LOSS_BYTES, 4 * vocabulary * min(window, judged_at_once))
+    logits += softmaxes * min(loss_bytes(on_processor=on_processor), 4 * vocabulary * min(window, judged_at_once))
     tasks = task_bytes(vocabulary, checkpoint.max_positions) if recipe.tasks else 0
     copies = 1 + beside * (1 + _READ_COPIES * on_processor)
     states = copies * computed * judged_at_once * architecture.hidden_size

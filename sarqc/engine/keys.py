@@ -175,14 +175,14 @@ def accuracy_key(model_key: str, task: str, limit: int | None, items: Sequence[s
     return chain_key("accuracy", ACCURACY_FORMAT, model_key, task, limit, *items)
 
 
-def survey_point_key(
-    loaded: LoadedModel, float_key: str, ids: np.ndarray, window: int, task: str | None, items: Sequence[str]
-) -> str:
-    """Of what is measured at a point of a survey: the weights as they are now, beside the float model of that key."""
-    return chain_key(
-        "survey point", MEASUREMENT_FORMAT, model_fingerprint(loaded), float_key, str(loaded.device), ids.tobytes(),
-        window, task, *items,
-    )  # fmt: skip
+def survey_model_key(loaded: LoadedModel) -> str:
+    """Of the model with its weights as they are now: a survey puts them there one point after the other."""
+    return chain_key(model_fingerprint(loaded), str(loaded.device))
+
+
+def survey_point_key(model_key: str, float_key: str, ids: np.ndarray, window: int) -> str:
+    """Of what a point of a survey says of a text, beside the float model of that key."""
+    return chain_key("survey point", MEASUREMENT_FORMAT, model_key, float_key, ids.tobytes(), window)
 
 
 def float_text_key(float_key: str, ids: np.ndarray, new_tokens: int, seed: int) -> str:

@@ -6,8 +6,9 @@ import importlib.metadata
 import json
 import math
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -27,6 +28,7 @@ from sarqc.engine.keys import (
     float_text_key,
     model_fingerprint,
     perplexity_key,
+    survey_model_key,
     survey_point_key,
 )
 from sarqc.engine.meanwhile import TOLD_EVERY, Tell, meanwhile
@@ -338,10 +340,10 @@ class Point:
 
     perplexity: float
     kl: float  # KL(float ‖ quantized) in nats, mean over the test text's tokens
-    correct: np.ndarray  # (items,) uint8, 0 or 1; empty without a task
+    correct: np.ndarray  # (items,) uint8, 0 or 1, of all tasks; empty without any
 
     def accuracy(self) -> tuple[float, float] | None:
-        """Share of the task's items and its standard error; None without a task."""
+        """Share of the items and its standard error; None without tasks."""
         items = len(self.correct)
         if not items:
             return None
@@ -349,20 +351,24 @@ class Point:
         return share, math.sqrt(share * (1 - share) / max(items - 1, 1))
 
 
-def measure_point(bench: Workbench, original: FloatStates, task: str | None) -> Point:
-    """Of the weights as they are now, on the test text of ``original`` and, where there is one, a task."""
+def measure_point(bench: Workbench, original: FloatStates, tasks: Sequence[str], task_limit: int | None) -> Point:
+    """Of the weights as they are now, on the test text of ``original`` and on tasks, of ``task_limit`` items each."""
+    model_key = survey_model_key(bench.loaded)
     test, window = original.test, original.window
 
-    def make() -> bytes:
+    def on_text() -> bytes:
         perplexity, divergence = measure_beside(bench.loaded, test.ids, test.corpus, window, original.states)
-        correct = [] if task is None else measure_accuracy(bench.loaded, task, bench.settings).correct
-        document = {"perplexity": perplexity.value, "kl": divergence.kl.mean, "correct": correct}
-        return json.dumps(document).encode()
+        return json.dumps({"perplexity": perplexity.value, "kl": divergence.kl.mean}).encode()
 
-    items = () if task is None else items_key(task, bench.settings)
-    key = survey_point_key(bench.loaded, original.key, test.ids, window, task, items)
-    document = json.loads(kept(bench.store, key, make))
-    return Point(document["perplexity"], document["kl"], np.array(document["correct"], dtype=np.uint8))
+    def on_task(task: str) -> bytes:
+        return json.dumps(measure_accuracy(bench.loaded, task, bench.settings, limit=task_limit).correct).encode()
+
+    key = survey_point_key(model_key, original.key, test.ids, window)
+    document, correct = json.loads(kept(bench.store, key, on_text)), []
+    for task in tasks:
+        of_task = accuracy_key(model_key, task, task_limit, ("survey", *items_key(task, bench.settings)))
+        correct += json.loads(kept(bench.store, of_task, partial(on_task, task)))
+    return Point(document["perplexity"], document["kl"], np.array(correct, dtype=np.uint8))
 
 
 def versions() -> dict[str, str]:

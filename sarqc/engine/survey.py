@@ -10,7 +10,7 @@ import itertools
 import json
 import time
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -66,7 +66,11 @@ Auto = Literal["auto"]
 
 class SurveyLine(BaseModel):
     """One method with the values of its axes; ``lambda: auto`` leaves λ, and γ unless it is given, to be chosen, and
-    α of a method that has nothing else to choose."""
+    α of a method that has nothing else to choose.
+
+    ``draws``: how many of the survey's draws, from the first; all where it is left out. ``tasks_at``: values of λ at
+    which the tasks are measured, at the first γ and in the first draw; every point of every draw where it is left out.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
@@ -75,6 +79,8 @@ class SurveyLine(BaseModel):
     lams: tuple[float, ...] | Auto = Field((0.0,), alias="lambda")
     gammas: tuple[float | None, ...] = Field((None,), alias="gamma")
     sizes: tuple[int, ...] = ()  # numbers of calibration sequences for which every layer is solved as well
+    draws: int | None = Field(None, ge=1)
+    tasks_at: tuple[float, ...] | None = None
     range: Range = "minmax"
     order: Order = "natural"
     refine: int = Field(0, ge=0, le=MOST_PASSES)
@@ -100,6 +106,11 @@ class SurveyLine(BaseModel):
         """The values of λ; none with “auto”."""
         return () if self.lams == "auto" else self.lams
 
+    def has_tasks(self, draw: int, point: tuple[int, int]) -> bool:
+        """Whether the tasks are measured at a point, by positions of draw and of (γ, λ)."""
+        g, m = point
+        return self.tasks_at is None or (draw == g == 0 and self.lams != "auto" and self.lams[m] in self.tasks_at)
+
 
 class Survey(BaseModel):
     """What a survey file says."""
@@ -118,9 +129,15 @@ class Survey(BaseModel):
     held_out: str
     held_out_samples: int = Field(ge=1)
     test: str
+    test_tokens: int | None = Field(None, ge=2)  # the first of the test text; all where it is left out
     window: int = Field(ge=2)
-    task: str | None = None  # for accuracies, of which there are none without
+    tasks: tuple[str, ...] = ()  # for accuracies, of which there are none without
+    task_limit: int | None = Field(None, ge=1)  # items of each task, the first
     lines: tuple[SurveyLine, ...] = Field(min_length=1)
+
+    def draws_of(self, line: SurveyLine) -> tuple[int, ...]:
+        """Seeds of the draws that a line is made on."""
+        return self.draws[: line.draws]
 
     @model_validator(mode="after")
     def _lines_have_names(self) -> Survey:
@@ -143,6 +160,8 @@ class Survey(BaseModel):
                     where,
                     "Set inputs_from to quantized, or leave the line out.",
                 )
+            if not set(line.tasks_at or ()) <= set(line.points()):
+                raise Refused("tasks are to be measured at a λ that the line does not have", where, "Correct tasks_at.")
             if line.lams == "auto" and METHODS[line.method].auto is None:
                 raise Refused("there is nothing that “auto” could choose", where, "Leave λ out.")
             if line.lams == "auto" and len(line.gammas) > 1:
@@ -183,7 +202,7 @@ class LineResult:
     by_size: list[dict[str, np.ndarray]] = field(default_factory=list)  # [draw], layer × size × γ × λ
 
     def __post_init__(self) -> None:
-        shape = (len(self.survey.draws), *self.wanted.shape)
+        shape = (len(self.survey.draws_of(self.wanted)), *self.wanted.shape)
         self.perplexity, self.kl, self.accuracy = (np.full(shape, np.nan) for _ in range(3))
         self.correct = np.full((*shape, self.items), UNMEASURED, dtype=np.uint8)
 
@@ -245,7 +264,7 @@ def conduct(survey: Survey, settings: Settings, folder: Path, had: Study | None 
     ``Refused`` where that study was made of another model, on other texts or with other libraries.
     """
     shared = _prepared(survey, settings)
-    original = measure_point(shared.bench, shared.original, survey.task)
+    original = measure_point(shared.bench, shared.original, survey.tasks, survey.task_limit)
     accuracy, items = original.accuracy(), len(original.correct)
     for warned in device_warnings(shared.bench.loaded.device):
         yield f"warning: {warned.what}"
@@ -262,16 +281,18 @@ def conduct(survey: Survey, settings: Settings, folder: Path, had: Study | None 
             yield f"not taken over: {former.bits} bits, {former.name}, which the survey does not ask for as it was made"
     results = {line: LineResult(survey, line, items) for line in survey.lines if line not in lines_had}
     started, done = time.perf_counter(), 0
-    total = sum(int(np.prod(line.shape)) for line in results) * len(survey.draws)
+    total = sum(int(np.prod(line.shape)) * len(survey.draws_of(line)) for line in results)
     for draw, seed in enumerate(survey.draws):
-        statistics = _draw_statistics(shared, seed, list(results))
-        for line, result in results.items():
+        drawn = {line: result for line, result in results.items() if seed in survey.draws_of(line)}
+        statistics = _draw_statistics(shared, seed, list(drawn))
+        for line, result in drawn.items():
             if _shares(survey, line):
                 points = _from_statistics(shared, statistics, line, result)
             else:
                 points = _from_runs(shared, line, seed, result)
             for point in points:
-                quality = measure_point(shared.bench, shared.original, survey.task)
+                tasks = survey.tasks if line.has_tasks(draw, point) else ()
+                quality = measure_point(shared.bench, shared.original, tasks, survey.task_limit)
                 result.measured(draw, point, quality)
                 done += 1
                 where = f"draw {seed}, {line.bits} bits, {line.method}, {result.point_text(point)}"
@@ -333,7 +354,7 @@ def _planned(survey: Survey, line: SurveyLine) -> Line:
         fields = auto_axes(recipe_for(survey, line, survey.draws[0]))
     return study_line(
         line.method, line.fitting(), bits=line.bits, grid=survey.grid, group_size=survey.group_size,
-        draws=survey.draws, arrays={}, **fields,
+        draws=survey.draws_of(line), arrays={}, **fields,
     )  # fmt: skip
 
 
@@ -362,7 +383,7 @@ def _prepared(survey: Survey, settings: Settings) -> _Shared:
         samples=survey.held_out_samples, length=survey.length, held_out_samples=0, sampling="sequential", seed=0,
     )  # fmt: skip
     unseen = _collect(loaded, held_out.calibration)
-    original = FloatStates.of(loaded, test, survey.window)
+    original = FloatStates.of(loaded, replace(test, ids=test.ids[: survey.test_tokens]), survey.window)
     return _Shared(survey, bench, calibration, held_out, held_out_text.part, original, unseen, loaded.weights())
 
 
@@ -547,8 +568,10 @@ def _protocol(shared: _Shared, items: int) -> dict[str, Any]:
             "window": survey.window, "windows": windows,
             "predicted_tokens": windows * (survey.window - 1),
             "dtype": str(loaded.compute_dtype).removeprefix("torch."),
+            **({} if survey.test_tokens is None else {"only_the_first_tokens": len(test.ids)}),
         },
-        "tasks": [] if survey.task is None else [survey.task],
+        "tasks": [*survey.tasks],
+        **({} if survey.task_limit is None else {"task_limit": survey.task_limit}),
         "items": items,
         "device": str(loaded.device),
         "versions": versions(),

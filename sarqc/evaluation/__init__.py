@@ -8,9 +8,14 @@ TOP_P = 0.95
 SPEED_REPEATS = 5  # of each measurement of speed, after one that does not count
 DECODED_TOKENS = 32  # in each of them, at the end of the sequence
 LOGIT_BYTES = 1 << 28  # float32 logits that perplexity holds at once
-LOSS_BYTES = 1 << 27  # of these, with their softmax beside them
 
 _TASK_BATCH, _TASK_TOKENS, _TASK_BYTES = 32, 512, 2 << 30
+
+
+def loss_bytes(*, on_processor: bool) -> int:
+    """Bytes of float32 logits whose softmax is made at once: few enough for the cache of a processor, many for a GPU,
+    where each operation costs a launch."""
+    return 1 << 22 if on_processor else 1 << 27
 
 
 def task_batch(vocabulary: int, positions: int) -> int:

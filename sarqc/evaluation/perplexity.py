@@ -18,7 +18,7 @@ from torch.nn.functional import cross_entropy
 
 from sarqc.documents import PerplexityProtocol
 from sarqc.errors import NumericalError, Refused
-from sarqc.evaluation import LOGIT_BYTES, LOSS_BYTES
+from sarqc.evaluation import LOGIT_BYTES, loss_bytes
 from sarqc.evaluation.divergence import Divergence, Summed, token_divergences
 from sarqc.models.loading import LoadedModel
 from sarqc.models.walk import last_states
@@ -176,7 +176,8 @@ def _predictions(loaded: LoadedModel, tokens: Tensor, states: Tensor, original: 
     whole batch, or where a single window has more, of one stretch of it after the other.
     """
     head, float_head = loaded.model.get_output_embeddings(), loaded.float_head()
-    at_once, few = _positions_in(LOGIT_BYTES, loaded), _positions_in(LOSS_BYTES, loaded)
+    at_once = _positions_in(LOGIT_BYTES, loaded)
+    few = _positions_in(loss_bytes(on_processor=loaded.device.type == "cpu"), loaded)
     for begin in range(0, tokens.shape[1] - 1, at_once):
         stretch = slice(begin, begin + at_once)
         logits = head(states[:, stretch])  # (B, stretch, V)

@@ -15,7 +15,7 @@ from sarqc.engine import costs as host
 from sarqc.engine import gpus
 from sarqc.engine.execute import execute
 from sarqc.engine.plan import plan, together
-from sarqc.evaluation import LOGIT_BYTES, LOSS_BYTES, task_batch
+from sarqc.evaluation import LOGIT_BYTES, loss_bytes, task_batch
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
@@ -159,15 +159,16 @@ def test_perplexity_is_planned_with_its_logits(vocabulary: int, random_llama: Pa
         work = host.work_of(recipe, checkpoint, test_tokens=tokens)
         return host.memory_bytes(work, 10**7, **{"on_processor": True, "streamed": False, **where})
 
-    # Both models' logits, five numbers made of each, and the float model's states as they are read.
-    states = 5 * 4 * 32
-    assert planned(100) - planned(0) == 100 * (7 * 4 * vocabulary + states) + 68 * INSIDE
+    # Both models' logits, five numbers made of those in hand, and the float model's states as they are read.
+    states, in_hand = 5 * 4 * 32, loss_bytes(on_processor=True)
+    logits = 4 * vocabulary * 100
+    assert planned(100) - planned(0) == 2 * logits + 5 * min(in_hand, logits) + 100 * states + 68 * INSIDE
     at_once = max(128, LOGIT_BYTES // (4 * vocabulary))
-    most = 2 * LOGIT_BYTES + 5 * min(LOSS_BYTES, 4 * vocabulary * 128) + (states + INSIDE) * at_once
+    most = 2 * LOGIT_BYTES + 5 * min(in_hand, 4 * vocabulary * 128) + (states + INSIDE) * at_once
     assert planned(10**6) - planned(0) == pytest.approx(most, rel=1e-2)
     # Of a model that is streamed the states of the whole text are held, and the logits of one window.
     held = 4 * 2 * (10**6 - 32) * 32
-    most = 7 * 4 * vocabulary * 128 + states * 128 + 8192 * INSIDE
+    most = 2 * 4 * vocabulary * 128 + 5 * min(in_hand, 4 * vocabulary * 128) + states * 128 + 8192 * INSIDE
     assert planned(10**6, streamed=True) - planned(0, streamed=True) == pytest.approx(held + most, rel=1e-2)
 
 

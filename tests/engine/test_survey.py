@@ -33,7 +33,7 @@ def survey_file(tmp_path: Path) -> Path:
         "title": "small", "model": "tiny-llama", "grid": "asymmetric", "group_size": 128,
         "calibration": "tiny-llama-calibration", "samples": 2, "length": 64, "draws": [4, 7],
         "held_out": "tiny-llama-held-out", "held_out_samples": 2, "test": "tiny-llama-calibration", "window": 512,
-        "task": "tiny-llama-continuations",
+        "tasks": ["tiny-llama-continuations"],
         "lines": [
             {"method": "rtn", "bits": 2},
             {"method": "sarqc-gbs", "bits": 2, "lambda": [0.0, 0.3], "gamma": [0.5]},
@@ -82,7 +82,7 @@ def test_points_are_runs(
 
 def test_with_a_task_every_point_has_its_accuracy(small: dict, fresh_settings: Settings, tmp_path: Path) -> None:
     lines = [{"method": "rqc-gbs", "bits": 2, "lambda": [0.0, 0.3]}]
-    survey = Survey.model_validate({**small, "task": "tiny-llama-continuations", "lines": lines})
+    survey = Survey.model_validate({**small, "tasks": ["tiny-llama-continuations"], "lines": lines})
     words = list(conduct(survey, fresh_settings, tmp_path / "small"))
     study = Study.open(tmp_path / "small")
     line = study.line("rqc-gbs", 2)

@@ -70,7 +70,7 @@ def test_a_window_with_more_logits_than_planned_is_measured_in_stretches(
 ) -> None:
     """256 positions of 4,096 float32 are 4 MiB."""
     monkeypatch.setattr(perplexity, "LOGIT_BYTES", 1 << 20)
-    monkeypatch.setattr(perplexity, "LOSS_BYTES", 1 << 19)
+    monkeypatch.setattr(perplexity, "loss_bytes", lambda on_processor: 1 << 19)
     scratch = tmp_path if weights == "streamed" else None
     loaded = load(read_checkpoint(random_llama), torch.device("cpu"), scratch=scratch)
     ids = np.random.default_rng(0).integers(0, 4096, 300)
