@@ -599,6 +599,10 @@ def survey(
     add: Annotated[
         bool, typer.Option("--add", help="Keep the lines that the study there already has; make only the others.")
     ] = False,
+    take: Annotated[
+        list[Path] | None,
+        typer.Option("--take", help="Another study whose lines are kept as they are, such as a part made elsewhere."),
+    ] = None,
     report: ReportTo = None,
 ) -> None:
     """Make a study over method × bits × λ × γ × calibration draws from a YAML file."""
@@ -616,7 +620,7 @@ def survey(
         from sarqc.study.document import Study
 
         wanted = Survey.from_file(file)
-        had = Study.open(output) if add else None
+        had = [Study.open(folder) for folder in (*([output] if add else []), *(take or []))]
 
         def say(event: Event) -> None:
             typer.echo(words(event), err=True)

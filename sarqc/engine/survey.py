@@ -6,10 +6,9 @@ candidates are solved as batches. ``inputs_from: quantized`` does for each point
 
 from __future__ import annotations
 
-import itertools
 import json
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -256,12 +255,12 @@ def recipe_for(
     )  # fmt: skip
 
 
-def conduct(survey: Survey, settings: Settings, folder: Path, had: Study | None = None) -> Iterator[str]:
+def conduct(survey: Survey, settings: Settings, folder: Path, had: Sequence[Study] = ()) -> Iterator[str]:
     """Makes the study in ``folder`` and yields a line of progress for each kept line and each point.
 
     Measurements, and under a quantized prefix finished layers too, are kept as artefacts: a survey that was stopped
-    continues where it was. Lines of ``had`` that the survey asks for too are taken from there as they are. Raises
-    ``Refused`` where that study was made of another model, on other texts or with other libraries.
+    continues where it was. Lines of the studies ``had`` that the survey asks for too are taken from there as they are.
+    Raises ``Refused`` where such a study was made of another model, on other texts or with other libraries.
     """
     shared = _prepared(survey, settings)
     original = measure_point(shared.bench, shared.original, survey.tasks, survey.task_limit)
@@ -272,14 +271,18 @@ def conduct(survey: Survey, settings: Settings, folder: Path, had: Study | None 
     yield f"float model: perplexity {original.perplexity:.4f}{of_task}"
     yield from _of_one_text(shared)
     protocol = _protocol(shared, items)
-    lines_had = _lines_had(survey, had, protocol, original.perplexity)
-    for held in lines_had.values():
-        yield f"kept as it is: {held.bits} bits, {held.name}"
-    kept = {(held.bits, held.name) for held in lines_had.values()}
-    for former in () if had is None else had.lines:
-        if (former.bits, former.name) not in kept:
-            yield f"not taken over: {former.bits} bits, {former.name}, which the survey does not ask for as it was made"
-    results = {line: LineResult(survey, line, items) for line in survey.lines if line not in lines_had}
+    taken: dict[SurveyLine, tuple[Study, Line]] = {}
+    for study in had:
+        _fits(study, survey, protocol, original.perplexity)
+        for held in study.lines:
+            line = next((one for one in survey.lines if _axes(_planned(survey, one)) == _axes(held)), None)
+            if line is None:
+                asked = "which the survey does not ask for as it was made"
+                yield f"not taken over: {held.bits} bits, {held.name}, {asked}"
+            elif line not in taken:
+                taken[line] = (study, held)
+                yield f"kept as it is: {held.bits} bits, {held.name}"
+    results = {line: LineResult(survey, line, items) for line in survey.lines if line not in taken}
     started, done = time.perf_counter(), 0
     total = sum(int(np.prod(line.shape)) * len(survey.draws_of(line)) for line in results)
     for draw, seed in enumerate(survey.draws):
@@ -302,19 +305,14 @@ def conduct(survey: Survey, settings: Settings, folder: Path, had: Study | None 
     facts = model_facts(survey.model, checkpoint, original.perplexity, accuracy)
     with study_writer(folder) as writer:
         lines = [
-            results[line].line(writer) if had is None or line in results else copied(had, lines_had[line], writer)
-            for line in survey.lines
+            results[line].line(writer) if line in results else copied(*taken[line], writer) for line in survey.lines
         ]
         writer.finish(study_of(folder.name, survey.title, survey.inputs_from, facts, checkpoint, protocol, lines))
     yield f"study written to {folder}"
 
 
-def _lines_had(
-    survey: Survey, had: Study | None, protocol: dict[str, Any], perplexity: float
-) -> dict[SurveyLine, Line]:
-    """The lines of the survey that a former study has. Raises ``Refused`` for one that can't stand beside new ones."""
-    if had is None:
-        return {}
+def _fits(had: Study, survey: Survey, protocol: dict[str, Any], perplexity: float) -> None:
+    """Raises ``Refused`` for a study whose lines can't stand beside new ones."""
     now = (survey.inputs_from, survey.model, f"{perplexity:.5g}", json.loads(json.dumps(protocol)))
     then = (had.prefix, had.model.name, f"{had.model.perplexity or 0:.5g}", had.protocol)  # threads change last digits
     if now != then:
@@ -325,11 +323,6 @@ def _lines_had(
             f"study {had.id}",
             "Make all of it anew.",
         )
-    return {
-        line: held
-        for line, held in itertools.product(survey.lines, had.lines)
-        if _axes(held) == _axes(_planned(survey, line))
-    }
 
 
 def _axes(line: Line) -> tuple[object, ...]:

@@ -68,6 +68,29 @@ def shown_number(text: str) -> float:
     return float(text.split("±")[0].replace("%", "").replace("\u00a0", "").replace("\u2212", "-").strip())
 
 
+def test_a_change_by_the_page_outlasts_a_late_word_of_the_form(open_page):
+    """Gradio may deliver what it gathered before the page put a method into the form."""
+    page = open_page("/calibrate")
+    page.wait_for_selector("[data-testid=start]:enabled")
+    module = page.evaluate(
+        "performance.getEntriesByType('resource').find(({name}) => /calibrate_page/.test(name)).name"
+    )
+    page.evaluate(
+        """async (module) => {
+          const { formChanged, fieldsChanged } = await import(module);
+          const former = (await fieldsChanged()).map((value) => (value?.__type__ ? value.value : value));
+          const late = () => formChanged(former);
+          document.getElementById("fields-changed").addEventListener("click", late, { capture: true, once: true });
+        }""",
+        module,
+    )
+    with page.expect_response(lambda answer: answer.url.endswith("/api/plan")) as planned:
+        choose_method(page, "awq")
+    assert planned.value.request.post_data_json["method"] == "awq"
+    page.wait_for_selector("[data-testid=start]:enabled")
+    assert page.is_checked("[data-testid=methods] input[value=awq]")
+
+
 def test_a_recipe_that_can_not_work_is_refused_with_its_remedy(open_page):
     page = open_page("/calibrate")
     page.watch.expected.append("422")

@@ -96,6 +96,49 @@ def test_with_a_task_every_point_has_its_accuracy(small: dict, fresh_settings: S
     assert (study.protocol["tasks"], study.protocol["items"]) == (["tiny-llama-continuations"], items)
 
 
+def test_a_line_may_have_fewer_draws_and_tasks_at_some_of_its_points(
+    small: dict, fresh_settings: Settings, tmp_path: Path
+) -> None:
+    lines = [
+        {"method": "rqc-gbs", "bits": 2, "lambda": [0.01, 0.3], "tasks_at": [0.01]},
+        {"method": "sarqc-gbs", "bits": 2, "lambda": [0.1, 0.3], "gamma": [0.1, 0.5], "draws": 1, "tasks_at": [0.3]},
+        {"method": "rtn", "bits": 2, "tasks_at": []},
+    ]
+    task = {"tasks": ["tiny-llama-continuations"], "task_limit": 12}
+    survey = Survey.model_validate({**small, **task, "draws": [7, 9], "test_tokens": 192, "lines": lines})
+    list(conduct(survey, fresh_settings, tmp_path / "small"))
+    study = Study.open(tmp_path / "small")
+    identity, saliency, rtn = (study.line(name, 2) for name in ("rqc-gbs", "sarqc-gbs", "rtn"))
+    assert (identity.draws, saliency.draws) == ((7, 9), (7,))
+    assert study.array(saliency, "perplexity").shape == (1, 2, 2)
+    assert np.isfinite(study.array(saliency, "perplexity")).all()
+    np.testing.assert_array_equal(
+        np.isfinite(study.read(identity, "accuracy")),
+        [[[True, False]], [[False, False]]],  # type: ignore[arg-type]
+    )
+    np.testing.assert_array_equal(
+        np.isfinite(study.read(saliency, "accuracy")),
+        [[[False, True], [False, False]]],  # type: ignore[arg-type]
+    )
+    assert study.read(rtn, "accuracy") is None or not np.isfinite(study.read(rtn, "accuracy")).any()  # type: ignore[call-overload]
+    correct = study.array(identity, "correct")
+    assert correct.shape[-1] == 12
+    assert correct[0, 0, 0].max() <= 1
+    test = study.protocol["test"]
+    assert (test["windows"], test["predicted_tokens"], test["only_the_first_tokens"]) == (3, 3 * 63, 192)
+    assert (study.protocol["items"], study.protocol["task_limit"]) == (12, 12)
+
+    facts = line_facts(study, method="sarqc-gbs", bits=2, layer=None)
+    assert facts.perplexity is not None
+    assert facts.perplexity.to_baseline is not None
+    np.testing.assert_array_equal(facts.perplexity.to_baseline.draws, np.ones((2, 2)))  # those that both have
+    for name in ("rqc-gbs", "sarqc-gbs", "rtn"):
+        json.dumps(lab_view(study, method=name, bits=2, layer=None), allow_nan=False)
+    json.dumps(compare_view([study, study]), allow_nan=False)
+    with pytest.raises(Refused, match="λ that the line does not have"):
+        Survey.model_validate({**small, "lines": [{**lines[0], "tasks_at": [0.02]}]})
+
+
 def test_without_a_task_figures_do_without_accuracies(small: dict, fresh_settings: Settings, tmp_path: Path) -> None:
     lines = [
         {"method": "gptq", "bits": 3},
@@ -122,7 +165,7 @@ def test_lines_that_are_there_are_kept(small: dict, fresh_settings: Settings, tm
     bare = {"method": "rqc-gbs", "bits": 3, "lambda": [0.1], "refine": 2, "pictures": "none"}
     few = {"method": "sarqc-gbs", "bits": 3, "lambda": [0.1], "pictures": "surface"}
 
-    def made(name: str, lines: list[dict], had: Study | None = None) -> tuple[list[str], Study]:
+    def made(name: str, lines: list[dict], *had: Study) -> tuple[list[str], Study]:
         survey = Survey.model_validate({**small, "lines": lines})
         return list(conduct(survey, fresh_settings, tmp_path / name, had)), Study.open(tmp_path / name)
 
@@ -132,6 +175,17 @@ def test_lines_that_are_there_are_kept(small: dict, fresh_settings: Settings, tm
     assert [line for line in words if "kept" in line] == ["kept as it is: 2 bits, rqc-gbs"]
     assert sum("draw 7" in line for line in words) == 4  # of the new lines alone
     assert not any("not taken over" in line for line in words)
+    _, part = made("part", [second, bare])
+    words, joined = made("joined", [second, first, bare], former, part)
+    assert [line for line in words if "kept" in line] == [
+        "kept as it is: 2 bits, rqc-gbs",
+        "kept as it is: 2 bits, rqc-gbs-search-activation",
+        "kept as it is: 3 bits, rqc-gbs-refine2",
+    ]
+    assert not any("draw" in line for line in words)
+    np.testing.assert_array_equal(
+        joined.array(joined.line("rqc-gbs", 2), "recon"), former.array(former.line("rqc-gbs", 2), "recon")
+    )
     words, _ = made("other", [second], former)
     assert [line.partition(",")[0] for line in words if "not taken over" in line] == ["not taken over: 2 bits"]
     _, anew = made("anew", [second, first, bare, few])
@@ -152,7 +206,7 @@ def test_lines_that_are_there_are_kept(small: dict, fresh_settings: Settings, tm
 
     another = Survey.model_validate({**small, "window": 32, "lines": [first]})
     with pytest.raises(Refused, match="perplexity"):
-        list(conduct(another, fresh_settings, tmp_path / "another", anew))
+        list(conduct(another, fresh_settings, tmp_path / "another", [anew]))
     with pytest.raises(Refused, match="twice"):
         Survey.model_validate({**small, "lines": [first, {**first, "lambda": [0.2]}]})
 

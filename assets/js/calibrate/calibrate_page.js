@@ -163,6 +163,8 @@ async function begin() {
   let question = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} until the next one is asked */
   let timer;
+  /** @type {Map<number, unknown>} values by position that the page has changed and Gradio has not taken up yet */
+  const onTheirWay = new Map();
   let isRead = false; // the address, which may be written from then on
 
   /** @param {CalibrateState} state */
@@ -398,7 +400,7 @@ async function begin() {
   /** @param {Event} event of a key, a paste, a drop, dictation or the browser's own filling in: one event is enough */
   function entered(event) {
     const field = event.target;
-    if (!(field instanceof HTMLInputElement || field instanceof HTMLTextAreaElement)) return;
+    if (!(field instanceof HTMLInputElement || field instanceof HTMLTextAreaElement) || field.type === "file") return;
     say(part("plan-note"), "");
     isAskedAnew(field.closest(selector("model")) ? field.value : undefined);
     if (["radio", "checkbox"].includes(field.type)) return; // Gradio says itself that they have changed
@@ -520,6 +522,9 @@ async function begin() {
 
   /** The page itself changes fields. @param {unknown[]} values */
   function change(values) {
+    values.forEach((value, index) => {
+      if (value !== view.state.values[index]) onTheirWay.set(index, value);
+    });
     dispatch({ type: "changed", values });
     document.getElementById("fields-changed")?.click(); // Gradio's fields are changed by Gradio alone
   }
@@ -531,6 +536,7 @@ async function begin() {
   }
 
   function fieldsChanged() {
+    onTheirWay.clear();
     planSoon();
     return fieldsOf(view.state.values);
   }
@@ -559,9 +565,9 @@ async function begin() {
     );
   }
 
-  /** @param {unknown[]} values */
+  /** @param {unknown[]} values as Gradio gathered them, perhaps before the page changed some */
   function formChanged(values) {
-    dispatch({ type: "changed", values });
+    dispatch({ type: "changed", values: values.map((value, index) => (onTheirWay.has(index) ? onTheirWay.get(index) : value)) });
     planSoon();
   }
 
