@@ -23,7 +23,16 @@ from sarqc.models.checkpoint import Checkpoint
 from sarqc.quantization.methods import entry_of, title_of
 from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.recipe import Recipe
-from sarqc.study.document import SIGNED_ZERO, ArrayRef, Line, ModelFacts, Study, StudyWriter
+from sarqc.study.document import (
+    SIGNED_ZERO,
+    ArrayRef,
+    Line,
+    ModelFacts,
+    Study,
+    StudyWriter,
+    common_scale,
+    eight_bits,
+)
 from sarqc.study.stamp import Stamp
 
 AXES = ("draw", "gamma", "lambda")
@@ -58,9 +67,12 @@ def curve_arrays(
     }
     for name in {"all": SURFACES, "surface": SURFACES[:1], "none": ()}[pictures]:
         values = np.array([[getattr(curve, name) for curve in layer] for layer in curves[0]])  # L G M row column
-        cells, scale = eight_bits(values, SIGNED_ZERO if name == "surface_signed" else 0)
+        most = np.abs(values).max(axis=(-2, -1))  # L G M
+        scale = common_scale(most)
+        cells = eight_bits(values, scale, SIGNED_ZERO if name == "surface_signed" else 0)
         arrays[name] = writer.add(cells, (*LAYER_AXES[1:], "row", "column"))
         arrays[f"{name}_scale"] = writer.add(scale, ("layer",))
+        arrays[f"{name}_most"] = writer.add(most, LAYER_AXES[1:])
     deciles = np.array([[curve.deciles for curve in layer] for layer in curves[0]])
     tokens = np.array([[layer[0].tokens for layer in draw] for draw in draws], dtype=np.float32)
     for name in SCALARS:
@@ -69,17 +81,6 @@ def curve_arrays(
     arrays["tokens"] = writer.add(tokens, ("draw", "layer"))
     arrays["deciles"] = writer.add(deciles, (*LAYER_AXES[1:], "decile"))
     return arrays if pictures == "none" else arrays | _group_arrays(writer, curves[0])
-
-
-def eight_bits(values: np.ndarray, zero: int) -> tuple[np.ndarray, np.ndarray]:
-    """Values (layer, …) as uint8 with one scale for a layer, (layer,): the value of 255.
-
-    ``zero`` stands for 0: with 128 a -scale is 1; with 0 no value may be negative.
-    """
-    layers = np.abs(values).reshape(len(values), -1).max(axis=1)
-    scale = np.maximum(layers, np.finfo(np.float32).tiny)
-    steps = values / scale.reshape(-1, *[1] * (values.ndim - 1)) * (255 - zero)
-    return np.rint(steps + zero).astype(np.uint8), scale
 
 
 def _group_arrays(writer: StudyWriter, curves: list[list[LayerCurve]]) -> dict[str, ArrayRef]:

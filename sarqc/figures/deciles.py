@@ -10,7 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.figures.drawing import DRIFT, PLAIN_AXIS, Figure, Role, apart, base_layout, bind, even_ticks, note
+from sarqc.figures.drawing import (
+    DRIFT,
+    PLAIN_AXIS,
+    Figure,
+    Role,
+    apart,
+    base_layout,
+    bind,
+    even_ticks,
+    honest_range,
+    note,
+)
 from sarqc.figures.layer_map import layer_label
 from sarqc.figures.numbers import number, point_names
 from sarqc.study.facts import LineFacts, equal_points
@@ -29,7 +40,9 @@ def deciles(facts: LineFacts) -> Figure | None:
     names, several = point_names(facts.line), len(facts.line.lams) > 1
     twin = _identity(facts) if several else None
     every = [chosen] if twin is None else [chosen, twin]
-    high = max(float(np.nanmax(one)) for one in every) * 1.08 or 1.0
+    # Without damping a channel may drift a thousandfold, which would flatten everything else.
+    inner, outer = ([one[:, 1:] for one in every], [one[:, :1] for one in every]) if several else (every, [])
+    high = honest_range(_flat(inner), _flat(outer), always=(0.0,), pad=0.08)[1]
     count = chosen.shape[-1]
     layout = base_layout(left=50, right=72, top=8, bottom=24)
     ends = {"tickvals": [0, count - 1], "ticktext": ["least salient", "most salient"], "range": [-0.6, count - 0.4]}
@@ -41,11 +54,14 @@ def deciles(facts: LineFacts) -> Figure | None:
     figure["title"], figure["subtitle"] = "Drift by saliency decile", f", {where}"
     if several:
         first = np.repeat(chosen[:, :1], chosen.shape[1], axis=1)
-        _add(figure, first, [names[0]] * len(names), {"color": "var(--ink-3)", "dash": "dot", "symbol": "circle"})
+        most = float(np.nanmax(chosen[:, 0]))
+        name = names[0] if most <= high else f"{names[0]},<br>up to {number(most, 2)}"
+        grey: Role = {"color": "var(--ink-3)", "dash": "dot", "symbol": "circle"}
+        _add(figure, np.minimum(first, high), [name] * len(names), grey)
     if twin is not None:
         faint: Role = {"color": "var(--drift-faint)", "dash": "solid", "symbol": "square"}
-        _add(figure, twin, ["identity"] * len(names), faint)
-    _add(figure, chosen, names if several else [""], {**DRIFT, "dash": "solid"})
+        _add(figure, np.minimum(twin, high), ["identity"] * len(names), faint)
+    _add(figure, np.minimum(chosen, high), names if several else [""], {**DRIFT, "dash": "solid"})
     _place_labels(figure, high)
     if twin is not None:
         _against_identity(figure, 100 * (chosen / twin - 1))
@@ -57,6 +73,10 @@ def deciles(facts: LineFacts) -> Figure | None:
         ]
     figure["bindings"].append(bind("aria", texts, "gamma", "lambda"))
     return figure
+
+
+def _flat(arrays: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate([array.ravel() for array in arrays]) if arrays else np.empty(0)
 
 
 def decile_drift(facts: LineFacts) -> np.ndarray | None:

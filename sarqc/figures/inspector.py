@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sarqc.figures.drawing import PLAIN_AXIS, Figure, base_layout, bind, note
+from sarqc.figures.drawing import PLAIN_AXIS, Figure, base_layout, bind, honest_range, note
 from sarqc.figures.layer_map import layer_label
 from sarqc.figures.numbers import number, point_names
 from sarqc.study.facts import LineFacts
@@ -60,16 +60,14 @@ def inspector(facts: LineFacts, layer: int) -> Figure | None:
         return None
     channels = group.first + np.arange(len(group.weight))
     drawn = group.levels.shape[-2] <= MOST_LEVELS
-    every = np.concatenate([group.weight, group.taken.ravel(), group.levels.ravel() if drawn else []])
-    low, high = float(every.min()), float(every.max())
-    pad = 0.04 * ((high - low) or 1.0)
+    low, high = _heights(group, drawn=drawn)
     digits = max(0, 3 - math.floor(math.log10((high - low) or 1.0)))
     layout = base_layout(left=56, right=16, top=30, bottom=38)
     layout["xaxis"] = {
         **PLAIN_AXIS, "showgrid": False, "range": [int(channels[0]) - 1, int(channels[-1]) + 1], "nticks": 9,
         "title": {"text": "input channel", "standoff": 6, "font": {"size": 12}},
     }  # fmt: skip
-    layout["yaxis"] = {**PLAIN_AXIS, "showgrid": False, "range": [low - pad, high + pad], "nticks": 5}
+    layout["yaxis"] = {**PLAIN_AXIS, "showgrid": False, "range": [low, high], "nticks": 5}
     info = facts.study.layers[layer]
     figure: Figure = {
         "data": [],
@@ -82,7 +80,7 @@ def inspector(facts: LineFacts, layer: int) -> Figure | None:
     for wanted, color in ((False, "var(--ink-3)"), (True, "var(--recon)")):
         _add_arrows(figure, group, group.other == wanted, 0.03 * (high - low), digits, color)
     _add_weights(figure, group, channels, digits)
-    _add_words(figure, facts, group, info.name)
+    _add_words(figure, facts, group, info.name, (low, high))
     if drawn:
         _name_levels(figure, group, max(0, digits - 1))
     figure["narrow"] = {"layout.annotations.1.visible": False}
@@ -92,6 +90,16 @@ def inspector(facts: LineFacts, layer: int) -> Figure | None:
             "layout.xaxis.title.text": f"input channel, the first {NARROW_CHANNELS} of {len(channels)}",
         }
     return figure
+
+
+def _heights(group: Group, *, drawn: bool) -> tuple[float, float]:
+    """From where to where the picture reaches: all weights, levels and what is taken of them, but those of the smallest
+    λ only where they do not flatten the others."""
+    first = 1 if group.taken.shape[1] > 1 else 0
+    parts = [group.taken, *([group.levels] if drawn else [])]
+    inner = np.concatenate([group.weight, *(part[:, first:].ravel() for part in parts)])
+    outer = np.concatenate([part[:, :first].ravel() for part in parts])
+    return honest_range(inner, outer, pad=0.04)
 
 
 def _add_path(figure: Figure, paths: list[list[str]], color: str, width: float) -> None:
@@ -184,21 +192,30 @@ def _add_weights(figure: Figure, group: Group, channels: np.ndarray, digits: int
     figure["bindings"].append(bind(f"data.{len(figure['data']) - 1}.text", taken, "gamma", "lambda"))
 
 
-def _add_words(figure: Figure, facts: LineFacts, group: Group, name: str) -> None:
-    """How many weights are not at their nearest level, above the drawing and for who can't see it."""
+def _add_words(figure: Figure, facts: LineFacts, group: Group, name: str, span: tuple[float, float]) -> None:
+    """How many weights are not at their nearest level, above the drawing and for who can't see it; and where levels are
+    beyond the picture, how far they reach."""
     points, count = point_names(facts.line), len(group.weight)
+    reach = np.abs(group.levels).max(axis=(-2, -1))  # G M
+    is_beyond = (group.levels.min(axis=(-2, -1)) < span[0]) | (group.levels.max(axis=(-2, -1)) > span[1])
+    beyond = [
+        [f"; levels up to {number(far, 2)}, beyond the picture" if out else "" for far, out in zip(*row, strict=True)]
+        for row in zip(reach.tolist(), is_beyond.tolist(), strict=True)
+    ]
     others = group.other.sum(axis=-1)  # G M
     place = {"xref": "paper", "yref": "paper", "x": 0, "y": 1, "yshift": 6, "font": {"size": 12, "color": "var(--ink)"}}
     key = "○ float weight, arrow: to the level it takes; lines: levels"
     right = {"x": 1, "xanchor": "right", "font": {"size": 12, "color": "var(--ink-2)"}}
     figure["layout"]["annotations"] += [note("", **place), note(key, **(place | right))]
     texts, narrow, arias = [], [], []
-    for row in others.tolist():
+    for row, further in zip(others.tolist(), beyond, strict=True):
         short = [
             f'{point}: <span style="color:var(--recon-ink)">{other} of {count}</span>'
             for point, other in zip(points, row, strict=True)
         ]
-        texts.append([f"{one} weights do not take the nearest level" for one in short])
+        texts.append(
+            [f"{one} weights do not take the nearest level{more}" for one, more in zip(short, further, strict=True)]
+        )
         narrow.append([f"{one} not at the nearest level" for one in short])
         arias.append(
             [

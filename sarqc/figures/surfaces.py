@@ -114,7 +114,7 @@ def _drifts_most(drift: np.ndarray | None) -> int:
     if drift is None:
         return 0
     by_layer = mean_over_draws(drift)  # L G M
-    return int(np.nanargmax(np.nan_to_num(by_layer).mean(axis=(1, 2))))
+    return int(np.argmax(np.median(np.nan_to_num(by_layer), axis=(1, 2))))  # whatever it does without damping
 
 
 def weight_figures(facts: LineFacts, arrays: Arrays, layer: int) -> dict[str, Figure | None]:
@@ -162,7 +162,7 @@ def surfaces(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling =
         figure["data"].append(trace)
     # Names stand above maps, and in the empty air over surfaces.
     above = {"yanchor": "bottom", "yshift": 2} if flat else {"yanchor": "top", "yshift": 6}
-    _side_by_side(figure, facts, pooling.array, what, above)
+    _side_by_side(figure, facts, pooling.array, what, above, cut_values(facts, layer, pooling.array, scale))
     info = facts.study.layers[layer]
     words = [_surface_aria(facts, i, info.name, scale, pooling.words) for i in range(len(facts.line.lams))]
     figure["bindings"].append(bind("aria", words, "lambda"))
@@ -202,19 +202,43 @@ def _flat_axes(layout: dict[str, Any], suffix: str, domain: tuple[float, float],
     return {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
 
 
-def _side_by_side(figure: Figure, facts: LineFacts, array: str, what: str, above: dict[str, Any]) -> None:
+def cut_values(facts: LineFacts, layer: int, array: str, scale: float) -> list[list[float | None]]:
+    """The largest absolute value of each picture that has some above its scale, where they are cut: G M."""
+    most = facts.read(f"{array}_most", layer)
+    if most is None:  # of a study from before pictures were cut
+        return [[None] * len(facts.line.lams) for _ in facts.line.gammas]
+    return [[value if value > 1.001 * scale else None for value in row] for row in most.tolist()]
+
+
+def _side_by_side(
+    figure: Figure, facts: LineFacts, array: str, what: str, above: dict[str, Any], cut: list[list[float | None]]
+) -> None:
     """Binds the traces to the smallest λ and to the shown one; ``above`` them stands what they show."""
-    names, sides = [f"{what}, {name}" for name in point_names(facts.line)], _sides(facts, 0.0)
+    points, sides = point_names(facts.line), _sides(facts, 0.0)
+
+    def texts(start: str, words: str) -> list[list[str]]:
+        """For each γ and λ."""
+        return [
+            [start + name + ("" if most is None else f"{words} {number(most, 3)}") for name, most in named]
+            for named in (list(zip(points, row, strict=True)) for row in cut)
+        ]
+
+    wide, narrow = texts(f"{what}, ", ": cut, it reaches"), texts(f"{what}, ", "<br>cut, reaches")
+    figure["narrow_bindings"] = []
     for side, (x0, x1) in enumerate(sides):
         bound: BoundArray = {"path": f"data.{side}.z", "array": array}
         if side < len(sides) - 1:
             bound["lambda"] = 0
         figure["bindings"].append(bound)
         place = {"xref": "paper", "yref": "paper", "x": (x0 + x1) / 2, "y": 1, "xanchor": "center", **above}
-        text = note(names[0], **place, font={"size": 12, "color": "var(--ink)"})
+        text = note(wide[0][0], **place, font={"size": 12, "color": "var(--ink)"})
         figure["layout"]["annotations"].append(text)
-        if side == 1:
-            figure["bindings"].append(bind("layout.annotations.1.text", names, "lambda"))
+        path = f"layout.annotations.{side}.text"
+        for bindings, words in ((figure["bindings"], wide), (figure["narrow_bindings"], narrow)):
+            if side < len(sides) - 1:
+                bindings.append(bind(path, [row[0] for row in words], "gamma"))
+            elif side == 1:
+                bindings.append(bind(path, words, "gamma", "lambda"))
 
 
 def _lighting() -> dict[str, Any]:

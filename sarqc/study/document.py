@@ -18,7 +18,9 @@ in ``study.safetensors`` is called ``line/bits/quantity``. What is not known is 
 | surface_sorted, surface_mean_sorted | layer, gamma, lambda, row, column | largest and mean |ΔW|, input channels by \
 saliency, least salient first |
 | surface_signed | layer, gamma, lambda, row, column | mean ΔW, channels by saliency; 128 stands for 0 |
-| surface…_scale | layer | value of 255 in that surface: one scale for all λ and γ of a layer |
+| surface…_scale | layer | value of 255 in that surface: one scale for all λ and γ of a layer, beyond which cells are \
+cut |
+| surface…_most | layer, gamma, lambda | the largest absolute value in that surface, above its scale where it is cut |
 | group_place | layer, place | row and first input channel of the group with the largest squared weights; this and \
 what follows of the first draw |
 | group_weight | layer, channel | its float weights, NaN beyond its end |
@@ -72,6 +74,29 @@ SCHEMA_VERSION = 4
 SIGNED_ZERO = 128  # what stands for 0 in ``surface_signed``
 Told = TypeVar("Told")
 ERRORS = ("recon", "held_out", "sar", "recon_by_size", "held_out_by_size")  # relative to what tokens brought
+
+
+RUNS_AWAY = 8.0  # times the middle of a layer's largest changes: without damping a layer may change a thousandfold
+
+
+def common_scale(most: np.ndarray) -> np.ndarray:
+    """One scale for all pictures of a layer, from the largest absolute value in each, (layer, …) -> (layer,): the
+    largest of those that do not run away, which would flatten the others."""
+    of_layer = np.sort(most.reshape(len(most), -1), axis=-1)
+    middle = of_layer[:, [(of_layer.shape[-1] - 1) // 2]]
+    largest = np.where(of_layer <= RUNS_AWAY * middle, of_layer, 0).max(axis=-1)
+    scale: np.ndarray = np.maximum(largest, np.finfo(np.float32).tiny)
+    return scale
+
+
+def eight_bits(values: np.ndarray, scale: np.ndarray, zero: int) -> np.ndarray:
+    """Values (layer, …) as uint8, of which 255 is the layer's scale, (layer,); what is larger is cut.
+
+    ``zero`` stands for 0: with 128 a -scale is 1; with 0 no value may be negative.
+    """
+    steps = np.clip(values / scale.reshape(-1, *[1] * (values.ndim - 1)), -1, 1) * (255 - zero)
+    cells: np.ndarray = np.rint(steps + zero).astype(np.uint8)
+    return cells
 
 
 class _Document(BaseModel):

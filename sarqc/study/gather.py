@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sarqc.errors import Refused
-from sarqc.study.document import SIGNED_ZERO, Line, Study, StudyWriter
+from sarqc.study.document import SIGNED_ZERO, Line, Study, StudyWriter, common_scale, eight_bits
 
 _PLACES = {"draw": "draws", "gamma": "gammas", "lambda": "lams"}  # the axes along which runs differ
 _OWN = ("versions", "device")  # of a protocol: what runs of one batch may differ in
@@ -142,7 +142,7 @@ def _arrays(runs: Sequence[_Run], whole: Line, names: Sequence[str], writer: Stu
     of_first = [run for run in runs if whole.draws[0] == run.line.draws[0]]
     points = {(gamma, lam) for run in of_first for gamma in run.line.gammas for lam in run.line.lams}
     has_all = len(points) == len(whole.gammas) * len(whole.lams)
-    surfaces = [name.removesuffix("_scale") for name in names if name.endswith("_scale")]
+    surfaces = [name.removesuffix("_scale") for name in names if name.endswith("_scale")]  # their _most is as any other
     for name in names:
         axes = runs[0].line.arrays[name].axes if name in runs[0].line.arrays else ()
         if "draw" in axes:
@@ -180,15 +180,15 @@ def _scattered(runs: Sequence[_Run], whole: Line, name: str) -> np.ndarray:
 
 
 def _surfaces(runs: Sequence[_Run], whole: Line, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Surfaces of several runs in steps of one scale for each layer: the largest that a run has."""
+    """Surfaces of several runs in steps of one scale for each layer, see ``common_scale``."""
     zero = SIGNED_ZERO if name == "surface_signed" else 0
-    scale = np.max([run.study.array(run.line, f"{name}_scale") for run in runs], axis=0)
+    scale = common_scale(np.stack([run.study.array(run.line, f"{name}_scale") for run in runs], axis=-1))
     layers, _, _, *cells = runs[0].line.arrays[name].shape
     found = np.zeros((layers, len(whole.gammas), len(whole.lams), *cells), dtype=np.uint8)
     for run in runs:
         array, own = run.study.array(run.line, name), run.study.array(run.line, f"{name}_scale")
-        steps = (array.astype(np.float64) - zero) * (own / scale).reshape(-1, *[1] * (array.ndim - 1))
+        values = (array.astype(np.float64) - zero) * own.reshape(-1, *[1] * (array.ndim - 1)) / (255 - zero)
         place = run.places(whole)
         at = np.ix_(range(layers), place["gamma"], place["lambda"], *map(range, cells))
-        found[at] = np.rint(steps + zero)
+        found[at] = eight_bits(values, scale, zero)
     return found, scale

@@ -201,7 +201,7 @@ def test_lines_that_are_there_are_kept(small: dict, fresh_settings: Settings, tm
         line.name: {name for name in line.arrays if "surface" in name or "group" in name} for line in anew.lines
     }
     assert not pictures["rqc-gbs-refine2"]
-    assert {name for name in pictures["sarqc-gbs"] if "surface" in name} == {"surface", "surface_scale"}
+    assert {name for name in pictures["sarqc-gbs"] if "surface" in name} == {"surface", "surface_scale", "surface_most"}
     assert "surface_signed" in pictures["rqc-gbs"]
 
     another = Survey.model_validate({**small, "window": 32, "lines": [first]})

@@ -15,14 +15,14 @@ import torch
 from torch.nn.functional import adaptive_avg_pool2d, adaptive_max_pool2d
 
 from sarqc.calibration.pictures import MOST_CHANNELS, curve_of, inspect_group, largest_group, surfaces
-from sarqc.engine.study_output import curve_arrays, eight_bits, joined, study_line
+from sarqc.engine.study_output import curve_arrays, joined, study_line
 from sarqc.figures import figure_table, lab_view
 from sarqc.figures.surfaces import POOLINGS
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import method
 from sarqc.quantization.solve import quantize_layer
-from sarqc.study.document import LayerInfo, StudyWriter, one_draw
+from sarqc.study.document import LayerInfo, StudyWriter, common_scale, eight_bits, one_draw
 from tests import oracles
 from tests.figures.test_figures import at
 from tests.synthetic_study import write_study
@@ -117,9 +117,18 @@ def test_stored_pictures_are_those_of_the_solved_layers(study, index):
 
 def test_eight_bits_keep_each_layer_in_its_own_unit():
     values = np.array([[-3.0, 0.0, 1.5], [0.0, 0.25, 0.5], [0.0, 0.0, 0.0]])
-    codes, scale = eight_bits(values, 128)
+    scale = common_scale(np.abs(values).max(axis=-1)[:, None])
     assert scale.tolist() == [3.0, 0.5, np.finfo(np.float32).tiny]
-    assert codes.tolist() == [[1, 128, 192], [128, 192, 255], [128, 128, 128]]
+    assert eight_bits(values, scale, 128).tolist() == [[1, 128, 192], [128, 192, 255], [128, 128, 128]]
+
+
+def test_a_picture_that_runs_away_is_cut_and_does_not_flatten_the_others():
+    most = np.array([[1000.0, 3.0, 2.0, 1.0], [8.0, 4.0, 2.0, 1.0]])
+    scale = common_scale(most)
+    assert scale.tolist() == [3.0, 8.0]
+    values = np.array([[[1000.0, -1000.0, 0.0], [3.0, 1.5, 0.0]]])
+    assert eight_bits(values, scale[:1], 0).tolist()[0][1] == [255, 128, 0]
+    assert eight_bits(values, scale[:1], 128).tolist() == [[[255, 1, 128], [255, 192, 128]]]
 
 
 @pytest.mark.parametrize("name", ["sarqc-gbs", "sarqc-gs"])
