@@ -20,6 +20,7 @@ from sarqc.calibration.pipeline import layers_by_block
 from sarqc.evaluation import TEMPERATURE, TOP_P
 from sarqc.files.artefacts import chain_key
 from sarqc.models.loading import STORED, LoadedModel
+from sarqc.quantization.grid import Grid
 from sarqc.quantization.methods import FITTING, Method
 
 LAYER_FORMAT = 8
@@ -30,6 +31,7 @@ SELECTION_FORMAT = 3
 STATISTICS_FORMAT = 1
 TUNING_FORMAT = 1
 TEXT_FORMAT = 1
+SURVEY_FORMAT = 1
 _HASHED_AT_ONCE = 4  # blocks; each is on the CPU meanwhile
 _COPIED_AT_ONCE = 1 << 26  # bytes
 
@@ -178,6 +180,21 @@ def accuracy_key(model_key: str, task: str, limit: int | None, items: Sequence[s
 def survey_model_key(loaded: LoadedModel) -> str:
     """Of the model with its weights as they are now: a survey puts them there one point after the other."""
     return chain_key(model_fingerprint(loaded), str(loaded.device))
+
+
+def survey_line_key(
+    float_key: str,
+    grid: Grid,
+    methods: Sequence[Method],
+    lams: Sequence[float],
+    sequences: np.ndarray,
+    held_out: np.ndarray,
+    by_size: Sequence[np.ndarray],
+) -> str:
+    """Of a line of a survey, solved on one draw of the float model of that key: each of the methods at each λ."""
+    values = [[type(one).__name__, _values(one)] for one in methods]
+    tokens = [np.ascontiguousarray(one).tobytes() for one in (sequences, held_out, *by_size)]
+    return chain_key("survey line", SURVEY_FORMAT, torch.__version__, float_key, asdict(grid), values, [*lams], *tokens)
 
 
 def survey_point_key(model_key: str, float_key: str, ids: np.ndarray, window: int) -> str:

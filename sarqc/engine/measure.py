@@ -28,7 +28,6 @@ from sarqc.engine.keys import (
     float_text_key,
     model_fingerprint,
     perplexity_key,
-    survey_model_key,
     survey_point_key,
 )
 from sarqc.engine.meanwhile import TOLD_EVERY, Tell, meanwhile
@@ -351,9 +350,27 @@ class Point:
         return share, math.sqrt(share * (1 - share) / max(items - 1, 1))
 
 
-def measure_point(bench: Workbench, original: FloatStates, tasks: Sequence[str], task_limit: int | None) -> Point:
-    """Of the weights as they are now, on the test text of ``original`` and on tasks, of ``task_limit`` items each."""
-    model_key = survey_model_key(bench.loaded)
+def is_measured(
+    bench: Workbench, model_key: str, original: FloatStates, tasks: Sequence[str], task_limit: int | None
+) -> bool:
+    """Whether ``measure_point`` needs no model, because everything is kept."""
+    return all(bench.store.has(key, ".json") for key in _point_keys(bench, model_key, original, tasks, task_limit))
+
+
+def _point_keys(
+    bench: Workbench, model_key: str, original: FloatStates, tasks: Sequence[str], task_limit: int | None
+) -> list[str]:
+    """Of the test text and of each task."""
+    return [survey_point_key(model_key, original.key, original.test.ids, original.window)] + [
+        accuracy_key(model_key, task, task_limit, ("survey", *items_key(task, bench.settings))) for task in tasks
+    ]
+
+
+def measure_point(
+    bench: Workbench, model_key: str, original: FloatStates, tasks: Sequence[str], task_limit: int | None
+) -> Point:
+    """Of the model with that key, on the test text of ``original`` and on tasks, of ``task_limit`` items each. Its
+    weights are the loaded model's where something is not measured yet."""
     test, window = original.test, original.window
 
     def on_text() -> bytes:
@@ -363,10 +380,9 @@ def measure_point(bench: Workbench, original: FloatStates, tasks: Sequence[str],
     def on_task(task: str) -> bytes:
         return json.dumps(measure_accuracy(bench.loaded, task, bench.settings, limit=task_limit).correct).encode()
 
-    key = survey_point_key(model_key, original.key, test.ids, window)
-    document, correct = json.loads(kept(bench.store, key, on_text)), []
-    for task in tasks:
-        of_task = accuracy_key(model_key, task, task_limit, ("survey", *items_key(task, bench.settings)))
+    of_text, *of_tasks = _point_keys(bench, model_key, original, tasks, task_limit)
+    document, correct = json.loads(kept(bench.store, of_text, on_text)), []
+    for task, of_task in zip(tasks, of_tasks, strict=True):
         correct += json.loads(kept(bench.store, of_task, partial(on_task, task)))
     return Point(document["perplexity"], document["kl"], np.array(correct, dtype=np.uint8))
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -26,8 +28,18 @@ from sarqc.calibration.pictures import LayerCurve
 from sarqc.calibration.together import method_for
 from sarqc.engine.auto_by_model import ModelSelection, settle
 from sarqc.engine.costs import sweep_bytes
-from sarqc.engine.keys import layer_keys, weights_of
-from sarqc.engine.measure import FloatStates, Point, Workbench, device_warnings, measure_point, of_weights, versions
+from sarqc.engine.kept_lines import SolvedLine, read_line, write_line
+from sarqc.engine.keys import layer_keys, survey_line_key, survey_model_key, weights_of
+from sarqc.engine.measure import (
+    FloatStates,
+    Point,
+    Workbench,
+    device_warnings,
+    is_measured,
+    measure_point,
+    of_weights,
+    versions,
+)
 from sarqc.engine.plan import indivisible_layers
 from sarqc.engine.study_output import (
     AXES,
@@ -258,12 +270,13 @@ def recipe_for(
 def conduct(survey: Survey, settings: Settings, folder: Path, had: Sequence[Study] = ()) -> Iterator[str]:
     """Makes the study in ``folder`` and yields a line of progress for each kept line and each point.
 
-    Measurements, and under a quantized prefix finished layers too, are kept as artefacts: a survey that was stopped
-    continues where it was. Lines of the studies ``had`` that the survey asks for too are taken from there as they are.
-    Raises ``Refused`` where such a study was made of another model, on other texts or with other libraries.
+    Measurements, solved lines, and under a quantized prefix finished layers are kept as artefacts: a survey that was
+    stopped continues where it was. Lines of the studies ``had`` that the survey asks for too are taken from there as
+    they are. Raises ``Refused`` where such a study was made of another model, on other texts or with other libraries.
     """
     shared = _prepared(survey, settings)
-    original = measure_point(shared.bench, shared.original, survey.tasks, survey.task_limit)
+    key = survey_model_key(shared.bench.loaded)
+    original = measure_point(shared.bench, key, shared.original, survey.tasks, survey.task_limit)
     accuracy, items = original.accuracy(), len(original.correct)
     for warned in device_warnings(shared.bench.loaded.device):
         yield f"warning: {warned.what}"
@@ -287,15 +300,15 @@ def conduct(survey: Survey, settings: Settings, folder: Path, had: Sequence[Stud
     total = sum(int(np.prod(line.shape)) * len(survey.draws_of(line)) for line in results)
     for draw, seed in enumerate(survey.draws):
         drawn = {line: result for line, result in results.items() if seed in survey.draws_of(line)}
-        statistics = _draw_statistics(shared, seed, list(drawn))
+        of_draw = _Draw(shared, seed, tuple(drawn))
         for line, result in drawn.items():
             if _shares(survey, line):
-                points = _from_statistics(shared, statistics, line, result)
+                points = _from_statistics(shared, of_draw, draw, line, result)
             else:
                 points = _from_runs(shared, line, seed, result)
-            for point in points:
-                tasks = survey.tasks if line.has_tasks(draw, point) else ()
-                quality = measure_point(shared.bench, shared.original, tasks, survey.task_limit)
+            for point, model in points:
+                tasks = _tasks(survey, line, draw, point)
+                quality = measure_point(shared.bench, model, shared.original, tasks, survey.task_limit)
                 result.measured(draw, point, quality)
                 done += 1
                 where = f"draw {seed}, {line.bits} bits, {line.method}, {result.point_text(point)}"
@@ -361,8 +374,18 @@ class _Shared:
     held_out: Sequences  # all of them in ``calibration``: nothing is fitted on them
     held_out_part: str  # of its text, see ``Text``
     original: FloatStates  # on the test text
-    unseen: dict[str, LayerStatistics]  # of the held-out sequences, by layer
     float_weights: dict[str, Tensor]
+
+    @cached_property
+    def unseen(self) -> dict[str, LayerStatistics]:
+        """Of the held-out sequences, by layer."""
+        self.bench.loaded.restore(self.float_weights)
+        return _collect(self.bench.loaded, self.held_out.calibration)
+
+
+def _tasks(survey: Survey, line: SurveyLine, draw: int, point: tuple[int, int]) -> tuple[str, ...]:
+    """The tasks that are measured at a point."""
+    return survey.tasks if line.has_tasks(draw, point) else ()
 
 
 def _prepared(survey: Survey, settings: Settings) -> _Shared:
@@ -375,9 +398,8 @@ def _prepared(survey: Survey, settings: Settings) -> _Shared:
         held_out_text.ids, held_out_text.corpus, part=held_out_text.part.partition(",")[0],
         samples=survey.held_out_samples, length=survey.length, held_out_samples=0, sampling="sequential", seed=0,
     )  # fmt: skip
-    unseen = _collect(loaded, held_out.calibration)
     original = FloatStates.of(loaded, replace(test, ids=test.ids[: survey.test_tokens]), survey.window)
-    return _Shared(survey, bench, calibration, held_out, held_out_text.part, original, unseen, loaded.weights())
+    return _Shared(survey, bench, calibration, held_out, held_out_text.part, original, loaded.weights())
 
 
 def _texts(survey: Survey, checkpoint: Checkpoint, settings: Settings) -> tuple[Text, Text, Text]:
@@ -412,32 +434,42 @@ def _collect(loaded: LoadedModel, sequences: np.ndarray) -> dict[str, LayerStati
 
 
 @dataclass(frozen=True, eq=False)
-class _DrawStatistics:
-    """Of one calibration draw, by layer: at the survey's size, and at all others from small to large."""
+class _Draw:
+    """One calibration draw, with what those of the lines that share statistics need of it, made when it is needed."""
 
-    own: dict[str, LayerStatistics]
-    by_size: list[tuple[int, dict[str, LayerStatistics]]]
+    shared: _Shared
+    seed: int
+    lines: tuple[SurveyLine, ...]
 
+    @property
+    def sizes(self) -> list[int]:
+        """All numbers of sequences that a line asks for, from small to large."""
+        lines = (line for line in self.lines if _shares(self.shared.survey, line))
+        return sorted({size for line in lines for size in line.sizes})
 
-def _draw_statistics(shared: _Shared, seed: int, lines: list[SurveyLine]) -> _DrawStatistics:
-    """What those of the lines that share statistics need of another calibration draw; empty where none does."""
-    survey, loaded = shared.survey, shared.bench.loaded
-    lines = [line for line in lines if _shares(survey, line)]
-    if not lines:
-        return _DrawStatistics({}, [])
-    loaded.restore(shared.float_weights)
-    own = _collect(loaded, _sequences(shared, seed, survey.samples).calibration)
-    sizes = sorted({size for line in lines for size in line.sizes})
-    if not sizes:
-        return _DrawStatistics(own, [])
-    sequences = _sequences(shared, seed, sizes[-1]).calibration  # the first of them are those of fewer
-    total: dict[str, LayerStatistics] = {}
-    by_size = []
-    for first, last in zip([0, *sizes], sizes, strict=False):
-        part = _collect(loaded, sequences[first:last])
-        total = {name: total[name] + more if total else more for name, more in part.items()}
-        by_size.append((last, total))
-    return _DrawStatistics(own, by_size)
+    def sequences(self, samples: int) -> np.ndarray:
+        """Tokens (samples, length); the first of them are those of fewer."""
+        return _sequences(self.shared, self.seed, samples).calibration
+
+    @cached_property
+    def own(self) -> dict[str, LayerStatistics]:
+        """Of as many sequences as the survey says, by layer."""
+        self.shared.bench.loaded.restore(self.shared.float_weights)
+        return _collect(self.shared.bench.loaded, self.sequences(self.shared.survey.samples))
+
+    @cached_property
+    def by_size(self) -> list[tuple[int, dict[str, LayerStatistics]]]:
+        """The same of all ``sizes``."""
+        loaded = self.shared.bench.loaded
+        loaded.restore(self.shared.float_weights)
+        sequences = self.sequences(self.sizes[-1])
+        total: dict[str, LayerStatistics] = {}
+        by_size = []
+        for first, last in pairwise([0, *self.sizes]):
+            part = _collect(loaded, sequences[first:last])
+            total = {name: total[name] + more if total else more for name, more in part.items()}
+            by_size.append((last, total))
+        return by_size
 
 
 def _sequences(shared: _Shared, seed: int, samples: int) -> Sequences:
@@ -454,34 +486,66 @@ def _shares(survey: Survey, line: SurveyLine) -> bool:
 
 
 def _from_statistics(
-    shared: _Shared, statistics: _DrawStatistics, line: SurveyLine, result: LineResult
-) -> Iterator[tuple[int, int]]:
-    """Puts the line's weights into the model, one point (γ, λ) after the other, and notes its curves in ``result``."""
-    survey, loaded = shared.survey, shared.bench.loaded
+    shared: _Shared, of_draw: _Draw, draw: int, line: SurveyLine, result: LineResult
+) -> Iterator[tuple[tuple[int, int], str]]:
+    """Puts the line's weights into the model, one point (γ, λ) after the other, each with the key of that model, and
+    notes its curves in ``result``. What is solved and measured already is taken as it is kept, without any weights."""
+    bench, survey = shared.bench, shared.survey
     grid = Grid(line.bits, survey.group_size, survey.grid)
-    budget = sweep_bytes(shared.bench.settings)
-    loaded.restore(shared.float_weights)
-    weights = {  # copies, because the model gets others below
-        layer.name: loaded.weight(layer.name).detach().to(loaded.stored_as(f"{layer.name}.weight"), copy=True)
-        for layer in loaded.checkpoint.layers
-    }
     methods = [line.to_method(gamma) for gamma in line.gammas]
-    solved = []
-    for layer in loaded.checkpoint.layers:
-        weight, own, unseen = weights[layer.name], statistics.own[layer.name], shared.unseen[layer.name]
-        points = (method_for(layer, chosen) for chosen in methods)
-        solved.append([solve_curve(weight, own, unseen, grid, one, line.points(), budget) for one in points])
-    result.curves.append([[curve for _, curve in by_gamma] for by_gamma in solved])
+    key = survey_line_key(
+        shared.original.key, grid, methods, line.points(), of_draw.sequences(survey.samples),
+        shared.held_out.calibration, [of_draw.sequences(size) for size in line.sizes],
+    )  # fmt: skip
+    kept = read_line(bench.store, key)
+    if kept is None or not all(
+        is_measured(bench, model, shared.original, _tasks(survey, line, draw, point), survey.task_limit)
+        for point, model in kept.models.items()
+    ):
+        loaded = bench.loaded
+        loaded.restore(shared.float_weights)
+        weights = {  # copies, because the model gets others below
+            layer.name: loaded.weight(layer.name).detach().to(loaded.stored_as(f"{layer.name}.weight"), copy=True)
+            for layer in loaded.checkpoint.layers
+        }
+        by_size = _errors_by_size(shared, of_draw, line, grid, weights) if line.sizes else {}
+        stored, curves = _solved(shared, of_draw, line, grid, methods, weights)
+        models = {}
+        for g, m in np.ndindex(*line.shape):
+            for name, by_gamma in zip(weights, stored, strict=True):
+                loaded.weight(name).data.copy_(by_gamma[g][m]())
+            models[g, m] = survey_model_key(loaded)
+            yield (g, m), models[g, m]
+        kept = SolvedLine(curves, by_size, models)
+        write_line(bench.store, key, kept)
+    else:
+        yield from kept.models.items()
+    result.curves.append(kept.curves)
     if line.sizes:
-        result.by_size.append(_errors_by_size(shared, statistics, line, grid, weights))
-    for g, m in np.ndindex(*line.shape):
-        for name, by_gamma in zip(weights, solved, strict=True):
-            loaded.weight(name).data.copy_(by_gamma[g][0][m].dequantized)
-        yield g, m
+        result.by_size.append(kept.by_size)
+
+
+def _solved(
+    shared: _Shared, of_draw: _Draw, line: SurveyLine, grid: Grid, methods: list[Method], weights: dict[str, Tensor]
+) -> tuple[list[list[list[Callable[[], Tensor]]]], list[list[LayerCurve]]]:
+    """Every layer at every point: what makes its weights, [layer][gamma][lambda], and its curves, [layer][gamma].
+
+    Of the results codes and scales are held, a quarter of the weights or less.
+    """
+    budget = sweep_bytes(shared.bench.settings)
+    stored: list[list[list[Callable[[], Tensor]]]] = []
+    curves: list[list[LayerCurve]] = []
+    for layer in shared.bench.loaded.checkpoint.layers:
+        weight, own, unseen = weights[layer.name], of_draw.own[layer.name], shared.unseen[layer.name]
+        points = (method_for(layer, chosen) for chosen in methods)
+        solved = [solve_curve(weight, own, unseen, grid, one, line.points(), budget) for one in points]
+        stored.append([[one.without_dequantized() for one in at_lams] for at_lams, _ in solved])
+        curves.append([curve for _, curve in solved])
+    return stored, curves
 
 
 def _errors_by_size(
-    shared: _Shared, statistics: _DrawStatistics, line: SurveyLine, grid: Grid, weights: dict[str, Tensor]
+    shared: _Shared, of_draw: _Draw, line: SurveyLine, grid: Grid, weights: dict[str, Tensor]
 ) -> dict[str, np.ndarray]:
     """Relative errors (layer, size, γ, λ) of layers solved on more or fewer sequences, on those and on unseen."""
     budget = sweep_bytes(shared.bench.settings)
@@ -491,7 +555,7 @@ def _errors_by_size(
                 weights[layer.name], of_size[layer.name], grid, method_for(layer, line.to_method()),
                 lams=line.points(), gammas=line.gammas, held_out=shared.unseen[layer.name], budget_bytes=budget,
             )
-            for size, of_size in statistics.by_size
+            for size, of_size in of_draw.by_size
             if size in line.sizes
         ]
         for layer in shared.bench.loaded.checkpoint.layers
@@ -502,7 +566,9 @@ def _errors_by_size(
     }
 
 
-def _from_runs(shared: _Shared, line: SurveyLine, seed: int, result: LineResult) -> Iterator[tuple[int, int]]:
+def _from_runs(
+    shared: _Shared, line: SurveyLine, seed: int, result: LineResult
+) -> Iterator[tuple[tuple[int, int], str]]:
     """Quantizes the model as a run of each point (γ, λ) would, one after the other, and notes curves in ``result``."""
     bench, loaded = shared.bench, shared.bench.loaded
     checkpoint, unseen = loaded.checkpoint, shared.held_out
@@ -524,7 +590,7 @@ def _from_runs(shared: _Shared, line: SurveyLine, seed: int, result: LineResult)
             if lam == "auto":
                 result.reports.append([layer.quantized.report for layer in solved])
                 result.selections.append(selection)
-            yield g, m
+            yield (g, m), survey_model_key(loaded)
     layers = range(len(checkpoint.layers))
     result.curves.append([[joined([at[layer] for at in of_gamma]) for of_gamma in by_gamma] for layer in layers])
 

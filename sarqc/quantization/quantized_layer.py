@@ -6,7 +6,9 @@ Axes: O out_features, I in_features, G groups.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -76,6 +78,12 @@ class QuantizedLayer:
         """What codes, scales, zero points and biases make, (O, I) in the dtype of the weight: as if both scales of
         channels were taken up elsewhere."""
         return self.levels(self.codes).to(self.scales.dtype)
+
+    def without_dequantized(self) -> Callable[[], Tensor]:
+        """What makes ``dequantized`` anew, and holds codes and scales instead, where these say all."""
+        if not torch.equal(self.stored(), self.dequantized):  # both scales of channels are missing there
+            return partial(torch.clone, self.dequantized)
+        return replace(self, dequantized=self.codes[:0]).stored
 
     def levels(self, codes: Tensor) -> Tensor:
         """What any codes (O, I) stand for before ``row_scale`` and ``channel_scale``, in working precision: (O, I)."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import yaml
 
+from sarqc.calibration.block import solve_curve
 from sarqc.calibration.capture import collect
 from sarqc.calibration.corpora import found_in, text_of
 from sarqc.engine.execute import execute
@@ -209,6 +211,41 @@ def test_lines_that_are_there_are_kept(small: dict, fresh_settings: Settings, tm
         list(conduct(another, fresh_settings, tmp_path / "another", [anew]))
     with pytest.raises(Refused, match="twice"):
         Survey.model_validate({**small, "lines": [first, {**first, "lambda": [0.2]}]})
+
+
+def test_a_survey_that_was_stopped_does_not_solve_again_what_it_has_measured(
+    small: dict, fresh_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [
+        {"method": "sarqc-gbs", "bits": 2, "lambda": [0.0, 0.3], "gamma": [0.1, 0.5], "sizes": [1, 2]},
+        {"method": "rqc-gbs", "bits": 3, "lambda": [0.1], "pictures": "none"},
+    ]
+    survey = Survey.model_validate({**small, "draws": [4, 7], "lines": lines})
+    words = conduct(survey, fresh_settings, tmp_path / "stopped")
+    while "draw 7, 2 bits" not in next(words):
+        pass
+    words.close()
+    assert not (tmp_path / "stopped" / "study.json").exists()
+    solved: list[str] = []
+
+    def counted(*arguments: Any) -> Any:
+        solved.append(str(arguments[4]))
+        return solve_curve(*arguments)
+
+    monkeypatch.setattr("sarqc.engine.survey.solve_curve", counted)
+    list(conduct(survey, fresh_settings, tmp_path / "continued"))
+    layers, gammas = 21, 2
+    assert len(solved) == layers * gammas + layers  # what draw 7 had begun, and its second line
+    solved.clear()
+    list(conduct(survey, fresh_settings, tmp_path / "again"))
+    assert not solved
+    other = fresh_settings.model_copy(update={"state_dir": tmp_path / "elsewhere"})
+    list(conduct(survey, other, tmp_path / "at-once"))
+    again, at_once = (Study.open(tmp_path / name) for name in ("again", "at-once"))
+    for one, theirs in zip(again.lines, at_once.lines, strict=True):
+        assert one.arrays.keys() == theirs.arrays.keys()
+        for name in one.arrays:
+            np.testing.assert_array_equal(again.array(one, name), at_once.array(theirs, name), err_msg=name)
 
 
 def test_a_wrong_survey_is_refused(tmp_path: Path) -> None:

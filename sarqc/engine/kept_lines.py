@@ -1,0 +1,60 @@
+"""What solving a line of a survey on one draw left, as one safetensors file: a survey that was stopped need not solve
+again what it has measured."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+import safetensors.numpy
+
+from sarqc.calibration.pictures import CURVE_ARRAYS, LayerCurve
+from sarqc.files.artefacts import ArtefactStore
+
+SUFFIX = ".line"
+
+
+@dataclass(frozen=True, eq=False)
+class SolvedLine:
+    """Curves of all layers, errors by number of sequences where the line asks for them, and at each point (γ, λ) the
+    key of the model with its weights."""
+
+    curves: list[list[LayerCurve]]  # [layer][gamma]
+    by_size: dict[str, np.ndarray]  # layer × size × γ × λ
+    models: dict[tuple[int, int], str]
+
+
+def write_line(store: ArtefactStore, key: str, line: SolvedLine) -> None:
+    """Keeps a line under its key."""
+    document = {
+        "lams": line.curves[0][0].lams,
+        "tokens": [of_layer[0].tokens for of_layer in line.curves],
+        "gammas": len(line.curves[0]),
+        "models": [[*point, model] for point, model in line.models.items()],
+    }
+    tensors = {f"by_size.{name}": values for name, values in line.by_size.items()}
+    for layer, by_gamma in enumerate(line.curves):
+        for g, curve in enumerate(by_gamma):
+            tensors |= {f"{layer}.{g}.{name}": np.asarray(getattr(curve, name), order="C") for name in CURVE_ARRAYS}
+    tensors["document"] = np.frombuffer(json.dumps(document).encode(), dtype=np.uint8)
+    store.write(key, SUFFIX, safetensors.numpy.save(tensors))
+
+
+def read_line(store: ArtefactStore, key: str) -> SolvedLine | None:
+    """The line kept under a key, or None."""
+    payload = store.read(key, SUFFIX)
+    if payload is None:
+        return None
+    tensors = safetensors.numpy.load(payload)
+    document = json.loads(tensors.pop("document").tobytes())
+    lams = tuple(document["lams"])
+    curves = [
+        [
+            LayerCurve(lams, tokens, **{name: tensors[f"{layer}.{g}.{name}"] for name in CURVE_ARRAYS})
+            for g in range(document["gammas"])
+        ]
+        for layer, tokens in enumerate(document["tokens"])
+    ]
+    by_size = {name.removeprefix("by_size."): values for name, values in tensors.items() if name.startswith("by_size.")}
+    return SolvedLine(curves, by_size, {(g, m): model for g, m, model in document["models"]})
