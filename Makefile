@@ -6,6 +6,7 @@
 # make space  what is pushed to a Space of Hugging Face, in build/space
 # make loaders  small checkpoints of every kind given to every reader that can be had; LOADERS="--only mlx-lm"
 # make torture  a running app under malformed requests and files, pattern bombs, kills, full disks, many runs and viewers, and damage; TORTURE="--seed 7 …"
+# make real    real models from a GGUF file to a checkpoint that others load, beside their plans; ONLY=smollm2-135m-instruct
 # make test-engines  other engines make the same codes of our recipes; in build/engines, ONLY=llmcompressor for one
 # make test-opened  checkpoints that other engines make, opened and decoded by their own loaders beside; in build/opened
 # make test-reports  runs told to MLflow and trackio, which stand beside .venv in build/reports
@@ -25,7 +26,7 @@ export OMP_WAIT_POLICY := PASSIVE
 # Every file that is installed has one of the hashes that are written down for its version, and nothing else comes along.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps
 
-.PHONY: app test check bench loaders torture image space test-engines test-opened test-reports chromium pretrained requirements audit
+.PHONY: app test check bench loaders real torture image space test-engines test-opened test-reports chromium pretrained requirements audit
 
 app: .venv/app.done pretrained
 	$(BIN)/python app.py
@@ -48,6 +49,9 @@ bench: .venv/dev.done
 
 loaders: .venv/dev.done
 	$(BIN)/python -m tests.loaders $(LOADERS)
+
+real: .venv/dev.done
+	$(BIN)/python -m tests.real $(if $(ONLY),--only $(ONLY))
 
 image: .venv/dev.done
 	$(BIN)/python -m tests.image_steps

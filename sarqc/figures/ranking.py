@@ -30,7 +30,8 @@ from sarqc.study.paired import Difference, paired_difference, paired_items
 LEFT, RIGHT = (0.0, 0.42), (0.58, 1.0)
 NARROW_LEFT, NARROW_RIGHT = (0.0, 0.33), (0.64, 1.0)
 SAME_GRID = ", same grid"  # of a baseline that is fitted as the line is
-LONGEST = 44  # characters of a label that has room beside many rows
+LONGEST = 44  # characters of a label that there is room for
+LONG = 26  # characters of a short label that takes more room on a phone
 ROOMY = 9  # up to this many rows, a λ has a line of its own under the method's name
 
 
@@ -75,7 +76,7 @@ def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None
     _add_title(figure, f"Difference{unit}, 95 %", f"Difference{unit}", RIGHT[0], NARROW_RIGHT[0])
     short = [f"<b>{row.short}</b>" if row.line == facts.line.name else row.short for row in rows]
     figure["narrow"] |= {
-        "layout.margin.l": 202 if fitted else 176,
+        "layout.margin.l": 202 if fitted or any(len(row.short) > LONG for row in rows) else 176,
         "layout.yaxis.tickfont.size": 11,
         "layout.margin.r": 14,
         "layout.yaxis.ticktext": short,
@@ -161,8 +162,8 @@ def _point(one: LineFacts, best: tuple[int, int]) -> str:
 def _ticks(rows: list[_Row], shown: str) -> list[str]:
     texts = []
     for row in rows:
-        roomy = len(rows) <= ROOMY or (not row.point and len(row.label) <= LONGEST)
-        name = row.label if roomy else row.short
+        is_whole = len(row.label) <= LONGEST and (len(rows) <= ROOMY or not row.point)
+        name = row.label if is_whole else row.short
         text = f"<b>{name}</b>" if row.line == shown else name
         joint = "<br>" if len(rows) <= ROOMY else ", "
         texts.append(f'{text}{joint}<span style="color:var(--ink-2)">{row.point}</span>' if row.point else text)

@@ -567,7 +567,10 @@ async function begin() {
 
   /** @param {unknown[]} values as Gradio gathered them, perhaps before the page changed some */
   function formChanged(values) {
-    dispatch({ type: "changed", values: values.map((value, index) => (onTheirWay.has(index) ? onTheirWay.get(index) : value)) });
+    dispatch({
+      type: "changed",
+      values: values.map((value, index) => (onTheirWay.has(index) ? onTheirWay.get(index) : value)),
+    });
     planSoon();
   }
 
