@@ -18,6 +18,7 @@ import results_of_costs
 import results_of_engines
 import results_of_gpus
 import results_of_opening
+import results_of_real
 import results_of_scale
 import results_of_spans
 import results_of_tuning
@@ -259,7 +260,8 @@ def page() -> str:
     parts = [
         "# What the methods give",
         "Written by `python docs/make_results.py` from the studies in `assets/studies`, `docs/engines.json`, "
-        "`docs/repaired.json`, `docs/tuning.json`, `docs/costs.json`, `docs/scale.json` and `docs/gpus.json`; "
+        "`docs/real.json`, `docs/repaired.json`, `docs/tuning.json`, `docs/costs.json`, `docs/scale.json` and "
+        "`docs/gpus.json`; "
         "`make check` compares it.",
         "## Every method, as a run would do it",
         f"{runs.model.name}, {lines[0].grid}, groups of {lines[0].group_size}, quantized prefix; "
@@ -304,6 +306,7 @@ def page() -> str:
     ]
     for bits in sorted({line.bits for line in explored.lines if line.sizes}):
         parts += [f"### {bits} bits", gap_table(explored, bits)]
+    parts += results_of_real.parts()
     parts += results_of_engines.parts()
     parts += results_of_opening.parts()
     parts += results_of_tuning.parts()

@@ -49,11 +49,11 @@ def _host(host: dict[str, Any]) -> str:
     )
 
 
-def host_words(host: dict[str, Any]) -> str:
-    """What figures of ``make bench`` were made on."""
+def host_words(host: dict[str, Any], command: str = "make bench") -> str:
+    """What the figures of a command were made on."""
     versions = ", ".join(f"{name} {version}" for name, version in host["versions"].items())
     return (
-        f"Written by `make bench` on {', '.join(host['devices'])}, {host['cores']} cores, {host['threads']} threads, "
+        f"Written by `{command}` on {', '.join(host['devices'])}, {host['cores']} cores, {host['threads']} threads, "
         f"{host['memory_gib']:g} GiB; large products in float32: {host['products_per_second'] / 1e9:.0f} GFLOP/s; "
         f"{versions}."
     )

@@ -15,6 +15,7 @@ from tests.benchmarks.quality.jobs import Job, drawn, run_job
 from tests.benchmarks.random_models import TINYLLAMA, made
 
 ROUNDS = 3
+PRETRAINED = "smollm2-135m-instruct"
 OURS = {"method": "gptq", "order": "activation"}
 
 
@@ -22,19 +23,21 @@ def engines(folder: Path) -> Iterator[Figure]:
     """Seconds on the wall, medians of some rounds. The other engine has an environment of its own under the folder."""
     wide = made(folder / "tinyllama", **TINYLLAMA)
     cases = [
-        ("tiny-llama, W2, 32 × 256 tokens", "tiny-llama", 2, 32, 256, 1 / 3),
-        ("tiny-moe, W2, 32 × 256 tokens", "tiny-moe", 2, 32, 256, 1 / 3),
-        ("two blocks of TinyLlama, W4, 8 × 512 tokens", str(wide), 4, 8, 512, 1 / 2),
+        ("tiny-llama, W2, 32 × 256 tokens", "tiny-llama", 2, 128, 32, 256, 1 / 3),
+        ("tiny-moe, W2, 32 × 256 tokens", "tiny-moe", 2, 128, 32, 256, 1 / 3),
+        ("two blocks of TinyLlama, W4, 8 × 512 tokens", str(wide), 4, 128, 8, 512, 1 / 2),
     ]
     settings = Settings(models_dir=folder)
-    for name, model, bits, samples, length, goal in cases:
+    if PRETRAINED in embedded_models(settings):  # make pretrained has fetched it
+        cases.append(("SmolLM2, W4, groups of 64, 16 × 512 tokens", PRETRAINED, 4, 64, 16, 512, 1 / 2))
+    for name, model, bits, group_size, samples, length, goal in cases:
         checkpoint = checkpoint_of(model, None, settings)
-        text = f"{model if model in embedded_models(settings) else 'tiny-llama'}-calibration"
+        text = f"{model if model.startswith('tiny') else 'tiny-llama'}-calibration"
         tokens = drawn(text, checkpoint, samples=samples, length=length, draw=0).calibration
         wall: dict[str, list[float]] = {"sarqc": [], "llmcompressor": []}
         for _ in range(ROUNDS):
             for engine, seconds in wall.items():
-                job = Job(engine, checkpoint.folder, bits, 128, OURS if engine == "sarqc" else {})
+                job = Job(engine, checkpoint.folder, bits, group_size, OURS if engine == "sarqc" else {})
                 seconds.append(run_job(job, tokens, folder, torch.get_num_threads()).wall)
         ours, theirs = (middle.median(seconds) for seconds in wall.values())
         yield Figure(f"{name}: ours", ours, "s")

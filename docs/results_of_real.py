@@ -1,0 +1,125 @@
+"""The part of docs/results.md about pretrained models, from the shipped study of one and from docs/real.json, which
+``make real`` keeps as build/real/real.json."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from make_reference import table
+from results_of_costs import host_words
+
+from sarqc.figures.numbers import perplexity_text
+from sarqc.study.document import Line, Study
+from sarqc.study.facts import LineFacts, line_facts
+from sarqc.study.intervals import signed
+
+NUMBERS = Path(__file__).parent / "real.json"
+STUDY = Path(__file__).resolve().parent.parent / "assets" / "studies" / "smollm2"
+PENALTIES = (("rqc-gbs", "identity"), ("sarqc-gbs", "saliency"))
+WORDS = {-1: "better", 0: "not clear of 0", 1: "worse"}
+
+
+def parts() -> Iterator[str]:
+    """Paragraphs and tables; nothing where nothing was measured."""
+    if STUDY.is_dir():
+        study = Study.open(STUDY)
+        yield "## A pretrained model"
+        yield _protocol(study)
+        for bits in sorted({line.bits for line in study.lines}):
+            yield f"### {bits} bits"
+            yield _curves(study, bits)
+            if others := _others(study, bits):
+                yield others
+    if NUMBERS.exists():
+        yield "## Pretrained models from a file to a checkpoint"
+        yield from _runs(json.loads(NUMBERS.read_text(encoding="utf-8")))
+
+
+def _protocol(study: Study) -> str:
+    calibration, test, line = study.protocol["calibration"], study.protocol["test"], study.lines[0]
+    only = ", the first of the text" if "only_the_first_tokens" in test else ""
+    weights = study.protocol["weights"]
+    return (
+        f"{study.model.name}, {line.grid}, groups of {line.group_size}, the column solver on the float prefix; "
+        f"{calibration['samples']} × {calibration['length']} tokens of {calibration['corpus']}; perplexity on "
+        f"{test['predicted_tokens']:,} tokens of {test['corpus']}{only}, in windows of {test['window']} (float: "
+        f"{study.model.perplexity:.2f}). {weights[:1].upper()}{weights[1:]}. Beside "
+        "a perplexity of several draws stands its paired difference to GPTQ 1 %, with the 95 % interval (Student's t "
+        "over draws, not corrected for the number of λ). λ = 0.01 with identity is GPTQ 1 %."
+    )
+
+
+def _facts(study: Study, name: str, bits: int) -> LineFacts | None:
+    there = any(line.name == name and line.bits == bits for line in study.lines)
+    return line_facts(study, method=name, bits=bits, layer=None) if there else None
+
+
+def _point(facts: LineFacts, g: int, m: int) -> str:
+    quality = facts.perplexity
+    assert quality is not None
+    text = perplexity_text(float(quality.mean[g, m]))
+    difference = quality.to_baseline
+    if difference is None or not np.isfinite(difference.doubt[g, m]) or difference.mean[g, m] == 0:
+        return text
+    return f"{text}, {signed(difference.at((g, m)), 1)} {WORDS[difference.verdict((g, m))]}"
+
+
+def _curves(study: Study, bits: int) -> str:
+    """Perplexity by λ, a column for identity and one for each γ."""
+    columns: list[tuple[str, LineFacts, int]] = []
+    for name, words in PENALTIES:
+        if (facts := _facts(study, name, bits)) is not None:
+            columns += [
+                (words if gamma is None else f"{words}, γ = {gamma:g}", facts, g)
+                for g, gamma in enumerate(facts.line.gammas)
+            ]
+    lams = sorted({lam for _, facts, _ in columns for lam in facts.line.lams})
+    draws = len(columns[0][1].line.draws)
+    rows = [
+        [f"{lam:g}"]
+        + [_point(facts, g, facts.line.lams.index(lam)) if lam in facts.line.lams else "" for _, facts, g in columns]
+        for lam in lams
+    ]
+    return table([f"λ ({draws} draw{'s' * (draws > 1)})", *(words for words, _, _ in columns)], rows)
+
+
+def _others(study: Study, bits: int) -> str:
+    """What has no λ, and better fitted grids."""
+
+    def row(line: Line) -> Iterator[list[str]]:
+        facts = line_facts(study, method=line.name, bits=bits, layer=None)
+        for g, m in np.ndindex(len(line.gammas), len(line.lams)):
+            lam = f", λ = {line.lams[m]:g}" if len(line.lams) > 1 or line.lams[0] else ""
+            yield [f"{line.label}{lam}", _point(facts, g, m)]
+
+    plain = {name for name, _ in PENALTIES}
+    rows = [each for line in study.lines if line.bits == bits and line.name not in plain for each in row(line)]
+    return table(["", "perplexity"], rows) if rows else ""
+
+
+def _runs(document: dict[str, Any]) -> Iterator[str]:
+    first = document["runs"][0]["protocol"]
+    yield (
+        f"{host_words(document['host'], 'make real')} Each run begins with the GGUF file: its weights are unpacked, "
+        f"quantized with λ = γ = 0.1 on {first['calibration']['tokens']:,} tokens of {first['calibration']['corpus']} "
+        "(groups of 64, asymmetric), "
+        f"measured on {first['test']['predicted_tokens']:,} tokens of {first['test']['corpus']}, exported, and read "
+        "again by the format's own reader: every tensor is that of the measured model, and 64 greedy tokens are the "
+        "same. “Streamed”: one block at a time is in memory. Beside what was taken stands what the plan had said."
+    )
+    rows = [
+        [
+            f"{run['model']}, {run['bits']} bits{', streamed' * (run['weights'] == 'streamed')}",
+            f"{run['minutes']:.1f} ({run['planned_minutes']:.1f})",
+            f"{run['peak_bytes'] / 2**30:.1f} ({run['planned_bytes'] / 2**30:.1f})",
+            perplexity_text(run["perplexity_float"]), perplexity_text(run["perplexity"]), f"{run['kl']:.3f}",
+            f"{run['file_bytes'] / 2**20:,.0f}", f"{run['format']}, {run['exported_bytes'] / 2**20:,.0f}",
+        ]
+        for run in document["runs"]
+    ]  # fmt: skip
+    heads = ["", "minutes (planned)", "GiB (planned)", "float", "quantized", "KL", "file, MiB", "checkpoint, MiB"]
+    yield table(heads, rows)
