@@ -251,6 +251,12 @@ def ladders(study: Study) -> list[str]:
     return parts
 
 
+def _files() -> str:
+    """The JSON files of measurements that are there."""
+    *names, last = (f"`docs/{file.name}`" for file in sorted(Path(__file__).parent.glob("*.json")))
+    return f"{', '.join(names)} and {last}"
+
+
 def page() -> str:
     runs, explored, mixture = (Study.open(STUDIES / name) for name in ("tiny-llama-methods", "tiny-llama", "tiny-moe"))
     lines, points, layers = runs.lines, frame(runs, "points"), frame(runs, "layers")
@@ -259,9 +265,7 @@ def page() -> str:
     assert isinstance(awq, ScaleSearch)
     parts = [
         "# What the methods give",
-        "Written by `python docs/make_results.py` from the studies in `assets/studies`, `docs/engines.json`, "
-        "`docs/real.json`, `docs/repaired.json`, `docs/tuning.json`, `docs/costs.json`, `docs/scale.json` and "
-        "`docs/gpus.json`; "
+        f"Written by `python docs/make_results.py` from the studies in `assets/studies` and from {_files()}; "
         "`make check` compares it.",
         "## Every method, as a run would do it",
         f"{runs.model.name}, {lines[0].grid}, groups of {lines[0].group_size}, quantized prefix; "

@@ -19,6 +19,7 @@ _WHERE = {
     "Study": "sarqc.figures.notebook",
     "compare": "sarqc.figures.notebook",
 }
+_NAMED_THERE = {"Study": "StudyWithFigures"}
 __all__ = list(_WHERE)
 __version__ = "0.1.0"
 
@@ -26,4 +27,4 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> Any:
     if name not in _WHERE:
         raise AttributeError(f"module “sarqc” has no attribute “{name}”")
-    return getattr(importlib.import_module(_WHERE[name]), name)
+    return getattr(importlib.import_module(_WHERE[name]), _NAMED_THERE.get(name, name))

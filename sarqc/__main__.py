@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_origin
 
 import typer
 
-from sarqc.documents import SIGNS, LayerErrors, LayerReport, NamedReport, RunDocument
+from sarqc.documents import SIGNS, LayerErrors, LayerReportDocument, NamedReport, PrintedRun
 from sarqc.errors import Refused, SarqcError
 from sarqc.events import Event, Finished, Saved
 from sarqc.plain import gib, mib
@@ -46,7 +46,7 @@ from sarqc.recipe import (
 )
 from sarqc.recipe_texts import one_text
 from sarqc.settings import Settings, read_settings
-from sarqc.terminal import Progress, print_layer_errors, print_summary, waiting_for_room, words
+from sarqc.terminal import ProgressBar, print_layer_errors, print_summary, waiting_for_room, words
 
 if TYPE_CHECKING:
     from sarqc.engine.plan import Prepared
@@ -237,7 +237,7 @@ def _execute(
     cluster: OnCluster | None = None,
     destination: Destination | None = None,
     name: str = "",
-) -> RunDocument:
+) -> PrintedRun:
     """Runs a recipe. Its study goes to the studies of this host, where the page finds it, and a copy to ``output``.
 
     ``name``: of the run among those of a batch.
@@ -267,7 +267,7 @@ def _execute(
 
     folder = settings.studies_dir() / recipe.fingerprint()
     model = output / "model" if output and makes_model else None
-    with Progress() as progress:
+    with ProgressBar() as progress:
         with ExitStack() as stack:
             hear = [progress.tell]
             if destination is not None:
@@ -282,8 +282,8 @@ def _execute(
             (output / ".study").rename(output / "study")  # whole or not at all
             progress.tell(Saved("study", str(output / "study")))
     reports = Study.open(folder).layer_reports
-    layers = [NamedReport(name=name, report=cast(LayerReport, report)) for name, report in reports.items()]
-    return RunDocument(**finished.summary, layers=layers, seconds=round(finished.seconds, 2))
+    layers = [NamedReport(name=name, report=cast(LayerReportDocument, report)) for name, report in reports.items()]
+    return PrintedRun(**finished.summary, layers=layers, seconds=round(finished.seconds, 2))
 
 
 def _format_of(recipe: Recipe, checkpoint_format: str) -> str:
@@ -538,13 +538,13 @@ def verify(
     """
 
     def work() -> tuple[str, int, list[Check]]:
-        from sarqc.engine.verify import Wanted, stamp_in
+        from sarqc.engine.verify import VerificationRequest, stamp_in
         from sarqc.engine.verify import verify as checks_of
 
         count = None if layers == "all" else _count_of(layers)
         chosen = secrets.randbelow(2**32) if seed is None else seed
         found = []
-        for check in checks_of(folder, read_settings(), Wanted(count, chosen, model, calibration, opened)):
+        for check in checks_of(folder, read_settings(), VerificationRequest(count, chosen, model, calibration, opened)):
             found.append(check)
             if not as_json:
                 typer.echo(f"{check.outcome:<11}{check.what}: {check.words}")

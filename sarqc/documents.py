@@ -450,7 +450,7 @@ class CandidateReport(TypedDict):
     shift_strength: NotRequired[float]  # of methods with a shift
 
 
-class LayerReport(TypedDict):
+class LayerReportDocument(TypedDict):
     """What happened to one layer, as ``quantization.LayerReport`` says it."""
 
     recon_loss: float
@@ -482,10 +482,10 @@ class NamedReport(TypedDict):
     """A layer's report under its name."""
 
     name: str
-    report: LayerReport
+    report: LayerReportDocument
 
 
-class RunDocument(Summary):
+class PrintedRun(Summary):
     """What ``--json`` prints of a run: its summary, with the layers as its study has them."""
 
     layers: list[NamedReport]

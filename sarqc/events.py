@@ -15,7 +15,7 @@ from sarqc.documents import (
     Continuations,
     Divergences,
     LayerEntry,
-    LayerReport,
+    LayerReportDocument,
     PerplexityProtocol,
     Phase,
     Rates,
@@ -78,7 +78,7 @@ class LayerDone(Event):
     name: str
     index: int  # position in Started.layers
     total: int
-    report: LayerReport
+    report: LayerReportDocument
     seconds: float
     from_cache: bool = False
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, TextIO, cast
 
 import typer
 
-from sarqc.documents import SIGNS, Divergences, LayerErrors, RunDocument, Tuning, TuningRow
+from sarqc.documents import SIGNS, Divergences, LayerErrors, PrintedRun, Tuning, TuningRow
 from sarqc.errors import disk_full
 from sarqc.events import (
     CandidateDone,
@@ -28,7 +28,7 @@ from sarqc.events import (
 from sarqc.files.room import WAITS, met_full_disk, wait_for_more
 
 
-class Progress:
+class ProgressBar:
     """Tells the events of one run, each as it comes. ``close`` takes the bar away and says how many layers there were.
 
     On a terminal the layers have a bar with what is left of them; a file or a pipe gets one line for each stage.
@@ -41,7 +41,7 @@ class Progress:
         self._layers = self._done = self._from_disk = 0
         self._known = (-1, False)  # draws, and whether the errors of layers were compared, as said last
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressBar:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -202,7 +202,7 @@ def print_layer_errors(found: LayerErrors) -> None:
     typer.echo("Errors of layers alone: in the shipped studies perplexity prefers two to three times that λ.")
 
 
-def print_summary(summary: RunDocument) -> None:
+def print_summary(summary: PrintedRun) -> None:
     """The numbers of a finished run, for people."""
 
     def line(name: str, value: str) -> None:
@@ -277,7 +277,7 @@ def distances(summary: Divergences) -> list[tuple[str, str]]:
     ]
 
 
-def _what_was_chosen(summary: RunDocument) -> list[tuple[str, str]]:
+def _what_was_chosen(summary: PrintedRun) -> list[tuple[str, str]]:
     """What “auto” settled on: λ for the whole model with its rivals, or how many layers chose each pair."""
     selection = summary.get("selection")
     if selection and selection["by"] == "model":

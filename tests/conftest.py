@@ -83,6 +83,15 @@ def text_file(tmp_path_factory: pytest.TempPathFactory, tiny_llama: Path) -> Pat
     return path
 
 
+@pytest.fixture(autouse=True)
+def umask() -> Iterator[None]:
+    """Commands that write backups forbid others to read, and would forbid it to the tests after them."""
+    before = os.umask(0o022)
+    os.umask(before)
+    yield
+    os.umask(before)
+
+
 @pytest.fixture
 def fresh_settings(settings: Settings, tmp_path: Path) -> Settings:
     """Settings whose finished layers nobody else has."""

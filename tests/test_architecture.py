@@ -80,6 +80,16 @@ def imports_of(path: Path) -> set[str]:
     return found
 
 
+def test_a_public_class_has_a_name_of_its_own() -> None:
+    places: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "sarqc").rglob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert len(places) > 200
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
 def test_every_module_has_a_place() -> None:
     assert [name for name in modules() if package_of(name) is None and name != "sarqc"] == []
 

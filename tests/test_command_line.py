@@ -19,7 +19,7 @@ from sarqc import __main__ as command_line
 from sarqc.events import CandidateDone, EpochDone, LayerDone, PointDone, Saved, Stage, Started, Warned
 from sarqc.recipe import Recipe
 from sarqc.study.document import Study
-from sarqc.terminal import Progress, print_summary, words
+from sarqc.terminal import ProgressBar, print_summary, words
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -343,7 +343,7 @@ class Screen(io.StringIO):
 
 
 def told(file: io.StringIO) -> str:
-    with Progress(file) as progress:
+    with ProgressBar(file) as progress:
         progress.tell(Stage("quantizing", "rtn, 3 bits"))
         progress.tell(Started("m", "cpu", [{"name": "a"}, {"name": "b"}], 0.5))
         progress.tell(LayerDone("a", 0, 2, {}, 0.1))

@@ -19,7 +19,7 @@ _ANSWERS = ".answers"
 
 
 @dataclass(frozen=True)
-class Answers:
+class TaskAnswers:
     """What a model answered: 0 or 1 for each item of each task, with the seconds that quantizing and asking took."""
 
     correct: tuple[tuple[int, ...], ...]
@@ -30,7 +30,7 @@ class Answers:
         return float(np.mean([np.mean(of_task) for of_task in self.correct]))
 
 
-def answers_of(draw: Draw, points: Sequence[Method], check: Check = bool) -> Iterator[tuple[int, Answers]]:
+def answers_of(draw: Draw, points: Sequence[Method], check: Check = bool) -> Iterator[tuple[int, TaskAnswers]]:
     """Quantizes the model at each point, which are of one family, and asks it the recipe's tasks; yields positions with
     answers, those that are kept first. The model is float before and after each. ``check`` is called between parts of
     the work; what it raises ends it.
@@ -60,10 +60,10 @@ def answers_of(draw: Draw, points: Sequence[Method], check: Check = bool) -> Ite
 
     for index, payload in judged(draw, points, keys, _ANSWERS, judge, check=check):
         kept = json.loads(payload)
-        yield index, Answers(tuple(map(tuple, kept["correct"])), kept["seconds"])
+        yield index, TaskAnswers(tuple(map(tuple, kept["correct"])), kept["seconds"])
 
 
-def difference(answers: Sequence[Answers], reference: Sequence[Answers] | None) -> Difference:
+def difference(answers: Sequence[TaskAnswers], reference: Sequence[TaskAnswers] | None) -> Difference:
     """Accuracy, or how much higher it is than a reference's in the same draws: the mean over tasks, with its error over
     items and draws.
     """

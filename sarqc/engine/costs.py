@@ -19,7 +19,7 @@ from sarqc.evaluation.tasks import TaskSize
 from sarqc.models import BATCH_TOKENS, BATCHES_FOR_EXPERTS
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.families import LayerInfo
-from sarqc.quantization.counts import TWO_CORES, Count, Rates
+from sarqc.quantization.counts import TWO_CORES, Count, Throughput
 from sarqc.quantization.methods import Method, Workload
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
@@ -272,7 +272,7 @@ _DIVERGENCE_MOVES = 16  # the same of one that is compared with the float model'
 _STARTED_OF_BATCH = 12
 
 
-def minutes(work: Work, rates: Rates = TWO_CORES, pace: float = 1.0) -> float:
+def minutes(work: Work, rates: Throughput = TWO_CORES, pace: float = 1.0) -> float:
     """An estimate of all calibrations that the recipe asks for, and of its measurements, on a device. ``pace``: how
     much longer than that the work takes there.
 
@@ -321,7 +321,7 @@ def _stages(work: Work) -> dict[str, Count]:
     return found
 
 
-def phases(work: Work, rates: Rates, pace: float = 1.0) -> list[Phase]:
+def phases(work: Work, rates: Throughput, pace: float = 1.0) -> list[Phase]:
     """The same in the order of a run, under the names of its events ``Stage``; none of a run that tunes, which tells by
     itself how far it is.
     """
@@ -407,7 +407,7 @@ class TuningCosts:
     model: float  # one candidate, solved and measured
 
 
-def tuning_costs(work: Work, rates: Rates, pace: float = 1.0) -> TuningCosts:
+def tuning_costs(work: Work, rates: Throughput, pace: float = 1.0) -> TuningCosts:
     """``pace``: how many times longer than counted the work takes there."""
     samples, once = work.recipe.samples, replace(work, task=replace(work.task, points=1))
     parts = {

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sarqc.documents import DrawGain, End, Next, Tuning, TuningRow, TuningTasks
-from sarqc.engine.answers import Answers, difference
+from sarqc.engine.answers import TaskAnswers, difference
 from sarqc.engine.budget import Budget
-from sarqc.engine.draws import Found
+from sarqc.engine.draws import TrialResult
 from sarqc.engine.measure import Measurements
 from sarqc.engine.screening import Screening, in_question
 from sarqc.engine.search import ENOUGH, Search, by_promise, rounded_up
@@ -47,8 +47,8 @@ class Course:
     original: Measurements | None = None  # the float model; None: not measured yet
     gamma: float | None = None
     order: tuple[int, ...] = ()  # λ in question, the most promising first; none until they are settled
-    trials: list[dict[int, Found]] = field(default_factory=list)  # [draw][candidate]
-    answers: list[dict[int, Answers]] = field(default_factory=list)  # [draw][candidate]
+    trials: list[dict[int, TrialResult]] = field(default_factory=list)  # [draw][candidate]
+    answers: list[dict[int, TaskAnswers]] = field(default_factory=list)  # [draw][candidate]
     taken: list[float] = field(default_factory=list)  # seconds of each model that was measured in this run
     draw_seconds: float = 0.0  # of the statistics of the last draw
     why: End = ""  # it ended
@@ -99,12 +99,12 @@ class Course:
             together.setdefault(names[index], []).append(index)
         return [*together.values()]
 
-    def note(self, draw: int, index: int, trial: Found) -> None:
+    def note(self, draw: int, index: int, trial: TrialResult) -> None:
         """What a draw says of a candidate."""
         self.trials[draw][index] = trial
         self.budget.count(trial.seconds)
 
-    def note_answers(self, index: int, answers: Answers) -> None:
+    def note_answers(self, index: int, answers: TaskAnswers) -> None:
         """What the last draw that was asked says of a candidate."""
         self.answers[-1][index] = answers
         self.budget.count(answers.seconds)

@@ -51,7 +51,7 @@ _NUMBERS = tuple(field.name for field in dataclasses.fields(LayerNumbers) if fie
 
 
 @dataclass(frozen=True, eq=False)
-class Ground:
+class TuningContext:
     """What all draws of a model have in common. The model is float whenever nothing is being measured."""
 
     bench: Workbench
@@ -70,25 +70,25 @@ class Ground:
         return Context.on(self.bench.loaded.device, sweep_bytes(self.bench.settings))
 
 
-def ground_of(bench: Workbench, prepared: Prepared, grids: dict[str, Grid], weights: Weights) -> Ground:
+def ground_of(bench: Workbench, prepared: Prepared, grids: dict[str, Grid], weights: Weights) -> TuningContext:
     """Of a recipe with a test text, whose states are still to be kept: see ``measure.keep_states``."""
     float_key = float_model_key(bench.loaded, weights)
     states = KeptStates(bench.store, states_key(float_key, measured_text(prepared).ids, prepared.window))
     statistics = ArtefactStore(bench.settings.statistics_root(), bench.store.claims.crew)
-    return Ground(bench, prepared, weights, grids, float_key, states, statistics)
+    return TuningContext(bench, prepared, weights, grids, float_key, states, statistics)
 
 
 @dataclass(frozen=True, eq=False)
 class Draw:
     """One calibration draw: statistics to solve on, and statistics of sequences that nothing is fitted to."""
 
-    ground: Ground
+    ground: TuningContext
     sequences: Sequences
     own_keys: tuple[str, ...]  # of the statistics of each block
     unseen_keys: tuple[str, ...]
 
     @classmethod
-    def of(cls, ground: Ground, sequences: Sequences) -> Draw:
+    def of(cls, ground: TuningContext, sequences: Sequences) -> Draw:
         loaded, weights = ground.bench.loaded, ground.weights
         keys = (statistics_keys(loaded, part, weights) for part in (sequences.calibration, sequences.held_out))
         return cls(ground, sequences, *map(tuple, keys))
@@ -118,7 +118,7 @@ class Draw:
 
 
 @dataclass(frozen=True)
-class Found:
+class TrialResult:
     """What one draw says of one method: each layer, and the whole model on the test text where that was measured."""
 
     perplexity: float | None
@@ -136,9 +136,9 @@ def errors_of_layers(
             yield block.layers[path].name, [one.report.relative_held_out for one in solved]
 
 
-def find(
+def run_trials(
     draw: Draw, points: Sequence[Method], *, pictures: bool, measured: bool = True, check: Check = bool
-) -> Iterator[tuple[int, Found]]:
+) -> Iterator[tuple[int, TrialResult]]:
     """Quantizes the model at each point, which are of one family, and measures it unless layers are enough; yields
     positions with what was found, those that are kept first. The model is float before and after each. The seconds of
     statistics and of solving are shared out evenly. ``check`` is called between parts of the work; what it raises ends
@@ -150,14 +150,14 @@ def find(
         began = time.perf_counter()
         perplexity, divergence = _measured(draw.ground, solution, check) if measured else (None, None)
         taken = solution.seconds + time.perf_counter() - began
-        return _written(Found(perplexity, divergence, solution.layers, taken))
+        return _written(TrialResult(perplexity, divergence, solution.layers, taken))
 
     for index, payload in judged(draw, points, keys, _FOUND, judge, pictures=pictures, check=check):
         yield index, _read(payload)
 
 
 def is_kept(draw: Draw, point: Method, *, pictures: bool) -> bool:
-    """Whether ``find`` would measure nothing."""
+    """Whether ``run_trials`` would measure nothing."""
     return draw.ground.bench.store.touch(_key(draw, point, pictures, True), _FOUND)
 
 
@@ -207,7 +207,7 @@ def _key(draw: Draw, point: Method, *which: bool) -> str:
     )  # fmt: skip
 
 
-def grids_as_values(ground: Ground) -> dict[str, object]:
+def grids_as_values(ground: TuningContext) -> dict[str, object]:
     """Of all layers, for keys."""
     return {name: asdict(grid) for name, grid in ground.grids.items()}
 
@@ -257,7 +257,7 @@ def _solved(
     return numbers, quantized
 
 
-def _measured(ground: Ground, solution: Solution, check: Check) -> tuple[float, Divergence]:
+def _measured(ground: TuningContext, solution: Solution, check: Check) -> tuple[float, Divergence]:
     """The quantized model beside the float one."""
     test = measured_text(ground.prepared)
     try:
@@ -274,7 +274,7 @@ def _measured(ground: Ground, solution: Solution, check: Check) -> tuple[float, 
 
 
 @contextmanager
-def quantized_by(ground: Ground, solution: Solution) -> Iterator[LoadedModel]:
+def quantized_by(ground: TuningContext, solution: Solution) -> Iterator[LoadedModel]:
     """The model with the weights of a solution. It is float again afterwards."""
     loaded, names = ground.bench.loaded, solution.weights
     float_weights = {name: loaded.weight(name).detach().clone() for name in names} if not loaded.streaming else {}
@@ -288,7 +288,7 @@ def quantized_by(ground: Ground, solution: Solution) -> Iterator[LoadedModel]:
             loaded.streaming.forget_changes()
 
 
-def _put(ground: Ground, weights: dict[str, Tensor]) -> None:
+def _put(ground: TuningContext, weights: dict[str, Tensor]) -> None:
     loaded = ground.bench.loaded
     for index, block in enumerate(loaded.blocks()):
         names = [layer.name for layer in ground.layers if layer.block == index]
@@ -298,7 +298,7 @@ def _put(ground: Ground, weights: dict[str, Tensor]) -> None:
                     loaded.weight(name).data.copy_(weights[name])
 
 
-def _written(found: Found) -> bytes:
+def _written(found: TrialResult) -> bytes:
     layers = [{name: torch.from_numpy(getattr(layer, name)) for name in _arrays(layer)} for layer in found.layers]
     divergence = None if found.divergence is None else asdict(found.divergence)
     document = {
@@ -314,7 +314,7 @@ def _arrays(layer: LayerNumbers) -> Sequence[str]:
     return CURVE_ARRAYS if isinstance(layer, LayerCurve) else _NUMBERS
 
 
-def _read(payload: bytes) -> Found:
+def _read(payload: bytes) -> TrialResult:
     tensors = safetensors.torch.load(payload)
     document = json.loads(bytes(tensors.pop("document").numpy()))
     lams, kind = tuple(document["lams"]), LayerCurve if "0.surface" in tensors else LayerNumbers
@@ -325,4 +325,4 @@ def _read(payload: bytes) -> Found:
     layers = tuple(kind(lams, tokens, **of) for tokens, of in zip(document["tokens"], arrays, strict=True))
     said: dict[str, Any] | None = document["divergence"]
     divergence = None if said is None else Divergence.from_json(said)
-    return Found(document["perplexity"], divergence, layers, document["seconds"])
+    return TrialResult(document["perplexity"], divergence, layers, document["seconds"])

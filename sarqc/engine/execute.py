@@ -17,7 +17,7 @@ from sarqc.engine.budget import Budget
 from sarqc.engine.bundle import save_bundle
 from sarqc.engine.devices import solving_devices, spread_over
 from sarqc.engine.draws import ground_of
-from sarqc.engine.found import Found
+from sarqc.engine.found import ImportedModel
 from sarqc.engine.kept_states import KeptStates
 from sarqc.engine.keys import Weights, float_model_key, layer_keys, quantized_model_key, states_key, weights_of
 from sarqc.engine.measure import (
@@ -30,7 +30,7 @@ from sarqc.engine.measure import (
     kept_beside,
     measure,
 )
-from sarqc.engine.outcome import Outcome
+from sarqc.engine.outcome import RunResult
 from sarqc.engine.plan import Prepared, output_is_free, prepare, window_for
 from sarqc.engine.rates import keep_pace, pace_of
 from sarqc.engine.repair import found_key, gain, measure_found
@@ -137,7 +137,7 @@ def _executed(
     scratch = settings.scratch_dir() if prepared.streamed else None
     found = None
     if prepared.opened is not None:
-        found = Found(prepared.opened, prepared.checkpoint)
+        found = ImportedModel(prepared.opened, prepared.checkpoint)
         for line in found.words():
             yield Warned(line, "opened checkpoint")
     loaded = load(prepared.checkpoint, device, scratch=scratch, holding=[] if found is None else [found.dtype])
@@ -151,7 +151,7 @@ def _executed(
 
 
 def _worked(
-    bench: Workbench, prepared: Prepared, started: float, output: _Output, found: Found | None
+    bench: Workbench, prepared: Prepared, started: float, output: _Output, found: ImportedModel | None
 ) -> Iterator[Event]:
     """The events of a run whose model is loaded."""
     recipe, settings, loaded = prepared.recipe, bench.settings, bench.loaded
@@ -199,7 +199,7 @@ def _worked(
         speed = _speed(loaded, layers, job)
         yield speed
     baseline, is_float = yield from compare(bench, prepared, job, weights, float_key, states, quantized)
-    outcome = Outcome(
+    outcome = RunResult(
         prepared, str(loaded.device), job, selection, reports, curves, original, quantized, baseline, texts, speed,
         stamp,
         None if found is None or recipe.opened is None else found.facts(recipe.opened),
@@ -312,7 +312,7 @@ def _layers(
             name=name,
             index=len(curves),
             total=len(keys),
-            report=cast(documents.LayerReport, report.to_json()),
+            report=cast(documents.LayerReportDocument, report.to_json()),
             seconds=step.seconds,
             from_cache=step.from_cache,
         )

@@ -20,7 +20,7 @@ from sarqc.export.codes import Levels
 from sarqc.export.plain import parameters_of
 from sarqc.export.read_again import read_levels, read_tensor
 from sarqc.export.readers import FORMATS, Format
-from sarqc.export.written import Written
+from sarqc.export.written import CheckpointReader
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.families import LayerInfo, family_of
 from sarqc.models.weight_files import WeightFiles
@@ -46,7 +46,7 @@ BIASES = "biases"  # in place of zero points, on the affine grid
 class Exported:
     """The tensors of an exported model by the names of the float one."""
 
-    def __init__(self, folder: Path, files: Written, stamp: Stamp) -> None:
+    def __init__(self, folder: Path, files: CheckpointReader, stamp: Stamp) -> None:
         """Raises ``Refused`` for a format or a family that is not known here."""
         self.files, self.stamp = files, stamp
         self.format = _format_of(files.config, folder)
@@ -57,7 +57,7 @@ class Exported:
     @contextmanager
     def open(cls, folder: Path, stamp: Stamp) -> Iterator[Self]:
         """Closed at the end. Raises ``Refused`` where its files can't be read at all."""
-        with Written(folder) as files:
+        with CheckpointReader(folder) as files:
             yield cls(folder, files, stamp)
 
     def levels(self, name: str) -> Levels | None:

@@ -39,7 +39,7 @@ _NEAR = 2**-6  # relative: what rounding a product to bfloat16, twice, may do to
 _EXPLAINED = 0.5  # of the squared distance that a fitted scale has to take away
 
 
-class Found:
+class ImportedModel:
     """The model of an opened checkpoint, for ``CalibrationJob.found``.
 
     Raises ``Refused`` where tensors without codes are another model's.

@@ -334,7 +334,7 @@ class FloatStates:
 
 
 @dataclass(frozen=True, eq=False)
-class Point:
+class SurveyPoint:
     """A point of a survey, measured."""
 
     perplexity: float
@@ -368,7 +368,7 @@ def _point_keys(
 
 def measure_point(
     bench: Workbench, model_key: str, original: FloatStates, tasks: Sequence[str], task_limit: int | None
-) -> Point:
+) -> SurveyPoint:
     """Of the model with that key, on the test text of ``original`` and on tasks, of ``task_limit`` items each. Its
     weights are the loaded model's where something is not measured yet."""
     test, window = original.test, original.window
@@ -384,7 +384,7 @@ def measure_point(
     document, correct = json.loads(kept(bench.store, of_text, on_text)), []
     for task, of_task in zip(tasks, of_tasks, strict=True):
         correct += json.loads(kept(bench.store, of_task, partial(on_task, task)))
-    return Point(document["perplexity"], document["kl"], np.array(correct, dtype=np.uint8))
+    return SurveyPoint(document["perplexity"], document["kl"], np.array(correct, dtype=np.uint8))
 
 
 def versions() -> dict[str, str]:

@@ -15,7 +15,7 @@ from sarqc.models.catalogue import declared_folders, exported_folder, is_hub_nam
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.tensor_files import byte_ranges, weight_files
 from sarqc.opening.described import Described, describe
-from sarqc.opening.place import Place
+from sarqc.opening.place import StoredLinear
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
@@ -63,7 +63,7 @@ def described(
     return found
 
 
-def linears(checkpoint: Checkpoint, found: Described) -> list[Place]:
+def linears(checkpoint: Checkpoint, found: Described) -> list[StoredLinear]:
     """Where the codes of the model's linears are, in their order: not those of an embedding or a head."""
     return [found.places[checkpoint.family.in_file(layer.name)] for layer in found.layers]
 
@@ -134,7 +134,7 @@ def opened_warnings(checkpoint: Checkpoint, found: Described) -> Iterator[str]:
         yield f"{left} linears have no codes there and are taken as they stand there"
 
 
-def _usual_grid(places: Iterable[Place]) -> tuple[int, str, int | None]:
+def _usual_grid(places: Iterable[StoredLinear]) -> tuple[int, str, int | None]:
     """Bits, grid and group size of most weights."""
     weights: Counter[tuple[int, str, int | None]] = Counter()
     for place in places:

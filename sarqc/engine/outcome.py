@@ -31,7 +31,7 @@ from sarqc.study.stamp import Stamp
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class RunResult:
     """Everything that a finished run leaves in memory; weights and codes are in the store."""
 
     prepared: Prepared

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sarqc.documents import Phase
 from sarqc.engine.costs import gpu_of, on_processor
-from sarqc.quantization.counts import TWO_CORES, Rates, rates_of_gpu
+from sarqc.quantization.counts import TWO_CORES, Throughput, rates_of_gpu
 from sarqc.settings import Settings
 
 # By a part of the name that nvidia-smi gives: dense products in 16 bits and in float32, 1e12 operations a second, and
@@ -39,7 +39,7 @@ class GpuSpeed:
     memory: float  # bytes read and written a second
     started: float  # operations on nothing a second
 
-    def rates(self) -> Rates:
+    def rates(self) -> Throughput:
         return rates_of_gpu(self.half, self.single, self.memory, self.started)
 
 
@@ -50,7 +50,7 @@ def keep(settings: Settings, uuid: str, measured: GpuSpeed) -> None:
     path.write_text(json.dumps(asdict(measured)))
 
 
-def rates_of_device(settings: Settings) -> tuple[Rates, str]:
+def rates_of_device(settings: Settings) -> tuple[Throughput, str]:
     """The rates of the device of a run, and whose they are in words."""
     gpu = None if on_processor(settings) else gpu_of(settings)
     if gpu is not None:
@@ -136,7 +136,7 @@ def _paces(settings: Settings) -> dict[str, list[float]]:
         return {}
 
 
-def published_rates(name: str) -> Rates | None:
+def published_rates(name: str) -> Throughput | None:
     """Of a GPU by its name; None for one that nobody has written down."""
     for part, (half, single, memory) in PUBLISHED.items():
         if part in name:

@@ -13,7 +13,7 @@ from torch import Tensor
 from sarqc.calibration.job import CalibrationJob
 from sarqc.calibration.kept_layers import KeptLayers
 from sarqc.documents import Summary, Written
-from sarqc.engine.found import Found
+from sarqc.engine.found import ImportedModel
 from sarqc.engine.measure import Workbench
 from sarqc.engine.plan import Prepared
 from sarqc.evaluation.side_by_side import continuation, divergence
@@ -69,7 +69,7 @@ def save_model(
 
 
 def save_repaired(
-    bench: Workbench, prepared: Prepared, found: Found, layers: KeptLayers, summary: Summary, folder: Path
+    bench: Workbench, prepared: Prepared, found: ImportedModel, layers: KeptLayers, summary: Summary, folder: Path
 ) -> Generator[Event, None, Summary]:
     """Writes the files of an opened checkpoint with the codes of ``layers``, reads them again and compares as
     ``save_model`` does. Every other byte is as it was found.

@@ -18,7 +18,7 @@ import numpy as np
 
 from sarqc.calibration.pictures import ALONG_LAMBDA, RELATIVE, SCALARS, SURFACES, LayerCurve, LayerNumbers
 from sarqc.engine.auto_by_model import ModelSelection
-from sarqc.engine.outcome import Outcome, value
+from sarqc.engine.outcome import RunResult, value
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.quantization.methods import entry_of, title_of
 from sarqc.quantization.quantized_layer import LayerReport
@@ -212,7 +212,7 @@ def study_of(
     )
 
 
-def write_run(outcome: Outcome, folder: Path, study_id: str) -> Study:
+def write_run(outcome: RunResult, folder: Path, study_id: str) -> Study:
     """The study of one run: one line with one draw, measured at the chosen point only."""
     recipe, checkpoint, original = outcome.prepared.recipe, outcome.prepared.checkpoint, outcome.original
     with study_writer(folder) as writer:
@@ -231,7 +231,7 @@ def write_run(outcome: Outcome, folder: Path, study_id: str) -> Study:
         )  # fmt: skip
 
 
-def _run_line(outcome: Outcome, writer: StudyWriter) -> Line:
+def _run_line(outcome: RunResult, writer: StudyWriter) -> Line:
     recipe, job, measured = outcome.prepared.recipe, outcome.job, outcome.quantized
     lams, own = job.curve_lams(), job.own_point()
     shape = (1, 1, len(lams))

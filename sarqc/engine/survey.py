@@ -32,7 +32,7 @@ from sarqc.engine.kept_lines import SolvedLine, read_line, write_line
 from sarqc.engine.keys import layer_keys, survey_line_key, survey_model_key, weights_of
 from sarqc.engine.measure import (
     FloatStates,
-    Point,
+    SurveyPoint,
     Workbench,
     device_warnings,
     is_measured,
@@ -217,7 +217,7 @@ class LineResult:
         self.perplexity, self.kl, self.accuracy = (np.full(shape, np.nan) for _ in range(3))
         self.correct = np.full((*shape, self.items), UNMEASURED, dtype=np.uint8)
 
-    def measured(self, draw: int, point: tuple[int, int], quality: Point) -> None:
+    def measured(self, draw: int, point: tuple[int, int], quality: SurveyPoint) -> None:
         at = (draw, *point)
         self.perplexity[at], self.kl[at] = quality.perplexity, quality.kl
         if (accuracy := quality.accuracy()) is not None:

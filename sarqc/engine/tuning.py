@@ -23,7 +23,7 @@ from sarqc.documents import Tuning
 from sarqc.engine.answers import answers_of
 from sarqc.engine.budget import Budget, TimeUp
 from sarqc.engine.course import Candidate, Course
-from sarqc.engine.draws import Draw, Ground, find, ground_of, is_kept
+from sarqc.engine.draws import Draw, TuningContext, ground_of, is_kept, run_trials
 from sarqc.engine.keys import weights_of
 from sarqc.engine.measure import Measurements, Workbench, keep_states, measure
 from sarqc.engine.plan import prepare
@@ -40,7 +40,7 @@ Value = TypeVar("Value")
 TOGETHER = 64  # candidates that are solved at once where time is no matter
 
 
-def tune(recipe: Recipe, ground: Ground, budget: Budget) -> Generator[Event, None, tuple[Course, Tuning]]:
+def tune(recipe: Recipe, ground: TuningContext, budget: Budget) -> Generator[Event, None, tuple[Course, Tuning]]:
     """Tunes on draws of the calibration text; returns all that is known, and how it ended as a document, which the last
     event says too.
     """
@@ -58,7 +58,7 @@ def tune(recipe: Recipe, ground: Ground, budget: Budget) -> Generator[Event, Non
     return course, end
 
 
-def _worked(course: Course, ground: Ground) -> Iterator[Event]:
+def _worked(course: Course, ground: TuningContext) -> Iterator[Event]:
     recipe, budget = course.recipe, course.budget
     yield Stage(COMPARING, "every λ and γ on unseen text, from the statistics of one draw")
     for _ in course.screening.run(budget):
@@ -90,7 +90,7 @@ def _in_time(work: Iterator[Event] | Generator[Event, None, Value], budget: Budg
         budget.check()
 
 
-def _compared(course: Course, ground: Ground) -> Iterator[Event]:
+def _compared(course: Course, ground: TuningContext) -> Iterator[Event]:
     """Whole models, as the search asks for them."""
     recipe, budget, begun = course.recipe, course.budget, -1
     lams = [one.method.lam for one in course.candidates]
@@ -131,14 +131,14 @@ def _measured(course: Course, draw: Draw, step: Step) -> Iterator[Event]:
         points = [course.candidates[index].method for index in together]
         pictures, began = step.draw == 0, course.budget.spent()
         new = [point for point in points if not is_kept(draw, point, pictures=pictures)]
-        for position, trial in find(draw, points, pictures=pictures, check=course.budget.check):
+        for position, trial in run_trials(draw, points, pictures=pictures, check=course.budget.check):
             course.note(step.draw, together[position], trial)
             yield TuningStanding(course.to_json())
         if new:
             course.taken.append((course.budget.spent() - began) / len(new))
 
 
-def _asked(course: Course, ground: Ground) -> Iterator[Event]:
+def _asked(course: Course, ground: TuningContext) -> Iterator[Event]:
     """The tasks of the float model, and then in the first draw and as many more as there is time for."""
     recipe, budget, tasks = course.recipe, course.budget, ", ".join(course.recipe.tasks)
     wanted = [*course.search.running, *course.search.baselines, *course.search.once]
@@ -160,7 +160,7 @@ def _asked(course: Course, ground: Ground) -> Iterator[Event]:
                 yield TuningStanding(course.to_json())
 
 
-def _drawn(course: Course, ground: Ground) -> Iterator[Event]:
+def _drawn(course: Course, ground: TuningContext) -> Iterator[Event]:
     """For the study: the pictures of λ that were not measured, and the layers of what does not change with a draw."""
     search, budget = course.search, course.budget
     wanted = [index for index in range(len(course.candidates)) if index not in course.trials[0]]
@@ -171,7 +171,7 @@ def _drawn(course: Course, ground: Ground) -> Iterator[Event]:
             points = [course.candidates[index].method for index in together]
             if budget.left() < course.model_seconds() * len(points):
                 return
-            for position, trial in find(draw, points, pictures=not number, measured=False, check=budget.check):
+            for position, trial in run_trials(draw, points, pictures=not number, measured=False, check=budget.check):
                 course.note(number, together[position], trial)
     yield TuningStanding(course.to_json())
 
@@ -186,7 +186,7 @@ def first_draw(recipe: Recipe, settings: Settings) -> Draw:
     return Draw.of(ground_of(bench, prepared, job.grids, weights_of(loaded)), prepared.sequences)
 
 
-def draw_of(recipe: Recipe, ground: Ground, number: int) -> Draw:
+def draw_of(recipe: Recipe, ground: TuningContext, number: int) -> Draw:
     calibration = ground.prepared.calibration
     sequences = draw_sequences(
         calibration.ids, calibration.corpus, part=calibration.part, samples=recipe.samples, length=recipe.length,

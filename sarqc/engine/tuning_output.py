@@ -12,7 +12,7 @@ import numpy as np
 from sarqc.calibration.pictures import RELATIVE, SCALARS, LayerCurve, LayerNumbers
 from sarqc.documents import CalibrationProtocol, PerplexityProtocol, Summary, Tuning
 from sarqc.engine.course import Course
-from sarqc.engine.draws import Found
+from sarqc.engine.draws import TrialResult
 from sarqc.engine.measure import Measurements, divergences, of_weights, versions
 from sarqc.engine.outcome import value
 from sarqc.engine.plan import Prepared
@@ -94,12 +94,12 @@ def _answers(
     return {"accuracy": writer.add(accuracy, AXES), "correct": writer.add(correct, (*AXES, "item"))}
 
 
-def _curves(found: Found) -> list[LayerCurve]:
+def _curves(found: TrialResult) -> list[LayerCurve]:
     return [layer for layer in found.layers if isinstance(layer, LayerCurve)]
 
 
 def _numbers(
-    of_draw: dict[int, Found], indices: Sequence[int], first: Sequence[Sequence[LayerNumbers]]
+    of_draw: dict[int, TrialResult], indices: Sequence[int], first: Sequence[Sequence[LayerNumbers]]
 ) -> list[LayerNumbers]:
     """Of each layer, over the λ of a line; NaN for those that the draw left out."""
     known = next((of_draw[index].layers for index in indices if index in of_draw), None)

@@ -25,7 +25,7 @@ from sarqc.calibration.job import CalibrationJob, SolvedLayer, calibration_job
 from sarqc.calibration.pipeline import calibrate, layers_by_block
 from sarqc.engine.costs import sweep_bytes
 from sarqc.engine.exported import Exported, other_parts
-from sarqc.engine.found import Found
+from sarqc.engine.found import ImportedModel
 from sarqc.engine.keys import LAYER_FORMAT
 from sarqc.engine.plan import Prepared, prepare
 from sarqc.engine.stamp import computing, hash_of, made_with, solved_hashes, stored_weights, text_of_stamp
@@ -60,7 +60,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class VerificationRequest:
     """What is asked for beside the folder."""
 
     linears: int | None = LINEARS  # that are solved again; None: all
@@ -76,7 +76,7 @@ def verdict(checks: Iterable[Check]) -> Outcome:
     return "different" if "different" in outcomes else "unchecked" if "unchecked" in outcomes else "equal"
 
 
-def verify(folder: Path, settings: Settings, wanted: Wanted) -> Iterator[Check]:
+def verify(folder: Path, settings: Settings, wanted: VerificationRequest) -> Iterator[Check]:
     """Checks a study or an exported model, each thing as soon as it is known.
 
     Raises ``NotFound`` where there is neither in ``folder``, ``Refused`` where it has no stamp or can't be read.
@@ -156,7 +156,7 @@ def _linears(exported: Exported) -> Check:
 
 
 def _original(
-    stamp: Stamp, study: Study | None, exported: Exported | None, wanted: Wanted, settings: Settings
+    stamp: Stamp, study: Study | None, exported: Exported | None, wanted: VerificationRequest, settings: Settings
 ) -> Generator[Check, None, Prepared | None]:
     """Compares the float model and the text with the stamp, and the files with the float model; returns what a run
     of the stamp's recipe goes on from, None where it would not be that run."""
@@ -190,7 +190,7 @@ def _missing(what: str, error: SarqcError, flag: str) -> Check:
     return Check(what, "unchecked", f"{error}{hint}")
 
 
-def _recipe(stamp: Stamp, study: Study | None, wanted: Wanted) -> Recipe:
+def _recipe(stamp: Stamp, study: Study | None, wanted: VerificationRequest) -> Recipe:
     """The stamp's recipe, with the names that its model and its text have here."""
     own = (study.recipe if study is not None else None) or {}
     document: dict[str, Any] = {name: own.get(name, value) for name, value in stamp.recipe.items()}
@@ -236,11 +236,11 @@ def _tokenizer(prepared: Prepared, exported: Exported, settings: Settings) -> Ch
 
 
 def _solved_again(
-    stamp: Stamp, exported: Exported | None, prepared: Prepared, wanted: Wanted, settings: Settings
+    stamp: Stamp, exported: Exported | None, prepared: Prepared, wanted: VerificationRequest, settings: Settings
 ) -> Iterator[Check]:
     found = None
     if prepared.opened is not None:
-        found = Found(prepared.opened, prepared.checkpoint)
+        found = ImportedModel(prepared.opened, prepared.checkpoint)
         opened = _opened_checkpoint(stamp, found)
         yield opened
         if opened.outcome != "equal":
@@ -266,13 +266,13 @@ def _solved_again(
     yield _compared("solved again", other, _solved_words(stamp, job, chosen, solving, given, wanted))
 
 
-def _opened_checkpoint(stamp: Stamp, found: Found) -> Check:
+def _opened_checkpoint(stamp: Stamp, found: ImportedModel) -> Check:
     if found.fingerprint == stamp.opened:
         return Check("opened checkpoint", "equal", "Its files are those of the stamp.")
     return Check("opened checkpoint", "different", "Its files are others than those of the stamp.")
 
 
-def _job(stamp: Stamp, prepared: Prepared, found: Found | None) -> CalibrationJob:
+def _job(stamp: Stamp, prepared: Prepared, found: ImportedModel | None) -> CalibrationJob:
     """What a run of the recipe calibrates; the λ that “auto” chose for the whole model is not chosen again."""
     job = calibration_job(prepared.recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel, found)
     if stamp.lam is None:
@@ -365,7 +365,7 @@ def _other_folds(loaded: LoadedModel, index: int, block: nn.Module, stamp: Stamp
 
 def _solved_words(
     stamp: Stamp, job: CalibrationJob, chosen: list[str], solving: list[LayerInfo], given: Exported | None,
-    wanted: Wanted,
+    wanted: VerificationRequest,
 ) -> str:  # fmt: skip
     count, total = len(solving), len(stamp.layers)
     if len(chosen) == total:

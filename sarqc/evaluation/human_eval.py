@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sarqc.errors import Refused
-from sarqc.evaluation.sandbox import Limits, Outcome, Program, require_isolation, run_programs
+from sarqc.evaluation.sandbox import Limits, Program, ProgramResult, require_isolation, run_programs
 from sarqc.settings import Settings
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def arguments(max_positions: int) -> dict[str, Any]:
     return {"predict_only": True, "confirm_run_unsafe_code": True, "gen_kwargs": {"max_gen_toks": tokens}}
 
 
-def judge(samples: list[dict[str, Any]], limits: Limits | None = None) -> list[Outcome]:
+def judge(samples: list[dict[str, Any]], limits: Limits | None = None) -> list[ProgramResult]:
     """Runs the program of each of lm-eval's samples, prompt and answer as its filter joined them, against its tests.
 
     Tests see the prompt too: some call a function that it defines.

@@ -45,7 +45,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ProgramResult:
     """How a program ended. ``error`` is the last line that it wrote to standard error, or what ended it."""
 
     result: Result
@@ -65,7 +65,7 @@ class Program:
     entry: str = ""
 
 
-def run_program(program: Program | str, limits: Limits | None = None) -> Outcome:
+def run_program(program: Program | str, limits: Limits | None = None) -> ProgramResult:
     """Runs Python source to its last line in a fresh process, then its tests, and says how it ended.
 
     It sees the standard library and this environment's packages, an empty environment, a working folder of its own
@@ -100,7 +100,7 @@ def run_program(program: Program | str, limits: Limits | None = None) -> Outcome
     return _outcome(said, limits)
 
 
-def run_programs(programs: Sequence[Program | str], limits: Limits | None = None) -> list[Outcome]:
+def run_programs(programs: Sequence[Program | str], limits: Limits | None = None) -> list[ProgramResult]:
     """``run_program`` of each, a few at once, in order."""
     with ThreadPoolExecutor(min(_AT_ONCE, os.cpu_count() or 1)) as pool:
         return list(pool.map(lambda program: run_program(program, limits), programs))
@@ -135,18 +135,20 @@ def _cannot_isolate(why: str) -> Refused:
     return Refused(f"this host can't isolate the programs that a model writes: {why}", "task humaneval", _REMEDY)
 
 
-def _outcome(said: dict[str, Any], limits: Limits) -> Outcome:
+def _outcome(said: dict[str, Any], limits: Limits) -> ProgramResult:
     if said["passed"]:
-        return Outcome("passed")
+        return ProgramResult("passed")
     if said["timed_out"]:
-        return Outcome("timed out", f"more than {limits.cpu_seconds} s of CPU or {limits.wall_seconds:g} s in all")
+        return ProgramResult(
+            "timed out", f"more than {limits.cpu_seconds} s of CPU or {limits.wall_seconds:g} s in all"
+        )
     if said["out_of_memory"]:
-        return Outcome("out of memory", f"more than {limits.memory_bytes >> 20} MiB in all its processes")
+        return ProgramResult("out of memory", f"more than {limits.memory_bytes >> 20} MiB in all its processes")
     status, lines = said["status"], said["tail"].strip().splitlines()
     error = lines[-1][:200] if lines else f"it ended itself with status {status}"
     if status < 0:
         error = f"ended by signal {-status}"
-    return Outcome("out of memory" if error.startswith("MemoryError") or status == -9 else "failed", error)
+    return ProgramResult("out of memory" if error.startswith("MemoryError") or status == -9 else "failed", error)
 
 
 def _visible() -> list[tuple[str, str]]:

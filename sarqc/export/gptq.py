@@ -30,7 +30,7 @@ from sarqc.export.codes import (
     unpack_bits,
 )
 from sarqc.export.plain import NOTHING, new_checkpoint, write_weights
-from sarqc.export.written import Written
+from sarqc.export.written import CheckpointReader
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.quantized_layer import QuantizedLayer
@@ -74,7 +74,7 @@ def _is_second(grid: Grid) -> bool:
     return grid.kind == "asymmetric"
 
 
-def read_gptq(files: Written, name: str) -> Levels:
+def read_gptq(files: CheckpointReader, name: str) -> Levels:
     """A linear in such a checkpoint, by its name there. Raises ``Refused`` where groups are no runs of channels."""
     config = files.config["quantization_config"]
     bits, index = config["bits"], files.read(f"{name}.g_idx")
@@ -84,7 +84,7 @@ def read_gptq(files: Written, name: str) -> Levels:
     return levels
 
 
-def levels_in_gptq(files: Written, name: str, bits: int, width: int, *, less_one: bool) -> Levels:
+def levels_in_gptq(files: CheckpointReader, name: str, bits: int, width: int, *, less_one: bool) -> Levels:
     """What is stored of a linear with so many input channels; ``less_one``: in the first convention."""
     scales, zeros = files.read(f"{name}.scales").T, files.read(f"{name}.qzeros")  # (O, G), (G, W)
     if less_one and 32 % bits == 0:

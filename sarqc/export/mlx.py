@@ -20,7 +20,7 @@ from torch import Tensor
 from sarqc.errors import Refused
 from sarqc.export.codes import Coded, Levels, pack_bits, tensors_and_codes, unpack_bits
 from sarqc.export.plain import NOTHING, new_checkpoint, write_weights
-from sarqc.export.written import Written
+from sarqc.export.written import CheckpointReader
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.quantized_layer import QuantizedLayer
@@ -136,7 +136,7 @@ def _in_other_words(config: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in named.items() if config.get(name) is None}
 
 
-def read_mlx(files: Written, name: str, expert: int | None) -> Levels:
+def read_mlx(files: CheckpointReader, name: str, expert: int | None) -> Levels:
     """A linear in such a checkpoint, by its name there and in the groups that it has there; of a stack one expert's."""
     bits: int = files.config["quantization"]["bits"]
     levels, half = levels_in_mlx(files, name, expert, bits), 1 << (bits - 1)
@@ -145,7 +145,7 @@ def read_mlx(files: Written, name: str, expert: int | None) -> Levels:
     return levels
 
 
-def levels_in_mlx(files: Written, name: str, expert: int | None, bits: int) -> Levels:
+def levels_in_mlx(files: CheckpointReader, name: str, expert: int | None, bits: int) -> Levels:
     """What is stored of a linear, or of one expert in a stack."""
     words, scales, biases = (files.read(f"{name}.{part}") for part in ("weight", "scales", "biases"))
     if expert is not None:

@@ -24,7 +24,7 @@ from sarqc.export.codes import (
     unpack_bits,
 )
 from sarqc.export.plain import NOTHING, new_checkpoint, write_weights
-from sarqc.export.written import Written
+from sarqc.export.written import CheckpointReader
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.quantized_layer import QuantizedLayer
@@ -60,14 +60,14 @@ def _tensors(coded: Coded) -> Iterator[tuple[str, Tensor]]:
         yield f"{coded.name}.weight_zero_point", pack_bits(coded.zero_points.T, bits).T.contiguous()
 
 
-def read_packed(files: Written, name: str) -> Levels:
+def read_packed(files: CheckpointReader, name: str) -> Levels:
     """A linear in such a checkpoint, by its name there."""
     bits: int = files.config["quantization_config"]["config_groups"]["group_0"]["weights"]["num_bits"]
     _, width = files.read(f"{name}.weight_shape").tolist()
     return levels_in_packed(files, name, bits, width)
 
 
-def levels_in_packed(files: Written, name: str, bits: int, width: int) -> Levels:
+def levels_in_packed(files: CheckpointReader, name: str, bits: int, width: int) -> Levels:
     """What is stored of a linear with so many input channels."""
     scales, zeros = files.read(f"{name}.weight_scale"), f"{name}.weight_zero_point"
     zero_points = torch.full(scales.shape, 1 << (bits - 1))

@@ -14,7 +14,7 @@ from sarqc.export.mlx import read_mlx
 from sarqc.export.packed import read_packed
 from sarqc.export.plain import parameters_of
 from sarqc.export.readers import Format
-from sarqc.export.written import Written
+from sarqc.export.written import CheckpointReader
 from sarqc.models.families import Family, LayerInfo
 from sarqc.models.loading import STORED, LoadedModel
 
@@ -28,7 +28,7 @@ def read_again(loaded: LoadedModel, folder: Path, checkpoint_format: Format) -> 
     linears = {f"{family.in_file(info.name)}.weight": info for info in checkpoint.linears}
     coded = {info.name for info in checkpoint.layers} if checkpoint_format != "plain" else set()
     others, inside = [], set()
-    with Written(folder) as files:
+    with CheckpointReader(folder) as files:
         for index, block in enumerate(loaded.blocks()):
             with loaded.at(block), torch.no_grad():
                 for path, value in parameters_of(block):
@@ -50,7 +50,7 @@ def read_again(loaded: LoadedModel, folder: Path, checkpoint_format: Format) -> 
     return others
 
 
-def read_levels(files: Written, family: Family, checkpoint_format: Format, info: LayerInfo) -> Levels:
+def read_levels(files: CheckpointReader, family: Family, checkpoint_format: Format, info: LayerInfo) -> Levels:
     """A linear in a format that has codes."""
     name = family.in_file(info.name)
     if checkpoint_format == "packed":
@@ -60,7 +60,9 @@ def read_levels(files: Written, family: Family, checkpoint_format: Format, info:
     return read_mlx(files, family.in_mlx(info), info.expert)
 
 
-def read_tensor(files: Written, family: Family, checkpoint_format: Format, name: str, info: LayerInfo | None) -> Tensor:
+def read_tensor(
+    files: CheckpointReader, family: Family, checkpoint_format: Format, name: str, info: LayerInfo | None
+) -> Tensor:
     """A tensor without codes, by its name in the original."""
     if checkpoint_format == "mlx" and info is not None and info.expert is not None:
         return files.read(f"{family.in_mlx(info)}.weight")[info.expert]

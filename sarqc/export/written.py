@@ -16,7 +16,7 @@ from sarqc.models.tensor_files import read_tensors
 _AGAIN = "Write or download the checkpoint again."
 
 
-class Written:
+class CheckpointReader:
     """The tensors of a folder by name, and its ``config`` (config.json). A context that closes the files.
 
     Raises ``Refused`` for damaged ones.
@@ -48,7 +48,7 @@ class Written:
         """Of all tensors."""
         return list(self._places)
 
-    def __enter__(self) -> Written:
+    def __enter__(self) -> CheckpointReader:
         return self
 
     def __exit__(

@@ -30,7 +30,7 @@ _WIDE, _BOLD_WIDE = 0.47, 0.51  # of a letter on average, in its size
 
 
 @dataclass(frozen=True)
-class Point:
+class CardPoint:
     """One point of a line, and how it is looked at. ``gamma`` and ``lam`` are positions on the line's axes."""
 
     gamma: int
@@ -39,7 +39,7 @@ class Point:
     scale: str = "raw"
 
 
-def point_title(facts: LineFacts, at: Point) -> str:
+def point_title(facts: LineFacts, at: CardPoint) -> str:
     """Model, bits, method, layer, λ, γ, and what was measured there."""
     line, quality = facts.line, facts.accuracy if at.quality == "accuracy" else facts.perplexity
     parts = [line_title(facts)]
@@ -54,19 +54,19 @@ def point_title(facts: LineFacts, at: Point) -> str:
     return ", ".join(parts)
 
 
-def point_sentence(facts: LineFacts, at: Point) -> str:
+def point_sentence(facts: LineFacts, at: CardPoint) -> str:
     """The sentence that the Lab says there."""
     return plain(sentence(facts, at.gamma, at.lam, at.quality))
 
 
-def point_aria(facts: LineFacts, at: Point) -> str:
+def point_aria(facts: LineFacts, at: CardPoint) -> str:
     """The picture in words."""
     figure = first_figure(facts, at.quality, at.scale)
     said = [binding for binding in figure["bindings"] if binding["path"] == "aria" and "values" in binding]
     return str(said[0]["values"][at.gamma]) if said else figure.get("aria", "")
 
 
-def point_card(facts: LineFacts, at: Point, colours: Mapping[str, str]) -> str:
+def point_card(facts: LineFacts, at: CardPoint, colours: Mapping[str, str]) -> str:
     """The picture of a point as an SVG document. ``colours``: by role, see ``plotly_figure.colours_of``."""
     figure = first_figure(facts, at.quality, at.scale)
     made = resolved(figure, {"gamma": at.gamma, "lambda": at.lam}, _no_arrays)
@@ -78,7 +78,7 @@ def point_card(facts: LineFacts, at: Point, colours: Mapping[str, str]) -> str:
     return _document(point_title(facts, at), lines, figure_part, colours)
 
 
-def point_picture(facts: LineFacts, at: Point, width: int, height: int, *, narrow: bool, banded: bool) -> str:
+def point_picture(facts: LineFacts, at: CardPoint, width: int, height: int, *, narrow: bool, banded: bool) -> str:
     """The main figure at a point for the page: an SVG element with the page's roles as its colours.
 
     ``banded``: whether the λ that are as good as the best are marked.

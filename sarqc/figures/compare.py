@@ -48,7 +48,7 @@ class ComparedNumber(TypedDict):
     notes: NotRequired[list[str]]  # what stands beside each value, such as its interval; empty: nothing
 
 
-class ComparedText(TypedDict):
+class TextColumn(TypedDict):
     """A prompt that all studies went on with: mean KL to the float model's continuation, and the first token that
     differs; null where none does."""
 
@@ -57,7 +57,7 @@ class ComparedText(TypedDict):
     divergence: list[int | None]
 
 
-class Comparison(TypedDict):
+class StudyComparison(TypedDict):
     """Studies side by side."""
 
     studies: list[StudyName]
@@ -65,7 +65,7 @@ class Comparison(TypedDict):
     numbers: list[ComparedNumber]
     layers: list[ComparedNumber]  # the relative error of each layer, on unseen text where all have it
     layers_on: str  # which text
-    texts: list[ComparedText]
+    texts: list[TextColumn]
     figure: Figure
 
 
@@ -106,7 +106,7 @@ class _Side:
         return self.ending.tuned is None or self.ending.tuned["best"] is not None
 
 
-def compare_view(studies: Sequence[Study], endings: Sequence[Ending] | None = None) -> Comparison:
+def compare_view(studies: Sequence[Study], endings: Sequence[Ending] | None = None) -> StudyComparison:
     """Two or more studies side by side: first where their recipes differ, then numbers, then curves overlaid.
     ``endings``: what their runs say beside, one for each study.
 
@@ -273,7 +273,7 @@ def _layers(facts: Sequence[_Side]) -> tuple[list[ComparedNumber], str]:
     return [_compared(name, "significant", [measured(column[name]) for column in columns]) for name in common], on
 
 
-def _texts(facts: Sequence[_Side]) -> list[ComparedText]:
+def _texts(facts: Sequence[_Side]) -> list[TextColumn]:
     """The prompts that all studies have, in the order of the first, continued with the most probable tokens."""
     each = [{text["prompt"]: text["greedy"] for text in one.line.texts} for one in facts]
     return [

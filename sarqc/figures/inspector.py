@@ -22,7 +22,7 @@ TIE = 1e-3  # of a step: a weight so near the middle of two levels is at its nea
 
 
 @dataclass(frozen=True)
-class Group:
+class WeightGroup:
     """The inspected group of one layer, from what its study holds."""
 
     row: int
@@ -33,7 +33,7 @@ class Group:
     other: np.ndarray  # G M C, True where another level lies nearer to the weight
 
 
-def read_group(facts: LineFacts, layer: int) -> Group | None:
+def read_group(facts: LineFacts, layer: int) -> WeightGroup | None:
     """The group of a layer; None where the study holds none."""
     names = ("group_place", "group_weight", "group_codes", "group_zero", "group_step")
     arrays = [facts.read(name, layer) for name in names]
@@ -47,7 +47,7 @@ def read_group(facts: LineFacts, layer: int) -> Group | None:
     nearest = np.clip(np.rint(where), 0, last)
     levels = (np.arange(last + 1)[:, None] - zero[..., None]) * step[..., None, :]
     other = np.abs(codes - where) > np.abs(nearest - where) + TIE
-    return Group(int(place[0]), int(place[1]), weight, levels, (codes - zero) * step, other)
+    return WeightGroup(int(place[0]), int(place[1]), weight, levels, (codes - zero) * step, other)
 
 
 def inspector(facts: LineFacts, layer: int) -> Figure | None:
@@ -92,7 +92,7 @@ def inspector(facts: LineFacts, layer: int) -> Figure | None:
     return figure
 
 
-def _heights(group: Group, *, drawn: bool) -> tuple[float, float]:
+def _heights(group: WeightGroup, *, drawn: bool) -> tuple[float, float]:
     """From where to where the picture reaches: all weights, levels and what is taken of them, but those of the smallest
     λ only where they do not flatten the others."""
     first = 1 if group.taken.shape[1] > 1 else 0
@@ -111,7 +111,7 @@ def _add_path(figure: Figure, paths: list[list[str]], color: str, width: float) 
     figure["bindings"].append(bind(f"layout.shapes.{at}.path", paths, "gamma", "lambda"))
 
 
-def _name_levels(figure: Figure, group: Group, digits: int) -> None:
+def _name_levels(figure: Figure, group: WeightGroup, digits: int) -> None:
     """Names of the levels in the place of ticks, where all channels have the same; of many levels only some."""
     if group.levels.shape[-1] > 1:
         return
@@ -128,7 +128,7 @@ def _name_levels(figure: Figure, group: Group, digits: int) -> None:
         ]
 
 
-def _add_levels(figure: Figure, group: Group, ends: tuple[int, int], digits: int) -> None:
+def _add_levels(figure: Figure, group: WeightGroup, ends: tuple[int, int], digits: int) -> None:
     """Lines through the whole group, or a mark for each channel where each has levels of its own."""
 
     def path(levels: np.ndarray) -> str:  # B C
@@ -143,7 +143,7 @@ def _add_levels(figure: Figure, group: Group, ends: tuple[int, int], digits: int
     _add_path(figure, [[path(point) for point in row] for row in group.levels], "var(--line-2)", 1)
 
 
-def _add_arrows(figure: Figure, group: Group, chosen: np.ndarray, head: float, digits: int, color: str) -> None:
+def _add_arrows(figure: Figure, group: WeightGroup, chosen: np.ndarray, head: float, digits: int, color: str) -> None:
     """An arrow from each weight that ``chosen`` (G M C) marks to the level that it takes; ``head`` is its height."""
 
     def arrow(x: int, start: float, end: float) -> str:
@@ -160,7 +160,7 @@ def _add_arrows(figure: Figure, group: Group, chosen: np.ndarray, head: float, d
     _add_path(figure, paths, color, 1.5)
 
 
-def _add_weights(figure: Figure, group: Group, channels: np.ndarray, digits: int) -> None:
+def _add_weights(figure: Figure, group: WeightGroup, channels: np.ndarray, digits: int) -> None:
     """The float weights, and the level that each takes as text for the pointer."""
     figure["data"].append(
         {
@@ -192,7 +192,7 @@ def _add_weights(figure: Figure, group: Group, channels: np.ndarray, digits: int
     figure["bindings"].append(bind(f"data.{len(figure['data']) - 1}.text", taken, "gamma", "lambda"))
 
 
-def _add_words(figure: Figure, facts: LineFacts, group: Group, name: str, span: tuple[float, float]) -> None:
+def _add_words(figure: Figure, facts: LineFacts, group: WeightGroup, name: str, span: tuple[float, float]) -> None:
     """How many weights are not at their nearest level, above the drawing and for who can't see it; and where levels are
     beyond the picture, how far they reach."""
     points, count = point_names(facts.line), len(group.weight)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 ALIASES = {"trade_off": "hero"}
 
 
-class Study(StoredStudy):
+class StudyWithFigures(StoredStudy):
     """A finished study with its tables and figures."""
 
     @classmethod
@@ -109,7 +109,7 @@ def compare(runs: Iterable[StoredStudy | Path | str]) -> pd.DataFrame:
 
     parts = []
     for run in runs:
-        study = run if isinstance(run, StoredStudy) else Study.open(run)
+        study = run if isinstance(run, StoredStudy) else StudyWithFigures.open(run)
         points = frame(study, "points")
         keys = ["method", "bits", "gamma", "lambda"]
         means = points.drop(columns="draw").groupby(keys, dropna=False, sort=False).mean().reset_index()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line
-from sarqc.study.facts import Baseline, has_lam
+from sarqc.study.facts import BaselinePoint, has_lam
 from sarqc.study.intervals import decimals_of, error_decimals, span_text
 from sarqc.study.intervals import number as number
 from sarqc.study.paired import Difference
@@ -104,12 +104,12 @@ def accuracy_text(value: float) -> str:
     return percent(value, 1)
 
 
-def baseline_name(baseline: Baseline) -> str:
+def baseline_name(baseline: BaselinePoint) -> str:
     """What people call the point that a line is compared with."""
     name = baseline_title(baseline)
     return f"{name} on this grid" if baseline.on_its_grid else name
 
 
-def baseline_title(baseline: Baseline) -> str:
+def baseline_title(baseline: BaselinePoint) -> str:
     """Its method's, even where another method's λ stands for it."""
     return METHODS[baseline.method].title if baseline.method in METHODS else baseline.held_by

@@ -23,7 +23,7 @@ from sarqc.figures.numbers import (
 )
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line
-from sarqc.study.facts import Baseline, LineFacts, Quality, has_lam, line_facts
+from sarqc.study.facts import BaselinePoint, LineFacts, Quality, has_lam, line_facts
 from sarqc.study.paired import Difference, paired_difference, paired_items
 
 # Two panels side by side, with a column of values between them; narrower on a phone.
@@ -130,7 +130,7 @@ def _short(line: Line) -> str:
     return " ".join([name, *(words[mark] for mark in line.fitting), *(["auto"] if line.selected else [])])
 
 
-def _against_name(base: Baseline) -> str:
+def _against_name(base: BaselinePoint) -> str:
     """Of the baseline; on the line's own grid as short as the room beside the differences is."""
     return f"{baseline_title(base)}{SAME_GRID}" if base.on_its_grid else baseline_name(base)
 

@@ -14,7 +14,7 @@ from typing import Any
 import xxhash
 
 from sarqc.files.claims import Claims
-from sarqc.files.place import Entry
+from sarqc.files.place import StoredFile
 from sarqc.files.places import place_at
 
 log = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class ArtefactStore:
         """Removes what was being written when its process was killed; returns the number of files."""
         return self._place.remove_partial(older_than)
 
-    def oldest(self) -> list[Entry]:
+    def oldest(self) -> list[StoredFile]:
         """All files, those unused for longest first."""
         return sorted(self._place.entries(), key=lambda entry: entry.changed)
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from sarqc.errors import Unreachable
-from sarqc.files.place import Place
+from sarqc.files.place import FileStore
 
 RENEWED_SECONDS = 5.0  # between two signs of life of a holder
 STALE_SECONDS = 60.0  # after which a claim is nobody's
@@ -26,7 +26,7 @@ Name = TypeVar("Name", bound=Hashable)
 class Claims:
     """The claims of one process of ``crew`` in a place. A crew of one claims nothing, and has everything."""
 
-    def __init__(self, place: Place, crew: int) -> None:
+    def __init__(self, place: FileStore, crew: int) -> None:
         self._place, self.crew = place, crew
 
     @contextmanager

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from sarqc.files.place import MARK, Entry
+from sarqc.files.place import MARK, StoredFile
 
 
 class Folder:
@@ -74,12 +74,12 @@ class Folder:
     def remove(self, name: str) -> None:
         (self._root / name).unlink(missing_ok=True)
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[StoredFile]:
         for path in self._root.glob("*/*"):
             with suppress(FileNotFoundError):  # removed meanwhile
                 if path.is_file():
                     stat = path.stat()
-                    yield Entry(path.relative_to(self._root).as_posix(), stat.st_size, stat.st_mtime)
+                    yield StoredFile(path.relative_to(self._root).as_posix(), stat.st_size, stat.st_mtime)
 
     def remove_partial(self, older_than: float) -> int:
         removed = 0

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from sarqc.errors import Refused, SarqcError, Unreachable
-from sarqc.files.place import MARK, Entry
+from sarqc.files.place import MARK, StoredFile
 
 WHERE = "SARQC_STORAGE"
 MOST_BYTES = 700  # of an address: names of S3 have 1024 at most, and what is written below takes some hundred
@@ -96,11 +96,11 @@ class ObjectStorage:
             except FileNotFoundError:
                 return
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[StoredFile]:
         with self._answering():
             found: dict[str, dict[str, Any]] = self._files.find(self._root, detail=True)
         for path, info in found.items():
-            yield Entry(self._name(path), info["size"], _changed(info))
+            yield StoredFile(self._name(path), info["size"], _changed(info))
 
     def remove_partial(self, older_than: float) -> int:
         return 0  # there are no halves of objects

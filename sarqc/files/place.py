@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 MARK = ".sarqc-storage"  # the file by which a place is known again
 
 
-class Entry(NamedTuple):
+class StoredFile(NamedTuple):
     """A file of a place. ``changed``: seconds since 1970."""
 
     name: str
@@ -16,7 +16,7 @@ class Entry(NamedTuple):
     changed: float
 
 
-class Place(Protocol):
+class FileStore(Protocol):
     """Files by name, such as ``ab/abcd.layer``. Each appears whole or not at all, and one that is there is replaced.
 
     Errors are those of the system, of object storage ``Unreachable``.
@@ -45,7 +45,7 @@ class Place(Protocol):
     def remove(self, name: str) -> None:
         """Harmless where there is none."""
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[StoredFile]:
         """All files of the place."""
 
     def remove_partial(self, older_than: float) -> int:

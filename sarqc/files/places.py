@@ -6,10 +6,10 @@ from pathlib import Path
 
 from sarqc.files.folder import Folder
 from sarqc.files.object_storage import ObjectStorage
-from sarqc.files.place import Place
+from sarqc.files.place import FileStore
 
 
-def place_at(root: Path | str) -> Place:
+def place_at(root: Path | str) -> FileStore:
     """The place at a folder or at an address of object storage, such as s3://bucket/prefix.
 
     Raises ``Refused`` for an address that can't be one, and where the library for it is missing.

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
 from sarqc.errors import Fix, Refused
-from sarqc.integrations.wanted import Wanted
+from sarqc.integrations.wanted import EngineRequest
 
 PENALTY_REMEDY = "llm-compressor and GPTQModel have it with our plugins; or take rqc-gbs, the identity penalty."
 
 
 def assembled(
-    wanted: Wanted, engine: str, install: str, notes: Sequence[str], imports: Iterable[str], body: str
+    wanted: EngineRequest, engine: str, install: str, notes: Sequence[str], imports: Iterable[str], body: str
 ) -> str:
     """A program: what it does and what differs, what it imports, and the model's name before the rest.
 
@@ -40,12 +40,12 @@ def said(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def from_pretrained(wanted: Wanted) -> str:
+def from_pretrained(wanted: EngineRequest) -> str:
     """The arguments with which a model or a tokenizer is loaded."""
     return "MODEL" if wanted.recipe.revision is None else "MODEL, revision=REVISION"
 
 
-def folder_of(wanted: Wanted) -> str:
+def folder_of(wanted: EngineRequest) -> str:
     """Where a program puts the model, as Python writes it."""
     return said(f"{PurePath(wanted.recipe.model).name}-w{wanted.recipe.bits}")
 
@@ -60,7 +60,7 @@ def outside(blocks: Sequence[int]) -> str:
     return rf"^model\.layers\.(?!(?:{'|'.join(map(str, blocks))})\.)"
 
 
-def check_grid(engine: str, wanted: Wanted) -> None:
+def check_grid(engine: str, wanted: EngineRequest) -> None:
     """Refuses grids that compressed-tensors and GPTQ's format have none of: theirs are these two."""
     if wanted.recipe.grid not in ("full_range", "asymmetric"):
         raise refused(

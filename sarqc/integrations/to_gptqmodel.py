@@ -12,7 +12,7 @@ import json
 from sarqc.errors import Fix
 from sarqc.integrations.program import assembled, check_grid, exactly, folder_of, from_pretrained, outside, refused
 from sarqc.integrations.token_lines import token_lines
-from sarqc.integrations.wanted import Wanted
+from sarqc.integrations.wanted import EngineRequest
 
 ENGINE = "GPTQModel"
 BLOCK = 128  # columns
@@ -30,7 +30,7 @@ NOTES = (
 )
 
 
-def program(wanted: Wanted) -> str:
+def program(wanted: EngineRequest) -> str:
     """Raises ``Refused`` for what GPTQModel has no setting for."""
     recipe = wanted.recipe
     _check(wanted)
@@ -68,7 +68,7 @@ model.save({folder_of(wanted)})
     return assembled(wanted, f"{ENGINE} 7.7", install, [*about, *NOTES], imports, body)
 
 
-def _quantizing(wanted: Wanted) -> str:
+def _quantizing(wanted: EngineRequest) -> str:
     call = "model.quantize(rows, batch_size=1)"
     if wanted.is_identity:
         return call
@@ -79,7 +79,7 @@ def _quantizing(wanted: Wanted) -> str:
     return f"with saliency_penalty({points[0]}{exceptions}):\n    {call}"
 
 
-def _check(wanted: Wanted) -> None:
+def _check(wanted: EngineRequest) -> None:
     recipe = wanted.recipe
     check_grid(ENGINE, wanted)
     if recipe.inputs_from == "float":
@@ -101,7 +101,7 @@ def _check(wanted: Wanted) -> None:
             ).about("lambda")
 
 
-def _dynamic(wanted: Wanted) -> str:
+def _dynamic(wanted: EngineRequest) -> str:
     """Exceptions by linear: other λ, and blocks that stay float."""
     said = {} if wanted.blocks is None else {f"-:{outside(wanted.blocks)}": "{}"}
     for penalty, names in list(wanted.penalties.items())[1:] if wanted.is_identity else ():

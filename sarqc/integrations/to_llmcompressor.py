@@ -15,7 +15,7 @@ import yaml
 from sarqc.errors import Fix
 from sarqc.integrations.program import assembled, check_grid, folder_of, from_pretrained, outside, refused
 from sarqc.integrations.token_lines import token_lines
-from sarqc.integrations.wanted import Penalty, Wanted
+from sarqc.integrations.wanted import EngineRequest, Penalty
 
 ENGINE = "llm-compressor"
 INSTALL = "pip install llmcompressor==0.14.0"
@@ -30,7 +30,7 @@ SALIENCY = (
 NOTES = ("Without a Cholesky factor of a Gram it rounds to nearest, where sarqc adds to the diagonal and says so.",)
 
 
-def program(wanted: Wanted) -> str:
+def program(wanted: EngineRequest) -> str:
     """Raises ``Refused`` for what llm-compressor has no setting for."""
     recipe = wanted.recipe
     _check(wanted)
@@ -73,7 +73,7 @@ tokenizer.save_pretrained({folder_of(wanted)})
     return assembled(wanted, f"{ENGINE} 0.14", install, [*about, *NOTES], imports, body)
 
 
-def _check(wanted: Wanted) -> None:
+def _check(wanted: EngineRequest) -> None:
     check_grid(ENGINE, wanted)
     if not wanted.has_static_scales:
         raise refused(
@@ -83,7 +83,7 @@ def _check(wanted: Wanted) -> None:
         ).about("static_groups", Fix("Take static groups", {"static_groups": True}))
 
 
-def _groups(wanted: Wanted) -> dict[str, Any]:
+def _groups(wanted: EngineRequest) -> dict[str, Any]:
     """The groups of modifiers by their names, which have to end with “_modifiers”."""
     several = len(wanted.penalties) > 1
     return {
@@ -92,7 +92,7 @@ def _groups(wanted: Wanted) -> dict[str, Any]:
     }
 
 
-def _modifier(wanted: Wanted, penalty: Penalty, names: tuple[str, ...]) -> dict[str, Any]:
+def _modifier(wanted: EngineRequest, penalty: Penalty, names: tuple[str, ...]) -> dict[str, Any]:
     recipe = wanted.recipe
     ignored = ["lm_head"] + ([] if wanted.blocks is None else [f"re:{outside(wanted.blocks)}"])
     weights: dict[str, Any] = {"num_bits": recipe.bits, "type": "int", "symmetric": recipe.grid == "full_range"}

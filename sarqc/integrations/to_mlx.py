@@ -8,10 +8,10 @@ is a level.
 from __future__ import annotations
 
 from sarqc.integrations.program import refused
-from sarqc.integrations.wanted import Wanted
+from sarqc.integrations.wanted import EngineRequest
 
 
-def program(wanted: Wanted) -> str:
+def program(wanted: EngineRequest) -> str:
     """Raises ``Refused``, always."""
     lams = {penalty.lam for penalty in wanted.penalties}
     said = "has λ fixed at 0.01 in mlx_lm.quant.gptq" + (

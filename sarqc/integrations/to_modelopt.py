@@ -13,7 +13,7 @@ from typing import Any
 from sarqc.errors import Fix
 from sarqc.integrations.program import PENALTY_REMEDY, assembled, folder_of, from_pretrained, refused
 from sarqc.integrations.token_lines import token_lines
-from sarqc.integrations.wanted import Wanted
+from sarqc.integrations.wanted import EngineRequest
 
 ENGINE = "ModelOpt"
 BLOCK = 128  # columns that pass between two updates of the rest; a multiple of the group
@@ -23,7 +23,7 @@ NOTES = (
 )
 
 
-def program(wanted: Wanted) -> str:
+def program(wanted: EngineRequest) -> str:
     """Raises ``Refused`` for what ModelOpt has no setting for."""
     recipe = wanted.recipe
     _check(wanted)
@@ -65,7 +65,7 @@ tokenizer.save_pretrained({folder_of(wanted)})
     return assembled(wanted, ENGINE, "pip install nvidia-modelopt[hf]", NOTES, imports, body)
 
 
-def _quantizers(wanted: Wanted) -> list[dict[str, Any]]:
+def _quantizers(wanted: EngineRequest) -> list[dict[str, Any]]:
     """Which weights are quantized and how; a later entry overrules those before."""
     recipe = wanted.recipe
     cfg: dict[str, Any] = {"num_bits": recipe.bits}
@@ -85,7 +85,7 @@ def _python(value: object) -> str:
     return json.dumps(value) if isinstance(value, str) else repr(value)
 
 
-def _check(wanted: Wanted) -> None:
+def _check(wanted: EngineRequest) -> None:
     recipe = wanted.recipe
     if not wanted.is_identity:
         raise refused(ENGINE, "has no saliency penalty", PENALTY_REMEDY).about("method")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from sarqc.errors import Fix
 from sarqc.integrations.program import PENALTY_REMEDY, assembled, folder_of, from_pretrained, refused
 from sarqc.integrations.token_lines import token_lines
-from sarqc.integrations.wanted import Wanted
+from sarqc.integrations.wanted import EngineRequest
 
 ENGINE = "NNCF"
 NOTES = (
@@ -21,7 +21,7 @@ NOTES = (
 )
 
 
-def program(wanted: Wanted) -> str:
+def program(wanted: EngineRequest) -> str:
     """Raises ``Refused`` for what NNCF has no setting for."""
     recipe = wanted.recipe
     _check(wanted)
@@ -64,7 +64,7 @@ tokenizer.save_pretrained({folder_of(wanted)})
     return assembled(wanted, ENGINE, "pip install nncf optimum-intel[openvino]", NOTES, imports, body)
 
 
-def _check(wanted: Wanted) -> None:
+def _check(wanted: EngineRequest) -> None:
     recipe = wanted.recipe
     if not wanted.is_identity:
         raise refused(ENGINE, "has no saliency penalty", PENALTY_REMEDY).about("method")

@@ -31,7 +31,7 @@ class Penalty(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class EngineRequest:
     """A run for another engine.
 
     ``penalties``: the names of the linears that have each, those of most linears first; a single one has all of them,
@@ -65,7 +65,7 @@ class Wanted:
         return f"{self.recipe.bits} bits, {method_title(self.recipe.method)}, λ {lam}"
 
 
-def wanted(recipe: Recipe, study: Study | None = None, line: Line | None = None) -> Wanted:
+def wanted(recipe: Recipe, study: Study | None = None, line: Line | None = None) -> EngineRequest:
     """The run of a recipe. ``study`` and its ``line``: what the run left, where it chose λ for each linear.
 
     Raises ``Refused`` for what no other engine knows, and for what is known only when the run has ended.
@@ -80,7 +80,7 @@ def wanted(recipe: Recipe, study: Study | None = None, line: Line | None = None)
     blocks: tuple[int, ...] | None = tuple(sorted({*recipe.blocks})) or None
     if recipe.share is not None and study is not None:
         blocks = tuple(sorted({layer.block for layer in study.layers}))
-    return Wanted(recipe, penalties, blocks)
+    return EngineRequest(recipe, penalties, blocks)
 
 
 def _check(recipe: Recipe, study: Study | None) -> None:

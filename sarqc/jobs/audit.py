@@ -36,7 +36,7 @@ class AuditDocument(TypedDict):
 
 
 @dataclass(frozen=True)
-class Entry:
+class AuditEntry:
     """Something that somebody did. ``owner``: whose it was, empty where that is not known."""
 
     at: float  # seconds since 1970
@@ -68,7 +68,7 @@ class Audit:
 
     def note(self, actor: str, action: str, kind: str, target: str, owner: str = "", detail: str = "") -> None:
         """Adds an entry, also on a full disk; within a transaction it is a part of that."""
-        entry = Entry(time.time(), actor, action, kind, target, owner, detail)
+        entry = AuditEntry(time.time(), actor, action, kind, target, owner, detail)
 
         def added() -> None:
             with self._store.transaction() as connection:
@@ -80,13 +80,13 @@ class Audit:
         self._store.even_when_full(added)
         log.info("%s", entry.words())
 
-    def entries(self, since: float = 0.0) -> list[Entry]:
+    def entries(self, since: float = 0.0) -> list[AuditEntry]:
         """All entries since a time, the oldest first."""
         with self._store.snapshot() as connection:
             return list(_read(connection, since))
 
 
-def read_audit(database: Path, since: float = 0.0) -> list[Entry]:
+def read_audit(database: Path, since: float = 0.0) -> list[AuditEntry]:
     """The entries of a database that an app may have open: nothing is written. Raises ``NotFound``."""
     if not database.is_file():
         raise NotFound("there is no database of runs", str(database), "Set SARQC_STATE_DIR to that of the app.")
@@ -102,14 +102,14 @@ def read_audit(database: Path, since: float = 0.0) -> list[Entry]:
         connection.close()
 
 
-def _read(connection: sqlite3.Connection, since: float) -> Iterator[Entry]:
+def _read(connection: sqlite3.Connection, since: float) -> Iterator[AuditEntry]:
     query = "SELECT at, actor, action, kind, target, owner, detail FROM audit WHERE at >= ? ORDER BY seq"
     for row in connection.execute(query, (since,)):
         values: dict[str, Any] = dict(row)
-        yield Entry(**values)
+        yield AuditEntry(**values)
 
 
-def as_lines(entries: list[Entry], as_json: bool) -> Iterator[str]:
+def as_lines(entries: list[AuditEntry], as_json: bool) -> Iterator[str]:
     """The log as text: a line an entry."""
     for entry in entries:
         yield json.dumps(entry.to_json(), ensure_ascii=False) if as_json else f"{iso_time(entry.at)} {entry.words()}"

@@ -60,7 +60,7 @@ Answer = TypeVar("Answer")
 Where = tuple[str, list[Any]]  # a condition in SQL and its values
 
 
-class Spread(TypedDict):
+class Statistics(TypedDict):
     """A quantity over the runs of a group that have it."""
 
     count: int
@@ -71,7 +71,7 @@ class Spread(TypedDict):
 
 
 @dataclass(frozen=True)
-class Group:
+class RunGroup:
     """Runs that belong together: the newest of them, and what all have and are."""
 
     key: str
@@ -79,7 +79,7 @@ class Group:
     count: int
     states: dict[str, int]
     varies: tuple[str, ...]  # of model, bits, method, lambda and gamma
-    measures: dict[str, Spread]
+    measures: dict[str, Statistics]
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ def groups_of(connection: sqlite3.Connection, question: Question, by: str) -> li
     return [(row["key"], row["newest"], row["n"]) for row in connection.execute(query, values)]
 
 
-def summed_up(connection: sqlite3.Connection, question: Question, by: str, key: str, newest: str) -> Group:
+def summed_up(connection: sqlite3.Connection, question: Question, by: str, key: str, newest: str) -> RunGroup:
     """A group of the list, of which the key and the newest run are known.
 
     SQLite adds up, so that it may have any number of members; squares are taken around the means, in a second pass,
@@ -190,10 +190,10 @@ def summed_up(connection: sqlite3.Connection, question: Question, by: str, key: 
     states = {state: count for state, count in counts.items() if count}
     varies = tuple(public for name, public in VARYING[by].items() if found[f"varies_{name}"])
     measures = {name: _spread(found, name) for name in MEASURES if found[f"COUNT_{name}"]}
-    return Group(key, newest, found["n"], states, varies, measures)
+    return RunGroup(key, newest, found["n"], states, varies, measures)
 
 
-def _spread(summed: Mapping[str, Any], name: str) -> Spread:
+def _spread(summed: Mapping[str, Any], name: str) -> Statistics:
     """The mean of at least one value and its standard error."""
     count, mean, least, most = (summed[f"{function}_{name}"] for function in ("COUNT", "AVG", "MIN", "MAX"))
     squares = summed[f"squares_{name}"] if count > 1 else math.inf
@@ -217,7 +217,7 @@ def _marks(values: Iterable[Any]) -> str:
     return ", ".join("?" for _ in values)
 
 
-class Answers:
+class AnswerCache:
     """Answers about lists, kept as long as no list changes: a host asks the same again and again."""
 
     def __init__(self, at_most: int) -> None:

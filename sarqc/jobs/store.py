@@ -36,7 +36,7 @@ from sarqc.events import (
 from sarqc.jobs import listing
 from sarqc.jobs.annotations import Annotations
 from sarqc.jobs.database import Database
-from sarqc.jobs.listing import Answer, Answers, Group, Question
+from sarqc.jobs.listing import Answer, AnswerCache, Question, RunGroup
 from sarqc.jobs.run import ALLOWED, AT_REST, LANES, Removed, Run, State, StoredEvent, advice
 from sarqc.jobs.schema import HELD, KIND
 from sarqc.recipe import Recipe
@@ -64,7 +64,7 @@ class Store:
         self.close, self.reserve = self._database.close, self._database.reserve
         self.transaction, self.even_when_full = self._database.transaction, self._database.even_when_full
         self.snapshot = self._database.snapshot
-        self._answers, self._drawings, self._whole = map(Answers, (ANSWERS_KEPT, DRAWINGS_KEPT, WHOLE_KEPT))
+        self._answers, self._drawings, self._whole = map(AnswerCache, (ANSWERS_KEPT, DRAWINGS_KEPT, WHOLE_KEPT))
         self._list_again()
 
     # Changes. Each is one transaction.
@@ -324,7 +324,7 @@ class Store:
 
     def groups(
         self, question: Question, by: str, limit: int, offset: int = 0
-    ) -> tuple[list[tuple[Group, Run]], int, int]:
+    ) -> tuple[list[tuple[RunGroup, Run]], int, int]:
         """A part of such a list in groups, each with its newest run, and how many groups and runs the whole has; ``by``
         is a name of ``listing.GROUPINGS``."""
         with self.snapshot() as connection:
@@ -504,7 +504,7 @@ class Store:
             listing.put(connection, run)
         return run
 
-    def _kept(self, answers: Answers, key: Hashable, make: Callable[[], Answer]) -> Answer:
+    def _kept(self, answers: AnswerCache, key: Hashable, make: Callable[[], Answer]) -> Answer:
         """An answer about lists, which is kept unless a transaction is open, that may yet be taken back."""
         if self._database.is_writing:
             return make()

@@ -36,7 +36,7 @@ _LLAMA3_FACTORS = (8.0, 32.0)
 
 
 @dataclass(frozen=True)
-class Place:
+class TensorPlace:
     """Where a tensor of a checkpoint is in GGUF: as a whole, or as that of one expert."""
 
     name: str
@@ -50,7 +50,7 @@ class GgufModel:
 
     header: GgufHeader
     config: dict[str, Any]
-    places: dict[str, Place]  # by the names in checkpoints
+    places: dict[str, TensorPlace]  # by the names in checkpoints
     shapes: dict[str, tuple[int, ...]]
     dtypes: dict[str, str]  # that they are stored in once unpacked, as safetensors spells them
     types: tuple[str, ...]  # ggml's types of the linears, the commonest first
@@ -90,7 +90,7 @@ def _of_identity(files: tuple[Path, ...], where: str, _identity: str) -> GgufMod
     config = _config(header, where)
     architecture, family = check_config(config, where)
     names = _names(header, where, architecture.num_hidden_layers)
-    places: dict[str, Place] = {}
+    places: dict[str, TensorPlace] = {}
     shapes = dict(promised_shapes(architecture, family))
     for name, shape in shapes.items():
         module, _, kind = name.rpartition(".")
@@ -104,7 +104,7 @@ def _of_identity(files: tuple[Path, ...], where: str, _identity: str) -> GgufMod
             raise Refused(f"{stored}.{kind} should be of {expected}, and it is {tensor.shape}", where, _AGAIN)
         if tensor.type not in _FLOATS and tensor.type not in _readable():
             raise Refused(f"{stored}.{kind} is stored as {tensor.type}, which is not read", where, _OTHERS)
-        places[name] = Place(f"{stored}.{kind}", tensor, expert)
+        places[name] = TensorPlace(f"{stored}.{kind}", tensor, expert)
     unused = header.tensors.keys() - {place.name for place in places.values()} - {_ROPE_FACTORS}
     if unused:
         raise Refused(f"{min(unused)} has no place in a model of type {config['model_type']}", where, _OTHERS)

@@ -24,7 +24,7 @@ from sarqc.files.modes import usual_mode
 from sarqc.files.names import free_on_disk, shortened
 from sarqc.files.scratch import scratch_folder
 from sarqc.models.gguf_header import gguf_files
-from sarqc.models.gguf_model import GgufModel, Place, gguf_model
+from sarqc.models.gguf_model import GgufModel, TensorPlace, gguf_model
 from sarqc.models.loading import STORED
 from sarqc.models.origin import ORIGIN
 from sarqc.models.tensor_files import INDEX, SINGLE
@@ -125,7 +125,7 @@ def _weights(model: GgufModel, names: list[str]) -> Iterator[tuple[str, Tensor]]
         yield name, torch.from_numpy(np.ascontiguousarray(numbers)).to(STORED[model.dtypes[name]])
 
 
-def _numbers(place: Place) -> np.ndarray:
+def _numbers(place: TensorPlace) -> np.ndarray:
     """The numbers of a tensor, or of one expert's part of it, as float32."""
     from gguf.constants import GGMLQuantizationType
     from gguf.quants import dequantize

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sarqc.models.architecture import first_problem
 from sarqc.opening.patterns import Patterns
-from sarqc.opening.place import AGAIN, Headers, Place, Scheme, groups_of
+from sarqc.opening.place import AGAIN, Headers, Scheme, StoredLinear, groups_of
 
 _WEIGHTS_ALONE = "Quantize it again for weights alone, with integers."
 _FLOATS = ("F16", "BF16", "F32", "F64")
@@ -76,7 +76,7 @@ class CompressedTensors:
         patterns = ((target.removeprefix("re:"), said) for target, said in targets if target.startswith("re:"))
         self._patterns: Patterns[_Weights] = Patterns(patterns, headers.refused)
 
-    def place(self, module: str, shape: tuple[int, int], expert: int | None = None) -> Place | None:
+    def place(self, module: str, shape: tuple[int, int], expert: int | None = None) -> StoredLinear | None:
         """Where the codes of a linear are; None: it has none. Raises ``Refused`` for what can't be read."""
         headers, (out, width) = self._headers, shape
         layout: Literal["packed", "bytes"] = "packed" if f"{module}.weight_packed" in headers else "bytes"
@@ -108,7 +108,7 @@ class CompressedTensors:
         if sides in headers and tuple(headers.integers(sides).tolist()) != shape:
             raise headers.refused(f"{sides} is not the {out} × {width} of the original", AGAIN)
         size, run = groups_of(headers, module, width, scheme, groups, order)
-        return Place(
+        return StoredLinear(
             layout, module, shape, bits, size, "full_range" if weights.symmetric else "asymmetric",
             tuple(name for name in (codes, scales, zeros, sides, order) if name in headers), expert, run,
         )  # fmt: skip

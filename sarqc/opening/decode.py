@@ -12,15 +12,15 @@ from sarqc.export.codes import Levels, pack_bits, unpack_bits
 from sarqc.export.gptq import levels_in_gptq
 from sarqc.export.mlx import levels_in_mlx
 from sarqc.export.packed import levels_in_packed
-from sarqc.export.written import Written
-from sarqc.opening.place import Place
+from sarqc.export.written import CheckpointReader
+from sarqc.opening.place import StoredLinear
 
 # AWQ's kernels take the eight numbers of a word in this order of columns.
 AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 _AWQ_BACK = tuple(AWQ_ORDER.index(column) for column in range(8))
 
 
-def levels_of(place: Place, files: Written) -> Levels:
+def levels_of(place: StoredLinear, files: CheckpointReader) -> Levels:
     """What is stored of a linear; where groups are no equal runs of channels, every channel with its own: (O, I)."""
     module, bits, width = place.module, place.bits, place.shape[1]
     if place.layout == "packed":
@@ -41,7 +41,7 @@ def levels_of(place: Place, files: Written) -> Levels:
     return levels._replace(scales=levels.scales[:, group_of.long()], offsets=levels.offsets[:, group_of.long()])
 
 
-def _levels_in_bytes(place: Place, files: Written) -> Levels:
+def _levels_in_bytes(place: StoredLinear, files: CheckpointReader) -> Levels:
     half, zeros = 1 << (place.bits - 1), f"{place.module}.weight_zero_point"
     scales = files.read(f"{place.module}.weight_scale")
     offsets = torch.full(scales.shape, half)
@@ -50,7 +50,7 @@ def _levels_in_bytes(place: Place, files: Written) -> Levels:
     return Levels((files.read(f"{place.module}.weight").to(torch.int16) + half).to(torch.uint8), scales, offsets)
 
 
-def _levels_in_awq(place: Place, files: Written) -> Levels:
+def _levels_in_awq(place: StoredLinear, files: CheckpointReader) -> Levels:
     words, zeros, scales = (files.read(f"{place.module}.{part}") for part in ("qweight", "qzeros", "scales"))
     codes, offsets = (_reordered(unpack_bits(one, place.bits, place.shape[0]), _AWQ_BACK, place.bits).T
                       for one in (words, zeros))  # fmt: skip
@@ -62,7 +62,7 @@ def _reordered(numbers: Tensor, order: tuple[int, ...], bits: int) -> Tensor:
     return numbers.unflatten(1, (-1, 8))[:, :, list(order)].flatten(1) if bits == 4 else numbers
 
 
-def loaded_weight(place: Place, levels: Levels) -> Tensor:
+def loaded_weight(place: StoredLinear, levels: Levels) -> Tensor:
     """The weight (O, I) that the format's own loader makes of them, in its dtype, bit for bit."""
     dtype = levels.scales.dtype
     if place.layout != "mlx":
@@ -72,7 +72,7 @@ def loaded_weight(place: Place, levels: Levels) -> Tensor:
     return levels.codes.to(dtype) * scales + biases  # MLX rounds the product before it adds
 
 
-def as_stored(place: Place, codes: Tensor) -> Tensor:
+def as_stored(place: StoredLinear, codes: Tensor) -> Tensor:
     """Unsigned codes (O, I) uint8 as the first of the place's tensors has them, of a stack the expert's slice."""
     bits = place.bits
     if place.layout == "bytes":

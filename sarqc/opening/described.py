@@ -18,7 +18,7 @@ from sarqc.opening.auto_round import auto_round
 from sarqc.opening.compressed_tensors import CompressedTensors
 from sarqc.opening.gptq import awq, gptq, quantizers
 from sarqc.opening.mlx import Mlx
-from sarqc.opening.place import AGAIN, Headers, Place
+from sarqc.opening.place import AGAIN, Headers, StoredLinear
 
 OpenedFormat = Literal["compressed-tensors", "gptq", "awq", "mlx", "auto-round"]
 READ = "compressed-tensors, GPTQ, AWQ, AutoRound or MLX"
@@ -29,7 +29,7 @@ _OF_OTHERS = "Give the float checkpoint that it was made from as the model."
 class Reader(Protocol):
     """What knows where a format has the codes of a linear."""
 
-    def place(self, module: str, shape: tuple[int, int], expert: int | None = None) -> Place | None: ...
+    def place(self, module: str, shape: tuple[int, int], expert: int | None = None) -> StoredLinear | None: ...
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Described:
     format: OpenedFormat
     made_by: str  # what config.json says of who made it; empty if nothing
     layers: tuple[LayerInfo, ...]  # linears of the original that have codes
-    places: Mapping[str, Place]
+    places: Mapping[str, StoredLinear]
     floats: Mapping[str, tuple[str, int | None]]
 
 
@@ -59,7 +59,7 @@ def describe(folder: Path, checkpoint: Checkpoint) -> Described:
     is_mlx = checkpoint_format == "mlx"
     family = checkpoint.family
     infos = {family.in_file(info.name): info for info in checkpoint.linears}
-    places: dict[str, Place] = {}
+    places: dict[str, StoredLinear] = {}
     floats: dict[str, tuple[str, int | None]] = {}
     twice = f"{family.head}.weight" if checkpoint.tied else None
     for name, shape in checkpoint.shapes.items():
@@ -128,7 +128,7 @@ def _made_by(said: Mapping[str, Any]) -> str:
 def _check_rest(
     headers: Headers,
     checkpoint: Checkpoint,
-    places: Mapping[str, Place],
+    places: Mapping[str, StoredLinear],
     floats: Mapping[str, tuple[str, int | None]],
 ) -> None:
     """Refuses tensors that the original has no place for: they change what the model computes."""

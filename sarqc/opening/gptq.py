@@ -13,14 +13,14 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sarqc.models.architecture import first_problem
 from sarqc.opening.patterns import Patterns
-from sarqc.opening.place import AGAIN, Headers, Layout, Place, Scheme, groups_of
+from sarqc.opening.place import AGAIN, Headers, Layout, Scheme, StoredLinear, groups_of
 
 GPTQ_BITS = (2, 3, 4, 8)
 AWQ_BITS = tuple(range(2, 9))
 _AGAIN = "Export it as auto_round, which has room for all zero points, or quantize it symmetrically."
 
 
-class Settings(BaseModel):
+class GPTQConfig(BaseModel):
     """What all of these formats say of a linear."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
@@ -49,14 +49,14 @@ class Words:
         self._headers, self._layout, self._settings_of = headers, layout, settings_of
         self._less_one, self._any_zero_point = less_one, any_zero_point
 
-    def place(self, module: str, shape: tuple[int, int], expert: int | None = None) -> Place | None:
+    def place(self, module: str, shape: tuple[int, int], expert: int | None = None) -> StoredLinear | None:
         """Where the codes of a linear are; None: it has none. Raises ``Refused`` for what can't be read."""
         headers = self._headers
         weight, zeros, scales, order = (f"{module}.{part}" for part in ("qweight", "qzeros", "scales", "g_idx"))
         if weight not in headers:
             return None
         try:
-            settings = Settings.model_validate(self._settings_of(module))
+            settings = GPTQConfig.model_validate(self._settings_of(module))
         except ValidationError as error:
             raise headers.refused(f"quantization_config: {first_problem(error)}", AGAIN, module) from None
         bits = settings.bits
@@ -73,7 +73,7 @@ class Words:
         headers.check(weight, sides, ("I32",))
         headers.check(zeros, (groups, _words(out, bits)), ("I32",))
         size, run = groups_of(headers, module, width, scheme, groups, order)
-        return Place(
+        return StoredLinear(
             self._layout, module, shape, bits, size, "full_range" if settings.sym else "asymmetric",
             tuple(name for name in (weight, zeros, scales, order) if name in headers), expert, run, self._less_one,
         )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sarqc.opening.place import AGAIN, Headers, Place, Scheme, groups_of
+from sarqc.opening.place import AGAIN, Headers, Scheme, StoredLinear, groups_of
 
 _BITS = (2, 3, 4, 5, 6, 8)
 _AFFINE = "Convert it again with the mode affine."
@@ -20,7 +20,7 @@ class Mlx:
             if (mode := one.get("mode", "affine")) != "affine":
                 raise headers.refused(f"its codes are of the mode “{mode}”", _AFFINE)
 
-    def place(self, module: str, shape: tuple[int, int], expert: int | None = None) -> Place | None:
+    def place(self, module: str, shape: tuple[int, int], expert: int | None = None) -> StoredLinear | None:
         """Where the codes of a linear, or in a stack of one expert, are; None: it has none.
 
         Raises ``Refused`` for what can't be read.
@@ -43,4 +43,4 @@ class Mlx:
             headers.check(name, (*stack, out, groups), ("F16", "BF16", "F32"))
         scheme = Scheme(bits, width // groups, symmetric=False)
         size, _ = groups_of(headers, module, width, scheme, groups, order="")
-        return Place("mlx", module, shape, bits, size, "affine", (codes, scales, biases), expert)
+        return StoredLinear("mlx", module, shape, bits, size, "affine", (codes, scales, biases), expert)

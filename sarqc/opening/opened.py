@@ -18,14 +18,14 @@ import torch
 from torch import Tensor
 
 from sarqc.errors import Conflict, Refused
-from sarqc.export.written import Written
+from sarqc.export.written import CheckpointReader
 from sarqc.files.modes import usual_mode
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.families import LayerInfo
 from sarqc.models.tensor_files import byte_ranges
 from sarqc.opening.decode import as_stored, levels_of, loaded_weight
 from sarqc.opening.described import Described, OpenedFormat, describe
-from sarqc.opening.place import AGAIN, Place
+from sarqc.opening.place import AGAIN, StoredLinear
 from sarqc.quantization.grid import Grid
 
 SPREAD = "its groups are no runs of channels, so each column is a group by itself, with the scales of its own"
@@ -70,10 +70,10 @@ class Opened:
         return cls(describe(folder, checkpoint), checkpoint)
 
     @cached_property
-    def _files(self) -> Written:
-        return Written(self.folder)
+    def _files(self) -> CheckpointReader:
+        return CheckpointReader(self.folder)
 
-    def _place(self, info: LayerInfo) -> Place:
+    def _place(self, info: LayerInfo) -> StoredLinear:
         return self._described.places[self._family.in_file(info.name)]
 
     def read(self, info: LayerInfo) -> OpenedLinear:

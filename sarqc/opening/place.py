@@ -32,7 +32,7 @@ class Scheme:
 
 
 @dataclass(frozen=True)
-class Place:
+class StoredLinear:
     """The stored codes of one linear, or of one expert's slice in a stack.
 
     ``group_size`` is that of a ``Grid``: 1 where groups are no runs of equally many channels. Then ``run`` is the
@@ -105,7 +105,7 @@ class Headers:
 def groups_of(
     headers: Headers, module: str, width: int, scheme: Scheme, groups: int, order: str
 ) -> tuple[int | None, int | None]:
-    """A linear's ``group_size`` and ``run`` as ``Place`` has them.
+    """A linear's ``group_size`` and ``run`` as ``StoredLinear`` has them.
 
     ``groups``: how many there are in the scales of a row; ``order``: the name of the tensor that says to which group
     each channel belongs, if the file has it.

@@ -26,7 +26,7 @@ from sarqc.quantization.solving import BlockRun, Epoch
 Learned = dict[str, list[Tensor]]  # what is learned of each linear, by name
 
 
-class Descent(Protocol):
+class Optimiser(Protocol):
     """Moves what is learned along the ``grad`` of its tensors; an optimiser of PyTorch is one."""
 
     def step(self) -> object: ...
@@ -38,7 +38,7 @@ class Schedule:
 
     steps: int
     sequences: int  # of a step; the last step of an epoch takes what is left
-    descent: Callable[[Learned], Descent]
+    descent: Callable[[Learned], Optimiser]
 
 
 class BlockLearning:
@@ -88,7 +88,7 @@ class BlockLearning:
         return {name: self._layer(linear, kept[name], first, best) for name, linear in self.linears.items()}
 
     @torch.no_grad()
-    def _step(self, learned: Learned, descent: Descent, sequences: Sequence[tuple[Tensor, Tensor]]) -> None:
+    def _step(self, learned: Learned, descent: Optimiser, sequences: Sequence[tuple[Tensor, Tensor]]) -> None:
         rounded = {name: linear.round(learned[name]) for name, linear in self.linears.items()}
         dtype = sequences[0][0].dtype
         leaves = {name: part.stored.to(dtype).detach().requires_grad_() for name, part in rounded.items()}

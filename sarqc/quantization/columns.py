@@ -33,7 +33,7 @@ class Columns:
 
 
 @dataclass(frozen=True)
-class Descent:
+class ColumnDescent:
     """A block of columns in one pass of coordinate descent."""
 
     codes: Tensor  # (C, B, O), moved
@@ -44,7 +44,7 @@ class Descent:
     steps: Tensor  # (C, B, O), what the weights move by, written
 
 
-Block = TypeVar("Block", Columns, Descent)
+Block = TypeVar("Block", Columns, ColumnDescent)
 
 
 def random_columns(
@@ -88,7 +88,7 @@ def random_columns(
 
 def random_descent(
     shape: tuple[int, int, int], grid: Grid, random: torch.Generator, dtype: torch.dtype, device: torch.device
-) -> Descent:
+) -> ColumnDescent:
     """A block (C, B, O) in the middle of a pass."""
     columns = random_columns(shape, grid, random, dtype, device, shifted=False)
     gram = columns.factor.mT @ columns.factor
@@ -98,7 +98,7 @@ def random_descent(
     pull = 3 * columns.carried
     # As near to a tie as can be, where one rounding more or less decides on the code.
     pull[:, 0] = (pull[:, 0].round() + 0.5) / rate[:, 0]
-    return Descent(codes, pull, rate, scales, gram, torch.zeros_like(codes))
+    return ColumnDescent(codes, pull, rate, scales, gram, torch.zeros_like(codes))
 
 
 def copied(block: Block) -> Block:

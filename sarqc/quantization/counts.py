@@ -32,7 +32,7 @@ class Count:
 
 
 @dataclass(frozen=True)
-class Rates(Count):
+class Throughput(Count):
     """What a device does of each in a second, sustained; infinity: it takes no time worth counting."""
 
     def seconds(self, count: Count) -> float:
@@ -43,7 +43,7 @@ class Rates(Count):
 # Measured with two server cores on the embedded models and on two blocks of TinyLlama's shapes: passes through a model
 # and Grams are large products, the column solver's are small, a scale search rounds every weight for every candidate,
 # and learned clipping does in every step.
-TWO_CORES = Rates(
+TWO_CORES = Throughput(
     products=1e11, losses=1e11, solves=5e10, rounded=1e8, clipped=1.5e8, started=3e4, read=5e9, loaded=5e9, moved=2e9
 )  # fmt: skip
 
@@ -57,11 +57,11 @@ _FROM_DISK = 2e9
 _BETWEEN = 5e9  # between processes that have a GPU each, by way of the machine's memory; not measured
 
 
-def rates_of_gpu(half: float, single: float, memory: float, started: float) -> Rates:
+def rates_of_gpu(half: float, single: float, memory: float, started: float) -> Throughput:
     """Of a GPU from what it reaches: floating-point operations a second of large products in 16 bits and in float32,
     bytes of memory read and written a second, operations on nothing started a second.
     """
-    return Rates(
+    return Throughput(
         products=_OF_PRODUCTS * half,
         losses=single,
         solves=_OF_SOLVES * single,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sarqc.quantization.columns import Descent
+from sarqc.quantization.columns import ColumnDescent
 from sarqc.quantization.grid import Grid, dequantize
 from sarqc.quantization.turns import descend
 
@@ -93,7 +93,7 @@ def _one_pass(
         # no pull either, and keeps its codes.
         rate = -1 / (torch.where(diagonal > 0, diagonal, torch.ones_like(diagonal)) * scales[:, here])  # (C, B, O)
         steps = torch.empty_like(rate)  # (C, B, O)
-        descend(Descent(codes[:, here], pull[:, here], rate, scales[:, here], inside, steps), grid)
+        descend(ColumnDescent(codes[:, here], pull[:, here], rate, scales[:, here], inside, steps), grid)
         delta[:, here] += steps
         pull[:, stop:].baddbmm_(gram[:, stop:, here], steps)
     return codes, delta

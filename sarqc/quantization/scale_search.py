@@ -41,7 +41,7 @@ def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Solved]:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class ScaleCandidate:
     """One s̃ of the search; ``alpha`` is None for s̃ = 1, plain rounding."""
 
     alpha: float | None
@@ -55,7 +55,7 @@ class SearchLosses:
     Losses are those before Ŵ is rounded to the dtype of the weight; the method's λ plays no part in them.
     """
 
-    found: list[Candidate]
+    found: list[ScaleCandidate]
     drift_scales: list[Tensor | None]  # S (I,) of each linear, None for 1
     recon: Tensor  # (A,) float64 on the CPU
     sar: Tensor  # (A,) float64 on the CPU
@@ -77,14 +77,14 @@ class SearchLosses:
 
 def candidates(
     abs_mean: Tensor, weight: Tensor, storage: torch.dtype, *, include_identity: bool, ties: Tensor | None = None
-) -> list[Candidate]:
+) -> list[ScaleCandidate]:
     """s̃(α) = abs_mean^α / mean|W|^(1-α), divided by √(max · min), for α = 0, 1/20, …, 1 (and s̃ = 1 last).
 
     abs_mean (I,), weight (R, I), ties (I,): channels with equal numbers get the geometric mean of their s̃ before the
     division. Scales are rounded to the ``storage`` dtype, as they would be stored. Where all channels are tied, s̃ = 1
     is all that is left.
     """
-    identity = Candidate(None, torch.ones_like(abs_mean))
+    identity = ScaleCandidate(None, torch.ones_like(abs_mean))
     if ties is not None and bool((ties == ties[0]).all()):
         return [identity]
     # The mean of logarithms is linear, so tying the two factors ties s̃(α) for every α.
@@ -93,7 +93,7 @@ def candidates(
     for alpha in ALPHAS:
         scale = (alpha * inputs - (1 - alpha) * columns).to(weight.dtype)
         scale = (scale - (scale.max() + scale.min()) / 2).exp()  # √(max · min) is the middle of the logarithms
-        found.append(Candidate(alpha, _stored(scale, storage)))
+        found.append(ScaleCandidate(alpha, _stored(scale, storage)))
     return [*found, identity] if include_identity else found
 
 

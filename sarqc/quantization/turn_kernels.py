@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from sarqc.quantization.columns import Columns, Descent
+from sarqc.quantization.columns import ColumnDescent, Columns
 from sarqc.quantization.grid import Grid
 
 _HELD = 2048  # 32-bit numbers that a program holds of what is carried: 64 registers in each of a warp's threads
@@ -40,7 +40,7 @@ def take_turns(columns: Columns, grid: Grid) -> None:
     )
 
 
-def descend(block: Descent, grid: Grid) -> None:
+def descend(block: ColumnDescent, grid: Grid) -> None:
     """``turns.descent_in_a_loop`` in one operation, for tensors whose last axis is contiguous."""
     parts = (block.codes, block.pull, block.rate, block.scales, block.gram, block.steps)
     _launch(_descent, block.codes, parts, grid)

@@ -15,7 +15,7 @@ from types import ModuleType
 
 import torch
 
-from sarqc.quantization.columns import Columns, Descent, copied, random_columns, random_descent
+from sarqc.quantization.columns import ColumnDescent, Columns, copied, random_columns, random_descent
 from sarqc.quantization.grid import Grid, Kind, dequantize, nearest_codes
 
 # Blocks (C, B, O) on which kernels are judged: every way through them. Few, for each costs a compilation.
@@ -35,7 +35,7 @@ def take_turns(columns: Columns, grid: Grid) -> None:
         kernels.take_turns(columns, grid)
 
 
-def descend(block: Descent, grid: Grid) -> None:
+def descend(block: ColumnDescent, grid: Grid) -> None:
     """The columns in order, each moved to its best level while all others stay."""
     kernels = _kernels_for(block.codes.device)
     if kernels is None:
@@ -62,7 +62,7 @@ def turns_in_a_loop(columns: Columns, grid: Grid) -> None:
             rest.addcmul_(shift[:, column, column + 1 :].unsqueeze(-1), value.unsqueeze(-2))
 
 
-def descent_in_a_loop(block: Descent, grid: Grid) -> None:
+def descent_in_a_loop(block: ColumnDescent, grid: Grid) -> None:
     """``descend`` column by column."""
     columns = zip(*(part.unbind(1) for part in (block.codes, block.pull, block.rate, block.scales)), strict=True)
     for column, (code, pulled, rate, scale) in enumerate(columns):  # (C, O) each
@@ -120,6 +120,6 @@ def first_difference(kernels: ModuleType, device: torch.device) -> str:
     return ""
 
 
-def _are_equal(one: Columns | Descent, other: Columns | Descent, names: tuple[str, ...]) -> bool:
+def _are_equal(one: Columns | ColumnDescent, other: Columns | ColumnDescent, names: tuple[str, ...]) -> bool:
     pairs = [(getattr(one, name), getattr(other, name)) for name in names]
     return all(first is None or torch.equal(first, second) for first, second in pairs)

@@ -124,7 +124,7 @@ class _Written(ArrayRef):
     part: Path
 
 
-class Place(NamedTuple):
+class ArrayBytes(NamedTuple):
     """Where an array's bytes are: a file in the study's folder, from a byte on, and the version of that file."""
 
     file: str
@@ -306,12 +306,12 @@ class Study(_Document):
             raise Refused(f"{tensors.FILE} has no tensor “{full}”", f"study {self.id}", tensors.REMEDY)
         return tensor
 
-    def place(self, line: Line, name: str) -> Place:
+    def place(self, line: Line, name: str) -> ArrayBytes:
         """Where the bytes of a quantity of one of the study's lines are, all of its draws."""
         file = line.arrays[name].file
         if file is not None:
-            return Place(f"arrays/{file}", 0, file.removesuffix(".bin"))
-        return Place(tensors.FILE, self._tensor(line, name).offset, self.checksum)
+            return ArrayBytes(f"arrays/{file}", 0, file.removesuffix(".bin"))
+        return ArrayBytes(tensors.FILE, self._tensor(line, name).offset, self.checksum)
 
     def read(self, line: Line, name: str, layer: int | None = None) -> np.ndarray | None:
         """A quantity of one of the study's lines as float64, axes as in the table above; None where it has none.

@@ -32,7 +32,7 @@ IDENTITY_OF = {"sarqc-gbs": "rqc-gbs", "sarqc-gs": "rqc-gs"}
 
 
 @dataclass(frozen=True)
-class Baseline:
+class BaselinePoint:
     """The named point that a line is compared with; arrays over that point's own draws."""
 
     method: str
@@ -121,7 +121,7 @@ class LineFacts:
     study: Study
     line: Line
     layer: int | None
-    baseline: Baseline | None
+    baseline: BaselinePoint | None
     perplexity: Quality | None
     accuracy: Quality | None
     recon: np.ndarray | None  # G M, relative reconstruction error on calibration text
@@ -201,7 +201,7 @@ def read_selected(study: Study, line: Line, name: str, layer: int | None) -> np.
     return array if array is not None and np.isfinite(array).any() else None
 
 
-def find_baseline(study: Study, line: Line, layer: int | None) -> Baseline | None:
+def find_baseline(study: Study, line: Line, layer: int | None) -> BaselinePoint | None:
     """The point that ``line`` is compared with, wherever the study holds it: on the same grid rather than the plain.
 
     A line is compared with its own grid's, so that what λ is worth is not mixed with what the grid is worth.
@@ -223,7 +223,7 @@ def find_baseline(study: Study, line: Line, layer: int | None) -> Baseline | Non
 
         names = ("perplexity", "accuracy", "correct", "recon", "held_out", "drift")
         found = {name: point(name) for name in names}
-        return Baseline(line.baseline, lam, held.title, held.draws, bool(fitting), **found)
+        return BaselinePoint(line.baseline, lam, held.title, held.draws, bool(fitting), **found)
     return None
 
 
@@ -322,7 +322,7 @@ def read_selection(study: Study, line: Line) -> Selection | None:
     )  # fmt: skip
 
 
-def _accuracy(accuracy: np.ndarray, correct: np.ndarray | None, line: Line, base: Baseline | None) -> Quality:
+def _accuracy(accuracy: np.ndarray, correct: np.ndarray | None, line: Line, base: BaselinePoint | None) -> Quality:
     theirs = base.accuracy if base else None
     quality = _quality(accuracy, line, theirs, base.draws if base else (), False)
     if correct is None:

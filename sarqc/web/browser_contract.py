@@ -23,7 +23,7 @@ from sarqc.documents import FORMAT_WORDS, SIGNS
 from sarqc.engine.plan import Plan
 from sarqc.events import EVENT_TYPES
 from sarqc.figures.card import SITE
-from sarqc.figures.compare import Comparison
+from sarqc.figures.compare import StudyComparison
 from sarqc.figures.drawing import CIVIDIS, ROLES, Role
 from sarqc.figures.layer_quantities import QUANTITIES
 from sarqc.figures.scales import SCALES
@@ -417,7 +417,7 @@ def shapes() -> str:
         ("GridName", ["paper", "best"], "How a group's levels are fitted."),
     ):
         declared.union(name, list(values), comment)
-    shown = (View, Comparison, TuningView)
+    shown = (View, StudyComparison, TuningView)
     for shape in (Role, RecipeField, FormMethod, Recipe, Plan, ModelEntry, CorpusEntry, *shown, StudyListing):
         declared.interface(shape)
     declared.interface(RecipeText)

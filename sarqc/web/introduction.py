@@ -21,7 +21,7 @@ from sarqc.figures.card import (
     HEIGHT,
     SITE,
     WIDTH,
-    Point,
+    CardPoint,
     point_aria,
     point_card,
     point_picture,
@@ -149,7 +149,7 @@ class Introductions:
         except (SarqcError, ValueError):  # no such study, or not for them; a figure that only plotly draws
             return None
 
-    def _sight_of(self, key: FactsKey, at: Point, banded: bool) -> FirstSight:
+    def _sight_of(self, key: FactsKey, at: CardPoint, banded: bool) -> FirstSight:
         facts = self._facts(*key)
         sizes = ((WIDE, False), (NARROW, True))
         return FirstSight(
@@ -190,7 +190,7 @@ class Introductions:
         told = self._words(key, self._point(key, query))
         return replace(told, picture=f"{PICTURE}?{urlencode(shown | {'study': study_id})}")
 
-    def _words_of(self, key: FactsKey, at: Point) -> Introduction:
+    def _words_of(self, key: FactsKey, at: CardPoint) -> Introduction:
         """All but the address of the picture: words take longer to make than the rest of a page."""
         facts = self._facts(*key)
         return Introduction(
@@ -228,12 +228,12 @@ class Introductions:
         study = self._access.library.open(study_id)
         return line_facts(study if draw is None else one_draw(study, draw), method=line, bits=bits, layer=layer)
 
-    def _point(self, key: FactsKey, query: Query) -> Point:
+    def _point(self, key: FactsKey, query: Query) -> CardPoint:
         facts = self._facts(*key)
         start, line = start_of(facts), facts.line
         shows_accuracy = query.get("show") == "accuracy" and facts.accuracy is not None
         scale = query.get("scale", "raw")
-        return Point(
+        return CardPoint(
             _nearest(line.gammas, query.get("gamma"), start["gamma"]),
             _nearest(line.lams, query.get("lambda"), start["lambda"]),
             "accuracy" if shows_accuracy else "perplexity",

@@ -148,7 +148,7 @@ def json_body(request: Request, document: Any) -> Response:
 
 
 @dataclass(frozen=True)
-class Written:
+class CachedBody:
     """The body of an answer with its tag; packed when somebody first takes that."""
 
     body: bytes
@@ -167,7 +167,7 @@ class WrittenAnswers:
 
     def __init__(self, at_most_bytes: int) -> None:
         self._at_most, self._bytes = at_most_bytes, 0
-        self._kept: dict[Hashable, Written] = {}  # the last used one last
+        self._kept: dict[Hashable, CachedBody] = {}  # the last used one last
         self._mutex = threading.Lock()
 
     def respond(self, request: Request, key: Hashable, make: Callable[[], Any]) -> Response:
@@ -177,13 +177,13 @@ class WrittenAnswers:
             if written is not None:
                 self._kept[key] = written
         if written is None:
-            written = Written(_json(make()))
+            written = CachedBody(_json(make()))
             self._keep(key, written)
         return body_response(
             request, written.body, "application/json", etag=written.etag, packed=lambda: written.packed
         )
 
-    def _keep(self, key: Hashable, written: Written) -> None:
+    def _keep(self, key: Hashable, written: CachedBody) -> None:
         with self._mutex:
             if key in self._kept or len(written.body) > self._at_most:
                 return

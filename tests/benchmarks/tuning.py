@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sarqc.engine.draws import Ground, find
+from sarqc.engine.draws import TuningContext, run_trials
 from sarqc.engine.execute import execute
 from sarqc.engine.measure import keep_states
 from sarqc.engine.tuning import draw_of, first_draw
@@ -41,7 +41,7 @@ def recipe_of(name: str, fields: dict[str, Any], **changes: object) -> Recipe:
     return Recipe.parse(plain | fields | changes)
 
 
-def ready_ground(recipe: Recipe, settings: Settings) -> Ground:
+def ready_ground(recipe: Recipe, settings: Settings) -> TuningContext:
     """A loaded model, and what is measured beside."""
     ground = first_draw(recipe, settings).ground
     for _ in keep_states(ground.bench, ground.prepared, ground.states):
@@ -57,11 +57,11 @@ def exhaustive(recipe: Recipe, settings: Settings) -> dict[str, Any]:
     ratios, gptq, seconds = [], [], 0.0
     for number in range(DRAWS):
         draw = draw_of(recipe.model_copy(update={"seed": EXHAUSTIVE}), ground, number)
-        found = dict(find(draw, points, pictures=False))
+        found = dict(run_trials(draw, points, pictures=False))
         values = [found[index].divergence for index in range(len(points))]
         flat = [value.log_ratio.mean for value in values if value is not None]
         ratios.append([flat[g * len(lams) : (g + 1) * len(lams)] for g in range(len(gammas))])
-        [(_, beside)] = find(draw, [method("gptq")], pictures=False)
+        [(_, beside)] = run_trials(draw, [method("gptq")], pictures=False)
         assert beside.divergence is not None
         gptq.append(beside.divergence.log_ratio.mean)
         seconds += sum(one.seconds for one in found.values())

@@ -1,4 +1,4 @@
-"""The contract of ``Place``, and what is built on it, for a folder and for real object storage."""
+"""The contract of ``FileStore``, and what is built on it, for a folder and for real object storage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sarqc.files.artefacts import ArtefactStore, chain_key
 from sarqc.files.claims import Claims
 from sarqc.files.folder import Folder
 from sarqc.files.object_storage import ObjectStorage
-from sarqc.files.place import Place
+from sarqc.files.place import FileStore
 from sarqc.files.places import place_at
 from sarqc.jobs.transit import Transit
 
@@ -26,15 +26,15 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
 
 
 @pytest.fixture
-def place(root: Path | str) -> Place:
+def place(root: Path | str) -> FileStore:
     return place_at(root)
 
 
-def names(place: Place) -> set[str]:
+def names(place: FileStore) -> set[str]:
     return {entry.name for entry in place.entries()}
 
 
-def test_a_file_is_what_was_written_last(place: Place) -> None:
+def test_a_file_is_what_was_written_last(place: FileStore) -> None:
     assert place.read("ab/one") is None
     assert not place.touch("ab/one")
     assert place.changed("ab/one") is None
@@ -51,7 +51,7 @@ def test_a_file_is_what_was_written_last(place: Place) -> None:
     assert names(place) == {"cd/two"}
 
 
-def test_of_many_that_make_a_file_one_has_made_it(place: Place) -> None:
+def test_of_many_that_make_a_file_one_has_made_it(place: FileStore) -> None:
     with ThreadPoolExecutor(8) as threads:
         made = list(threads.map(lambda number: place.make("ab/one", str(number).encode()), range(8)))
     assert sum(made) == 1
@@ -62,7 +62,7 @@ def test_a_place_is_known_again_by_its_mark(root: Path | str, tmp_path: Path) ->
     assert place_at(root).mark() == place_at(root).mark() != Folder(tmp_path / "another").mark()
 
 
-def test_artefacts_are_shared_and_damage_is_seen(root: Path | str, place: Place) -> None:
+def test_artefacts_are_shared_and_damage_is_seen(root: Path | str, place: FileStore) -> None:
     one, other = ArtefactStore(root), ArtefactStore(root)
     one.write(KEYS["a"], ".layer", b"payload")
     assert other.read(KEYS["a"], ".layer") == b"payload"
@@ -75,7 +75,7 @@ def test_artefacts_are_shared_and_damage_is_seen(root: Path | str, place: Place)
     assert not names(place)
 
 
-def test_what_is_more_than_the_quota_goes(root: Path | str, place: Place) -> None:
+def test_what_is_more_than_the_quota_goes(root: Path | str, place: FileStore) -> None:
     store = ArtefactStore(root)
     for key in KEYS.values():
         store.write(key, ".layer", bytes(84))
@@ -85,7 +85,7 @@ def test_what_is_more_than_the_quota_goes(root: Path | str, place: Place) -> Non
     assert store.remove_partial(0.0) == 0
 
 
-def test_each_piece_of_work_goes_to_one(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_piece_of_work_goes_to_one(place: FileStore, monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = Claims(place, 2), Claims(place, 2)
     with one.share(KEYS) as first:
         with other.share(KEYS) as second:

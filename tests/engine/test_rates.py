@@ -16,7 +16,7 @@ from sarqc.engine.gpus import Gpu
 from sarqc.engine.plan import prepare
 from sarqc.engine.rates import GpuSpeed, keep, keep_pace, pace_of, published_rates, rates_of_device
 from sarqc.events import Stage, Started
-from sarqc.quantization.counts import TWO_CORES, Count, Rates
+from sarqc.quantization.counts import TWO_CORES, Count, Throughput
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from tests.benchmarks.known_models import known_checkpoint
@@ -61,7 +61,7 @@ def test_the_same_name_of_another_bus_is_another_gpu() -> None:
 
 
 def test_seconds_are_the_sum_of_all_parts() -> None:
-    rates = Rates(
+    rates = Throughput(
         products=1.2e11, losses=1.2e11, solves=2e10, rounded=1e8, clipped=1.5e8, started=1e3, read=5e9, loaded=5e9
     )
     count = Count(

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from sarqc.engine.execute import execute
-from sarqc.engine.verify import Check, Wanted, verdict, verify
+from sarqc.engine.verify import Check, VerificationRequest, verdict, verify
 from sarqc.errors import NotFound, Refused
 from sarqc.events import Finished
 from sarqc.recipe import Recipe
@@ -23,7 +23,7 @@ from tests.models.cases import make_checkpoint
 
 LINEAR = "model.layers.1.mlp.up_proj"
 SIZES = {"intermediate_size": 64, "num_key_value_heads": 4, "head_dim": 8}
-ALL = Wanted(linears=None)
+ALL = VerificationRequest(linears=None)
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,10 @@ def test_what_is_sound_passes(make: Make, state: Settings, given: dict, checkpoi
     assert bool(stamp.folded) == ("mode" in changes)
     said = (folder / "model" / FILE).read_text(encoding="utf-8")
     assert all(str(Path(path).parent) not in said for path in given.values())
-    for checked, wanted in ((folder / "model", Wanted(2, 7, **given)), (folder / "study", Wanted(1, 7))):
+    for checked, wanted in (
+        (folder / "model", VerificationRequest(2, 7, **given)),
+        (folder / "study", VerificationRequest(1, 7)),
+    ):
         checks = list(verify(checked, state, wanted))
         assert {check.outcome for check in checks} == {"equal"}, checks
         assert verdict(checks) == "equal"
@@ -110,7 +113,7 @@ def test_the_embedded_models(state: Settings, tmp_path: Path, model: str) -> Non
     list(execute(recipe, state, study_dir=tmp_path, study_id="s", checkpoint_dir=tmp_path / "m",
                  checkpoint_format="mlx"))  # fmt: skip
     for folder in (tmp_path / "m", tmp_path / "s"):
-        checks = list(verify(folder, state, Wanted(1, 3)))
+        checks = list(verify(folder, state, VerificationRequest(1, 3)))
         assert {check.outcome for check in checks} == {"equal"}, checks
 
 
@@ -142,7 +145,7 @@ def test_a_changed_linear_is_named(
     copied: Path, state: Settings, given: dict, name: str, change: Callable, said: str
 ) -> None:
     spoil(copied, name, change)
-    checks = list(verify(copied, state, Wanted(1, **given)))
+    checks = list(verify(copied, state, VerificationRequest(1, **given)))
     assert words(checks, "quantized linears") == f"{LINEAR}: {said}."
     assert outcomes(checks)["solved again"] == "unchecked"  # its codes can't give the blocks before
     assert verdict(checks) == "different"
@@ -150,17 +153,19 @@ def test_a_changed_linear_is_named(
 
 def test_other_changes_are_named(copied: Path, state: Settings, given: dict) -> None:
     spoil(copied, "model.layers.2.input_layernorm.weight", lambda norm: norm[0].mul_(2))
-    checks = list(verify(copied, state, Wanted(1, **given)))
+    checks = list(verify(copied, state, VerificationRequest(1, **given)))
     assert words(checks, "other tensors") == "model.layers.2.input_layernorm.weight: is not the float model's."
     config = json.loads((copied / "config.json").read_text())
     (copied / "config.json").write_text(json.dumps(config | {"rms_norm_eps": 0.1}))
-    assert "rms_norm_eps" in words(list(verify(copied, state, Wanted(1, **given))), "config.json")
+    assert "rms_norm_eps" in words(list(verify(copied, state, VerificationRequest(1, **given))), "config.json")
     tensors = load_file(copied / "model.safetensors")
     save_file(tensors | {f"{LINEAR}.weight_g_idx": torch.zeros(2)}, copied / "model.safetensors")
-    assert "belongs to nothing" in words(list(verify(copied, state, Wanted(1, **given))), "other tensors")
+    assert "belongs to nothing" in words(list(verify(copied, state, VerificationRequest(1, **given))), "other tensors")
     del tensors[f"{LINEAR}.weight_scale"]
     save_file(tensors, copied / "model.safetensors")
-    assert f"{LINEAR}: can't be read" in words(list(verify(copied, state, Wanted(1, **given))), "quantized linears")
+    assert f"{LINEAR}: can't be read" in words(
+        list(verify(copied, state, VerificationRequest(1, **given))), "quantized linears"
+    )
 
 
 def test_a_changed_stamp_another_text_and_another_model(
@@ -169,19 +174,21 @@ def test_a_changed_stamp_another_text_and_another_model(
     document = json.loads((copied / FILE).read_text())
     document["recipe"]["bits"] = 3
     (copied / FILE).write_text(json.dumps(document))
-    checks = list(verify(copied, state, Wanted(1, **given)))
+    checks = list(verify(copied, state, VerificationRequest(1, **given)))
     assert (outcomes(checks)["stamp"], verdict(checks)) == ("different", "different")
     assert "it was changed" in words(checks, "stamp")
 
     text = tmp_path / "other.txt"
     text.write_text(Path(given["calibration"]).read_text(encoding="utf-8").replace("e", "a", 1), encoding="utf-8")
-    checks = list(verify(make("packed") / "model", state, Wanted(1, **(given | {"calibration": str(text)}))))
+    checks = list(
+        verify(make("packed") / "model", state, VerificationRequest(1, **(given | {"calibration": str(text)})))
+    )
     assert outcomes(checks)["calibration tokens"] == "different"
     assert outcomes(checks)["solved again"] == "unchecked"
 
     other = Path(shutil.copytree(given["model"], tmp_path / "float"))
     spoil(other, "model.layers.1.mlp.down_proj.weight", lambda weight: weight[0, 0].add_(1))
-    checks = list(verify(make("packed") / "model", state, Wanted(1, **(given | {"model": str(other)}))))
+    checks = list(verify(make("packed") / "model", state, VerificationRequest(1, **(given | {"model": str(other)}))))
     assert words(checks, "float model") == "block 1: has other weights."
     assert outcomes(checks)["quantized linears"] == "equal"
 
@@ -198,16 +205,16 @@ def test_codes_that_do_not_come_out_again(make: Make, copied: Path, state: Setti
     forged_stamp = stamp.model_copy(update={"layers": stamp.layers | {LINEAR: forged}}).sealed()
     assert forged_stamp.digest != Study.open(make("packed") / "study").stamp.digest
     (copied / FILE).write_text(forged_stamp.to_text())
-    checks = list(verify(copied, state, Wanted(None, **given)))
+    checks = list(verify(copied, state, VerificationRequest(None, **given)))
     assert [check.what for check in checks if check.outcome != "equal"] == ["solved again"]
     assert words(checks, "solved again") == f"{LINEAR}: other codes, weight (1 of 2,048 codes)."
 
 
 def test_what_is_not_here_is_no_pass(copied: Path, state: Settings, given: dict) -> None:
-    without_model = list(verify(copied, state, Wanted(1)))
+    without_model = list(verify(copied, state, VerificationRequest(1)))
     assert outcomes(without_model)["float model"] == "unchecked"
     assert "--model" in words(without_model, "float model")
-    without_text = list(verify(copied, state, Wanted(1, model=given["model"])))
+    without_text = list(verify(copied, state, VerificationRequest(1, model=given["model"])))
     assert (outcomes(without_text)["float model"], outcomes(without_text)["other tensors"]) == ("equal", "equal")
     assert "--calibration" in words(without_text, "calibration tokens")
     for checks in (without_model, without_text):
@@ -234,7 +241,7 @@ def test_threads_are_noted_and_stamped_where_codes_depend_on_them(make: Make, st
     assert Stamp.read(learned).computing.threads == before
     try:
         torch.set_num_threads(before + 1)  # it is solved again with as many as then
-        assert verdict(verify(learned, state, Wanted(1, **given))) == "equal"
+        assert verdict(verify(learned, state, VerificationRequest(1, **given))) == "equal"
         assert torch.get_num_threads() == before + 1
     finally:
         torch.set_num_threads(before)
@@ -251,9 +258,9 @@ def test_the_study_of_an_opened_checkpoint(
     list(execute(recipe, state, study_dir=tmp_path, study_id="study"))
     stamp = Study.open(tmp_path / "study").stamp
     assert str(theirs.parent) not in stamp.to_text()
-    checks = list(verify(tmp_path / "study", state, Wanted(1, 5)))
+    checks = list(verify(tmp_path / "study", state, VerificationRequest(1, 5)))
     assert {check.outcome for check in checks} == {"equal"}, checks
     assert "opened checkpoint" in outcomes(checks)
     spoil(theirs, f"{LINEAR}.weight_packed", one_bit)
-    checks = list(verify(tmp_path / "study", state, Wanted(1, 5)))
+    checks = list(verify(tmp_path / "study", state, VerificationRequest(1, 5)))
     assert (outcomes(checks)["opened checkpoint"], verdict(checks)) == ("different", "different")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from sarqc.errors import Refused
-from sarqc.evaluation.sandbox import Limits, Outcome, Program, require_isolation, run_program, run_programs
+from sarqc.evaluation.sandbox import Limits, Program, ProgramResult, require_isolation, run_program, run_programs
 
 SHORT = Limits(cpu_seconds=1, wall_seconds=5.0, memory_bytes=256 << 20, disk_bytes=1 << 20, processes=16)
 SHORTEST = replace(SHORT, wall_seconds=1.0)
@@ -36,7 +36,7 @@ def said(program: str) -> str:
 
 
 def test_reaching_the_last_line_passes() -> None:
-    assert run_program("def f(x):\n    return x + 1\n\nassert f(1) == 2", SHORT) == Outcome("passed")
+    assert run_program("def f(x):\n    return x + 1\n\nassert f(1) == 2", SHORT) == ProgramResult("passed")
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_endless_programs_are_ended(program: str) -> None:
 
 
 def test_memory_is_bounded() -> None:
-    assert run_program("x = 'a' * (1 << 30)", SHORT) == Outcome("out of memory", "MemoryError")
+    assert run_program("x = 'a' * (1 << 30)", SHORT) == ProgramResult("out of memory", "MemoryError")
     assert run_program("x = []\nwhile True: x.append('a' * (1 << 20) + str(len(x)))", SHORT).result == "out of memory"
 
 
@@ -119,7 +119,7 @@ def test_not_even_this_host_is_reached() -> None:
         with socket.create_connection(("127.0.0.1", port), 2):  # it does listen
             server.accept()[0].close()
         program = f"import socket\nsocket.create_connection(('127.0.0.1', {port}), 1)"
-        assert run_program(program, SHORT) == Outcome("failed", "OSError: [Errno 101] Network is unreachable")
+        assert run_program(program, SHORT) == ProgramResult("failed", "OSError: [Errno 101] Network is unreachable")
         server.settimeout(0.1)
         with pytest.raises(TimeoutError):
             server.accept()
@@ -161,7 +161,7 @@ def test_the_working_folder_is_writable_small_and_new() -> None:
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_what_it_prints_is_not_kept(stream: str) -> None:
     printing = f"import sys\nsys.{stream}.write('x' * 100_000_000)\n"
-    assert run_program(printing, Limits()) == Outcome("passed")
+    assert run_program(printing, Limits()) == ProgramResult("passed")
     outcome = run_program(f"{printing}1 / 0", Limits())
     assert outcome.result == "failed"
     assert outcome.error.endswith("ZeroDivisionError: division by zero") or len(outcome.error) == 200
@@ -222,7 +222,7 @@ import subprocess, sys, threading
 threading.Thread(target=lambda: None).start()
 assert subprocess.run([sys.executable, "-I", "-c", "print(1)"], stdout=subprocess.PIPE).stdout == b"1\\n"
 """
-    assert run_program(program, Limits()) == Outcome("passed")
+    assert run_program(program, Limits()) == ProgramResult("passed")
 
 
 @pytest.mark.parametrize("kind", ["private", "shared"])
@@ -241,7 +241,7 @@ for _ in range(8):
         time.sleep(60)
 time.sleep(60)
 """
-    assert run_program(program, replace(SHORT, wall_seconds=20.0)) == Outcome(
+    assert run_program(program, replace(SHORT, wall_seconds=20.0)) == ProgramResult(
         "out of memory", "more than 256 MiB in all its processes"
     )
 
@@ -254,13 +254,13 @@ WRONG = "def double(x):\n    return 5\n"
 
 
 def test_tests_call_the_program() -> None:
-    assert run_program(Program(RIGHT, TESTS, "double"), SHORT) == Outcome("passed")
-    assert run_program(Program(WRONG, TESTS, "double"), SHORT) == Outcome("failed", "AssertionError: two")
+    assert run_program(Program(RIGHT, TESTS, "double"), SHORT) == ProgramResult("passed")
+    assert run_program(Program(WRONG, TESTS, "double"), SHORT) == ProgramResult("failed", "AssertionError: two")
     assert run_program(Program("", TESTS, "double"), SHORT).error == "NameError: name 'double' is not defined"
     raising = "def double(x):\n    return x / 0\n"
     assert run_program(Program(raising, TESTS, "double"), SHORT).error == "ZeroDivisionError: division by zero"
     hungry = "def double(x):\n    return 'a' * (1 << 40)\n"
-    assert run_program(Program(hungry, TESTS, "double"), SHORT) == Outcome("out of memory", "MemoryError")
+    assert run_program(Program(hungry, TESTS, "double"), SHORT) == ProgramResult("out of memory", "MemoryError")
     endless = "def double(x):\n    while True: pass\n"
     assert run_program(Program(endless, TESTS, "double"), SHORT).result == "timed out"
     nested = "def double(x):\n    found = []\n    for _ in range(100_000): found = [found]\n    return found\n"

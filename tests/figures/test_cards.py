@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sarqc.figures.as_svg import svg_body
-from sarqc.figures.card import Point, point_card, point_title
+from sarqc.figures.card import CardPoint, point_card, point_title
 from sarqc.figures.hero import hero
 from sarqc.figures.plotly_figure import coloured, colours_of, resolved
 from sarqc.study.document import Study
@@ -34,8 +34,8 @@ def texts(svg: str) -> list[str]:
 def test_every_line_of_the_shipped_studies_has_a_picture(study: str) -> None:
     for line in Study.open(ASSETS / "studies" / study).lines:
         facts = facts_of(study, line.name, line.bits)
-        svg = point_card(facts, Point(len(line.gammas) - 1, len(line.lams) - 1), COLOURS)
-        assert point_title(facts, Point(len(line.gammas) - 1, len(line.lams) - 1)) in texts(svg)
+        svg = point_card(facts, CardPoint(len(line.gammas) - 1, len(line.lams) - 1), COLOURS)
+        assert point_title(facts, CardPoint(len(line.gammas) - 1, len(line.lams) - 1)) in texts(svg)
         assert "var(--" not in svg
         assert "nan" not in re.sub(r">[^<]*<", "", svg)
 
@@ -79,7 +79,7 @@ def test_the_name_of_a_flag_stands_at_the_foot_of_its_pole() -> None:
 def test_what_a_study_says_of_itself_stays_text() -> None:
     study = Study.open(ASSETS / "studies" / "tiny-llama")
     named = study.model_copy(update={"model": study.model.model_copy(update={"name": "<script>&"})})
-    svg = point_card(line_facts(named, method="rtn", bits=2, layer=None), Point(0, 0), COLOURS)
+    svg = point_card(line_facts(named, method="rtn", bits=2, layer=None), CardPoint(0, 0), COLOURS)
     assert any(text.startswith("<script>&") for text in texts(svg))
     assert not list(ElementTree.fromstring(svg).iter(f"{SVG}script"))
 

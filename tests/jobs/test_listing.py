@@ -22,7 +22,7 @@ from sarqc.errors import NotFound, Refused
 from sarqc.events import Finished
 from sarqc.jobs import listing
 from sarqc.jobs.annotations import MOST_TAGS, NAME_LENGTH, TAG_LENGTH, Annotations
-from sarqc.jobs.listing import MEASURES, SORTS, Group, Question
+from sarqc.jobs.listing import MEASURES, SORTS, Question, RunGroup
 from sarqc.jobs.run import STATE_WORDS, Run, State
 from sarqc.jobs.schema import MIGRATIONS, migrate
 from sarqc.jobs.store import Store
@@ -301,7 +301,7 @@ def made(store: Store, drawn: dict[str, Any]) -> Run:
     return store.get(run_id)
 
 
-def check_group(group: Group, members: list[Run]) -> None:
+def check_group(group: RunGroup, members: list[Run]) -> None:
     """A group beside its members, added up by the statistics of the standard library."""
     assert group.states == Counter(run.state.value for run in members)
     public = {"model", "bits", "method", "lambda", "gamma"}

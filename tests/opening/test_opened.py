@@ -21,12 +21,12 @@ from sarqc.errors import Refused
 from sarqc.export.gptq import save_gptq
 from sarqc.export.mlx import save_mlx
 from sarqc.export.packed import save_packed
-from sarqc.export.written import Written
+from sarqc.export.written import CheckpointReader
 from sarqc.models.checkpoint import Checkpoint, read_checkpoint
 from sarqc.opening.decode import as_stored, levels_of
 from sarqc.opening.described import describe
 from sarqc.opening.opened import SPREAD, Opened
-from sarqc.opening.place import Place
+from sarqc.opening.place import StoredLinear
 from sarqc.quantization.grid import Grid
 from tests.export.made import quantized
 from tests.models.cases import make_checkpoint
@@ -243,7 +243,7 @@ def test_every_number_has_its_place(
     folder = tmp_path_factory.mktemp("numbers")
     save_file(stored, folder / "model.safetensors")
     (folder / "config.json").write_text("{}")
-    place = Place(
+    place = StoredLinear(
         layout,
         "linear",
         shape,
@@ -253,7 +253,7 @@ def test_every_number_has_its_place(
         tuple(stored),
         run=size if ordered else None,
     )
-    with Written(folder) as files:
+    with CheckpointReader(folder) as files:
         levels = levels_of(place, files)
     assert np.array_equal(levels.codes, one.codes)
     spread = one.group_of if ordered else np.arange(one.scales.shape[1])

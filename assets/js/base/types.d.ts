@@ -578,13 +578,13 @@ export interface AsRecipe {
 }
 
 /** Studies side by side. */
-export interface Comparison {
+export interface StudyComparison {
   studies: StudyName[];
   differences: RecipeDifference[];
   numbers: ComparedNumber[];
   layers: ComparedNumber[];
   layers_on: string;
-  texts: ComparedText[];
+  texts: TextColumn[];
   figure: Figure;
 }
 
@@ -611,7 +611,7 @@ export interface ComparedNumber {
 }
 
 /** A prompt that all studies went on with: mean KL to the float model's continuation, and the first token that differs; null where none does. */
-export interface ComparedText {
+export interface TextColumn {
   prompt: string;
   kl: (number | null)[];
   divergence: (number | null)[];
@@ -858,13 +858,13 @@ export interface LayerDone {
   name: string;
   index: number;
   total: number;
-  report: LayerReport;
+  report: LayerReportDocument;
   seconds: number;
   from_cache: boolean;
 }
 
 /** What happened to one layer, as `quantization.LayerReport` says it. */
-export interface LayerReport {
+export interface LayerReportDocument {
   recon_loss: number;
   sar_loss: number;
   drift: number;
@@ -1197,6 +1197,14 @@ export interface TaskAccuracy {
   acc_norm_standard_error?: number;
   subjects?: Record<string, number>;
   outcomes?: Record<string, number>;
+}
+
+/** A comparison with its prompt. */
+export interface ComparedText {
+  greedy: Continuations;
+  sampled: Continuations;
+  protocol: TextProtocol;
+  prompt: string;
 }
 
 /** Tokens per second of the float and of the quantized model. */
