@@ -34,7 +34,7 @@ from sarqc.web.exchanges import Exchanges, log_access
 from sarqc.web.gate import Gate
 from sarqc.web.headers import SecurityHeaders
 from sarqc.web.identity import Identity
-from sarqc.web.introduction import Introductions, introduction_router
+from sarqc.web.link_preview import Introductions, introduction_router
 from sarqc.web.metrics import Metrics, MetricsRoute
 from sarqc.web.one_shape import OneShape, unexpected
 from sarqc.web.probes import Probes, Readiness

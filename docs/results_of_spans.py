@@ -8,7 +8,7 @@ from dataclasses import replace
 from make_reference import table
 
 from sarqc.engine import costs
-from sarqc.engine.rates import published_rates
+from sarqc.engine.throughput import published_rates
 from sarqc.recipe import Recipe
 from tests.benchmarks.known_models import known_checkpoint
 

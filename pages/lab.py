@@ -10,7 +10,7 @@ from pages.explorer_parts import MEASURED, NUMBERS, SLIDERS, explorer_plots, fur
 from pages.layout import Page, part
 from pages.plot import plot
 from sarqc.settings import Settings
-from sarqc.web.introduction import FirstSight
+from sarqc.web.link_preview import FirstSight
 
 # As the page comes; the script sets it for the shown method, with λ and γ to move.
 _OBJECTIVE = """<span class="objective" aria-hidden="true"><span class="min">min<sub><i>Ŵ</i></sub></span>

@@ -14,7 +14,7 @@ import gradio as gr
 
 from sarqc.settings import Settings
 from sarqc.web.first_paint import THEME_SCRIPT, ground_style
-from sarqc.web.introduction import ABOUT, FirstSight, Introduction
+from sarqc.web.link_preview import ABOUT, FirstSight, Introduction
 from sarqc.web.static import assets_root
 
 FIRST, LAST = (

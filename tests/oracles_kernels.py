@@ -8,7 +8,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 import torch
 
-from sarqc.quantization import turns
+from sarqc.quantization import column_updates
 from sarqc.quantization.columns import Block, copied
 from sarqc.quantization.grid import Grid
 
@@ -32,7 +32,7 @@ def with_kernels(patch: pytest.MonkeyPatch, kernels: ModuleType | None) -> list[
     """Solvers take these kernels, or loops; returns what will be called of them."""
     calls: list[str] = []
     if kernels is None:
-        patch.setattr(turns, "_kernels_for", lambda device: None)
+        patch.setattr(column_updates, "_kernels_for", lambda device: None)
         return calls
 
     def counted(name: str) -> Callable[..., None]:
@@ -43,5 +43,5 @@ def with_kernels(patch: pytest.MonkeyPatch, kernels: ModuleType | None) -> list[
         return call
 
     counting = SimpleNamespace(take_turns=counted("take_turns"), descend=counted("descend"))
-    patch.setattr(turns, "_kernels_for", lambda device: counting)
+    patch.setattr(column_updates, "_kernels_for", lambda device: counting)
     return calls

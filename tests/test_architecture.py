@@ -136,7 +136,7 @@ def test_the_queue_needs_no_web_framework() -> None:
 def test_quantization_knows_torch_and_errors_only() -> None:
     usual = ("torch", "sarqc.errors", "sarqc.quantization", *sys.stdlib_module_names)
     for path in (ROOT / "sarqc" / "quantization").glob("*.py"):
-        allowed = (*usual, "triton") if path.stem == "turn_kernels" else usual
+        allowed = (*usual, "triton") if path.stem == "column_kernels" else usual
         for imported in imports_of(path):
             assert imported.split(".")[0] in allowed or imported.startswith(allowed), f"{path.name} imports {imported}"
 

@@ -47,7 +47,7 @@ ALLOWED = {
     ("sarqc/files/kept_out.py", "re.compile(pattern)"): "a loop over the constants that stand beside it",
     ("sarqc/files/kept_out.py", r"re.compile('(?<![\\w.:/<~-])(?:~|/)[\\w.@+-]+(?:/[\\w.@+ -]*[\\w.@+-])+/?')"):
         "each repetition begins with a slash, which is not within one",
-    ("sarqc/integrations/wanted.py", r"re.compile('\\w+(\\.\\w+)*', re.ASCII)"):
+    ("sarqc/integrations/engine_request.py", r"re.compile('\\w+(\\.\\w+)*', re.ASCII)"):
         "each repetition begins with a dot, which is not within one",
     ("sarqc/integrations/gptqmodel.py", "re.compile(pattern)"): "in GPTQModel's process, of whoever calls it there",
     # Formats
@@ -60,8 +60,8 @@ ALLOWED = {
     ("sarqc/__main__.py", "{name:<{width}}"): SPEC,
     ("sarqc/__main__.py", "{cell:<{width}}"): SPEC,
     ("sarqc/engine/screening.py", "{blocks.index(block):0{digits}b}"): SPEC,
-    ("sarqc/export/card.py", "{numbers[name]:{form}}"): "a constant where it is called",
-    ("sarqc/export/card.py", "{error:{form}}"): "a constant where it is called",
+    ("sarqc/export/model_card.py", "{numbers[name]:{form}}"): "a constant where it is called",
+    ("sarqc/export/model_card.py", "{error:{form}}"): "a constant where it is called",
     ("sarqc/figures/as_svg.py", "{unit * value:.{decimals}f}"): SPEC,
     ("sarqc/figures/inspector.py", "{back:.{digits}f}"): SPEC,
     ("sarqc/figures/inspector.py", "{start:.{digits}f}"): SPEC,

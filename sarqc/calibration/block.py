@@ -13,9 +13,9 @@ from torch import Tensor
 
 from sarqc.calibration.capture import Statistics
 from sarqc.calibration.job import CalibrationJob, SolvedLayer
+from sarqc.calibration.layer_batch import LayerBatch, LinearData, method_for
+from sarqc.calibration.multi_device import MultiDevice
 from sarqc.calibration.pictures import LayerCurve, curve_of
-from sarqc.calibration.spread import Spread
-from sarqc.calibration.together import LinearData, Together, method_for
 from sarqc.errors import SarqcError
 from sarqc.events import EpochDone, PointDone
 from sarqc.models.families import LayerInfo
@@ -56,7 +56,7 @@ def solve_block(
     layers: dict[str, LayerInfo],
     data: BlockData,
     context: Context,
-    spread: Spread | None = None,
+    spread: MultiDevice | None = None,
 ) -> Iterator[SolvedLayer | EpochDone | PointDone]:
     """The block's layers in their order, each at all λ of the job's curve; ``layers`` by path within the block.
 
@@ -97,7 +97,7 @@ def solve_block(
 
 def _batches_of(
     job: CalibrationJob, layers: dict[str, LayerInfo], weights: dict[str, Tensor], data: BlockData
-) -> Iterator[Together]:
+) -> Iterator[LayerBatch]:
     for together in batches(layers, {path: weight.dtype for path, weight in weights.items()}):
         linears = (
             LinearData(
@@ -109,7 +109,7 @@ def _batches_of(
             )
             for path in together
         )
-        yield Together(
+        yield LayerBatch(
             tuple(linears), job.grids[layers[together[0]].name], job.method, job.curve_lams(), job.own_point(),
             job.candidates, job.channel_fraction, job.curves.tells_points,
         )  # fmt: skip

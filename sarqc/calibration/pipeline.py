@@ -17,7 +17,7 @@ from sarqc.calibration.block import BlockData, solve_block, whole_batches
 from sarqc.calibration.capture import collect
 from sarqc.calibration.job import CalibrationJob, SolvedLayer, told_points
 from sarqc.calibration.kept_layers import SUFFIX, LayerWriter, read_layer
-from sarqc.calibration.spread import Spread
+from sarqc.calibration.multi_device import MultiDevice
 from sarqc.errors import NumericalError, SarqcError
 from sarqc.events import EpochDone, PointDone
 from sarqc.files.artefacts import ArtefactStore
@@ -35,7 +35,7 @@ def calibrate(
     keys: dict[str, str],
     *,
     budget_bytes: int = BUDGET_BYTES,
-    spread: Spread | None = None,
+    spread: MultiDevice | None = None,
     after_block: Callable[[int, nn.Module], None] | None = None,
 ) -> Iterator[SolvedLayer | EpochDone | PointDone]:
     """Quantizes the model in place and yields each linear as it is done, what a method that learns says, and where the
@@ -99,7 +99,7 @@ def _solved(
     kept: dict[str, SolvedLayer | None],
     data: BlockData | None,
     context: Context,
-    spread: Spread | None,
+    spread: MultiDevice | None,
 ) -> Iterator[SolvedLayer | EpochDone | PointDone]:
     """The block's layers in order, from the store where they are there; linears that depend on each other only all."""
     by_path = {_path(loaded, layer): layer for layer in layers}

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from sarqc.calibration.corpora import Sequences
 from sarqc.calibration.job import CalibrationJob, Curves
+from sarqc.calibration.multi_device import MultiDevice
 from sarqc.calibration.pipeline import calibrate
-from sarqc.calibration.spread import Spread
 from sarqc.documents import PerplexityProtocol, Selection
 from sarqc.engine.costs import sweep_bytes
 from sarqc.engine.keys import Weights, layer_keys, selection_key
@@ -76,7 +76,7 @@ def select_for_model(
     store: ArtefactStore,
     *,
     budget_bytes: int,
-    spread: Spread | None = None,
+    spread: MultiDevice | None = None,
 ) -> Generator[CandidateDone | EpochDone, None, ModelSelection]:
     """Quantizes the model with each candidate and measures it; returns what was compared and chosen.
 

@@ -26,8 +26,8 @@ from sarqc.calibration.float_statistics import SUFFIX, packed, unpacked
 from sarqc.calibration.job import grids_of
 from sarqc.calibration.pipeline import layers_by_block
 from sarqc.engine.costs import sweep_bytes
-from sarqc.engine.draws import Draw, errors_of_layers
 from sarqc.engine.plan import indivisible_layers
+from sarqc.engine.trials import Draw, errors_of_layers
 from sarqc.errors import NotFound, Refused
 from sarqc.models.architecture import first_problem
 from sarqc.models.families import LayerInfo

@@ -12,7 +12,7 @@ import psutil
 
 from sarqc.documents import Phase
 from sarqc.engine.gpus import Gpu, visible_gpus
-from sarqc.engine.sharing import moved, share_of_solving
+from sarqc.engine.parallel_cost import moved, speedup
 from sarqc.evaluation import DECODED_TOKENS, LOGIT_BYTES, SPEED_REPEATS, TEXTS, loss_bytes, task_bytes
 from sarqc.evaluation.human_eval import BATCH
 from sarqc.evaluation.tasks import TaskSize
@@ -445,7 +445,7 @@ def _solving(work: Work, samples: int) -> Count:
     counted = work.method.count(task)
     if work.span == 1 or work.method.unit != "layer" or work.recipe.kind == "tune":
         return counted
-    share = share_of_solving(work.method, task, layers, work.span)
+    share = speedup(work.method, task, layers, work.span)
     return counted.times(share) + moved(layers, work.stored, _sets(work))
 
 

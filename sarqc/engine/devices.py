@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
-from sarqc.calibration.spread import Spread
+from sarqc.calibration.multi_device import MultiDevice
 from sarqc.engine.costs import sweep_bytes
 from sarqc.settings import Settings
 
@@ -22,11 +22,11 @@ def solving_devices(settings: Settings, device: torch.device) -> list[torch.devi
 
 
 @contextmanager
-def spread_over(settings: Settings, device: torch.device) -> Iterator[Spread | None]:
+def spread_over(settings: Settings, device: torch.device) -> Iterator[MultiDevice | None]:
     """Processes that solve the linears of a run on ``device``; None where one device is all."""
     devices = solving_devices(settings, device)
     if len(devices) == 1:
         yield None
         return
-    with Spread(devices, sweep_bytes(settings)) as spread:
+    with MultiDevice(devices, sweep_bytes(settings)) as spread:
         yield spread

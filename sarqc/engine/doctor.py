@@ -13,7 +13,7 @@ from sarqc.engine.costs import gpu_of
 from sarqc.engine.execute import execute
 from sarqc.engine.measure import device_warnings
 from sarqc.engine.plan import prepare
-from sarqc.engine.rates import GpuSpeed, keep
+from sarqc.engine.throughput import GpuSpeed, keep
 from sarqc.errors import SarqcError
 from sarqc.evaluation.speed import TOLERANCE
 from sarqc.events import Event, Measured, SpeedMeasured

@@ -15,9 +15,9 @@ from sarqc.engine.auto_by_model import settle
 from sarqc.engine.baseline import baseline_key, compare
 from sarqc.engine.budget import Budget
 from sarqc.engine.bundle import save_bundle
+from sarqc.engine.device_check import require_sound_device
 from sarqc.engine.devices import solving_devices, spread_over
-from sarqc.engine.draws import ground_of
-from sarqc.engine.found import ImportedModel
+from sarqc.engine.imported_model import ImportedModel
 from sarqc.engine.kept_states import KeptStates
 from sarqc.engine.keys import Weights, float_model_key, layer_keys, quantized_model_key, states_key, weights_of
 from sarqc.engine.measure import (
@@ -30,14 +30,14 @@ from sarqc.engine.measure import (
     kept_beside,
     measure,
 )
-from sarqc.engine.outcome import RunResult
 from sarqc.engine.plan import Prepared, output_is_free, prepare, window_for
-from sarqc.engine.rates import keep_pace, pace_of
 from sarqc.engine.repair import found_key, gain, measure_found
+from sarqc.engine.result import RunResult
 from sarqc.engine.saved_model import save_model, save_repaired
 from sarqc.engine.stamp import LayerHashing, stamp_of
 from sarqc.engine.study_output import write_run
-from sarqc.engine.trust import check
+from sarqc.engine.throughput import keep_pace, pace_of
+from sarqc.engine.trials import ground_of
 from sarqc.engine.tuning import draw_of, tune
 from sarqc.engine.tuning_output import has_study, tuning_summary, write_tuning
 from sarqc.evaluation.speed import measure_speed
@@ -132,7 +132,7 @@ def _executed(
     yield from device_warnings(device)
     if device.type == "cuda":
         for one in solving_devices(settings, device):
-            yield from check(one, settings.model_copy(update={"device": str(one)}))
+            yield from require_sound_device(one, settings.model_copy(update={"device": str(one)}))
     yield Stage("loading", recipe.model)
     scratch = settings.scratch_dir() if prepared.streamed else None
     found = None

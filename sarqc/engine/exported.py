@@ -16,11 +16,11 @@ from torch import Tensor, nn
 
 from sarqc.engine.stamp import hash_of, hashes_of
 from sarqc.errors import Refused, SarqcError
+from sarqc.export.checkpoint_reader import CheckpointReader
 from sarqc.export.codes import Levels
 from sarqc.export.plain import parameters_of
-from sarqc.export.read_again import read_levels, read_tensor
 from sarqc.export.readers import FORMATS, Format
-from sarqc.export.written import CheckpointReader
+from sarqc.export.round_trip import read_levels, read_tensor
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.families import LayerInfo, family_of
 from sarqc.models.weight_files import WeightFiles

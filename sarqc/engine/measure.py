@@ -16,8 +16,8 @@ from torch import Tensor
 
 from sarqc.calibration.corpora import Text
 from sarqc.calibration.job import CalibrationJob, SolvedLayer
+from sarqc.calibration.multi_device import MultiDevice
 from sarqc.calibration.pipeline import calibrate
-from sarqc.calibration.spread import Spread
 from sarqc.documents import Divergences, PerplexityProtocol, WeightsProtocol, Which
 from sarqc.engine.costs import sweep_bytes
 from sarqc.engine.kept_states import KeptStates, StatesGone
@@ -30,8 +30,8 @@ from sarqc.engine.keys import (
     perplexity_key,
     survey_point_key,
 )
-from sarqc.engine.meanwhile import TOLD_EVERY, Tell, meanwhile
 from sarqc.engine.plan import Prepared
+from sarqc.engine.progress import TOLD_EVERY, Tell, with_progress
 from sarqc.errors import SarqcError
 from sarqc.evaluation import TEXTS
 from sarqc.evaluation.divergence import Divergence, Estimate
@@ -43,7 +43,7 @@ from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.loading import LoadedModel
 from sarqc.plain import measured as or_none
-from sarqc.quantization.turns import why_no_kernels
+from sarqc.quantization.column_updates import why_no_kernels
 from sarqc.settings import Settings
 
 _TENSORS = ".safetensors"
@@ -56,7 +56,7 @@ class Workbench:
     loaded: LoadedModel
     store: ArtefactStore
     settings: Settings
-    spread: Spread | None = None  # where single linears are solved; None: on the model's own device
+    spread: MultiDevice | None = None  # where single linears are solved; None: on the model's own device
 
     def calibrated(self, job: CalibrationJob, keys: dict[str, str]) -> Iterator[SolvedLayer | EpochDone | PointDone]:
         """Quantizes the model in place, see ``calibrate``; layers are kept under ``keys``."""
@@ -266,7 +266,7 @@ def _accuracy(
     key = accuracy_key(model_key, task, limit, items_key(task, bench.settings))
     payload = bench.store.read(key, ".json")
     if payload is None:
-        payload = yield from meanwhile(work, f"answers of {task}")
+        payload = yield from with_progress(work, f"answers of {task}")
         bench.store.write(key, ".json", payload)
     document = json.loads(payload)
     event = Measured("accuracy", which, document["value"], document["standard_error"], document["protocol"])

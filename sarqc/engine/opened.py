@@ -15,7 +15,7 @@ from sarqc.models.catalogue import declared_folders, exported_folder, is_hub_nam
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.tensor_files import byte_ranges, weight_files
 from sarqc.opening.described import Described, describe
-from sarqc.opening.place import StoredLinear
+from sarqc.opening.stored_linear import StoredLinear
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 

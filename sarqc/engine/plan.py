@@ -27,7 +27,7 @@ from sarqc.engine.opened import (
     restricted,
     what_it_is,
 )
-from sarqc.engine.rates import pace_of, rates_of_device
+from sarqc.engine.throughput import pace_of, rates_of_device
 from sarqc.engine.tuning_plan import TuningPlan, too_short, tuning_plan
 from sarqc.errors import Fix, NoRoom, Refused
 from sarqc.evaluation.tasks import known_task, size_of

@@ -19,7 +19,7 @@ from sarqc.evaluation.divergence import Divergence
 from sarqc.events import Event, Stage
 from sarqc.models.loading import LoadedModel
 from sarqc.plain import measured as or_none
-from sarqc.quantization.methods import AsFound
+from sarqc.quantization.methods import ExistingCodes
 from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.quantization.repair import KEPT, WORSE
 from sarqc.study.intervals import error_decimals, span_text
@@ -36,7 +36,9 @@ class AsItWasFound:
 
 def found_job(job: CalibrationJob) -> CalibrationJob:
     """The same calibration with the codes as they were found."""
-    return replace(job, method=AsFound(), candidates=(), validation_samples=0, channel_fraction=1.0, curves=Curves())
+    return replace(
+        job, method=ExistingCodes(), candidates=(), validation_samples=0, channel_fraction=1.0, curves=Curves()
+    )
 
 
 def found_key(loaded: LoadedModel, job: CalibrationJob, weights: Weights, float_key: str) -> str:

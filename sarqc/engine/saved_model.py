@@ -13,18 +13,18 @@ from torch import Tensor
 from sarqc.calibration.job import CalibrationJob
 from sarqc.calibration.kept_layers import KeptLayers
 from sarqc.documents import Summary, Written
-from sarqc.engine.found import ImportedModel
+from sarqc.engine.imported_model import ImportedModel
 from sarqc.engine.measure import Workbench
 from sarqc.engine.plan import Prepared
 from sarqc.evaluation.side_by_side import continuation, divergence
 from sarqc.events import Event, Saved, Stage, Warned
-from sarqc.export.card import model_card
 from sarqc.export.gptq import save_gptq
 from sarqc.export.mlx import save_mlx
+from sarqc.export.model_card import model_card
 from sarqc.export.packed import save_packed
 from sarqc.export.plain import save_plain
-from sarqc.export.read_again import read_again
 from sarqc.export.readers import Format
+from sarqc.export.round_trip import read_again
 from sarqc.opening.opened import Opened
 from sarqc.study.stamp import FILE, Stamp
 

@@ -18,8 +18,8 @@ import numpy as np
 from sarqc.calibration.block import BlockStatistics
 from sarqc.calibration.pipeline import layers_by_block
 from sarqc.engine.budget import Budget
-from sarqc.engine.draws import Draw, errors_of_layers, grids_as_values, kept_or_made
 from sarqc.engine.keys import tuning_key
+from sarqc.engine.trials import Draw, errors_of_layers, grids_as_values, kept_or_made
 from sarqc.models.families import LayerInfo
 from sarqc.quantization.methods import Method
 

@@ -19,9 +19,9 @@ from typing import Literal
 import numpy as np
 
 from sarqc.documents import Standing
+from sarqc.study.elimination import INDIFFERENT, PATIENCE, SuccessiveElimination
 from sarqc.study.gain import Gains, gains
 from sarqc.study.paired import mean_over_draws
-from sarqc.study.racing import INDIFFERENT, PATIENCE, Race
 
 End = Literal["known", "narrow", "draws"]
 ENOUGH = 3  # λ that must be compared, if there are as many, before one of them is called the best
@@ -87,10 +87,10 @@ class Search:
             draws += 1
         return draws
 
-    def _race(self, draws: int) -> Race:
+    def _race(self, draws: int) -> SuccessiveElimination:
         values = np.where(np.arange(len(self.values))[:, None] < draws, self.values, np.nan)[:, list(self.order)]
         values[:, [one not in self.compared for one in self.order]] = np.nan
-        return Race(values)
+        return SuccessiveElimination(values)
 
     def _running(self, draws: int) -> list[int]:
         left = self._race(draws).running()

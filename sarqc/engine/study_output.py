@@ -18,7 +18,7 @@ import numpy as np
 
 from sarqc.calibration.pictures import ALONG_LAMBDA, RELATIVE, SCALARS, SURFACES, LayerCurve, LayerNumbers
 from sarqc.engine.auto_by_model import ModelSelection
-from sarqc.engine.outcome import RunResult, value
+from sarqc.engine.result import RunResult, value
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.quantization.methods import entry_of, title_of
 from sarqc.quantization.quantized_layer import LayerReport

@@ -24,8 +24,8 @@ from sarqc.calibration.block import solve_curve
 from sarqc.calibration.capture import collect
 from sarqc.calibration.corpora import Sequences, Text, apart, draw_sequences, found_in, text_of
 from sarqc.calibration.job import SolvedLayer, calibration_job
+from sarqc.calibration.layer_batch import method_for
 from sarqc.calibration.pictures import LayerCurve
-from sarqc.calibration.together import method_for
 from sarqc.engine.auto_by_model import ModelSelection, settle
 from sarqc.engine.costs import sweep_bytes
 from sarqc.engine.kept_lines import SolvedLine, read_line, write_line

@@ -20,15 +20,15 @@ from typing import TypeVar
 from sarqc.calibration.corpora import draw_sequences
 from sarqc.calibration.job import calibration_job
 from sarqc.documents import Tuning
-from sarqc.engine.answers import answers_of
 from sarqc.engine.budget import Budget, TimeUp
-from sarqc.engine.course import Candidate, Course
-from sarqc.engine.draws import Draw, TuningContext, ground_of, is_kept, run_trials
 from sarqc.engine.keys import weights_of
 from sarqc.engine.measure import Measurements, Workbench, keep_states, measure
 from sarqc.engine.plan import prepare
 from sarqc.engine.screening import Screening
 from sarqc.engine.search import Costs, Step
+from sarqc.engine.task_answers import answers_of
+from sarqc.engine.trials import Draw, TuningContext, ground_of, is_kept, run_trials
+from sarqc.engine.tuning_state import Candidate, Course
 from sarqc.events import COMPARING, Event, Stage, TuningStanding
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.loading import choose_device, load

@@ -11,11 +11,9 @@ import numpy as np
 
 from sarqc.calibration.pictures import RELATIVE, SCALARS, LayerCurve, LayerNumbers
 from sarqc.documents import CalibrationProtocol, PerplexityProtocol, Summary, Tuning
-from sarqc.engine.course import Course
-from sarqc.engine.draws import TrialResult
 from sarqc.engine.measure import Measurements, divergences, of_weights, versions
-from sarqc.engine.outcome import value
 from sarqc.engine.plan import Prepared
+from sarqc.engine.result import value
 from sarqc.engine.study_output import (
     AXES,
     UNMEASURED,
@@ -26,6 +24,8 @@ from sarqc.engine.study_output import (
     study_of,
     study_writer,
 )
+from sarqc.engine.trials import TrialResult
+from sarqc.engine.tuning_state import Course
 from sarqc.study.document import ArrayRef, Line, Study, StudyWriter
 
 

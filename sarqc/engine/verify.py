@@ -25,7 +25,7 @@ from sarqc.calibration.job import CalibrationJob, SolvedLayer, calibration_job
 from sarqc.calibration.pipeline import calibrate, layers_by_block
 from sarqc.engine.costs import sweep_bytes
 from sarqc.engine.exported import Exported, other_parts
-from sarqc.engine.found import ImportedModel
+from sarqc.engine.imported_model import ImportedModel
 from sarqc.engine.keys import LAYER_FORMAT
 from sarqc.engine.plan import Prepared, prepare
 from sarqc.engine.stamp import computing, hash_of, made_with, solved_hashes, stored_weights, text_of_stamp

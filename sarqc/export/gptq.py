@@ -20,6 +20,7 @@ from torch import Tensor
 
 from sarqc import __version__
 from sarqc.errors import Refused
+from sarqc.export.checkpoint_reader import CheckpointReader
 from sarqc.export.codes import (
     Coded,
     Levels,
@@ -30,7 +31,6 @@ from sarqc.export.codes import (
     unpack_bits,
 )
 from sarqc.export.plain import NOTHING, new_checkpoint, write_weights
-from sarqc.export.written import CheckpointReader
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.quantized_layer import QuantizedLayer

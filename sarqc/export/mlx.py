@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from sarqc.errors import Refused
+from sarqc.export.checkpoint_reader import CheckpointReader
 from sarqc.export.codes import Coded, Levels, pack_bits, tensors_and_codes, unpack_bits
 from sarqc.export.plain import NOTHING, new_checkpoint, write_weights
-from sarqc.export.written import CheckpointReader
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.quantized_layer import QuantizedLayer

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sarqc.export.checkpoint_reader import CheckpointReader
 from sarqc.export.codes import (
     Coded,
     Levels,
@@ -24,7 +25,6 @@ from sarqc.export.codes import (
     unpack_bits,
 )
 from sarqc.export.plain import NOTHING, new_checkpoint, write_weights
-from sarqc.export.written import CheckpointReader
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.quantized_layer import QuantizedLayer

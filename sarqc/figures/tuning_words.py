@@ -11,7 +11,7 @@ from sarqc.documents import End, Tuning, TuningRow, TuningTasks
 from sarqc.figures.numbers import NBSP, draws_text, lam_text, number, percent, plus_minus
 from sarqc.figures.sentence import Piece, piece
 from sarqc.figures.tuning import candidates, of_standing, saved, savings_text, savings_words, spans_text
-from sarqc.study.racing import DELTA
+from sarqc.study.elimination import DELTA
 
 ENDS: dict[End, str] = {
     "known": "because nothing more can be told apart",

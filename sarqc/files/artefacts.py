@@ -14,7 +14,7 @@ from typing import Any
 import xxhash
 
 from sarqc.files.claims import Claims
-from sarqc.files.place import StoredFile
+from sarqc.files.file_store import StoredFile
 from sarqc.files.places import place_at
 
 log = logging.getLogger(__name__)

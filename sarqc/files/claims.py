@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from sarqc.errors import Unreachable
-from sarqc.files.place import FileStore
+from sarqc.files.file_store import FileStore
 
 RENEWED_SECONDS = 5.0  # between two signs of life of a holder
 STALE_SECONDS = 60.0  # after which a claim is nobody's

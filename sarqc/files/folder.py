@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from sarqc.files.place import MARK, StoredFile
+from sarqc.files.file_store import MARK, StoredFile
 
 
 class Folder:

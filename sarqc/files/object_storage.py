@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from sarqc.errors import Refused, SarqcError, Unreachable
-from sarqc.files.place import MARK, StoredFile
+from sarqc.files.file_store import MARK, StoredFile
 
 WHERE = "SARQC_STORAGE"
 MOST_BYTES = 700  # of an address: names of S3 have 1024 at most, and what is written below takes some hundred

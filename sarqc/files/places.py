@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sarqc.files.file_store import FileStore
 from sarqc.files.folder import Folder
 from sarqc.files.object_storage import ObjectStorage
-from sarqc.files.place import FileStore
 
 
 def place_at(root: Path | str) -> FileStore:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
 from sarqc.errors import Fix, Refused
-from sarqc.integrations.wanted import EngineRequest
+from sarqc.integrations.engine_request import EngineRequest
 
 PENALTY_REMEDY = "llm-compressor and GPTQModel have it with our plugins; or take rqc-gbs, the identity penalty."
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from sarqc.errors import Refused
 from sarqc.integrations import to_gptqmodel, to_llmcompressor, to_mlx, to_modelopt, to_nncf
-from sarqc.integrations.wanted import ELSEWHERE, EngineRequest, wanted
+from sarqc.integrations.engine_request import ELSEWHERE, EngineRequest, wanted
 from sarqc.recipe import Recipe, axes
 from sarqc.recipe_texts import RecipeText
 from sarqc.study.document import Line, Study

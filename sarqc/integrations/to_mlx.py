@@ -7,8 +7,8 @@ is a level.
 
 from __future__ import annotations
 
+from sarqc.integrations.engine_request import EngineRequest
 from sarqc.integrations.program import refused
-from sarqc.integrations.wanted import EngineRequest
 
 
 def program(wanted: EngineRequest) -> str:

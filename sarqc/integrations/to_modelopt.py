@@ -11,9 +11,9 @@ import json
 from typing import Any
 
 from sarqc.errors import Fix
+from sarqc.integrations.engine_request import EngineRequest
 from sarqc.integrations.program import PENALTY_REMEDY, assembled, folder_of, from_pretrained, refused
 from sarqc.integrations.token_lines import token_lines
-from sarqc.integrations.wanted import EngineRequest
 
 ENGINE = "ModelOpt"
 BLOCK = 128  # columns that pass between two updates of the rest; a multiple of the group

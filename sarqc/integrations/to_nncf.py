@@ -9,9 +9,9 @@ taken as they are stored.
 from __future__ import annotations
 
 from sarqc.errors import Fix
+from sarqc.integrations.engine_request import EngineRequest
 from sarqc.integrations.program import PENALTY_REMEDY, assembled, folder_of, from_pretrained, refused
 from sarqc.integrations.token_lines import token_lines
-from sarqc.integrations.wanted import EngineRequest
 
 ENGINE = "NNCF"
 NOTES = (

@@ -9,7 +9,7 @@ a process that is stopped or stuck does not give and one that computes does. Fou
 * Its standard input closes when the app is gone, however it went. A thread waits for that, from the first moment on,
   and ends the whole process group, so that nothing is left behind that nobody listens to.
 * SIGKILL, after which there is no last line; the app draws its conclusion from that.
-* A further line that asks it to step aside, which it does between layers: see ``sarqc.jobs.stepping_aside``. The last
+* A further line that asks it to step aside, which it does between layers: see ``sarqc.jobs.preemption``. The last
   line says ``yielded``. Another such line takes the wish back.
 
 On a full disk the last line says ``yielded`` too, and that the run waits for room.
@@ -38,8 +38,8 @@ from sarqc.events import Cancelled, Event, Failed, Finished, Saved, Started, War
 from sarqc.files.kept_out import without_paths, without_secrets
 from sarqc.files.room import WAITS, met_full_disk
 from sarqc.jobs.checkpoint_files import note_files
+from sarqc.jobs.preemption import Boundaries
 from sarqc.jobs.process import STEP_ASIDE
-from sarqc.jobs.stepping_aside import Boundaries
 from sarqc.jobs.transit import Transit, results_folder
 from sarqc.plain import plain
 from sarqc.recipe import Recipe

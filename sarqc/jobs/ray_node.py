@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sarqc.errors import Refused
-from sarqc.files.place import MARK
+from sarqc.files.file_store import MARK
 from sarqc.files.places import place_at
 from sarqc.jobs.process import Process
 

@@ -28,7 +28,7 @@ from sarqc import logs
 from sarqc.errors import Conflict, NoRoom, NotFound, SarqcError, WorkerLost, disk_full
 from sarqc.events import COMPARING, Cancelled, Event, Failed, Finished, Interrupted, LayerDone, Stage, Warned, Yielded
 from sarqc.files.artefacts import ArtefactStore
-from sarqc.files.place import MARK
+from sarqc.files.file_store import MARK
 from sarqc.files.places import place_at
 from sarqc.files.room import FULL_BYTES, MORE_BYTES, ROOM_SECONDS, WAITS, free_bytes
 from sarqc.jobs import exports, schedule

@@ -107,7 +107,7 @@ class Workers(Protocol):
         """SIGTERM: the run ends with ``Cancelled`` as soon as Python gets a word in. Harmless on one that is gone."""
 
     def step_aside(self, token: int, wanted: bool) -> None:
-        """The run ends with ``Yielded`` where nothing is lost by that, see ``sarqc.jobs.stepping_aside``; perhaps it
+        """The run ends with ``Yielded`` where nothing is lost by that, see ``sarqc.jobs.preemption``; perhaps it
         never comes there. ``wanted``: False takes the wish back. Harmless on one that is gone.
         """
 

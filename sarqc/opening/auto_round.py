@@ -7,7 +7,7 @@ from typing import Any
 
 from sarqc.opening.gptq import Words
 from sarqc.opening.patterns import Patterns
-from sarqc.opening.place import Headers
+from sarqc.opening.stored_linear import Headers
 
 _AGAIN = "Quantize it again for weights alone, with the data type int."
 

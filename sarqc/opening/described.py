@@ -18,7 +18,7 @@ from sarqc.opening.auto_round import auto_round
 from sarqc.opening.compressed_tensors import CompressedTensors
 from sarqc.opening.gptq import awq, gptq, quantizers
 from sarqc.opening.mlx import Mlx
-from sarqc.opening.place import AGAIN, Headers, StoredLinear
+from sarqc.opening.stored_linear import AGAIN, Headers, StoredLinear
 
 OpenedFormat = Literal["compressed-tensors", "gptq", "awq", "mlx", "auto-round"]
 READ = "compressed-tensors, GPTQ, AWQ, AutoRound or MLX"

@@ -18,14 +18,14 @@ import torch
 from torch import Tensor
 
 from sarqc.errors import Conflict, Refused
-from sarqc.export.written import CheckpointReader
+from sarqc.export.checkpoint_reader import CheckpointReader
 from sarqc.files.modes import usual_mode
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.families import LayerInfo
 from sarqc.models.tensor_files import byte_ranges
 from sarqc.opening.decode import as_stored, levels_of, loaded_weight
 from sarqc.opening.described import Described, OpenedFormat, describe
-from sarqc.opening.place import AGAIN, StoredLinear
+from sarqc.opening.stored_linear import AGAIN, StoredLinear
 from sarqc.quantization.grid import Grid
 
 SPREAD = "its groups are no runs of channels, so each column is a group by itself, with the scales of its own"

@@ -30,6 +30,7 @@ import torch
 from torch import Tensor
 
 from sarqc.errors import NumericalError, SarqcError
+from sarqc.quantization.column_updates import take_turns
 from sarqc.quantization.columns import Columns
 from sarqc.quantization.grid import (
     Grid,
@@ -44,7 +45,6 @@ from sarqc.quantization.quantized_layer import CheckedLayer, FoundCodes
 from sarqc.quantization.recorded import Recorder, started
 from sarqc.quantization.refinement import in_turn, refined_codes
 from sarqc.quantization.solving import LITTLE_MEMORY, NOT_RECORDED, Context, LayerJob, Solved
-from sarqc.quantization.turns import take_turns
 
 _FIRST_FLOOR = 1e-6  # of the largest diagonal entry
 _LAST_FLOOR = 1e2

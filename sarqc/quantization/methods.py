@@ -241,10 +241,10 @@ class Method:
 
 
 @dataclass(frozen=True)
-class AsFound(Method):
+class ExistingCodes(Method):
     """The codes that an opened checkpoint has, measured as a solver's would be. No method of its own: no row."""
 
-    solver: ClassVar[str] = "sarqc.quantization.as_found"
+    solver: ClassVar[str] = "sarqc.quantization.existing_codes"
 
 
 @dataclass(frozen=True)
@@ -721,7 +721,7 @@ METHODS: dict[str, MethodEntry] = {
 AS_FOUND = "as-found"
 # How an opened checkpoint is measured. It is no row of ``METHODS``: nobody can choose it for a model of their own.
 _FOUND = MethodEntry(
-    "As found", AsFound(), (), AS_FOUND,
+    "As found", ExistingCodes(), (), AS_FOUND,
     about="The codes of a checkpoint that others have quantized, measured as they are",
 )  # fmt: skip
 

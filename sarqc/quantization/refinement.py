@@ -12,9 +12,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from sarqc.quantization.column_updates import descend
 from sarqc.quantization.columns import ColumnDescent
 from sarqc.quantization.grid import Grid, dequantize
-from sarqc.quantization.turns import descend
 
 _BLOCK = 64  # columns between two updates of the rest: speed only
 

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from sarqc.quantization.as_found import as_found
 from sarqc.quantization.auto_by_layer import SelectionJob, candidate_row
+from sarqc.quantization.existing_codes import as_found
 from sarqc.quantization.grid import Grid
-from sarqc.quantization.methods import AsFound, ColumnSolver, FoundDescent, Method
+from sarqc.quantization.methods import ColumnSolver, ExistingCodes, FoundDescent, Method
 from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
 from sarqc.quantization.solve import only_solved, quantize
 from sarqc.quantization.solving import Context, LayerJob
@@ -37,8 +37,8 @@ def repair_layer(
     """
     context = context or Context()
     part = CheckedLayer(job.weight, job.train, grid, job.validation, found=job.found, name=job.name)
-    best: Method = AsFound()
-    found = least = _loss(as_found(part, AsFound()))
+    best: Method = ExistingCodes()
+    found = least = _loss(as_found(part, ExistingCodes()))
     ways: list[list[ColumnSolver]] = [[*points], [FoundDescent.of(point) for point in points]]
     rows: list[list[dict[str, float | None]]] = []
     for way in ways:
@@ -50,7 +50,7 @@ def repair_layer(
                 best, least = point, loss
     whole = CheckedLayer(job.weight, job.train + job.validation, grid, job.held_out, found=job.found, name=job.name)
     layer = next(only_solved(quantize([LayerJob(whole, [best])], context))).layer
-    before = as_found(whole, AsFound()).report
+    before = as_found(whole, ExistingCodes()).report
     energy = part.held_out_energy
     compared: dict[str, Any] = {
         "found_recon": before.relative_recon,
@@ -74,4 +74,4 @@ def _loss(layer: QuantizedLayer) -> float:
 
 def _flags(best: Method, before: float | None, after: float | None) -> list[str]:
     is_worse = before is not None and after is not None and after > before
-    return [KEPT] * isinstance(best, AsFound) + [WORSE] * is_worse
+    return [KEPT] * isinstance(best, ExistingCodes) + [WORSE] * is_worse

@@ -17,9 +17,9 @@ from sarqc.errors import NotSignedIn
 from sarqc.jobs.links import Links
 from sarqc.jobs.sessions import Sessions
 from sarqc.settings import Settings
+from sarqc.web.login_throttle import LoginThrottle
 from sarqc.web.passwords import Passwords
 from sarqc.web.profile import is_private
-from sarqc.web.tries import Tries
 from sarqc.web.users import NAME, User, read_users
 from sarqc.web.visitor import GUEST, Cookies, Role, Visitor, new_guest
 
@@ -34,7 +34,7 @@ class Identity:
     def __init__(self, settings: Settings, cookies: Cookies, links: Links, sessions: Sessions) -> None:
         self._settings, self._cookies, self._links, self._sessions = settings, cookies, links, sessions
         self._operators = {name.strip() for name in settings.operators.split(",") if name.strip()}
-        self._tries = Tries()
+        self._tries = LoginThrottle()
         self._passwords = Passwords(self._tries)
 
     async def of(self, headers: Headers, *, from_proxy: bool, address: str, where: str) -> Visitor | None:

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sarqc.errors import Refused, SarqcError
-from sarqc.web.held_back import held_back, is_page
+from sarqc.web.buffered_response import held_back, is_page
 from sarqc.web.responses import error_response
 
 FOR_PROGRAMS = ("/api/", "/assets/", "/gradio_api/")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from sarqc.errors import Busy
-from sarqc.web.tries import Tries
+from sarqc.web.login_throttle import LoginThrottle
 from sarqc.web.users import User, user_of
 
 AT_ONCE = 2
@@ -21,7 +21,7 @@ RIGHT_KEPT = 64  # of programs, which send theirs with each request
 class Passwords:
     """Judges names and passwords. Used by the event loop alone."""
 
-    def __init__(self, tries: Tries) -> None:
+    def __init__(self, tries: LoginThrottle) -> None:
         self._tries, self._under_way = tries, 0
         # The same two threads each time: what a guess takes of the memory is used again by the next.
         self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="passwords")

@@ -30,8 +30,8 @@ from sarqc.engine import costs
 from sarqc.engine.doctor import measure_rates
 from sarqc.engine.measure import versions
 from sarqc.engine.plan import prepare
-from sarqc.engine.rates import keep, rates_of_device
-from sarqc.quantization import turns
+from sarqc.engine.throughput import keep, rates_of_device
+from sarqc.quantization import column_updates
 from sarqc.quantization.column_solver import factorise, solve_columns
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.methods import METHODS
@@ -128,9 +128,9 @@ def _memory() -> Iterator[dict[str, int]]:
 @contextmanager
 def _without(*, kernels: bool = False, recordings: bool = False) -> Iterator[None]:
     """A context in which what is named is not used."""
-    taken_by = (lambda _: None) if kernels else turns._kernels_for
+    taken_by = (lambda _: None) if kernels else column_updates._kernels_for
     made_by = (lambda *_: None) if recordings else Recorder.on
-    with patch.object(turns, "_kernels_for", taken_by), patch.object(Recorder, "on", made_by):
+    with patch.object(column_updates, "_kernels_for", taken_by), patch.object(Recorder, "on", made_by):
         yield
 
 

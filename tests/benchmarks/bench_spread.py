@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import torch
 
-from sarqc.calibration.spread import Spread
-from sarqc.calibration.together import LinearData, Together
-from sarqc.engine.sharing import moved
+from sarqc.calibration.layer_batch import LayerBatch, LinearData
+from sarqc.calibration.multi_device import MultiDevice
+from sarqc.engine.parallel_cost import moved
 from sarqc.models.families import LayerInfo
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
@@ -32,10 +32,10 @@ def _linears(number: int, rows: int, columns: int, *, experts: bool) -> tuple[Li
     return tuple(map(one, range(number)))
 
 
-def _batches(linears: tuple[LinearData, ...], name: str) -> list[Together]:
+def _batches(linears: tuple[LinearData, ...], name: str) -> list[LayerBatch]:
     """Experts together, other linears each by itself, as blocks are solved."""
     groups = [linears] if linears[0].info.expert is not None else [(one,) for one in linears]
-    return [Together(group, Grid(3, 64, "asymmetric"), method(name), (0.3,), 0) for group in groups]
+    return [LayerBatch(group, Grid(3, 64, "asymmetric"), method(name), (0.3,), 0) for group in groups]
 
 
 def spread() -> Iterator[Figure]:
@@ -43,7 +43,7 @@ def spread() -> Iterator[Figure]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with Spread([CPU, CPU], BUDGET_BYTES) as two:
+        with MultiDevice([CPU, CPU], BUDGET_BYTES) as two:
             for words, linears, name in (
                 ("8 linears of 1024 × 1024, column solver", _linears(8, 1024, 1024, experts=False), "sarqc-gbs"),
                 ("64 experts of 512 × 256, column solver", _linears(64, 512, 256, experts=True), "sarqc-gbs"),

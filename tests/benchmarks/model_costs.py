@@ -9,7 +9,7 @@ import argparse
 from dataclasses import fields, replace
 
 from sarqc.engine import costs
-from sarqc.engine.rates import PUBLISHED, published_rates
+from sarqc.engine.throughput import PUBLISHED, published_rates
 from sarqc.quantization.counts import Count
 from sarqc.recipe import Recipe
 from tests.benchmarks.known_models import known_checkpoint, known_names

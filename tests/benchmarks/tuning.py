@@ -19,9 +19,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sarqc.engine.draws import TuningContext, run_trials
 from sarqc.engine.execute import execute
 from sarqc.engine.measure import keep_states
+from sarqc.engine.trials import TuningContext, run_trials
 from sarqc.engine.tuning import draw_of, first_draw
 from sarqc.events import Finished
 from sarqc.quantization.methods import method

@@ -11,9 +11,9 @@ from sarqc.errors import Refused, Unreachable
 from sarqc.files import claims as claims_module
 from sarqc.files.artefacts import ArtefactStore, chain_key
 from sarqc.files.claims import Claims
+from sarqc.files.file_store import FileStore
 from sarqc.files.folder import Folder
 from sarqc.files.object_storage import ObjectStorage
-from sarqc.files.place import FileStore
 from sarqc.files.places import place_at
 from sarqc.jobs.transit import Transit
 

@@ -17,8 +17,8 @@ from sarqc.engine import baseline, measure
 from sarqc.engine.baseline import difference_words
 from sarqc.engine.execute import execute
 from sarqc.engine.kept_states import KeptStates, StatesGone
-from sarqc.engine.outcome import edge_words
 from sarqc.engine.plan import plan
+from sarqc.engine.result import edge_words
 from sarqc.errors import NumericalError
 from sarqc.events import Compared, Diverged, Event, Finished, Measured, Stage, Warned
 from sarqc.files.artefacts import ArtefactStore

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from sarqc.__main__ import app
 from sarqc.calibration.job import SolvedLayer
-from sarqc.engine import comparison, doctor, trust
+from sarqc.engine import comparison, device_check, doctor
 from sarqc.engine.gpus import Gpu
 from sarqc.engine.plan import prepare
 from sarqc.errors import SarqcError
@@ -86,7 +86,7 @@ def test_a_gpu_is_compared_once_for_each_driver_and_refused_where_it_differs(
     fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here, looked, driver = torch.device("cpu"), [], "570.1"
-    monkeypatch.setattr(trust, "gpu_of", lambda _: Gpu("GPU-aa", "card", 1 << 34, 1 << 35, driver))
+    monkeypatch.setattr(device_check, "gpu_of", lambda _: Gpu("GPU-aa", "card", 1 << 34, 1 << 35, driver))
     solve = comparison.solve_block
 
     def seen(loaded: LoadedModel, *arguments: object) -> Iterator[object]:
@@ -97,27 +97,29 @@ def test_a_gpu_is_compared_once_for_each_driver_and_refused_where_it_differs(
         return iter(steps)
 
     monkeypatch.setattr(comparison, "solve_block", seen)
-    (stage,) = trust.check(here, fresh_settings)
+    (stage,) = device_check.require_sound_device(here, fresh_settings)
     assert isinstance(stage, Stage)
     assert len(looked) == 6  # three methods on both
-    assert list(trust.check(here, fresh_settings)) == []
+    assert list(device_check.require_sound_device(here, fresh_settings)) == []
     driver = "570.2"
     for times in (1, 2):  # looked at again: the reason may pass
         with pytest.raises(SarqcError, match=r"rtn: 0\.000% of the codes") as refused:
-            list(trust.check(here, fresh_settings))
+            list(device_check.require_sound_device(here, fresh_settings))
         assert len(looked) == 6 + 6 * times
     assert "sarqc doctor" in refused.value.remedy
-    assert list(trust.check(here, fresh_settings.model_copy(update={"check_device": False}))) == []
+    assert (
+        list(device_check.require_sound_device(here, fresh_settings.model_copy(update={"check_device": False}))) == []
+    )
     (file,) = fresh_settings.artefacts_dir().glob("*/*.device")  # of the driver that was sound
     file.write_text("damaged")
     driver = "570.1"
-    assert len(list(trust.check(here, fresh_settings))) == 1
+    assert len(list(device_check.require_sound_device(here, fresh_settings))) == 1
     assert len(looked) == 24
 
 
 def test_a_comparison_needs_no_room_of_a_run(fresh_settings: Settings) -> None:
     narrow = fresh_settings.model_copy(update={"memory_gib": 0.01})
-    assert len(list(trust.check(torch.device("cpu"), narrow))) == 1
+    assert len(list(device_check.require_sound_device(torch.device("cpu"), narrow))) == 1
 
 
 def test_a_kernel_that_fails_becomes_a_reason(fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from sarqc.engine.execute import execute
 from sarqc.events import Event, Finished, LayerDone, Started, Warned
-from sarqc.quantization import turns
+from sarqc.quantization import column_updates
 from sarqc.quantization.methods import METHODS
 from sarqc.quantization.recorded import Recorder
 from sarqc.recipe import Recipe
@@ -108,7 +108,7 @@ def test_kernels_recordings_and_streaming_change_no_bit(
     run(given, usual)
     run(given, streamed.model_copy(update={"weights": "streamed"}))
     assert study(streamed) == study(usual)
-    monkeypatch.setattr(turns, "_kernels_for", lambda device: None)
+    monkeypatch.setattr(column_updates, "_kernels_for", lambda device: None)
     monkeypatch.setattr(Recorder, "on", lambda *_: None)
     run(given, plain)
     assert study(plain) == study(usual)

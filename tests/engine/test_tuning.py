@@ -14,15 +14,15 @@ import pytest
 from sarqc.calibration import float_statistics
 from sarqc.calibration.block import solve_points
 from sarqc.documents import Tuning
-from sarqc.engine import answers, budget, draws
+from sarqc.engine import budget, task_answers, trials
 from sarqc.engine import execute as execute_module
 from sarqc.engine.budget import Budget
 from sarqc.engine.bundle import Bundle, screen_bundle, write_bundle
-from sarqc.engine.draws import Draw
 from sarqc.engine.execute import execute
 from sarqc.engine.kept_states import StatesGone
 from sarqc.engine.plan import plan, prepare
 from sarqc.engine.screening import Screening
+from sarqc.engine.trials import Draw
 from sarqc.engine.tuning import first_draw
 from sarqc.errors import NotFound, Refused, SarqcError
 from sarqc.evaluation.perplexity import perplexity_steps
@@ -174,8 +174,8 @@ def test_once_more_costs_nothing(
     tuned: list[Event], document: dict[str, Any], tuned_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(float_statistics, "BlockWalk", None)
-    monkeypatch.setattr(draws, "solve_points", None)
-    monkeypatch.setattr(draws, "perplexity_steps", None)
+    monkeypatch.setattr(trials, "solve_points", None)
+    monkeypatch.setattr(trials, "perplexity_steps", None)
     assert without_clock(outcome(run(document, tuned_settings))) == without_clock(outcome(tuned))
 
 
@@ -212,8 +212,8 @@ class Clock:
             return found
 
         monkeypatch.setattr(budget, "monotonic", lambda: self.now)
-        monkeypatch.setattr(draws, "solve_points", solved)
-        monkeypatch.setattr(draws, "perplexity_steps", measured)
+        monkeypatch.setattr(trials, "solve_points", solved)
+        monkeypatch.setattr(trials, "perplexity_steps", measured)
         monkeypatch.setattr(execute_module.time, "perf_counter", lambda: self.now)
 
 
@@ -399,8 +399,8 @@ def test_one_more_value_costs_its_own_work_alone(
         solved.append(len(given[2]))
         return solve_points(*given)
 
-    monkeypatch.setattr(draws, "perplexity_steps", measuring)
-    monkeypatch.setattr(draws, "solve_points", solving)
+    monkeypatch.setattr(trials, "perplexity_steps", measuring)
+    monkeypatch.setattr(trials, "solve_points", solving)
     monkeypatch.setattr(float_statistics, "BlockWalk", None)
     tuning = outcome(run(document | {"sweep": [0.01, 0.07, 0.1, 1]}, tuned_settings))
     added = next(row for row in tuning["rows"] if row["lambda"] == 0.07)
@@ -466,7 +466,7 @@ def test_tasks_have_what_is_left_of_the_budget(
         asked.append(1)
         return measure_accuracy(*given, **options)
 
-    monkeypatch.setattr(answers, "measure_accuracy", asking)
+    monkeypatch.setattr(task_answers, "measure_accuracy", asking)
     tuning = outcome(run(document | ASKED | {"sweep": [0.1, 1], "draws": 2, "minutes": 2.8}, fresh_settings))
     assert tuning["end"] == "budget"
     assert tuning["best"] is not None
@@ -482,7 +482,7 @@ def test_float_predictions_that_are_gone_are_said(
         raise StatesGone
 
     with monkeypatch.context() as without:
-        without.setattr(draws, "perplexity_steps", gone)
+        without.setattr(trials, "perplexity_steps", gone)
         with pytest.raises(SarqcError, match="predictions is gone") as raised:
             run(document, fresh_settings)
     assert "SARQC_CACHE_GIB" in raised.value.remedy

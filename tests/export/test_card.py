@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from sarqc.engine.execute import execute
-from sarqc.export.card import model_card
+from sarqc.export.model_card import model_card
 from sarqc.export.readers import FORMATS, who_can_load
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings

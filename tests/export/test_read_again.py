@@ -14,8 +14,8 @@ from sarqc.export.gptq import save_gptq
 from sarqc.export.mlx import save_mlx
 from sarqc.export.packed import save_packed
 from sarqc.export.plain import save_plain
-from sarqc.export.read_again import read_again
 from sarqc.export.readers import FORMATS
+from sarqc.export.round_trip import read_again
 from sarqc.quantization.grid import Grid
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings

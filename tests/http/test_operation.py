@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from app import create_app
 from sarqc.__main__ import app as commands
 from sarqc.errors import Refused
-from sarqc.files.place import MARK
+from sarqc.files.file_store import MARK
 from sarqc.files.places import place_at
 from sarqc.jobs.run import State
 from sarqc.settings import Settings

@@ -16,8 +16,8 @@ from fastapi.testclient import TestClient
 from app import create_app
 from sarqc.errors import TooMany
 from sarqc.web import passwords
+from sarqc.web.login_throttle import OF_A_NAME, OF_AN_ADDRESS, LoginThrottle
 from sarqc.web.passwords import AT_ONCE, WAITING
-from sarqc.web.tries import OF_A_NAME, OF_AN_ADDRESS, Tries
 from sarqc.web.users import User, write_user
 from tests.http.conftest import App
 from tests.http.fake_app import plan
@@ -116,7 +116,7 @@ def test_a_former_password_is_wrong(tmp_path: Path) -> None:
         assert client.get("/api/visitor", headers=basic("ann", "another password")).status_code == 200
 
 
-def judged(tries: Tries, address: str, name: str, *, is_right: bool = False) -> bool:
+def judged(tries: LoginThrottle, address: str, name: str, *, is_right: bool = False) -> bool:
     """Whether one is judged at all."""
     try:
         with tries.one("here", address, name) as one:
@@ -127,7 +127,7 @@ def judged(tries: Tries, address: str, name: str, *, is_right: bool = False) -> 
 
 
 def test_a_name_is_guessed_from_many_addresses_and_its_own_person_still_comes_in() -> None:
-    tries = Tries()
+    tries = LoginThrottle()
     assert judged(tries, "home", "ann", is_right=True)
     guesses = [judged(tries, f"address {number}", "ann") for number in range(OF_A_NAME.amount + 5)]
     assert guesses == [True] * OF_A_NAME.amount + [False] * 5
@@ -137,7 +137,7 @@ def test_a_name_is_guessed_from_many_addresses_and_its_own_person_still_comes_in
 
 
 def test_one_that_is_not_judged_yet_counts() -> None:
-    tries = Tries()
+    tries = LoginThrottle()
     with tries.one("here", "home", "ann"):
         for number in range(ADDRESS - 1):
             assert judged(tries, "home", f"person {number}")

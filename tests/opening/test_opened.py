@@ -18,15 +18,15 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from sarqc.errors import Refused
+from sarqc.export.checkpoint_reader import CheckpointReader
 from sarqc.export.gptq import save_gptq
 from sarqc.export.mlx import save_mlx
 from sarqc.export.packed import save_packed
-from sarqc.export.written import CheckpointReader
 from sarqc.models.checkpoint import Checkpoint, read_checkpoint
 from sarqc.opening.decode import as_stored, levels_of
 from sarqc.opening.described import describe
 from sarqc.opening.opened import SPREAD, Opened
-from sarqc.opening.place import StoredLinear
+from sarqc.opening.stored_linear import StoredLinear
 from sarqc.quantization.grid import Grid
 from tests.export.made import quantized
 from tests.models.cases import make_checkpoint

@@ -13,7 +13,7 @@ from sarqc.errors import Refused
 from sarqc.quantization.auto_by_layer import SelectionJob
 from sarqc.quantization.grid import Grid, Kind, round_to_grid
 from sarqc.quantization.layer_statistics import LayerStatistics
-from sarqc.quantization.methods import AsFound, ColumnSolver, FoundDescent, Method, method
+from sarqc.quantization.methods import ColumnSolver, ExistingCodes, FoundDescent, Method, method
 from sarqc.quantization.quantized_layer import CheckedLayer, FoundCodes, QuantizedLayer
 from sarqc.quantization.repair import KEPT, WORSE, repair_layer
 from sarqc.quantization.solve import only_solved, quantize, quantize_layer
@@ -80,7 +80,7 @@ def test_solving_on_found_scales_is_the_columns_one_by_one(kind: Kind, group_siz
     assert made.codes.tolist() == column_by_column(weight.numpy(), g, found, grid).tolist()
     assert torch.equal(made.scales, found.scales)
     assert torch.equal(made.dequantized, found.weight_of(made.codes))
-    assert made.report.recon_loss < solved(layer, AsFound()).report.recon_loss
+    assert made.report.recon_loss < solved(layer, ExistingCodes()).report.recon_loss
 
 
 def test_scales_of_static_groups_give_the_codes_of_static_groups() -> None:
@@ -121,7 +121,7 @@ def test_a_group_without_a_scale_stays_at_nothing_and_a_negative_scale_is_one() 
     found = replace(found, scales=scales, codes=codes)
     found = replace(found, weight=found.weight_of(codes))
     layer = CheckedLayer(weight, statistics, grid, None, found=found)
-    before = solved(layer, AsFound())
+    before = solved(layer, ExistingCodes())
     for point in (ColumnSolver(lam=0.01), FoundDescent.of(ColumnSolver(lam=0.0))):
         made = solved(layer, point)
         assert torch.equal(made.dequantized[0, 8:16], torch.zeros(8, dtype=torch.float64))
@@ -137,7 +137,7 @@ def test_codes_stay_where_nothing_is_better_on_what_they_are_judged_by() -> None
     assert best.report.chosen["best_validation"] < best.report.chosen["found_validation"]
     assert best.report.flags == ()
     assert best.report.held_out_loss < solved(
-        CheckedLayer(weight, statistics, grid, unseen, found=found), AsFound()
+        CheckedLayer(weight, statistics, grid, unseen, found=found), ExistingCodes()
     ).report.held_out_loss  # fmt: skip
 
     settled = solved(CheckedLayer(weight, unseen, grid, None, found=found), FoundDescent(lam=0.0, refine=30))
@@ -172,4 +172,4 @@ def test_codes_of_another_layer_are_refused() -> None:
     with pytest.raises(Refused, match="codes are"):
         CheckedLayer(weight[:3], statistics, grid, None, found=found)
     with pytest.raises(Refused, match="no codes"):
-        solved(CheckedLayer(weight, statistics, grid, None), AsFound())
+        solved(CheckedLayer(weight, statistics, grid, None), ExistingCodes())

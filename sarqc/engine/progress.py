@@ -19,7 +19,7 @@ class _Stopped(BaseException):
     """Nobody waits for the work any more; not for whoever catches exceptions on the way."""
 
 
-def meanwhile(work: Callable[[Tell], T], what: str, every: float = TOLD_EVERY) -> Generator[Advanced, None, T]:
+def with_progress(work: Callable[[Tell], T], what: str, every: float = TOLD_EVERY) -> Generator[Advanced, None, T]:
     """Returns or raises what ``work`` does in a thread of its own, and yields every so many seconds how far it is.
 
     ``what`` it counts is in the words of ``Advanced``. Where the generator is closed, work ends when it next tells.

@@ -41,7 +41,7 @@ class LinearData:
 
 
 @dataclass(frozen=True)
-class Together:
+class LayerBatch:
     """Linears of one shape that are solved together, each by itself and at all λ of a curve.
 
     With ``candidates`` each takes the best of them; linears that were found quantized are then repaired.
@@ -71,7 +71,7 @@ class Together:
             seconds, started = time.perf_counter() - started, time.perf_counter()
             yield SolvedLayer(info, layers[self.own_point], curve, seconds, from_cache=False)
 
-    def in_parts(self, number: int) -> list[Together]:
+    def in_parts(self, number: int) -> list[LayerBatch]:
         """The same linears in at most so many parts, of nearly equal size: each result is that of its linear alone.
 
         Linears of one expert stay together: they read one tensor.
@@ -83,7 +83,7 @@ class Together:
             replace(self, linears=tuple(chain.from_iterable(experts[first:last]))) for first, last in pairwise(bounds)
         ]
 
-    def on(self, device: torch.device) -> Together:
+    def on(self, device: torch.device) -> LayerBatch:
         """The same on another device; what several linears read stays one object."""
         moved: dict[int, LayerStatistics] = {}
 

@@ -15,9 +15,9 @@ import pytest
 import torch
 
 from sarqc.calibration.job import Curves, SolvedLayer
+from sarqc.calibration.multi_device import MultiDevice
 from sarqc.calibration.pictures import CURVE_ARRAYS
 from sarqc.calibration.pipeline import calibrate
-from sarqc.calibration.spread import Spread
 from sarqc.engine.keys import layer_keys
 from sarqc.errors import NumericalError, WorkerLost
 from sarqc.events import PointDone
@@ -33,8 +33,8 @@ TENSORS = ("codes", "scales", "zero_points", "dequantized")
 
 
 @pytest.fixture(scope="module")
-def two() -> Spread:
-    with Spread([CPU, CPU], 1 << 30) as spread:
+def two() -> MultiDevice:
+    with MultiDevice([CPU, CPU], 1 << 30) as spread:
         yield spread
 
 
@@ -43,7 +43,9 @@ def mixture(tiny_llama: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_checkpoint("qwen3_moe, one block dense", tmp_path_factory.mktemp("moe") / "model", tiny_llama)
 
 
-def solved_in(loaded: LoadedModel, plan: object, spread: Spread | None, store: ArtefactStore | None = None) -> list:
+def solved_in(
+    loaded: LoadedModel, plan: object, spread: MultiDevice | None, store: ArtefactStore | None = None
+) -> list:
     return list(calibrate(loaded, plan, store, layer_keys(loaded, plan), spread=spread))
 
 
@@ -54,7 +56,7 @@ def same_bits(mine: QuantizedLayer, theirs: QuantizedLayer) -> bool:
 
 
 @pytest.mark.parametrize("name", ["rtn", "sarqc-gs", "sarqc-gbs", "gptaq"])
-def test_processes_solve_a_mixture_to_the_same_bits(mixture: Path, two: Spread, name: str) -> None:
+def test_processes_solve_a_mixture_to_the_same_bits(mixture: Path, two: MultiDevice, name: str) -> None:
     models, found = [], []
     for spread in (None, two):
         loaded = fresh(mixture)
@@ -70,7 +72,7 @@ def test_processes_solve_a_mixture_to_the_same_bits(mixture: Path, two: Spread, 
     assert all(torch.equal(models[0][tensor], models[1][tensor]) for tensor in models[0])
 
 
-def test_each_layer_may_choose_for_itself_in_any_process(mixture: Path, two: Spread) -> None:
+def test_each_layer_may_choose_for_itself_in_any_process(mixture: Path, two: MultiDevice) -> None:
     candidates = tuple(method("sarqc-gbs", lam=lam, gamma=gamma) for lam in (0.01, 0.5) for gamma in (0.1, 0.5))
     found = []
     for spread in (None, two):
@@ -82,7 +84,7 @@ def test_each_layer_may_choose_for_itself_in_any_process(mixture: Path, two: Spr
         assert same_bits(mine.quantized, theirs.quantized)
 
 
-def test_a_run_goes_on_in_processes_from_what_one_kept(mixture: Path, two: Spread, tmp_path: Path) -> None:
+def test_a_run_goes_on_in_processes_from_what_one_kept(mixture: Path, two: MultiDevice, tmp_path: Path) -> None:
     loaded = fresh(mixture)
     whole = [step for step in solved_in(loaded, a_plan(loaded), None) if isinstance(step, SolvedLayer)]
     loaded, store = fresh(mixture), ArtefactStore(tmp_path)
@@ -99,7 +101,7 @@ def test_a_run_goes_on_in_processes_from_what_one_kept(mixture: Path, two: Sprea
         assert same_bits(mine.quantized, theirs.quantized)
 
 
-def test_points_are_told_before_their_layer(random_llama: Path, two: Spread) -> None:
+def test_points_are_told_before_their_layer(random_llama: Path, two: MultiDevice) -> None:
     loaded = fresh(random_llama)
     plan = replace(a_plan(loaded), curves=Curves((0.1, 1.0), tells_points=True))
     told = solved_in(loaded, plan, two)
@@ -108,7 +110,7 @@ def test_points_are_told_before_their_layer(random_llama: Path, two: Spread) -> 
     assert told[3].info.name == told[0].name
 
 
-def test_a_weight_that_is_not_finite_is_named_as_in_one_process(random_llama: Path, two: Spread) -> None:
+def test_a_weight_that_is_not_finite_is_named_as_in_one_process(random_llama: Path, two: MultiDevice) -> None:
     words = []
     for spread in (None, two):
         loaded = fresh(random_llama)
@@ -126,7 +128,7 @@ def test_a_process_that_is_killed_ends_the_run_with_words(random_llama: Path) ->
     loaded = fresh(random_llama)
     plan = a_plan(loaded)
     before = set(psutil.Process().children())
-    with Spread([CPU, CPU], 1 << 30) as spread:
+    with MultiDevice([CPU, CPU], 1 << 30) as spread:
         steps = calibrate(loaded, plan, None, layer_keys(loaded, plan), spread=spread)
         next(steps)
         for process in set(psutil.Process().children()) - before:
@@ -142,8 +144,8 @@ def test_a_process_that_is_killed_ends_the_run_with_words(random_llama: Path) ->
 
 def test_no_process_outlives_its_parent() -> None:
     program = (
-        "import torch, time; from sarqc.calibration.spread import Spread\n"
-        "with Spread([torch.device('cpu')], 1 << 30) as spread:\n"
+        "import torch, time; from sarqc.calibration.multi_device import MultiDevice\n"
+        "with MultiDevice([torch.device('cpu')], 1 << 30) as spread:\n"
         "    spread._solvers[0]._process.start(); print(spread._solvers[0]._process.pid, flush=True); time.sleep(600)\n"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as parent:

@@ -14,7 +14,7 @@ from sarqc.engine import costs
 from sarqc.engine.execute import execute
 from sarqc.engine.gpus import Gpu
 from sarqc.engine.plan import prepare
-from sarqc.engine.rates import GpuSpeed, keep, keep_pace, pace_of, published_rates, rates_of_device
+from sarqc.engine.throughput import GpuSpeed, keep, keep_pace, pace_of, published_rates, rates_of_device
 from sarqc.events import Stage, Started
 from sarqc.quantization.counts import TWO_CORES, Count, Throughput
 from sarqc.recipe import Recipe

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sarqc.study.racing import DELTA, INDIFFERENT, PATIENCE, Race
+from sarqc.study.elimination import DELTA, INDIFFERENT, PATIENCE, SuccessiveElimination
 from tests.benchmarks.simulated_races import K, Noise, Simulated
 
 matrices = arrays(float, st.tuples(st.integers(2, 5), st.integers(2, 5)), elements=st.floats(-1, 1, width=32))
@@ -43,29 +43,29 @@ def test_the_first_look_is_the_definition(seen: np.ndarray, later: int) -> None:
         not any(beaten(rows, one, other, count, 2 + later) for other in range(count) if other != one)
         for one in range(count)
     ]
-    assert Race(values).running().tolist() == expected
+    assert SuccessiveElimination(values).running().tolist() == expected
 
 
 @given(matrices, arrays(float, 5, elements=st.floats(-100, 100, width=16)))
 def test_what_a_draw_does_to_all_alike_does_not_count(seen: np.ndarray, effects: np.ndarray) -> None:
     values = np.round(seen * 1024) / 1024  # sums with the effects are exact
     moved = values + np.round(effects[: len(values), None])
-    assert Race(moved).running().tolist() == Race(values).running().tolist()
+    assert SuccessiveElimination(moved).running().tolist() == SuccessiveElimination(values).running().tolist()
 
 
 @given(matrices)
 def test_the_smallest_mean_is_never_given_up(seen: np.ndarray) -> None:
     values = np.full((len(seen) + 1, seen.shape[1]), np.nan)
     values[:2] = seen[:2]
-    assert Race(values).running()[int(seen[:2].mean(axis=0).argmin())]
+    assert SuccessiveElimination(values).running()[int(seen[:2].mean(axis=0).argmin())]
 
 
 def test_nothing_is_given_up_after_one_draw_or_alone() -> None:
     values = np.full((4, 3), np.nan)
     values[0] = (0, 1, 2)
-    assert Race(values).running().all()
-    assert not Race(values).told_apart()
-    assert Race(np.ones((2, 1))).told_apart()
+    assert SuccessiveElimination(values).running().all()
+    assert not SuccessiveElimination(values).told_apart()
+    assert SuccessiveElimination(np.ones((2, 1))).told_apart()
 
 
 def with_room(rows: list[list[float]], most_draws: int) -> np.ndarray:
@@ -77,31 +77,31 @@ def with_room(rows: list[list[float]], most_draws: int) -> np.ndarray:
 def test_equal_enough_is_told() -> None:
     close, tiny = INDIFFERENT / 4, 1e-7
     rows = [[0.0, close], [tiny, close], [0.0, close + tiny]]
-    assert Race(with_room(rows, 8)).told_apart()
+    assert SuccessiveElimination(with_room(rows, 8)).told_apart()
     far = [[0.0, 0.01], [0.1, 0.0], [0.0, 0.02]]
-    assert not Race(with_room(far, 8)).told_apart()
+    assert not SuccessiveElimination(with_room(far, 8)).told_apart()
 
 
 def test_what_no_draw_could_tell_is_not_raced_for() -> None:
     rng = np.random.default_rng(0)
     alike = rng.normal(0, 0.01, (PATIENCE, 3)).tolist()
-    assert not Race(with_room(alike[:-1], 8)).told_apart()
-    assert Race(with_room(alike, 8)).told_apart()
+    assert not SuccessiveElimination(with_room(alike[:-1], 8)).told_apart()
+    assert SuccessiveElimination(with_room(alike, 8)).told_apart()
     apart = [[0.0, 0.016 + 0.01 * (-1) ** draw] for draw in range(PATIENCE)]  # clear after eight draws, not after four
-    race = Race(with_room(apart, 8))
+    race = SuccessiveElimination(with_room(apart, 8))
     assert race.running().all()
     assert not race.told_apart()
 
 
-def raced(everything: np.ndarray) -> Race:
+def raced(everything: np.ndarray) -> SuccessiveElimination:
     """A race over measurements (R, K), of which it sees those that it asks for."""
     values = np.full_like(everything, np.nan)
     for draw, row in enumerate(everything):
-        running = Race(values).running()
+        running = SuccessiveElimination(values).running()
         values[draw, running] = row[running]
-        if Race(values).told_apart():
+        if SuccessiveElimination(values).told_apart():
             break
-    return Race(values)
+    return SuccessiveElimination(values)
 
 
 @pytest.mark.parametrize(("draws", "kind"), [(5, "independent"), (8, "independent"), (8, "uneven")])

@@ -23,7 +23,7 @@ INDIFFERENT = 1e-3  # differences of ln perplexity, a tenth of a percent, that n
 
 
 @dataclass(frozen=True)
-class Race:
+class SuccessiveElimination:
     """What is known of K candidates after some draws.
 
     ``values`` (R, K): what was measured, the smaller the better, a draw in each row up to the most that there may be;

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from sarqc.engine.meanwhile import Tell, meanwhile
+from sarqc.engine.progress import Tell, with_progress
 from sarqc.engine.survey import returned
 from sarqc.events import Advanced
 
@@ -20,7 +20,7 @@ def test_what_it_tells_are_events_and_what_it_returns_is_returned() -> None:
         assert go_on.wait(10)
         return "found"
 
-    steps = meanwhile(work, "questions", every=0.01)
+    steps = with_progress(work, "questions", every=0.01)
     assert next(steps) == Advanced(2, 3, "questions")
     go_on.set()
     assert returned(steps) == "found"
@@ -31,7 +31,7 @@ def test_its_error_is_raised() -> None:
         raise TimeoutError("of the work itself")
 
     with pytest.raises(TimeoutError, match="of the work itself"):
-        list(meanwhile(work, "questions"))
+        list(with_progress(work, "questions"))
 
 
 def test_it_ends_at_its_next_word_where_nobody_waits_any_more() -> None:
@@ -45,7 +45,7 @@ def test_it_ends_at_its_next_word_where_nobody_waits_any_more() -> None:
             told += 1
             pause.wait(0.005)
 
-    steps = meanwhile(work, "questions", every=0.02)
+    steps = with_progress(work, "questions", every=0.02)
     next(steps)
     steps.close()
     last = told

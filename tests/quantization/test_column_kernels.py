@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from sarqc.quantization import turn_kernels
+from sarqc.quantization import column_kernels
 from sarqc.quantization.column_solver import factorise, solve_columns
+from sarqc.quantization.column_updates import descent_in_a_loop, first_difference, turns_in_a_loop, why_no_kernels
 from sarqc.quantization.columns import Columns, random_columns, random_descent
 from sarqc.quantization.grid import KINDS, Grid, Kind
 from sarqc.quantization.refinement import refined_codes
-from sarqc.quantization.turns import descent_in_a_loop, first_difference, turns_in_a_loop, why_no_kernels
 from tests.oracles_kernels import same_bits, with_kernels
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -31,7 +31,7 @@ def test_turns(kind: Kind, shape: tuple[int, int, int], dtype: torch.dtype, shif
     for bits in (2, 8):
         random, grid = torch.Generator().manual_seed(bits), Grid(bits, None, kind)
         columns = random_columns(shape, grid, random, dtype, DEVICE, shifted=shifted)
-        same_bits(columns, grid, turn_kernels.take_turns, turns_in_a_loop, ("codes", "delta", "values"))
+        same_bits(columns, grid, column_kernels.take_turns, turns_in_a_loop, ("codes", "delta", "values"))
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -41,7 +41,7 @@ def test_descent(kind: Kind, shape: tuple[int, int, int], dtype: torch.dtype) ->
     for bits in (2, 8):
         random, grid = torch.Generator().manual_seed(bits), Grid(bits, None, kind)
         block = random_descent(shape, grid, random, dtype, DEVICE)
-        same_bits(block, grid, turn_kernels.descend, descent_in_a_loop, ("codes", "steps"))
+        same_bits(block, grid, column_kernels.descend, descent_in_a_loop, ("codes", "steps"))
 
 
 def test_ties_and_values_far_outside_of_the_grid() -> None:
@@ -52,8 +52,8 @@ def test_ties_and_values_far_outside_of_the_grid() -> None:
         original, torch.zeros_like(original), original.new_ones(1, 1, 1), torch.full_like(original, scale),
         torch.full_like(original, 3.0), torch.zeros_like(original), torch.zeros_like(original),
     )  # fmt: skip
-    same_bits(columns, grid, turn_kernels.take_turns, turns_in_a_loop, ("codes", "delta"))
-    turn_kernels.take_turns(columns, grid)
+    same_bits(columns, grid, column_kernels.take_turns, turns_in_a_loop, ("codes", "delta"))
+    column_kernels.take_turns(columns, grid)
     assert columns.codes.flatten().tolist() == [0, 0, 3, 3, 3, 5, 5, 7, 7, 7]  # ties to even quotients
 
 
@@ -79,14 +79,14 @@ def test_a_whole_solver(kind: Kind, static: bool, monkeypatch: pytest.MonkeyPatc
         calls = with_kernels(patch, None)
         loops = solved()
         assert calls == []
-    calls = with_kernels(monkeypatch, turn_kernels)
+    calls = with_kernels(monkeypatch, column_kernels)
     for one, other in zip(solved(), loops, strict=True):
         assert torch.equal(one, other)
     assert {"take_turns", "descend"} == set(calls)
 
 
 def test_what_a_host_is_told_about_its_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert first_difference(turn_kernels, DEVICE) == ""
+    assert first_difference(column_kernels, DEVICE) == ""
     assert why_no_kernels(torch.device("cpu")) == ""
 
     def wrong(columns: Columns, grid: Grid) -> None:
@@ -94,8 +94,8 @@ def test_what_a_host_is_told_about_its_kernels(monkeypatch: pytest.MonkeyPatch) 
         columns.delta[0, 0, 0] *= 1 + 2**-20
 
     with monkeypatch.context() as patch:
-        patch.setattr(turn_kernels, "take_turns", wrong)
-        assert first_difference(turn_kernels, DEVICE).startswith("columns, asymmetric")
+        patch.setattr(column_kernels, "take_turns", wrong)
+        assert first_difference(column_kernels, DEVICE).startswith("columns, asymmetric")
 
 
 _COMPILE = """
@@ -103,7 +103,7 @@ from itertools import product
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from sarqc.quantization import turn_kernels
+from sarqc.quantization import column_kernels
 
 def compiled(kernel, constants):
     def kind(name):
@@ -120,10 +120,10 @@ def compiled(kernel, constants):
 
 for double, special in product((False, True), repeat=2):
     sizes = {"COLUMNS": 16, "ROWS": 32, "DOUBLE": double}
-    turns = compiled(turn_kernels._turns, sizes | {"AFFINE": special, "SHIFTED": special})
+    turns = compiled(column_kernels._turns, sizes | {"AFFINE": special, "SHIFTED": special})
     precise = "div.rn.f64" if double else "div.rn.f32"
     assert precise in turns and "fma.rn" in turns and "div.full" not in turns
-assert "fma.rn" in compiled(turn_kernels._descent, {"COLUMNS": 16, "ROWS": 32, "DOUBLE": False})
+assert "fma.rn" in compiled(column_kernels._descent, {"COLUMNS": 16, "ROWS": 32, "DOUBLE": False})
 print("compiled")
 """
 

@@ -1,4 +1,4 @@
-"""What solving takes where several devices share a block's linears, see ``sarqc.calibration.spread``. No torch."""
+"""What solving takes where several devices share a block's linears, see ``calibration.multi_device``. No torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sarqc.quantization.methods import Method, Workload
 Part = tuple[tuple[int, int], ...]  # shapes (O, I) of linears that are solved together
 
 
-def share_of_solving(method: Method, task: Workload, layers: Sequence[LayerInfo], devices: int) -> float:
+def speedup(method: Method, task: Workload, layers: Sequence[LayerInfo], devices: int) -> float:
     """The part of one device's time after which the last of several is done, all blocks together; 1 for a method that
     does not work on single linears.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sarqc.errors import Refused
-from sarqc.quantization.methods import AsFound
+from sarqc.quantization.methods import ExistingCodes
 from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
 from sarqc.quantization.solving import Context, LayerJob, Solved
 
@@ -13,11 +13,11 @@ from sarqc.quantization.solving import Context, LayerJob, Solved
 def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Solved]:
     """Each linear as it was found, at each of its points, which are all alike."""
     for number, job in enumerate(jobs):
-        for index, point in enumerate(job.points_of(AsFound)):
+        for index, point in enumerate(job.points_of(ExistingCodes)):
             yield Solved(number, index, as_found(job.layer, point))
 
 
-def as_found(layer: CheckedLayer, point: AsFound) -> QuantizedLayer:
+def as_found(layer: CheckedLayer, point: ExistingCodes) -> QuantizedLayer:
     """The layer with the codes that it was found with. Raises ``Refused`` where there are none."""
     found = layer.found
     if found is None:

@@ -11,8 +11,8 @@ import pytest
 from sarqc.engine.execute import execute
 from sarqc.events import Advanced, CandidateDone, Event, LayerDone, Stage, Started
 from sarqc.jobs.child import Wish
+from sarqc.jobs.preemption import Boundaries
 from sarqc.jobs.run import State
-from sarqc.jobs.stepping_aside import Boundaries
 from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.recipe import Recipe

@@ -24,7 +24,7 @@ import torch
 import torch.multiprocessing
 
 from sarqc.calibration.job import SolvedLayer
-from sarqc.calibration.together import Together
+from sarqc.calibration.layer_batch import LayerBatch
 from sarqc.errors import WorkerLost
 from sarqc.events import PointDone
 from sarqc.quantization.quantized_layer import QuantizedLayer
@@ -35,7 +35,7 @@ _AHEAD = 2  # tasks for each device: the next one is there when one is done
 Told = list[SolvedLayer | PointDone]
 
 
-class Spread:
+class MultiDevice:
     """Processes that solve linears, one on each of these devices; a context. They start with the first task.
 
     ``budget_bytes``: of candidates that are solved at once, on each device.
@@ -63,8 +63,8 @@ class Spread:
         for solver in self._solvers:
             solver.close()
 
-    def solved(self, batches: Iterable[Together]) -> Iterator[SolvedLayer | PointDone]:
-        """What each batch's ``Together.solved`` yields, in order, its linears shared out among the devices.
+    def solved(self, batches: Iterable[LayerBatch]) -> Iterator[SolvedLayer | PointDone]:
+        """What each batch's ``LayerBatch.solved`` yields, in order, its linears shared out among the devices.
 
         Raises ``WorkerLost`` where a process has ended.
         """
@@ -81,7 +81,7 @@ class Spread:
             for future in waiting:
                 future.cancel()
 
-    def _solved(self, part: Together) -> Told:
+    def _solved(self, part: LayerBatch) -> Told:
         solver = self._idle.get()
         try:
             return solver.solved(part)
@@ -98,7 +98,7 @@ class _Solver:
         self._pipe, self._its_end = context.Pipe()
         self._process = context.Process(target=_serve, args=(self._its_end, device, threads, budget_bytes))
 
-    def solved(self, part: Together) -> Told:
+    def solved(self, part: LayerBatch) -> Told:
         try:
             if self._process.ident is None:
                 self._process.start()
@@ -136,15 +136,15 @@ def _serve(pipe: Connection, device: torch.device, threads: int, budget_bytes: i
         pipe.send(_answer(part.on(device), context))
 
 
-def _next(pipe: Connection) -> Together | None:
+def _next(pipe: Connection) -> LayerBatch | None:
     try:
-        part: Together = pipe.recv()
+        part: LayerBatch = pipe.recv()
     except EOFError:
         return None
     return part
 
 
-def _answer(part: Together, context: Context) -> Told | Exception:
+def _answer(part: LayerBatch, context: Context) -> Told | Exception:
     try:
         return [_on_the_host(step) for step in part.solved(context)]
     except Exception as error:

@@ -27,7 +27,7 @@ class Try:
     is_right: bool = False
 
 
-class Tries:
+class LoginThrottle:
     """The wrong ones of the last minute, and those that are not judged yet, which count as wrong until they are.
 
     Used by the event loop alone.

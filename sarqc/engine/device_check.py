@@ -18,7 +18,7 @@ _METHODS = ("rtn", "sarqc-gs", "sarqc-gbs")  # one of each family that solves si
 _SUFFIX = ".device"  # of a file that says that a device was found sound
 
 
-def check(device: torch.device, settings: Settings) -> Iterator[Event]:
+def require_sound_device(device: torch.device, settings: Settings) -> Iterator[Event]:
     """Raises ``SarqcError`` where the device computes something else than the CPU.
 
     That it does not is kept, so that it is asked once; a device that fails is looked at again before each run, as the

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sarqc.engine.draws import Check, Draw, Solution, grids_as_values, judged, quantized_by
 from sarqc.engine.keys import tuning_key
+from sarqc.engine.trials import Check, Draw, Solution, grids_as_values, judged, quantized_by
 from sarqc.evaluation.tasks import items_key, measure_accuracy
 from sarqc.quantization.methods import Method
 from sarqc.study.paired import Difference, mean_of, paired_items

@@ -82,9 +82,9 @@ def why_no_kernels(device: torch.device) -> str:
 def _kernels_for(device: torch.device) -> ModuleType | None:
     if device.type != "cuda" or _judged(device):
         return None
-    from sarqc.quantization import turn_kernels
+    from sarqc.quantization import column_kernels
 
-    return turn_kernels
+    return column_kernels
 
 
 @lru_cache(maxsize=64)
@@ -92,9 +92,9 @@ def _judged(device: torch.device) -> str:
     if importlib.util.find_spec("triton") is None:
         return "Triton is not installed"
     try:
-        from sarqc.quantization import turn_kernels
+        from sarqc.quantization import column_kernels
 
-        different = first_difference(turn_kernels, device)
+        different = first_difference(column_kernels, device)
     except Exception as error:  # a compiler, a driver: whatever they raise, the loops do the same work
         return f"Triton's kernels can't be used here: {type(error).__name__}: {str(error)[:200]}"
     return f"Triton's kernel gives other bits than PyTorch here ({different})" if different else ""

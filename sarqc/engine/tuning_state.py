@@ -12,18 +12,18 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sarqc.documents import DrawGain, End, Next, Tuning, TuningRow, TuningTasks
-from sarqc.engine.answers import TaskAnswers, difference
 from sarqc.engine.budget import Budget
-from sarqc.engine.draws import TrialResult
 from sarqc.engine.measure import Measurements
 from sarqc.engine.screening import Screening, in_question
 from sarqc.engine.search import ENOUGH, Search, by_promise, rounded_up
+from sarqc.engine.task_answers import TaskAnswers, difference
+from sarqc.engine.trials import TrialResult
 from sarqc.plain import measured as or_none
 from sarqc.quantization.methods import Method
 from sarqc.recipe import BASELINE, Recipe
+from sarqc.study.elimination import PATIENCE
 from sarqc.study.gain import gains, of_one_draw
 from sarqc.study.paired import Difference, paired_difference, spans
-from sarqc.study.racing import PATIENCE
 
 SHOWN_LAYERS = 48  # whose errors are shown one by one
 

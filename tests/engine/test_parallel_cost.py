@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from sarqc.calibration import block
 from sarqc.calibration.job import SolvedLayer
+from sarqc.calibration.layer_batch import LayerBatch
+from sarqc.calibration.multi_device import MultiDevice
 from sarqc.calibration.pipeline import calibrate
-from sarqc.calibration.spread import Spread
-from sarqc.calibration.together import Together
 from sarqc.engine import costs
 from sarqc.engine.execute import execute
 from sarqc.engine.keys import layer_keys
+from sarqc.engine.parallel_cost import last_done, moved, parts_of, speedup
 from sarqc.engine.plan import plan
-from sarqc.engine.sharing import last_done, moved, parts_of, share_of_solving
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.solving import Context
 from sarqc.recipe import Recipe
@@ -31,7 +31,7 @@ from tests.calibration.test_pipeline import a_plan, fresh
 from tests.models.cases import make_checkpoint
 
 
-class Counting(Spread):
+class Counting(MultiDevice):
     """Solves here, and notes the shapes and the tensors of every part as it would go to a process."""
 
     def __init__(self, number: int) -> None:
@@ -47,7 +47,7 @@ class Counting(Spread):
                 yield from part.solved(Context())
 
 
-def _statistics_bytes(part: Together) -> int:
+def _statistics_bytes(part: LayerBatch) -> int:
     own = [statistics for linear in part.linears for statistics in (*linear.parts, linear.held_out)]
     grams = {id(one): one.gram for one in own if isinstance(one, LayerStatistics)}
     return sum(gram.numel() * 4 for gram in grams.values())
@@ -91,12 +91,12 @@ def test_more_devices_take_less_time_of_single_linears_only() -> None:
     checkpoint = known_checkpoint("mixtral-8x7b")
     document = {"model": "mixtral-8x7b", "bits": 3, "calibration": "text"}
     work = costs.work_of(Recipe.parse(document | {"method": "sarqc-gbs"}), checkpoint)
-    shares = [share_of_solving(work.method, work.task, checkpoint.layers, number) for number in (1, 2, 4, 8)]
+    shares = [speedup(work.method, work.task, checkpoint.layers, number) for number in (1, 2, 4, 8)]
     assert shares == sorted(shares, reverse=True)
     assert shares[0] == 1
     assert all(share >= 1 / number for share, number in zip(shares, (1, 2, 4, 8), strict=True))
     blockwise = costs.work_of(Recipe.parse(document | {"method": "omniquant"}), checkpoint)
-    assert share_of_solving(blockwise.method, blockwise.task, checkpoint.layers, 4) == 1
+    assert speedup(blockwise.method, blockwise.task, checkpoint.layers, 4) == 1
     counted = {number: costs.stages(replace(work, span=number))["solving"] for number in (1, 4)}
     assert counted[4].solves < counted[1].solves
     assert counted[4].moved > 0 == counted[1].moved
