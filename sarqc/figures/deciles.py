@@ -23,7 +23,7 @@ from sarqc.figures.drawing import (
     note,
 )
 from sarqc.figures.layer_map import layer_label
-from sarqc.figures.numbers import number, point_names
+from sarqc.figures.numbers import number, point_names, significant
 from sarqc.study.facts import LineFacts, equal_points
 
 LABEL_GAP = 0.2  # least distance of two labels at the lines' ends, as a share of the axis
@@ -54,10 +54,10 @@ def deciles(facts: LineFacts) -> Figure | None:
     figure["title"], figure["subtitle"] = "Drift by saliency decile", f", {where}"
     if several:
         first = np.repeat(chosen[:, :1], chosen.shape[1], axis=1)
-        most = float(np.nanmax(chosen[:, 0]))
-        name = names[0] if most <= high else f"{names[0]},<br>up to {number(most, 2)}"
+        if (most := float(np.nanmax(chosen[:, 0]))) > high:
+            figure["subtitle"] += f"; {names[0]} is cut, it reaches {significant(most)}"
         grey: Role = {"color": "var(--ink-3)", "dash": "dot", "symbol": "circle"}
-        _add(figure, np.minimum(first, high), [name] * len(names), grey)
+        _add(figure, np.minimum(first, high), [names[0]] * len(names), grey)
     if twin is not None:
         faint: Role = {"color": "var(--drift-faint)", "dash": "solid", "symbol": "square"}
         _add(figure, np.minimum(twin, high), ["identity"] * len(names), faint)

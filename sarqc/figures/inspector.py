@@ -12,7 +12,7 @@ import numpy as np
 
 from sarqc.figures.drawing import PLAIN_AXIS, Figure, base_layout, bind, honest_range, note
 from sarqc.figures.layer_map import layer_label
-from sarqc.figures.numbers import number, point_names
+from sarqc.figures.numbers import number, point_names, significant
 from sarqc.study.facts import LineFacts
 
 MOST_LEVELS = 32  # more are too close to be told apart
@@ -199,7 +199,7 @@ def _add_words(figure: Figure, facts: LineFacts, group: WeightGroup, name: str, 
     reach = np.abs(group.levels).max(axis=(-2, -1))  # G M
     is_beyond = (group.levels.min(axis=(-2, -1)) < span[0]) | (group.levels.max(axis=(-2, -1)) > span[1])
     beyond = [
-        [f"; levels up to {number(far, 2)}, beyond the picture" if out else "" for far, out in zip(*row, strict=True)]
+        [f"; levels up to {significant(far)}, beyond the picture" if out else "" for far, out in zip(*row, strict=True)]
         for row in zip(reach.tolist(), is_beyond.tolist(), strict=True)
     ]
     others = group.other.sum(axis=-1)  # G M

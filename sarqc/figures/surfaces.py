@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from sarqc.figures.drawing import SHADES, Binding, BoundArray, Figure, base_layout, bind, note
-from sarqc.figures.numbers import number, point_names
+from sarqc.figures.numbers import number, point_names, significant
 from sarqc.study.document import SIGNED_ZERO
 from sarqc.study.facts import LineFacts, layer_slice
 from sarqc.study.paired import mean_over_draws
@@ -219,7 +219,7 @@ def _side_by_side(
     def texts(start: str, words: str) -> list[list[str]]:
         """For each γ and λ."""
         return [
-            [start + name + ("" if most is None else f"{words} {number(most, 3)}") for name, most in named]
+            [start + name + ("" if most is None else f"{words} {significant(most)}") for name, most in named]
             for named in (list(zip(points, row, strict=True)) for row in cut)
         ]
 
