@@ -5,7 +5,15 @@ import * as Explorer from "../../assets/js/explorer/state.js";
 import { offered } from "../../assets/js/lab/preview_recipe.js";
 import * as Lab from "../../assets/js/lab/state.js";
 
-const line = { name: "sarqc-gbs", method: "sarqc-gbs", title: "SARQC", bits: 2, grid: "asymmetric", has_lam: true };
+const line = {
+  draws: [0],
+  name: "sarqc-gbs",
+  method: "sarqc-gbs",
+  title: "SARQC",
+  bits: 2,
+  grid: "asymmetric",
+  has_lam: true,
+};
 const view = {
   study: { id: "toy", title: "Toy", model: { name: "tiny" }, recipe: null, unseen: null },
   as_recipe: { recipe: { model: "tiny", calibration: "text", samples: 4 } },
@@ -56,6 +64,8 @@ test("without a wish a shipped study with curves opens, whichever comes first", 
   assert.equal(Lab.opening(studies, {}).first, "z");
   assert.equal(Lab.opening(studies, {}).load.study, "z");
   assert.equal(Lab.opening(studies.slice(0, 1), {}).first, "new");
+  const drawn = (id, draws) => study(id, { shipped: true, has_curves: true, lines: [{ ...line, draws }] });
+  assert.equal(Lab.opening([drawn("a", [0]), drawn("b", [0, 1, 2]), drawn("c", [0, 1, 2])], {}).first, "b");
   const wished = Lab.opening(studies, { study: "new", bits: 7 });
   assert.equal(wished.load.study, "new");
   assert.equal(wished.load.bits, undefined);

@@ -172,7 +172,8 @@ export const isOpen = ({ studies, explored }) =>
   explored.pictured || explored.problem !== null || studies?.length === 0;
 
 /**
- * What the page opens with. The story is told by λ: without a wish it is a shipped study that has curves over it.
+ * What the page opens with. The story is told by λ: without a wish it is a shipped study that has curves over it, of
+ * several the one of most draws, which can say most.
  * @param {Study[]} studies
  * @param {Partial<Wanted>} wanted by the address
  * @returns {{first: string|null, load: Wanted|null, remarks: string[], problem: Trouble|null}}
@@ -189,11 +190,16 @@ export function opening(studies, wanted) {
     };
     return { ...nothing, problem };
   }
-  const shipped = studies.filter((study) => study.shipped).sort((a, b) => (a.id < b.id ? -1 : 1));
+  const shipped = studies
+    .filter((study) => study.shipped)
+    .sort((a, b) => mostDraws(b) - mostDraws(a) || (a.id < b.id ? -1 : 1));
   const story = shipped.find((study) => study.has_curves) ?? shipped[0] ?? studies[0];
   const { state, problems } = fit({ ...wanted, study: wanted.study ?? story.id }, named ?? story);
   return { first: story.id, load: /** @type {Wanted} */ (state), remarks: problems, problem: null };
 }
+
+/** Calibration draws of the line that has most. @param {Study} study */
+const mostDraws = ({ lines }) => Math.max(0, ...lines.map(({ draws }) => draws.length));
 
 /**
  * What has to be fetched when something is chosen in a list: another view, or only the map by another quantity.
