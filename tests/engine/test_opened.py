@@ -80,7 +80,7 @@ def test_it_is_measured_as_the_model_that_it_is(
     for name, report in reports(events).items():
         for quantity in ("recon_loss", "drift", "held_out_loss"):
             assert report[quantity] == pytest.approx(own[name][quantity], rel=1e-6)
-        assert report["chosen"] == {"method": "AsFound"}
+        assert report["chosen"] == {"method": "ExistingCodes"}
     recipe = summary["recipe"]
     assert (recipe["bits"], recipe["grid"], recipe["group_size"]) == (3, "full_range", 16)
     opened = summary["opened"]
