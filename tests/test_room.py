@@ -16,7 +16,7 @@ RUN = """
 import sys
 from pathlib import Path
 from sarqc.events import Stage
-from sarqc.terminal import Progress, waiting_for_room
+from sarqc.terminal import ProgressBar, waiting_for_room
 
 def begin():
     for number in range(12):
@@ -29,7 +29,7 @@ def begin():
             return
 
 folder = Path(sys.argv[1])
-with Progress(sys.stdout) as progress:
+with ProgressBar(sys.stdout) as progress:
     for event in waiting_for_room(begin, folder):
         progress.tell(event)
 """

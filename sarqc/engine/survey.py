@@ -7,6 +7,7 @@ candidates are solved as batches. ``inputs_from: quantized`` does for each point
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -609,21 +610,26 @@ def _protocol(shared: _Shared, items: int) -> dict[str, Any]:
     survey, loaded = shared.survey, shared.bench.loaded
     test = shared.original.test
     windows = len(test.ids) // survey.window
+
+    def asked(name: str, corpus: str) -> dict[str, str]:
+        """A text by the name that a recipe gives it, where that is not what it is called; no path of this host."""
+        return {"corpus": corpus} if name == corpus or os.sep in name else {"corpus": corpus, "text": name}
+
     return {
         "calibration": {
-            "corpus": shared.calibration.corpus,
+            **asked(survey.calibration, shared.calibration.corpus),
             **({"part": shared.calibration.part} if shared.calibration.part else {}),
             "samples": survey.samples, "length": survey.length,
             "tokens": survey.samples * survey.length, "sampling": "random",
         },
         "held_out": {
-            "corpus": shared.held_out.protocol["corpus"],
+            **asked(survey.held_out, shared.held_out.protocol["corpus"]),
             **({"part": shared.held_out_part} if shared.held_out_part else {}),
             "samples": survey.held_out_samples, "length": survey.length,
             "tokens": survey.held_out_samples * survey.length,
         },
         "test": {
-            "corpus": test.corpus, **({"part": test.part} if test.part else {}),
+            **asked(survey.test, test.corpus), **({"part": test.part} if test.part else {}),
             "window": survey.window, "windows": windows,
             "predicted_tokens": windows * (survey.window - 1),
             "dtype": str(loaded.compute_dtype).removeprefix("torch."),

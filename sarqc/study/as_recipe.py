@@ -103,12 +103,13 @@ def _texts_of(study: Study) -> dict[str, Any]:
     calibration, held_out, test = (study.protocol.get(name) or {} for name in ("calibration", "held_out", "test"))
     found = {
         "model": study.model.name,
-        "calibration": calibration.get("corpus"),
+        "calibration": calibration.get("text", calibration.get("corpus")),
         "samples": calibration.get("samples"),
         "length": calibration.get("length"),
         "sampling": calibration.get("sampling"),
         "held_out_samples": held_out.get("samples"),
-        "test": test.get("corpus"),
+        "test": test.get("text", test.get("corpus")),
+        "test_tokens": test.get("only_the_first_tokens"),
         "window": test.get("window"),
         "tasks": study.protocol.get("tasks"),
     }

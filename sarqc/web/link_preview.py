@@ -37,6 +37,7 @@ from sarqc.jobs.links import Link
 from sarqc.settings import Settings
 from sarqc.study.document import one_draw
 from sarqc.study.facts import LineFacts, line_facts
+from sarqc.study.library import StudySummary
 from sarqc.web.access import Access, visitor_of
 from sarqc.web.pictures import Pictures
 from sarqc.web.profile import own_address
@@ -241,10 +242,16 @@ class Introductions:
         )
 
     def _first(self) -> str | None:
-        """The study that the Lab opens with: the first shipped one that has curves."""
-        best = min(
-            self._access.library.shipped(), key=lambda study: (not study["has_curves"], study["id"]), default=None
-        )
+        """The study that the Lab opens with: of the shipped ones that have curves the one of most draws."""
+
+        def rank(study: StudySummary) -> tuple[bool, int, str]:
+            return (
+                not study["has_curves"],
+                -max((len(line["draws"]) for line in study["lines"]), default=0),
+                study["id"],
+            )
+
+        best = min(self._access.library.shipped(), key=rank, default=None)
         return None if best is None else best["id"]
 
 

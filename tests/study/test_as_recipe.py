@@ -26,16 +26,20 @@ def test_every_line_of_a_shipped_study_can_be_run(folder: Path) -> None:
             study.model.name, line.bits, line.grid, line.method,
         )  # fmt: skip
         assert recipe.group_size == line.group_size
-        assert recipe.calibration == study.protocol["calibration"]["corpus"]
+        calibration, test = (study.protocol[name] for name in ("calibration", "test"))
+        assert recipe.calibration == calibration.get("text", calibration["corpus"])
+        assert recipe.calibration.replace("-", "").isalnum()  # a name, and not words about a text
         assert (recipe.samples, recipe.length) == (
             study.protocol["calibration"]["samples"], study.protocol["calibration"]["length"],
         )  # fmt: skip
-        assert (recipe.test, recipe.window) == (study.protocol["test"]["corpus"], study.protocol["test"]["window"])
+        assert (recipe.test, recipe.window) == (test.get("text", test["corpus"]), test["window"])
         assert (recipe.sampling, recipe.seed) == ("random", line.draws[0])
         assert {name: getattr(recipe, name) for name in line.fitting} == line.fitting
         assert bool(recipe.candidates()) == bool(line.selected)
         assert recipe.ignored() == []
-        assert any(f"{len(line.draws)} calibration draws" in words for words in said["left"])
+        has_several = any(f"{len(line.draws)} calibration draws" in words for words in said["left"])
+        assert has_several == (len(line.draws) > 1)
+        assert recipe.test_tokens == study.protocol["test"].get("only_the_first_tokens")
 
 
 @pytest.mark.parametrize(
