@@ -15,6 +15,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,7 +58,11 @@ def run(arguments: list[str], environment: dict[str, str]) -> tuple[dict[str, An
     """What a command of sarqc prints, its seconds, and the most memory that it had of its own."""
     command = [sys.executable, "-m", "sarqc", *arguments]
     started, peak = time.monotonic(), 0
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | environment) as process:
+    # A file and not a pipe: what is printed at the end is longer than a pipe holds while nobody reads.
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8") as printed,
+        subprocess.Popen(command, stdout=printed, env=os.environ | environment) as process,
+    ):
         watched = psutil.Process(process.pid)
         while process.poll() is None:
             try:
@@ -66,11 +71,12 @@ def run(arguments: list[str], environment: dict[str, str]) -> tuple[dict[str, An
                 break
             peak = max(peak, memory.uss)
             time.sleep(0.2)
-        assert process.stdout is not None
-        printed = process.stdout.read()
+        process.wait()
+        printed.seek(0)
+        text = printed.read()
     if process.returncode:
-        sys.exit(f"{' '.join(command)} ended with {process.returncode}: {printed[-2000:]}")
-    return json.loads(printed), time.monotonic() - started, peak
+        sys.exit(f"{' '.join(command)} ended with {process.returncode}: {text[-2000:]}")
+    return json.loads(text), time.monotonic() - started, peak
 
 
 def measured(case: Case, bits: int) -> dict[str, Any]:

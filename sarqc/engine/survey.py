@@ -633,7 +633,7 @@ def _protocol(shared: _Shared, items: int) -> dict[str, Any]:
             "window": survey.window, "windows": windows,
             "predicted_tokens": windows * (survey.window - 1),
             "dtype": str(loaded.compute_dtype).removeprefix("torch."),
-            **({} if survey.test_tokens is None else {"only_the_first_tokens": len(test.ids)}),
+            **({"only_the_first_tokens": len(test.ids)} if len(test.ids) == survey.test_tokens else {}),
         },
         "tasks": [*survey.tasks],
         **({} if survey.task_limit is None else {"task_limit": survey.task_limit}),

@@ -55,13 +55,13 @@ def deciles(facts: LineFacts) -> Figure | None:
     if several:
         first = np.repeat(chosen[:, :1], chosen.shape[1], axis=1)
         if (most := float(np.nanmax(chosen[:, 0]))) > high:
-            figure["subtitle"] += f"; {names[0]} is cut, it reaches {significant(most)}"
+            figure["subtitle"] += f"; {names[0]} is beyond the picture, up to {significant(most)}"
         grey: Role = {"color": "var(--ink-3)", "dash": "dot", "symbol": "circle"}
-        _add(figure, np.minimum(first, high), [names[0]] * len(names), grey)
+        _add(figure, first, [names[0]] * len(names), grey)
     if twin is not None:
         faint: Role = {"color": "var(--drift-faint)", "dash": "solid", "symbol": "square"}
-        _add(figure, np.minimum(twin, high), ["identity"] * len(names), faint)
-    _add(figure, np.minimum(chosen, high), names if several else [""], {**DRIFT, "dash": "solid"})
+        _add(figure, twin, ["identity"] * len(names), faint)
+    _add(figure, chosen, names if several else [""], {**DRIFT, "dash": "solid"})
     _place_labels(figure, high)
     if twin is not None:
         _against_identity(figure, 100 * (chosen / twin - 1))

@@ -447,7 +447,7 @@ class Supervisor:
     def _note_given_up(self, run_id: str) -> None:
         """A run with new layers since it last gave up may try again at once.
 
-        Free room after its end is no sign: others may have made it, or its own files, which were removed.
+        Free space after it ended proves nothing: other processes may have freed it, or its own files, now removed.
         """
         with suppress(NotFound):
             run, before = self.store.get(run_id), self._gave_up.get(run_id)
