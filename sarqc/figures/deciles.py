@@ -55,7 +55,7 @@ def deciles(facts: LineFacts) -> Figure | None:
     if several:
         first = np.repeat(chosen[:, :1], chosen.shape[1], axis=1)
         if (most := float(np.nanmax(chosen[:, 0]))) > high:
-            figure["subtitle"] += f"; {names[0]} is beyond the picture, up to {significant(most)}"
+            figure["subtitle"] += f"; {names[0]} up to {significant(most)}".replace(" = ", "\u00a0=\u00a0")
         grey: Role = {"color": "var(--ink-3)", "dash": "dot", "symbol": "circle"}
         _add(figure, first, [names[0]] * len(names), grey)
     if twin is not None:

@@ -214,31 +214,27 @@ def _side_by_side(
     figure: Figure, facts: LineFacts, array: str, what: str, above: dict[str, Any], cut: list[list[float | None]]
 ) -> None:
     """Binds the traces to the smallest λ and to the shown one; ``above`` them stands what they show."""
-    points, sides = point_names(facts.line), _sides(facts, 0.0)
-
-    def texts(start: str, words: str) -> list[list[str]]:
-        """For each γ and λ."""
-        return [
-            [start + name + ("" if most is None else f"{words} {significant(most)}") for name, most in named]
-            for named in (list(zip(points, row, strict=True)) for row in cut)
+    sides = _sides(facts, 0.0)
+    texts = [
+        [
+            f"{what}, {name}" if most is None else f"{name}: cut, up to {significant(most)}"
+            for name, most in zip(point_names(facts.line), row, strict=True)
         ]
-
-    wide, narrow = texts(f"{what}, ", ": cut, it reaches"), texts(f"{what}, ", "<br>cut, reaches")
-    figure["narrow_bindings"] = []
+        for row in cut
+    ]  # G M
     for side, (x0, x1) in enumerate(sides):
         bound: BoundArray = {"path": f"data.{side}.z", "array": array}
         if side < len(sides) - 1:
             bound["lambda"] = 0
         figure["bindings"].append(bound)
         place = {"xref": "paper", "yref": "paper", "x": (x0 + x1) / 2, "y": 1, "xanchor": "center", **above}
-        text = note(wide[0][0], **place, font={"size": 12, "color": "var(--ink)"})
+        text = note(texts[0][0], **place, font={"size": 12, "color": "var(--ink)"})
         figure["layout"]["annotations"].append(text)
         path = f"layout.annotations.{side}.text"
-        for bindings, words in ((figure["bindings"], wide), (figure["narrow_bindings"], narrow)):
-            if side < len(sides) - 1:
-                bindings.append(bind(path, [row[0] for row in words], "gamma"))
-            elif side == 1:
-                bindings.append(bind(path, words, "gamma", "lambda"))
+        if side < len(sides) - 1:
+            figure["bindings"].append(bind(path, [row[0] for row in texts], "gamma"))
+        elif side == 1:
+            figure["bindings"].append(bind(path, texts, "gamma", "lambda"))
 
 
 def _lighting() -> dict[str, Any]:
