@@ -103,13 +103,16 @@ def _others(study: Study, bits: int) -> str:
 
 def _runs(document: dict[str, Any]) -> Iterator[str]:
     first = document["runs"][0]["protocol"]
+    again = [run["written"] for run in document["runs"]]
+    assert not any(one["other_tensors"] or one["parts_at"] for one in again)  # as is said below
     yield (
         f"{host_words(document['host'], 'make real')} Each run begins with the GGUF file: its weights are unpacked, "
         f"quantized with λ = γ = 0.1 on {first['calibration']['tokens']:,} tokens of {first['calibration']['corpus']} "
         "(groups of 64, asymmetric), "
         f"measured on {first['test']['predicted_tokens']:,} tokens of {first['test']['corpus']}, exported, and read "
         "again by the format's own reader: every tensor is that of the measured model, and 64 greedy tokens are the "
-        "same. “Streamed”: one block at a time is in memory. Beside what was taken stands what the plan had said."
+        "same. “Streamed”: one block at a time is in memory. Beside what was taken stands what the plan had said. The "
+        "goal is a tenth; memory is most while the quantized model is measured, and there the plan says too little."
     )
     rows = [
         [

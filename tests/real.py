@@ -21,10 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from deploy.fetch_models import QWEN, SMOLLM2, Pretrained, fetch_gguf
-from tests.benchmarks.measured import host
+from tests.benchmarks.measured import host, own_bytes
 
 FOLDER = Path("build/real")
 TEXTS = {
@@ -63,15 +61,9 @@ def run(arguments: list[str], environment: dict[str, str]) -> tuple[dict[str, An
         tempfile.TemporaryFile("w+", encoding="utf-8") as printed,
         subprocess.Popen(command, stdout=printed, env=os.environ | environment) as process,
     ):
-        watched = psutil.Process(process.pid)
         while process.poll() is None:
-            try:
-                memory = watched.memory_full_info()
-            except psutil.Error:
-                break
-            peak = max(peak, memory.uss)
-            time.sleep(0.2)
-        process.wait()
+            peak = max(peak, own_bytes(process.pid))
+            time.sleep(0.02)
         printed.seek(0)
         text = printed.read()
     if process.returncode:

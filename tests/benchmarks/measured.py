@@ -61,6 +61,16 @@ def products_per_second(size: int = 2048) -> float:
     return 2 * size**3 / seconds(lambda: matrix @ matrix)
 
 
+def own_bytes(pid: int) -> int:
+    """Memory that a process has of its own, without files that are mapped into it; 0 of one that has ended."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    except OSError:
+        return 0
+    own = status.partition("RssAnon:")[2].split(maxsplit=1)
+    return int(own[0]) * 1024 if own else 0
+
+
 def seconds(work: Callable[[], object], repeats: int = 5) -> float:
     """Median wall time of some repetitions after one that does not count."""
     work()

@@ -21,6 +21,7 @@ from sarqc.engine.plan import prepare
 from sarqc.events import LayerDone, Stage
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
+from tests.benchmarks.measured import own_bytes
 
 
 def taken(recipe: Recipe, settings: Settings) -> dict[str, Any]:
@@ -60,10 +61,9 @@ def measured(document: dict[str, Any], **environment: str) -> dict[str, Any]:
         file.write_text(json.dumps(document), encoding="utf-8")
         command = [sys.executable, "-m", "tests.benchmarks.one_run", str(file), str(Path(name) / "state")]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | environment)
-        status, peak = Path(f"/proc/{process.pid}/status"), 0
+        peak = 0
         while process.poll() is None:
-            own = status.read_text(encoding="ascii").partition("RssAnon:")[2].split(maxsplit=1)
-            peak = max(peak, int(own[0]) * 1024 if own else 0)
+            peak = max(peak, own_bytes(process.pid))
             time.sleep(0.001)
         assert process.stdout is not None
         if process.returncode:
