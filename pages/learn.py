@@ -36,7 +36,8 @@ _STEP = """
 """
 
 _TOUR = """
-<div class="tour" id="content" data-testid="tour" data-study="{study}" data-published="{published}">
+<div class="tour" id="content" data-testid="tour" data-study="{study}" data-pretrained="{pretrained}"
+  data-published="{published}">
   <div class="link-note" data-part="link-note" data-testid="link-note" role="status"></div>
   {steps}
   <nav class="tour-foot" aria-label="Steps">
@@ -101,6 +102,7 @@ def build(settings: Settings) -> None:
         _TOUR.format(
             root=settings.root(),
             study=escape(json.dumps(told["study"])),
+            pretrained=escape(json.dumps(told["pretrained"])),
             published=escape(published),
             steps="".join(sections),
             progress="".join(progress),

@@ -38,6 +38,13 @@ def test_the_tour_is_of_a_study_that_ships() -> None:
     assert wanted["layer"] in {layer["name"] for layer in study["layers"]}
 
 
+def test_a_step_is_of_a_pretrained_model_in_several_draws() -> None:
+    wanted = TOUR["pretrained"]
+    study = json.loads((ROOT / "assets" / "studies" / wanted["id"] / "study.json").read_text(encoding="utf-8"))
+    draws = {(line["method"], line["bits"]): len(line["draws"]) for line in study["lines"] if "fitting" not in line}
+    assert all(draws[wanted[penalty], wanted["bits"]] >= 3 for penalty in ("identity", "saliency"))
+
+
 def test_published_averages_are_those_of_their_tasks() -> None:
     """A slip in copying a figure would show here: the paper's averages come from its own eight columns."""
     figure = PUBLISHED["figure"]

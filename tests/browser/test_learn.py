@@ -159,24 +159,30 @@ def test_the_lattice_is_solved_while_it_is_dragged_and_the_address_brings_it_bac
 
 
 def test_the_last_steps_show_the_numbers_of_the_study(open_page, app):
-    view = app.json("/studies/tiny-llama/view?method=rqc-gbs&bits=2")
-    rows = view["table"]["rows"]
+    view = app.json("/studies/smollm2/view?method=sarqc-gbs&bits=3")
+    rows = [row for row in view["table"]["rows"] if row["at"][0] == 0]
     best = min(rows, key=lambda row: row["perplexity"])
     page = open_page("/learn?step=8&guess=0.01&shown=1", width=390, height=844, color_scheme="dark")
     step = page.get_by_test_id("step-8")
     answer = step.get_by_test_id("answer")
-    answer.get_by_text("You said 0.01, which is outside the band").wait_for()
+    answer.get_by_text("You said 0.01, which is").wait_for()
     said, gain = answer.inner_text().replace("\xa0", " "), view["told"]["perplexity"]["best"][0]
     size, interval = f"{-best['perplexity_difference']:.1f}", f"from {-gain['high']:.1f} to {-gain['low']:.1f}"
-    assert f"The best of {gain['chosen_of']} is {size} better, {interval}, than GPTQ 1 %" in said
-    assert f"{best['perplexity']:.1f} at λ = {best['lambda']:g}" in step.locator(".step-canvas").text_content()
+    if gain["clear"]:
+        assert f"The best of {gain['chosen_of']} is {size} better, {interval}, than GPTQ 1 %" in said
+    drawn = step.locator(".step-canvas").text_content()
+    assert f"{best['perplexity']:.1f} at λ = {best['lambda']:g}" in drawn
+    assert "λ = 0:" in drawn  # without damping: beyond the chart
+    assert "beyond the chart" in drawn
     step.get_by_test_id("save-learn-model").click()
     step.get_by_role("button", name="Table").click()
     cells = page.locator("[data-testid=figure-table] tbody tr").evaluate_all(
         "rows => rows.map((row) => [...row.cells].map((cell) => cell.textContent))"
     )
     page.keyboard.press("Escape")
-    assert [cell[1] for cell in cells] == [f"{row['perplexity']:.1f}" for row in rows]
+    assert len(cells) == len(view["table"]["rows"])
+    assert {f"{row['perplexity']:.1f}" for row in rows if row["perplexity"] < 1000} <= {cell[2] for cell in cells}
+    view = app.json("/studies/tiny-llama/view?method=rqc-gbs&bits=2")
     page.get_by_test_id("next").click()
     knobs = page.get_by_test_id("step-9")
     knobs.get_by_role("button", name="the order").click()
@@ -305,7 +311,7 @@ def test_the_last_step_leads_to_the_lab_unless_the_link_locks_the_way(open_page)
     page = open_page("/learn?step=10&embed=1")
     page.get_by_test_id("to-lab").click()
     page.wait_for_selector(".lab.is-open")
-    assert page.get_by_test_id("pick-study").input_value() == "tiny-llama"
+    assert page.get_by_test_id("pick-study").input_value() == "smollm2"
     assert page.get_by_test_id("pick-method").input_value() == "sarqc-gbs"
     assert query(page)["embed"] == "1"
 

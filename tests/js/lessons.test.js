@@ -4,7 +4,11 @@ import { readFileSync } from "node:fs";
 import { before, test } from "node:test";
 
 const read = (name) => JSON.parse(readFileSync(new URL(`../../assets/${name}`, import.meta.url), "utf8"));
-const given = { study: read("tour.json").study, published: read("published.json").results };
+const given = {
+  study: read("tour.json").study,
+  pretrained: read("tour.json").pretrained,
+  published: read("published.json").results,
+};
 
 /** The best of three λ beside GPTQ. */
 const gain = (mean, low, high) => ({ at: 1, chosen_of: 3, mean, low, high, clear: low > 0 || high < 0 });
@@ -71,7 +75,7 @@ test("the tour has a step for each in its words, and each can be opened from its
     ["a", 1],
     ["b", 0.1],
   ]);
-  const both = { identity: view(null), saliency: view(0.5), wanted, layer: "a" };
+  const both = { identity: view(null), saliency: view(0.5), wanted };
   const data = { layer: { view: view(null), surface: null }, both };
   for (const [name, module] of Object.entries(modules)) {
     const ladder = { ...view(null), ladder: LADDER };
@@ -141,20 +145,26 @@ test("the last steps read the best λ, the band and the differences from the vie
   const wanted = new Map([
     ["a", 1],
     ["b", 0.1],
-    ["c", 0.1],
+    ["c", 0],
   ]);
-  const both = { identity: view(null), saliency: view(0.5), wanted, layer: "a" };
+  const both = { identity: view(null), saliency: view(0.5), wanted };
   const inBand = words(model.answer(model.facts({ ...model.start, shown: 1, guess: 1 }, both, given)));
   assert.match(
     inBand,
     /^You said 1, which is as good as the best\. Every λ from 0\.1 to 1 is as good, as far as 5 draws/,
   );
-  const close = { ...both, identity: view(null) };
-  close.identity.told.perplexity.best = [gain(-7.5, -15.5, 0.04)];
+  const close = { ...both, saliency: view(0.5) };
+  close.saliency.told.perplexity.best = [gain(-7.5, -15.5, 0.04)];
   const near = words(model.answer(model.facts({ ...model.start, shown: 1, guess: 1 }, close, given)));
   assert.match(near, /The best of 3 can’t be told from GPTQ 1 %, .*: the difference is −7\.5, from −15\.5 to 0\.04\./);
   assert.match(inBand, /The best of 3 is 30\.0 better, from 22\.0 to 38\.0, than GPTQ 1 %, /);
-  assert.match(inBand, /The layer before was best at λ = 1; 2 of 3 layers want less, and one λ is for all\.$/);
+  assert.match(inBand, /a layer would take another: 1 of 3 want less than 0\.1\.$/);
+  const far = { ...both, saliency: view(0.5) };
+  far.saliency.table.rows[0].perplexity = 5000;
+  const beyond = model.facts({ ...model.start, shown: 1 }, far, given);
+  assert.deepEqual(beyond.far, [{ name: "0", value: 5000 }]);
+  assert.equal(beyond.perplexities[0], null);
+  assert.ok(beyond.range[1] < 200);
   const whole = words(layer.answer(layer.facts({ lambda: 0.1, shown: 1 }, { view: view(null), surface: null }, given)));
   assert.match(
     whole,

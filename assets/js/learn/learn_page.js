@@ -54,7 +54,11 @@ export function mount(element) {
   const lab = within(root, '[data-part="lab"]', HTMLAnchorElement);
   const ways = [...root.querySelectorAll("button[data-go]")].filter((button) => button instanceof HTMLButtonElement);
   /** @type {import("./types.d.ts").Given} */
-  const given = { study: JSON.parse(root.dataset.study ?? ""), published: JSON.parse(root.dataset.published ?? "") };
+  const given = {
+    study: JSON.parse(root.dataset.study ?? ""),
+    pretrained: JSON.parse(root.dataset.pretrained ?? ""),
+    published: JSON.parse(root.dataset.published ?? ""),
+  };
   const stepOf = (/** @type {string} */ search) => Number(parse(search, COMMON).state.step ?? 1) - 1;
   const tour = {
     step: stepOf(location.search),
@@ -148,7 +152,7 @@ export function mount(element) {
     address: (given) => `${location.origin}${location.pathname}${stages[tour.step].query(given)}`,
     further: () => null,
   });
-  const { id, bits, saliency } = given.study;
+  const { id, bits, saliency } = given.pretrained;
   lab.href = `/${serialise({ study: id, method: saliency, bits }, LAB_VIEW, { link: { embed: link.embed } })}`;
   onTheme(() => stages[tour.step].render());
   stages[tour.step].read(location.search);

@@ -1,12 +1,12 @@
 /**
- * The whole model over λ, with the band of λ that can't be told from the best, and the λ that each layer would want.
+ * A whole pretrained model over λ, with the band of λ as good as the best, and the λ that each layer would want.
  * @module learn/model
  */
 
 import { oneOf } from "../base/address.js";
 import { nearest } from "../base/address_bar.js";
 import { format, interval, number, plain } from "../base/format.js";
-import { axis, curve, frame, guessGlyph, panel, spread, upright } from "../charts/chart.js";
+import { axis, curve, frame, guessGlyph, isMeasured, panel, spread, upright } from "../charts/chart.js";
 import { label, mark, ROLES, s, segment } from "../charts/svg.js";
 import { asking, oneFromStudy } from "./address.js";
 import { choices } from "./controls.js";
@@ -15,8 +15,8 @@ import { bestByLayer, bestOf, bothPenalties, column, halfWidths } from "./shippe
 /**
  * @typedef {"identity"|"saliency"} Penalty
  * @typedef {import("./types.d.ts").Asking & {saliency: Penalty}} Settings
- * @typedef {{identity: import("./types.d.ts").View, saliency: import("./types.d.ts").View, wanted: Map<string, number>,
- *   layer: string}} Data wanted: by identity, the λ at which each layer errs least on unseen text; layer: that of the step before
+ * @typedef {{identity: import("./types.d.ts").View, saliency: import("./types.d.ts").View, wanted: Map<string, number>}} Data
+ *   wanted: with saliency, the λ at which each layer errs least on unseen text
  * @typedef {NonNullable<ReturnType<typeof facts>>} Facts
  */
 
@@ -29,16 +29,21 @@ const PENALTIES = [
 export const state = { guess: oneFromStudy("guess"), saliency: oneOf("penalty", ["identity", "saliency"]) };
 
 /** @type {Settings} */
-export const start = { saliency: "identity" };
+export const start = { saliency: "saliency" };
+
+const FAR = 8; // times the best perplexity: what is higher would flatten the rest, and is said instead of drawn
 
 /**
  * @param {import("./types.d.ts").Given} given
  * @returns {Promise<Data>}
  */
 export async function prepare(given) {
-  const { id, bits, identity, layer } = given.study;
-  const [views, wanted] = await Promise.all([bothPenalties(given), bestByLayer(id, { method: identity, bits })]);
-  return { ...views, wanted, layer };
+  const { id, bits, saliency } = given.pretrained;
+  const [views, wanted] = await Promise.all([
+    bothPenalties(given.pretrained),
+    bestByLayer(id, { method: saliency, bits }),
+  ]);
+  return { ...views, wanted };
 }
 
 /** @type {import("./types.d.ts").StepModule<Settings, Data, Facts>["values"]} */
@@ -51,7 +56,11 @@ export const values = (_, data) => (data ? { guess: data.identity.lams } : null)
 export function facts(settings, data) {
   if (!data) return null;
   const view = data[settings.saliency];
-  const perplexities = column(view, "perplexity");
+  const measured = column(view, "perplexity");
+  const near = FAR * Math.min(...measured.filter(isMeasured));
+  const drawn = (/** @type {(number|null)[]} */ values) =>
+    values.map((value) => (isMeasured(value) && value <= near ? value : null));
+  const perplexities = drawn(measured);
   return {
     ...asking(settings),
     guess: settings.guess,
@@ -61,10 +70,14 @@ export function facts(settings, data) {
     draws: view.line.draws.length,
     band: view.told.perplexity.band[0],
     perplexities,
+    /** Beyond the chart: λ and perplexity. */
+    far: measured.flatMap((value, i) =>
+      isMeasured(value) && value > near ? [{ name: view.lam_texts[i], value }] : [],
+    ),
     /** Of both penalties: the axis is the same for either. */
     range: roomBelow(
       spread(
-        [data.identity, data.saliency].flatMap((each) => column(each, "perplexity")),
+        [data.identity, data.saliency].flatMap((each) => drawn(column(each, "perplexity"))),
         { air: 0.12 },
       ),
     ),
@@ -74,7 +87,6 @@ export function facts(settings, data) {
     gain: view.told.perplexity.best[0],
     /** How many layers are best at each λ. */
     layers: view.lams.map((lam) => [...data.wanted.values()].filter((wanted) => wanted === lam).length),
-    single: data.wanted.get(data.layer),
     own: nearest(view.lams, settings.guess) ?? 0,
     table: view.table,
   };
@@ -84,7 +96,7 @@ export function facts(settings, data) {
 const roomBelow = ([low, high]) => /** @type {[number, number]} */ ([low - 0.08 * (high - low), high]);
 
 /** @type {import("./types.d.ts").StepModule<Settings, Data, Facts>["answer"]} */
-export function answer({ guess, lams, names, own, band, draws, gain, layers, single }) {
+export function answer({ guess, lams, names, own, band, best, draws, gain, layers }) {
   const judged = band[own] ? "as good as the best" : "outside the band";
   const said = guess === undefined ? "" : `You said ${names[own]}, which is ${judged}. `;
   return [
@@ -92,7 +104,7 @@ export function answer({ guess, lams, names, own, band, draws, gain, layers, sin
     { role: "quality", text: `Every λ from ${names[band.indexOf(true)]} to ${names[band.lastIndexOf(true)]}` },
     ` is as good, as far as ${draws} draws can tell. `,
     gain ? beside(gain) : "",
-    reason(layers, lams, single),
+    reason(layers, lams[best], lams),
   ];
 }
 
@@ -111,16 +123,16 @@ function beside({ mean, low, high, clear, chosen_of: among }) {
 }
 
 /**
- * Why the model's λ is not that of the layer before: one λ is for all layers, and most want another.
- * @param {number[]} layers
+ * One λ is for all layers, and most would take another.
+ * @param {number[]} layers at each λ
+ * @param {number} best the model's
  * @param {number[]} lams
- * @param {number|undefined} single the λ of the layer before
  */
-function reason(layers, lams, single) {
+function reason(layers, best, lams) {
   const all = layers.reduce((sum, count) => sum + count, 0);
-  if (single === undefined || !all) return "";
-  const less = layers.reduce((sum, count, i) => sum + (lams[i] < single ? count : 0), 0);
-  return ` The layer before was best at λ = ${plain(single)}; ${less} of ${all} layers want less, and one λ is for all.`;
+  if (!all) return "";
+  const less = layers.reduce((sum, count, i) => sum + (lams[i] < best ? count : 0), 0);
+  return ` By its own error on unseen text a layer would take another: ${less} of ${all} want less than ${plain(best)}.`;
 }
 
 /** @param {Facts} facts */
@@ -184,7 +196,7 @@ export function create(stage) {
         change: (saliency) => stage.set({ saliency }),
       }),
     draw(size, facts) {
-      const { answered, hasGuess, own, lams, names, gamma, band, perplexities } = facts;
+      const { answered, hasGuess, own, lams, names, gamma, band, perplexities, far } = facts;
       const at = panelOf(size, facts);
       guess.at(at.x(own), at.bottom + 44, lams[own], `λ = ${names[own]}`);
       guess.still(answered);
@@ -195,6 +207,12 @@ export function create(stage) {
         answered && bands(at, band),
         frame(at, title, (value) => number(value, 0), { lines: 1 }),
         answered && label(at.left - 6, at.top - 14, "bars: 95 % interval of the difference to GPTQ 1 %"),
+        far.map(({ name, value }, i) =>
+          label(at.right, at.top - 14 - 18 * i, `λ = ${name}: ${format(value, "perplexity")}, beyond the chart`, {
+            at: "end",
+            fill: ROLES.quality.ink,
+          }),
+        ),
         answered && wishes(at, facts),
         axis(at, names),
         hasGuess && upright(at, own, { stroke: "var(--series-4)", dash: "4 4" }),
@@ -205,32 +223,31 @@ export function create(stage) {
   };
 }
 
+const GAPS = [9, 7, 6, 5, 4, 3]; // pixels from dot to dot, the first at which all have room
+
 /**
- * A dot for each layer at the λ that is best for it alone, the layer of the step before among them.
+ * A dot for each layer at the λ that is best for it alone.
  * @type {(at: import("../charts/chart.js").Panel, facts: Facts) => import("../charts/svg.js").Drawn}
  */
-function wishes(at, { layers, lams, single }) {
+function wishes(at, { layers }) {
   const top = at.bottom + 84;
   const words = "The λ that each layer wants for itself";
-  const across = Math.max(3, Math.floor((at.x(1) - at.x(0) - 8) / 9));
+  const room = at.x(1) - at.x(0) - 8;
+  const acrossAt = (/** @type {number} */ gap) => Math.max(3, Math.floor(room / gap));
+  const fits = (/** @type {number} */ gap) => gap * Math.ceil(Math.max(...layers) / acrossAt(gap)) <= WISHES - 18;
+  const gap = GAPS.find(fits) ?? GAPS[GAPS.length - 1];
+  const across = acrossAt(gap);
   const dots = layers.flatMap((count, i) =>
     Array.from({ length: count }, (_, k) => {
       const inRow = Math.min(across, count - across * Math.floor(k / across));
-      const x = at.x(i) + 9 * ((k % across) - (inRow - 1) / 2);
-      const isOwn = lams[i] === single && k === 0;
-      const look = isOwn ? { fill: "var(--ink)" } : { fill: ROLES.heldOut.color };
-      return mark("circle", x, top + 9 * Math.floor(k / across), 3.5, look);
+      const x = at.x(i) + gap * ((k % across) - (inRow - 1) / 2);
+      return mark("circle", x, top + gap * Math.floor(k / across), 0.4 * gap, { fill: ROLES.heldOut.color });
     }),
   );
   return [
-    label(
-      at.left - 6,
-      at.bottom + 66,
-      at.right - at.left > 500 ? `${words}, on unseen text; black: that of the step before` : words,
-      {
-        fill: "var(--ink)",
-      },
-    ),
+    label(at.left - 6, at.bottom + 66, at.right - at.left > 500 ? `${words}, by its error on unseen text` : words, {
+      fill: "var(--ink)",
+    }),
     dots,
   ];
 }

@@ -39,7 +39,8 @@ const IDENTITY = {
 };
 const PENALTIES = /** @type {const} */ (["identity", "saliency"]);
 
-export const prepare = bothPenalties;
+/** @param {import("./types.d.ts").Given} given */
+export const prepare = ({ study }) => bothPenalties(study);
 
 /** @type {import("./types.d.ts").StepModule<Settings, Data, Facts>["values"]} */
 export const values = ({ published }) => ({ guess: published.figure.lams });

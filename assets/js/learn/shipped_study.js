@@ -33,9 +33,9 @@ export function viewOf(study, { method, bits, layer }) {
 
 /**
  * The views of both penalties, for the whole model.
- * @param {import("./types.d.ts").Given} given
+ * @param {import("./types.d.ts").Given["pretrained"]} study
  */
-export async function bothPenalties({ study: { id, bits, ...lines } }) {
+export async function bothPenalties({ id, bits, ...lines }) {
   const [identity, saliency] = await Promise.all(
     [lines.identity, lines.saliency].map((method) => viewOf(id, { method, bits })),
   );

@@ -30,9 +30,10 @@ export interface NumberTable {
   rows: { [key: string]: Cell }[];
 }
 
-/** What the page gives to every step: the study that ships with the app, and what the paper published. */
+/** What the page gives to every step: a study of a tiny and one of a pretrained model, and what the paper published. */
 export interface Given {
   study: { id: string; bits: number; identity: string; saliency: string; layer: string };
+  pretrained: { id: string; bits: number; identity: string; saliency: string };
   published: Published;
 }
 
