@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from scipy.stats import gmean
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -34,7 +35,7 @@ from sarqc.study.facts import has_lam, lam_index, line_facts, read_selection
 from sarqc.study.frames import frame
 from sarqc.study.intervals import signed
 from sarqc.study.ladder import Ladder, ladder
-from sarqc.study.paired import Difference, mean_over_draws, paired_difference
+from sarqc.study.paired import Difference, geometric_mean, mean_over_draws, paired_ratio
 from sarqc.study.students_t import clear_from
 
 PAGE = Path(__file__).parent / "results.md"
@@ -73,7 +74,7 @@ def compared(line: Line, points: pd.DataFrame) -> tuple[str, str] | None:
     if line.method == line.baseline:
         return None
     by_draw = points[points["bits"] == line.bits].pivot(index="draw", columns="method", values="perplexity")
-    difference = paired_difference(by_draw[line.name].to_numpy(), by_draw[line.baseline].to_numpy())
+    difference = paired_ratio(by_draw[line.name].to_numpy(), by_draw[line.baseline].to_numpy())
     return said(difference, 2), f"{WORDS[difference.verdict(())]} {METHODS[line.baseline].title}"
 
 
@@ -84,7 +85,7 @@ def beside_others(lines: list[Line], points: pd.DataFrame, bits: int) -> str:
     for line in (one for one in lines if one.bits == bits and one.fitting):
         words = []
         for other in (one for one in lines if one.bits == bits and one.name in ("gptaq", "omniquant")):
-            difference = paired_difference(by_draw[line.name].to_numpy(), by_draw[other.name].to_numpy())
+            difference = paired_ratio(by_draw[line.name].to_numpy(), by_draw[other.name].to_numpy())
             words.append(f"{WORDS[difference.verdict(())]} {other.label}, {said(difference, 2)}")
         sentences.append(f"{line.label}, is {'; and '.join(words)}.")
     return " ".join(sentences)
@@ -138,7 +139,7 @@ def shared_windows(study: Study) -> str:
 
 def methods_table(study: Study, lines: list[Line], points: pd.DataFrame, layers: pd.DataFrame) -> str:
     measured = points.groupby(["method", "bits"])
-    means = measured[["perplexity", "accuracy"]].mean()
+    means = pd.DataFrame({"perplexity": measured["perplexity"].agg(gmean), "accuracy": measured["accuracy"].mean()})
     spread = measured["perplexity"].std()
     rows = []
     for line in lines:
@@ -200,7 +201,7 @@ def ladder_table(climbed: Ladder) -> str:
     for rung in climbed.rungs:
         row = [rung_name(rung)]
         for name, _, decimals in everywhere:
-            row += [f"{mean_over_draws(rung.values[name]):.{decimals}f}", said(rung.differences.get(name), decimals)]
+            row += [f"{rung.mean(name):.{decimals}f}", said(rung.differences.get(name), decimals)]
         rows.append(row)
     heads = [part for _, head, _ in everywhere for part in (head, "paired difference")]
     return table(["step", *heads], rows)
@@ -243,7 +244,7 @@ def ladders(study: Study) -> list[str]:
             parts += [f"### {study.model.name}, {bits} bits", ladder_table(climbed), worth_table(climbed)]
             parts += [
                 f"{line.title}, λ = {line.lams[-1]:g}: "
-                f"{mean_over_draws(study.read(line, 'perplexity')[:, 0, -1]):.2f}, "
+                f"{geometric_mean(study.read(line, 'perplexity')[:, 0, -1]):.2f}, "
                 f"KL {mean_over_draws(study.read(line, 'kl')[:, 0, -1]):.4f}."
                 for line in study.lines
                 if line.bits == bits and "warm_start" in line.fitting

@@ -277,15 +277,17 @@ def _error_bars(
     unit = abs(axis.at(1.0) - axis.at(0.0))
     style, cap = {"color": error["color"], "width": error["thickness"]}, float(error["width"])
     for at, x, y in points:
-        half = unit * float(error["array"][at] or 0)
-        if half <= 0:
+        above = unit * float(error["array"][at] or 0)
+        below = above if error.get("symmetric", True) else unit * float(error["arrayminus"][at] or 0)
+        if max(below, above) <= 0:
             continue
         middle = x if letter == "x" else y
-        ends = [axis.kept_inside(middle + half * side) for side in (-1, 1)]
+        lengths = (-below, above) if letter == "x" else (-above, below)  # pixels grow downwards
+        ends = [axis.kept_inside(middle + length) for length in lengths]
         low, high = ((end, y) if letter == "x" else (x, end) for end in ends)
         yield _line(*low, *high, style)
-        for end, (cap_x, cap_y) in zip(ends, (low, high), strict=True):
-            if abs(end - middle) < half:  # the bar goes on beyond the edge
+        for end, length, (cap_x, cap_y) in zip(ends, lengths, (low, high), strict=True):
+            if abs(end - middle) < abs(length):  # the bar goes on beyond the edge
                 continue
             across = (0.0, cap) if letter == "x" else (cap, 0.0)
             yield _line(cap_x - across[0], cap_y - across[1], cap_x + across[0], cap_y + across[1], style)

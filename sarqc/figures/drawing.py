@@ -222,12 +222,20 @@ def honest_range(
     return low - pad * span, high + pad * span
 
 
-def whiskers(values: np.ndarray, doubt: np.ndarray) -> np.ndarray:
+def whiskers(values: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """The ends of 95 % intervals, as far as they may set a range: of few draws an interval is many times as wide as all
     values are apart, and would flatten them."""
     seen = values[np.isfinite(values)]
-    reach = np.minimum(np.nan_to_num(doubt), np.ptp(seen) if seen.size > 1 else np.inf)
-    return np.concatenate([(values - reach).ravel(), (values + reach).ravel()])
+    most = np.ptp(seen) if seen.size > 1 else np.inf
+    down, up = (np.minimum(np.nan_to_num(reach, posinf=np.inf), most) for reach in (values - low, high - values))
+    return np.concatenate([(values - down).ravel(), (values + up).ravel()])
+
+
+def bar_lengths(values: np.ndarray, ends: tuple[np.ndarray, np.ndarray], width: float) -> tuple[np.ndarray, np.ndarray]:
+    """Lengths of error bars below and above values, 0 where an end is not known. An infinite interval reaches out of
+    an axis of this width."""
+    down, up = (np.nan_to_num(reach, nan=0.0, posinf=2 * width) for reach in (values - ends[0], ends[1] - values))
+    return np.maximum(down, 0.0), np.maximum(up, 0.0)
 
 
 def clamp(values: np.ndarray, span: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:

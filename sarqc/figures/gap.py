@@ -93,7 +93,7 @@ def _range(facts: LineFacts, curves: tuple[Difference, ...]) -> tuple[float, flo
     """One range for every λ, so that nothing jumps; λ = 0 is inside where it does not flatten the others."""
     lams = facts.line.lams
     positive = np.array([lam > 0 or len(lams) == 1 for lam in lams])
-    inner = [whiskers(one.mean[..., positive], one.doubt[..., positive]) for one in curves]
+    inner = [whiskers(*(part[..., positive] for part in (one.mean, one.low, one.high))) for one in curves]
     outer = [one.mean[..., ~positive].ravel() for one in curves]
     low, high = honest_range(np.concatenate(inner), np.concatenate(outer), pad=0.08)
     return max(low, 0.0) if low < 0 else low, high

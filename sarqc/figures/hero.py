@@ -59,9 +59,10 @@ def _twin(facts: LineFacts) -> tuple[LineFacts | None, str]:
 
 
 def _quality_panel(facts: LineFacts, quality: Quality, name: str) -> Panel:
-    doubt = quality.to_baseline.doubt if quality.to_baseline is not None else None
     what = "saliency" if facts.identity is not None else "this grid" if facts.plain is not None else ""
-    curves = [Curve("perplexity" if name == "perplexity" else "accuracy", QUALITY, quality.mean, doubt, label=what)]
+    curves = [
+        Curve("perplexity" if name == "perplexity" else "accuracy", QUALITY, quality.mean, quality.ends, label=what)
+    ]
     twin, beside = _twin(facts)
     twin_quality = None if twin is None else (twin.accuracy if name == "accuracy" else twin.perplexity)
     if twin is not None and twin_quality is not None:

@@ -6,15 +6,13 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypedDict
 
-import numpy as np
-
-from sarqc.figures.drawing import PLAIN_AXIS, QUALITY, Figure, base_layout, note
+from sarqc.figures.drawing import PLAIN_AXIS, QUALITY, Figure, bar_lengths, base_layout, note
 from sarqc.figures.numbers import difference_decimals, draws_text, lam_text, number, perplexity_text, span_of
 from sarqc.plain import measured
 from sarqc.quantization.methods import FITTING_WORDS
 from sarqc.study.facts import LineFacts
 from sarqc.study.ladder import LAMBDA, Ladder, Rung
-from sarqc.study.paired import Difference, mean_over_draws
+from sarqc.study.paired import Difference
 
 
 class _Side(NamedTuple):
@@ -120,7 +118,7 @@ def _sentence(climbed: Ladder) -> str:
     words = []
     for where, steps in (("on the min–max grid", climbed.alone), ("after the others", climbed.last)):
         difference = steps["lambda"]["perplexity"]
-        text = span_of(difference, float(mean_over_draws(climbed.rungs[0].values["perplexity"])))
+        text = span_of(difference, climbed.rungs[0].mean("perplexity"))
         unclear = math.isfinite(difference.error) and difference.verdict(()) == 0
         words.append(f"{text} {where}" + (", which is not clear of 0" if unclear else ""))
     return f"λ = {lam_text(LAMBDA)} in perplexity: {'; '.join(words)}."
@@ -128,14 +126,14 @@ def _sentence(climbed: Ladder) -> str:
 
 def _add_side(figure: Figure, rungs: tuple[Rung, ...], side: _Side) -> None:
     layout = figure["layout"]
-    values = [float(mean_over_draws(rung.values[side.quality])) for rung in rungs]
-    doubts = [float(rung.differences[side.quality].doubt) if rung.differences else math.nan for rung in rungs]
+    values = [rung.mean(side.quality) for rung in rungs]
     low, high = min(values), max(values)
     pad = 0.12 * (high - low or 1.0)
+    bars = [_bar_of(rung.differences[side.quality], high - low) if rung.differences else (0.0, 0.0) for rung in rungs]
     layout[f"{side.axis[0]}axis{side.axis[1:]}"] = {
         **PLAIN_AXIS, "domain": list(side.domain), "range": [low - 2 * pad, high + 2 * pad], "nticks": 4, "anchor": "y",
     }  # fmt: skip
-    figure["data"].append(_bars(side, values, doubts, [_hover(rung, value, side) for rung, value in zip(
+    figure["data"].append(_bars(side, values, bars, [_hover(rung, value, side) for rung, value in zip(
         rungs, values, strict=True)]))  # fmt: skip
     middle = (low + high) / 2
     for at, rung in enumerate(rungs):
@@ -143,8 +141,8 @@ def _add_side(figure: Figure, rungs: tuple[Rung, ...], side: _Side) -> None:
         left = sum(ends) / 2 > middle  # the words stand on the emptier side
         text = side.show(values[at]) if not rung.differences else span_of(
             rung.differences[side.quality], 50.0 if side.quality == "perplexity" else _KL)  # fmt: skip
-        doubt = np.nan_to_num(doubts[at])
-        place = {"x": min(*ends, values[at] - doubt) if left else max(*ends, values[at] + doubt)}
+        down, up = bars[at]
+        place: dict[str, Any] = {"x": min(*ends, values[at] - down) if left else max(*ends, values[at] + up)}
         place |= {"xref": side.axis, "yref": "y", "y": at, "xanchor": "right" if left else "left"}
         font = {"size": 12, "color": "var(--ink)" if rung.step == "lambda" else "var(--ink-2)"}
         layout["annotations"].append(note(text, **place, yanchor="middle", xshift=-6 if left else 6, font=font))
@@ -159,7 +157,13 @@ def _add_side(figure: Figure, rungs: tuple[Rung, ...], side: _Side) -> None:
     figure["narrow"] |= {f"layout.annotations.{at}.text": side.short}
 
 
-def _bars(side: _Side, values: list[float], doubts: list[float], texts: list[str]) -> dict[str, Any]:
+def _bar_of(difference: Difference, width: float) -> tuple[float, float]:
+    """Lengths of a step's interval below and above its end."""
+    down, up = bar_lengths(difference.mean, (difference.low, difference.high), width)
+    return float(down), float(up)
+
+
+def _bars(side: _Side, values: list[float], bars: list[tuple[float, float]], texts: list[str]) -> dict[str, Any]:
     """From the rung before to each rung, the first a mark alone; the bar's end carries the step's 95 % interval."""
     before = [values[0], *values[:-1]]
     return {
@@ -174,7 +178,9 @@ def _bars(side: _Side, values: list[float], doubts: list[float], texts: list[str
         "marker": {"color": "var(--quality-faint)", "line": {"color": QUALITY["color"], "width": 1.5}},
         "error_x": {
             "type": "data",
-            "array": [doubt if math.isfinite(doubt) else 0.0 for doubt in doubts],
+            "symmetric": False,
+            "array": [up for _, up in bars],
+            "arrayminus": [down for down, _ in bars],
             "thickness": 1.5,
             "width": 4,
             "color": QUALITY["color"],
@@ -195,7 +201,7 @@ def _hover(rung: Rung, value: float, side: _Side) -> str:
 def _aria(facts: LineFacts, climbed: Ladder) -> str:
     steps = []
     for rung in climbed.rungs:
-        value = perplexity_text(float(mean_over_draws(rung.values["perplexity"])))
+        value = perplexity_text(rung.mean("perplexity"))
         change = f", {span_of(rung.differences['perplexity'], 50.0)}" if rung.differences else ""
         steps.append(f"{rung_name(rung)} {value}{change}")
     count = draws_text(len(climbed.rungs[0].line.draws))

@@ -16,6 +16,7 @@ from sarqc.figures.drawing import (
     Figure,
     Role,
     apart,
+    bar_lengths,
     base_layout,
     bind,
     clamp,
@@ -41,13 +42,13 @@ LABEL_GAP = 0.2  # least distance of two labels at the lines' ends, as a share o
 
 @dataclass(frozen=True)
 class Curve:
-    """One line of a panel. ``values`` and ``doubt``, half a 95 % interval, are (γ, λ), NaN where nothing was
+    """One line of a panel. ``values`` and the ends of their 95 % intervals are (γ, λ), NaN where nothing was
     measured."""
 
     name: str
     style: Role
     values: np.ndarray
-    doubt: np.ndarray | None = None
+    ends: tuple[np.ndarray, np.ndarray] | None = None
     label: str = ""  # written at the line's end
     faint: bool = False  # a comparison in the background: thin, with small hollow marks, no ring
     short: str = ""  # its name on a narrow screen, where it stands in the title instead of at the line's end
@@ -178,16 +179,19 @@ def _add_panel(
                 dash = {"symbol": "line-ew-open", "size": 14, "line": {"width": 2, "color": curve.style["color"]}}
                 trace |= {"mode": "markers", "marker": {**trace["marker"], **dash}}
         at = len(figure["data"])
-        if curve.doubt is not None and np.isfinite(curve.doubt).any():
-            shown = np.where((side == 0) & np.isfinite(curve.doubt), curve.doubt, 0.0)
+        if curve.ends is not None and np.isfinite(curve.ends[0]).any():
             trace["error_y"] = {
                 "type": "data",
+                "symmetric": False,
                 "array": [],
+                "arrayminus": [],
                 "thickness": 1.5,
                 "width": 4,
                 "color": curve.style["color"],
             }
-            bindings.append(bind(f"data.{at}.error_y.array", shown, "gamma"))
+            bars = bar_lengths(curve.values, curve.ends, span[1] - span[0])
+            for part, lengths in zip(("arrayminus", "array"), bars, strict=True):
+                bindings.append(bind(f"data.{at}.error_y.{part}", np.where(side == 0, lengths, 0.0), "gamma"))
         figure["data"].append(trace)
         texts = [[_hover(curve, panel.show, row, i) for i in range(len(names))] for row in range(len(drawn))]
         bindings += [bind(f"data.{at}.y", drawn, "gamma"), bind(f"data.{at}.text", texts, "gamma")]
@@ -226,8 +230,8 @@ def _panel_range(panel: Panel, lams: Sequence[float]) -> tuple[float, float]:
     for curve in panel.curves:
         values = curve.values[:, positive]
         inner.append(values.ravel())
-        if curve.doubt is not None:
-            inner.append(whiskers(values, curve.doubt[:, positive]))
+        if curve.ends is not None:
+            inner.append(whiskers(values, *(end[:, positive] for end in curve.ends)))
     outer = np.concatenate([curve.values[:, ~positive].ravel() for curve in panel.curves] or [np.zeros(0)])
     always = [*panel.pinned]
     inside = np.concatenate(inner)
@@ -248,10 +252,12 @@ def _hover(curve: Curve, show: Format, row: int, column: int) -> str:
     value = float(curve.values[row, column])
     if not math.isfinite(value):
         return "not measured"
-    doubt = math.nan if curve.doubt is None else float(curve.doubt[row, column])
-    if not math.isfinite(doubt) or doubt <= 0 or value <= 1:
+    if curve.ends is None or value <= 1:
         return show(value)
-    return span_text(value, value - doubt, value + doubt, difference_decimals(doubt, value))
+    low, high = (float(end[row, column]) for end in curve.ends)
+    if math.isnan(low) or low == high:
+        return show(value)
+    return span_text(value, low, high, difference_decimals((high - low) / 2, value))
 
 
 def _named_point(label: str, place: str, y: float, axis: str, panel: Panel, value: float) -> dict[str, Any]:

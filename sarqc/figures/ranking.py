@@ -8,7 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.figures.drawing import PLAIN_AXIS, QUALITY, Figure, base_layout, clamp, honest_range, note, whiskers
+from sarqc.figures.drawing import (
+    PLAIN_AXIS,
+    QUALITY,
+    Figure,
+    bar_lengths,
+    base_layout,
+    clamp,
+    honest_range,
+    note,
+    whiskers,
+)
 from sarqc.figures.numbers import (
     Format,
     accuracy_text,
@@ -24,7 +34,7 @@ from sarqc.figures.numbers import (
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line
 from sarqc.study.facts import BaselinePoint, LineFacts, Quality, has_lam, line_facts
-from sarqc.study.paired import Difference, paired_difference, paired_items
+from sarqc.study.paired import Difference, interval_of_draws, paired_items
 
 # Two panels side by side, with a column of values between them; narrower on a phone.
 LEFT, RIGHT = (0.0, 0.42), (0.58, 1.0)
@@ -44,7 +54,7 @@ class _Row:
     short: str
     point: str  # “λ = 0.3”, or nothing
     value: float
-    doubt: float  # half the 95 % interval, not paired: over draws, of accuracies over items too
+    ends: tuple[float, float]  # of its 95 % interval, not paired: over draws, of accuracies over items too
     difference: Difference  # its interval allows for the choice of the best among all points of the line
     against: str  # the baseline's name, or nothing where the row is one itself
 
@@ -94,7 +104,7 @@ def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None
 
 
 def _rows(facts: LineFacts, quality_name: str, unit: float) -> list[_Row]:
-    study, bits = facts.study, facts.line.bits
+    study, bits, lower = facts.study, facts.line.bits, quality_name == "perplexity"
     lines = [line for line in study.lines if line.bits == bits]
     named = {line.name for line in lines}
     rows = []
@@ -108,11 +118,11 @@ def _rows(facts: LineFacts, quality_name: str, unit: float) -> list[_Row]:
         itself = base is not None and (position == best[1] or line.name == base.method)
         paired, against = quality.best_of(), "" if base is None or itself else _against_name(base)
         difference = _UNKNOWN if paired is None else paired.at(best).scaled(unit)
-        alone = _alone(one, quality, best)
+        alone = _alone(one, quality, best, lower=lower)
         rows.append(_Row(line.name, line.label, _short(line), _point(one, best), *alone, difference, against))
         if base is not None and position is not None and base.method not in named:
             named.add(base.method)
-            alone = _alone(one, quality, (0, position))
+            alone = _alone(one, quality, (0, position), lower=lower)
             rows.append(_Row(None, baseline_name(base), baseline_name(base), "", *alone, _NONE, ""))
     return rows
 
@@ -141,16 +151,16 @@ def _best(quality: Quality, name: str) -> tuple[int, int] | None:
     return min(found, key=lambda at: sign * float(quality.mean[at]), default=None)
 
 
-def _alone(one: LineFacts, quality: Quality, at: tuple[int, int]) -> tuple[float, float]:
-    """Mean over draws and half its 95 % interval, to which test items belong where their answers are known."""
-    values, correct = quality.values[:, at[0], at[1]], one.read("correct") if quality.items else None
+def _alone(one: LineFacts, quality: Quality, at: tuple[int, int], *, lower: bool) -> tuple[float, tuple[float, float]]:
+    """Mean over draws and its 95 % interval, to which test items belong where their answers are known."""
+    correct = one.read("correct") if quality.items else None
     if correct is None:
-        found = paired_difference(values, np.zeros(len(values)))
-    else:
-        answers = correct[:, at[0], at[1]]  # D T
-        answers = answers[np.isfinite(answers).all(axis=-1)]
-        found = paired_items(answers, np.zeros_like(answers))
-    return float(found.mean), float(found.doubt)
+        mean, low, high = interval_of_draws(quality.values[:, at[0], at[1]], of_ratio=lower)
+        return mean, (low, high)
+    answers = correct[:, at[0], at[1]]  # D T
+    answers = answers[np.isfinite(answers).all(axis=-1)]
+    share = paired_items(answers, np.zeros_like(answers))
+    return float(share.mean), (float(share.low), float(share.high))
 
 
 def _point(one: LineFacts, best: tuple[int, int]) -> str:
@@ -176,23 +186,27 @@ def _stripe(at: int) -> dict[str, Any]:
     return {**across, "line": {"width": 0}, "fillcolor": "var(--accent-soft)", "layer": "below"}
 
 
-def _range(values: np.ndarray, doubts: np.ndarray, inner: np.ndarray, outer: list[float]) -> tuple[float, float]:
+Ends = tuple[np.ndarray, np.ndarray]
+
+
+def _range(values: np.ndarray, ends: Ends, inner: np.ndarray, outer: list[float]) -> tuple[float, float]:
     """The rows in ``inner`` set the scale; the rest is inside where it does not flatten them."""
     known = np.isfinite(values)
-    core = whiskers(values[inner & known], doubts[inner & known])
+    core = whiskers(values[inner & known], *(end[inner & known] for end in ends))
     return honest_range(core, np.concatenate([values[known], outer]), pad=0.1)
 
 
 def _add_values(figure: Figure, rows: list[_Row], show: Format, reference: float | None) -> None:
     layout = figure["layout"]
-    values, doubts = np.array([row.value for row in rows]), np.array([row.doubt for row in rows])
+    values = np.array([row.value for row in rows])
+    ends = (np.array([row.ends[0] for row in rows]), np.array([row.ends[1] for row in rows]))
     best = np.arange(len(rows)) >= min(len(rows) // 4, len(rows) - 2)
-    span = _range(values, doubts, best, [] if reference is None else [reference])
+    span = _range(values, ends, best, [] if reference is None else [reference])
     drawn, side = clamp(values, span)
     layout["xaxis"] = {**PLAIN_AXIS, "domain": list(LEFT), "range": list(span), "nticks": 4, "anchor": "y"}
     layout["xaxis"]["tickformat"] = ",.0%" if show is accuracy_text else ""
     texts = [f"{row.label}: {show(row.value)}{_over_draws(row, show)}" for row in rows]
-    figure["data"].append(_dots("value", rows, drawn, side, np.where(side == 0, doubts, np.nan), texts, "x"))
+    figure["data"].append(_dots("value", rows, drawn, side, _bars(values, ends, side, span), texts, "x"))
     for at, row in enumerate(rows):
         place = {"xref": "paper", "yref": "y", "x": LEFT[1] + 0.12, "y": at, "xanchor": "right", "yanchor": "middle"}
         figure["narrow"][f"layout.annotations.{len(layout['annotations'])}.x"] = NARROW_LEFT[1] + 0.25
@@ -217,9 +231,11 @@ def _add_values(figure: Figure, rows: list[_Row], show: Format, reference: float
 def _add_differences(figure: Figure, rows: list[_Row], lower: bool) -> None:
     """Paired differences: nothing for a method without a baseline here, an open mark at 0 for a baseline itself."""
     layout = figure["layout"]
-    values, doubts = (np.array([float(getattr(row.difference, name)) for row in rows]) for name in ("mean", "doubt"))
+    values, low, high = (
+        np.array([float(getattr(row.difference, name)) for row in rows]) for name in ("mean", "low", "high")
+    )
     known = np.isfinite(values)
-    span = _range(values, doubts, known, []) if known.sum() > 1 else (-1.0, 1.0)
+    span = _range(values, (low, high), known, []) if known.sum() > 1 else (-1.0, 1.0)
     least = max(0.05 * (span[1] - span[0]), 0.02)
     span = (min(span[0], -least), max(span[1], least))
     drawn, side = clamp(values, span)
@@ -227,7 +243,7 @@ def _add_differences(figure: Figure, rows: list[_Row], lower: bool) -> None:
     zero = {"type": "line", "xref": "x2", "yref": "y", "x0": 0, "x1": 0, "y0": -0.6, "y1": len(rows) - 0.4}
     layout["shapes"].append({**zero, "line": {"color": "var(--ink-3)", "width": 1}, "layer": "below"})
     texts = [f"{row.label}: {_against(row, lower)}" for row in rows]
-    trace = _dots("difference", rows, drawn, side, np.where(side == 0, doubts, np.nan), texts, "x2")
+    trace = _dots("difference", rows, drawn, side, _bars(values, (low, high), side, span), texts, "x2")
     open_ = [f"{symbol}-open" if not row.against else symbol
              for symbol, row in zip(trace["marker"]["symbol"], rows, strict=True)]  # fmt: skip
     trace["marker"]["symbol"] = open_
@@ -243,12 +259,24 @@ def _add_differences(figure: Figure, rows: list[_Row], lower: bool) -> None:
         layout["annotations"].append(note(text, **place, font={"size": 12, "color": "var(--ink-2)"}))
 
 
+def _bars(values: np.ndarray, ends: Ends, side: np.ndarray, span: tuple[float, float]) -> dict[str, list[float]]:
+    """Lengths of the bars on both sides; none beside a point that is drawn at the edge."""
+    lengths = bar_lengths(values, ends, span[1] - span[0])
+    down, up = (np.where(side == 0, length, 0.0).tolist() for length in lengths)
+    return {"array": up, "arrayminus": down}
+
+
 def _dots(
-    name: str, rows: list[_Row], x: np.ndarray, side: np.ndarray, errors: np.ndarray, texts: list[str], axis: str
+    name: str,
+    rows: list[_Row],
+    x: np.ndarray,
+    side: np.ndarray,
+    bars: dict[str, list[float]],
+    texts: list[str],
+    axis: str,
 ) -> dict[str, Any]:
     symbols = ["triangle-right" if off > 0 else "triangle-left" if off < 0 else QUALITY["symbol"] for off in side]
     edge = {"width": 1.5, "color": QUALITY["color"]}
-    bars = [float(error) if math.isfinite(error) else 0.0 for error in errors]
     return {
         "type": "scatter",
         "mode": "markers",
@@ -257,7 +285,14 @@ def _dots(
         "y": list(range(len(rows))),
         "xaxis": axis,
         "yaxis": "y",
-        "error_x": {"type": "data", "array": bars, "thickness": 1.5, "width": 4, "color": QUALITY["color"]},
+        "error_x": {
+            "type": "data",
+            "symmetric": False,
+            **bars,
+            "thickness": 1.5,
+            "width": 4,
+            "color": QUALITY["color"],
+        },
         "marker": {"color": QUALITY["color"], "symbol": symbols, "size": 10, "line": edge},
         "customdata": [row.line for row in rows],
         "text": texts,
@@ -273,9 +308,10 @@ def _add_title(figure: Figure, text: str, short: str, x: float, narrow_x: float)
 
 
 def _over_draws(row: _Row, show: Format) -> str:
-    if not math.isfinite(row.doubt):
+    low, high = row.ends
+    if math.isnan(low):
         return ""
-    ends = f"{show(row.value - row.doubt)} to {show(row.value + row.doubt)}"
+    ends = f"{show(low)} upwards" if math.isinf(high) else f"{show(low)} to {show(high)}"
     return f" ({ends} over draws{' and items' if show is accuracy_text else ''})"
 
 

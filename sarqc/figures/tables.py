@@ -20,7 +20,7 @@ from sarqc.plain import plain
 from sarqc.study.document import Study, one_draw
 from sarqc.study.facts import LineFacts, lam_index, line_facts
 from sarqc.study.ladder import ladder
-from sarqc.study.paired import mean_over_draws, paired_difference
+from sarqc.study.paired import interval_of_draws, mean_over_draws
 
 Row = dict[str, Any]
 COLUMN_OF = {"lambda": "chosen_lambda", "gamma": "chosen_gamma"}  # of a quantity, where it is called otherwise
@@ -236,9 +236,8 @@ def _methods(facts: LineFacts) -> Iterator[Row]:
                 if quality is not None:
                     row[name] = quality.mean[at]
             if one.perplexity is not None:
-                alone = one.perplexity.values[:, at[0], at[1]]
-                mean = paired_difference(alone, np.zeros(len(alone)))
-                row |= {"perplexity_low": float(mean.low), "perplexity_high": float(mean.high)}
+                _, low, high = interval_of_draws(one.perplexity.values[:, at[0], at[1]], of_ratio=True)
+                row |= {"perplexity_low": low, "perplexity_high": high}
             yield row
 
 
@@ -272,7 +271,7 @@ def _ladder(facts: LineFacts, steps: str | None) -> Iterator[Row]:
     climbed = ladder(facts.study, facts.line.bits, steps.split(",") if steps else None)
     for rung in () if climbed is None else climbed.rungs:
         row: Row = {"step": rung_name(rung), "method": rung.line.name}
-        row |= {name: mean_over_draws(values) for name, values in rung.values.items()}
+        row |= {name: rung.mean(name) for name in rung.values}
         for name, difference in rung.differences.items():
             row |= {
                 f"{name}_difference": difference.mean,

@@ -16,7 +16,16 @@ import numpy as np
 from sarqc.errors import NotFound
 from sarqc.quantization.methods import entry_of
 from sarqc.study.document import ArrayRef, Line, Study
-from sarqc.study.paired import Difference, mean_over_draws, paired_difference, paired_items, pairs, sweet_spots
+from sarqc.study.paired import (
+    Difference,
+    geometric_mean,
+    mean_over_draws,
+    paired_difference,
+    paired_items,
+    paired_ratio,
+    pairs,
+    sweet_spots,
+)
 
 # The scale searches' λ=0 is AWQ, that of learned clipping is OmniQuant, that of learned rounding is SignRound, and the
 # column solvers' identity λ=0.01 is GPTQ: the same computation, so a study need not hold those lines a second time.
@@ -52,13 +61,21 @@ class BaselinePoint:
 class Quality:
     """A whole-model quantity of one line: means and what is known about differences."""
 
-    mean: np.ndarray  # G M
+    mean: np.ndarray  # G M, over draws; of perplexities the geometric one
     to_baseline: Difference | None  # G M
     baseline_mean: float | None
     best: tuple[int | None, ...]  # per γ, the λ position with the best mean
     band: np.ndarray  # G M, True where the paired difference to the best λ is not clear, for all pairs of λ at once
     values: np.ndarray = field(repr=False)  # D G M
     items: int | None = None  # how many test items were a sample too, beside the draws
+
+    @property
+    def ends(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """The 95 % intervals of the differences to the baseline, put around the means: G M each."""
+        paired = self.to_baseline
+        if paired is None:
+            return None
+        return self.mean + (paired.low - paired.mean), self.mean + (paired.high - paired.mean)
 
     def best_of(self, gamma: int | None = None) -> Difference | None:
         """The differences to the baseline with intervals that hold for all points at once: what may be said of the best
@@ -237,18 +254,12 @@ def _quality(
     values: np.ndarray, line: Line, base: np.ndarray | None, base_draws: tuple[int, ...], lower: bool
 ) -> Quality:
     difference = baseline_mean = None
+    average, compare = (geometric_mean, paired_ratio) if lower else (mean_over_draws, paired_difference)
     if base is not None and np.isfinite(base).any():
-        difference = paired_difference(values, _aligned(base, base_draws, line.draws)[:, None, None])
-        baseline_mean = float(np.nanmean(base))
+        difference = compare(values, _aligned(base, base_draws, line.draws)[:, None, None])
+        baseline_mean = float(average(base))
     best, band = sweet_spots(values, lower_is_better=lower)
-    return Quality(
-        mean_over_draws(values),
-        difference,
-        baseline_mean,
-        best,
-        band,
-        values,
-    ).consistent()
+    return Quality(average(values), difference, baseline_mean, best, band, values).consistent()
 
 
 def line_facts(study: Study, *, method: str, bits: int, layer: int | None, with_identity: bool = True) -> LineFacts:
@@ -365,7 +376,7 @@ def _against(line: Line, perplexity: Quality | None, twin: LineFacts) -> Differe
     columns = equal_points(line, twin.line)
     nothing = np.full(theirs.shape[:2], np.nan)
     matched = np.stack([nothing if column is None else theirs[..., column] for column in columns], axis=-1)  # D G' M
-    return paired_difference(perplexity.values, matched)
+    return paired_ratio(perplexity.values, matched)
 
 
 def layer_slice(ref: ArrayRef, layer: int) -> tuple[int, int]:

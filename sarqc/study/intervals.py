@@ -37,7 +37,11 @@ def limit_text(value: float, decimals: int) -> str:
 
 
 def interval_text(low: float, high: float, decimals: int) -> str:
-    """“from −0.1 to 6.4”."""
+    """“from −0.1 to 6.4”; “from −0.1 upwards” where it has no upper end, as the ratio of few draws."""
+    if math.isinf(high):
+        return f"from {limit_text(low, decimals)} upwards"
+    if math.isinf(low):
+        return f"from {limit_text(high, decimals)} downwards"
     return f"from {limit_text(low, decimals)} to {limit_text(high, decimals)}"
 
 
@@ -51,6 +55,8 @@ def signed(difference: Difference, decimals: int) -> str:
 def span_text(mean: float, low: float, high: float, decimals: int) -> str:
     """“3.2 (−0.1 to 6.4)”, or only “3.2” where the interval is not known; beside a drawing, or in a table."""
     text = number(mean, decimals)
-    if not (math.isfinite(low) and math.isfinite(high)):
+    if math.isnan(low) or math.isnan(high):
         return text
+    if math.isinf(low) or math.isinf(high):
+        return f"{text} ({interval_text(low, high, decimals)})"
     return f"{text} ({limit_text(low, decimals)} to {limit_text(high, decimals)})"

@@ -16,7 +16,7 @@ import numpy as np
 from sarqc.errors import Refused
 from sarqc.study.document import Line, Study
 from sarqc.study.facts import lam_index
-from sarqc.study.paired import Difference, paired_difference
+from sarqc.study.paired import Difference, geometric_mean, mean_over_draws, paired_difference, paired_ratio
 
 STEPS = ("order", "range", "lambda", "refine")
 PLAIN_LAMBDA, LAMBDA = 0.01, 0.1  # of the identity: GPTQ's damping, and the λ of the step
@@ -31,6 +31,10 @@ class Rung:
     line: Line
     values: Mapping[str, np.ndarray]  # D
     differences: Mapping[str, Difference]  # to the rung before; none of the first
+
+    def mean(self, quality: str) -> float:
+        """Mean over draws; of perplexities the geometric one."""
+        return float((geometric_mean if quality == "perplexity" else mean_over_draws)(self.values[quality]))
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,11 @@ class _Place:
 
 
 def _differences(values: Mapping[str, np.ndarray], before: Mapping[str, np.ndarray]) -> dict[str, Difference]:
-    return {name: paired_difference(values[name], before[name]) for name in values if name in before}
+    return {
+        name: (paired_ratio if name == "perplexity" else paired_difference)(values[name], before[name])
+        for name in values
+        if name in before
+    }
 
 
 def _corners(study: Study, bits: int) -> dict[frozenset[str], _Place] | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 
 from sarqc.study.students_t import clear_from
+
+MOST = 100.0  # an interval of a ratio that reaches further up than this has no upper end
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,69 @@ class Difference:
         return 1 if mean > 0 else -1
 
 
+@dataclass(frozen=True)
+class RatioDifference(Difference):
+    """Difference of two positive quantities that vary in proportion to their size, such as perplexities.
+
+    Statistics are those of the paired ln(values / reference); mean and interval are mapped back to the unit of the
+    quantity as ``scale`` · (ratio − 1), and are no more symmetric. ``error`` is that of the logarithm times the value,
+    to first order.
+    """
+
+    log: Difference = field(kw_only=True)  # of ln(values / reference)
+    scale: np.ndarray = field(
+        kw_only=True
+    )  # geometric mean of the reference over the paired draws; negative if negated
+
+    @property
+    def doubt(self) -> np.ndarray:
+        """Half the width of the interval, whose two sides differ; infinite where it has no upper end."""
+        doubt: np.ndarray = (self.high - self.low) / 2
+        return doubt
+
+    @property
+    def low(self) -> np.ndarray:
+        low: np.ndarray = np.where(self.scale > 0, self._mapped(self._log.low), self._mapped(self._log.high))
+        return low
+
+    @property
+    def high(self) -> np.ndarray:
+        high: np.ndarray = np.where(self.scale > 0, self._mapped(self._log.high), self._mapped(self._log.low))
+        return high
+
+    @property
+    def _log(self) -> Difference:
+        return self.log.chosen_of(self.among)
+
+    def _mapped(self, log_ratio: np.ndarray) -> np.ndarray:
+        mapped: np.ndarray = self.scale * np.expm1(np.where(log_ratio > np.log(MOST), np.inf, log_ratio))
+        return mapped
+
+    def at(self, place: tuple[int, ...]) -> RatioDifference:
+        plain = super().at(place)
+        return replace(
+            self, mean=plain.mean, error=plain.error, draws=plain.draws, freedom=plain.freedom,
+            log=self.log.at(place), scale=np.asarray(self.scale[place]),
+        )  # fmt: skip
+
+    def scaled(self, factor: float) -> RatioDifference:
+        scaled = super().scaled(factor)
+        assert isinstance(scaled, RatioDifference)
+        return replace(scaled, scale=factor * self.scale)
+
+    def verdict(self, at: tuple[int, ...]) -> Literal[-1, 0, 1]:
+        """As of the logarithm, whose interval excludes 0 where this does."""
+        verdict = self._log.verdict(at)
+        return verdict if self.scale[at] > 0 or verdict == 0 else -verdict
+
+
+def geometric_mean(values: np.ndarray) -> np.ndarray:
+    """Geometric mean over the first axis of what was measured, for perplexities: that of the mean loss."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean: np.ndarray = np.exp(mean_over_draws(np.log(values.astype(np.float64))))
+    return mean
+
+
 def mean_over_draws(values: np.ndarray) -> np.ndarray:
     """Mean over the first axis of what was measured; NaN where nothing was."""
     total = values.sum(axis=0)
@@ -89,6 +154,30 @@ def paired_difference(values: np.ndarray, reference: np.ndarray) -> Difference:
     variance = np.divide(squares, draws - 1, out=np.full(mean.shape, np.nan), where=enough)
     error = np.sqrt(np.divide(variance, draws, out=np.full(mean.shape, np.nan), where=enough))
     return Difference(mean, error, draws, np.maximum(draws - 1, 0))
+
+
+def paired_ratio(values: np.ndarray, reference: np.ndarray) -> RatioDifference:
+    """``values - reference`` of positive quantities, by the ratio of each draw; axes as in ``paired_difference``.
+
+    Of geometric means over the paired draws: exact where every draw has both.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ours, theirs = np.log(values.astype(np.float64)), np.log(np.asarray(reference, dtype=np.float64))
+    log = paired_difference(ours, theirs)
+    both = np.isfinite(ours - theirs)
+    scale = np.exp(mean_over_draws(np.where(both, theirs, np.nan)))
+    mean = scale * np.expm1(log.mean)
+    return RatioDifference(mean, (scale + mean) * log.error, log.draws, log.freedom, log=log, scale=scale)
+
+
+def interval_of_draws(values: np.ndarray, *, of_ratio: bool) -> tuple[float, float, float]:
+    """Mean over draws (D) and the ends of its 95 % interval, unpaired. ``of_ratio``: geometric, for perplexities."""
+    if not of_ratio:
+        alone = paired_difference(values, np.zeros(len(values)))
+        return float(alone.mean), float(alone.low), float(alone.high)
+    mean = float(geometric_mean(values))
+    apart = paired_ratio(values, np.full(len(values), mean))
+    return mean, mean + float(apart.low), mean + float(apart.high)
 
 
 def paired_items(correct: np.ndarray, reference: np.ndarray) -> Difference:
@@ -132,10 +221,15 @@ def mean_of(differences: Sequence[Difference]) -> Difference:
 def sweet_spots(values: np.ndarray, *, lower_is_better: bool = True) -> tuple[tuple[int | None, ...], np.ndarray]:
     """The best λ of each curve, and the mask of those that can't be told from it. ``values`` is D G M, the mask G M.
 
+    Where lower is better they are perplexities, compared by their logarithms (see ``RatioDifference``).
+
     Both are of those that were measured in most draws: means over other draws don't compare. A single draw has no
     band: the mask is then empty, because one draw can't say what is as good as the best. The best is chosen on the
     draws that judge it, so what is left out is told from it by an interval that holds for all pairs of λ at once.
     """
+    if lower_is_better:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            values = np.log(values.astype(np.float64))
     mean, counts = mean_over_draws(values), np.isfinite(values).sum(axis=0)
     most = counts == counts.max(axis=-1, keepdims=True)
     comparable = np.where(most & np.isfinite(mean), mean, np.inf if lower_is_better else -np.inf)

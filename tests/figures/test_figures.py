@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import ttest_rel
 
 from sarqc.errors import NotFound, Refused
 from sarqc.figures import compare_view, lab_view
@@ -139,7 +140,7 @@ class TestHero:
             assert all((value < label["y"]) == (label["yanchor"] == "bottom") for value in following)
             (band,) = [one for one in made["layout"]["annotations"] if one.get("name") == "band"]
             if label["yanchor"] == "bottom":  # both are above the curve: at the band's two ends
-                assert (band["xanchor"], band["x"]) == ("right", 8.4)
+                assert (band["xanchor"], band["x"]) == ("right", 9.4)
         assert sides == {"hero": "bottom", "hero_accuracy": "top"}  # a curve that falls, and one that rises
 
     def test_float_model_out_of_range_is_named_at_the_edge(self, view):
@@ -203,10 +204,13 @@ class TestHero:
     def test_error_bars_are_those_of_the_paired_difference(self, study):
         facts = line_facts(study, method="rqc-gbs", bits=2, layer=None)
         made = at(hero(facts), 0, 0)
-        bars = next(trace["error_y"]["array"] for trace in made["data"] if "error_y" in trace)
-        assert bars[1] == 0  # the baseline against itself
-        # Four draws: t(0.975) of three degrees of freedom.
-        assert bars[2] == pytest.approx(3.1824 * facts.perplexity.to_baseline.error[0, 2], rel=1e-4)
+        bars = next(trace["error_y"] for trace in made["data"] if "error_y" in trace)
+        assert (bars["array"][1], bars["arrayminus"][1]) == (0, 0)  # the baseline against itself
+        values = np.log(facts.perplexity.values[:, 0])
+        expected = ttest_rel(values[:, 2], values[:, 1]).confidence_interval()
+        level, value = np.exp(values[:, 1].mean()), np.exp(values[:, 2].mean())
+        ends = [value - bars["arrayminus"][2], value + bars["array"][2]]
+        assert ends == pytest.approx(level * np.exp(expected), rel=1e-5)
 
 
 class TestRanges:

@@ -162,8 +162,10 @@ class TestMethods:
             assert shown == f"{quality.mean[0, 0]:.1f}"
             if name == "sarqc-gbs-auto":
                 assert differences["x"][position] == pytest.approx(quality.to_baseline.mean[0, 0])
-                bar = 3.1824 * quality.to_baseline.error[0, 0]  # four draws, and a single point: nothing was chosen
-                assert differences["error_x"]["array"][position] == pytest.approx(bar, rel=1e-4)
+                ends = quality.to_baseline.low[0, 0], quality.to_baseline.high[0, 0]  # of a single point
+                bars = [differences["error_x"][name][position] for name in ("arrayminus", "array")]
+                mean = differences["x"][position]
+                assert [mean - bars[0], mean + bars[1]] == pytest.approx(ends, rel=1e-4)
         means = [facts_of(points, name).perplexity.mean[0, 0] for name in values["customdata"]]
         assert means == sorted(means, reverse=True)  # from below: the best on top
 
@@ -175,7 +177,7 @@ class TestMethods:
         row = ticks.index("<b>GPTQ + saliency penalty, auto</b>")
         stripe = next(shape for shape in figure["layout"]["shapes"] if shape["type"] == "rect")
         assert (stripe["y0"], stripe["y1"]) == (row - 0.5, row + 0.5)
-        assert "3.4 (2.2 to 4.6) lower than GPTQ 1 %" in figure["aria"].replace("\u00a0", " ")
+        assert "3.4 (2.3 to 4.5) lower than GPTQ 1 %" in figure["aria"].replace("\u00a0", " ")
 
     def test_a_baseline_is_an_open_mark_at_zero(self, points):
         figure = lab_view(points, method="gptq", bits=2)["figures"]["hero"]

@@ -145,64 +145,73 @@ test("where only what points say changes, no element is touched", async () => {
   canvas.remove();
 });
 
-test("curves on an ordinal axis: line, markers, error bars and what points say", async () => {
-  const trace = {
-    type: "scatter",
-    mode: "lines+markers",
-    x: ["0", "0.1", "1"],
-    y: [],
-    text: [],
-    line: { color: "#123456" },
-    error_y: { type: "data", array: [], width: 3 },
-  };
-  await walk(
-    {
-      data: [trace],
-      layout: { xaxis: categories, yaxis: { range: [0, 10] } },
-      bindings: [
-        bind(
-          "data.0.y",
-          [
+for (const symmetric of [true, false])
+  test(`curves on an ordinal axis: line, markers, ${symmetric ? "" : "a"}symmetric error bars and what points say`, async () => {
+    const trace = {
+      type: "scatter",
+      mode: "lines+markers",
+      x: ["0", "0.1", "1"],
+      y: [],
+      text: [],
+      line: { color: "#123456" },
+      error_y: { type: "data", symmetric, array: [], arrayminus: [], width: 3 },
+    };
+    await walk(
+      {
+        data: [trace],
+        layout: { xaxis: categories, yaxis: { range: [0, 10] } },
+        bindings: [
+          bind(
+            "data.0.y",
             [
-              [1, 2, 3],
-              [4, 2.5, 3.123],
+              [
+                [1, 2, 3],
+                [4, 2.5, 3.123],
+              ],
+              [
+                [2, 8, 5],
+                [1, 1, 1],
+              ],
             ],
+            "gamma",
+            "lambda",
+          ),
+          bind(
+            "data.0.text",
             [
-              [2, 8, 5],
-              [1, 1, 1],
+              [
+                ["a", "b", "c"],
+                ["d", "e", "f"],
+              ],
+              [
+                ["g", "h", "i"],
+                ["j", "k", "l"],
+              ],
             ],
-          ],
-          "gamma",
-          "lambda",
-        ),
-        bind(
-          "data.0.text",
-          [
+            "gamma",
+            "lambda",
+          ),
+          bind(
+            "data.0.error_y.array",
             [
-              ["a", "b", "c"],
-              ["d", "e", "f"],
+              [0.1, 0.2, 0.3],
+              [1, 0.5, 0.25],
             ],
+            "gamma",
+          ),
+          bind(
+            "data.0.error_y.arrayminus",
             [
-              ["g", "h", "i"],
-              ["j", "k", "l"],
+              [0.3, 0.1, 0],
+              [0.5, 1, 0.125],
             ],
-          ],
-          "gamma",
-          "lambda",
-        ),
-        bind(
-          "data.0.error_y.array",
-          [
-            [0.1, 0.2, 0.3],
-            [1, 0.5, 0.25],
-          ],
-          "gamma",
-        ),
-      ],
-    },
-    POINTS,
-  );
-});
+            "gamma",
+          ),
+        ],
+      },
+      POINTS,
+    );
+  });
 
 test("a line that is no target of the pointer may get another number of points; a rule follows λ by its name", async () => {
   const line = { type: "scatter", mode: "lines", hoverinfo: "skip" };

@@ -39,12 +39,13 @@ function limit(value, decimals) {
 }
 
 /**
- * A 95 % interval in a sentence: “from −0.1 to 6.4”.
+ * A 95 % interval in a sentence: “from −0.1 to 6.4”, or “from −0.1 upwards” where it has no upper end.
  * @param {number} low
- * @param {number} high
+ * @param {number | null} high
  * @param {number} decimals
  */
-export const interval = (low, high, decimals) => `from ${limit(low, decimals)} to ${limit(high, decimals)}`;
+export const interval = (low, high, decimals) =>
+  high === null ? `from ${limit(low, decimals)} upwards` : `from ${limit(low, decimals)} to ${limit(high, decimals)}`;
 
 /**
  * A number with its 95 % interval, beside a drawing: “3.2 (−0.1 to 6.4)”; the number alone where that is not known.

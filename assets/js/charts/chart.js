@@ -154,26 +154,25 @@ export const dashed = ({ color, dash }) => ({
 });
 
 /**
- * A curve with its markers, and error bars, as far as the panel goes, where there are errors.
+ * A curve with its markers, and error bars, as far as the panel goes, where it has intervals.
  * @param {Panel} at
  * @param {Values} values
  * @param {Role} role
- * @param {{errors?: Values|null, width?: number, size?: number, faint?: boolean, marks?: boolean}} [look]
+ * @param {{ends?: ([low: number, high: number] | null)[] | null, width?: number, size?: number, faint?: boolean, marks?: boolean}} [look]
  * @returns {Drawn}
  */
-export function curve(at, values, role, { errors = null, width = 2, size = 4, faint = false, marks = true } = {}) {
+export function curve(at, values, role, { ends = null, width = 2, size = 4, faint = false, marks = true } = {}) {
   const points = values.map((value, position) => (isMeasured(value) ? [at.x(position), at.y(value)] : null));
   const look = { "stroke-width": width, opacity: faint ? 0.28 : null };
-  const bar = (/** @type {number|null} */ error, /** @type {number} */ position) => {
-    const value = values[position];
-    if (!error || !isMeasured(value)) return null;
+  const bar = (/** @type {[number, number]|null} */ interval, /** @type {number} */ position) => {
+    if (!interval || interval[0] === interval[1] || !isMeasured(values[position])) return null;
     const x = at.x(position);
-    const [low, high] = [value - error, value + error].map((end) => Math.max(at.top, Math.min(at.bottom, at.y(end))));
+    const [low, high] = interval.map((end) => Math.max(at.top, Math.min(at.bottom, at.y(end))));
     return segment(x, low, x, high, { stroke: role.color, "stroke-width": 1.5 });
   };
   return [
     path(points, { ...look, ...dashed(role) }),
-    errors?.map(bar),
+    ends?.map(bar),
     marks
       ? points.map(
           (point) => point && mark(role.shape, point[0], point[1], size, { fill: role.color, opacity: look.opacity }),

@@ -163,6 +163,7 @@ export interface ErrorBars {
   symmetric?: boolean;
   width: number;
   array?: number[];
+  arrayminus?: number[];
 }
 
 /** A point of a scatter trace, or in the first place of a heatmap's its cells with their edges. */

@@ -192,12 +192,13 @@ function moverFor(drawn, key, values) {
  * @param {Drawn} drawn
  * @param {FullTrace} trace
  * @param {{x?: Datum[], y?: Datum[], text?: string[], name?: string, "marker.symbol"?: string[],
- *   "error_y.array"?: number[]}} values
+ *   "error_y.array"?: number[], "error_y.arrayminus"?: number[]}} values
  * @returns {Mover}
  */
 function scatter(drawn, trace, values) {
   const { x = trace.x, y = trace.y, text = null, name: _unseen, ...others } = values; // no legends
-  const { "marker.symbol": symbols, "error_y.array": errors = trace.error_y?.array, ...unknown } = others;
+  const { "marker.symbol": symbols, "error_y.array": longer = trace.error_y?.array, ...further } = others;
+  const { "error_y.arrayminus": shorter = trace.error_y?.arrayminus, ...unknown } = further;
   const points = drawn.calcdata[trace.index];
   const bare = trace.mode === "lines" && trace.hoverinfo === "skip"; // may have another number of points
   if (Object.keys(unknown).length || x.length !== y.length || !x.length || (points.length !== x.length && !bare))
@@ -214,10 +215,10 @@ function scatter(drawn, trace, values) {
   if (trace.mode.includes("markers") && dots.length !== x.length) return null;
   if (trace.mode.includes("lines") && (!line || group.querySelectorAll(".js-line").length > 1)) return null;
   const looks = symbols && looksOf(trace, symbols);
-  const bars = trace.error_y?.visible ? errorBars(group, trace.error_y, errors, across, y, yaxis) : [];
+  const bars = trace.error_y?.visible ? errorBars(group, trace.error_y, [shorter, longer], across, y, yaxis) : [];
   const bands = bandsOf(drawn, trace);
   if ((symbols && !looks) || !bars || !bands) return null;
-  const stays = ["x", "y", "marker.symbol", "error_y.array"].every((name) => !(name in values));
+  const stays = ["x", "y", "marker.symbol", "error_y.array", "error_y.arrayminus"].every((name) => !(name in values));
   return () => {
     if (stays) {
       points.forEach((point, index) => {
@@ -251,20 +252,22 @@ function scatter(drawn, trace, values) {
 const places = (axis, values) => values.map((value) => axis.c2p(axis.d2c(value)));
 
 /**
- * The paths of symmetric error bars on a linear axis, or null where there is another kind or one comes or goes.
+ * The paths of error bars on a linear axis, or null where there is another kind or one comes or goes.
  * @param {Element} group of the trace
  * @param {ErrorBars} bars
- * @param {number[]|undefined} errors
+ * @param {(number[]|undefined)[]} lengths below the points, which symmetric bars lack, and above
  * @param {number[]} across pixels
  * @param {Datum[]} y
  * @param {Axis} yaxis
  */
-function errorBars(group, { type, symmetric, width }, errors, across, y, yaxis) {
+function errorBars(group, { type, symmetric, width }, [shorter, longer], across, y, yaxis) {
   const paths = [...group.querySelectorAll("path.yerror")];
-  if (type !== "data" || symmetric === false || yaxis.type !== "linear" || !errors?.every(Number.isFinite)) return null;
-  if (paths.length !== across.length || errors.length !== across.length) return null;
+  const sides = [symmetric === false ? shorter : longer, longer];
+  if (type !== "data" || yaxis.type !== "linear" || paths.length !== across.length) return null;
+  if (!sides.every((lengths) => lengths?.length === across.length && lengths.every(Number.isFinite))) return null;
+  const [below, above] = /** @type {number[][]} */ (sides);
   return paths.map((path, index) => {
-    const [from, to] = [Number(y[index]) - errors[index], Number(y[index]) + errors[index]];
+    const [from, to] = [Number(y[index]) - below[index], Number(y[index]) + above[index]];
     const [left, top, bottom] = [across[index] - width, yaxis.c2p(to), yaxis.c2p(from)];
     return { path, from, to, d: `M${left},${top}h${2 * width}m-${width},0V${bottom}m-${width},0h${2 * width}` };
   });

@@ -10,7 +10,7 @@ import { axis, curve, frame, guessGlyph, isMeasured, panel, spread, upright } fr
 import { label, mark, ROLES, s, segment } from "../charts/svg.js";
 import { asking, oneFromStudy } from "./address.js";
 import { choices } from "./controls.js";
-import { bestByLayer, bestOf, bothPenalties, column, halfWidths } from "./shipped_study.js";
+import { bestByLayer, bestOf, bothPenalties, column, endsOf } from "./shipped_study.js";
 
 /**
  * @typedef {"identity"|"saliency"} Penalty
@@ -81,7 +81,7 @@ export function facts(settings, data) {
         { air: 0.12 },
       ),
     ),
-    doubts: halfWidths(view, "perplexity"),
+    ends: endsOf(view, "perplexity"),
     best: bestOf(perplexities),
     /** Of the best λ to GPTQ 1 %, as one chosen of all. */
     gain: view.told.perplexity.best[0],
@@ -114,10 +114,10 @@ export function answer({ guess, lams, names, own, band, best, draws, gain, layer
  */
 function beside({ mean, low, high, clear, chosen_of: among }) {
   const gptq = "GPTQ 1 %, the identity penalty at λ = 0.01";
-  if (mean === null || low === null || high === null) return "";
+  if (mean === null || low === null) return "";
   if (!clear)
     return `The best of ${among} can’t be told from ${gptq}: the difference is ${number(mean, 1)}, ${interval(low, high, 1)}.`;
-  const [from, to] = mean < 0 ? [-high, -low] : [low, high];
+  const [from, to] = mean < 0 ? [-Number(high), -low] : [low, high];
   const word = mean < 0 ? "better" : "worse";
   return `The best of ${among} is ${number(Math.abs(mean), 1)} ${word}, ${interval(from, to, 1)}, than ${gptq}.`;
 }
@@ -256,13 +256,13 @@ function wishes(at, { layers }) {
  * The curve with its 95 % intervals and the name of its lowest point.
  * @type {(at: import("../charts/chart.js").Panel, facts: Facts) => import("../charts/svg.js").Drawn}
  */
-function whole(at, { perplexities, doubts, best, names }) {
+function whole(at, { perplexities, ends, best, names }) {
   const lowest = Number(perplexities[best]);
-  const doubt = doubts[best] ?? 0;
-  const under = at.y(lowest - doubt) + 16;
-  const named = under < at.bottom - 10 ? under : at.y(lowest + doubt) - 14; // clear of the band's edge
+  const [low, high] = ends[best] ?? [lowest, lowest];
+  const under = at.y(low) + 16;
+  const named = under < at.bottom - 10 ? under : at.y(high) - 14; // clear of the band's edge
   return [
-    curve(at, perplexities, ROLES.quality, { errors: doubts, size: 5 }),
+    curve(at, perplexities, ROLES.quality, { ends, size: 5 }),
     label(at.x(best), named, `${format(lowest, "perplexity")} at λ = ${names[best]}`, {
       at: "middle",
       fill: ROLES.quality.ink,

@@ -10,7 +10,7 @@ import { table as numbers, scrolling } from "../base/table.js";
 import { afterGuess, axis, curve, endLabels, frame, guessGlyph, key, panel, spread, upright } from "../charts/chart.js";
 import { label, ROLES, s, segment } from "../charts/svg.js";
 import { asking, oneFromStudy } from "./address.js";
-import { bestOf, bothPenalties, column, halfWidths } from "./shipped_study.js";
+import { bestOf, bothPenalties, column, endsOf } from "./shipped_study.js";
 
 /**
  * @typedef {import("./types.d.ts").Asking} Settings
@@ -74,7 +74,7 @@ function oursOf({ identity, saliency }, publishedGamma, bits) {
   const gamma = nearest(saliency.gammas, publishedGamma) ?? 0;
   const over = (/** @type {View} */ view, /** @type {number} */ at) => ({
     values: column(view, "accuracy", at),
-    doubts: halfWidths(view, "accuracy", at),
+    ends: endsOf(view, "accuracy", at),
     gain: view.told.accuracy?.best[at] ?? null,
   });
   const lowest = (/** @type {View} */ view) => {
@@ -190,8 +190,8 @@ function panels({ width, height }, { figure, ours }) {
         { x: 4, y: height / 2 + 4, width: width - 8, height: height / 2 - 8 },
       ];
   const reach = PENALTIES.flatMap((name) => {
-    const { values, doubts } = ours?.[name] ?? { values: [], doubts: [] };
-    return values.flatMap((value, i) => (value === null ? [] : [value - (doubts[i] ?? 0), value + (doubts[i] ?? 0)]));
+    const { values, ends } = ours?.[name] ?? { values: [], ends: [] };
+    return values.flatMap((value, i) => (value === null ? [] : (ends[i] ?? [value])));
   });
   const all = [...figure.identity.average, ...figure.saliency.average, figure.float];
   return {
@@ -267,8 +267,8 @@ function measured(at, { model, bits, names, identity, saliency }, beside) {
     frame(at, beside ? "Accuracy" : "", (value) => percent(value)),
     axis(at, names),
     level(at, model.accuracy),
-    curve(at, identity.values, IDENTITY, { errors: identity.doubts }),
-    curve(at, saliency.values, ROLES.quality, { errors: saliency.doubts }),
+    curve(at, identity.values, IDENTITY, { ends: identity.ends }),
+    curve(at, saliency.values, ROLES.quality, { ends: saliency.ends }),
     named(at, ends, model.accuracy, beside),
   ];
 }

@@ -85,15 +85,20 @@ export function column(view, key, gamma = 0) {
 }
 
 /**
- * Half the 95 % intervals of a quality's differences to the baseline over λ; null where one draw can't say.
+ * The values of a quality over λ, each with the 95 % interval of its difference to the baseline put around it; null where
+ * one draw can't say.
  * @param {Pick<View, "lams"|"table">} view
  * @param {"perplexity" | "accuracy"} quality
+ * @returns {([low: number, high: number] | null)[]}
  */
-export function halfWidths(view, quality, gamma = 0) {
-  const highs = column(view, `${quality}_high`, gamma);
-  return column(view, `${quality}_low`, gamma).map((low, i) => {
-    const high = highs[i];
-    return low === null || high === null ? null : (high - low) / 2;
+export function endsOf(view, quality, gamma = 0) {
+  const [values, differences, lows, highs] = ["", "_difference", "_low", "_high"].map((part) =>
+    column(view, `${quality}${part}`, gamma),
+  );
+  return values.map((value, i) => {
+    const [difference, low, high] = [differences[i], lows[i], highs[i]];
+    if (value === null || difference === null || low === null) return null;
+    return [value + low - difference, high === null ? Infinity : value + high - difference];
   });
 }
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sarqc.study.intervals import signed
-from sarqc.study.paired import paired_difference
+from sarqc.study.paired import geometric_mean, paired_difference, paired_ratio
 from tests.benchmarks.quality.contenders import BASELINE, CONTENDERS, RIVAL
 from tests.benchmarks.quality.results import Cell, Result
 
@@ -98,7 +98,7 @@ def _row(numbers: Numbers, contenders: Mapping[str, Numbers], most: int) -> list
     spread = f" ({np.nanstd(perplexity, ddof=1):.2f})" if measured > 1 else ""
     draws = "" if measured == most else f", {measured} of {most} draws"
     return [
-        f"{np.nanmean(perplexity):.2f}{spread}{draws}",
+        f"{geometric_mean(perplexity):.2f}{spread}{draws}",
         *(difference(numbers, contenders.get(other)) for other in (BASELINE, RIVAL)),
         f"{np.nanmean(kl):.4f}",
         *(ratio(numbers, contenders.get(other)) for other in (BASELINE, RIVAL)),
@@ -122,7 +122,8 @@ def difference(numbers: Numbers, other: Numbers | None, quantity: str = "perplex
     """The paired difference of a quantity, less being better, with its 95 % interval, and a word where it is clear."""
     if other is None or "failed" in other or numbers is other:
         return "–"
-    found = paired_difference(*paired(numbers, other, quantity))
+    compare = paired_ratio if quantity == "perplexity" else paired_difference
+    found = compare(*paired(numbers, other, quantity))
     if not found.draws:
         return "–"
     word = {-1: ", better", 0: "", 1: ", worse"}[found.verdict(())]
