@@ -21,6 +21,7 @@ from sarqc.calibration.multi_device import MultiDevice
 from sarqc.errors import NumericalError, SarqcError
 from sarqc.events import EpochDone, PointDone
 from sarqc.files.artefacts import ArtefactStore
+from sarqc.models.allocator import release_freed
 from sarqc.models.families import LayerInfo
 from sarqc.models.folding import write_folded
 from sarqc.models.loading import LoadedModel
@@ -87,6 +88,7 @@ def calibrate(
                     after_block(index, block)
                 if walks is not None and index < last_missing:
                     walks.advance(block)
+                release_freed()
                 yield from writer.ready()
         yield from writer.finish()
 

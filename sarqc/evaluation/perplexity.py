@@ -20,6 +20,7 @@ from sarqc.documents import PerplexityProtocol
 from sarqc.errors import NumericalError, Refused
 from sarqc.evaluation import LOGIT_BYTES, loss_bytes
 from sarqc.evaluation.divergence import Divergence, Summed, token_divergences
+from sarqc.models.allocator import release_freed
 from sarqc.models.loading import LoadedModel
 from sarqc.models.walk import last_states
 
@@ -119,6 +120,7 @@ def perplexity_steps(
         total += float(torch.cat(losses).double().sum())
         predicted += sum(map(len, losses))
         first += len(tokens)
+        release_freed()
         yield first, len(windows)
     mean = total / predicted
     if not math.isfinite(mean):
