@@ -36,6 +36,7 @@ def parts() -> Iterator[str]:
             yield _curves(study, bits)
             if others := _others(study, bits):
                 yield others
+        yield from _accuracies(study)
         if FIRST_TOKENS.exists():
             yield "### Why GPTQ's default is worse than rounding at 3 bits"
             yield from _first_tokens(study, json.loads(FIRST_TOKENS.read_text(encoding="utf-8")))
@@ -104,6 +105,35 @@ def _others(study: Study, bits: int) -> str:
     plain = {name for name, _ in PENALTIES}
     rows = [each for line in study.lines if line.bits == bits and line.name not in plain for each in row(line)]
     return table(["", "perplexity"], rows) if rows else ""
+
+
+def _accuracies(study: Study) -> Iterator[str]:
+    """Zero-shot accuracy where it was measured, task by task."""
+    tasks, limit = study.protocol.get("tasks", []), study.protocol.get("task_limit")
+    if not tasks or limit is None:
+        return
+    rows = []
+    for line in sorted(study.lines, key=lambda line: -line.bits):
+        quality = line_facts(study, method=line.name, bits=line.bits, layer=None).accuracy
+        if quality is None:
+            continue
+        correct = study.read(line, "correct")  # D G M T, items of one task after the other
+        for g, m in zip(*np.isfinite(quality.mean).nonzero(), strict=True):
+            answers = correct[0, g, m].reshape(len(tasks), limit)
+            lam = f", λ = {line.lams[m]:g}" if len(line.lams) > 1 or line.lams[m] else ""
+            difference = quality.to_baseline
+            known = difference is not None and np.isfinite(difference.doubt[g, m]) and difference.mean[g, m] != 0
+            rows.append(
+                [f"{line.bits} bits, {line.label}{lam}", *(f"{share:.0%}" for share in answers.mean(axis=1)),
+                 f"{answers.mean():.1%}", signed(difference.at((g, m)).scaled(100), 1) if known else "–"]
+            )  # fmt: skip
+    yield "### Zero-shot accuracy"
+    yield (
+        f"The first {limit} items of each task, answered by lm-eval, on the first draw; the standard error of a share "
+        f"of {limit} items is up to {50 / limit**0.5:.0f} points. Float model: {study.model.accuracy:.1%}. Differences "
+        "to GPTQ 1 % are in points, with the 95 % interval over items: calibration text is one draw."
+    )
+    yield table(["", *tasks, "mean", "difference"], rows)
 
 
 def _first_tokens(study: Study, document: dict[str, Any]) -> Iterator[str]:

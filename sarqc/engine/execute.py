@@ -240,11 +240,11 @@ def _tuned(
     ground = ground_of(bench, prepared, job.grids, weights)
     minutes = prepared.recipe.minutes
     budget = Budget(None if minutes is None else 60 * minutes, bench.store.claims.crew, started)
-    course, tuning = yield from tune(prepared.recipe, ground, budget)
-    original = course.original or NOTHING_MEASURED
-    if study_dir is not None and has_study(course):
+    state, tuning = yield from tune(prepared.recipe, ground, budget)
+    original = state.original or NOTHING_MEASURED
+    if study_dir is not None and has_study(state):
         yield Stage("saving", "study")
-        write_tuning(prepared, course, original, device, study_dir / study_id, study_id)
+        write_tuning(prepared, state, original, device, study_dir / study_id, study_id)
         yield Saved("study", str(study_dir / study_id))
     return tuning_summary(prepared, original, tuning, device)
 

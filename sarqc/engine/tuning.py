@@ -28,7 +28,7 @@ from sarqc.engine.screening import Screening
 from sarqc.engine.search import Costs, Step
 from sarqc.engine.task_answers import answers_of
 from sarqc.engine.trials import Draw, TuningContext, ground_of, is_kept, run_trials
-from sarqc.engine.tuning_state import Candidate, Course
+from sarqc.engine.tuning_state import Candidate, TuningState
 from sarqc.events import COMPARING, Event, Stage, TuningStanding
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.loading import choose_device, load
@@ -40,42 +40,42 @@ Value = TypeVar("Value")
 TOGETHER = 64  # candidates that are solved at once where time is no matter
 
 
-def tune(recipe: Recipe, ground: TuningContext, budget: Budget) -> Generator[Event, None, tuple[Course, Tuning]]:
+def tune(recipe: Recipe, ground: TuningContext, budget: Budget) -> Generator[Event, None, tuple[TuningState, Tuning]]:
     """Tunes on draws of the calibration text; returns all that is known, and how it ended as a document, which the last
     event says too.
     """
     first = draw_of(recipe, ground, 0)
     base = recipe.to_method()
     lams, gammas = recipe.compared()
-    course = Course(recipe, Screening.of(first, base, lams, gammas), _baselines(recipe), budget)
+    state = TuningState(recipe, Screening.of(first, base, lams, gammas), _baselines(recipe), budget)
     try:
-        yield from _worked(course, ground)
-        course.why = course.search.end([one.method.lam for one in course.candidates], recipe.band) or "budget"
+        yield from _worked(state, ground)
+        state.why = state.search.end([one.method.lam for one in state.candidates], recipe.band) or "budget"
     except TimeUp:
-        course.why = "budget"
-    end = course.to_json()
+        state.why = "budget"
+    end = state.to_json()
     yield TuningStanding(end)
-    return course, end
+    return state, end
 
 
-def _worked(course: Course, ground: TuningContext) -> Iterator[Event]:
-    recipe, budget = course.recipe, course.budget
+def _worked(state: TuningState, ground: TuningContext) -> Iterator[Event]:
+    recipe, budget = state.recipe, state.budget
     yield Stage(COMPARING, "every λ and γ on unseen text, from the statistics of one draw")
-    for _ in course.screening.run(budget):
-        yield TuningStanding(course.to_json())
-    course.settle()
-    yield TuningStanding(course.to_json())
+    for _ in state.screening.run(budget):
+        yield TuningStanding(state.to_json())
+    state.settle()
+    yield TuningStanding(state.to_json())
     plain = replace(ground.prepared, recipe=recipe.model_copy(update={"tasks": ()}))
     measuring = measure(ground.bench, plain, "float", ground.float_key, ground.states)
-    course.original = yield from _in_time(measuring, budget)
+    state.original = yield from _in_time(measuring, budget)
     yield from _in_time(keep_states(ground.bench, plain, ground.states), budget)
-    yield from _compared(course, ground)
-    rest = [index for index in course.search.once if course.search.draws and not course.search.seen[0, index]]
-    if rest and budget.left() >= course.model_seconds():
-        yield from _measured(course, draw_of(recipe, ground, 0), Step(0, tuple(rest)))
-    if recipe.tasks and course.search.draws:
-        yield from _asked(course, ground)
-    yield from _drawn(course, ground)
+    yield from _compared(state, ground)
+    rest = [index for index in state.search.once if state.search.draws and not state.search.seen[0, index]]
+    if rest and budget.left() >= state.model_seconds():
+        yield from _measured(state, draw_of(recipe, ground, 0), Step(0, tuple(rest)))
+    if recipe.tasks and state.search.draws:
+        yield from _asked(state, ground)
+    yield from _drawn(state, ground)
 
 
 def _in_time(work: Iterator[Event] | Generator[Event, None, Value], budget: Budget) -> Generator[Event, None, Value]:
@@ -90,32 +90,32 @@ def _in_time(work: Iterator[Event] | Generator[Event, None, Value], budget: Budg
         budget.check()
 
 
-def _compared(course: Course, ground: TuningContext) -> Iterator[Event]:
+def _compared(state: TuningState, ground: TuningContext) -> Iterator[Event]:
     """Whole models, as the search asks for them."""
-    recipe, budget, begun = course.recipe, course.budget, -1
-    lams = [one.method.lam for one in course.candidates]
+    recipe, budget, begun = state.recipe, state.budget, -1
+    lams = [one.method.lam for one in state.candidates]
     known: dict[tuple[int, int], bool] = {}  # whether a measurement is kept from before
 
     def costs_nothing(number: int, index: int) -> bool:
         if (number, index) not in known:
-            point = course.candidates[index].method
+            point = state.candidates[index].method
             known[number, index] = is_kept(draw_of(recipe, ground, number), point, pictures=not number)
         return known[number, index]
 
-    while not course.search.end(lams, recipe.band):
-        costs, together = Costs(course.model_seconds(), course.draw_seconds), TOGETHER
+    while not state.search.end(lams, recipe.band):
+        costs, together = Costs(state.model_seconds(), state.draw_seconds), TOGETHER
         if budget.seconds is not None and not budget.is_shared:
-            costs, together = replace(costs, known=costs_nothing), course.together()
-        if (step := course.search.next(budget.left(), costs, together)) is None:
+            costs, together = replace(costs, known=costs_nothing), state.together()
+        if (step := state.search.next(budget.left(), costs, together)) is None:
             return
         draw = draw_of(recipe, ground, step.draw)
         if step.draw != begun:
             begun = step.draw
             yield Stage("comparing models", f"draw {begun + 1} of at most {recipe.draws}")
-        is_new = bool(step.draw) and not course.trials[step.draw]
+        is_new = bool(step.draw) and not state.trials[step.draw]
         if is_new and budget.seconds is not None and not budget.is_shared:
-            course.draw_seconds = max(course.draw_seconds, budget.timed(partial(_collect, draw, budget)))
-        yield from _measured(course, draw, step)
+            state.draw_seconds = max(state.draw_seconds, budget.timed(partial(_collect, draw, budget)))
+        yield from _measured(state, draw, step)
         ground.statistics.trim(int(ground.bench.settings.statistics_gib * 2**30))
 
 
@@ -125,55 +125,55 @@ def _collect(draw: Draw, budget: Budget) -> None:
         budget.check()
 
 
-def _measured(course: Course, draw: Draw, step: Step) -> Iterator[Event]:
+def _measured(state: TuningState, draw: Draw, step: Step) -> Iterator[Event]:
     """Measures the candidates of a step, those of one method at once."""
-    for together in course.by_name(step.candidates):
-        points = [course.candidates[index].method for index in together]
-        pictures, began = step.draw == 0, course.budget.spent()
+    for together in state.by_name(step.candidates):
+        points = [state.candidates[index].method for index in together]
+        pictures, began = step.draw == 0, state.budget.spent()
         new = [point for point in points if not is_kept(draw, point, pictures=pictures)]
-        for position, trial in run_trials(draw, points, pictures=pictures, check=course.budget.check):
-            course.note(step.draw, together[position], trial)
-            yield TuningStanding(course.to_json())
+        for position, trial in run_trials(draw, points, pictures=pictures, check=state.budget.check):
+            state.note(step.draw, together[position], trial)
+            yield TuningStanding(state.to_json())
         if new:
-            course.taken.append((course.budget.spent() - began) / len(new))
+            state.taken.append((state.budget.spent() - began) / len(new))
 
 
-def _asked(course: Course, ground: TuningContext) -> Iterator[Event]:
+def _asked(state: TuningState, ground: TuningContext) -> Iterator[Event]:
     """The tasks of the float model, and then in the first draw and as many more as there is time for."""
-    recipe, budget, tasks = course.recipe, course.budget, ", ".join(course.recipe.tasks)
-    wanted = [*course.search.running, *course.search.baselines, *course.search.once]
-    assert course.original is not None
+    recipe, budget, tasks = state.recipe, state.budget, ", ".join(state.recipe.tasks)
+    wanted = [*state.search.running, *state.search.baselines, *state.search.once]
+    assert state.original is not None
     alone = replace(ground.prepared, test=None)
     asked: Measurements = yield from _in_time(measure(ground.bench, alone, "float", ground.float_key, None), budget)
-    course.original = replace(asked, perplexity=course.original.perplexity)
+    state.original = replace(asked, perplexity=state.original.perplexity)
     budget.count(asked.task_seconds)
-    for number in range(course.search.draws):
-        if budget.left() < course.seconds_of_answers(len(wanted)):
+    for number in range(state.search.draws):
+        if budget.left() < state.seconds_of_answers(len(wanted)):
             return
-        yield Stage("asking tasks", f"{tasks}: draw {number + 1} of {course.search.draws}, {len(wanted)} models")
+        yield Stage("asking tasks", f"{tasks}: draw {number + 1} of {state.search.draws}, {len(wanted)} models")
         draw = draw_of(recipe, ground, number)
-        course.answers.append({})
-        for together in course.by_name(wanted):
-            points = [course.candidates[index].method for index in together]
+        state.answers.append({})
+        for together in state.by_name(wanted):
+            points = [state.candidates[index].method for index in together]
             for position, answers in answers_of(draw, points, budget.check):
-                course.note_answers(together[position], answers)
-                yield TuningStanding(course.to_json())
+                state.note_answers(together[position], answers)
+                yield TuningStanding(state.to_json())
 
 
-def _drawn(course: Course, ground: TuningContext) -> Iterator[Event]:
+def _drawn(state: TuningState, ground: TuningContext) -> Iterator[Event]:
     """For the study: the pictures of λ that were not measured, and the layers of what does not change with a draw."""
-    search, budget = course.search, course.budget
-    wanted = [index for index in range(len(course.candidates)) if index not in course.trials[0]]
+    search, budget = state.search, state.budget
+    wanted = [index for index in range(len(state.candidates)) if index not in state.trials[0]]
     jobs = [(0, wanted), *((number, [*search.once]) for number in range(1, search.draws))]
     for number, indices in jobs:
-        draw = draw_of(course.recipe, ground, number)
-        for together in course.by_name(indices):
-            points = [course.candidates[index].method for index in together]
-            if budget.left() < course.model_seconds() * len(points):
+        draw = draw_of(state.recipe, ground, number)
+        for together in state.by_name(indices):
+            points = [state.candidates[index].method for index in together]
+            if budget.left() < state.model_seconds() * len(points):
                 return
             for position, trial in run_trials(draw, points, pictures=not number, measured=False, check=budget.check):
-                course.note(number, together[position], trial)
-    yield TuningStanding(course.to_json())
+                state.note(number, together[position], trial)
+    yield TuningStanding(state.to_json())
 
 
 def first_draw(recipe: Recipe, settings: Settings) -> Draw:

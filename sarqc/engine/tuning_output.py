@@ -25,36 +25,36 @@ from sarqc.engine.study_output import (
     study_writer,
 )
 from sarqc.engine.trials import TrialResult
-from sarqc.engine.tuning_state import Course
+from sarqc.engine.tuning_state import TuningState
 from sarqc.study.document import ArrayRef, Line, Study, StudyWriter
 
 
 def write_tuning(
-    prepared: Prepared, course: Course, original: Measurements, device: str, folder: Path, study_id: str
+    prepared: Prepared, state: TuningState, original: Measurements, device: str, folder: Path, study_id: str
 ) -> Study:
     """The study: a line of the tuned method over λ and draws, and one for each baseline, as far as there was time for
     them. What a draw did not measure is NaN. Needs a model that was measured, see ``has_study``.
     """
     recipe, checkpoint = prepared.recipe, prepared.checkpoint
-    names = list(dict.fromkeys(course.candidates[index].name for index in sorted(course.trials[0])))
+    names = list(dict.fromkeys(state.candidates[index].name for index in sorted(state.trials[0])))
     with study_writer(folder) as writer:
-        lines = [_line(course, name, writer) for name in names]
+        lines = [_line(state, name, writer) for name in names]
         facts = model_facts(recipe.model, checkpoint, value(original.perplexity), original.mean_accuracy())
         title = f"{Path(recipe.model).name}, {recipe.bits} bits, λ of {lines[0].title}"
         protocol = _protocol(prepared, original, device)
         return writer.finish(study_of(study_id, title, "float", facts, checkpoint, protocol, lines, recipe))
 
 
-def has_study(course: Course) -> bool:
+def has_study(state: TuningState) -> bool:
     """Whether a λ was measured at all."""
-    return any(course.search.seen[0, list(course.order)])
+    return any(state.search.seen[0, list(state.order)])
 
 
-def _line(course: Course, name: str, writer: StudyWriter) -> Line:
-    recipe, search = course.recipe, course.search
-    trials = course.trials[: max(1, int(search.seen.any(axis=1).sum()))]
-    indices = [index for index in sorted(trials[0]) if course.candidates[index].name == name]
-    points = [course.candidates[index].method for index in indices]
+def _line(state: TuningState, name: str, writer: StudyWriter) -> Line:
+    recipe, search = state.recipe, state.search
+    trials = state.trials[: max(1, int(search.seen.any(axis=1).sum()))]
+    indices = [index for index in sorted(trials[0]) if state.candidates[index].name == name]
+    points = [state.candidates[index].method for index in indices]
     first = [_curves(trials[0][index]) for index in indices]
     curves = [[joined([of[layer] for of in first])] for layer in range(len(first[0]))]
     further = [[[numbers] for numbers in _numbers(of_draw, indices, first)] for of_draw in trials[1:]]
@@ -69,7 +69,7 @@ def _line(course: Course, name: str, writer: StudyWriter) -> Line:
                 if trial is not None and trial.divergence is not None:
                     values[draw, 0, at] = trial.perplexity if quantity == "perplexity" else trial.divergence.kl.mean
         arrays[quantity] = writer.add(values, AXES)
-    arrays |= _answers(course, indices, shape, writer)
+    arrays |= _answers(state, indices, shape, writer)
     chosen = (0, indices.index(best)) if (best := search.best) in indices else None
     return study_line(
         name, points[0].fitting(), bits=recipe.bits, grid=recipe.grid, group_size=recipe.group_size,
@@ -79,14 +79,14 @@ def _line(course: Course, name: str, writer: StudyWriter) -> Line:
 
 
 def _answers(
-    course: Course, indices: Sequence[int], shape: tuple[int, ...], writer: StudyWriter
+    state: TuningState, indices: Sequence[int], shape: tuple[int, ...], writer: StudyWriter
 ) -> dict[str, ArrayRef]:
     """Accuracies, and what was answered to each item of all tasks."""
-    accuracy, given = np.full(shape, np.nan), [one for of_draw in course.answers for one in of_draw.values()]
+    accuracy, given = np.full(shape, np.nan), [one for of_draw in state.answers for one in of_draw.values()]
     if not given:
         return {"accuracy": writer.add(accuracy, AXES)}
     correct = np.full((*shape, sum(map(len, given[0].correct))), UNMEASURED, dtype=np.uint8)
-    for draw, of_draw in enumerate(course.answers):
+    for draw, of_draw in enumerate(state.answers):
         for at, index in enumerate(indices):
             if index in of_draw:
                 accuracy[draw, 0, at] = of_draw[index].accuracy()

@@ -37,7 +37,7 @@ class Candidate:
 
 
 @dataclass
-class Course:
+class TuningState:
     """What a tuning run knows so far. Draws count from 0, candidates by their positions: by λ, then the baselines."""
 
     recipe: Recipe
