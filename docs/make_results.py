@@ -46,7 +46,7 @@ WITH_IDENTITY = (
     "of this project (`include_identity`), not of AWQ nor of the paper."
 )
 VERDICTS = {-1: "better", 0: "not clear of 0", 1: "worse"}
-WORDS = {-1: "better than", 0: "not to be told from", 1: "worse than"}
+WORDS = {-1: "better than", 0: "not significantly different from", 1: "worse than"}
 
 
 def chosen_text(line: Line, layers: pd.DataFrame) -> str:

@@ -250,7 +250,7 @@ class Baseline(Divergences):
 # not.
 End = Literal["", "known", "narrow", "budget", "draws"]
 
-# Of λ that were compared in two draws the best, those that can't be told from it, and those that are clearly worse;
+# Of the λ compared in two draws: the best, those not significantly different from it, and those clearly worse;
 # ruled out by the errors of layers alone; not reached: neither; baseline: not a candidate.
 Standing = Literal["best", "as_good", "worse", "ruled_out", "not_reached", "baseline"]
 

@@ -454,8 +454,8 @@ class Recipe(BaseModel):
         gt=1,
         **_describe(
             "tune", "Narrow enough",
-            "Tuning ends when the largest λ that can't be told from the best is at most so many times the smallest; "
-            "empty: when no two can be told apart any better.",
+            "Stop when the largest λ not significantly different from the best is at most this many times the "
+            "smallest; empty: when further draws would not tell more apart.",
         ),
     )  # fmt: skip
 

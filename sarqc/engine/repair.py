@@ -109,7 +109,7 @@ def gain_words(before: float, after: float, difference: Difference) -> str:
             change = _with_interval(difference)
             return f"No gain: the repair raises KL from the original by {change}, {span}. Keep the file as it is."
     change = _with_interval(difference)
-    return f"No gain: KL from the original went {span}, which can't be told from chance: a change of {change}."
+    return f"No gain: KL from the original went {span}, not a significant change: {change}."
 
 
 def _with_interval(difference: Difference) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from sarqc.figures.drawing import DRIFT, HELD_OUT, PENALTY, PERCENT, QUALITY, RECON, Figure, Role, bind, note
@@ -87,7 +89,8 @@ def _heavier_damping(facts: LineFacts, name: str) -> tuple[tuple[str, float, flo
     if twin is None or quality is None or facts.baseline is None or facts.baseline.method != "gptq":
         return ()
     places = [(flag.lam, lam_index(twin.line, flag.lam)) for flag in DAMPINGS[1:]]
-    return tuple((f"GPTQ {100 * lam:g} %", lam, float(quality.mean[0, at])) for lam, at in places if at is not None)
+    points = ((f"GPTQ {100 * lam:g} %", lam, float(quality.mean[0, at])) for lam, at in places if at is not None)
+    return tuple(point for point in points if math.isfinite(point[2]))
 
 
 def _error_panel(facts: LineFacts, words: str) -> Panel:

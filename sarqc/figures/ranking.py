@@ -328,7 +328,7 @@ def _against(row: _Row, lower: bool) -> str:
     unit = "" if lower else " points"
     chosen = f", chosen of {row.difference.among} points" if row.difference.among > 1 else ""
     if math.isfinite(row.difference.error) and not clear:
-        return f"not to be told from {row.against}: {span_of(row.difference, 50.0)}{unit}{chosen}"
+        return f"no significant difference from {row.against}: {span_of(row.difference, 50.0)}{unit}{chosen}"
     return f"{span_of(apart, 50.0)}{unit} {'lower' if mean < 0 else 'higher'} than {row.against}{chosen}"
 
 

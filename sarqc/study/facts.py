@@ -350,7 +350,7 @@ def _accuracy(accuracy: np.ndarray, correct: np.ndarray | None, line: Line, base
 
 
 def _item_band(correct: np.ndarray, best: tuple[int | None, ...]) -> np.ndarray:
-    """Per γ the λ whose accuracy can't be told from the best one's, with items and draws as samples: G M."""
+    """Per γ the λ whose accuracy is not significantly different from the best, items and draws being samples: G M."""
     band = np.zeros(correct.shape[1:3], dtype=bool)
     for g, m in enumerate(best):
         if m is None:

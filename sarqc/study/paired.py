@@ -219,13 +219,13 @@ def mean_of(differences: Sequence[Difference]) -> Difference:
 
 
 def sweet_spots(values: np.ndarray, *, lower_is_better: bool = True) -> tuple[tuple[int | None, ...], np.ndarray]:
-    """The best λ of each curve, and the mask of those that can't be told from it. ``values`` is D G M, the mask G M.
+    """The best λ of each curve, and the mask of those not significantly different. ``values`` is D G M, the mask G M.
 
     Where lower is better they are perplexities, compared by their logarithms (see ``RatioDifference``).
 
     Both are of those that were measured in most draws: means over other draws don't compare. A single draw has no
     band: the mask is then empty, because one draw can't say what is as good as the best. The best is chosen on the
-    draws that judge it, so what is left out is told from it by an interval that holds for all pairs of λ at once.
+    draws that judge it, so λ outside the mask are excluded by an interval that holds for all pairs of λ at once.
     """
     if lower_is_better:
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,4 +1,4 @@
-"""Student's t: how many standard errors a mean of few draws must be from 0 to be told from it at 5 %, two-sided."""
+"""Student's t: the distance from 0, in standard errors, at which a mean of few draws is significant (5 %)."""
 
 from __future__ import annotations
 

@@ -245,5 +245,5 @@ def test_the_words_of_a_gain() -> None:
     )
     assert words(worse).startswith("No gain: the repair raises KL")
     assert words(unclear).startswith("No gain: KL from the original went")
-    assert words(unclear).endswith("a change of 0.00 (−0.18 to 0.18).")
+    assert words(unclear).endswith("not a significant change: 0.00 (−0.18 to 0.18).")
     assert "says nothing about chance" in gain_words(0.3, 0.2, paired_difference(better[:1], before[:1]))

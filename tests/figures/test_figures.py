@@ -401,3 +401,16 @@ def test_a_comparison_shows_every_chosen_point_within_its_panel(study):
     low, high = view["figure"]["layout"]["yaxis"]["range"]
     assert all(low < value < high for value in shown)
     assert {row["title"] for row in view["differences"]} >= {"Method", "γ"}
+
+
+def test_views_of_a_study_with_accuracies_at_some_points_are_plain_json() -> None:
+    """Accuracies of SmolLM2 are measured at a few λ on one draw."""
+    study = Study.open(Settings().assets_dir / "studies" / "smollm2")
+    lines = [(line.name, line.bits) for line in study.lines]
+    assert any(
+        np.isnan(study.read(study.line(*line), "accuracy")).any()
+        and np.isfinite(study.read(study.line(*line), "accuracy")).any()
+        for line in lines
+    )
+    for name, bits in lines:
+        json.dumps(lab_view(study, method=name, bits=bits), allow_nan=False)

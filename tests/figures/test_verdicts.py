@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 
@@ -20,7 +21,9 @@ from sarqc.study.paired import paired_difference
 from tests.benchmarks.quality.table import difference
 
 CLAIMS = re.compile(r"\b(better|worse|above|below|lower|higher)\b")
-NONE = re.compile(r"no measurable difference|can't be told|not to be told|not clear of 0")
+NONE = re.compile(
+    r"no measurable difference|can't be told|no significant difference|not a significant change|not clear of 0"
+)
 _NUMBER = r"(−?\d+(?:\.\d+)?)"
 ENDS = re.compile(rf"(?:from |\(){_NUMBER} to {_NUMBER}")
 STUDIES = ("tiny-llama", "tiny-llama-methods", "tiny-moe")
@@ -118,7 +121,8 @@ def test_words_of_a_run_and_of_an_engine_at_the_edge_of_a_verdict(scale: float) 
     for shift in (-1.001, -0.999, 0.999, 1.001):
         noise = [-2.0, -1.0, 0.0, 1.0, 2.0]  # standard error √0.5, t(0.975) = 2.7764
         values = [scale * (one + shift * 2.7764451 * 0.5**0.5) for one in noise]
-        from_paired = difference({"perplexity": [50 + one for one in values]}, {"perplexity": [50.0] * 5})
+        perplexities = [50 * math.exp(one / 50) for one in values]  # compared by their logarithms
+        from_paired = difference({"perplexity": perplexities}, {"perplexity": [50.0] * 5})
         (low, high) = ends_of(from_paired)[0]
         assert (low > 0 or high < 0) == (abs(shift) > 1) == ("better" in from_paired or "worse" in from_paired)
         assert judged(difference_words(paired_difference(np.array(values) / 100, np.zeros(5)))) == 1

@@ -116,7 +116,7 @@ function beside({ mean, low, high, clear, chosen_of: among }) {
   const gptq = "GPTQ 1 %, the identity penalty at λ = 0.01";
   if (mean === null || low === null) return "";
   if (!clear)
-    return `The best of ${among} can’t be told from ${gptq}: the difference is ${number(mean, 1)}, ${interval(low, high, 1)}.`;
+    return `The best of ${among} is not significantly different from ${gptq}: ${number(mean, 1)}, ${interval(low, high, 1)}.`;
   const [from, to] = mean < 0 ? [-Number(high), -low] : [low, high];
   const word = mean < 0 ? "better" : "worse";
   return `The best of ${among} is ${number(Math.abs(mean), 1)} ${word}, ${interval(from, to, 1)}, than ${gptq}.`;

@@ -104,7 +104,7 @@ export function drawsOf(layer) {
 export const prepare = () => drawsOf(toyLayer());
 
 /**
- * From which λ to which the error on new tokens can't be told from that at the best: neighbours of it whose paired
+ * The range of λ without a significant difference from the best error on new tokens: neighbours of it whose paired
  * difference is not clear (Student's t at 5 %).
  * @param {Draw[]} draws
  * @param {number} best position of the best λ
