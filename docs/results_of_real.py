@@ -16,7 +16,6 @@ from sarqc.figures.numbers import perplexity_text
 from sarqc.study.document import Line, Study
 from sarqc.study.facts import LineFacts, line_facts
 from sarqc.study.intervals import signed
-from sarqc.study.paired import geometric_mean, paired_ratio
 
 NUMBERS = Path(__file__).parent / "real.json"
 FIRST_TOKENS = Path(__file__).parent / "first_tokens.json"  # of python -m tests.first_tokens
@@ -153,31 +152,17 @@ def _first_tokens(study: Study, document: dict[str, Any]) -> Iterator[str]:
     rows = []
     for at, case in enumerate(draws[0]):
         row = [case["case"]]
-        for name in names:
-            ours, theirs = (np.array([draw[i]["perplexity"][name] for draw in draws]) for i in (at, _gptq_of(draws[0])))
-            row.append(_beside(ours, theirs))
+        row += [", ".join(perplexity_text(draw[at]["perplexity"][name]) for draw in draws) for name in names]
         row += [f"{np.mean([draw[at][f'{which}_error'] for draw in draws]):.1%}" for which in ("first", "every")]
         rows.append(row)
     yield table(["", *(f"perplexity, {name}" for name in names), "error, first tokens", "error, all tokens"], rows)
     floats = ", ".join(f"{name} {value:.2f}" for name, value in document["float"].items())
     yield (
         f"{len(draws)} draws of {document['tokens']:,} tokens of {document['calibration']}, {bits} bits, "
-        f"{document['kind']}, groups of {document['group_size']}; perplexities on {document['test_tokens']:,} tokens, "
-        f"geometric means, with the paired difference to GPTQ 1 % and its 95 % interval (float: {floats}). Errors are "
+        f"{document['kind']}, groups of {document['group_size']}; perplexities of each draw on "
+        f"{document['test_tokens']:,} tokens (float: {floats}). Errors are "
         "relative errors of the outputs of the values, the median over blocks, on calibration text."
     )
-
-
-def _gptq_of(draw: list[dict[str, Any]]) -> int:
-    return next(at for at, row in enumerate(draw) if row["case"] == "GPTQ 1 %")
-
-
-def _beside(values: np.ndarray, reference: np.ndarray) -> str:
-    text = perplexity_text(float(geometric_mean(values)))
-    if (values == reference).all():
-        return text
-    difference = paired_ratio(values, reference)
-    return f"{text}, {signed(difference, 1)} {WORDS[difference.verdict(())]}"
 
 
 def _runs(document: dict[str, Any]) -> Iterator[str]:

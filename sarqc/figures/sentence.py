@@ -295,7 +295,7 @@ def _best_of_curve(facts: LineFacts, quality: Quality, gamma: int, told: _Told) 
     if here.verdict(()) == told.better:
         size, interval = told.size(apart, reference), told.interval(apart, reference)
         return [*lead, piece(", is "), _verdict(f"{size} better", "quality"), piece(f", {interval}{_chosen_of(here)}.")]
-    return [piece(f"No λ tried is better, as far as {_sample_text(facts.n_draws, quality)} can tell.")]
+    return [piece(f"No λ tried is better, as far as {_sample_text(quality.n_draws, quality)} can tell.")]
 
 
 def _chosen_of(difference: Difference) -> str:
@@ -381,7 +381,7 @@ def _band_part(facts: LineFacts, gamma: int, told: _Told) -> list[Piece]:
     if not runs:
         return [piece("One calibration draw can't tell which other λ are as good.")]
     lams = facts.line.lams
-    sample = _sample_text(facts.n_draws, quality)
+    sample = _sample_text(quality.n_draws, quality)
     help_text = _no_help(facts, quality, gamma, told)
     if runs == [(0, len(lams) - 1)]:
         return [piece(f"No λ on this axis stands out, as far as {sample} can tell."), *help_text]

@@ -70,6 +70,11 @@ class Quality:
     items: int | None = None  # how many test items were a sample too, beside the draws
 
     @property
+    def n_draws(self) -> int:
+        """Draws in which it was measured at any point."""
+        return int(np.isfinite(self.values).any(axis=(1, 2)).sum())
+
+    @property
     def ends(self) -> tuple[np.ndarray, np.ndarray] | None:
         """The 95 % intervals of the differences to the baseline, put around the means: G M each."""
         paired = self.to_baseline
