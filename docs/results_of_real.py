@@ -142,10 +142,10 @@ def _first_tokens(study: Study, document: dict[str, Any]) -> Iterator[str]:
     lower = int((errors.mean(axis=0) < study.read(rounding, "held_out")[:, :, 0, 0].mean(axis=0)).sum())
     yield (
         f"Layer by layer GPTQ 1 % is better: on unseen text {lower} of {len(study.layers)} linears err less than "
-        "rounded ones. The harm is in one kind of linear, the values (`v_proj`), and there in one token of each "
+        "rounded ones. The harm is in one kind of linear, the values (v_proj), and there in one token of each "
         "sequence. Attention rests on the first token wherever it has nothing better to read, so that every later "
         f"token reads its value. The Gram counts it once in {document['length']}, and GPTQ gives it up for the rest. A "
-        "penalty on the drift keeps it; counting it more often in the values' Gram does as much, without a penalty. "
+        "penalty on the drift keeps it; counting it more often in the values' Gram does most of it, without a penalty. "
         "The benefit of saliency on this model is for a large part the protection of that token."
     )
     names = list(document["float"])
@@ -155,8 +155,11 @@ def _first_tokens(study: Study, document: dict[str, Any]) -> Iterator[str]:
         row += [", ".join(perplexity_text(draw[at]["perplexity"][name]) for draw in draws) for name in names]
         row += [f"{np.mean([draw[at][f'{which}_error'] for draw in draws]):.1%}" for which in ("first", "every")]
         rows.append(row)
-    yield table(["", *(f"perplexity, {name}" for name in names), "error, first tokens", "error, all tokens"], rows)
-    floats = ", ".join(f"{name} {value:.2f}" for name, value in document["float"].items())
+    yield table(
+        ["", *(f"perplexity, {name.partition(',')[0]}" for name in names), "error, first tokens", "error, all tokens"],
+        rows,
+    )
+    floats = ", ".join(f"{name.partition(',')[0]} {value:.2f}" for name, value in document["float"].items())
     yield (
         f"{len(draws)} draws of {document['tokens']:,} tokens of {document['calibration']}, {bits} bits, "
         f"{document['kind']}, groups of {document['group_size']}; perplexities of each draw on "

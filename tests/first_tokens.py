@@ -33,7 +33,7 @@ from tests.benchmarks.measured import host
 MODEL = "smollm2-135m-instruct"
 NUMBERS = Path("docs/first_tokens.json")
 GRID = Grid(3, 64, "asymmetric")
-SAMPLES, LENGTH, TEST_TOKENS, DRAWS = 16, 512, 10_240, (0, 1)
+SAMPLES, LENGTH, TEST_TOKENS, DRAWS = 16, 512, 10_240, (0, 1, 2)
 VALUES = "v_proj"
 ROUNDING = method("rtn")
 GPTQ = ColumnSolver(lam=0.01)
