@@ -25,7 +25,7 @@ def parts() -> Iterator[str]:
         return
     document = json.loads(NUMBERS.read_text(encoding="utf-8"))
     texts, first = document["texts"], document["checkpoints"][0]
-    yield "## Checkpoints of others, repaired"
+    yield "## Imported checkpoints, repaired"
     yield (
         "Written by `python -m tests.benchmarks.opened`: checkpoints that other engines made of "
         f"{texts['model']}, opened with `python -m sarqc inspect` and repaired on the scales that they have. "

@@ -145,8 +145,8 @@ def _first_tokens(study: Study, document: dict[str, Any]) -> Iterator[str]:
         "rounded ones. The harm is in one kind of linear, the values (v_proj), and there in one token of each "
         "sequence. Attention rests on the first token wherever it has nothing better to read, so that every later "
         f"token reads its value. The Gram counts it once in {document['length']}, and GPTQ gives it up for the rest. A "
-        "penalty on the drift keeps it; counting it more often in the values' Gram does most of it, without a penalty. "
-        "The benefit of saliency on this model is for a large part the protection of that token."
+        "penalty on the drift keeps it, and so does counting it more often in the values' Gram, which brings most of "
+        "the gain without a penalty. The benefit of saliency on this model is for a large part the protection of that token."
     )
     names = list(document["float"])
     rows = []

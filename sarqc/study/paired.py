@@ -70,8 +70,8 @@ class RatioDifference(Difference):
     """Difference of two positive quantities that vary in proportion to their size, such as perplexities.
 
     Statistics are those of the paired ln(values / reference); mean and interval are mapped back to the unit of the
-    quantity as ``scale`` · (ratio − 1), and are no more symmetric. ``error`` is that of the logarithm times the value,
-    to first order.
+    quantity as ``scale`` · (ratio − 1), so that the interval is not symmetric. ``error`` is that of the logarithm times
+    the value, to first order.
     """
 
     log: Difference = field(kw_only=True)  # of ln(values / reference)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file
+from scipy.stats import ttest_rel
 
 from sarqc.evaluation.perplexity import measure_perplexity
 from sarqc.models.checkpoint import read_checkpoint
@@ -115,11 +116,19 @@ def test_differences_and_ratios_are_of_the_same_draws() -> None:
     }
     results[cell(1, "rqc-everything")] = result(85.0, seconds=2.0)
     rows = rows_of(results)
-    assert (
-        "| 90.00 (10.00) | – | +2.00 (−0.48 to 4.48) | 0.1000 | 1.00 × | 0.25 × |" in rows["sarqc: GPTQ 1 %"]
-    )  # t 3.46
-    assert "| −2.00 (−4.48 to 0.48) | – |" in rows["AutoRound: default, 200 iterations"]  # of 4.30
-    assert "| −0.93 (−1.08 to −0.79), better |" in rows["GPTQModel: GPTQ, its default"]
+
+    def paired(name: str, other: str) -> str:
+        """By ratio: t intervals of the paired logarithms, at the other's geometric mean."""
+        ours, theirs = (np.log(perplexities[key]) for key in (name, other))
+        ends = ttest_rel(ours, theirs).confidence_interval()
+        mean, low, high = np.exp(theirs.mean()) * np.expm1([(ours - theirs).mean(), *ends])
+        text = f"{'+' if mean > 0 else ''}{mean:.2f} ({low:.2f} to {high:.2f})".replace("-", "−")
+        return text + (", better" if high < 0 else ", worse" if low > 0 else "")
+
+    of_gptq = f"| 89.63 (10.00) | – | {paired('gptq', 'auto-round')} | 0.1000 | 1.00 × | 0.25 × |"
+    assert of_gptq in rows["sarqc: GPTQ 1 %"]
+    assert f"| {paired('auto-round', 'gptq')} | – |" in rows["AutoRound: default, 200 iterations"]
+    assert f"| {paired('gptqmodel', 'gptq')} |" in rows["GPTQModel: GPTQ, its default"]
     assert "| 85.00, 1 of 3 draws | −5.00 | −3.00 |" in rows["sarqc: GPTQ + identity penalty, everything on"]
     assert rows["sarqc: GPTQ + identity penalty, everything on"].endswith("| 2.00 × | 0.50 × |")
 
