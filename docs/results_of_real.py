@@ -146,7 +146,7 @@ def _first_tokens(study: Study, document: dict[str, Any]) -> Iterator[str]:
         "sequence. Attention rests on the first token wherever it has nothing better to read, so that every later "
         f"token reads its value. The Gram counts it once in {document['length']}, and GPTQ gives it up for the rest. A "
         "penalty on the drift keeps it, and so does counting it more often in the values' Gram, which brings most of "
-        "the gain without a penalty. The benefit of saliency on this model is for a large part the protection of that token."
+        "the gain without a penalty. Saliency helps this model in large part by protecting that token."
     )
     names = list(document["float"])
     rows = []
