@@ -56,7 +56,7 @@ def run(arguments: list[str], environment: dict[str, str]) -> tuple[dict[str, An
     """What a command of sarqc prints, its seconds, and the most memory that it had of its own."""
     command = [sys.executable, "-m", "sarqc", *arguments]
     started, peak = time.monotonic(), 0
-    # A file and not a pipe: what is printed at the end is longer than a pipe holds while nobody reads.
+    # A file instead of a pipe: the final output would fill a pipe that nobody reads meanwhile.
     with (
         tempfile.TemporaryFile("w+", encoding="utf-8") as printed,
         subprocess.Popen(command, stdout=printed, env=os.environ | environment) as process,

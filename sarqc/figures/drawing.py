@@ -226,8 +226,8 @@ def whiskers(values: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarra
     """The ends of 95 % intervals, as far as they may set a range: of few draws an interval is many times as wide as all
     values are apart, and would flatten them."""
     seen = values[np.isfinite(values)]
-    most = np.ptp(seen) if seen.size > 1 else np.inf
-    down, up = (np.minimum(np.nan_to_num(reach, posinf=np.inf), most) for reach in (values - low, high - values))
+    most = float(np.ptp(seen)) if seen.size > 1 else np.inf
+    down, up = (np.minimum(length, most) for length in bar_lengths(values, (low, high), most))
     return np.concatenate([(values - down).ravel(), (values + up).ravel()])
 
 

@@ -75,9 +75,8 @@ class RatioDifference(Difference):
     """
 
     log: Difference = field(kw_only=True)  # of ln(values / reference)
-    scale: np.ndarray = field(
-        kw_only=True
-    )  # geometric mean of the reference over the paired draws; negative if negated
+    # Geometric mean of the reference over the paired draws, in the unit asked for; negative the other way round.
+    scale: np.ndarray = field(kw_only=True)
 
     @property
     def doubt(self) -> np.ndarray:

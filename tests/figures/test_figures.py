@@ -377,11 +377,13 @@ class TestGolden:
                 "perplexity": [[value, number(value, decimals_for(value))] for value in values],
                 "significant": [[value, significant(value)] for value in (*values, *small)],
                 "percent": [[value, percent(value, 1)] for value in (0.0, 0.481, 1.0)],
-                "interval": [[*ends, interval_text(*ends)] for ends in intervals],
+                "interval": [[*ends, interval_text(*ends)] for ends in intervals]
+                + [[-34.3, None, 1, interval_text(-34.3, math.inf, 1)]],  # JSON knows no infinity
                 "with_interval": [
                     [3.1667, *ends, span_text(3.1667, *(math.nan if end is None else end for end in ends[:2]), ends[2])]
                     for ends in (*intervals, (None, None, 1))
-                ],
+                ]
+                + [[3.1667, -34.3, None, 1, span_text(3.1667, -34.3, math.inf, 1)]],
                 "plain": [[value, lam_text(value)] for value in lams if value == 0 or value >= 1e-4],
             },
         )

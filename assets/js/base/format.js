@@ -48,7 +48,8 @@ export const interval = (low, high, decimals) =>
   high === null ? `from ${limit(low, decimals)} upwards` : `from ${limit(low, decimals)} to ${limit(high, decimals)}`;
 
 /**
- * A number with its 95 % interval, beside a drawing: “3.2 (−0.1 to 6.4)”; the number alone where that is not known.
+ * A number with its 95 % interval, beside a drawing: “3.2 (−0.1 to 6.4)”; the number alone where that is not known,
+ * and “from −0.1 upwards” in brackets where it has no upper end.
  * @param {number} mean
  * @param {number | null} low
  * @param {number | null} high
@@ -56,7 +57,10 @@ export const interval = (low, high, decimals) =>
  */
 export function withInterval(mean, low, high, decimals) {
   const text = number(mean, decimals);
-  return low === null || high === null ? text : `${text} (${limit(low, decimals)} to ${limit(high, decimals)})`;
+  if (low === null) return text;
+  return high === null
+    ? `${text} (${interval(low, high, decimals)})`
+    : `${text} (${limit(low, decimals)} to ${limit(high, decimals)})`;
 }
 
 /**
