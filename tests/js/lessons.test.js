@@ -162,7 +162,9 @@ test("the last steps read the best λ, the band and the differences from the vie
   const far = { ...both, saliency: view(0.5) };
   far.saliency.table.rows[0].perplexity = 5000;
   const beyond = model.facts({ ...model.start, shown: 1 }, far, given);
-  assert.deepEqual(beyond.far, [{ name: "0", value: 5000 }]);
+  assert.deepEqual(beyond.far, [{ at: 0, value: 5000 }]);
+  const other = model.facts({ ...model.start, saliency: "identity", shown: 1 }, far, given);
+  assert.deepEqual(beyond.range, other.range); // the axis is the same for either penalty
   assert.equal(beyond.perplexities[0], null);
   assert.ok(beyond.range[1] < 200);
   const whole = words(layer.answer(layer.facts({ lambda: 0.1, shown: 1 }, { view: view(null), surface: null }, given)));

@@ -31,6 +31,7 @@ export const state = { guess: oneFromStudy("guess"), saliency: oneOf("penalty", 
 /** @type {Settings} */
 export const start = { saliency: "saliency" };
 
+const BARS = "bars: 95 % interval of the difference to GPTQ 1 %";
 const FAR = 8; // times the best perplexity: what is higher would flatten the rest, and is said instead of drawn
 
 /**
@@ -57,7 +58,8 @@ export function facts(settings, data) {
   if (!data) return null;
   const view = data[settings.saliency];
   const measured = column(view, "perplexity");
-  const near = FAR * Math.min(...measured.filter(isMeasured));
+  const both = [data.identity, data.saliency].map((each) => column(each, "perplexity"));
+  const near = FAR * Math.min(...both.flat().filter(isMeasured));
   const drawn = (/** @type {(number|null)[]} */ values) =>
     values.map((value) => (isMeasured(value) && value <= near ? value : null));
   const perplexities = drawn(measured);
@@ -70,17 +72,10 @@ export function facts(settings, data) {
     draws: view.line.draws.length,
     band: view.told.perplexity.band[0],
     perplexities,
-    /** Beyond the chart: λ and perplexity. */
-    far: measured.flatMap((value, i) =>
-      isMeasured(value) && value > near ? [{ name: view.lam_texts[i], value }] : [],
-    ),
+    /** Beyond the chart: positions of λ and perplexities. */
+    far: measured.flatMap((value, i) => (isMeasured(value) && value > near ? [{ at: i, value }] : [])),
     /** Of both penalties: the axis is the same for either. */
-    range: roomBelow(
-      spread(
-        [data.identity, data.saliency].flatMap((each) => drawn(column(each, "perplexity"))),
-        { air: 0.12 },
-      ),
-    ),
+    range: roomBelow(spread(both.flatMap(drawn), { air: 0.12 })),
     ends: endsOf(view, "perplexity"),
     best: bestOf(perplexities),
     /** Of the best λ to GPTQ 1 %, as one chosen of all. */
@@ -206,11 +201,11 @@ export function create(stage) {
       return [
         answered && bands(at, band),
         frame(at, title, (value) => number(value, 0), { lines: 1 }),
-        answered && label(at.left - 6, at.top - 14, "bars: 95 % interval of the difference to GPTQ 1 %"),
-        far.map(({ name, value }, i) =>
-          label(at.right, at.top - 14 - 18 * i, `λ = ${name}: ${format(value, "perplexity")}, beyond the chart`, {
-            at: "end",
+        answered && label(at.left - 6, at.top - 14, at.right - at.left > 500 ? BARS : "bars: 95 %, beside GPTQ 1 %"),
+        far.map(({ at: position, value }) =>
+          label(at.x(position), at.top + 14, `↑ ${format(value, "perplexity")}`, {
             fill: ROLES.quality.ink,
+            halo: true,
           }),
         ),
         answered && wishes(at, facts),
