@@ -162,8 +162,9 @@ def judge(asked: dict[str, Any], owner: int) -> dict[str, Any]:
     """Runs the program beside its tests, whose end decides; keeps the end of what each writes to standard error."""
     ours, theirs = socket.socketpair()
     told, telling = os.pipe()
-    program = Side(asked, owner, "program", os.open("/dev/null", os.O_RDONLY), theirs.fileno())
+    # The tests first: the bound of processes counts them, whatever the program does at once.
     tests = Side(asked, owner, "tests", told, ours.fileno())
+    program = Side(asked, owner, "program", os.open("/dev/null", os.O_RDONLY), theirs.fileno())
     ours.close()
     theirs.close()
     os.close(told)
@@ -197,6 +198,7 @@ class Side:
         self.late = False  # ended by its limit of CPU time
         self._seconds = asked["cpu_seconds"]
         self._errors, written = os.pipe()
+        started, starting = os.pipe()  # which the interpreter does not inherit
         self._process = os.fork()
         if self._process == 0:
             try:
@@ -206,6 +208,9 @@ class Side:
             finally:
                 os._exit(1)
         os.close(written)
+        os.close(starting)
+        os.read(started, 1)  # nothing, once the interpreter runs as the other user, or could not be started
+        os.close(started)
         self._ended = os.pidfd_open(self._process)
         self.watched = [self._errors, self._ended]
 

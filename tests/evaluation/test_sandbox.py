@@ -184,7 +184,7 @@ def test_it_has_no_privileges() -> None:
         "found = libc.mount(b'none', b'/program', b'tmpfs', 0, None), libc.umount(b'/usr'), libc.sethostname(b'x', 1)"
     )
     assert said(program) == "(-1, -1, -1)"
-    assert said("import os\nfound = os.getpid()") == "2"
+    assert said("import os\nfound = os.getpid()") == "3"  # after the judge and the tests
     killing = "import os\ntry: os.kill(1, 9)\nexcept PermissionError: pass"  # process 1 judges: it must live to say so
     assert run_program(killing, SHORT).result == "passed"
 
