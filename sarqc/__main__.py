@@ -493,7 +493,7 @@ def recipe(
     ] = "yaml",
     engine: Annotated[
         str | None,
-        typer.Option("--for", help="A program for another engine: llmcompressor, gptqmodel, nncf, modelopt or mlx."),
+        typer.Option("--for", help="A program for another engine: llmcompressor or gptqmodel."),
     ] = None,
     address: Annotated[
         str | None, typer.Option(help="Of the app, for rest; that of SARQC_HOST and SARQC_PORT if it is not given.")

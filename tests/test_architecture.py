@@ -24,7 +24,6 @@ TREE: dict[str, set[str]] = {
     "sarqc.logs": {"sarqc.files", "sarqc.settings"},
     "sarqc.events": {"sarqc.errors", "sarqc.documents"},
     "sarqc.quantization": {"sarqc.errors"},
-    "sarqc.theory": {"sarqc.errors", "sarqc.quantization"},
     "sarqc.recipe": {"sarqc.errors", "sarqc.quantization", "sarqc.files", "sarqc.recipe_refusals"},
     "sarqc.recipe_refusals": {"sarqc.errors"},
     "sarqc.recipe_texts": {"sarqc.errors", "sarqc.recipe"},
@@ -34,11 +33,11 @@ TREE: dict[str, set[str]] = {
     "sarqc.export": GROUND | {"sarqc.quantization", "sarqc.models"},
     "sarqc.opening": GROUND | {"sarqc.quantization", "sarqc.models", "sarqc.export"},
     "sarqc.study": GROUND | {"sarqc.quantization", "sarqc.models"},
-    "sarqc.figures": GROUND | {"sarqc.quantization", "sarqc.models", "sarqc.theory", "sarqc.study"},
+    "sarqc.figures": GROUND | {"sarqc.quantization", "sarqc.models", "sarqc.study"},
     "sarqc.integrations": GROUND | {"sarqc.quantization", "sarqc.study", "sarqc.calibration.corpora"},
     "sarqc.reports": GROUND | {"sarqc.quantization", "sarqc.study"},
     "sarqc.engine": GROUND
-    | {"sarqc.quantization", "sarqc.theory", "sarqc.models", "sarqc.study"}
+    | {"sarqc.quantization", "sarqc.models", "sarqc.study"}
     | {"sarqc.calibration", "sarqc.evaluation", "sarqc.export", "sarqc.opening"},
     "sarqc.jobs": GROUND | {"sarqc.export"},
     "sarqc.web": GROUND

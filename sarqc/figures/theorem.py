@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Any, TypedDict, TypeVar
 
 import numpy as np
 
@@ -33,11 +33,27 @@ from sarqc.figures.numbers import draws_text, lam_names, number, percent, point_
 from sarqc.study.facts import LineFacts, over_layers
 from sarqc.study.intervals import error_decimals, span_text
 from sarqc.study.paired import Difference, mean_over_draws, paired_difference
-from sarqc.theory.bound import DELTA, bound_on_gap, log_all_codes
 
+Number = TypeVar("Number", bound=Any)
+DELTA = 0.05  # the bound holds with probability 1 − δ
 _ARRAYS = ("recon", "held_out", "drift", "tokens", "weight_norm", "token_norm", "output_energy", "held_out_energy")
 GAP: Role = {"color": HELD_OUT["color"], "dash": "solid", "symbol": HELD_OUT["symbol"]}
 LIMIT: Role = {"color": "var(--ink-3)", "dash": "dot", "symbol": "circle"}
+
+
+def log_all_codes(n_weights: int, bits: int) -> float:
+    """ln|Q| at fixed scales: n_weights · bits · ln 2, an upper bound on ln|Q_R| for every radius R."""
+    return n_weights * bits * math.log(2)
+
+
+def bound_on_gap(span: Number, log_count: Number | float, n_tokens: Number | int, delta: float = DELTA) -> Number:
+    """The right side of Theorem 1: span · √(ln(2 · count/δ)/2n), of floats, arrays and tensors alike.
+
+    span: R² M_X², an upper bound on the risk of all weights within R of the float ones; log_count: the logarithm of
+    the number of code matrices; n_tokens: tokens of the calibration text, taken as independent.
+    """
+    bound: Number = span * ((math.log(2 / delta) + log_count) / (2 * n_tokens)) ** 0.5
+    return bound
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from sarqc.errors import Refused
-from sarqc.integrations import to_gptqmodel, to_llmcompressor, to_mlx, to_modelopt, to_nncf
+from sarqc.integrations import to_gptqmodel, to_llmcompressor
 from sarqc.integrations.engine_request import ELSEWHERE, EngineRequest, wanted
 from sarqc.recipe import Recipe, axes
 from sarqc.recipe_texts import RecipeText
@@ -29,9 +29,6 @@ class Engine(NamedTuple):
 ENGINES = {
     "llmcompressor": Engine("llm-compressor", to_llmcompressor.program),
     "gptqmodel": Engine("GPTQModel", to_gptqmodel.program),
-    "nncf": Engine("NNCF", to_nncf.program),
-    "modelopt": Engine("ModelOpt", to_modelopt.program),
-    "mlx": Engine("MLX", to_mlx.program),
 }
 
 

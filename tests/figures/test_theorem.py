@@ -12,14 +12,13 @@ import torch
 from sarqc import Grid, LayerStatistics, method, quantize_layer, sweep_layer
 from sarqc.calibration.pictures import curve_of
 from sarqc.figures import figure_table, lab_view
-from sarqc.figures.theorem import terms, theorem, theorem_terms
+from sarqc.figures.theorem import bound_on_gap, log_all_codes, terms, theorem, theorem_terms
 from sarqc.settings import SITE
 from sarqc.study.document import Study
 from sarqc.study.facts import line_facts
-from sarqc.theory.bound import bound_on_gap, log_all_codes
-from sarqc.theory.risk_bound import sweep_risk
 from tests import oracles
 from tests.figures.test_figures import at
+from tests.theory.risk_bound import sweep_risk
 
 LAMS = (0.0, 0.1, 1.0)
 STUDIES = SITE / "assets" / "studies"

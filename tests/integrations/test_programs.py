@@ -36,8 +36,6 @@ PLAIN: dict[str, Any] = {
 TAKEN: dict[str, dict[str, Any]] = {
     "llmcompressor": {"grid": "full_range", "static_groups": True},
     "gptqmodel": {"grid": "asymmetric", "static_groups": True},
-    "nncf": {"grid": "asymmetric"},
-    "modelopt": {"grid": "symmetric", "static_groups": True},
 }
 
 
@@ -88,8 +86,7 @@ def damping(engine: str, program: str) -> float:
     """What a program adds to the diagonal, as a share of its mean."""
     if engine == "llmcompressor":
         return float(modifiers(program)[0]["dampening_frac"])
-    said = assigned(program)
-    return float(said["CONFIG"]["algorithm"]["perc_damp"] if engine == "modelopt" else said["damp_percent"])
+    return float(assigned(program)["damp_percent"])
 
 
 @pytest.mark.parametrize("engine", TAKEN)
@@ -137,16 +134,6 @@ def test_the_settings_of_gptqmodel() -> None:
     assert [bool(skips.match(f"model.layers.{block}.mlp.up_proj")) for block in (1, 2, 11)] == [False, True, True]
 
 
-def test_the_settings_of_nncf_and_modelopt() -> None:
-    said = assigned(program_for("nncf", PLAIN | TAKEN["nncf"] | {"group_size": 64}))
-    assert (said["group_size"], said["block_size"], said["ratio"]) == (64, 64, 1.0)
-    said = assigned(program_for("modelopt", PLAIN | TAKEN["modelopt"] | {"group_size": 48, "blocks": [3]}))["CONFIG"]
-    assert said["quant_cfg"][1] == {
-        "quantizer_name": "*layers.3.*weight_quantizer", "cfg": {"num_bits": 4, "block_sizes": {-1: 48}}
-    }  # fmt: skip
-    assert said["algorithm"] == {"method": "gptq", "perc_damp": 0.25, "block_size": 96, "layerwise": {"enable": True}}
-
-
 def trouble_with(engine: str, document: dict[str, Any]) -> str:
     """Why there is no program; empty where there is one."""
     said = next(one["trouble"] for one in programs(document) if one["name"] == engine)
@@ -175,20 +162,6 @@ def trouble_with(engine: str, document: dict[str, Any]) -> str:
         ("gptqmodel", {"inputs_from": "float"}, "inputs_from"),
         ("gptqmodel", {"lambda": 1}, "lambda"),
         ("gptqmodel", {"lambda": 0}, "lambda"),
-        ("nncf", {"bits": 3}, "bits"),
-        ("nncf", {"grid": "full_range"}, "grid"),
-        ("nncf", {"order": "activation"}, "order"),
-        ("nncf", {"static_groups": True}, "static_groups"),
-        ("nncf", {"inputs_from": "float"}, "inputs_from"),
-        ("nncf", {"blocks": [0]}, "blocks"),
-        ("nncf", {"method": "sarqc-gbs"}, "method"),
-        ("modelopt", {"grid": "asymmetric"}, "grid"),
-        ("modelopt", {"order": "activation"}, "order"),
-        ("modelopt", {"static_groups": False}, "static_groups"),
-        ("modelopt", {"lambda": 2}, "lambda"),
-        ("modelopt", {"method": "sarqc-gbs"}, "method"),
-        ("mlx", {}, ""),
-        ("mlx", {"lambda": 0.01}, ""),
     ],
 )
 def test_what_means_something_else_is_refused(engine: str | None, change: dict[str, Any], field: str) -> None:
@@ -211,7 +184,8 @@ def test_all_engines_are_answered_for() -> None:
     for one in said.values():
         assert bool(one["text"]) != bool(one["trouble"])
     assert said["gptqmodel"]["text"]
-    assert said["modelopt"]["trouble"]["fixes"][0]["values"] == {"grid": "symmetric"}
+    refused = next(one for one in programs(PLAIN | {"grid": "symmetric"}) if one["name"] == "gptqmodel")
+    assert refused["trouble"]["fixes"][0]["values"] == {"grid": "full_range"}
     with pytest.raises(Refused, match="llmcompressor"):
         program_for("awq", PLAIN)
 
@@ -285,8 +259,6 @@ def test_lambda_by_linear(by_layer: Study) -> None:
     for name, lam in chosen.items():
         dynamic = [one["damp_percent"] for pattern, one in settings["dynamic"].items() if re.match(pattern, name)]
         assert (dynamic or [settings["damp_percent"]]) == [lam]
-    with pytest.raises(Refused, match="one λ for the whole model"):
-        program_for("nncf", document | {"bits": 4, "grid": "asymmetric", "static_groups": False}, by_layer, line)
 
 
 def test_names_of_layers_are_paths(by_layer: Study) -> None:
@@ -303,11 +275,13 @@ def test_the_command(by_layer: Study, tmp_path: Path) -> None:
     _, line, document = of_run(by_layer.folder)
     assert done.stdout == program_for("llmcompressor", document, by_layer, line)
     path = tmp_path / "recipe.json"
-    path.write_text(json.dumps(PLAIN | TAKEN["nncf"]))
-    assert sarqc("recipe", str(path), "--for", "nncf").stdout == program_for("nncf", PLAIN | TAKEN["nncf"])
+    path.write_text(json.dumps(PLAIN | TAKEN["gptqmodel"]))
+    assert sarqc("recipe", str(path), "--for", "gptqmodel").stdout == program_for(
+        "gptqmodel", PLAIN | TAKEN["gptqmodel"]
+    )
     refused = sarqc("recipe", str(path), "--for", "mlx")
     assert refused.returncode == 2
-    assert "fixed at 0.01" in refused.stderr
+    assert "no programs are written for “mlx”" in refused.stderr
     assert yaml.safe_load(sarqc("recipe", str(by_layer.folder)).stdout)["lambda"] == "auto"
 
 

@@ -18,9 +18,9 @@ from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import ScaleSearch, method
 from sarqc.quantization.quantized_layer import QuantizedLayer
 from sarqc.quantization.solve import quantize_layer, sweep_layer
-from sarqc.theory.lambda_path import search_path
 from tests import oracles
 from tests.quantizing import quantize_group, quantize_group_points
+from tests.theory.lambda_path import search_path
 
 COLUMNS, TOKENS = 32, 120
 X = oracles.correlated_inputs(71, TOKENS, COLUMNS)

@@ -16,8 +16,8 @@ from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import ScaleSearch, method
 from sarqc.quantization.solve import quantize_layer, sweep_layer
 from sarqc.quantization.trade_off import Interval, LambdaIntervals, lambda_intervals
-from sarqc.theory.lambda_path import SearchPath, multipliers, search_path, sweep_intervals
 from tests import oracles
+from tests.theory.lambda_path import SearchPath, multipliers, search_path, sweep_intervals
 
 Points = list[tuple[float, float]]
 

@@ -12,20 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sarqc.errors import Refused
+from sarqc.figures.theorem import log_all_codes
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import method
 from sarqc.quantization.solve import quantize_layer, sweep_layer
-from sarqc.theory.bound import log_all_codes
-from sarqc.theory.risk_bound import (
+from tests import oracles
+from tests.quantizing import quantize_group
+from tests.theory.risk_bound import (
     layer_risk,
     log_codes_within,
     risk_bound,
     squared_distances,
     sweep_risk,
 )
-from tests import oracles
-from tests.quantizing import quantize_group
 
 X, X_VAL = (torch.from_numpy(oracles.correlated_inputs(seed, 160, 32)) for seed in (91, 92))
 W = torch.from_numpy(oracles.uneven_weight(93, 6, 32))

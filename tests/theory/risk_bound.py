@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from sarqc.errors import Refused
+from sarqc.figures.theorem import DELTA, bound_on_gap, log_all_codes
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.objective import recon_loss
 from sarqc.quantization.quantized_layer import QuantizedLayer
 from sarqc.quantization.solve import LayerSweep
-from sarqc.theory.bound import DELTA, bound_on_gap, log_all_codes
 
 _CHUNK = 1 << 22  # distances looked at together
 
