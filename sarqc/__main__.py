@@ -49,9 +49,9 @@ from sarqc.settings import Settings, read_settings
 from sarqc.terminal import ProgressBar, print_layer_errors, print_summary, waiting_for_room, words
 
 if TYPE_CHECKING:
+    from sarqc.checkpoints.formats import ExportFormat
     from sarqc.engine.plan import Prepared
     from sarqc.engine.verify import Check
-    from sarqc.export.readers import ExportFormat
     from sarqc.jobs.on_cluster import OnCluster
     from sarqc.reports.reporting import Destination
 
@@ -242,8 +242,8 @@ def _execute(
 
     ``name``: of the run among those of a batch.
     """
+    from sarqc.checkpoints.formats import check_export
     from sarqc.engine.plan import can_keep, output_is_free, prepare
-    from sarqc.export.readers import check_export
     from sarqc.models.hub import NotCached
 
     settings = read_settings()
@@ -429,8 +429,8 @@ _recipe_command(
 
 
 def _plan(recipe: Recipe, as_json: AsJson = False) -> None:
+    from sarqc.checkpoints.formats import Answer, in_words
     from sarqc.engine.plan import plan
-    from sarqc.export.readers import Answer, in_words
 
     planned = _guarded(lambda: plan(recipe, read_settings()), as_json).model_dump(mode="json")
     if as_json:
@@ -578,8 +578,8 @@ def _count_of(text: str) -> int:
 
 def _check_all(recipes: dict[str, Recipe], output: Path | None, checkpoint_format: str) -> None:
     """Refuses a batch as a whole before its first run, where one of its runs can't work."""
+    from sarqc.checkpoints.formats import check_export
     from sarqc.engine.plan import output_is_free, plan
-    from sarqc.export.readers import check_export
 
     if output is not None:
         output_is_free(output)

@@ -30,23 +30,22 @@ TREE: dict[str, set[str]] = {
     "sarqc.models": {"sarqc.errors", "sarqc.settings", "sarqc.files", "sarqc.plain"},
     "sarqc.calibration": GROUND | {"sarqc.quantization", "sarqc.models"},
     "sarqc.evaluation": GROUND | {"sarqc.quantization", "sarqc.models"},
-    "sarqc.export": GROUND | {"sarqc.quantization", "sarqc.models"},
-    "sarqc.opening": GROUND | {"sarqc.quantization", "sarqc.models", "sarqc.export"},
+    "sarqc.checkpoints": GROUND | {"sarqc.quantization", "sarqc.models"},
     "sarqc.study": GROUND | {"sarqc.quantization", "sarqc.models"},
     "sarqc.figures": GROUND | {"sarqc.quantization", "sarqc.models", "sarqc.study"},
     "sarqc.integrations": GROUND | {"sarqc.quantization", "sarqc.study", "sarqc.calibration.corpora"},
     "sarqc.reports": GROUND | {"sarqc.quantization", "sarqc.study"},
     "sarqc.engine": GROUND
     | {"sarqc.quantization", "sarqc.models", "sarqc.study"}
-    | {"sarqc.calibration", "sarqc.evaluation", "sarqc.export", "sarqc.opening"},
-    "sarqc.jobs": GROUND | {"sarqc.export"},
+    | {"sarqc.calibration", "sarqc.evaluation", "sarqc.checkpoints"},
+    "sarqc.jobs": GROUND | {"sarqc.checkpoints"},
     "sarqc.web": GROUND
     | {"sarqc.quantization", "sarqc.models", "sarqc.study", "sarqc.figures"}
     | {"sarqc.calibration.corpora", "sarqc.calibration.uploaded_texts", "sarqc.engine.plan", "sarqc.jobs"}
     | {"sarqc.integrations"},
     "sarqc.terminal": {"sarqc.errors", "sarqc.documents", "sarqc.events", "sarqc.figures", "sarqc.files.room"},
     "sarqc.__main__": GROUND
-    | {"sarqc.quantization", "sarqc.models", "sarqc.export", "sarqc.study", "sarqc.engine", "sarqc.terminal"}
+    | {"sarqc.quantization", "sarqc.models", "sarqc.checkpoints", "sarqc.study", "sarqc.engine", "sarqc.terminal"}
     | {"sarqc.web.users", "sarqc.jobs", "sarqc.integrations", "sarqc.reports"},
     "pages": GROUND | {"sarqc.quantization", "sarqc.web"},
     "app": GROUND | {"sarqc.jobs", "sarqc.web", "pages"},
@@ -145,7 +144,7 @@ def test_quantization_knows_torch_and_errors_only() -> None:
     [
         ("sarqc", ("torch", "gradio", "pydantic")),
         ("sarqc.engine.plan", ("torch", "gradio", "plotly", "lm_eval", "transformers")),
-        ("sarqc.opening.described", ("torch", "transformers")),
+        ("sarqc.checkpoints.layout", ("torch", "transformers")),
         ("sarqc.figures", ("torch", "gradio", "plotly", "pandas")),
         ("sarqc.figures.notebook", ("torch", "gradio", "plotly", "pandas")),
         ("sarqc.web.api", ("torch", "gradio", "lm_eval", "plotly", "pandas")),

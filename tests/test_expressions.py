@@ -42,8 +42,8 @@ SPEC = "the number of decimals, or the width, is made here and has a limit"
 WORDS = "the words are a constant of another module, and what is put into them is text or numbers"
 ALLOWED = {
     # Regular expressions
-    ("sarqc/opening/patterns.py", "from re import _parser"): "reads an expression, and runs nothing: see the module",
-    ("sarqc/opening/patterns.py", "_parser.parse(pattern)"): "of at most MOST_CHARACTERS; what it raises is caught",
+    ("sarqc/checkpoints/patterns.py", "from re import _parser"): "reads an expression and runs nothing",
+    ("sarqc/checkpoints/patterns.py", "_parser.parse(pattern)"): "of at most MOST_CHARACTERS; what it raises is caught",
     ("sarqc/files/kept_out.py", "re.compile(pattern)"): "a loop over the constants that stand beside it",
     ("sarqc/files/kept_out.py", r"re.compile('(?<![\\w.:/<~-])(?:~|/)[\\w.@+-]+(?:/[\\w.@+ -]*[\\w.@+-])+/?')"):
         "each repetition begins with a slash, which is not within one",
@@ -60,8 +60,8 @@ ALLOWED = {
     ("sarqc/__main__.py", "{name:<{width}}"): SPEC,
     ("sarqc/__main__.py", "{cell:<{width}}"): SPEC,
     ("sarqc/engine/screening.py", "{blocks.index(block):0{digits}b}"): SPEC,
-    ("sarqc/export/model_card.py", "{numbers[name]:{form}}"): "a constant where it is called",
-    ("sarqc/export/model_card.py", "{error:{form}}"): "a constant where it is called",
+    ("sarqc/checkpoints/model_card.py", "{numbers[name]:{form}}"): "a constant where it is called",
+    ("sarqc/checkpoints/model_card.py", "{error:{form}}"): "a constant where it is called",
     ("sarqc/figures/as_svg.py", "{unit * value:.{decimals}f}"): SPEC,
     ("sarqc/figures/inspector.py", "{back:.{digits}f}"): SPEC,
     ("sarqc/figures/inspector.py", "{start:.{digits}f}"): SPEC,

@@ -11,6 +11,7 @@ from sarqc import documents
 from sarqc.calibration.job import CalibrationJob, SolvedLayer, calibration_job
 from sarqc.calibration.kept_layers import SUFFIX, KeptLayers
 from sarqc.calibration.pictures import LayerCurve
+from sarqc.checkpoints.formats import ExportFormat, check_export, check_format, is_no_gain
 from sarqc.engine.auto_by_model import settle
 from sarqc.engine.baseline import baseline_key, compare
 from sarqc.engine.budget import Budget
@@ -42,7 +43,6 @@ from sarqc.engine.tuning import draw_of, tune
 from sarqc.engine.tuning_output import has_study, tuning_summary, write_tuning
 from sarqc.evaluation.speed import measure_speed
 from sarqc.events import Event, Finished, LayerDone, Saved, SpeedMeasured, Stage, Started, Warned
-from sarqc.export.readers import ExportFormat, check_export, check_format, is_no_gain
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.families import LayerInfo
 from sarqc.models.hub import NotCached

@@ -14,13 +14,13 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
+from sarqc.checkpoints.checkpoint_reader import CheckpointReader
+from sarqc.checkpoints.codes import Levels
+from sarqc.checkpoints.formats import FORMATS, Format
+from sarqc.checkpoints.plain import parameters_of
+from sarqc.checkpoints.round_trip import read_levels, read_tensor
 from sarqc.engine.stamp import hash_of, hashes_of
 from sarqc.errors import Refused, SarqcError
-from sarqc.export.checkpoint_reader import CheckpointReader
-from sarqc.export.codes import Levels
-from sarqc.export.plain import parameters_of
-from sarqc.export.readers import FORMATS, Format
-from sarqc.export.round_trip import read_levels, read_tensor
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.families import LayerInfo, family_of
 from sarqc.models.weight_files import WeightFiles

@@ -17,10 +17,12 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from sarqc.checkpoints.layout import CheckpointLayout
+from sarqc.checkpoints.plain import parameters_of
+from sarqc.checkpoints.quantized_checkpoint import QuantizedCheckpoint
 from sarqc.documents import OpenedCheckpoint
-from sarqc.engine.opened import what_it_is
+from sarqc.engine.imported_checkpoint import what_it_is
 from sarqc.errors import Refused
-from sarqc.export.plain import parameters_of
 from sarqc.files.artefacts import chain_key
 from sarqc.files.hashes import sha256_of
 from sarqc.models.checkpoint import Checkpoint
@@ -30,8 +32,6 @@ from sarqc.models.linears import weight_of
 from sarqc.models.loading import LoadedModel
 from sarqc.models.tensor_files import weight_files
 from sarqc.models.weight_files import WeightFiles
-from sarqc.opening.described import Described
-from sarqc.opening.opened import Opened
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.quantized_layer import FoundCodes
 
@@ -45,8 +45,8 @@ class ImportedModel:
     Raises ``Refused`` where tensors without codes are another model's.
     """
 
-    def __init__(self, described: Described, checkpoint: Checkpoint) -> None:
-        self.opened = Opened(described, checkpoint)
+    def __init__(self, described: CheckpointLayout, checkpoint: Checkpoint) -> None:
+        self.opened = QuantizedCheckpoint(described, checkpoint)
         self.grids: dict[str, Grid] = dict(self.opened.grids)
         self._described, self._checkpoint = described, checkpoint
         self._files = WeightFiles(checkpoint)

@@ -15,9 +15,11 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from sarqc.calibration.corpora import Sequences, Text, apart, check_corpus, draw_sequences, found_in, text_of
+from sarqc.checkpoints.formats import Carrier, who_can_load
+from sarqc.checkpoints.layout import CheckpointLayout
 from sarqc.documents import Phase
 from sarqc.engine import costs
-from sarqc.engine.opened import (
+from sarqc.engine.imported_checkpoint import (
     as_it_has_it,
     bits_of_linears,
     described,
@@ -31,7 +33,6 @@ from sarqc.engine.throughput import pace_of, rates_of_device
 from sarqc.engine.tuning_plan import TuningPlan, too_short, tuning_plan
 from sarqc.errors import Fix, NoRoom, Refused
 from sarqc.evaluation.tasks import known_task, size_of
-from sarqc.export.readers import Carrier, who_can_load
 from sarqc.files.names import free_on_disk, shortened
 from sarqc.files.places import place_at
 from sarqc.models.catalogue import checkpoint_of
@@ -39,7 +40,6 @@ from sarqc.models.checkpoint import Checkpoint, promised_checkpoint
 from sarqc.models.families import LayerInfo, fitting_group_sizes
 from sarqc.models.hub import NotCached
 from sarqc.models.tokenizer_files import encode
-from sarqc.opening.described import Described
 from sarqc.plain import gib
 from sarqc.recipe import TUNED_LAMS, Recipe
 from sarqc.settings import Settings
@@ -116,7 +116,7 @@ class Prepared:
     streamed: bool  # the weights of a block are on the device only while it is used
     phases: list[Phase]  # at a pace of 1
     shown: Plan
-    opened: Described | None = None  # a checkpoint that others quantized, beside the float one
+    opened: CheckpointLayout | None = None  # a checkpoint that others quantized, beside the float one
 
 
 def plan(recipe: Recipe, settings: Settings) -> Plan:
@@ -395,7 +395,7 @@ def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...]) -
     )
 
 
-def _with_opened(shown: Plan, work: costs.Work, opened: Described) -> Plan:
+def _with_opened(shown: Plan, work: costs.Work, opened: CheckpointLayout) -> Plan:
     """The plan with the sizes that the opened checkpoint has on disk, and what is to be known of it."""
     bits = bits_of_linears(work.checkpoint, opened)
     update = {

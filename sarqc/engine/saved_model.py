@@ -12,20 +12,20 @@ from torch import Tensor
 
 from sarqc.calibration.job import CalibrationJob
 from sarqc.calibration.kept_layers import KeptLayers
+from sarqc.checkpoints.compressed_tensors import save_packed
+from sarqc.checkpoints.formats import Format
+from sarqc.checkpoints.gptq import save_gptq
+from sarqc.checkpoints.mlx import save_mlx
+from sarqc.checkpoints.model_card import model_card
+from sarqc.checkpoints.plain import save_plain
+from sarqc.checkpoints.quantized_checkpoint import QuantizedCheckpoint
+from sarqc.checkpoints.round_trip import read_again
 from sarqc.documents import Summary, Written
 from sarqc.engine.imported_model import ImportedModel
 from sarqc.engine.measure import Workbench
 from sarqc.engine.plan import Prepared
 from sarqc.evaluation.side_by_side import continuation, divergence
 from sarqc.events import Event, Saved, Stage, Warned
-from sarqc.export.gptq import save_gptq
-from sarqc.export.mlx import save_mlx
-from sarqc.export.model_card import model_card
-from sarqc.export.packed import save_packed
-from sarqc.export.plain import save_plain
-from sarqc.export.readers import Format
-from sarqc.export.round_trip import read_again
-from sarqc.opening.opened import Opened
 from sarqc.study.stamp import FILE, Stamp
 
 NEW_TOKENS = 64  # that are compared
@@ -80,7 +80,7 @@ def save_repaired(
     before = None if loaded.streaming is not None else continuation(loaded, prompt, count, "greedy", 0, to_the_end=True)
     opened.write_with(_Codes(layers), folder)
     yield Stage("saving", "reading it again")
-    others = _read_repaired(bench, Opened.open(folder, prepared.checkpoint), opened)
+    others = _read_repaired(bench, QuantizedCheckpoint.open(folder, prepared.checkpoint), opened)
     after = None if before is None else continuation(loaded, prompt, count, "greedy", 0, to_the_end=True)
     written = _compared(others, before, after)
     yield from _warnings(written)
@@ -104,7 +104,7 @@ class _Codes(Mapping[str, Tensor]):
         return len(self._layers)
 
 
-def _read_repaired(bench: Workbench, written: Opened, opened: Opened) -> list[str]:
+def _read_repaired(bench: Workbench, written: QuantizedCheckpoint, opened: QuantizedCheckpoint) -> list[str]:
     """Gives the linears the weights that the files stand for; returns the names of tensors that are others."""
     loaded, others = bench.loaded, []
     for index, block in enumerate(loaded.blocks()):

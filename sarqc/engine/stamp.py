@@ -17,11 +17,11 @@ import sarqc
 from sarqc.calibration.corpora import Sequences, Text
 from sarqc.calibration.job import CalibrationJob
 from sarqc.calibration.kept_layers import MOST_WAITING
+from sarqc.checkpoints.codes import Levels, levels_of
+from sarqc.checkpoints.plain import parameters_of
 from sarqc.engine.keys import LAYER_FORMAT, fingerprint_of
 from sarqc.engine.measure import versions
 from sarqc.engine.plan import Prepared
-from sarqc.export.codes import Levels, levels_of
-from sarqc.export.plain import parameters_of
 from sarqc.files.names import path_of
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.loading import STORED, LoadedModel

@@ -23,6 +23,8 @@ from sarqc.calibration.block import whole_batches
 from sarqc.calibration.corpora import read_corpus
 from sarqc.calibration.job import CalibrationJob, SolvedLayer, calibration_job
 from sarqc.calibration.pipeline import calibrate, layers_by_block
+from sarqc.checkpoints.codes import levels_of
+from sarqc.checkpoints.plain import parameters_of
 from sarqc.engine.costs import sweep_bytes
 from sarqc.engine.exported import Exported, other_parts
 from sarqc.engine.imported_model import ImportedModel
@@ -30,8 +32,6 @@ from sarqc.engine.keys import LAYER_FORMAT
 from sarqc.engine.plan import Prepared, prepare
 from sarqc.engine.stamp import computing, hash_of, made_with, solved_hashes, stored_weights, text_of_stamp
 from sarqc.errors import NotFound, Refused, SarqcError
-from sarqc.export.codes import levels_of
-from sarqc.export.plain import parameters_of
 from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.families import LayerInfo

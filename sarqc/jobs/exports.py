@@ -16,8 +16,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
+from sarqc.checkpoints.formats import STATISTICS, ExportFormat, check_export, exports_of, is_no_gain
 from sarqc.errors import Conflict, NoRoom, NotFound, Refused
-from sarqc.export.readers import STATISTICS, ExportFormat, check_export, exports_of, is_no_gain
 from sarqc.jobs.checkpoint_files import damage, files_of
 from sarqc.jobs.run import Run, State, advice
 from sarqc.jobs.store import Store

@@ -21,7 +21,7 @@ from sarqc.models.loading import load
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from tests import oracles
-from tests.export.made import in_dtype
+from tests.checkpoints.made import in_dtype
 
 LAMS = (0.0, 0.01, 0.3)
 SAMPLES, LENGTH, GROUP = 4, 32, 16

@@ -11,10 +11,10 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app import create_app
+from sarqc.checkpoints.formats import check_export
 from sarqc.engine.bundle import Bundle, screen_bundle
 from sarqc.engine.screening import mean_of_logarithms
 from sarqc.errors import Refused
-from sarqc.export.readers import check_export
 from sarqc.figures import tuning_view
 from sarqc.recipe import Recipe
 from sarqc.settings import SITE

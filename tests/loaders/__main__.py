@@ -1,5 +1,6 @@
-"""Gives small checkpoints of every kind to every reader that can be had, and writes what came of it to
-``sarqc/export/loaders.json`` and ``docs/loaders.md``: ``python -m tests.loaders [--only READER] [--folder FOLDER]``.
+"""Small checkpoints of every kind, given to every reader: ``python -m tests.loaders [--only READER]``.
+
+Results go to ``sarqc/checkpoints/loaders.json`` and ``docs/loaders.md``.
 
 Takes a network for the readers' environments, which are made once under the folder. With ``--only`` the answers of all
 other readers stay as they are in the table.
@@ -18,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sarqc.export.readers import TABLE
+from sarqc.checkpoints.formats import TABLE
 from tests.loaders.environments import READERS, NotInstalled, Reader, python_of
 from tests.loaders.kinds import GROUP, TOKENS, Kind, make_kinds
 from tests.loaders.page import write_page

@@ -15,10 +15,10 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedConfig, Qwen3MoeConfig
 
+from sarqc.checkpoints.formats import PACKED_BITS, Format, kind_of, why_not
 from sarqc.engine.execute import execute
 from sarqc.evaluation.side_by_side import continuation
 from sarqc.events import Finished
-from sarqc.export.readers import PACKED_BITS, Format, kind_of, why_not
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import load
 from sarqc.quantization.grid import KINDS

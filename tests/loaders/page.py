@@ -6,7 +6,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from sarqc.export.readers import FORMATS
+from sarqc.checkpoints.formats import FORMATS
 
 _PLAIN = str.maketrans({"|": " ", "`": "'", "*": " ", "_": "\\_", "<": "‹", ">": "›", "[": "(", "]": ")"})
 MARKS = {"yes": "✓", "parts": "≈", "no": "✗"}

@@ -12,8 +12,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
+from sarqc.checkpoints.plain import save_plain
 from sarqc.errors import NotFound, Refused, Unreachable
-from sarqc.export.plain import save_plain
 from sarqc.models.catalogue import checkpoint_of, local_folder, offered
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import load

@@ -22,12 +22,12 @@ from transformers import (
 
 from sarqc.calibration.job import SolvedLayer
 from sarqc.calibration.pipeline import calibrate
+from sarqc.checkpoints.plain import save_plain, stored_tensors
 from sarqc.engine.keys import layer_keys
 from sarqc.engine.plan import plan
 from sarqc.errors import Refused
 from sarqc.evaluation.perplexity import measure_perplexity
 from sarqc.events import EpochDone
-from sarqc.export.plain import save_plain, stored_tensors
 from sarqc.models import walk as walk_module
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.families import FAMILIES, family_of

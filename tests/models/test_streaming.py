@@ -18,6 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig
 
 from sarqc.calibration.job import SolvedLayer
 from sarqc.calibration.pipeline import calibrate
+from sarqc.checkpoints.plain import save_plain, stored_tensors, write_weights
 from sarqc.engine import costs
 from sarqc.engine import costs as host
 from sarqc.engine.execute import execute
@@ -26,7 +27,6 @@ from sarqc.engine.plan import plan
 from sarqc.errors import Refused
 from sarqc.evaluation.perplexity import measure_perplexity
 from sarqc.events import Finished, LayerDone, Saved, Warned
-from sarqc.export.plain import save_plain, stored_tensors, write_weights
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel, load
 from sarqc.quantization.methods import method

@@ -25,17 +25,17 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from sarqc.checkpoints.quantized_checkpoint import QuantizedCheckpoint
 from sarqc.errors import Refused
 from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.checkpoint import Checkpoint
-from sarqc.opening.opened import Opened
 from sarqc.settings import Settings
 from tests.benchmarks.quality.environment import python_of
 from tests.benchmarks.quality.jobs import last_line
+from tests.checkpoints.foreign import hashes
 from tests.loaders.environments import READERS
 from tests.loaders.environments import python_of as python_of_reader
 from tests.opened.cases import CASES, Case
-from tests.opening.foreign import hashes
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).parent
@@ -123,7 +123,7 @@ def decoded(engine: str, folders: Mapping[str, Path], folder: Path) -> tuple[dic
     return said, versions
 
 
-def compare(found: Found, opened: Opened, weights: Mapping[str, Tensor], checkpoint: Checkpoint) -> None:
+def compare(found: Found, opened: QuantizedCheckpoint, weights: Mapping[str, Tensor], checkpoint: Checkpoint) -> None:
     """Counts equal linears, and equal tensors that have codes beside them."""
     family = checkpoint.family
     for info in opened.layers:
@@ -141,7 +141,7 @@ def compare(found: Found, opened: Opened, weights: Mapping[str, Tensor], checkpo
             found.equal_others += torch.equal(theirs, opened.tensor(f"{name}.weight"))
 
 
-def changed(opened: Opened) -> dict[str, Tensor]:
+def changed(opened: QuantizedCheckpoint) -> dict[str, Tensor]:
     """Other codes for every linear, each of them one of the grid's."""
     random = torch.Generator().manual_seed(0)
     codes = {}
@@ -158,11 +158,11 @@ def examined(cases: Sequence[Case], folder: Path, settings: Settings) -> list[Fo
     founds = {case.name: Found(case) for case in cases}
     for case in cases:
         founds[case.name].words = make(case, folder, checkpoints[case.model])
-    opened: dict[str, Opened] = {}
+    opened: dict[str, QuantizedCheckpoint] = {}
     for name, found in founds.items():
         if not found.words:
             try:
-                opened[name] = Opened.open(folder / name, checkpoints[found.case.model])
+                opened[name] = QuantizedCheckpoint.open(folder / name, checkpoints[found.case.model])
                 found.format = opened[name].format
             except Refused as error:
                 found.words = str(error)
@@ -183,7 +183,7 @@ def examined(cases: Sequence[Case], folder: Path, settings: Settings) -> list[Fo
         compare(found, one, said[name]["weights"], checkpoint)
         if "error" not in said[f"{name}.other"]:
             again = Found(found.case)
-            other = Opened.open(folder / f"{name}.other", checkpoint)
+            other = QuantizedCheckpoint.open(folder / f"{name}.other", checkpoint)
             compare(again, other, said[f"{name}.other"]["weights"], checkpoint)
             found.rewritten = again.equal
         for suffix in ("same", "other"):

@@ -16,8 +16,8 @@ import requests
 
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.settings import SITE
+from tests.checkpoints import foreign
 from tests.models.cases import make_checkpoint
-from tests.opening import foreign
 from tests.torture.answers import Judge
 from tests.torture.figures import Figures
 from tests.torture.served import Served

@@ -1,5 +1,5 @@
 /**
- * Who can load the model, by the format that it is saved in: rows of sarqc/export/readers.py.
+ * Who can load the model, by the format that it is saved in: rows of sarqc/checkpoints/formats.py.
  * @module readers_table
  */
 

@@ -8,8 +8,8 @@ from typing import cast
 
 import yaml
 
+from sarqc.checkpoints.formats import Format, in_words, tried, who_can_load
 from sarqc.documents import FORMAT_WORDS, Summary
-from sarqc.export.readers import Format, in_words, tried, who_can_load
 from sarqc.models.families import Family
 from sarqc.recipe import Recipe
 

@@ -17,22 +17,22 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from sarqc.checkpoints.checkpoint_reader import CheckpointReader
+from sarqc.checkpoints.decode import as_stored, levels_of, loaded_weight
+from sarqc.checkpoints.layout import CheckpointLayout, QuantizedFormat, describe
+from sarqc.checkpoints.stored_linear import AGAIN, StoredLinear
 from sarqc.errors import Conflict, Refused
-from sarqc.export.checkpoint_reader import CheckpointReader
 from sarqc.files.modes import usual_mode
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.families import LayerInfo
 from sarqc.models.tensor_files import byte_ranges
-from sarqc.opening.decode import as_stored, levels_of, loaded_weight
-from sarqc.opening.described import Described, OpenedFormat, describe
-from sarqc.opening.stored_linear import AGAIN, StoredLinear
 from sarqc.quantization.grid import Grid
 
 SPREAD = "its groups are no runs of channels, so each column is a group by itself, with the scales of its own"
 
 
 @dataclass(frozen=True)
-class OpenedLinear:
+class LinearCodes:
     """A linear as it is stored, in the numbering of ``Grid``.
 
     Its levels are (codes - zero_points) · scales, or scales · codes + biases. Scales may be negative. ``weight`` is
@@ -48,7 +48,7 @@ class OpenedLinear:
     flag: str = ""
 
 
-class Opened:
+class QuantizedCheckpoint:
     """A folder with a quantized model, of which configuration and headers are read, and the rest on demand.
 
     ``made_by``: what config.json says of who made it, empty if nothing; ``layers``: the linears of the original that
@@ -56,16 +56,16 @@ class Opened:
     order) has groups of one channel, each with the scale of its group.
     """
 
-    def __init__(self, described: Described, checkpoint: Checkpoint) -> None:
+    def __init__(self, described: CheckpointLayout, checkpoint: Checkpoint) -> None:
         self._described, self._family = described, checkpoint.family
         self.folder, self.made_by = described.folder, described.made_by
-        self.format: OpenedFormat = described.format
+        self.format: QuantizedFormat = described.format
         self.layers: tuple[LayerInfo, ...] = described.layers
         places = {info.name: self._place(info) for info in self.layers}
         self.grids = {name: Grid(place.bits, place.group_size, place.kind) for name, place in places.items()}
 
     @classmethod
-    def open(cls, folder: Path, checkpoint: Checkpoint) -> Opened:
+    def open(cls, folder: Path, checkpoint: Checkpoint) -> QuantizedCheckpoint:
         """A folder beside its float original. Raises ``Refused`` for what is damaged, of another model, or not read."""
         return cls(describe(folder, checkpoint), checkpoint)
 
@@ -76,7 +76,7 @@ class Opened:
     def _place(self, info: LayerInfo) -> StoredLinear:
         return self._described.places[self._family.in_file(info.name)]
 
-    def read(self, info: LayerInfo) -> OpenedLinear:
+    def read(self, info: LayerInfo) -> LinearCodes:
         """The codes of one of ``layers``. Raises ``Refused`` where they are not what config.json says."""
         place, grid = self._place(info), self.grids[info.name]
         levels = levels_of(place, self._files)
@@ -88,7 +88,7 @@ class Opened:
             raise Refused("it has scales that are no numbers", f"{self.folder.name}: {info.name}", AGAIN)
         codes = levels.codes.to(torch.int16) + grid.lowest
         zero_points = torch.zeros_like(levels.scales) if levels.is_affine else levels.offsets.to(torch.int16) + shift
-        return OpenedLinear(
+        return LinearCodes(
             codes.to(torch.uint8 if grid.highest > 127 else torch.int8).contiguous(),
             levels.scales.contiguous(),
             zero_points.to(torch.int16).contiguous(),

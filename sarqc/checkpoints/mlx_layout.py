@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sarqc.opening.stored_linear import AGAIN, Headers, Scheme, StoredLinear, groups_of
+from sarqc.checkpoints.stored_linear import AGAIN, Headers, Scheme, StoredLinear, groups_of
 
 _BITS = (2, 3, 4, 5, 6, 8)
 _AFFINE = "Convert it again with the mode affine."

@@ -8,13 +8,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from sarqc.export.checkpoint_reader import CheckpointReader
-from sarqc.export.codes import Levels
-from sarqc.export.gptq import read_gptq
-from sarqc.export.mlx import read_mlx
-from sarqc.export.packed import read_packed
-from sarqc.export.plain import parameters_of
-from sarqc.export.readers import Format
+from sarqc.checkpoints.checkpoint_reader import CheckpointReader
+from sarqc.checkpoints.codes import Levels
+from sarqc.checkpoints.compressed_tensors import read_packed
+from sarqc.checkpoints.formats import Format
+from sarqc.checkpoints.gptq import read_gptq
+from sarqc.checkpoints.mlx import read_mlx
+from sarqc.checkpoints.plain import parameters_of
 from sarqc.models.families import Family, LayerInfo
 from sarqc.models.loading import STORED, LoadedModel
 

@@ -19,9 +19,8 @@ import torch
 from torch import Tensor
 
 from sarqc import __version__
-from sarqc.errors import Refused
-from sarqc.export.checkpoint_reader import CheckpointReader
-from sarqc.export.codes import (
+from sarqc.checkpoints.checkpoint_reader import CheckpointReader
+from sarqc.checkpoints.codes import (
     Coded,
     Levels,
     float_linears,
@@ -30,7 +29,8 @@ from sarqc.export.codes import (
     tensors_with_codes_as,
     unpack_bits,
 )
-from sarqc.export.plain import NOTHING, new_checkpoint, write_weights
+from sarqc.checkpoints.plain import NOTHING, new_checkpoint, write_weights
+from sarqc.errors import Refused
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.quantized_layer import QuantizedLayer

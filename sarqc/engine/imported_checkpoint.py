@@ -8,14 +8,14 @@ from dataclasses import replace
 from math import prod
 from pathlib import Path
 
+from sarqc.checkpoints.layout import CheckpointLayout, describe
+from sarqc.checkpoints.stored_linear import StoredLinear
 from sarqc.errors import Fix, NotFound, Refused
 from sarqc.files.names import path_of, shortened
 from sarqc.models import download as hub
 from sarqc.models.catalogue import declared_folders, exported_folder, is_hub_name
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.tensor_files import byte_ranges, weight_files
-from sarqc.opening.described import Described, describe
-from sarqc.opening.stored_linear import StoredLinear
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
@@ -46,7 +46,7 @@ def folder_of(name: str, settings: Settings, *, download: bool = False) -> Path:
 
 def described(
     recipe: Recipe, checkpoint: Checkpoint, settings: Settings, *, download: bool = False
-) -> Described | None:
+) -> CheckpointLayout | None:
     """The checkpoint that a recipe opens, beside the float ``checkpoint``; None where it opens none.
 
     Raises ``NotFound``, or ``Refused`` for what can't be read or belongs to another model.
@@ -63,12 +63,12 @@ def described(
     return found
 
 
-def linears(checkpoint: Checkpoint, found: Described) -> list[StoredLinear]:
+def linears(checkpoint: Checkpoint, found: CheckpointLayout) -> list[StoredLinear]:
     """Where the codes of the model's linears are, in their order: not those of an embedding or a head."""
     return [found.places[checkpoint.family.in_file(layer.name)] for layer in found.layers]
 
 
-def as_it_has_it(recipe: Recipe, checkpoint: Checkpoint, found: Described) -> Recipe:
+def as_it_has_it(recipe: Recipe, checkpoint: Checkpoint, found: CheckpointLayout) -> Recipe:
     """The recipe with bits, grid and group size of the opened checkpoint, where nobody has given them.
 
     Raises ``Refused`` for values that are given and are others.
@@ -85,12 +85,12 @@ def as_it_has_it(recipe: Recipe, checkpoint: Checkpoint, found: Described) -> Re
     return recipe.model_copy(update=own)
 
 
-def restricted(checkpoint: Checkpoint, found: Described) -> Checkpoint:
+def restricted(checkpoint: Checkpoint, found: CheckpointLayout) -> Checkpoint:
     """The float checkpoint with the linears to quantize that have codes there."""
     return replace(checkpoint, of_names=frozenset(layer.name for layer in found.layers))
 
 
-def bits_of_linears(checkpoint: Checkpoint, found: Described) -> int:
+def bits_of_linears(checkpoint: Checkpoint, found: CheckpointLayout) -> int:
     """All bits that are stored of the linears: codes, scales, zero points and whatever else."""
     ranges: dict[str, tuple[int, int]] = {}
     for path in weight_files(found.folder, found.folder.name):
@@ -99,25 +99,25 @@ def bits_of_linears(checkpoint: Checkpoint, found: Described) -> int:
     return 8 * sum(end - begin for begin, end in (ranges[name] for name in stored))
 
 
-def opened_bytes(found: Described) -> int:
+def opened_bytes(found: CheckpointLayout) -> int:
     """Bytes of its weight files."""
     return sum(path.stat().st_size for path in weight_files(found.folder, found.folder.name))
 
 
-def what_it_is(found: Described) -> str:
+def what_it_is(found: CheckpointLayout) -> str:
     """Format, maker and how much is quantized, in words."""
     maker = f", made by {found.made_by}" if found.made_by else ""
     return f"{_CALLED.get(found.format, found.format)}{maker}, {len(found.layers)} linears with codes"
 
 
-def grid_words(checkpoint: Checkpoint, found: Described) -> str:
+def grid_words(checkpoint: Checkpoint, found: CheckpointLayout) -> str:
     """The grid of most weights in words."""
     bits, grid, group_size = _usual_grid(linears(checkpoint, found))
     groups = {None: "one scale for each row", 1: "a scale for each channel"}.get(group_size, f"groups of {group_size}")
     return f"{bits} bits, {grid.replace('_', ' ')}, {groups}"
 
 
-def opened_warnings(checkpoint: Checkpoint, found: Described) -> Iterator[str]:
+def opened_warnings(checkpoint: Checkpoint, found: CheckpointLayout) -> Iterator[str]:
     """What is to be known of an opened checkpoint before it is measured."""
     places = linears(checkpoint, found)
     grids = Counter((place.bits, place.kind, place.group_size) for place in places)

@@ -15,20 +15,20 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
+from sarqc.checkpoints.codes import pack_bits, unpack_bits
+from sarqc.checkpoints.compressed_tensors import save_packed
+from sarqc.checkpoints.formats import FORMATS, check_format, who_can_load, why_not
+from sarqc.checkpoints.plain import save_plain
 from sarqc.engine.execute import execute
 from sarqc.errors import Refused
 from sarqc.events import Saved
-from sarqc.export.codes import pack_bits, unpack_bits
-from sarqc.export.packed import save_packed
-from sarqc.export.plain import save_plain
-from sarqc.export.readers import FORMATS, check_format, who_can_load, why_not
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from tests.benchmarks.quality.dequantize import from_compressed_tensors
-from tests.export.made import Layers, in_dtype, logits, quantized, unpacked
+from tests.checkpoints.made import Layers, in_dtype, logits, quantized, unpacked
 from tests.models.cases import make_checkpoint
 
 

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from sarqc.checkpoints.auto_round_layout import auto_round
+from sarqc.checkpoints.compressed_tensors_layout import CompressedTensors
+from sarqc.checkpoints.gptq_layout import awq, gptq, quantizers
+from sarqc.checkpoints.mlx_layout import Mlx
+from sarqc.checkpoints.stored_linear import AGAIN, Headers, StoredLinear
 from sarqc.errors import Refused
 from sarqc.files.names import read_object, shortened
 from sarqc.models.checkpoint import FLOATS, Checkpoint
 from sarqc.models.families import LayerInfo
-from sarqc.opening.auto_round import auto_round
-from sarqc.opening.compressed_tensors import CompressedTensors
-from sarqc.opening.gptq import awq, gptq, quantizers
-from sarqc.opening.mlx import Mlx
-from sarqc.opening.stored_linear import AGAIN, Headers, StoredLinear
 
-OpenedFormat = Literal["compressed-tensors", "gptq", "awq", "mlx", "auto-round"]
+QuantizedFormat = Literal["compressed-tensors", "gptq", "awq", "mlx", "auto-round"]
 READ = "compressed-tensors, GPTQ, AWQ, AutoRound or MLX"
 _GIVE = f"Give a checkpoint of {READ}, with integer weights."
 _OF_OTHERS = "Give the float checkpoint that it was made from as the model."
@@ -33,19 +33,19 @@ class Reader(Protocol):
 
 
 @dataclass(frozen=True)
-class Described:
+class CheckpointLayout:
     """A quantized checkpoint. ``places``: by the names that linears have in the original's files, without “.weight”;
     ``floats``: where the original's other tensors are, a name and which slice of it."""
 
     folder: Path
-    format: OpenedFormat
+    format: QuantizedFormat
     made_by: str  # what config.json says of who made it; empty if nothing
     layers: tuple[LayerInfo, ...]  # linears of the original that have codes
     places: Mapping[str, StoredLinear]
     floats: Mapping[str, tuple[str, int | None]]
 
 
-def describe(folder: Path, checkpoint: Checkpoint) -> Described:
+def describe(folder: Path, checkpoint: Checkpoint) -> CheckpointLayout:
     """A folder's codes beside the float original's ``checkpoint``.
 
     Raises ``Refused`` for what is damaged, of another model, or not read here.
@@ -87,10 +87,10 @@ def describe(folder: Path, checkpoint: Checkpoint) -> Described:
     if not layers:
         raise headers.refused("no linear of the original has codes there", _GIVE)
     _check_rest(headers, checkpoint, places, floats)
-    return Described(folder, checkpoint_format, made_by, layers, places, floats)
+    return CheckpointLayout(folder, checkpoint_format, made_by, layers, places, floats)
 
 
-def _reader(headers: Headers) -> tuple[OpenedFormat, Reader, str]:
+def _reader(headers: Headers) -> tuple[QuantizedFormat, Reader, str]:
     """The format, what knows it, and who made the checkpoint."""
     config = headers.config
     said = config.get("quantization_config")

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sarqc.checkpoints.gptq import quantization_config
+from sarqc.checkpoints.patterns import LONGEST_NAME, MOST_CHARACTERS, MOST_PATTERNS, Patterns
 from sarqc.errors import Refused
-from sarqc.export.gptq import quantization_config
 from sarqc.integrations.program import exactly, outside
-from sarqc.opening.patterns import LONGEST_NAME, MOST_CHARACTERS, MOST_PATTERNS, Patterns
 from sarqc.quantization.grid import Grid
 from tests.torture import pattern_bombs
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sarqc.export.checkpoint_reader import CheckpointReader
-from sarqc.export.codes import Levels, pack_bits, unpack_bits
-from sarqc.export.gptq import levels_in_gptq
-from sarqc.export.mlx import levels_in_mlx
-from sarqc.export.packed import levels_in_packed
-from sarqc.opening.stored_linear import StoredLinear
+from sarqc.checkpoints.checkpoint_reader import CheckpointReader
+from sarqc.checkpoints.codes import Levels, pack_bits, unpack_bits
+from sarqc.checkpoints.compressed_tensors import levels_in_packed
+from sarqc.checkpoints.gptq import levels_in_gptq
+from sarqc.checkpoints.mlx import levels_in_mlx
+from sarqc.checkpoints.stored_linear import StoredLinear
 
 # AWQ's kernels take the eight numbers of a word in this order of columns.
 AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)

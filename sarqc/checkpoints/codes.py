@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from sarqc.checkpoints.plain import stored_tensors
 from sarqc.errors import Refused
-from sarqc.export.plain import stored_tensors
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid, dequantize_groups
 from sarqc.quantization.quantized_layer import QuantizedLayer

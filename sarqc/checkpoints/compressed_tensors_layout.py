@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from sarqc.checkpoints.patterns import Patterns
+from sarqc.checkpoints.stored_linear import AGAIN, Headers, Scheme, StoredLinear, groups_of
 from sarqc.models.architecture import first_problem
-from sarqc.opening.patterns import Patterns
-from sarqc.opening.stored_linear import AGAIN, Headers, Scheme, StoredLinear, groups_of
 
 _WEIGHTS_ALONE = "Quantize it again for weights alone, with integers."
 _FLOATS = ("F16", "BF16", "F32", "F64")

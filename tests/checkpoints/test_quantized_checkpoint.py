@@ -17,21 +17,21 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from sarqc.checkpoints.checkpoint_reader import CheckpointReader
+from sarqc.checkpoints.compressed_tensors import save_packed
+from sarqc.checkpoints.decode import as_stored, levels_of
+from sarqc.checkpoints.gptq import save_gptq
+from sarqc.checkpoints.layout import describe
+from sarqc.checkpoints.mlx import save_mlx
+from sarqc.checkpoints.quantized_checkpoint import SPREAD, QuantizedCheckpoint
+from sarqc.checkpoints.stored_linear import StoredLinear
 from sarqc.errors import Refused
-from sarqc.export.checkpoint_reader import CheckpointReader
-from sarqc.export.gptq import save_gptq
-from sarqc.export.mlx import save_mlx
-from sarqc.export.packed import save_packed
 from sarqc.models.checkpoint import Checkpoint, read_checkpoint
-from sarqc.opening.decode import as_stored, levels_of
-from sarqc.opening.described import describe
-from sarqc.opening.opened import SPREAD, Opened
-from sarqc.opening.stored_linear import StoredLinear
 from sarqc.quantization.grid import Grid
-from tests.export.made import quantized
+from tests.checkpoints import foreign
+from tests.checkpoints.foreign import Linear
+from tests.checkpoints.made import quantized
 from tests.models.cases import make_checkpoint
-from tests.opening import foreign
-from tests.opening.foreign import Linear
 
 SIZES = {"hidden_size": 64, "intermediate_size": 96, "num_key_value_heads": 4, "num_hidden_layers": 1}
 ONE_BLOCK = SIZES | {"layer_types": ["full_attention"]}  # as Qwen2 says it
@@ -102,7 +102,7 @@ def made(source: Path, target: Path, case: str, seed: int = 0) -> tuple[Checkpoi
     return checkpoint, linears, foreign.write(source, target, linears, stored, config)
 
 
-def unsigned(opened: Opened, name: str, codes: Tensor) -> np.ndarray:
+def unsigned(opened: QuantizedCheckpoint, name: str, codes: Tensor) -> np.ndarray:
     return codes.numpy().astype(int) - opened.grids[name].lowest
 
 
@@ -110,7 +110,7 @@ def unsigned(opened: Opened, name: str, codes: Tensor) -> np.ndarray:
 def test_what_was_stored_is_read_and_written_again(source: Path, tmp_path: Path, case: str) -> None:
     checkpoint, linears, folder = made(source, tmp_path / "theirs", case)
     bits, size, symmetric, *_ = CASES[case]
-    opened = Opened.open(folder, checkpoint)
+    opened = QuantizedCheckpoint.open(folder, checkpoint)
     assert opened.format == case.split(",")[0].split(" ")[0]
     assert [info.name for info in opened.layers] == list(linears)
     assert set(opened.grids.values()) == {Grid(bits, size, "full_range" if symmetric else "asymmetric")}
@@ -137,7 +137,7 @@ def test_what_was_stored_is_read_and_written_again(source: Path, tmp_path: Path,
     assert foreign.hashes(tmp_path / "same") == foreign.hashes(folder)
     last = opened.layers[-1].name
     opened.write_with({name: codes for name, codes in other.items() if name != last}, tmp_path / "other")
-    again = Opened.open(tmp_path / "other", checkpoint)
+    again = QuantizedCheckpoint.open(tmp_path / "other", checkpoint)
     for info in again.layers:
         wanted = same if info.name == last else other
         assert torch.equal(again.read(info).codes, wanted[info.name])
@@ -171,7 +171,7 @@ def test_channels_in_order_of_activation_are_groups_by_themselves(source: Path, 
         else (partial(foreign.packed, with_order=True), of_compressed_tensors(4, 32))
     )  # fmt: skip
     folder = foreign.write(source, tmp_path / "theirs", linears, stored, config)
-    opened = Opened.open(folder, checkpoint)
+    opened = QuantizedCheckpoint.open(folder, checkpoint)
     assert set(opened.grids.values()) == {Grid(4, 1, "asymmetric")}
     for info in opened.layers:
         found, one = opened.read(info), linears[info.name]
@@ -189,7 +189,7 @@ def test_a_last_group_may_be_shorter(source: Path, tmp_path: Path) -> None:
     folder = foreign.write(
         source, tmp_path / "theirs", linears, partial(foreign.gptq, with_order=False), of_gptq(4, 64)
     )
-    opened = Opened.open(folder, checkpoint)
+    opened = QuantizedCheckpoint.open(folder, checkpoint)
     down = next(info for info in opened.layers if info.shape[1] == 96)
     assert opened.grids[down.name] == Grid(4, 1, "asymmetric")
     assert torch.equal(opened.read(down).weight, linears[down.name].weight)
@@ -218,7 +218,7 @@ def test_rules_give_linears_bits_and_groups_of_their_own(source: Path, tmp_path:
                          "weights": weights | {"num_bits": 8, "group_size": 64}}  # fmt: skip
     third = foreign.write(source, tmp_path / "compressed-tensors", linears, foreign.packed, said)
     for theirs in (folder, other, third):
-        opened = Opened.open(theirs, checkpoint)
+        opened = QuantizedCheckpoint.open(theirs, checkpoint)
         assert {info.name for info in opened.layers} == set(linears)
         for info in opened.layers:
             bits, size = own.get(info.module, (4, 32))
@@ -275,7 +275,7 @@ def test_our_own_exports_are_opened_like_any_other(
     save, kind = OURS[checkpoint_format]
     loaded, layers, grids = quantized(folder, Grid(4, 32, kind))
     save(loaded, layers, grids, tmp_path / "model")
-    opened = Opened.open(tmp_path / "model", read_checkpoint(folder))
+    opened = QuantizedCheckpoint.open(tmp_path / "model", read_checkpoint(folder))
     assert opened.grids == grids
     for info in opened.layers:
         found, layer = opened.read(info), layers[info.name]
@@ -292,7 +292,7 @@ def test_our_own_exports_are_opened_like_any_other(
     assert foreign.hashes(tmp_path / "same") == foreign.hashes(tmp_path / "model")
     flipped = {info.name: layers[info.name].codes.flip(0) for info in opened.layers}
     opened.write_with(flipped, tmp_path / "flipped")
-    again = Opened.open(tmp_path / "flipped", read_checkpoint(folder))
+    again = QuantizedCheckpoint.open(tmp_path / "flipped", read_checkpoint(folder))
     for info in again.layers:
         assert torch.equal(again.read(info).codes, flipped[info.name])
 
@@ -324,7 +324,7 @@ def test_mlx_has_codes_for_embedding_and_router_too(tiny_llama: Path, tmp_path: 
     index = json.loads((theirs / "model.safetensors.index.json").read_text())
     index["weight_map"] = {name: file for name, file in index["weight_map"].items() if ".experts." not in name}
     (theirs / "model.safetensors.index.json").write_text(json.dumps(index))
-    opened = Opened.open(theirs, checkpoint)
+    opened = QuantizedCheckpoint.open(theirs, checkpoint)
     assert len(opened.layers) == len(checkpoint.layers)
     for info in opened.layers:
         found, one = opened.read(info), (linears | of_experts)[info.name]
@@ -343,7 +343,7 @@ def test_mlx_has_codes_for_embedding_and_router_too(tiny_llama: Path, tmp_path: 
     last = experts[-1]
     changed = opened.read(last).codes.flip(1)
     opened.write_with({last.name: changed}, tmp_path / "written")
-    again = Opened.open(tmp_path / "written", checkpoint)
+    again = QuantizedCheckpoint.open(tmp_path / "written", checkpoint)
     for info in again.layers:
         wanted = changed if info.name == last.name else opened.read(info).codes
         assert torch.equal(again.read(info).codes, wanted)
@@ -440,7 +440,7 @@ def test_files_of_autogptq_have_their_settings_beside(source: Path, tmp_path: Pa
     del settings_beside["quant_method"], settings_beside["checkpoint_format"]
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "quantize_config.json").write_text(json.dumps(settings_beside))
-    opened = Opened.open(folder, checkpoint)
+    opened = QuantizedCheckpoint.open(folder, checkpoint)
     assert opened.format == "gptq"
     assert torch.equal(opened.read(opened.layers[0]).weight, linears[opened.layers[0].name].weight)
 
@@ -448,14 +448,14 @@ def test_files_of_autogptq_have_their_settings_beside(source: Path, tmp_path: Pa
 def test_symmetric_zero_points_that_are_not_are_refused(source: Path, tmp_path: Path) -> None:
     checkpoint, _, folder = made(source, tmp_path / "theirs", "gptq, second convention")
     _edited(folder, sym=True)
-    opened = Opened.open(folder, checkpoint)
+    opened = QuantizedCheckpoint.open(folder, checkpoint)
     with pytest.raises(Refused, match="said to be symmetric"):
         opened.read(opened.layers[0])
 
 
 def test_files_appear_whole_or_not_at_all(source: Path, tmp_path: Path) -> None:
     checkpoint, _, folder = made(source, tmp_path / "theirs", "gptq")
-    opened = Opened.open(folder, checkpoint)
+    opened = QuantizedCheckpoint.open(folder, checkpoint)
     first = opened.layers[0]
     codes = opened.read(first).codes
     (tmp_path / "there").mkdir()

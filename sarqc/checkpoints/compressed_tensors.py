@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sarqc.export.checkpoint_reader import CheckpointReader
-from sarqc.export.codes import (
+from sarqc.checkpoints.checkpoint_reader import CheckpointReader
+from sarqc.checkpoints.codes import (
     Coded,
     Levels,
     float_linears,
@@ -24,7 +24,7 @@ from sarqc.export.codes import (
     tensors_with_codes_as,
     unpack_bits,
 )
-from sarqc.export.plain import NOTHING, new_checkpoint, write_weights
+from sarqc.checkpoints.plain import NOTHING, new_checkpoint, write_weights
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.quantized_layer import QuantizedLayer

@@ -17,10 +17,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sarqc.checkpoints.checkpoint_reader import CheckpointReader
+from sarqc.checkpoints.codes import Coded, Levels, pack_bits, tensors_and_codes, unpack_bits
+from sarqc.checkpoints.plain import NOTHING, new_checkpoint, write_weights
 from sarqc.errors import Refused
-from sarqc.export.checkpoint_reader import CheckpointReader
-from sarqc.export.codes import Coded, Levels, pack_bits, tensors_and_codes, unpack_bits
-from sarqc.export.plain import NOTHING, new_checkpoint, write_weights
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.quantized_layer import QuantizedLayer

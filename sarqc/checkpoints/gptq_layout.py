@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from sarqc.checkpoints.patterns import Patterns
+from sarqc.checkpoints.stored_linear import AGAIN, Headers, Layout, Scheme, StoredLinear, groups_of
 from sarqc.models.architecture import first_problem
-from sarqc.opening.patterns import Patterns
-from sarqc.opening.stored_linear import AGAIN, Headers, Layout, Scheme, StoredLinear, groups_of
 
 GPTQ_BITS = (2, 3, 4, 8)
 AWQ_BITS = tuple(range(2, 9))

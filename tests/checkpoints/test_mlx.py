@@ -10,13 +10,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from sarqc.checkpoints.formats import why_not
+from sarqc.checkpoints.mlx import group_of, save_mlx
 from sarqc.errors import Refused
-from sarqc.export.mlx import group_of, save_mlx
-from sarqc.export.readers import why_not
 from sarqc.models.families import LayerInfo
 from sarqc.quantization.grid import Grid
 from sarqc.recipe import Recipe
-from tests.export.made import quantized, unpacked
+from tests.checkpoints.made import quantized, unpacked
 from tests.models.cases import make_checkpoint
 
 WIDE = {"hidden_size": 64, "intermediate_size": 64}

@@ -9,12 +9,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from sarqc.export.gptq import save_gptq
-from sarqc.export.mlx import save_mlx
-from sarqc.export.packed import save_packed
-from sarqc.export.plain import save_plain
+from sarqc.checkpoints.compressed_tensors import save_packed
+from sarqc.checkpoints.gptq import save_gptq
+from sarqc.checkpoints.mlx import save_mlx
+from sarqc.checkpoints.plain import save_plain
 from sarqc.quantization.grid import Grid
-from tests.export.made import quantized, unpacked
+from tests.checkpoints.made import quantized, unpacked
 from tests.models.cases import make_checkpoint
 
 SIDES = {"hidden_size": 64, "intermediate_size": 96, "num_key_value_heads": 4}

@@ -10,6 +10,7 @@ import pytest
 import safetensors.torch
 import torch
 
+from sarqc.checkpoints.quantized_checkpoint import QuantizedCheckpoint
 from sarqc.engine.execute import execute
 from sarqc.engine.plan import completed, plan
 from sarqc.engine.repair import gain_words
@@ -17,7 +18,6 @@ from sarqc.errors import NotFound, Refused
 from sarqc.events import Event, Finished, LayerDone, Warned
 from sarqc.figures import lab_view
 from sarqc.models.checkpoint import read_checkpoint
-from sarqc.opening.opened import Opened
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.study.document import Study
@@ -104,7 +104,7 @@ def test_a_repair_has_other_codes_in_the_same_files(
     assert repair["words"].startswith("The repair lowers KL")
     assert summary["written"]["other_tensors"] == []
     assert summary["written"]["parts_at"] is None
-    before, after = (Opened.open(one, checkpoint) for one in (rounded[0], folder))
+    before, after = (QuantizedCheckpoint.open(one, checkpoint) for one in (rounded[0], folder))
     changed = 0
     for info in before.layers:
         one, other = before.read(info), after.read(info)

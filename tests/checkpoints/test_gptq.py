@@ -10,14 +10,14 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from sarqc.checkpoints.formats import why_not
+from sarqc.checkpoints.gptq import save_gptq
 from sarqc.errors import Refused
-from sarqc.export.gptq import save_gptq
-from sarqc.export.readers import why_not
 from sarqc.models.families import LayerInfo
 from sarqc.quantization.grid import Grid
 from sarqc.recipe import Recipe
 from tests.benchmarks.quality.dequantize import from_gptq
-from tests.export.made import quantized, unpacked
+from tests.checkpoints.made import quantized, unpacked
 from tests.models.cases import make_checkpoint
 
 SIDES = {"intermediate_size": 96, "num_key_value_heads": 4}  # so that 32 divides every side

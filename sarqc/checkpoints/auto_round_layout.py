@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sarqc.opening.gptq import Words
-from sarqc.opening.patterns import Patterns
-from sarqc.opening.stored_linear import Headers
+from sarqc.checkpoints.gptq_layout import Words
+from sarqc.checkpoints.patterns import Patterns
+from sarqc.checkpoints.stored_linear import Headers
 
 _AGAIN = "Quantize it again for weights alone, with the data type int."
 

@@ -1,1 +1,0 @@
-"""Checkpoints that others quantized, beside their float original: which linears have codes, and what they stand for."""
