@@ -210,7 +210,7 @@ def ladder_table(climbed: Ladder) -> str:
 def damped_table(study: Study) -> str:
     """The column solver with starved experts damped beside the plain one at the same λ."""
     rows = []
-    for line in (line for line in study.lines if line.fitting == {"starved": "damped"}):
+    for line in (line for line in study.lines if line.fitting == {"expert_damping": "damped"}):
         facts = line_facts(study, method=line.name, bits=line.bits, layer=None)
         assert facts.perplexity is not None
         assert facts.to_plain is not None

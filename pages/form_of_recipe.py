@@ -28,7 +28,7 @@ SECTIONS = {
 }
 SUGGESTIONS = {"group_size": ["32", "64", "128", "256", "per_channel"]}  # offered; any other value may be typed
 WIDE = ("model", "method", "grid", "calibration", "prompts")  # fields that take a whole row
-OPEN_CHOICES = ("model", "opened", "calibration", "test")  # filled by the page from what this host offers
+OPEN_CHOICES = ("model", "quantized_checkpoint", "calibration", "test")  # filled by the page from what this host offers
 
 # What “auto” will do, in the words that the page makes of the method and the form's values.
 _AUTO_NOTE = '<p class="auto-note is-off" data-testid="auto-note" aria-live="polite"></p>'
@@ -46,7 +46,7 @@ _GRIDS = '<div data-part="grids"></div>'
 # Filled by the page: what the model suggests and a person has chosen otherwise.
 _SUGGESTIONS = '<div class="suggestions" data-part="suggestions"></div>'
 
-# Shown by the page in place of the size of an opened checkpoint.
+# Shown by the page in place of the size of a quantized checkpoint.
 _OPENED_SIZE = '<p class="opened-size" data-testid="opened-size">Bits, grid and group size are those of its file.</p>'
 
 # Filled by the page: what others made of the model, on this host.

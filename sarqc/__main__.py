@@ -33,10 +33,12 @@ from sarqc.events import Event, Finished, Saved
 from sarqc.plain import gib, mib
 from sarqc.quantization.methods import AS_FOUND, METHODS, Candidates
 from sarqc.recipe import (
+    FORMER_NAMES,
     NOT_ASKED_OF_OPENED,
     OF_THE_FILE,
     OF_THE_OTHER_KIND,
     Recipe,
+    deprecations,
     expanded,
     idle_fields,
     public_name,
@@ -103,7 +105,7 @@ def _recipe_command(
     names = [field for field in Recipe.model_fields if field not in without]
     for field in names:
         info = Recipe.model_fields[field]
-        if opens and field == "opened":
+        if opens and field == "quantized_checkpoint":
             argument = typer.Argument(metavar="FOLDER", help="Folder of the quantized checkpoint, or its name.")
             kind_of = inspect.Parameter.KEYWORD_ONLY
             parameters.append(inspect.Parameter(field, kind_of, annotation=Annotated[str, argument]))
@@ -121,10 +123,18 @@ def _recipe_command(
         parameters.append(
             inspect.Parameter(field, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option])
         )
+    flags = {field for field in names if not (opens and field == "quantized_checkpoint")}
+    former_names = [former for former, name in FORMER_NAMES.items() if name in flags]
+    for former in former_names:
+        hidden = typer.Option(f"--{former}", hidden=True)
+        kind_of = inspect.Parameter.KEYWORD_ONLY
+        parameters.append(inspect.Parameter(former, kind_of, default=None, annotation=Annotated[str | None, hidden]))
     own = list(inspect.signature(run, eval_str=True).parameters.values())[1:]
 
     def command(**values: Any) -> None:
         given = {field: values.pop(field) for field in names}
+        former = {name: value for name in former_names if (value := values.pop(name)) is not None}
+        _say_deprecations(former)
         document = (
             ({} if purpose is None else {"kind": purpose})
             | dict(always)
@@ -133,6 +143,7 @@ def _recipe_command(
                 for field, value in given.items()
                 if value not in (None, [])
             }
+            | {name: _number(value) for name, value in former.items()}
         )
 
         def parsed() -> Recipe:
@@ -145,6 +156,18 @@ def _recipe_command(
     signed.__signature__ = inspect.Signature(parameters + keyword_only)
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters + keyword_only}
     app.command(name, help=help)(command)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """A recipe's or a batch's document; its former names are said on stderr. Raises ``Refused``."""
+    document = read_document(path)
+    _say_deprecations(document)
+    return document
+
+
+def _say_deprecations(document: dict[str, Any]) -> None:
+    for sentence in deprecations(document):
+        typer.echo(f"sarqc: {sentence}", err=True)
 
 
 def _facts_of(statistics: Path | None) -> dict[str, Any]:
@@ -255,7 +278,7 @@ def _execute(
     except NotCached:
         prepared = None  # the run fetches the model
     linears = () if prepared is None else prepared.checkpoint.layers
-    makes_model = recipe.kind == "run" and (recipe.opened is None or recipe.repairs)
+    makes_model = recipe.kind == "run" and (recipe.quantized_checkpoint is None or recipe.repairs)
     wanted = _format_of(recipe, checkpoint_format)
     known_format = check_export(recipe, wanted, linears) if makes_model else "plain"
     if output is None and wanted not in ("plain", "as-found"):
@@ -288,11 +311,11 @@ def _execute(
 
 def _format_of(recipe: Recipe, checkpoint_format: str) -> str:
     """The format of --output; without --format a repaired checkpoint keeps its own."""
-    return "as-found" if recipe.opened is not None and checkpoint_format == "plain" else checkpoint_format
+    return "as-found" if recipe.quantized_checkpoint is not None and checkpoint_format == "plain" else checkpoint_format
 
 
 def _completed(recipe: Recipe) -> Recipe:
-    """The recipe with what an opened checkpoint says in place of what nobody gave."""
+    """The recipe with what a quantized checkpoint says in place of what nobody gave."""
     from sarqc.engine.plan import completed
 
     return completed(recipe, read_settings())
@@ -332,7 +355,7 @@ def _inspect(recipe: Recipe, output: Output = None, report: ReportTo = None, as_
     _quantize(recipe, output, report=report, as_json=as_json)
 
 
-# What an opened checkpoint leaves no choice of.
+# What a quantized checkpoint leaves no choice of.
 _OPENED_ALONE = {*NOT_ASKED_OF_OPENED} - {*OF_THE_FILE}  # the latter may be given, to be compared
 _recipe_command(
     "inspect",
@@ -460,7 +483,7 @@ def run(
 
     On a cluster all of them begin at once; they are told one after the other.
     """
-    recipes = _guarded(lambda: expanded(read_document(recipe)), as_json)
+    recipes = _guarded(lambda: expanded(_read(recipe)), as_json)
     if len(recipes) == 1:
         _quantize(next(iter(recipes.values())), output, checkpoint_format, on, report, as_json)
         return
@@ -509,7 +532,7 @@ def recipe(
         study, line, document = None, None, None
         if file.is_dir():
             study, line, document = of_run(file)
-        said = read_document(file) if document is None else document
+        said = _read(file) if document is None else document
         if engine is not None:
             return program_for(engine, said, study, line)
         settings = read_settings()
@@ -527,8 +550,13 @@ def verify(
     calibration: Annotated[
         str | None, typer.Option(help="The calibration text, where it goes by another name here.")
     ] = None,
-    opened: Annotated[
-        str | None, typer.Option(help="The checkpoint that was opened, where it goes by another name here.")
+    quantized_checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            "--quantized-checkpoint",
+            "--opened",
+            help="The quantized checkpoint that was measured or repaired, where it goes by another name here.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -544,7 +572,8 @@ def verify(
         count = None if layers == "all" else _count_of(layers)
         chosen = secrets.randbelow(2**32) if seed is None else seed
         found = []
-        for check in checks_of(folder, read_settings(), VerificationRequest(count, chosen, model, calibration, opened)):
+        wanted = VerificationRequest(count, chosen, model, calibration, quantized_checkpoint)
+        for check in checks_of(folder, read_settings(), wanted):
             found.append(check)
             if not as_json:
                 typer.echo(f"{check.outcome:<11}{check.what}: {check.words}")
@@ -585,7 +614,7 @@ def _check_all(recipes: dict[str, Recipe], output: Path | None, checkpoint_forma
         output_is_free(output)
     for name, recipe in recipes.items():
         try:
-            if output is not None and recipe.kind == "run" and (recipe.opened is None or recipe.repairs):
+            if output is not None and recipe.kind == "run" and (recipe.quantized_checkpoint is None or recipe.repairs):
                 check_export(recipe, _format_of(recipe, checkpoint_format))
             plan(recipe, read_settings())
         except SarqcError as error:

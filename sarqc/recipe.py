@@ -29,11 +29,11 @@ from sarqc.quantization.methods import (
     AS_FOUND,
     METHODS,
     MOST_PASSES,
+    ExpertDamping,
     Method,
     MethodEntry,
     Order,
     Range,
-    Starved,
     WarmStart,
     entry_of,
     method,
@@ -103,24 +103,31 @@ OF_THE_OTHER_KIND = {
 }
 
 # Fields that a form leaves out of tuning besides: what it finds or refuses.
-NOT_ASKED_TO_TUNE = ("lam", "gamma", "sweep", "only")
+NOT_ASKED_TO_TUNE = ("lam", "gamma", "sweep", "layer")
 
-# What solves codes again on the scales of an opened checkpoint.
+# What solves codes again on the scales of a quantized checkpoint.
 REPAIRING = ("gptq", "rqc-gbs", "sarqc-gbs")
-# Fields that an opened checkpoint leaves no choice of, by the reason that people read.
+# Fields that a quantized checkpoint leaves no choice of, by the reason that people read.
 _OPENED_WHOLE = {
-    "only": "it is measured as a whole",
+    "layer": "it is measured as a whole",
     "blocks": "it is measured as a whole",
-    "share": "it is measured as a whole",
+    "block_fraction": "it is measured as a whole",
     "sweep": "its codes are solved at one λ, or at that of “auto”",
     "inputs_from": "its layers are measured behind its own blocks",
     "channel_fraction": "its codes are compared on all channels",
     "speed": "its speed is that of the engine that it was made for",
 }
 
-# Fields that a form leaves out for an opened checkpoint: what it has itself, and what it leaves no choice of.
+# Fields that a form leaves out for a quantized checkpoint: what it has itself, and what it leaves no choice of.
 OF_THE_FILE = ("bits", "grid", "group_size")
 NOT_ASKED_OF_OPENED = (*OF_THE_FILE, "indivisible", "range", "static_groups", *_OPENED_WHOLE)
+
+_WITHOUT_CHECKPOINT = Fix("Leave the checkpoint out", {"quantized_checkpoint": None})
+
+# Former names of fields, accepted until 1.1.
+FORMER_NAMES = {
+    "opened": "quantized_checkpoint", "share": "block_fraction", "starved": "expert_damping", "only": "layer"
+}  # fmt: skip
 
 # Fields that only “auto” reads, by what it chooses for: each layer, or the whole model.
 AUTO_FIELDS = {"layer": ("validation_share", "channel_fraction"), "model": ("validation_share",)}
@@ -142,12 +149,12 @@ class Recipe(BaseModel):
     revision: _Name | None = Field(
         None, **_describe("model", "Revision", "Commit, tag or branch of a Hub model.", advanced=True, rare=True)
     )
-    opened: _Name | None = Field(
+    quantized_checkpoint: _Name | None = Field(
         None,
         **_describe(
-            "model", "Opened checkpoint",
-            "This model as others quantized it, a checkpoint of this host or of the Hub. It is measured as it is with "
-            "the method as-found, repaired with one of GPTQ's; bits, grid and group size are its own.",
+            "model", "Quantized checkpoint",
+            "A quantized checkpoint of this model, to measure (method as-found) or to solve again (a GPTQ method). "
+            "Bits, grid and group size come from it.",
             advanced=True, in_a_shell=_PATH,
         ),
         min_length=1,
@@ -188,14 +195,14 @@ class Recipe(BaseModel):
             advanced=True, rare=True,
         ),
     )  # fmt: skip
-    share: float | None = Field(
+    block_fraction: float | None = Field(
         None,
         gt=0,
         le=1,
         **_describe(
-            "size", "Share of blocks",
-            "Part of the blocks, evenly spread, that is quantized; the others stay float. Empty: all.", advanced=True,
-            rare=True,
+            "size", "Fraction of blocks",
+            "Fraction of the blocks, evenly spread, that are quantized; the others stay float. Empty: all.",
+            advanced=True, rare=True,
         ),
     )  # fmt: skip
     method: _Name = Field("sarqc-gbs", **_describe("method", "Method", "How the integer weights are chosen."))
@@ -307,7 +314,7 @@ class Recipe(BaseModel):
         "minmax",
         **_describe(
             "method", "Range of a group",
-            "A group's smallest and largest weight, or the part of that range whose rounding errors weigh least.",
+            "minmax, or the clipping range with the smallest weighted error.",
             advanced=True,
         ),
     )  # fmt: skip
@@ -329,7 +336,7 @@ class Recipe(BaseModel):
             unit="passes", advanced=True,
         ),
     )  # fmt: skip
-    starved: Starved = Field(
+    expert_damping: ExpertDamping = Field(
         "plain",
         **_describe(
             "method", "Experts with few tokens",
@@ -340,7 +347,7 @@ class Recipe(BaseModel):
     )  # fmt: skip
     calibration: _Name = Field(
         **_describe(
-            "text", "Calibration text", "On it layers are solved: text like that of later use.", in_a_shell=_PATH
+            "text", "Calibration text", "Text on which layers are solved: like that of later use.", in_a_shell=_PATH
         ),
         min_length=1,
     )
@@ -411,12 +418,15 @@ class Recipe(BaseModel):
         **_describe("measure", "Prompts", "Texts that both models continue side by side; one a line.", separator="\n"),
     )
     new_tokens: int = Field(
-        48, ge=1, le=512, **_describe("measure", "New tokens", "How far prompts go on.", unit="tokens", advanced=True)
+        48,
+        ge=1,
+        le=512,
+        **_describe("measure", "New tokens", "Tokens to generate for each prompt.", unit="tokens", advanced=True),
     )
     speed: bool = Field(
         False, **_describe("measure", "Speed", "Tokens per second, with 4-bit codes in a real kernel.", advanced=True)
     )
-    only: _Name | None = Field(
+    layer: _Name | None = Field(
         None,
         **_describe(
             "measure", "Only this layer",
@@ -474,19 +484,24 @@ class Recipe(BaseModel):
         """In documents the word, not null: what is null there is what was left open."""
         return "per_channel" if value is None else value
 
+    @model_validator(mode="before")
+    @classmethod
+    def _take_former_names(cls, document: Any) -> Any:
+        return renamed(document) if isinstance(document, dict) else document
+
     @model_validator(mode="after")
     def _method_is_complete(self) -> Recipe:
-        if self.blocks and self.share is not None:
+        if self.blocks and self.block_fraction is not None:
             raise Refused(
-                "the blocks are given by number and by share", "recipe, blocks", "Leave one of the two out."
-            ).about("blocks", Fix("Leave the share out", {"share": None}))
-        if self.opened is not None:
+                "the blocks are given by number and as a fraction", "recipe, blocks", "Leave one of the two out."
+            ).about("blocks", Fix("Leave the fraction out", {"block_fraction": None}))
+        if self.quantized_checkpoint is not None:
             self._check_opened()
         elif self.method == AS_FOUND:
             raise Refused(
                 "there are no codes to take as they are found", "recipe, method",
-                "Give the checkpoint as opened, or take another method.",
-            ).about("opened")  # fmt: skip
+                "Give the checkpoint as quantized_checkpoint, or take another method.",
+            ).about("quantized_checkpoint")  # fmt: skip
         if self.kind == "tune":
             self._check_tuning()
         if "cross" in self.to_method().needs and self.inputs_from == "float":
@@ -496,11 +511,11 @@ class Recipe(BaseModel):
                 "recipe, inputs_from",
                 "Set inputs_from to quantized, or take a method without this correction, such as gptq.",
             ).about("inputs_from", Fix("Use the quantized blocks’ inputs", {"inputs_from": "quantized"}))
-        if self.only is not None and self.to_method().unit != "layer":
+        if self.layer is not None and self.to_method().unit != "layer":
             raise Refused(
                 f"{self.method} as it is asked for works on a {self.to_method().unit} of linears at once",
-                "recipe, only",
-                "Leave only out, or take a method that works on single layers.",
+                "recipe, layer",
+                "Leave layer out, or take a method that works on single layers.",
             )
         if self.candidates():
             if self.samples < 2:
@@ -531,20 +546,21 @@ class Recipe(BaseModel):
 
     @property
     def repairs(self) -> bool:
-        """Whether the codes of an opened checkpoint are solved again."""
-        return self.opened is not None and self.method != AS_FOUND
+        """Whether the codes of a quantized checkpoint are solved again."""
+        return self.quantized_checkpoint is not None and self.method != AS_FOUND
 
     def _check_opened(self) -> None:
         """Raises ``Refused`` for what can't be done to a checkpoint that others quantized."""
         if self.kind == "tune":
             raise Refused(
-                "tuning quantizes the float model again and again, and a checkpoint was opened", "recipe, opened",
+                "tuning quantizes the float model again and again, and the recipe has a quantized checkpoint",
+                "recipe, quantized_checkpoint",
                 "Leave it out, or set kind to run.",
-            ).about("opened", Fix("Leave the checkpoint out", {"opened": None}))  # fmt: skip
+            ).about("quantized_checkpoint", _WITHOUT_CHECKPOINT)
         if self.method not in (AS_FOUND, *REPAIRING):
             self.to_method()  # which refuses an unknown name
             raise Refused(
-                f"{self.method} makes scales of its own, and those of an opened checkpoint stay", "recipe, method",
+                f"{self.method} makes scales of its own, and those of a quantized checkpoint stay", "recipe, method",
                 f"Take {AS_FOUND} to measure it, or {', '.join(REPAIRING)} to solve its codes again.",
             ).about("method", Fix("Measure it as it was found", {"method": AS_FOUND}))  # fmt: skip
         for name, why in _OPENED_WHOLE.items():
@@ -553,7 +569,7 @@ class Recipe(BaseModel):
                 default = list(info.default) if isinstance(info.default, tuple) else info.default
                 title = str(info.title)
                 raise Refused(
-                    f"{title} = {getattr(self, name)} is no choice for an opened checkpoint: {why}",
+                    f"{title} = {getattr(self, name)} is not available for a quantized checkpoint: {why}",
                     f"recipe, {name}", f"Leave {name} as it is by default.",
                 ).about(name, Fix("Leave it as it is by default", {name: default}))  # fmt: skip
         if self.repairs and self.samples < 2:
@@ -579,11 +595,11 @@ class Recipe(BaseModel):
                 f"tuning finds λ, and λ is given as {self.lam}", "recipe, lambda",
                 "Leave it out; values to compare go into sweep.",
             ).about("lambda", Fix("Leave λ empty", {"lambda": None}))  # fmt: skip
-        if self.only is not None:
+        if self.layer is not None:
             raise Refused(
-                "tuning measures the whole model, and a single layer is asked for", "recipe, only",
-                "Leave only out; blocks takes a part of the model.",
-            ).about("only", Fix("Leave it out", {"only": None}))  # fmt: skip
+                "tuning measures the whole model, and a single layer is asked for", "recipe, layer",
+                "Leave layer out; blocks takes a part of the model.",
+            ).about("layer", Fix("Leave it out", {"layer": None}))  # fmt: skip
         if self.test is None:
             raise Refused(
                 "tuning compares perplexities, and there is no text to measure them on", "recipe, test",
@@ -610,8 +626,8 @@ class Recipe(BaseModel):
 
     def blocks_of(self, n_blocks: int) -> tuple[int, ...] | None:
         """Numbers of the blocks that are quantized, in order; None: all. Raises ``Refused`` for one that is missing."""
-        if self.share is not None:
-            count = max(1, round(self.share * n_blocks))
+        if self.block_fraction is not None:
+            count = max(1, round(self.block_fraction * n_blocks))
             return tuple((2 * part + 1) * n_blocks // (2 * count) for part in range(count))
         for number in self.blocks:
             if number >= n_blocks:
@@ -652,17 +668,19 @@ class Recipe(BaseModel):
         """Why a run that asks for the comparison with the baseline does without; empty where it does not."""
         if self.test is None:
             return "there is no test text"
-        if self.only is not None:
+        if self.layer is not None:
             return "a single layer is quantized"
-        if self.opened is not None and self.group_size == 1:
+        if self.quantized_checkpoint is not None and self.group_size == 1:
             return "its groups are no runs of channels, so no grid of ours is like its own"
-        is_baseline = self.opened is None and not self.candidates() and self.to_method() == self.baseline_method()
+        is_baseline = (
+            self.quantized_checkpoint is None and not self.candidates() and self.to_method() == self.baseline_method()
+        )
         return "it is that itself" if is_baseline else ""
 
     def ignored(self) -> list[str]:
         """One sentence for each value that was given but means nothing to the chosen method."""
         idle = idle_fields(self.method, auto=bool(self.candidates()) or self.repairs)
-        if self.opened is not None:
+        if self.quantized_checkpoint is not None:
             idle |= {"range", "static_groups", "indivisible"}  # groups have their scales
         return [
             f"{info.title} = {getattr(self, name)} has no effect on {self.method}"
@@ -745,6 +763,25 @@ def read_document(path: Path) -> dict[str, Any]:
     return document
 
 
+def renamed(document: dict[str, Any]) -> dict[str, Any]:
+    """A recipe's or a batch's document under today's names. Raises ``Refused`` where a field has both its names."""
+    for former, name in FORMER_NAMES.items():
+        if former in document and name in document:
+            raise Refused(
+                f"{name} is given twice, also under its former name {former}", f"recipe, {name}", f"Leave {former} out."
+            ).about(name)
+    return {FORMER_NAMES.get(name, name): value for name, value in document.items()}
+
+
+def deprecations(document: dict[str, Any]) -> list[str]:
+    """A sentence for each former name in a document."""
+    return [
+        f"“{former}” is now “{name}”; the former name is accepted until version 1.1"
+        for former, name in FORMER_NAMES.items()
+        if former in document
+    ]
+
+
 def shell_help(info: FieldInfo) -> str:
     """The help of a field on the command line, which takes more than the form does."""
     return " ".join(filter(None, (f"{info.title}.", info.description, field_extra(info)["in_a_shell"])))
@@ -784,6 +821,7 @@ def expanded(document: dict[str, Any]) -> dict[str, Recipe]:
     A list where a recipe has one value means one run for each entry, and several lists all their combinations, the
     first one outermost. Raises ``Refused`` for the first recipe that is none, for an empty list and for equal runs.
     """
+    document = renamed(document)
     varied = axes(document)
     recipes = {}
     for point in itertools.product(*varied.values()):
@@ -799,6 +837,7 @@ def spare(document: dict[str, Any]) -> dict[str, Any]:
     """A document of one recipe or of a batch without what says the defaults: ``expanded`` of it gives equal recipes in
     the same order. Lists of a batch come last. Raises ``Refused``, see ``expanded``.
     """
+    document = renamed(document)
     recipes = list(expanded(document).values())
     varied = [public_name(name) if name in Recipe.model_fields else name for name in axes(document)]
     said: dict[str, Any] = {}

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 from sarqc import __main__ as command_line
 from sarqc.events import CandidateDone, EpochDone, LayerDone, PointDone, Saved, Stage, Started, Warned
@@ -520,4 +521,19 @@ def test_a_checkpoint_of_others_is_inspected_and_repaired(random_llama: Path, te
 
     refused = sarqc("inspect", folder, "--original", str(random_llama), *texts, "--bits", "4", **state)
     assert refused.returncode == 2
-    assert "the opened checkpoint has 3" in refused.stderr
+    assert "the quantized checkpoint has 3" in refused.stderr
+
+
+def test_former_names_are_taken_with_a_word_on_the_new_ones(tmp_path: Path) -> None:
+    given = ["--model", "tiny-llama", "--calibration", "tiny-llama-calibration", "--json"]
+    today, former = (sarqc("plan", *given, flag, "0.5") for flag in ("--block-fraction", "--share"))
+    assert (today.returncode, today.stderr) == (0, "")
+    assert former.stdout == today.stdout
+    sentence = "“share” is now “block_fraction”; the former name is accepted until version 1.1"
+    assert former.stderr == f"sarqc: {sentence}\n"
+    assert "--share" not in sarqc("plan", "--help").stdout
+    path = tmp_path / "recipe.yaml"
+    path.write_text("model: tiny-llama\ncalibration: tiny-llama-calibration\nshare: 0.5\n", encoding="utf-8")
+    said = sarqc("recipe", str(path))
+    assert said.stderr == former.stderr
+    assert yaml.safe_load(said.stdout)["block_fraction"] == 0.5

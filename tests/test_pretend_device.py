@@ -102,7 +102,7 @@ def test_every_method(method: str, document: Doc, here: Run, there: Run) -> None
 
 @pytest.mark.parametrize("more", [
     {"method": "sarqc-gbs", "lambda": "auto", "gamma": "auto"},
-    {"method": "sarqc-gptaq", "starved": "damped"},
+    {"method": "sarqc-gptaq", "expert_damping": "damped"},
     {"method": "awq", "mode": "foldable"},
     {"method": "sarqc-omniquant"},
 ], ids=lambda more: more["method"])  # fmt: skip
@@ -115,7 +115,7 @@ def test_a_mixture(more: Doc, document: Doc, mixture: Path, here: Run, there: Ru
     {"method": "sarqc-gbs", "lambda": "auto", "gamma": "auto"},
     {"method": "gptq", "range": "search", "order": "activation", "refine": 2},
     {"method": "sarqc-omniquant", "lambda": "auto"},
-    {"method": "rqc-gbs", "lambda": 0.3, "sweep": [0.0, 1.0], "only": "model.layers.1.mlp.down_proj"},
+    {"method": "rqc-gbs", "lambda": 0.3, "sweep": [0.0, 1.0], "layer": "model.layers.1.mlp.down_proj"},
     {"method": "gptaq", "inputs_from": "quantized", "grid": "affine"},
     {"method": "rtn", "inputs_from": "float", "bits": 4},
 ], ids=["auto by layer", "fitted grid", "auto by model", "one layer", "affine", "float prefix"])  # fmt: skip

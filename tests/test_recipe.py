@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sarqc.errors import Refused
 from sarqc.quantization.methods import METHODS, ColumnSolver, ScaleSearch, method
-from sarqc.recipe import Recipe, expanded, spare
+from sarqc.recipe import FORMER_NAMES, Recipe, deprecations, expanded, spare
 
 LEAST = {"model": "tiny-llama", "calibration": "tiny-llama-calibration"}
 
@@ -34,7 +34,7 @@ recipes = st.fixed_dictionaries(
         "test": st.none() | st.just("text.txt"),
         "seed": st.integers(0, 2**31),
         "baseline": st.booleans(),
-        "share": st.none() | st.floats(0.1, 1),
+        "block_fraction": st.none() | st.floats(0.1, 1),
         "prompts": st.lists(
             st.text(LINE).filter(str.strip),
             max_size=2,
@@ -232,7 +232,7 @@ def test_the_sequences_kept_for_judging_are_those_that_the_page_announces() -> N
         {"method": "\udfff"},
         {"grid": "\ud800"},
         {"lambda": "\ud800"},
-        {"only": "\ud800"},
+        {"layer": "\ud800"},
         {"tasks": ["\ud800"]},
         {"prompts": ["Once\ud800"]},
         {"prompts": "Once\ud800"},
@@ -240,7 +240,7 @@ def test_the_sequences_kept_for_judging_are_those_that_the_page_announces() -> N
         {"model": "tiny\0llama"},
         {"calibration": "text\0"},
         {"prompts": ["Once\0"]},
-        *({name: "x" * 1025} for name in ("model", "revision", "method", "calibration", "test", "only", "tasks")),
+        *({name: "x" * 1025} for name in ("model", "revision", "method", "calibration", "test", "layer", "tasks")),
         {"prompts": ["a"] * 33},
         {"prompts": "a\n" * 8001},
         {"prompts": ["a" * 8001]},
@@ -257,7 +257,9 @@ def test_text_that_is_none_or_too_long_is_refused_in_a_short_sentence(wrong: dic
     assert len(said) < 2000
 
 
-@pytest.mark.parametrize("name", ["model", "revision", "opened", "method", "calibration", "test", "only", "tasks"])
+@pytest.mark.parametrize(
+    "name", ["model", "revision", "quantized_checkpoint", "method", "calibration", "test", "layer", "tasks"]
+)
 def test_a_name_has_no_line_break(name: str) -> None:
     """A script would take what follows as another word, or put blanks into it."""
     for end in BREAKS:
@@ -297,3 +299,21 @@ def test_a_refusal_names_its_field_and_what_would_mend_it(said: dict, what: str,
     assert [one.values for one in error.fixes] == ([] if fix is None else [fix])
     for one in error.fixes:
         Recipe.parse({"model": "m", "calibration": "c", **said, **one.values})
+
+
+FORMER: dict[str, Any] = {"opened": "theirs", "share": 0.5, "starved": "damped", "only": "model.layers.0.mlp.up_proj"}
+
+
+@pytest.mark.parametrize(("former", "value"), FORMER.items())
+def test_former_names_mean_the_same(former: str, value: object) -> None:
+    method = {"method": "as-found"} if former == "opened" else {}
+    name = FORMER_NAMES[former]
+    recipe = Recipe.parse(LEAST | method | {former: value})
+    assert recipe == Recipe.parse(LEAST | method | {name: value})
+    assert name in recipe.differences()
+    assert former not in recipe.to_json()
+    assert [*expanded(LEAST | method | {former: [value]}).values()] == [recipe]
+    [sentence] = deprecations({former: value})
+    assert sentence == f"“{former}” is now “{name}”; the former name is accepted until version 1.1"
+    with pytest.raises(Refused, match=f"{name} is given twice, also under its former name {former}"):
+        Recipe.parse(LEAST | method | {former: value, name: value})

@@ -117,7 +117,7 @@ def calibration_job(
     return CalibrationJob(
         grids, recipe.to_method(), recipe.inputs_from, sequences, candidates,
         recipe.validation_samples() if candidates else 0, recipe.channel_fraction,
-        Curves(recipe.sweep, tells_points=recipe.only is not None and not candidates), found,
+        Curves(recipe.sweep, tells_points=recipe.layer is not None and not candidates), found,
     )  # fmt: skip
 
 

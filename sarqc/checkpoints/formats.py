@@ -22,7 +22,7 @@ Format = Literal["plain", "packed", "gptq", "mlx"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 ExportFormat = Literal["plain", "packed", "gptq", "mlx", "statistics", "as-found"]
 STATISTICS: Literal["statistics"] = "statistics"  # what an export of a tuning run is: no checkpoint
-AS_IT_WAS: Literal["as-found"] = "as-found"  # the files of an opened checkpoint, with repaired codes
+AS_IT_WAS: Literal["as-found"] = "as-found"  # the files of a quantized checkpoint, with repaired codes
 PACKED_BITS = (2, 3, 4)
 MLX_GROUP = 32  # the smallest there, of which the others are made
 GPTQ_SIDE = 32  # what divides both sides of a linear there, so that its words are whole
@@ -152,7 +152,7 @@ def check_export(recipe: Recipe, wanted: str, layers: Sequence[LayerInfo] = ()) 
     """A checkpoint format that can carry a recipe's result, or ``STATISTICS`` of one that tunes; raises ``Refused``."""
     if recipe.kind == "tune" and wanted == STATISTICS:
         return STATISTICS
-    if recipe.opened is not None or wanted == AS_IT_WAS:
+    if recipe.quantized_checkpoint is not None or wanted == AS_IT_WAS:
         return _check_repaired(recipe, wanted)
     if wanted == STATISTICS:
         raise Refused(
@@ -164,8 +164,8 @@ def check_export(recipe: Recipe, wanted: str, layers: Sequence[LayerInfo] = ()) 
 
 def _check_repaired(recipe: Recipe, wanted: str) -> ExportFormat:
     where = f"format {wanted}"
-    if recipe.opened is None:
-        raise Refused("no checkpoint was opened", where, f"Take one of {', '.join(FORMATS)}.")
+    if recipe.quantized_checkpoint is None:
+        raise Refused("the recipe has no quantized checkpoint", where, f"Take one of {', '.join(FORMATS)}.")
     if not recipe.repairs:
         raise Refused("the checkpoint was measured as it was found, and not changed", where, "Repair it first.")
     if wanted != AS_IT_WAS:
@@ -201,9 +201,9 @@ def who_can_load(
     ``is_mixture``: None where the model is not known yet, and so who reads it; ``loader_note``: what the model's family
     needs besides; ``layers``: the model's, where they are known.
     """
-    if recipe.kind == "tune" or (recipe.opened is not None and not recipe.repairs):
+    if recipe.kind == "tune" or (recipe.quantized_checkpoint is not None and not recipe.repairs):
         return ()
-    if recipe.opened is not None:
+    if recipe.quantized_checkpoint is not None:
         note = "The files as they were found, byte for byte but for the codes: who reads the one reads the other"
         return (Carrier(AS_IT_WAS, True, (), note),)
     carriers = []

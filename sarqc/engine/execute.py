@@ -139,7 +139,7 @@ def _executed(
     if prepared.opened is not None:
         found = ImportedModel(prepared.opened, prepared.checkpoint)
         for line in found.words():
-            yield Warned(line, "opened checkpoint")
+            yield Warned(line, "quantized checkpoint")
     loaded = load(prepared.checkpoint, device, scratch=scratch, holding=[] if found is None else [found.dtype])
     with spread_over(settings, device) as spread:
         bench = Workbench(loaded, ArtefactStore(settings.artefacts_root(), crew), settings, spread)
@@ -202,7 +202,7 @@ def _worked(
     outcome = RunResult(
         prepared, str(loaded.device), job, selection, reports, curves, original, quantized, baseline, texts, speed,
         stamp,
-        None if found is None or recipe.opened is None else found.facts(recipe.opened),
+        None if found is None or recipe.quantized_checkpoint is None else found.facts(recipe.quantized_checkpoint),
         gain(before, quantized, reports) if recipe.repairs else None,
     )  # fmt: skip
     if output.study_dir is not None:

@@ -1,4 +1,4 @@
-"""A recipe's opened checkpoint as plans need it: where it is, and whether it belongs to the model. No torch."""
+"""A recipe's quantized checkpoint as plans need it: where it is, and whether it belongs to the model. No torch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CALLED = {"gptq": "GPTQ", "awq": "AWQ", "mlx": "MLX", "auto-round": "AutoRound"
 
 
 def folder_of(name: str, settings: Settings, *, download: bool = False) -> Path:
-    """The folder of an opened checkpoint: one that the operator has declared, an export, a path, or one of the Hub.
+    """The folder of a quantized checkpoint: one that the operator has declared, an export, a path, or one of the Hub.
 
     Raises ``NotFound`` where there is none, and where one of the Hub is not here and ``download`` does not allow to
     fetch it.
@@ -39,9 +39,9 @@ def folder_of(name: str, settings: Settings, *, download: bool = False) -> Path:
         if download:
             return hub.download(name, None)
     raise NotFound(
-        f"there is no checkpoint “{shortened(name)}” on this host", "recipe, opened",
+        f"there is no checkpoint “{shortened(name)}” on this host", "recipe, quantized_checkpoint",
         "Give the folder of a quantized checkpoint; one of the Hub has to be downloaded before.",
-    ).about("opened")  # fmt: skip
+    ).about("quantized_checkpoint")  # fmt: skip
 
 
 def described(
@@ -51,15 +51,15 @@ def described(
 
     Raises ``NotFound``, or ``Refused`` for what can't be read or belongs to another model.
     """
-    if recipe.opened is None:
+    if recipe.quantized_checkpoint is None:
         return None
-    found = describe(folder_of(recipe.opened, settings, download=download), checkpoint)
+    found = describe(folder_of(recipe.quantized_checkpoint, settings, download=download), checkpoint)
     widest = max(place.bits for place in linears(checkpoint, found))
     if widest > 4:
         raise Refused(
-            f"it has linears of {widest} bits, and recipes are of 2 to 4", f"opened checkpoint {found.folder.name}",
+            f"it has linears of {widest} bits, and recipes are of 2 to 4", f"quantized checkpoint {found.folder.name}",
             "Open one whose linears have 2, 3 or 4 bits.",
-        ).about("opened")  # fmt: skip
+        ).about("quantized_checkpoint")  # fmt: skip
     return found
 
 
@@ -69,7 +69,7 @@ def linears(checkpoint: Checkpoint, found: CheckpointLayout) -> list[StoredLinea
 
 
 def as_it_has_it(recipe: Recipe, checkpoint: Checkpoint, found: CheckpointLayout) -> Recipe:
-    """The recipe with bits, grid and group size of the opened checkpoint, where nobody has given them.
+    """The recipe with bits, grid and group size of the quantized checkpoint, where nobody has given them.
 
     Raises ``Refused`` for values that are given and are others.
     """
@@ -79,7 +79,7 @@ def as_it_has_it(recipe: Recipe, checkpoint: Checkpoint, found: CheckpointLayout
             said, asked = (_in_words(one) for one in (value, getattr(recipe, name)))
             title = str(Recipe.model_fields[name].title).lower()
             raise Refused(
-                f"{title} is {asked}, and the opened checkpoint has {said}", f"recipe, {name}",
+                f"{title} is {asked}, and the quantized checkpoint has {said}", f"recipe, {name}",
                 f"Leave {name} out, or give {said}.",
             ).about(name, Fix(f"Use {said}", {name: said}))  # fmt: skip
     return recipe.model_copy(update=own)
@@ -118,7 +118,7 @@ def grid_words(checkpoint: Checkpoint, found: CheckpointLayout) -> str:
 
 
 def opened_warnings(checkpoint: Checkpoint, found: CheckpointLayout) -> Iterator[str]:
-    """What is to be known of an opened checkpoint before it is measured."""
+    """What is to be known of a quantized checkpoint before it is measured."""
     places = linears(checkpoint, found)
     grids = Counter((place.bits, place.kind, place.group_size) for place in places)
     if len(grids) > 1:

@@ -40,7 +40,7 @@ _EXPLAINED = 0.5  # of the squared distance that a fitted scale has to take away
 
 
 class ImportedModel:
-    """The model of an opened checkpoint, for ``CalibrationJob.found``.
+    """The model of a quantized checkpoint, for ``CalibrationJob.found``.
 
     Raises ``Refused`` where tensors without codes are another model's.
     """
@@ -215,10 +215,10 @@ class ImportedModel:
                     return  # divided with its rows
         raise Refused(
             f"{name} is another one than the original's, and no channel scales explain it",
-            f"opened checkpoint {self._described.folder.name}",
+            f"quantized checkpoint {self._described.folder.name}",
             "Give the float checkpoint that it was made from as the model: drift and errors would be those of the "
             "difference of two models.",
-        ).about("opened")
+        ).about("quantized_checkpoint")
 
     def _check_first(self) -> None:
         """Raises ``Refused`` where the first linear has nothing to do with the original's."""
@@ -233,9 +233,9 @@ class ImportedModel:
         if not apart < 1:
             raise Refused(
                 f"its codes of {info.name} are as far from the original's weight as that is from nothing",
-                f"opened checkpoint {self._described.folder.name}",
+                f"quantized checkpoint {self._described.folder.name}",
                 "Give the float checkpoint that it was made from as the model.",
-            ).about("opened")
+            ).about("quantized_checkpoint")
 
     def facts(self, name: str) -> OpenedCheckpoint:
         """What summaries and studies say of it; ``name``: as people gave it."""

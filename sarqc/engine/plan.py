@@ -151,7 +151,7 @@ def plan(recipe: Recipe, settings: Settings) -> Plan:
 
 def completed(recipe: Recipe, settings: Settings) -> Recipe:
     """The recipe as it may be queued: with the grid of what it opens, if it opens one. Raises as ``described``."""
-    if recipe.opened is None:
+    if recipe.quantized_checkpoint is None:
         return recipe
     try:
         checkpoint = checkpoint_of(recipe.model, recipe.revision, settings)
@@ -231,7 +231,7 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
 
 def _as_asked(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
     """The checkpoint with the linears that the recipe quantizes."""
-    return checkpoint.restricted(recipe.only, recipe.blocks_of(checkpoint.n_blocks))
+    return checkpoint.restricted(recipe.layer, recipe.blocks_of(checkpoint.n_blocks))
 
 
 def _check_tasks(recipe: Recipe, settings: Settings) -> None:
@@ -396,7 +396,7 @@ def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...]) -
 
 
 def _with_opened(shown: Plan, work: costs.Work, opened: CheckpointLayout) -> Plan:
-    """The plan with the sizes that the opened checkpoint has on disk, and what is to be known of it."""
+    """The plan with the sizes that the quantized checkpoint has on disk, and what is to be known of it."""
     bits = bits_of_linears(work.checkpoint, opened)
     update = {
         "opened": f"{opened.folder.name}, {what_it_is(opened)}, {grid_words(work.checkpoint, opened)}",
@@ -467,8 +467,10 @@ def _warnings(recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ..
             f"λ = {recipe.lam:g} is very large: 0.05 to 0.5 is usual, and tuning compares up to {largest:g}. Weights "
             "hardly follow the calibration text there"
         )
-    if "starved" in recipe.to_method().fitting() and all(layer.expert is None for layer in checkpoint.layers):
-        warnings.append(f"starved = {recipe.starved} has no effect on {checkpoint.name}, which has no experts")
+    if "expert_damping" in recipe.to_method().fitting() and all(layer.expert is None for layer in checkpoint.layers):
+        warnings.append(
+            f"expert_damping = {recipe.expert_damping} has no effect on {checkpoint.name}, which has no experts"
+        )
     if per_channel:
         warnings.append(f"{len(per_channel)} layers are quantized per channel: the group size does not divide them")
     if recipe.inputs_from == "float":

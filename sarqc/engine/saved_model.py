@@ -71,7 +71,7 @@ def save_model(
 def save_repaired(
     bench: Workbench, prepared: Prepared, found: ImportedModel, layers: KeptLayers, summary: Summary, folder: Path
 ) -> Generator[Event, None, Summary]:
-    """Writes the files of an opened checkpoint with the codes of ``layers``, reads them again and compares as
+    """Writes the files of a quantized checkpoint with the codes of ``layers``, reads them again and compares as
     ``save_model`` does. Every other byte is as it was found.
     """
     yield Stage("saving", "checkpoint")

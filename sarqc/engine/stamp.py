@@ -33,7 +33,7 @@ from sarqc.study.stamp import Computing, LayerHashes, Stamp, StampedText, Stampe
 
 _HASH_DIGITS = 32
 _HASHED_AT_ONCE = 2  # layers
-_SOLVED_FOR = ("only", "sweep")  # of the fields that measure, those that are part of the solving
+_SOLVED_FOR = ("layer", "sweep")  # of the fields that measure, those that are part of the solving
 
 
 def stamp_of(

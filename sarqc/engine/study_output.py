@@ -221,7 +221,7 @@ def write_run(outcome: RunResult, folder: Path, study_id: str) -> Study:
         if outcome.opened is not None:
             protocol["opened"] = outcome.opened
         facts = model_facts(recipe.model, checkpoint, value(original.perplexity), original.mean_accuracy())
-        name = Path(recipe.opened or recipe.model).name + (" repaired" if recipe.repairs else "")
+        name = Path(recipe.quantized_checkpoint or recipe.model).name + (" repaired" if recipe.repairs else "")
         title = f"{name}, {recipe.bits} bits, {line.title}"
         return writer.finish(
             study_of(

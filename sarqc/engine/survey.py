@@ -65,7 +65,17 @@ from sarqc.models.loading import LoadedModel, choose_device, load
 from sarqc.models.walk import BlockWalk
 from sarqc.quantization.grid import Grid, Kind
 from sarqc.quantization.layer_statistics import LayerStatistics
-from sarqc.quantization.methods import FITTING, METHODS, MOST_PASSES, Method, Order, Range, Starved, WarmStart, method
+from sarqc.quantization.methods import (
+    FITTING,
+    METHODS,
+    MOST_PASSES,
+    ExpertDamping,
+    Method,
+    Order,
+    Range,
+    WarmStart,
+    method,
+)
 from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.quantization.solve import sweep_layer
 from sarqc.recipe import Recipe
@@ -96,7 +106,7 @@ class SurveyLine(BaseModel):
     range: Range = "minmax"
     order: Order = "natural"
     refine: int = Field(0, ge=0, le=MOST_PASSES)
-    starved: Starved = "plain"
+    expert_damping: ExpertDamping = "plain"
     warm_start: WarmStart = "none"
     pictures: Pictures = "all"  # kept of the line's weights
 

@@ -299,7 +299,7 @@ class TuningState:
         if step == "go_on":  # what is kept costs nothing: it goes on where it stopped
             return self.recipe.model_copy(update={"minutes": self._more_minutes(search)}).to_json()
         plain = {name: Recipe.model_fields[name].default for name in (
-            "kind", "sweep", "minutes", "draws", "band", "blocks", "share"
+            "kind", "sweep", "minutes", "draws", "band", "blocks", "block_fraction"
         )}  # fmt: skip
         if step == "keep":
             chosen: dict[str, object] = {"method": BASELINE, "lam": None, "gamma": None}

@@ -38,7 +38,7 @@ from sarqc.models.families import LayerInfo
 from sarqc.models.loading import STORED, LoadedModel, choose_device, load
 from sarqc.models.tokenizer_files import encode
 from sarqc.models.weight_files import WeightFiles
-from sarqc.recipe import Recipe
+from sarqc.recipe import Recipe, renamed
 from sarqc.settings import Settings
 from sarqc.study.document import Study
 from sarqc.study.stamp import Stamp, shown
@@ -67,7 +67,7 @@ class VerificationRequest:
     seed: int = 0  # which chooses them
     model: str | None = None  # the float model, where it goes by another name here
     calibration: str | None = None  # the text, likewise
-    opened: str | None = None  # the checkpoint of others that a run opened, likewise
+    quantized_checkpoint: str | None = None  # that a run measured or repaired, likewise
 
 
 def verdict(checks: Iterable[Check]) -> Outcome:
@@ -193,8 +193,10 @@ def _missing(what: str, error: SarqcError, flag: str) -> Check:
 def _recipe(stamp: Stamp, study: Study | None, wanted: VerificationRequest) -> Recipe:
     """The stamp's recipe, with the names that its model and its text have here."""
     own = (study.recipe if study is not None else None) or {}
-    document: dict[str, Any] = {name: own.get(name, value) for name, value in stamp.recipe.items()}
-    given = {"model": wanted.model, "calibration": wanted.calibration, "opened": wanted.opened}
+    document: dict[str, Any] = {name: own.get(name, value) for name, value in renamed(stamp.recipe).items()}
+    given = {
+        "model": wanted.model, "calibration": wanted.calibration, "quantized_checkpoint": wanted.quantized_checkpoint
+    }  # fmt: skip
     document |= {name: value for name, value in given.items() if value is not None}
     if stamp.text.part:  # one text was calibrated on and measured on: the first half is drawn from only then
         document |= {"test": document["calibration"], "test_tokens": 2}
@@ -268,8 +270,8 @@ def _solved_again(
 
 def _opened_checkpoint(stamp: Stamp, found: ImportedModel) -> Check:
     if found.fingerprint == stamp.opened:
-        return Check("opened checkpoint", "equal", "Its files are those of the stamp.")
-    return Check("opened checkpoint", "different", "Its files are others than those of the stamp.")
+        return Check("quantized checkpoint", "equal", "Its files are those of the stamp.")
+    return Check("quantized checkpoint", "different", "Its files are others than those of the stamp.")
 
 
 def _job(stamp: Stamp, prepared: Prepared, found: ImportedModel | None) -> CalibrationJob:

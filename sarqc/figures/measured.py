@@ -54,7 +54,7 @@ def how_measured(facts: LineFacts) -> list[Fact]:
     titles = {"calibration": "Calibration text", "held_out": "Unseen text", "test": "Test text", "task": "Task"}
     for key, value in study.protocol.items():
         if key == "opened":
-            pairs.append(("Opened checkpoint", f"{value['name']}. {value['words']}"))
+            pairs.append(("Quantized checkpoint", f"{value['name']}. {value['words']}"))
             continue
         pairs.append((titles.get(key, key.replace("_", " ").capitalize()), _plain_text(value)))
     if facts.perplexity is not None and len(line.draws) > 1:

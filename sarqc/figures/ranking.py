@@ -135,7 +135,7 @@ _NONE = Difference(np.array(0.0), _NOTHING, np.array(0), np.array(0))  # of a ba
 def _short(line: Line) -> str:
     """“GPTQ + saliency range ×3 auto”: the label with one word for each thing that it says."""
     name = METHODS[line.method].title.removesuffix(" penalty") if line.method in METHODS else line.method
-    words = {"range": "range", "order": "order", "refine": f"×{line.fitting.get('refine')}", "starved": "damped"}
+    words = {"range": "range", "order": "order", "refine": f"×{line.fitting.get('refine')}", "expert_damping": "damped"}
     words["warm_start"] = "warm"
     return " ".join([name, *(words[mark] for mark in line.fitting), *(["auto"] if line.selected else [])])
 

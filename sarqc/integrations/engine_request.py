@@ -72,13 +72,13 @@ def wanted(recipe: Recipe, study: Study | None = None, line: Line | None = None)
     """
     _check(recipe, study)
     method = recipe.to_method()
-    if recipe.candidates() or method.fitting().get("starved"):
+    if recipe.candidates() or method.fitting().get("expert_damping"):
         penalties = _by_layer(recipe, study, line)
     else:
         assert method.lam is not None
         penalties = {Penalty(method.lam, method.gamma): ()}
     blocks: tuple[int, ...] | None = tuple(sorted({*recipe.blocks})) or None
-    if recipe.share is not None and study is not None:
+    if recipe.block_fraction is not None and study is not None:
         blocks = tuple(sorted({layer.block for layer in study.layers}))
     return EngineRequest(recipe, penalties, blocks)
 
@@ -94,11 +94,11 @@ def _check(recipe: Recipe, study: Study | None) -> None:
             "recipe, method",
             f"What they share is GPTQ: {known}.",
         ).about("method")
-    if recipe.opened is not None:
+    if recipe.quantized_checkpoint is not None:
         raise Refused(
-            "the codes of an opened checkpoint are solved again on its own scales, which no other engine does",
-            "recipe, opened", "Leave it out.",
-        ).about("opened", Fix("Leave the checkpoint out", {"opened": None}))  # fmt: skip
+            "the codes of a quantized checkpoint are solved again on its own scales, which no other engine does",
+            "recipe, quantized_checkpoint", "Leave it out.",
+        ).about("quantized_checkpoint", Fix("Leave the checkpoint out", {"quantized_checkpoint": None}))  # fmt: skip
     if recipe.range != "minmax":
         raise Refused(
             "the range of each group is searched for, and no other engine weighs that search by the Gram",
@@ -108,15 +108,15 @@ def _check(recipe: Recipe, study: Study | None) -> None:
         raise Refused(
             "the codes are refined after solving, which no other engine does", "recipe, refine", "Set refine to 0."
         ).about("refine", Fix("Leave refinement out", {"refine": 0}))
-    if recipe.only is not None:
+    if recipe.layer is not None:
         raise Refused(
-            "a single layer is asked for", "recipe, only", "Leave only out; blocks takes a part of the model."
-        ).about("only", Fix("Leave it out", {"only": None}))
-    if recipe.share is not None and study is None:
+            "a single layer is asked for", "recipe, layer", "Leave layer out; blocks takes a part of the model."
+        ).about("layer", Fix("Leave it out", {"layer": None}))
+    if recipe.block_fraction is not None and study is None:
         raise Refused(
-            "which blocks a share of them means depends on the model",
-            "recipe, share", "Give their numbers as blocks, or the finished run.",
-        ).about("share")  # fmt: skip
+            "which blocks a fraction of them means depends on the model",
+            "recipe, block_fraction", "Give their numbers as blocks, or the finished run.",
+        ).about("block_fraction")  # fmt: skip
     if recipe.group_size is not None and recipe.indivisible == "per_channel" and _is_mixed(recipe.group_size, study):
         raise Refused(
             f"layers whose width {recipe.group_size} does not divide have one scale a row, the others groups",
@@ -151,7 +151,7 @@ def _by_layer(recipe: Recipe, study: Study | None, line: Line | None) -> dict[Pe
                 "a layer's name is no path of a module", f"study {study.id}", "Give the study as it was left."
             )
     for layer, lam, gamma in zip(study.layers, lams, gammas, strict=True):
-        if method.fitting().get("starved"):
+        if method.fitting().get("expert_damping"):
             lam = _used(study, layer.name)
         assert lam is not None
         found.setdefault(Penalty(lam, gamma), []).append(layer.name)
@@ -175,6 +175,8 @@ def _used(study: Study, layer: str) -> float:
     report = study.layer_reports.get(layer)
     if report is None:
         raise Refused(
-            "what λ of an expert was is not in this study", f"study {study.id}", "Give a run with starved damped."
+            "what λ of an expert was is not in this study",
+            f"study {study.id}",
+            "Give a run with expert_damping = damped.",
         )
     return float(report["chosen"]["lam_used"])

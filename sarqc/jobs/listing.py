@@ -313,7 +313,7 @@ def words_of(run: Run) -> str:
     if (came_to := tuned(run.summary)) is not None:
         lam = came_to["lam"]
     said = [run.id, run.batch, run.name, *(f"#{tag}" for tag in run.tags), run.note, run.owner, run.device]
-    said += [recipe.get(name) for name in ("model", "opened", "method", "grid", "calibration", "test")]
+    said += [recipe.get(name) for name in ("model", "quantized_checkpoint", "method", "grid", "calibration", "test")]
     said += [
         method_title(str(recipe.get("method", ""))),
         f"{bits} bits" if bits else None,

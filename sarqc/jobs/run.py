@@ -140,7 +140,7 @@ class Run:
     @property
     def is_listed(self) -> bool:
         """Whether lists show it: not an export, nor a preview of one layer before somebody gives it a name."""
-        is_passing = self.lane == "preview" and bool(self.recipe.get("only")) and not self.name
+        is_passing = self.lane == "preview" and bool(self.recipe.get("layer")) and not self.name
         return self.parent is None and not is_passing
 
     @property

@@ -159,7 +159,7 @@ def _results(
         solved = point.layer.quantized(
             codes[position], scales[position], zero_points[position], dequantized[position],
             drift_scale=said.drift_scale, diagonal_floor=said.diagonal_floor,
-            chosen=point.method.settled() | ({} if point.method.starved == "plain" else {"lam_used": said.lam}),
+            chosen=point.method.settled() | ({} if point.method.expert_damping == "plain" else {"lam_used": said.lam}),
         )  # fmt: skip
         yield Solved(point.job, point.index, solved)
 

@@ -25,7 +25,7 @@ ScaleMode = Literal["per_linear", "foldable"]
 Normalise = Literal["initial", "none"]
 Range = Literal["minmax", "search"]
 Order = Literal["natural", "activation"]
-Starved = Literal["plain", "damped"]
+ExpertDamping = Literal["plain", "damped"]
 WarmStart = Literal["none", "gptq"]
 
 # How the solver is fitted to a layer. The first of each is the paper's, which keys, labels and reports leave unsaid.
@@ -33,7 +33,7 @@ FITTING_WORDS = {
     "range": "searched range",
     "order": "activation order",
     "refine": "refined × {}",
-    "starved": "starved experts damped",
+    "expert_damping": "starved experts damped",
     "warm_start": "started from GPTQ's codes",
 }
 FITTING = tuple(FITTING_WORDS)
@@ -242,7 +242,7 @@ class Method:
 
 @dataclass(frozen=True)
 class ExistingCodes(Method):
-    """The codes that an opened checkpoint has, measured as a solver's would be. No method of its own: no row."""
+    """The codes that a quantized checkpoint has, measured as a solver's would be. No method of its own: no row."""
 
     solver: ClassVar[str] = "sarqc.quantization.existing_codes"
 
@@ -290,8 +290,8 @@ class ColumnSolver(Method):
     they are stored, or by falling G_jj; groups are then static. ``refine``: passes of coordinate descent on
     recon + lam · sar afterwards, with a shift on the distance to W*.
 
-    ``starved="damped"`` takes λ (1 + I/n) for a linear with I input channels that n tokens reached: about λ with many
-    tokens, and as these become few a growing penalty, in the limit that of rounding to nearest.
+    ``expert_damping="damped"`` takes λ (1 + I/n) for a linear with I input channels that n tokens reached: about λ with
+    many tokens, and as these become few a growing penalty, in the limit that of rounding to nearest.
     """
 
     solver: ClassVar[str] = "sarqc.quantization.column_solver"
@@ -307,14 +307,14 @@ class ColumnSolver(Method):
     range: Range = "minmax"
     order: Order = "natural"
     refine: int = 0
-    starved: Starved = "plain"
+    expert_damping: ExpertDamping = "plain"
     block_size: int = 64  # columns between two trailing updates: speed only, never the result
 
     def __post_init__(self) -> None:
         _check_number("λ", self.lam)
         _check_choice("range", self.range, get_args(Range))
         _check_choice("order", self.order, get_args(Order))
-        _check_choice("starved", self.starved, get_args(Starved))
+        _check_choice("expert_damping", self.expert_damping, get_args(ExpertDamping))
         _check_passes(self.refine)
         if self.saliency == "saliency":
             _check_number("γ", self.gamma, highest=1.0)
@@ -336,12 +336,12 @@ class ColumnSolver(Method):
 
         Without any token the Gram is 0 and no λ means anything: the method's own.
         """
-        if self.starved == "plain" or n_tokens == 0:
+        if self.expert_damping == "plain" or n_tokens == 0:
             return self.lam
         return self.lam * (1 + width / n_tokens)
 
     def for_all_tokens(self) -> Self:
-        return replace(self, starved="plain")
+        return replace(self, expert_damping="plain")
 
     @property
     def aim(self) -> Aim:
@@ -646,7 +646,7 @@ class MethodEntry:
 
 
 _SEARCH = ("mode", "include_identity", "range", "refine")
-_SOLVER = ("static_groups", "range", "order", "refine", "starved")
+_SOLVER = ("static_groups", "range", "order", "refine", "expert_damping")
 _LEARNED = ("epochs", "normalise")
 _ROUNDED = ("steps", "normalise", "warm_start", "range", "order")
 _SEARCHED = Candidates("model", tuple(step / 10 for step in range(1, 11)))
@@ -719,7 +719,7 @@ METHODS: dict[str, MethodEntry] = {
 
 
 AS_FOUND = "as-found"
-# How an opened checkpoint is measured. It is no row of ``METHODS``: nobody can choose it for a model of their own.
+# How a quantized checkpoint is measured. It is no row of ``METHODS``: nobody can choose it for a model of their own.
 _FOUND = MethodEntry(
     "As found", ExistingCodes(), (), AS_FOUND,
     about="The codes of a checkpoint that others have quantized, measured as they are",

@@ -260,7 +260,7 @@ def _check_found(weight: Tensor, found: FoundCodes | None) -> None:
         raise Refused(
             f"codes are {tuple(found.codes.shape)} with scales {tuple(found.scales.shape)}, the weight is "
             f"{(rows, width)}",
-            "opened checkpoint",
+            "quantized checkpoint",
             "Give the checkpoint that was made of this model.",
         )
 

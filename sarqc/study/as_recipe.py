@@ -13,7 +13,7 @@ from sarqc.study.document import Line, Study
 from sarqc.study.facts import has_lam
 
 # What a recipe that left a study says of that study alone; λ and γ are those of the point that is chosen.
-_ITS_OWN = {"kind", "sweep", "only", "inputs_from", "lambda", "gamma", *map(public_name, OF_THE_OTHER_KIND["run"])}
+_ITS_OWN = {"kind", "sweep", "layer", "inputs_from", "lambda", "gamma", *map(public_name, OF_THE_OTHER_KIND["run"])}
 
 
 class AsRecipe(TypedDict):
@@ -125,8 +125,8 @@ def _left(study: Study, line: Line) -> list[str]:
             "In the study each block got its inputs from the float model, in a run from the quantized blocks before "
             "it: the numbers will differ slightly."
         )
-    if own.get("only"):
-        left.append(f"The study is of one layer, {own['only']}; the run quantizes the whole model.")
+    if own.get("layer"):
+        left.append(f"The study is of one layer, {own['layer']}; the run quantizes the whole model.")
     if own.get("sweep") and own.get("kind") != "tune":
         left.append("The curve over λ is left out: the run is at the chosen λ alone.")
     unseen, calibration = ((study.protocol.get(name) or {}).get("corpus") for name in ("held_out", "calibration"))

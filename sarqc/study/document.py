@@ -59,13 +59,14 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn, Self, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
 
 from sarqc.errors import NotFound, Refused
 from sarqc.files.modes import usual_mode
 from sarqc.models.families import LayerInfo
 from sarqc.plain import plain
 from sarqc.quantization.methods import FITTING, METHODS, title_of
+from sarqc.recipe import renamed
 from sarqc.study import tensors
 from sarqc.study.experts import Experts, experts_of, unreached_is_unknown
 from sarqc.study.stamp import Stamp
@@ -155,7 +156,7 @@ class Line(_Document):
     lams: tuple[float, ...]  # one entry, 0, where the method has no λ
     gammas: tuple[float | None, ...]
     draws: tuple[int, ...]  # seeds of the calibration draws
-    # Of range, order, refine, starved and warm_start what is not plain; left out of the document where nothing is.
+    # What is not plain of range, order, refine, expert_damping and warm_start; left out of the document if empty.
     fitting: dict[str, str | int] = Field(default_factory=dict, exclude_if=lambda fitting: not fitting)
     chosen: tuple[int, int] | None = None  # (gamma, lambda) position of the point that a run was asked for
     selected: Literal["layer", "model"] | None = None  # “auto”: λ and γ chosen for each layer, or λ for the model
@@ -165,6 +166,11 @@ class Line(_Document):
     texts: tuple[dict[str, Any], ...] = ()  # prompts side by side, as events.TextsCompared says them
     speed: dict[str, Any] | None = None  # as events.SpeedMeasured says it
     arrays: dict[str, ArrayRef]
+
+    @field_validator("fitting", mode="before")
+    @classmethod
+    def _take_former_names(cls, fitting: Any) -> Any:
+        return renamed(fitting) if isinstance(fitting, dict) else fitting
 
     @property
     def name(self) -> str:
@@ -198,6 +204,12 @@ class Study(_Document):
     stamp: Stamp | None = Field(default=None, exclude_if=lambda stamp: stamp is None)  # of the run that left it
     checksum: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")  # SHA-256 of study.safetensors
     _folder: Path | None = PrivateAttr(default=None)
+
+    @field_validator("recipe", mode="before")
+    @classmethod
+    def _take_former_names(cls, recipe: Any) -> Any:
+        return renamed(recipe) if isinstance(recipe, dict) else recipe
+
     _once: dict[Hashable, Any] = PrivateAttr(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:

@@ -23,8 +23,8 @@ def admit(recipe: Recipe, visitor: Visitor, access: Access, settings: Settings) 
     """The recipe as it may be run for a visitor. Raises ``NotFound`` or ``Forbidden`` for what it may not name."""
     private = is_private(settings)
     revision = _model(recipe, settings, private=private)
-    if recipe.opened is not None:
-        _opened(recipe.opened, visitor, access, settings, private=private)
+    if recipe.quantized_checkpoint is not None:
+        _opened(recipe.quantized_checkpoint, visitor, access, settings, private=private)
     for text in (recipe.calibration, recipe.test):
         if text:
             _text(text, visitor, access, settings, private=private)
@@ -66,9 +66,9 @@ def _opened(name: str, visitor: Visitor, access: Access, settings: Settings, *, 
     if catalogue.is_hub_name(name) and path_of(name) is None and (pinned is None or name in pinned):
         return
     raise NotFound(
-        f"there is no checkpoint “{shortened(name)}”", "recipe, opened",
+        f"there is no checkpoint “{shortened(name)}”", "recipe, quantized_checkpoint",
         "Give a quantized checkpoint of this host by its name; the operator may add folders to SARQC_MODEL_DIRS.",
-    ).about("opened")  # fmt: skip
+    ).about("quantized_checkpoint")  # fmt: skip
 
 
 def _text(name: str, visitor: Visitor, access: Access, settings: Settings, *, private: bool) -> None:

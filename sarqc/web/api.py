@@ -68,7 +68,7 @@ from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.workers import log_path
 from sarqc.models.hub import configure
 from sarqc.quantization.methods import METHODS
-from sarqc.recipe import Recipe, axes, expanded
+from sarqc.recipe import Recipe, axes, deprecations, expanded
 from sarqc.recipe_texts import texts
 from sarqc.settings import Settings
 from sarqc.study.as_recipe import only_line
@@ -133,7 +133,7 @@ def _plan(recipe: Recipe, settings: Settings) -> Any:
 
 def _completed(recipe: Recipe, settings: Settings) -> Recipe:
     """The recipe with the grid of the checkpoint that it opens, if it opens one."""
-    if recipe.opened is None:
+    if recipe.quantized_checkpoint is None:
         return recipe
     from sarqc.engine.plan import completed
 
@@ -185,7 +185,7 @@ def _offer_router(
         who = visitor_of(request)
         entries, shown = offered(settings), access.shown_alone(who)
         if shown is not None:
-            names = {run.recipe.get(field) for run in shown for field in ("model", "opened")}
+            names = {run.recipe.get(field) for run in shown for field in ("model", "quantized_checkpoint")}
             entries = [
                 entry.model_copy(update={"opened": tuple(name for name in entry.opened if name in names)})
                 for entry in entries
@@ -247,6 +247,8 @@ def _offer_router(
         def made() -> dict[str, Any]:
             plans = [one for _, one in _planned(_recipes(document, settings), who, access, hasty, plan).values()]
             answer: dict[str, Any] = (plans[0] if len(plans) == 1 else together(plans)).model_dump(mode="json")
+            if sentences := deprecations(document):
+                answer["warnings"] = [*sentences, *answer["warnings"]]
             supervisor.expect()
             return answer
 

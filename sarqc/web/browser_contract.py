@@ -40,6 +40,7 @@ from sarqc.quantization.counts import TWO_CORES, Count
 from sarqc.quantization.methods import AS_FOUND, FITTING_WORDS, METHODS, Candidates, MethodEntry, Workload, entry_of
 from sarqc.recipe import (
     BEST_GRID,
+    FORMER_NAMES,
     NOT_ASKED_OF_OPENED,
     NOT_ASKED_TO_TUNE,
     OF_THE_OTHER_KIND,
@@ -356,8 +357,9 @@ def recipe_names() -> list[Constant]:
             "GRIDS", "Record<GridName, Record<string, string | number>>", "How a group's levels are fitted.", grids
         ),
         Constant("RECIPE_FIELDS", "Record<string, RecipeField>", "Fields of a recipe by their name in Python.", fields),
+        Constant("FORMER_NAMES", "Record<string, string>", "Names of fields by their former names.", FORMER_NAMES),
         Constant("METHODS", "Record<string, FormMethod>", "Methods by their public names.", methods),
-        Constant("AS_FOUND", "FormMethod", "How an opened checkpoint is measured.", form_method(AS_FOUND)),
+        Constant("AS_FOUND", "FormMethod", "How a quantized checkpoint is measured.", form_method(AS_FOUND)),
         Constant("REPAIRING", "string[]", "Methods that solve its codes again.", list(REPAIRING)),
         Constant(
             "NOT_ASKED_OF_OPENED",

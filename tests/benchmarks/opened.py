@@ -45,10 +45,10 @@ def told(summary: dict[str, Any]) -> dict[str, Any]:
 
 def of_folder(folder: Path, settings: Settings) -> dict[str, Any]:
     """The checkpoint as it was found, its repairs, and one of our own on its grid."""
-    found = measured(settings, {"opened": str(folder), "method": "as-found"})
+    found = measured(settings, {"quantized_checkpoint": str(folder), "method": "as-found"})
     recipe, opened = found["recipe"], dict(found["opened"])
     grid = {name: recipe[name] for name in ("bits", "grid", "group_size")}
-    repairs = [told(measured(settings, {"opened": str(folder)} | repair)) for repair in REPAIRS]
+    repairs = [told(measured(settings, {"quantized_checkpoint": str(folder)} | repair)) for repair in REPAIRS]
     own = None
     if grid["group_size"] != 1:
         own = told(measured(settings, grid | {"method": "sarqc-gbs", "lambda": 0.1}))

@@ -32,7 +32,7 @@ from tests.benchmarks.simulated_races import NOISES, false_claims, simulated
 DRAWS = 5
 EXHAUSTIVE = 1000  # seed of the first draw that is compared exhaustively; tuning has others
 SEEDS = (0, 10, 20, 30)  # of tuning runs, each of which makes up to five draws from there on
-SLICE = {"share": 0.25}
+SLICE = {"block_fraction": 0.25}
 FEWER_TOKENS = 4  # times, in a slice
 
 

@@ -216,7 +216,7 @@ def test_every_field_is_taken_up_with_one_input_event(open_page):
             field.evaluate(PUT, str(value))
     offered = page.locator(".recipe-form .field:visible :is(textarea, input:not([type=radio], [type=checkbox]))")
     names = offered.evaluate_all("(all) => all.map((input) => input.closest('.field').id.slice(6).replace(/-/g, '_'))")
-    assert {*names} == {*ENTERED, "opened"}  # none was left out; the last one takes a checkpoint
+    assert {*names} == {*ENTERED, "quantized_checkpoint"}  # none was left out; the last one takes a checkpoint
     page.wait_for_selector("[data-testid=start]:enabled")
     wanted = {
         "model": "tiny-moe", "group_size": 64, "lambda": 0.3, "gamma": 0.2, "calibration": "tiny-llama-calibration",

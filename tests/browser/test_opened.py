@@ -80,13 +80,13 @@ def test_a_checkpoint_of_others_is_opened_measured_repaired_and_saved(
 
 
 def test_the_original_is_a_click_away(host: App, made: Path, open_page: Any) -> None:
-    page = open_page(f"/calibrate?opened={made.name}&method=as-found", of=host, width=390)
+    page = open_page(f"/calibrate?quantized_checkpoint={made.name}&method=as-found", of=host, width=390)
     page.wait_for_selector(f".plan-body :text('{made.name}, GPTQ')")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.click("[data-testid=close-opened]")
     page.wait_for_selector("[data-testid=open-checkpoint]")
     assert page.locator("#field-bits").is_visible()
-    page.wait_for_function("!location.search.includes('opened=')")
+    page.wait_for_function("!location.search.includes('quantized_checkpoint=')")
     page.wait_for_selector("[data-testid=start]:has-text('Start calibration'):enabled")
 
 

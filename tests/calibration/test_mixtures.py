@@ -188,7 +188,7 @@ def test_a_starved_expert_is_rounded_and_said(
 
 def test_only_experts_are_damped_and_by_their_own_tokens(folders: dict[str, Path]) -> None:
     """Each of the first block, which no other layer's weights precede, is a plain run's with the λ that it names."""
-    _, damped = solve(folders["mixtral"], None, "rqc-gbs", lam=0.2, starved="damped")
+    _, damped = solve(folders["mixtral"], None, "rqc-gbs", lam=0.2, expert_damping="damped")
     _, plain = solve(folders["mixtral"], None, "rqc-gbs", lam=0.2)
     first = [name for name, layer in damped.items() if layer.info.block == 0]
     changed = False
@@ -213,7 +213,7 @@ def test_the_choice_is_in_the_keys_where_it_is_made(folders: dict[str, Path]) ->
     loaded = fresh(folders["mixtral"])
     plain, said, damped = (
         layer_keys(loaded, replace(a_plan(loaded), method=method("gptq", **choices)))
-        for choices in ({}, {"starved": "plain"}, {"starved": "damped"})
+        for choices in ({}, {"expert_damping": "plain"}, {"expert_damping": "damped"})
     )
     assert plain == said
     assert not set(plain.values()) & set(damped.values())

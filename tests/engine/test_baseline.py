@@ -211,7 +211,7 @@ def test_a_baseline_that_fails_leaves_the_run_its_results(
     ("asked", "reason"),
     [
         ({"test": None}, "there is no test text"),
-        ({"only": "model.layers.0.mlp.up_proj"}, "a single layer is quantized"),
+        ({"layer": "model.layers.0.mlp.up_proj"}, "a single layer is quantized"),
         ({"method": "gptq", "lambda": None, "gamma": None, "sweep": []}, "it is that itself"),
         ({"baseline": False}, None),
     ],

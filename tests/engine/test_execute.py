@@ -208,7 +208,7 @@ def test_a_layer_alone_tells_its_points(
 ) -> None:
     name = "model.layers.1.mlp.down_proj"
     alone = {key: value for key, value in document.items() if key != "gamma" or method == "sarqc-gbs"}
-    recipe = Recipe.parse(alone | {"method": method, "inputs_from": "float", "only": name, "test": None})
+    recipe = Recipe.parse(alone | {"method": method, "inputs_from": "float", "layer": name, "test": None})
     settings = fresh_settings.model_copy(update={"sweep_gib": sweep_gib})
     events = list(execute(recipe, settings, study_dir=tmp_path / "studies", study_id="one"))
     points = of_type(events, PointDone)
@@ -229,7 +229,7 @@ def test_a_layer_alone_tells_its_points(
 
 
 def test_points_without_unseen_text_or_without_a_curve(document: dict, fresh_settings: Settings) -> None:
-    alone = document | {"inputs_from": "float", "only": "model.layers.0.mlp.up_proj", "test": None}
+    alone = document | {"inputs_from": "float", "layer": "model.layers.0.mlp.up_proj", "test": None}
     events = list(execute(Recipe.parse(alone | {"held_out_samples": 0}), fresh_settings))
     assert {one.relative_held_out for one in of_type(events, PointDone)} == {None}
     chosen = {key: value for key, value in alone.items() if key not in ("sweep", "gamma")} | {"lambda": "auto"}

@@ -64,7 +64,7 @@ def repaired(
     document: dict, rounded: tuple[Path, list[Event]], state: Settings, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, list[Event]]:
     folder = tmp_path_factory.mktemp("made") / "repaired"
-    recipe = {**document, "opened": str(rounded[0]), "method": "rqc-gbs", "lambda": 0.05}
+    recipe = {**document, "quantized_checkpoint": str(rounded[0]), "method": "rqc-gbs", "lambda": 0.05}
     return folder, run(recipe, state, checkpoint_dir=folder, checkpoint_format="as-found")
 
 
@@ -72,7 +72,12 @@ def test_it_is_measured_as_the_model_that_it_is(
     document: dict, rounded: tuple[Path, list[Event]], state: Settings, tmp_path: Path
 ) -> None:
     folder, made = rounded
-    events = run({**document, "opened": str(folder), "method": "as-found"}, state, study_dir=tmp_path, study_id="one")
+    events = run(
+        {**document, "quantized_checkpoint": str(folder), "method": "as-found"},
+        state,
+        study_dir=tmp_path,
+        study_id="one",
+    )
     summary, before = summary_of(events), summary_of(made)
     for name in ("perplexity", "kl", "kl_standard_error", "perplexity_float", "quantized_layers"):
         assert summary[name] == before[name]
@@ -124,7 +129,7 @@ def test_a_repair_has_other_codes_in_the_same_files(
 def test_files_of_a_repair_without_gain_are_not_written(
     document: dict, repaired: tuple[Path, list[Event]], state: Settings, tmp_path: Path
 ) -> None:
-    recipe = {**document, "opened": str(repaired[0]), "method": "rqc-gbs", "lambda": 100}
+    recipe = {**document, "quantized_checkpoint": str(repaired[0]), "method": "rqc-gbs", "lambda": 100}
     events = run(recipe, state, checkpoint_dir=tmp_path / "again", checkpoint_format="as-found")
     summary = summary_of(events)
     assert summary["repair"]["verdict"] in (0, 1)
@@ -138,7 +143,7 @@ def test_files_of_a_repair_without_gain_are_not_written(
 def test_a_repair_goes_on_from_what_is_kept(
     document: dict, rounded: tuple[Path, list[Event]], repaired: tuple[Path, list[Event]], state: Settings
 ) -> None:
-    again = run({**document, "opened": str(rounded[0]), "method": "rqc-gbs", "lambda": 0.05}, state)
+    again = run({**document, "quantized_checkpoint": str(rounded[0]), "method": "rqc-gbs", "lambda": 0.05}, state)
     assert all(event.from_cache for event in again if isinstance(event, LayerDone))
     assert {**summary_of(repaired[1]), "written": None} == summary_of(again)
 
@@ -146,7 +151,7 @@ def test_a_repair_goes_on_from_what_is_kept(
 def test_auto_chooses_for_each_layer_of_a_repair(
     document: dict, rounded: tuple[Path, list[Event]], state: Settings, tmp_path: Path
 ) -> None:
-    recipe = {**document, "opened": str(rounded[0]), "method": "rqc-gbs", "lambda": "auto"}
+    recipe = {**document, "quantized_checkpoint": str(rounded[0]), "method": "rqc-gbs", "lambda": "auto"}
     events = run(recipe, state, study_dir=tmp_path, study_id="auto")
     assert summary_of(events)["selection"]["by"] == "layer"
     assert all(len(report["candidates"]) == 6 for report in reports(events).values())
@@ -160,7 +165,7 @@ def test_scales_that_norms_took_up_are_found_again(document: dict, state: Settin
         {**document, "bits": 4, "group_size": 16, "method": "awq", "mode": "foldable"}, state, checkpoint_dir=folder,
         checkpoint_format="packed",
     )  # fmt: skip
-    events = run({**document, "opened": str(folder), "method": "as-found"}, state)
+    events = run({**document, "quantized_checkpoint": str(folder), "method": "as-found"}, state)
     assert summary_of(events)["perplexity"] == summary_of(made)["perplexity"]
     assert any("fitted" in event.what for event in events if isinstance(event, Warned))
     own = reports(made)
@@ -186,31 +191,34 @@ def test_the_checkpoint_of_another_model_is_refused_before_any_work(
 ) -> None:
     other = changed(rounded[0], tmp_path / "other", "model.norm.weight", 1.5)
     with pytest.raises(Refused, match=r"model\.norm\.weight is another one"):
-        run({**document, "opened": str(other), "method": "as-found"}, state)
+        run({**document, "quantized_checkpoint": str(other), "method": "as-found"}, state)
     float_other = changed(
         Path(document["model"]), tmp_path / "float", "model.layers.0.self_attn.q_proj.weight", -1.0
     )  # fmt: skip
     with pytest.raises(Refused, match="as far from the original"):
-        run({**document, "model": str(float_other), "opened": str(rounded[0]), "method": "as-found"}, state)
+        run(
+            {**document, "model": str(float_other), "quantized_checkpoint": str(rounded[0]), "method": "as-found"},
+            state,
+        )
 
 
 def test_its_grid_is_taken_where_none_is_given(
     document: dict, rounded: tuple[Path, list[Event]], state: Settings
 ) -> None:
-    recipe = {**document, "opened": str(rounded[0]), "method": "as-found"}
+    recipe = {**document, "quantized_checkpoint": str(rounded[0]), "method": "as-found"}
     whole = completed(Recipe.parse(recipe), state)
     assert completed(Recipe.parse(whole.to_json()), state) == whole
     shown = plan(whole, state)
     assert shown.bytes_after == sum(path.stat().st_size for path in rounded[0].glob("*.safetensors"))
     assert shown.opened.startswith("rounded, compressed-tensors")
     assert shown.opened.endswith("21 linears with codes, 3 bits, full range, groups of 16")
-    with pytest.raises(Refused, match="bits is 4, and the opened checkpoint has 3") as refused:
+    with pytest.raises(Refused, match="bits is 4, and the quantized checkpoint has 3") as refused:
         plan(Recipe.parse({**recipe, "bits": 4}), state)
     assert [fix.values for fix in refused.value.fixes] == [{"bits": 3}]
     with pytest.raises(NotFound, match="no checkpoint"):
-        plan(Recipe.parse({**recipe, "opened": "nothing-of-that-name"}), state)
+        plan(Recipe.parse({**recipe, "quantized_checkpoint": "nothing-of-that-name"}), state)
     with pytest.raises(Refused, match="says nothing of quantization"):
-        plan(Recipe.parse({**recipe, "opened": document["model"]}), state)
+        plan(Recipe.parse({**recipe, "quantized_checkpoint": document["model"]}), state)
 
 
 @pytest.mark.parametrize(
@@ -222,12 +230,12 @@ def test_its_grid_is_taken_where_none_is_given(
         ({"blocks": [0]}, "measured as a whole"),
         ({"inputs_from": "float"}, "behind its own blocks"),
         ({"method": "gptq", "samples": 1}, "only one"),
-        ({"opened": None}, "no codes to take as they are found"),
+        ({"quantized_checkpoint": None}, "no codes to take as they are found"),
     ],
 )
 def test_what_is_no_choice_for_an_opened_checkpoint(document: dict, more: dict, what: str) -> None:
     with pytest.raises(Refused, match=what):
-        Recipe.parse({**document, "opened": "somewhere", "method": "as-found", **more})
+        Recipe.parse({**document, "quantized_checkpoint": "somewhere", "method": "as-found", **more})
 
 
 def test_the_words_of_a_gain() -> None:

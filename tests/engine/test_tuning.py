@@ -322,9 +322,9 @@ def test_a_part_of_the_model(document: dict[str, Any], fresh_settings: Settings)
         ({"method": "sarqc-gs", "mode": "foldable"}, "can't be tuned"),
         ({"lambda": 0.1}, "tuning finds λ"),
         ({"test": None}, "no text to measure"),
-        ({"only": "model.layers.0.mlp.up_proj"}, "single layer"),
+        ({"layer": "model.layers.0.mlp.up_proj"}, "single layer"),
         ({"sweep": [0.1]}, "single λ"),
-        ({"blocks": [0], "share": 0.5}, "by number and by share"),
+        ({"blocks": [0], "block_fraction": 0.5}, "by number and as a fraction"),
         ({"band": 1}, "band"),
         ({"draws": 1}, "draws"),
         ({"minutes": 0}, "minutes"),
@@ -350,7 +350,7 @@ def test_no_checkpoint_is_promised(document: dict[str, Any], settings: Settings,
     ("share", "expected"), [(0.25, (1, 4)), (1.0, tuple(range(6))), (0.01, (3,)), (0.5, (1, 3, 5))]
 )
 def test_a_share_is_spread_evenly(document: dict[str, Any], share: float, expected: tuple[int, ...]) -> None:
-    assert Recipe.parse(document | {"share": share}).blocks_of(6) == expected
+    assert Recipe.parse(document | {"block_fraction": share}).blocks_of(6) == expected
 
 
 def test_a_bundle_says_the_same_without_the_model(

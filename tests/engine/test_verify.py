@@ -254,13 +254,13 @@ def test_the_study_of_an_opened_checkpoint(
     theirs = Path(shutil.copytree(make("packed") / "model", tmp_path / "theirs"))
     without = ("lambda", "gamma", "bits", "grid", "group_size")
     document = {name: value for name, value in base.items() if name not in without}
-    recipe = Recipe.parse(document | {"method": method, "opened": str(theirs)})
+    recipe = Recipe.parse(document | {"method": method, "quantized_checkpoint": str(theirs)})
     list(execute(recipe, state, study_dir=tmp_path, study_id="study"))
     stamp = Study.open(tmp_path / "study").stamp
     assert str(theirs.parent) not in stamp.to_text()
     checks = list(verify(tmp_path / "study", state, VerificationRequest(1, 5)))
     assert {check.outcome for check in checks} == {"equal"}, checks
-    assert "opened checkpoint" in outcomes(checks)
+    assert "quantized checkpoint" in outcomes(checks)
     spoil(theirs, f"{LINEAR}.weight_packed", one_bit)
     checks = list(verify(tmp_path / "study", state, VerificationRequest(1, 5)))
-    assert (outcomes(checks)["opened checkpoint"], verdict(checks)) == ("different", "different")
+    assert (outcomes(checks)["quantized checkpoint"], verdict(checks)) == ("different", "different")

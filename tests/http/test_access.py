@@ -237,7 +237,9 @@ def test_an_export_is_opened_by_those_who_may_see_it(door: Door, tmp_path: Path)
     access, settings = bob.app.state.access, settings_in(tmp_path, access="open", strangers="runner")
     name = f"{run['id']}/tiny-llama-3bit-gptq-packed"
     (settings.exports_dir() / name).mkdir(parents=True)
-    asked = Recipe.parse({"model": "tiny-llama", "opened": name, "method": "as-found", "calibration": "wikitext2"})
+    asked = Recipe.parse(
+        {"model": "tiny-llama", "quantized_checkpoint": name, "method": "as-found", "calibration": "wikitext2"}
+    )
     settings = settings.model_copy(update={"assets_dir": SITE / "assets"})
     assert admit(asked, visitor(alice), access, settings) == asked
     with pytest.raises(NotFound, match="there is no run"):

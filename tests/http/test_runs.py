@@ -61,7 +61,7 @@ def test_what_a_recipe_may_name(client: TestClient) -> None:
 
 
 def test_a_preview_is_listed_once_it_is_kept(client: TestClient, settings: Settings) -> None:
-    preview = recipe(only="model.layers.0.mlp.down_proj").to_json()
+    preview = recipe(layer="model.layers.0.mlp.down_proj").to_json()
     run_id = client.post("/api/runs?lane=preview", json=preview).json()["id"]
     finished(client, run_id)
     write_study(settings.studies_dir(), run_id)
@@ -201,8 +201,8 @@ def test_what_is_no_recipe_has_no_texts(client: TestClient) -> None:
 
 
 def test_a_checkpoint_is_opened_by_the_name_that_the_operator_gave_it(client: TestClient, tmp_path: Path) -> None:
-    document = recipe(method="gptq", opened="somewhere").to_json()
+    document = recipe(method="gptq", quantized_checkpoint="somewhere").to_json()
     for name in (str(tmp_path), "/etc", "nothing-of-that-name"):
-        answer = client.post("/api/runs", json={**document, "opened": name})
+        answer = client.post("/api/runs", json={**document, "quantized_checkpoint": name})
         assert answer.status_code == 404, answer.text
-        assert answer.json()["error"]["where"] == "recipe, opened"
+        assert answer.json()["error"]["where"] == "recipe, quantized_checkpoint"

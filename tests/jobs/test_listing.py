@@ -62,8 +62,8 @@ def ids(runs: list[Run]) -> set[str]:
 
 def test_a_preview_of_one_layer_is_in_no_list_before_it_has_a_name(store: Store, settings: Settings) -> None:
     listed = store.create(recipe(), "ann", "preview").id  # a whole model that is only wanted soon
-    passing = store.create(recipe(only="model.layers.0.mlp.down_proj"), "ann", "preview").id
-    batch = store.create(recipe(only="model.layers.0.mlp.down_proj"), "ann").id
+    passing = store.create(recipe(layer="model.layers.0.mlp.down_proj"), "ann", "preview").id
+    batch = store.create(recipe(layer="model.layers.0.mlp.down_proj"), "ann").id
     assert [run.id for run in store.newest(9)] == [batch, listed]
     assert (store.count(Question()), ids(store.passing_previews())) == (2, {passing})
     store.annotate(passing, Annotations(name="down_proj"))
@@ -118,7 +118,7 @@ def test_runs_from_before_are_listed_like_all_others(settings: Settings) -> None
         "lane": "batch", "state": "finished", "created": 10.0, "queued": 10.0, "started": 20.0, "ended": 25.5,
         "summary_json": '{"perplexity": 9.5}', "revision": 7,
     }  # fmt: skip
-    only = {"recipe_json": json.dumps(recipe(only="model.layers.0.mlp.down_proj").to_json()), "lane": "preview"}
+    only = {"recipe_json": json.dumps(recipe(layer="model.layers.0.mlp.down_proj").to_json()), "lane": "preview"}
     for run_id, parent, other in (("A" * 26, None, {}), ("B" * 26, "A" * 26, {}), ("C" * 26, None, only)):
         row = columns | {"id": run_id, "parent": parent, "format": parent and "plain"} | other
         marks = ", ".join("?" * len(row))

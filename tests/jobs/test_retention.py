@@ -67,7 +67,7 @@ def test_runs_at_rest_go_with_all_that_is_theirs(
 
 
 def test_previews_that_nobody_kept_go_after_a_day(store: Store, settings: Settings) -> None:
-    only = recipe(only="model.layers.0.mlp.down_proj")
+    only = recipe(layer="model.layers.0.mlp.down_proj")
     previews = [store.create(only, "ann", "preview").id for _ in range(4)]
     for run_id in previews:
         store.cancel(run_id)

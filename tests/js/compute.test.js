@@ -45,7 +45,7 @@ test("the shown line's layer, on the study's calibration, with nothing measured 
     held_out_samples: 32,
     inputs_from: "float",
     sweep: LAMS.filter((lam) => lam <= 1),
-    only: "model.layers.0.mlp.down_proj",
+    layer: "model.layers.0.mlp.down_proj",
   });
 });
 

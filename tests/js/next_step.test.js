@@ -49,7 +49,7 @@ test("nothing is proposed where little is lost, where λ gives as much, or where
   const saved = { difference: Math.log(0.8), verdict: -1 };
   assert.equal(nextStep({ ...MEASURED, perplexity: 80, baseline: saved }, RECIPE), null);
   assert.equal(nextStep({ ...MEASURED, perplexity: null }, RECIPE), null);
-  assert.equal(nextStep(MEASURED, { ...RECIPE, opened: "theirs" }), null);
+  assert.equal(nextStep(MEASURED, { ...RECIPE, quantized_checkpoint: "theirs" }), null);
   const unclear = { difference: Math.log(0.25), verdict: 0 };
   for (const baseline of [unclear, { difference: 0.01, verdict: 1 }, { difference: null, verdict: null }])
     assert.match(words({ ...MEASURED, baseline }, RECIPE), /float model has: try/); // no gain is claimed

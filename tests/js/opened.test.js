@@ -6,18 +6,18 @@ import { openedTitle, toOpen } from "../../assets/js/calibrate/opened_note.js";
 import { describe, idleFields, methodTitle, recipeOf } from "../../assets/js/calibrate/recipe_form.js";
 import { whyNotTuned } from "../../assets/js/calibrate/tune_form.js";
 
-const names = ["model", "opened", "bits", "group_size", "method", "lam", "samples"];
+const names = ["model", "quantized_checkpoint", "bits", "group_size", "method", "lam", "samples"];
 
 test("what a checkpoint has itself is not asked for", () => {
   const form = ["tiny-llama", "by-others", 3, "128", "as-found", "0.1", 8];
   const said = recipeOf(names, form);
-  assert.deepEqual(said, { model: "tiny-llama", opened: "by-others", method: "as-found", samples: 8 });
+  assert.deepEqual(said, { model: "tiny-llama", quantized_checkpoint: "by-others", method: "as-found", samples: 8 });
   const original = recipeOf(names, form.with(1, "").with(4, "rqc-gbs"));
   assert.deepEqual([original.bits, original.group_size, original.lambda], [3, 128, 0.1]);
 });
 
 test("a repair has a λ, and keeps sequences to judge what it found", () => {
-  const idle = idleFields({ opened: "by-others", method: "sarqc-gbs", lambda: 0.1 });
+  const idle = idleFields({ quantized_checkpoint: "by-others", method: "sarqc-gbs", lambda: 0.1 });
   assert.ok(!idle.includes("lam") && !idle.includes("validation_share"));
   assert.ok(idleFields({ method: "sarqc-gbs", lambda: 0.1 }).includes("validation_share"));
   for (const name of REPAIRING) assert.ok(METHODS[name], name);
@@ -47,7 +47,7 @@ test("all that can be opened is offered, or what is of one model; an export goes
 });
 
 test("a run says whose checkpoint it measured or repaired", () => {
-  const recipe = { model: "tiny-llama", opened: "a/by-others", bits: 3, method: AS_FOUND.name };
+  const recipe = { model: "tiny-llama", quantized_checkpoint: "a/by-others", bits: 3, method: AS_FOUND.name };
   assert.equal(describe(recipe), "by-others, 3 bits, As found");
   assert.equal(
     describe({ ...recipe, method: "rqc-gbs", lambda: 0.1 }),

@@ -28,7 +28,7 @@ const point = (index, recon) => ({
 });
 const ONLY = "model.layers.3.mlp.down_proj";
 const LABEL = "block 3 · down_proj";
-const after = (...events) => events.reduce(reduce, initial({ sweep: LAMS, only: ONLY }));
+const after = (...events) => events.reduce(reduce, initial({ sweep: LAMS, layer: ONLY }));
 
 test("the λ of a recipe: those of its sweep and its own, once each and in order", () => {
   assert.deepEqual(lamsOf({ sweep: [1, 0, 0.1], lambda: 0.05 }), [0, 0.05, 0.1, 1]);
@@ -87,12 +87,12 @@ test("the curves as a sentence", () => {
   );
 });
 
-const asked = { model: "tiny", bits: 2, method: "sarqc-gbs", gamma: 0.1, calibration: "a", samples: 8, only: ONLY };
+const asked = { model: "tiny", bits: 2, method: "sarqc-gbs", gamma: 0.1, calibration: "a", samples: 8, layer: ONLY };
 const of = (recipe) => initial({ ...asked, grid: "asymmetric", range: "minmax", sampling: "sequential", ...recipe });
 
 test("a preview is of what is shown when layer, line and γ are its own, however they are written", () => {
   assert.ok(isOf(of({ lambda: 2, sweep: LAMS, samples: 4 }), asked));
-  for (const other of [{ gamma: 0.5 }, { only: "v" }, { bits: 3 }, { range: "search" }, { method: "rqc-gbs" }])
+  for (const other of [{ gamma: 0.5 }, { layer: "v" }, { bits: 3 }, { range: "search" }, { method: "rqc-gbs" }])
     assert.ok(!isOf(of(other), asked), JSON.stringify(other));
   assert.ok(!isOf(of({}), null));
 });

@@ -27,7 +27,7 @@ test("a recipe fills the form through the address", () => {
     baseline: false,
     tasks: ["a", "b"],
     prompts: ["Once, upon", "= 1 + 1"],
-    share: 0.5,
+    block_fraction: 0.5,
   };
   const filled = back(recipe);
   for (const [name, value] of Object.entries(recipe)) assert.deepEqual(filled[name], value, name);
@@ -44,6 +44,15 @@ test("what is no value is told, and what the form does not have", () => {
     "“samples” is ignored: there is no such parameter here.",
   ]);
   assert.equal(recipeIn(read("?run=abc").state, NAMES), null);
+});
+
+test("former names of fields are read, with a word on the new ones", () => {
+  const { state, problems } = read("?opened=there&share=0.5");
+  assert.deepEqual(recipeIn(state, NAMES), { quantized_checkpoint: "there", block_fraction: 0.5 });
+  assert.deepEqual(problems, [
+    "“opened” is now “quantized_checkpoint”; the former name is accepted until version 1.1.",
+    "“share” is now “block_fraction”; the former name is accepted until version 1.1.",
+  ]);
 });
 
 test("the shown point is the run's", () => {

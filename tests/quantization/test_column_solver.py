@@ -212,17 +212,17 @@ def test_fewer_tokens_get_a_larger_penalty(tokens: int) -> None:
     gram, statistics = oracles.gram_by_token(x), LayerStatistics.from_inputs(torch.from_numpy(x))
     s = oracles.saliency(np.abs(x).mean(axis=0), W, 0.5)
     weight, grid = torch.from_numpy(W), Grid(3, 32, "asymmetric")
-    damped = method("sarqc-gbs", lam=0.1, gamma=0.5, starved="damped")
+    damped = method("sarqc-gbs", lam=0.1, gamma=0.5, expert_damping="damped")
     used = 0.1 + 0.1 * COLUMNS / tokens
     layer = quantize_layer(weight, statistics, grid, damped)
     expected = oracles.algorithm_2(W, oracles.regularised_gram(gram, s, used), 3, 32, "asymmetric")
     oracles.assert_same_codes(layer.codes.numpy(), expected, share=0.8)
     assert layer.report.chosen["lam"] == 0.1
     assert layer.report.chosen["lam_used"] == pytest.approx(used)
-    assert layer.report.chosen["starved"] == "damped"
+    assert layer.report.chosen["expert_damping"] == "damped"
     plain = quantize_layer(weight, statistics, grid, method("sarqc-gbs", lam=0.1, gamma=0.5))
     assert not torch.equal(plain.codes, layer.codes)
-    assert not {"lam_used", "starved"} & set(plain.report.chosen)
+    assert not {"lam_used", "expert_damping"} & set(plain.report.chosen)
     lams = (0.0, 0.1, 1.0)
     swept = sweep_layer(weight, statistics, grid, damped, lams=lams)
     for index, lam in enumerate(lams):
@@ -234,6 +234,6 @@ def test_fewer_tokens_get_a_larger_penalty(tokens: int) -> None:
 def test_without_tokens_there_is_nothing_to_damp() -> None:
     nothing = LayerStatistics(torch.zeros(COLUMNS, COLUMNS, dtype=torch.float64), torch.zeros(COLUMNS).double(), 0)
     grid, weight = Grid(3, 32, "asymmetric"), torch.from_numpy(W)
-    layer = quantize_layer(weight, nothing, grid, method("rqc-gbs", starved="damped"))
+    layer = quantize_layer(weight, nothing, grid, method("rqc-gbs", expert_damping="damped"))
     assert torch.equal(layer.codes, quantize_layer(weight, nothing, grid, method("rtn")).codes)
     assert layer.report.chosen["lam_used"] == layer.report.chosen["lam"] == 0.25

@@ -76,9 +76,9 @@ def test_a_run_comes_back(
 def test_what_no_recipe_can_say_is_said(tmp_path: Path) -> None:
     study = Study.open(SHIPPED[0])
     line = study.lines[0]
-    own = {"model": "toy", "calibration": "a", "only": "model.layers.0.q", "sweep": [0, 1], "inputs_from": "float"}
+    own = {"model": "toy", "calibration": "a", "layer": "model.layers.0.q", "sweep": [0, 1], "inputs_from": "float"}
     said = as_recipe(study.model_copy(update={"recipe": own, "prefix": "float"}), line)
-    assert {"only", "sweep", "inputs_from"}.isdisjoint(said["recipe"])
+    assert {"layer", "sweep", "inputs_from"}.isdisjoint(said["recipe"])
     words = " ".join(said["left"])
     assert "model.layers.0.q" in words
     assert "curve over λ" in words

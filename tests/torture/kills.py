@@ -30,7 +30,7 @@ SMALL = {
 RECIPES = [
     SMALL | {"method": "rtn", "bits": 4},
     SMALL | {"method": "gptq", "bits": 3},
-    SMALL | {"method": "sarqc-gbs", "bits": 3, "only": "model.layers.1.mlp.down_proj", "sweep": [0.0, 0.1]},
+    SMALL | {"method": "sarqc-gbs", "bits": 3, "layer": "model.layers.1.mlp.down_proj", "sweep": [0.0, 0.1]},
 ]
 # SIGSTOP costs a lease of ten seconds, the shortest there is.
 KINDS = ["worker -9", "app -9", "both", "worker TERM", "worker -9", "app -9", "both", "worker TERM", "worker STOP"]

@@ -23,7 +23,13 @@ EXPORTS, UNFINISHED, OTHER = "exports under kills", "exports lost", "exports wit
 RUN = kills.SMALL | {"method": "rtn", "bits": 3, "grid": "symmetric"}
 OPENED = "opened"
 # Enough text for a gain that is clear: without one nothing is written.
-REPAIR = kills.SMALL | {"method": "gptq", "opened": OPENED, "samples": 8, "length": 128, "test_tokens": 2048}
+REPAIR = kills.SMALL | {
+    "method": "gptq",
+    "quantized_checkpoint": OPENED,
+    "samples": 8,
+    "length": 128,
+    "test_tokens": 2048,
+}
 CARD = "README.md"  # says how long it took
 
 Files = dict[str, str]  # hashes by name

@@ -89,7 +89,7 @@ def play(folder: Path, figures: Figures, bombs: dict[str, list[str]] = BOMBS) ->
         asking.start()
         for name in names:
             began = time.monotonic()
-            recipe = {"model": "float", "method": "as-found", "opened": name, "samples": 1, "length": 16,
+            recipe = {"model": "float", "method": "as-found", "quantized_checkpoint": name, "samples": 1, "length": 16,
                       "calibration": "tiny-llama-calibration"}  # fmt: skip
             answer = judge.send(requests.Request("POST", f"{app.address}/api/plan", json=recipe))
             figures.count(PLANS)

@@ -14,6 +14,7 @@ import { DRAWINGS, LADDER_STEPS, POOLINGS, QUALITIES, QUANTITIES, SCALES } from 
  * @property {(text: string) => string | number | undefined} read the value of a text, or undefined where it is none
  * @property {string} wants ends the sentence “bits must be …”
  * @property {string | number} [standard] the value that need not stand in the address
+ * @property {string} [formerly] its former name, which is still read
  */
 /** @typedef {Record<string, Parameter>} AddressTable */
 /** @typedef {Record<string, any>} AddressState values by parameter; which type each has, its `read` says */
@@ -103,15 +104,18 @@ export function parse(search, table) {
   const problems = [];
   for (const [key, entry] of Object.entries(table)) {
     if (entry.standard !== undefined) state[key] = entry.standard;
-    const [text, ...more] = given.getAll(key);
+    const former = entry.formerly && !given.has(key) && given.has(entry.formerly) ? entry.formerly : null;
+    if (former) problems.push(`“${former}” is now “${key}”; the former name is accepted until version 1.1.`);
+    const [text, ...more] = given.getAll(former ?? key);
     if (more.length) problems.push(`“${key}” is given ${more.length + 1} times: only the first is used.`);
     if (text === undefined || text === "") continue;
     const value = entry.read(text);
     if (value === undefined) problems.push(`“${key}=${shortened(text)}” is ignored: ${key} must be ${entry.wants}.`);
     else state[key] = value;
   }
+  const formerNames = Object.values(table).map(({ formerly }) => formerly);
   for (const key of new Set(given.keys())) {
-    if (!(key in table) && !OWN.includes(key) && !FOREIGN.test(key)) {
+    if (!(key in table) && !formerNames.includes(key) && !OWN.includes(key) && !FOREIGN.test(key)) {
       problems.push(`“${shortened(key)}” is ignored: there is no such parameter here.`);
     }
   }

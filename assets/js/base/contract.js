@@ -123,7 +123,7 @@ export const FITTING_WORDS = frozen({
   range: "searched range",
   order: "activation order",
   refine: "refined × {}",
-  starved: "starved experts damped",
+  expert_damping: "starved experts damped",
   warm_start: "started from GPTQ's codes",
 });
 

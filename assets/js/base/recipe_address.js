@@ -4,7 +4,7 @@
  */
 
 import { CALIBRATE_VIEW, serialise } from "./address.js";
-import { RECIPE_FIELDS } from "./recipe_contract.js";
+import { FORMER_NAMES, RECIPE_FIELDS } from "./recipe_contract.js";
 import { at } from "./site.js";
 
 /** @import { AddressTable, Link, Parameter } from "./address.js" */
@@ -40,7 +40,8 @@ export const calibrateView = (names) => ({
     names.map((name) => {
       const { key, kind, title } = RECIPE_FIELDS[name];
       const read = name === "group_size" ? TEXT : (READ[kind] ?? TEXT); // a group may be “per_channel” too
-      return [key, { title, ...read }];
+      const formerly = Object.keys(FORMER_NAMES).find((former) => FORMER_NAMES[former] === name);
+      return [key, { title, ...read, ...(formerly && { formerly }) }];
     }),
   ),
 });

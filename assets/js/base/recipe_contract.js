@@ -42,11 +42,11 @@ export const RECIPE_FIELDS = frozen({
     rare: true,
     default: null,
   },
-  opened: {
-    name: "opened",
-    key: "opened",
+  quantized_checkpoint: {
+    name: "quantized_checkpoint",
+    key: "quantized_checkpoint",
     kind: "text",
-    title: "Opened checkpoint",
+    title: "Quantized checkpoint",
     unit: "",
     section: "model",
     advanced: true,
@@ -119,11 +119,11 @@ export const RECIPE_FIELDS = frozen({
     rare: true,
     default: [],
   },
-  share: {
-    name: "share",
-    key: "share",
+  block_fraction: {
+    name: "block_fraction",
+    key: "block_fraction",
     kind: "number",
-    title: "Share of blocks",
+    title: "Fraction of blocks",
     unit: "",
     section: "size",
     advanced: true,
@@ -306,9 +306,9 @@ export const RECIPE_FIELDS = frozen({
     rare: false,
     default: 0,
   },
-  starved: {
-    name: "starved",
-    key: "starved",
+  expert_damping: {
+    name: "expert_damping",
+    key: "expert_damping",
     kind: "text",
     title: "Experts with few tokens",
     unit: "",
@@ -492,9 +492,9 @@ export const RECIPE_FIELDS = frozen({
     rare: false,
     default: false,
   },
-  only: {
-    name: "only",
-    key: "only",
+  layer: {
+    name: "layer",
+    key: "layer",
     kind: "text",
     title: "Only this layer",
     unit: "",
@@ -550,6 +550,17 @@ export const RECIPE_FIELDS = frozen({
 });
 
 /**
+ * Names of fields by their former names.
+ * @type {Readonly<Record<string, string>>}
+ */
+export const FORMER_NAMES = frozen({
+  opened: "quantized_checkpoint",
+  share: "block_fraction",
+  starved: "expert_damping",
+  only: "layer",
+});
+
+/**
  * Methods by their public names.
  * @type {Readonly<Record<string, FormMethod>>}
  */
@@ -579,7 +590,7 @@ export const METHODS = frozen({
         "include_identity",
         "static_groups",
         "order",
-        "starved",
+        "expert_damping",
       ],
       auto: [
         "lam",
@@ -595,7 +606,7 @@ export const METHODS = frozen({
         "include_identity",
         "static_groups",
         "order",
-        "starved",
+        "expert_damping",
       ],
     },
     can_tune: false,
@@ -626,7 +637,7 @@ export const METHODS = frozen({
         "normalise",
         "static_groups",
         "order",
-        "starved",
+        "expert_damping",
       ],
       auto: [
         "lam",
@@ -640,7 +651,7 @@ export const METHODS = frozen({
         "normalise",
         "static_groups",
         "order",
-        "starved",
+        "expert_damping",
       ],
     },
     can_tune: false,
@@ -670,7 +681,7 @@ export const METHODS = frozen({
         "normalise",
         "static_groups",
         "order",
-        "starved",
+        "expert_damping",
       ],
       auto: [
         "gamma",
@@ -682,7 +693,7 @@ export const METHODS = frozen({
         "normalise",
         "static_groups",
         "order",
-        "starved",
+        "expert_damping",
         "sweep",
       ],
     },
@@ -713,7 +724,7 @@ export const METHODS = frozen({
         "normalise",
         "static_groups",
         "order",
-        "starved",
+        "expert_damping",
       ],
       auto: [
         "gamma",
@@ -725,7 +736,7 @@ export const METHODS = frozen({
         "normalise",
         "static_groups",
         "order",
-        "starved",
+        "expert_damping",
         "sweep",
       ],
     },
@@ -741,8 +752,8 @@ export const METHODS = frozen({
     unit: "layer",
     needs: ["abs_mean", "gram"],
     tunes: [],
-    options: ["static_groups", "range", "order", "refine", "starved"],
-    defaults: { static_groups: false, range: "minmax", order: "natural", refine: 0, starved: "plain" },
+    options: ["static_groups", "range", "order", "refine", "expert_damping"],
+    defaults: { static_groups: false, range: "minmax", order: "natural", refine: 0, expert_damping: "plain" },
     auto: null,
     unasked: {
       given: [
@@ -784,8 +795,15 @@ export const METHODS = frozen({
     unit: "layer",
     needs: ["abs_mean", "gram"],
     tunes: ["lam"],
-    options: ["static_groups", "range", "order", "refine", "starved"],
-    defaults: { lam: 0.25, static_groups: false, range: "minmax", order: "natural", refine: 0, starved: "plain" },
+    options: ["static_groups", "range", "order", "refine", "expert_damping"],
+    defaults: {
+      lam: 0.25,
+      static_groups: false,
+      range: "minmax",
+      order: "natural",
+      refine: 0,
+      expert_damping: "plain",
+    },
     auto: { by: "layer", lams: [0.25, 0.5, 0.75], gammas: [], strengths: [] },
     unasked: {
       given: [
@@ -824,7 +842,7 @@ export const METHODS = frozen({
     unit: "layer",
     needs: ["abs_mean", "gram"],
     tunes: ["lam", "gamma"],
-    options: ["static_groups", "range", "order", "refine", "starved"],
+    options: ["static_groups", "range", "order", "refine", "expert_damping"],
     defaults: {
       lam: 0.25,
       gamma: 0.1,
@@ -832,7 +850,7 @@ export const METHODS = frozen({
       range: "minmax",
       order: "natural",
       refine: 0,
-      starved: "plain",
+      expert_damping: "plain",
     },
     auto: { by: "layer", lams: [0.25, 0.5, 0.75], gammas: [0.1, 0.15, 0.35, 0.5], strengths: [] },
     unasked: {
@@ -861,14 +879,14 @@ export const METHODS = frozen({
     unit: "layer",
     needs: ["abs_mean", "cross", "gram"],
     tunes: ["shift_strength"],
-    options: ["static_groups", "range", "order", "refine", "starved"],
+    options: ["static_groups", "range", "order", "refine", "expert_damping"],
     defaults: {
       shift_strength: 0.25,
       static_groups: false,
       range: "minmax",
       order: "natural",
       refine: 0,
-      starved: "plain",
+      expert_damping: "plain",
     },
     auto: { by: "layer", lams: [], gammas: [], strengths: [0, 0.25, 0.5, 0.75, 1] },
     unasked: {
@@ -898,14 +916,14 @@ export const METHODS = frozen({
     unit: "layer",
     needs: ["abs_mean", "cross", "gram"],
     tunes: ["shift_strength"],
-    options: ["static_groups", "range", "order", "refine", "starved"],
+    options: ["static_groups", "range", "order", "refine", "expert_damping"],
     defaults: {
       shift_strength: 1,
       static_groups: false,
       range: "minmax",
       order: "natural",
       refine: 0,
-      starved: "plain",
+      expert_damping: "plain",
     },
     auto: { by: "layer", lams: [], gammas: [], strengths: [0, 0.25, 0.5, 0.75, 1] },
     unasked: {
@@ -935,7 +953,7 @@ export const METHODS = frozen({
     unit: "layer",
     needs: ["abs_mean", "cross", "gram"],
     tunes: ["lam", "gamma", "shift_strength"],
-    options: ["static_groups", "range", "order", "refine", "starved"],
+    options: ["static_groups", "range", "order", "refine", "expert_damping"],
     defaults: {
       lam: 0.25,
       gamma: 0.1,
@@ -944,7 +962,7 @@ export const METHODS = frozen({
       range: "minmax",
       order: "natural",
       refine: 0,
-      starved: "plain",
+      expert_damping: "plain",
     },
     auto: { by: "layer", lams: [0.25, 0.5, 0.75], gammas: [0.1, 0.15, 0.35, 0.5], strengths: [0, 0.25, 0.5, 0.75, 1] },
     unasked: {
@@ -990,7 +1008,7 @@ export const METHODS = frozen({
         "range",
         "order",
         "refine",
-        "starved",
+        "expert_damping",
         "sweep",
       ],
       auto: [
@@ -1007,7 +1025,7 @@ export const METHODS = frozen({
         "range",
         "order",
         "refine",
-        "starved",
+        "expert_damping",
         "sweep",
       ],
     },
@@ -1040,7 +1058,7 @@ export const METHODS = frozen({
         "range",
         "order",
         "refine",
-        "starved",
+        "expert_damping",
         "sweep",
       ],
       auto: [
@@ -1055,7 +1073,7 @@ export const METHODS = frozen({
         "range",
         "order",
         "refine",
-        "starved",
+        "expert_damping",
         "sweep",
       ],
     },
@@ -1086,7 +1104,7 @@ export const METHODS = frozen({
         "include_identity",
         "static_groups",
         "refine",
-        "starved",
+        "expert_damping",
         "sweep",
       ],
       auto: [
@@ -1100,7 +1118,7 @@ export const METHODS = frozen({
         "include_identity",
         "static_groups",
         "refine",
-        "starved",
+        "expert_damping",
         "sweep",
       ],
     },
@@ -1130,7 +1148,7 @@ export const METHODS = frozen({
         "include_identity",
         "static_groups",
         "refine",
-        "starved",
+        "expert_damping",
         "sweep",
       ],
       auto: [
@@ -1142,7 +1160,7 @@ export const METHODS = frozen({
         "include_identity",
         "static_groups",
         "refine",
-        "starved",
+        "expert_damping",
         "sweep",
       ],
     },
@@ -1154,7 +1172,7 @@ export const METHODS = frozen({
 });
 
 /**
- * How an opened checkpoint is measured.
+ * How a quantized checkpoint is measured.
  * @type {Readonly<FormMethod>}
  */
 export const AS_FOUND = frozen({
@@ -1184,7 +1202,7 @@ export const AS_FOUND = frozen({
       "range",
       "order",
       "refine",
-      "starved",
+      "expert_damping",
     ],
     auto: [
       "lam",
@@ -1202,7 +1220,7 @@ export const AS_FOUND = frozen({
       "range",
       "order",
       "refine",
-      "starved",
+      "expert_damping",
     ],
   },
   can_tune: false,
@@ -1228,9 +1246,9 @@ export const NOT_ASKED_OF_OPENED = frozen([
   "indivisible",
   "range",
   "static_groups",
-  "only",
+  "layer",
   "blocks",
-  "share",
+  "block_fraction",
   "sweep",
   "inputs_from",
   "channel_fraction",
@@ -1251,5 +1269,5 @@ export const NOT_IN_TUNING = frozen([
   "lambda",
   "gamma",
   "sweep",
-  "only",
+  "layer",
 ]);

@@ -174,14 +174,14 @@ export interface Unasked {
 export interface Recipe {
   model: string;
   revision: string | null;
-  opened: string | null;
+  quantized_checkpoint: string | null;
   kind: "run" | "tune";
   bits: number;
   grid: "symmetric" | "full_range" | "asymmetric" | "affine";
   group_size: number | string;
   indivisible: "refuse" | "per_channel";
   blocks: number[];
-  share: number | null;
+  block_fraction: number | null;
   method: string;
   lambda: number | "auto" | null;
   gamma: number | "auto" | null;
@@ -198,7 +198,7 @@ export interface Recipe {
   range: "minmax" | "search";
   order: "natural" | "activation";
   refine: number;
-  starved: "plain" | "damped";
+  expert_damping: "plain" | "damped";
   calibration: string;
   samples: number;
   length: number;
@@ -215,7 +215,7 @@ export interface Recipe {
   prompts: string[];
   new_tokens: number;
   speed: boolean;
-  only: string | null;
+  layer: string | null;
   sweep: number[];
   minutes: number | null;
   draws: number;

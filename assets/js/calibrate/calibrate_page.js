@@ -188,7 +188,7 @@ async function begin() {
     if (values !== drawnValues) {
       drawFields(names, values, off);
       render(valueChips(severalValues(names, values), takeAway), chips);
-      const [method, opened] = [textOf("method"), textOf("opened")];
+      const [method, opened] = [textOf("method"), textOf("quantized_checkpoint")];
       render(
         methodList(method, opened !== "", (name) => putInto({ method: name })),
         methodsPlace,
@@ -229,9 +229,13 @@ async function begin() {
     say(part("checking"), isStale ? `Checking ${checking} …` : "");
     markWrong(names, isStale ? "" : (refusal?.field ?? ""));
     start.disabled = !canStart;
-    const acts = startWords(plan?.runs ?? 1, values[names.indexOf("opened")], values[names.indexOf("method")]);
+    const acts = startWords(
+      plan?.runs ?? 1,
+      values[names.indexOf("quantized_checkpoint")],
+      values[names.indexOf("method")],
+    );
     say(start, isTextAsked ? "Choose a text first" : acts);
-    const why = whyNotTuned(values[names.indexOf("method")], values[names.indexOf("opened")]);
+    const why = whyNotTuned(values[names.indexOf("method")], values[names.indexOf("quantized_checkpoint")]);
     tune.disabled = !canStart || why !== "" || (tuned !== null && "refusal" in tuned);
     tune.title = why;
     render(budgetOptions(tuned && "plan" in tuned ? (tuned.plan.tuning ?? null) : null, minutes), budget);
@@ -288,7 +292,7 @@ async function begin() {
    */
   async function planOfTuning(signal) {
     const { minutes, isBudgetChosen } = view.state;
-    if (whyNotTuned(textOf("method"), textOf("opened"))) return null;
+    if (whyNotTuned(textOf("method"), textOf("quantized_checkpoint"))) return null;
     const asked = (/** @type {string} */ budget) =>
       request("/plan", { method: "POST", body: tuningOf(budget), signal });
     try {
@@ -425,9 +429,9 @@ async function begin() {
   const textOf = (name) => String(view.state.values[names.indexOf(name)] ?? "");
 
   /** A quantized checkpoint, in place of the model. @param {Offered} chosen */
-  const openCheckpoint = ({ model, name }) => putInto({ model, opened: name, method: AS_FOUND.name });
+  const openCheckpoint = ({ model, name }) => putInto({ model, quantized_checkpoint: name, method: AS_FOUND.name });
 
-  const closeCheckpoint = () => putInto({ opened: null, method: RECIPE_FIELDS.method.default });
+  const closeCheckpoint = () => putInto({ quantized_checkpoint: null, method: RECIPE_FIELDS.method.default });
 
   /** What the form holds when nobody has asked for anything. */
   const firstRecipe = () => suggestedFor(models[0]?.name ?? "", models);
@@ -464,12 +468,12 @@ async function begin() {
    * @param {unknown[]} values
    */
   function withoutThatOf(before, model, values) {
-    const opened = String(values[names.indexOf("opened")] ?? "");
+    const opened = String(values[names.indexOf("quantized_checkpoint")] ?? "");
     const isOf = (/** @type {string | null} */ one) =>
       one !== null && toOpen(models, one).some(({ name }) => name === opened);
     if (!isOf(before) || isOf(model)) return values;
     /** @type {Record<string, unknown>} */
-    const closed = { opened: "", method: RECIPE_FIELDS.method.default };
+    const closed = { quantized_checkpoint: "", method: RECIPE_FIELDS.method.default };
     return values.map((value, index) => closed[names[index]] ?? value);
   }
 
@@ -488,7 +492,7 @@ async function begin() {
 
   /** Titles and values to choose among in a field; null for one that has none. @param {string} name @param {unknown} value */
   const choicesFor = (name, value) =>
-    name === "opened"
+    name === "quantized_checkpoint"
       ? toOpen(models, view.state.model).map((one) => [openedTitle(one.name), one.name])
       : choicesOf(name, String(value ?? ""), models, [...corpora, ...own.map(asCorpus)]);
 

@@ -100,7 +100,7 @@ export function drawFields(names, values, off) {
   const unseen = [
     ...hidden.map(selector),
     ...empty.map((section) => `.advanced-${section}`),
-    ...(said.opened ? [] : [".opened-alone"]),
+    ...(said.quantized_checkpoint ? [] : [".opened-alone"]),
   ];
   off.replaceSync(unseen.length ? `${unseen.join(", ")} { display: none !important }` : "");
   for (const name of names) {

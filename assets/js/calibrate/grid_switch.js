@@ -42,7 +42,7 @@ export function gridOf(said) {
  * @param {(values: Record<string, string | number>) => void} choose
  */
 export function gridSwitch(said, choose) {
-  if (said.opened || !meant("best", said.method).length) return nothing;
+  if (said.quantized_checkpoint || !meant("best", said.method).length) return nothing;
   const chosen = gridOf(said);
   return html`<fieldset class="grid-switch" data-testid="grid-switch"><legend>Fitting of the grid</legend
     ><div class="grid-choices">${CHOICES.map(

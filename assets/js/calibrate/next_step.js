@@ -41,7 +41,7 @@ export function nextStep(summary, recipe) {
   const untrained = guessing(summary);
   if (untrained) return { words: untrained, recipe: null };
   const { perplexity, perplexity_float: float, baseline } = summary;
-  if (recipe.opened || !perplexity || !float) return null;
+  if (recipe.quantized_checkpoint || !perplexity || !float) return null;
   const cost = perplexity / float - 1;
   const gain = baseline?.verdict === -1 ? -(baseline.difference ?? 0) : 0; // in ln of perplexity, where it is clear
   const change = knob(recipe);

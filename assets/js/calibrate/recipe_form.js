@@ -64,14 +64,14 @@ export function saidBeside(names, values) {
  */
 export function idleFields(recipe) {
   const method = methodOf(recipe.method);
-  if (!method) return recipe.opened ? [...NOT_ASKED_OF_OPENED] : [];
+  if (!method) return recipe.quantized_checkpoint ? [...NOT_ASKED_OF_OPENED] : [];
   // A repair keeps sequences to judge the codes that it found, as “auto” does.
-  const idle = recipe.opened || tuned(recipe, method).length ? method.unasked.auto : method.unasked.given;
-  return recipe.opened ? [...new Set([...idle, ...NOT_ASKED_OF_OPENED])] : idle;
+  const idle = recipe.quantized_checkpoint || tuned(recipe, method).length ? method.unasked.auto : method.unasked.given;
+  return recipe.quantized_checkpoint ? [...new Set([...idle, ...NOT_ASKED_OF_OPENED])] : idle;
 }
 
 /**
- * A method by its public name, also that of opened checkpoints; nothing for one that this version does not know.
+ * A method by its public name, also that of quantized checkpoints; nothing for one that this version does not know.
  * @param {string | null | undefined} name
  * @returns {FormMethod | undefined}
  */
@@ -222,9 +222,9 @@ export const methodTitle = (name) => methodOf(name)?.title ?? name;
  * What is quantized, or what others have made of it.
  * @param {Said} recipe
  */
-export function modelWords({ model, opened, method }) {
-  if (!opened) return shortModel(model);
-  return method === AS_FOUND.name ? shortModel(opened) : `${shortModel(opened)} repaired`;
+export function modelWords({ model, quantized_checkpoint: checkpoint, method }) {
+  if (!checkpoint) return shortModel(model);
+  return method === AS_FOUND.name ? shortModel(checkpoint) : `${shortModel(checkpoint)} repaired`;
 }
 
 /**

@@ -609,7 +609,7 @@ function buttonsOf(run, acts) {
  * @param {string[]} names of the form's fields
  */
 function nextOfOpened(recipe, names) {
-  if (!recipe.opened) return [];
+  if (!recipe.quantized_checkpoint) return [];
   const method = String(RECIPE_FIELDS.method.default);
   /** @param {Recipe} wanted */
   const form = (wanted) => calibrateLink({ ...saidBeside(names, valuesOf(names, wanted)), method });
@@ -617,7 +617,7 @@ function nextOfOpened(recipe, names) {
     recipe.method === AS_FOUND.name
       ? html`<a class="act" href=${form(recipe)} data-testid="repair-it">Repair it</a>`
       : nothing,
-    html`<a class="quiet" href=${form({ ...recipe, opened: null })} data-testid="same-bits">Quantize the original at the same bits</a>`,
+    html`<a class="quiet" href=${form({ ...recipe, quantized_checkpoint: null })} data-testid="same-bits">Quantize the original at the same bits</a>`,
   ];
 }
 

@@ -17,7 +17,7 @@ import { describe, recipeOf } from "./recipe_form.js";
  * @param {unknown} [opened] a checkpoint that others quantized
  */
 export function whyNotTuned(name, opened) {
-  if (opened) return "Tuning quantizes the original again and again; an opened checkpoint has its codes.";
+  if (opened) return "Tuning quantizes the original again and again; a quantized checkpoint has its codes.";
   const method = METHODS[String(name)];
   if (!method || method.can_tune) return "";
   const others = Object.values(METHODS).filter(({ can_tune }) => can_tune);

@@ -132,11 +132,11 @@ export function sentence(state, label) {
  * @param {{layers: import("../explorer/state.js").Layer[]}|null} view
  */
 export const labelOf = ({ recipe }, view) =>
-  view?.layers.find(({ name }) => name === recipe.only)?.label ?? recipe.only ?? "";
+  view?.layers.find(({ name }) => name === recipe.layer)?.label ?? recipe.layer ?? "";
 
 /** What makes a question another one. @type {(keyof Recipe)[]} */
-const QUESTION = ["model", "bits", "grid", "group_size", "method", "gamma", "only"];
-const FITTING = /** @type {(keyof Recipe)[]} */ (["range", "order", "refine", "starved", "warm_start"]);
+const QUESTION = ["model", "bits", "grid", "group_size", "method", "gamma", "layer"];
+const FITTING = /** @type {(keyof Recipe)[]} */ (["range", "order", "refine", "expert_damping", "warm_start"]);
 
 /** A value of a recipe, its own or the default's. @param {Partial<Recipe>} recipe @param {keyof Recipe} name */
 const said = (recipe, name) => recipe[name] ?? RECIPE_FIELDS[name]?.default ?? null;

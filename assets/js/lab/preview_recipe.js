@@ -41,7 +41,7 @@ export function recipeFor(view, at, method) {
     held_out_samples: Math.max(HELD_OUT, base.held_out_samples ?? 0),
     inputs_from: "float",
     sweep: [...new Set([...lams, ...between])].sort((a, b) => a - b),
-    only: layer.name,
+    layer: layer.name,
   });
 }
 

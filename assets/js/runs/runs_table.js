@@ -392,7 +392,7 @@ function nameCell(state, run, dispatch) {
     dispatch({ type: "asked", query: { filter: state.query.filter.trim() === `#${tag}` ? "" : `#${tag}` } });
   const edit = () => dispatch({ type: "editing", id: state.editing === id ? null : id });
   const words = name || tags.length || note ? "Change name, note and tags" : "Give it a name, a note or tags";
-  return html`<div class="run-named"><a href=${at(`/calibrate?run=${encodeURIComponent(id)}`)} title=${recipe.opened ?? recipe.model}>${name || model}</a>${
+  return html`<div class="run-named"><a href=${at(`/calibrate?run=${encodeURIComponent(id)}`)} title=${recipe.quantized_checkpoint ?? recipe.model}>${name || model}</a>${
     mayChange(state.who, owner)
       ? html`<button type="button" class="quiet run-edit" data-testid="edit" aria-label=${`${words}: ${name || model}`}
           title=${words} aria-expanded=${String(state.editing === id)} @click=${edit}>✎</button>`
