@@ -1,7 +1,8 @@
 """The search for λ as a plan: what to measure next, what is known so far, and when it ends. Nothing is measured here.
 
-Two draws of at least three λ come first, because a single λ or a single draw compares nothing, and the better of two
-is often still far from the best. Then come further λ, then further draws of those that are left (``study.racing``).
+Two draws of three λ come first, because a single λ or a single draw compares nothing, and the better of two is often
+still far from the best. Then come further λ, each in all draws so far, then further draws of those that are left
+(``study.elimination``): a host that becomes slower ends with fewer λ compared, never with many that are not.
 Whatever is measured is planned by the time that is left and by what such work took in this very run, so a search that
 is stopped anywhere is as far as its time allowed.
 
@@ -178,7 +179,7 @@ class Search:
         be solved at once.
         """
 
-        if (step := self._comparison(left, costs)) is not None:
+        if (step := self._comparison(left)) is not None:
             return Step(step.draw, step.candidates[:together])
         for step in (self._missing(0, self.once), self._further(left, costs), self._further_draw(left, costs)):
             if step is not None and step.candidates and costs.of(step, is_new=self._is_new(step)) <= left:
@@ -191,29 +192,18 @@ class Search:
     def _missing(self, draw: int, wanted: Sequence[int]) -> Step:
         return Step(draw, tuple(one for one in wanted if not self.seen[draw, one]))
 
-    def _comparison(self, left: float, costs: Costs) -> Step | None:
-        """What is missing of two draws of as many λ as there is time for, or of three: they are tried at any cost,
-        since less says nothing. Nothing once there is a best one: then a further λ is measured in all draws.
+    def _comparison(self, left: float) -> Step | None:
+        """What is missing of two draws of three λ, tried at any cost, since less says nothing; without a budget of all
+        λ. Nothing once there is a best λ.
         """
         if self.best is not None:
             return None
-        target = self.target(left, costs)
+        target = self.order if math.isinf(left) else self.order[:ENOUGH]
         for draw in (0, 1):
             for group in (target[:1], self.baselines, target[1:]):
                 if (step := self._missing(draw, group)).candidates:
                     return step
         return None
-
-    def target(self, left: float, costs: Costs) -> tuple[int, ...]:
-        """The λ that are to be compared in two draws."""
-        if math.isinf(left):
-            return self.order
-        for count in range(len(self.order), ENOUGH, -1):
-            wanted = self.order[:count]
-            steps = [self._missing(draw, (*wanted, *self.baselines)) for draw in (0, 1)]
-            if sum(costs.of(step, is_new=self._is_new(step)) for step in steps) <= left:
-                return wanted
-        return self.order[:ENOUGH]
 
     def _further(self, left: float, costs: Costs) -> Step | None:
         """A λ that was not compared yet, in all draws so far: the last one first, so that none is missing when it is

@@ -97,6 +97,20 @@ def test_without_a_budget_everything_is_compared_and_with_a_small_one_three_in_t
     assert drawn == sorted(drawn)
 
 
+@given(st.integers(0, 2**32 - 1), st.floats(1, 1e6))
+def test_three_lambdas_are_compared_before_a_fourth_is_measured(seed: int, left: float) -> None:
+    """Whatever models are said to take: a host that becomes slower has compared what its time was enough for."""
+    rng = np.random.default_rng(seed)
+    values, steps = rng.normal(size=(5, LAMS + 2)), list[Step]()
+    while (stage := search(measured(steps, values))).best is None:
+        step = stage.next(left, Costs(rng.uniform(1e-6, 10), rng.uniform(0, 10)), together=int(rng.integers(1, 9)))
+        assert step is not None
+        steps.append(step)
+    assert {(step.draw, one) for step in steps for one in step.candidates} == {
+        (draw, one) for draw in (0, 1) for one in (2, 3, 1, GPTQ)
+    }
+
+
 def test_what_is_kept_from_before_costs_nothing() -> None:
     costs = Costs(10.0, 5.0, lambda draw, _candidate: draw == 0)
     assert costs.of(Step(0, (1, 2)), is_new=True) == 0
