@@ -34,6 +34,7 @@ def page() -> str:
     methods = [
         [
             f"`{name}`",
+            f"`{entry.also}`" if entry.also else "–",
             entry.title,
             ", ".join(SIGNS[parameter] for parameter in entry.tunes) or "–",
             _tries(entry.auto),
@@ -62,7 +63,11 @@ def page() -> str:
             "`POST /api/runs`.",
             table(["field", "flag", "default", "meaning"], fields),
             "## Methods",
-            table(["name", "", "chooses", "“auto” tries", "options", "compared with", "works on a", "needs"], methods),
+            "A method has the paper’s name and, where that does not say what it is, a telling one; both are accepted.",
+            table(
+                ["name", "also", "", "chooses", "“auto” tries", "options", "compared with", "works on a", "needs"],
+                methods,
+            ),
             "## Settings",
             "Read from the environment when the app or the command line starts.",
             table(["variable", "default", "meaning"], settings),

@@ -37,12 +37,17 @@ from sarqc.quantization.methods import (
     WarmStart,
     entry_of,
     method,
+    public_method,
 )
 from sarqc.recipe_refusals import refusal
 
 
 def _group_size(value: Any) -> Any:
     return None if value in ("per_channel", "per-channel", "none", 0, "0") and value is not False else value
+
+
+def _method(value: Any) -> Any:
+    return public_method(value) if isinstance(value, str) else value
 
 
 def _sound(text: str) -> str:
@@ -205,7 +210,9 @@ class Recipe(BaseModel):
             advanced=True, rare=True,
         ),
     )  # fmt: skip
-    method: _Name = Field("sarqc-gbs", **_describe("method", "Method", "How the integer weights are chosen."))
+    method: Annotated[_Name, BeforeValidator(_method)] = Field(
+        "sarqc-gbs", **_describe("method", "Method", "How the integer weights are chosen.")
+    )
     lam: Annotated[float, Field(ge=0)] | Literal["auto"] | None = Field(
         None,
         alias="lambda",

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypedDict
 import yaml
 
 from sarqc.errors import Refused
+from sarqc.quantization.methods import entry_of
 from sarqc.recipe import OF_THE_OTHER_KIND, axes, public_name, spare
 
 Document = dict[str, Any]
@@ -57,7 +58,15 @@ def one_text(name: str, document: Document, address: str) -> str:
 
 
 def _said(document: Document) -> Document:
-    return {name: _short(value) for name, value in spare(document).items()}
+    return {name: _short(_telling(value) if name == "method" else value) for name, value in spare(document).items()}
+
+
+def _telling(value: Any) -> Any:
+    """Names of methods that say what they are, where there are such."""
+    if isinstance(value, list):
+        return [_telling(one) for one in value]
+    entry = entry_of(value)
+    return entry.also or value if entry else value
 
 
 def _short(value: Any) -> Any:

@@ -26,7 +26,7 @@ TREE: dict[str, set[str]] = {
     "sarqc.quantization": {"sarqc.errors"},
     "sarqc.recipe": {"sarqc.errors", "sarqc.quantization", "sarqc.files", "sarqc.recipe_refusals"},
     "sarqc.recipe_refusals": {"sarqc.errors"},
-    "sarqc.recipe_texts": {"sarqc.errors", "sarqc.recipe"},
+    "sarqc.recipe_texts": {"sarqc.errors", "sarqc.recipe", "sarqc.quantization"},
     "sarqc.models": {"sarqc.errors", "sarqc.settings", "sarqc.files", "sarqc.plain"},
     "sarqc.calibration": GROUND | {"sarqc.quantization", "sarqc.models"},
     "sarqc.evaluation": GROUND | {"sarqc.quantization", "sarqc.models"},

@@ -59,12 +59,14 @@ def test_files_named_in_the_pages_exist() -> None:
             assert (page.parent / link).exists(), f"{page.name}: {link}"
 
 
-def test_the_python_of_the_readme_runs() -> None:
+def test_the_python_of_the_guide_runs() -> None:
     import torch
 
     torch.manual_seed(0)
     names: dict[str, object] = {"inputs": torch.randn(64, 256), "weight": torch.randn(8, 256)}
-    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)
+    blocks = re.findall(
+        r"^```python\n(.*?)^```$", (ROOT / "docs" / "guide.md").read_text(encoding="utf-8"), re.M | re.S
+    )
     assert len(blocks) == 2
     for block in blocks:
         exec(block, names)

@@ -1,4 +1,4 @@
-"""The stable names, used as the README shows them."""
+"""The stable names, used as the guide shows them."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sarqc.errors import Refused
 from sarqc.quantization.methods import METHODS, ColumnSolver, ScaleSearch, method
 from sarqc.recipe import FORMER_NAMES, Recipe, deprecations, expanded, spare
+from sarqc.recipe_texts import one_text
 
 LEAST = {"model": "tiny-llama", "calibration": "tiny-llama-calibration"}
 
@@ -317,3 +318,16 @@ def test_former_names_mean_the_same(former: str, value: object) -> None:
     assert sentence == f"“{former}” is now “{name}”; the former name is accepted until version 1.1"
     with pytest.raises(Refused, match=f"{name} is given twice, also under its former name {former}"):
         Recipe.parse(LEAST | method | {former: value, name: value})
+
+
+def test_a_method_has_a_telling_name_where_the_papers_does_not_say_what_it_is() -> None:
+    for name, entry in METHODS.items():
+        assert bool(entry.also) == name.startswith(("rqc-", "sarqc-")), name
+        if entry.also:
+            recipe = Recipe.parse(LEAST | {"method": entry.also})
+            assert recipe == Recipe.parse(LEAST | {"method": name})
+            assert method(entry.also) == method(name) == recipe.to_method()
+            assert f"method: {entry.also}" in one_text("yaml", recipe.to_json(), "") or name == "sarqc-gbs"
+    assert METHODS.keys().isdisjoint(entry.also for entry in METHODS.values())
+    with pytest.raises(Refused, match="there is no method"):
+        Recipe.parse(LEAST | {"method": "gptq+more"}).to_method()

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from torch import Tensor
 
 from sarqc.calibration.block import solve_curve
@@ -75,6 +75,7 @@ from sarqc.quantization.methods import (
     Range,
     WarmStart,
     method,
+    public_method,
 )
 from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.quantization.solve import sweep_layer
@@ -96,7 +97,7 @@ class SurveyLine(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
-    method: str
+    method: Annotated[str, AfterValidator(public_method)]
     bits: int = Field(ge=2, le=4)
     lams: tuple[float, ...] | Auto = Field((0.0,), alias="lambda")
     gammas: tuple[float | None, ...] = Field((None,), alias="gamma")

@@ -638,7 +638,8 @@ class MethodEntry:
     baseline: str  # the public name it is compared with
     options: tuple[str, ...] = ()  # further recipe fields that mean something to it
     auto: Candidates | None = None  # the paper's candidates; None where there is nothing to choose
-    about: str = ""  # one line for whoever chooses among them
+    about: str = ""  # one line for people who choose among them
+    also: str = ""  # a further name, which says what the method is; empty where the public name does
 
     def defaults(self) -> dict[str, Any]:
         """What a person may choose, with the value that it has otherwise."""
@@ -664,11 +665,11 @@ METHODS: dict[str, MethodEntry] = {
     ),
     "rqc-gs": MethodEntry(
         "AWQ + identity penalty", ScaleSearch(lam=0.3, saliency="identity"), ("lam",), "awq", _SEARCH, _SEARCHED,
-        about="AWQ’s search with a penalty on all drift",
+        about="AWQ’s search with a penalty on all drift", also="awq+identity",
     ),
     "sarqc-gs": MethodEntry(
         "AWQ + saliency penalty", ScaleSearch(lam=0.3), ("lam",), "awq", _SEARCH, _SEARCHED,
-        about="AWQ’s search with a penalty on drift of salient weights",
+        about="AWQ’s search with a penalty on drift of salient weights", also="awq+saliency",
     ),
     "gptq": MethodEntry(
         "GPTQ 1 %", ColumnSolver(lam=0.01), (), "gptq", _SOLVER,
@@ -676,12 +677,12 @@ METHODS: dict[str, MethodEntry] = {
     ),
     "rqc-gbs": MethodEntry(
         "GPTQ + identity penalty", ColumnSolver(lam=0.25), ("lam",), "gptq", _SOLVER, replace(_SOLVED, gammas=(None,)),
-        about="GPTQ with a penalty on all drift",
+        about="GPTQ with a penalty on all drift", also="gptq+identity",
     ),
     "sarqc-gbs": MethodEntry(
         "GPTQ + saliency penalty", ColumnSolver(lam=0.25, gamma=0.1, saliency="saliency"), ("lam", "gamma"), "gptq",
         _SOLVER, _SOLVED,
-        about="GPTQ with a penalty on drift of salient weights",
+        about="GPTQ with a penalty on drift of salient weights", also="gptq+saliency",
     ),
     "gptaq": MethodEntry(
         "GPTAQ", ColumnSolver(lam=0.01, shift="published"), ("shift_strength",), "gptq", _SOLVER, _SHIFTED,
@@ -695,7 +696,7 @@ METHODS: dict[str, MethodEntry] = {
     "sarqc-gptaq": MethodEntry(
         "GPTAQ + saliency penalty", ColumnSolver(lam=0.25, gamma=0.1, saliency="saliency", shift="published"),
         ("lam", "gamma", "shift_strength"), "gptaq", _SOLVER, replace(_SOLVED, strengths=_SHIFTED.strengths),
-        about="GPTAQ with a penalty on drift of salient weights",
+        about="GPTAQ with a penalty on drift of salient weights", also="gptaq+saliency",
     ),
     "omniquant": MethodEntry(
         "OmniQuant", LearnedClipping(lam=0.0), (), "omniquant", _LEARNED,
@@ -704,7 +705,7 @@ METHODS: dict[str, MethodEntry] = {
     "sarqc-omniquant": MethodEntry(
         "OmniQuant + saliency penalty", LearnedClipping(lam=0.05), ("lam",), "omniquant", _LEARNED,
         Candidates("model", (0.01, 0.05, 0.1, 0.15)),
-        about="OmniQuant with a penalty on drift of salient weights",
+        about="OmniQuant with a penalty on drift of salient weights", also="omniquant+saliency",
     ),
     "signround": MethodEntry(
         "SignRound", LearnedRounding(lam=0.0), (), "signround", _ROUNDED,
@@ -713,7 +714,7 @@ METHODS: dict[str, MethodEntry] = {
     "sarqc-signround": MethodEntry(
         "SignRound + saliency penalty", LearnedRounding(lam=0.05), ("lam",), "signround", _ROUNDED,
         Candidates("model", (0.01, 0.05, 0.1, 0.15)),
-        about="SignRound with a penalty on drift of salient weights",
+        about="SignRound with a penalty on drift of salient weights", also="signround+saliency",
     ),
 }  # fmt: skip
 
@@ -724,6 +725,15 @@ _FOUND = MethodEntry(
     "As found", ExistingCodes(), (), AS_FOUND,
     about="The codes of a checkpoint that others have quantized, measured as they are",
 )  # fmt: skip
+
+
+def public_method(name: str) -> str:
+    """The public name of a method that may be given by its further one; any other text as it is.
+
+    A blank stands for the plus, which it is in an address that was typed.
+    """
+    given = name.replace(" ", "+")
+    return next((public for public, entry in METHODS.items() if entry.also and entry.also == given), name)
 
 
 def entry_of(name: str) -> MethodEntry | None:
@@ -739,12 +749,12 @@ def title_of(name: str, fitting: Mapping[str, str | int] = MappingProxyType({}))
 
 
 def method(name: str, **choices: Any) -> Method:
-    """The method of a public name, with ``lam``, ``gamma`` and options in place of its defaults.
+    """The method of a name, with ``lam``, ``gamma`` and options in place of its defaults.
 
     Raises ``Refused`` for an unknown name, for a choice that the method does not have, and for NaN, infinite or
     negative numbers.
     """
-    entry = METHODS.get(name)
+    entry = METHODS.get(public_method(name))
     if entry is None:
         raise Refused(f"there is no method “{name}”", "method", f"Choose one of {', '.join(METHODS)}.")
     for choice in choices:

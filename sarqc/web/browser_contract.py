@@ -205,6 +205,7 @@ class FormMethod(MethodFacts):
     unasked: Unasked
     can_tune: bool  # whether tuning can find its λ
     about: str  # one line
+    also: str  # a further name, which is accepted too; empty: none
     penalty: Literal["", "identity", "saliency"]  # of drift; empty: a baseline
     cost: float  # seconds beside GPTQ's, of a block of TinyLlama's shapes on two cores
 
@@ -268,6 +269,7 @@ def form_method(name: str) -> FormMethod:
     idle: Unasked = {"given": unasked(False), "auto": unasked(entry.auto is not None)}
     return {
         **method_facts(name), "unasked": idle, "can_tune": can_be_tuned(name), "about": entry.about,
+        "also": entry.also,
         "penalty": entry.make.saliency if "lam" in entry.tunes else "",
         "cost": round(_seconds(name) / _seconds("gptq"), 1),
     }  # fmt: skip

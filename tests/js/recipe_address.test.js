@@ -55,6 +55,12 @@ test("former names of fields are read, with a word on the new ones", () => {
   ]);
 });
 
+test("a method may be given by the name that says what it is", () => {
+  for (const search of ["?method=gptq+saliency", "?method=gptq%2Bsaliency", "?method=sarqc-gbs"])
+    assert.deepEqual(recipeIn(read(search).state, NAMES), { method: "sarqc-gbs" });
+  assert.deepEqual(recipeIn(read("?method=gptq+more").state, NAMES), { method: "gptq more" }); // refused in its words
+});
+
 test("the shown point is the run's", () => {
   const recipe = { model: "toy", calibration: "a" };
   const view = (lams, gammas) => ({ as_recipe: { recipe, lams, gammas, left: [] } });

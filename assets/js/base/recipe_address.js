@@ -4,7 +4,7 @@
  */
 
 import { CALIBRATE_VIEW, serialise } from "./address.js";
-import { FORMER_NAMES, RECIPE_FIELDS } from "./recipe_contract.js";
+import { FORMER_NAMES, METHODS, RECIPE_FIELDS } from "./recipe_contract.js";
 import { at } from "./site.js";
 
 /** @import { AddressTable, Link, Parameter } from "./address.js" */
@@ -55,9 +55,19 @@ export function recipeIn(state, names) {
   const said = names.flatMap((name) => {
     const { key, kind } = RECIPE_FIELDS[name];
     if (state[key] === undefined) return [];
+    if (name === "method") return [[key, publicMethod(state[key])]];
     return [[key, kind === "truth" ? state[key] === "true" : state[key]]];
   });
   return said.length ? Object.fromEntries(said) : null;
+}
+
+/**
+ * The public name of a method that may be given by its further one, in which a typed address has a blank for the plus.
+ * @param {string} given
+ */
+function publicMethod(given) {
+  const also = given.replaceAll(" ", "+");
+  return Object.keys(METHODS).find((name) => METHODS[name].also && METHODS[name].also === also) ?? given;
 }
 
 /**

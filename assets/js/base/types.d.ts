@@ -152,6 +152,7 @@ export interface FormMethod {
   unasked: Unasked;
   can_tune: boolean;
   about: string;
+  also: string;
   penalty: "" | "identity" | "saliency";
   cost: number;
 }
