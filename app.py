@@ -29,21 +29,19 @@ from sarqc.jobs.workers import EXECUTE
 from sarqc.settings import Settings, read_settings
 from sarqc.web.access import Access
 from sarqc.web.api import Planner, api_router
-from sarqc.web.connections import connection_class
 from sarqc.web.exchanges import Exchanges, log_access
 from sarqc.web.gate import Gate
-from sarqc.web.headers import SecurityHeaders
 from sarqc.web.identity import Identity
+from sarqc.web.limits import RequestLimits, connection_class
 from sarqc.web.link_preview import Introductions, introduction_router
 from sarqc.web.metrics import Metrics, MetricsRoute
-from sarqc.web.one_shape import OneShape, unexpected
+from sarqc.web.middleware import SecurityHeaders, SubPath
 from sarqc.web.probes import Probes, Readiness
 from sarqc.web.process import prepare_process
 from sarqc.web.profile import check_profile, is_private
-from sarqc.web.request_limits import RequestLimits
+from sarqc.web.responses import OneShape, unexpected
 from sarqc.web.sign_in import sign_in_router
 from sarqc.web.static import _add_assets
-from sarqc.web.sub_path import SubPath
 from sarqc.web.visitor import Cookies
 
 PAGE_BODY_BYTES = 1 << 20  # what a page may send to Gradio; the REST interface has its own limit

@@ -35,8 +35,7 @@ from sarqc.study.facts import has_lam, lam_index, line_facts, read_selection
 from sarqc.study.frames import frame
 from sarqc.study.intervals import signed
 from sarqc.study.ladder import Ladder, ladder
-from sarqc.study.paired import Difference, geometric_mean, mean_over_draws, paired_ratio
-from sarqc.study.students_t import clear_from
+from sarqc.study.paired import Difference, clear_from, geometric_mean, mean_over_draws, paired_ratio
 
 PAGE = Path(__file__).parent / "results.md"
 STUDIES = Path(__file__).resolve().parent.parent / "assets" / "studies"

@@ -18,9 +18,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from pages.layout import Page, head, style_links, top_bar
 from pages.preload import preloads
 from sarqc.settings import Settings
-from sarqc.web.buffered_response import held_back, is_page
-from sarqc.web.headers import content_security_policy, nonce_of
 from sarqc.web.link_preview import Introductions, document_title, head_of, query_of
+from sarqc.web.middleware import content_security_policy, held_back, is_page, nonce_of
 
 TITLE = "sarqc"  # of the Blocks; in each document its own takes the place
 # What introduces Gradio, and the base of relative addresses, which would send “#content” to another page.

@@ -13,9 +13,8 @@ from typing import Any
 import gradio as gr
 
 from sarqc.settings import Settings
-from sarqc.web.first_paint import THEME_SCRIPT, ground_style
 from sarqc.web.link_preview import ABOUT, FirstSight, Introduction
-from sarqc.web.static import assets_root
+from sarqc.web.static import THEME_SCRIPT, assets_root, ground_style
 
 FIRST, LAST = (
     ("base",),
@@ -91,7 +90,7 @@ def style_links(pages: Sequence[Page], relation: str, settings: Settings) -> str
 
 def head(settings: Settings, nonce: str) -> str:
     """What every page has in the head of its document: all but the styles, see ``top_bar``, and their ground.
-    ``nonce``: of the answer, see ``sarqc.web.headers``."""
+    ``nonce``: of the answer, see ``sarqc.web.middleware``."""
     return _HEAD.format(
         plotly=metadata.version("plotly"),
         assets=_assets(settings),

@@ -9,8 +9,8 @@ from starlette.types import Scope
 
 from pages.layout import Page, head, top_bar
 from sarqc.settings import Settings
-from sarqc.web.headers import nonce_of
 from sarqc.web.link_preview import Introduction, head_of
+from sarqc.web.middleware import nonce_of
 
 _TEXT = """<!doctype html>
 <html lang="en">

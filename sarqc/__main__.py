@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_origin
 
 import typer
 
+from sarqc import __version__
 from sarqc.documents import SIGNS, LayerErrors, LayerReportDocument, NamedReport, PrintedRun
 from sarqc.errors import Refused, SarqcError
 from sarqc.events import Event, Finished, Saved
@@ -57,7 +58,22 @@ if TYPE_CHECKING:
     from sarqc.jobs.on_cluster import OnCluster
     from sarqc.reports.reporting import Destination
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"sarqc {__version__}")
+        raise typer.Exit
+
+
+@app.callback(help=__doc__)
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None: ...
+
 
 Output = Annotated[
     Path | None, typer.Option("--output", help="New folder for the quantized model and a copy of the study.")

@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from sarqc import __main__ as command_line
+from sarqc import __version__
 from sarqc.events import CandidateDone, EpochDone, LayerDone, PointDone, Saved, Stage, Started, Warned
 from sarqc.recipe import Recipe
 from sarqc.study.document import Study
@@ -537,3 +538,7 @@ def test_former_names_are_taken_with_a_word_on_the_new_ones(tmp_path: Path) -> N
     said = sarqc("recipe", str(path))
     assert said.stderr == former.stderr
     assert yaml.safe_load(said.stdout)["block_fraction"] == 0.5
+
+
+def test_the_version() -> None:
+    assert sarqc("--version").stdout == f"sarqc {__version__}\n"

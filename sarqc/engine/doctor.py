@@ -8,8 +8,8 @@ from functools import partial
 
 import torch
 
-from sarqc.engine.comparison import MODEL, RECIPE, Finding, solvers
 from sarqc.engine.costs import gpu_of
+from sarqc.engine.device_check import MODEL, RECIPE, Finding, compare_with_cpu
 from sarqc.engine.execute import execute
 from sarqc.engine.measure import device_warnings
 from sarqc.engine.plan import prepare
@@ -41,7 +41,7 @@ def examine(settings: Settings, home: Settings) -> Iterator[Finding]:
     if device.type == "cuda":
         for warned in device_warnings(device):
             yield Finding(False, f"{warned.what}.")
-        yield from solvers(settings, device, METHODS)
+        yield from compare_with_cpu(settings, device, METHODS)
     yield from _whole_run(settings, device)
     yield from _kernel(settings)
 

@@ -6,7 +6,7 @@ them. A figure is a plain dict for plotly with bindings for what changes with γ
 
 from sarqc.figures.compare import compare_view
 from sarqc.figures.tables import figure_table
-from sarqc.figures.tuning_view import tuning_view
+from sarqc.figures.tuning_words import tuning_view
 from sarqc.figures.view import lab_view
 
 __all__ = ["compare_view", "figure_table", "lab_view", "tuning_view"]

@@ -74,10 +74,9 @@ from sarqc.settings import Settings
 from sarqc.study.as_recipe import only_line
 from sarqc.web import streams as sse
 from sarqc.web.access import Access, Days, visitor_of
-from sarqc.web.admission import admit
+from sarqc.web.admission import Planning, admit
 from sarqc.web.browser_contract import method_facts
 from sarqc.web.listing_api import listing_router
-from sarqc.web.planning import Planning
 from sarqc.web.profile import is_private
 from sarqc.web.queue_place import queue_place
 from sarqc.web.responses import ApiRoute, json_body, refuse_other_sites

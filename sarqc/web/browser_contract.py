@@ -28,7 +28,7 @@ from sarqc.figures.drawing import CIVIDIS, ROLES, Role
 from sarqc.figures.layer_quantities import QUANTITIES
 from sarqc.figures.scales import SCALES
 from sarqc.figures.surfaces import POOLINGS
-from sarqc.figures.tuning_view import TuningView
+from sarqc.figures.tuning_words import TuningView
 from sarqc.figures.view import COLUMNS, View
 from sarqc.integrations.programs import ProgramText
 from sarqc.jobs.annotations import MOST_TAGS, NAME_LENGTH, NOTE_LENGTH, TAG_LENGTH
@@ -55,7 +55,7 @@ from sarqc.recipe import (
 from sarqc.recipe_texts import RecipeText
 from sarqc.study.ladder import STEPS
 from sarqc.study.library import StudyListing
-from sarqc.study.students_t import clear_from
+from sarqc.study.paired import clear_from
 from sarqc.web.typescript import Declarations, literal
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "assets" / "js" / "base"

@@ -17,8 +17,7 @@ from sarqc.errors import NotSignedIn
 from sarqc.jobs.links import Links
 from sarqc.jobs.sessions import Sessions
 from sarqc.settings import Settings
-from sarqc.web.login_throttle import LoginThrottle
-from sarqc.web.passwords import Passwords
+from sarqc.web.passwords import LoginThrottle, Passwords
 from sarqc.web.profile import is_private
 from sarqc.web.users import NAME, User, read_users
 from sarqc.web.visitor import GUEST, Cookies, Role, Visitor, new_guest

@@ -5,12 +5,15 @@ see that; the site's own to all others.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from html import escape
+from pathlib import Path
+from threading import Lock
 from urllib.parse import parse_qsl, urlencode
 
+import resvg_py
 from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
@@ -18,6 +21,7 @@ from starlette.types import Scope
 
 from sarqc.errors import SarqcError
 from sarqc.figures.card import (
+    FAMILY,
     HEIGHT,
     SITE,
     WIDTH,
@@ -39,7 +43,7 @@ from sarqc.study.document import one_draw
 from sarqc.study.facts import LineFacts, line_facts
 from sarqc.study.library import StudySummary
 from sarqc.web.access import Access, visitor_of
-from sarqc.web.pictures import Pictures
+from sarqc.web.admission import Planning
 from sarqc.web.profile import own_address
 from sarqc.web.responses import ApiRoute, body_response
 from sarqc.web.visitor import Visitor
@@ -285,3 +289,46 @@ def introduction_router(introductions: Introductions) -> APIRouter:
         return body_response(request, await introductions.picture(visitor_of(request), query), "image/png")
 
     return router
+
+
+KEPT = 64  # pictures, of some 100 KB each
+AT_ONCE, WAITING = 1, 16
+FACES = ("Inter_400Regular.ttf", "Inter_600SemiBold.ttf")
+
+
+class Pictures:
+    """Draws SVG documents with the typefaces that come with the app, and none of the host's."""
+
+    def __init__(self, assets: Path) -> None:
+        self._faces = [str(assets / "vendor" / "inter" / name) for name in FACES]
+        self._kept: dict[object, bytes] = {}  # the last used one last
+        self._lock, self._drawing = Lock(), Planning("pictures are being drawn or wait", AT_ONCE, WAITING)
+
+    async def png(self, content: object, svg: Callable[[], str]) -> bytes:
+        """The picture of ``content``, which is equal for equal pictures; ``svg`` makes its document.
+
+        Raises ``Busy`` where too many wait already.
+        """
+        kept = self._known(content)
+        return kept if kept is not None else await self._drawing.run(lambda: self._drawn(content, svg))
+
+    def _drawn(self, content: object, svg: Callable[[], str]) -> bytes:
+        if (kept := self._known(content)) is not None:  # drawn while this one waited
+            return kept
+        made = bytes(
+            resvg_py.svg_to_bytes(
+                svg_string=svg(), font_files=self._faces, skip_system_fonts=True, font_family=FAMILY,
+                sans_serif_family=FAMILY,
+            )
+        )  # fmt: skip
+        with self._lock:
+            self._kept[content] = made
+            for oldest in list(self._kept)[:-KEPT]:
+                del self._kept[oldest]
+        return made
+
+    def _known(self, content: object) -> bytes | None:
+        with self._lock:
+            if (kept := self._kept.pop(content, None)) is not None:
+                self._kept[content] = kept
+            return kept

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,12 @@ from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException as StarletteHTTPException
-from starlette.types import Message, Receive
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sarqc.errors import Busy, Forbidden, Refused, SarqcError, disk_full, is_disk_full
+from sarqc.web.middleware import held_back, is_page
 
 BODY_BYTES = 65_536  # a recipe has a few hundred
 COMPRESS_FROM = 1024  # bytes; below that gzip gains nothing
@@ -240,3 +243,70 @@ def _invalid(request: Request, error: RequestValidationError) -> Refused:
     if place == "body":
         return Refused(f"the body is wrong: {message}", _where(request), "Send a JSON object as application/json.")
     return Refused(f"{'.'.join(path)} is wrong: {message}", _where(request), f"Correct that part of the {place}.")
+
+
+FOR_PROGRAMS = ("/api/", "/assets/", "/gradio_api/")
+KEPT = ("allow", "content-range", "retry-after", "set-cookie", "www-authenticate")
+
+
+class OneShape:
+    """Says again what an app inside says in other words; pages for people, which are HTML, stay as they are.
+
+    ``not_found`` makes the page for people who ask for one that is not there; without it they get what programs get.
+    """
+
+    def __init__(self, app: ASGIApp, not_found: Callable[[Scope], Response] | None = None) -> None:
+        self.app, self._not_found = app, not_found
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def worded(start: Message, body: bytes) -> None:
+            if self._not_found is not None and start["status"] == 404 and _asks_for_a_page(scope):
+                await self._not_found(scope)(scope, receive, send)
+            elif _has_the_shape(body):
+                await send(start)
+                await send({"type": "http.response.body", "body": body})
+            else:
+                await _worded(scope, start)(scope, receive, send)
+
+        await held_back(self.app, scope, receive, send, which=_is_an_error, instead=worded)
+
+
+def _is_an_error(start: Message) -> bool:
+    return start["status"] >= 400 and not is_page(start)
+
+
+def _asks_for_a_page(scope: Scope) -> bool:
+    is_read = scope["method"] in ("GET", "HEAD") and not scope["path"].startswith(FOR_PROGRAMS)
+    return is_read and "text/html" in Headers(scope=scope).get("accept", "")
+
+
+def _has_the_shape(body: bytes) -> bool:
+    try:
+        document = json.loads(body)
+    except ValueError:
+        return False
+    return isinstance(document, dict) and list(document) == ["error"]
+
+
+def _worded(scope: Scope, start: Message) -> Response:
+    status = start["status"]
+    what = HTTPStatus(status).phrase.lower() if status in set(HTTPStatus) else f"status {status}"
+    answer = error_response(Refused(what, where(scope), "GET /api/openapi.json lists the routes."), status)
+    for name, value in Headers(raw=start["headers"]).items():
+        if name in KEPT:
+            answer.headers.append(name, value)
+    return answer
+
+
+async def unexpected(request: Request, error: Exception) -> Response:
+    """The answer to an error that nobody expected; the log of the app has what it was."""
+    return error_response(SarqcError("something went wrong in the app", where(request.scope), "Its log says what."))
+
+
+def where(scope: Scope) -> str:
+    """The request as an error names it."""
+    return f"{scope['method']} {scope['path']}"[:200]

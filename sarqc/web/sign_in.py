@@ -16,12 +16,11 @@ from sarqc.errors import Busy, NotFound, SarqcError, TooMany, Unreachable
 from sarqc.jobs.links import Links
 from sarqc.settings import Settings
 from sarqc.web.access import visitor_of
-from sarqc.web.first_paint import THEME_SCRIPT
-from sarqc.web.headers import nonce_of
 from sarqc.web.identity import Identity, proof_of
 from sarqc.web.link_preview import PICTURE, Introduction, Introductions, head_of, query_of
+from sarqc.web.middleware import nonce_of
 from sarqc.web.responses import ApiRoute, body_response, refuse_other_sites
-from sarqc.web.static import assets_root
+from sarqc.web.static import THEME_SCRIPT, assets_root
 from sarqc.web.users import NAME
 from sarqc.web.visitor import GUEST, LINKS_AT_MOST, Cookies, Visitor, new_guest
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from fastapi import APIRouter, FastAPI, Request, Response
 
 from sarqc.errors import NotFound, Refused
+from sarqc.figures.plotly_figure import colours_of
 from sarqc.files.names import path_of
 from sarqc.web.responses import ASK_AGAIN, FOR_EVER, ApiRoute, file_response
 
@@ -114,3 +115,17 @@ def _plotly_file() -> Path:
     if spec is None or spec.origin is None:
         raise Refused("plotly is not installed", "app", "pip install 'sarqc[app]'")
     return Path(spec.origin).parent / "package_data" / "plotly.min.js"
+
+
+THEME_SCRIPT = """(() => {
+  let choice = null;
+  try { choice = localStorage.getItem("sarqc-theme"); } catch {}
+  const dark = choice ? choice === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  document.documentElement.dataset.theme = dark ? "dark" : "light";
+})();"""
+
+
+def ground_style(assets: Path) -> str:
+    """The ground in both themes, as rules, until the styles are there; an embedded page has none of its own."""
+    light, dark = (colours_of(assets / "css" / "base.css", theme)["--ground"] for theme in ("light", "dark"))
+    return f"html{{background:{light}}}[data-theme=dark]{{background:{dark}}}[data-embed]{{background:none}}"

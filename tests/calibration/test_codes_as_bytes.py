@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sarqc.calibration.codes_as_bytes import Packing, packed, unpacked
+from sarqc.calibration.kept_layers import Packing, packed, unpacked
 
 KINDS = {torch.int8: (-128, 127), torch.uint8: (0, 255)}
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from sarqc.__main__ import app
 from sarqc.calibration.job import SolvedLayer
-from sarqc.engine import comparison, device_check, doctor
+from sarqc.engine import device_check, doctor
 from sarqc.engine.gpus import Gpu
 from sarqc.engine.plan import prepare
 from sarqc.errors import SarqcError
@@ -30,13 +30,13 @@ from sarqc.settings import Settings
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same trials on few tokens."""
-    few = comparison.RECIPE | {"samples": 2, "length": 64, "steps": 2}
-    for module in (comparison, doctor):
+    few = device_check.RECIPE | {"samples": 2, "length": 64, "steps": 2}
+    for module in (device_check, doctor):
         monkeypatch.setattr(module, "RECIPE", few)
 
 
 def test_every_method_is_compared_and_equals_itself(fresh_settings: Settings) -> None:
-    findings = list(comparison.solvers(fresh_settings, torch.device("cpu"), METHODS))
+    findings = list(device_check.compare_with_cpu(fresh_settings, torch.device("cpu"), METHODS))
     assert [finding.words.partition(":")[0] for finding in findings] == list(METHODS)
     for finding in findings:
         assert finding.is_sound
@@ -46,10 +46,10 @@ def test_every_method_is_compared_and_equals_itself(fresh_settings: Settings) ->
 
 @pytest.fixture(scope="module")
 def layers(settings: Settings) -> list[SolvedLayer]:
-    prepared = prepare(Recipe.parse(comparison.RECIPE | {"method": "rtn"}), settings)
-    job = comparison.calibration_job(prepared.recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
+    prepared = prepare(Recipe.parse(device_check.RECIPE | {"method": "rtn"}), settings)
+    job = device_check.calibration_job(prepared.recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
     loaded = load(prepared.checkpoint, torch.device("cpu"))
-    return comparison._solved(loaded, job, comparison._data(loaded, prepared))
+    return device_check._solved(loaded, job, device_check._data(loaded, prepared))
 
 
 def test_a_device_that_rounds_otherwise_is_seen(layers: list[SolvedLayer]) -> None:
@@ -59,16 +59,16 @@ def test_a_device_that_rounds_otherwise_is_seen(layers: list[SolvedLayer]) -> No
     wrong_codes = replace(first, quantized=replace(first.quantized, codes=codes))
     report = replace(first.quantized.report, recon_loss=first.quantized.report.recon_loss * 1.05)
     wrong_loss = replace(first, quantized=replace(first.quantized, report=report))
-    assert comparison.compared("rtn", layers, layers).is_sound
-    assert not comparison.compared("rtn", layers, [wrong_codes, *layers[1:]]).is_sound
-    assert not comparison.compared("rtn", layers, [wrong_loss, *layers[1:]]).is_sound
-    assert comparison.compared("signround", layers, [wrong_loss, *layers[1:]]).is_sound  # learned in another precision
+    assert device_check.compared("rtn", layers, layers).is_sound
+    assert not device_check.compared("rtn", layers, [wrong_codes, *layers[1:]]).is_sound
+    assert not device_check.compared("rtn", layers, [wrong_loss, *layers[1:]]).is_sound
+    assert device_check.compared("signround", layers, [wrong_loss, *layers[1:]]).is_sound  # other precision
 
 
 def test_a_solver_that_fails_on_the_device_is_a_finding(
     fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    solve, calls = comparison.solve_block, []
+    solve, calls = device_check.solve_block, []
 
     def failing(*arguments: object) -> Iterator[object]:
         calls.append(arguments)
@@ -76,8 +76,8 @@ def test_a_solver_that_fails_on_the_device_is_a_finding(
             raise RuntimeError("CUDA error: no kernel image is available")
         return solve(*arguments)
 
-    monkeypatch.setattr(comparison, "solve_block", failing)
-    findings = list(comparison.solvers(fresh_settings, torch.device("cpu"), list(METHODS)[:3]))
+    monkeypatch.setattr(device_check, "solve_block", failing)
+    findings = list(device_check.compare_with_cpu(fresh_settings, torch.device("cpu"), list(METHODS)[:3]))
     assert [finding.is_sound for finding in findings] == [True, False, True]
     assert findings[1].words == "awq: RuntimeError: CUDA error: no kernel image is available"
 
@@ -87,7 +87,7 @@ def test_a_gpu_is_compared_once_for_each_driver_and_refused_where_it_differs(
 ) -> None:
     here, looked, driver = torch.device("cpu"), [], "570.1"
     monkeypatch.setattr(device_check, "gpu_of", lambda _: Gpu("GPU-aa", "card", 1 << 34, 1 << 35, driver))
-    solve = comparison.solve_block
+    solve = device_check.solve_block
 
     def seen(loaded: LoadedModel, *arguments: object) -> Iterator[object]:
         looked.append(loaded)
@@ -96,7 +96,7 @@ def test_a_gpu_is_compared_once_for_each_driver_and_refused_where_it_differs(
             steps = [replace(step, quantized=replace(step.quantized, codes=step.quantized.codes + 1)) for step in steps]
         return iter(steps)
 
-    monkeypatch.setattr(comparison, "solve_block", seen)
+    monkeypatch.setattr(device_check, "solve_block", seen)
     (stage,) = device_check.require_sound_device(here, fresh_settings)
     assert isinstance(stage, Stage)
     assert len(looked) == 6  # three methods on both

@@ -15,7 +15,7 @@ from sarqc.figures import tuning_view
 from sarqc.figures.sentence import plain
 from sarqc.figures.tuning import STANDINGS, tuning_figure, tuning_table
 from sarqc.figures.tuning_words import ENDS, tuning_sentence, tuning_small_print
-from sarqc.study.students_t import clear_from
+from sarqc.study.paired import clear_from
 
 RECIPE = {"test": "some/held-out.txt", "calibration": "wiki", "samples": 8, "length": 256}
 NBSP = "\u00a0"

@@ -22,9 +22,9 @@ from starlette.types import Message
 
 from app import create_app
 from sarqc.settings import Settings
-from sarqc.web import connections, request_limits
+from sarqc.web import limits
+from sarqc.web.limits import RequestLimits
 from sarqc.web.process import OnceAMinute, raise_file_limit
-from sarqc.web.request_limits import RequestLimits
 from tests.http.conftest import App, assert_error, write_study
 from tests.http.test_streams import run_apart, submit
 from tests.jobs.conftest import until
@@ -77,9 +77,9 @@ def test_streams_of_an_address_have_a_limit_that_leaves_room_for_requests(
 @pytest.fixture
 def short_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """The port of a server that waits for a request for a moment only."""
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(limits, "HEAD_SECONDS", 0.2)
     app = FastAPI()
-    protocol = connections.connection_class(Settings(), 1024)
+    protocol = limits.connection_class(Settings(), 1024)
     server = uvicorn.Server(uvicorn.Config(app, port=0, http=protocol, log_config=None, lifespan="off"))
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
@@ -105,7 +105,7 @@ def test_half_a_request_is_not_waited_for(short_server: int, said: bytes) -> Non
 def test_a_body_that_stops_arriving_is_an_error_of_the_request(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(request_limits, "BODY_SECONDS", 0.05)
+    monkeypatch.setattr(limits, "BODY_SECONDS", 0.05)
     app = create_app(settings, execute="tests.jobs.fake_runs:quick", with_pages=False)
     scope = {
         "type": "http", "method": "POST", "path": "/api/runs", "raw_path": b"/api/runs", "query_string": b"",

@@ -21,7 +21,7 @@ from PIL import Image
 from app import create_app
 from sarqc.figures.card import HEIGHT, SITE, WIDTH
 from sarqc.settings import Settings
-from sarqc.web import pictures
+from sarqc.web import link_preview
 from tests.http.conftest import write_study
 from tests.jobs.conftest import settings_in
 
@@ -191,8 +191,8 @@ def test_the_lab_says_and_draws_what_it_shows_before_any_script(client: TestClie
 
 def test_a_picture_is_drawn_once(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[Any] = []
-    real = pictures.resvg_py.svg_to_bytes
-    monkeypatch.setattr(pictures.resvg_py, "svg_to_bytes", lambda **given: drawn.append(1) or real(**given))
+    real = link_preview.resvg_py.svg_to_bytes
+    monkeypatch.setattr(link_preview.resvg_py, "svg_to_bytes", lambda **given: drawn.append(1) or real(**given))
     answers = [
         client.get(f"/picture.png{ADDRESS[1:]}&lambda={lam}", headers=HTML) for lam in ("0.3", "0.3000001", "0.5")
     ]

@@ -16,8 +16,7 @@ from fastapi.testclient import TestClient
 from app import create_app
 from sarqc.errors import TooMany
 from sarqc.web import passwords
-from sarqc.web.login_throttle import OF_A_NAME, OF_AN_ADDRESS, LoginThrottle
-from sarqc.web.passwords import AT_ONCE, WAITING
+from sarqc.web.passwords import AT_ONCE, OF_A_NAME, OF_AN_ADDRESS, WAITING, LoginThrottle
 from sarqc.web.users import User, write_user
 from tests.http.conftest import App
 from tests.http.fake_app import plan

@@ -20,6 +20,7 @@ from sarqc.study.document import ArrayRef, StudyWriter
 from sarqc.study.facts import equal_points, has_lam, is_point, lam_index, layer_slice, line_facts
 from sarqc.study.intervals import interval_text, span_text
 from sarqc.study.paired import (
+    clear_from,
     interval_of_draws,
     mean_of,
     mean_over_draws,
@@ -29,7 +30,6 @@ from sarqc.study.paired import (
     spans,
     sweet_spots,
 )
-from sarqc.study.students_t import clear_from
 from tests.synthetic_study import CURVE, GAMMAS, LAMS, write_study
 
 

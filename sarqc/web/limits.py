@@ -1,0 +1,153 @@
+"""Limits on requests, streams and bodies by address, and on idle connections, which are closed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from sarqc.errors import Busy
+from sarqc.settings import Settings
+from sarqc.web.responses import error_response
+
+BODY_SECONDS = 30.0  # without a byte
+WHOLE_BODY_SECONDS = 900.0
+
+
+class RequestLimits:
+    """Turns away what is too much at once, and ends what does not arrive. Plain ASGI, so that streams stay streams."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self.app, self.settings = app, settings
+        self._requests: Counter[str] = Counter()
+        self._streams: Counter[str] = Counter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        address = scope["client"][0] if scope["client"] else ""
+        is_stream = scope["path"].startswith("/api/") and scope["path"].endswith("/events")
+        counter, limit, name = (
+            (self._streams, self.settings.max_streams_per_address, "SARQC_MAX_STREAMS_PER_ADDRESS")
+            if is_stream
+            else (self._requests, self.settings.max_connections_per_address, "SARQC_MAX_CONNECTIONS_PER_ADDRESS")
+        )
+        if counter[address] >= limit:
+            what = (
+                f"this address has {limit} {'streams of events' if is_stream else 'requests'} open, as many as it may"
+            )
+            error = Busy(what, f"{scope['method']} {scope['path']}", f"Close some of them, or raise {name}.")
+            await error_response(error)(scope, receive, send)
+            return
+        with _counted(counter, address):
+            await self.app(scope, _in_time(receive), send)
+
+
+@contextmanager
+def _counted(counter: Counter[str], address: str) -> Iterator[None]:
+    counter[address] += 1
+    try:
+        yield
+    finally:
+        counter[address] -= 1
+        if not counter[address]:
+            del counter[address]
+
+
+def _in_time(receive: Receive) -> Receive:
+    """The same body, which has to go on arriving. What follows it (that somebody left) may take for ever."""
+    deadline = asyncio.get_running_loop().time() + WHOLE_BODY_SECONDS
+    more = True
+
+    async def received() -> Message:
+        nonlocal more
+        if not more:
+            return await receive()
+        left = deadline - asyncio.get_running_loop().time()
+        try:
+            message = await asyncio.wait_for(receive(), min(BODY_SECONDS, left))
+        except TimeoutError:
+            raise HTTPException(408, "the body did not arrive in time") from None
+        more = message["type"] == "http.request" and message.get("more_body", False)
+        return message
+
+    return received
+
+
+HEAD_SECONDS = 30.0  # for a request to arrive up to its body, and between two requests
+FILES_KEPT = 128  # descriptors for everything that is no connection
+
+
+class _Connection(H11Protocol):
+    """A connection of uvicorn's that is closed when no request comes.
+
+    A new one always gets in: where there are too many, those that wait for a request longest are closed. Requests
+    under way are counted elsewhere, see ``RequestLimits``.
+    """
+
+    at_most: int
+    at_most_per_address: int
+    _timer: asyncio.TimerHandle | None = None
+    _waits_since = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn narrows it
+        super().connection_made(transport)
+        self._wait()
+        self._make_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end_waiting()
+        super().connection_lost(exc)
+
+    def handle_events(self) -> None:
+        super().handle_events()
+        if not self._is_idle():
+            self._end_waiting()
+
+    def on_response_complete(self) -> None:
+        self._wait()
+        super().on_response_complete()
+
+    def _is_idle(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _wait(self) -> None:
+        self._end_waiting()
+        self._waits_since = self.loop.time()
+        self._timer = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+
+    def _end_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _make_room(self) -> None:
+        """Closes the connection that waits longest: of this address, or of all."""
+        everybody = [other for other in self.connections if isinstance(other, _Connection)]
+        neighbours = [other for other in everybody if other._address() == self._address()]
+        for group, limit in ((neighbours, self.at_most_per_address), (everybody, self.at_most)):
+            idle = [other for other in group if other._is_idle() and other is not self]
+            if len(group) > limit and idle:
+                min(idle, key=lambda other: other._waits_since)._leave()
+
+    def _leave(self) -> None:
+        self.connections.discard(self)
+        self.transport.abort()
+
+    def _address(self) -> str | None:
+        return self.client[0] if self.client else None
+
+
+def connection_class(settings: Settings, open_files: int) -> type[asyncio.Protocol]:
+    """The protocol of a server by its settings and by the files that its process may have open."""
+    limits = {
+        "at_most": max(16, min(settings.max_connections, open_files - FILES_KEPT)),
+        "at_most_per_address": settings.max_connections_per_address,
+    }
+    return type("Connection", (_Connection,), limits)

@@ -1,0 +1,154 @@
+"""What stands around the whole app: security headers, and a path of another site.
+
+Below such a path (``SARQC_ROOT_PATH``) the app stands at “/” for itself. What it writes into pages begins with the
+path; the headers of answers get it here, so that no route has to think of it.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Awaitable, Callable
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import RedirectResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+
+async def held_back(
+    app: ASGIApp,
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    *,
+    which: Callable[[Message], bool],
+    instead: Callable[[Message, bytes], Awaitable[None]],
+) -> None:
+    """Runs an app. ``which``: by its start, whether an answer is held back; ``instead`` then sends one, given that
+    start and the whole body.
+    """
+    start: Message | None = None
+    body = b""
+
+    async def send_on(message: Message) -> None:
+        nonlocal start, body
+        if message["type"] == "http.response.start" and which(message):
+            start = message
+        elif start is None or message["type"] != "http.response.body":
+            await send(message)
+        else:
+            body += message.get("body", b"")
+            if not message.get("more_body", False):
+                await instead(start, body)
+
+    await app(scope, receive, send_on)
+
+
+def is_page(start: Message) -> bool:
+    """Whether an answer that begins so is HTML."""
+    return Headers(raw=start["headers"]).get("content-type", "").startswith("text/html")
+
+
+# What matters most is that no page can load from, or send to, another origin. Styles are inline all over: plotly's and
+# Gradio's. Scripts are files of ours, or carry the nonce of their answer.
+_POLICY = {
+    "default-src": "'self'",
+    "style-src": "'self' 'unsafe-inline'",
+    "img-src": "'self' data: blob:",
+    "font-src": "'self' data:",
+    "media-src": "'self' data: blob:",
+    "worker-src": "'self' blob:",
+    "connect-src": "'self' data: blob:",
+    "object-src": "'none'",
+    "base-uri": "'self'",
+    "form-action": "'self'",
+}
+# Of a device, the pages ask for the clipboard and the whole screen alone.
+UNUSED_FEATURES = (
+    "accelerometer", "browsing-topics", "camera", "display-capture", "geolocation", "gyroscope", "hid", "magnetometer",
+    "microphone", "midi", "payment", "serial", "usb",
+)  # fmt: skip
+
+
+def content_security_policy(nonce: str, frame_ancestors: str, *, evaluates: bool = False) -> str:
+    """The policy of an answer. ``evaluates``: for pages with Gradio's elements, which compile their templates, and what
+    is given to them as scripts, from text."""
+    scripts = f"'self' 'nonce-{nonce}'" + (" 'unsafe-eval'" if evaluates else "")
+    every = {**_POLICY, "script-src": scripts, "frame-ancestors": frame_ancestors}
+    return "; ".join(f"{name} {value}" for name, value in every.items())
+
+
+def nonce_of(scope: Scope) -> str:
+    """What a script within a document carries that this very answer has put there."""
+    nonce: str = scope["state"]["nonce"]
+    return nonce
+
+
+class SecurityHeaders:
+    """Adds the headers that tell a browser what this app does not do, where an answer has none of its own, and gives
+    each answer its nonce. Plain ASGI, so that streams stay streams."""
+
+    def __init__(self, app: ASGIApp, frame_ancestors: str) -> None:
+        self.app, self._frame_ancestors = app, frame_ancestors
+        self._headers = {
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "same-origin",
+            "Permissions-Policy": ", ".join(f"{name}=()" for name in UNUSED_FEATURES),
+            "Cross-Origin-Opener-Policy": "same-origin",
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        nonce = scope.setdefault("state", {})["nonce"] = secrets.token_urlsafe(16)
+        own = {"Content-Security-Policy": content_security_policy(nonce, self._frame_ancestors), **self._headers}
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in own.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self.app(scope, receive, send_with_headers)
+
+
+_COOKIE_PATH = re.compile(rb"(?i)(;\s*path=)/(?=;|\s*$)")
+
+
+class SubPath:
+    """Takes the path off requests, and puts it before the addresses in ``Location`` and the paths of cookies."""
+
+    def __init__(self, app: ASGIApp, root: str) -> None:
+        self.app, self._root = app, root
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        if scope["path"] == self._root and scope["method"] in ("GET", "HEAD"):  # relative addresses need the “/”
+            await RedirectResponse(f"{self._root}/", 307)(scope, receive, send)
+            return
+        if scope["path"].startswith(f"{self._root}/"):
+            raw = scope.get("raw_path")
+            inside = {"path": scope["path"][len(self._root) :], "raw_path": raw and raw[len(self._root) :]}
+            scope = {**scope, **inside}
+
+        async def send_on(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {
+                    **message,
+                    "headers": [(name, self._outside(name, value)) for name, value in message["headers"]],
+                }
+            await send(message)
+
+        await self.app(scope, receive, send_on)
+
+    def _outside(self, name: bytes, value: bytes) -> bytes:
+        root = self._root.encode()
+        if name.lower() == b"location" and value.startswith(b"/") and not value.startswith(b"//"):
+            return root + value
+        if name.lower() == b"set-cookie":
+            return _COOKIE_PATH.sub(rb"\1" + root + b"/", value)
+        return value
