@@ -219,7 +219,7 @@ def _guarded(work: Any, as_json: bool) -> Any:
         where = str(error.filename) if error.filename is not None else "command line"
         refusal = Refused(error.strerror or str(error), where, "Check the path, the rights and the room on the disk.")
     except RecursionError:
-        refusal = Refused("what was given is nested too deeply", "command line", "Write it with fewer levels.")
+        refusal = Refused("the argument is nested too deeply", "command line", "Write it with fewer levels.")
     except KeyboardInterrupt:
         typer.echo("sarqc: interrupted; finished layers are kept, the same command continues from them", err=True)
         raise SystemExit(130) from None
@@ -422,7 +422,9 @@ def _tune(
 def _errors_of_layers(recipe: Recipe, statistics: Path, report: str | None) -> LayerErrors:
     """What a file of statistics says of every λ and γ that the recipe compares."""
     if report is not None:
-        raise Refused("a file of statistics is no run", "--report", "Leave --report out, or --statistics.")
+        raise Refused(
+            "a statistics file was given where a run was expected", "--report", "Leave --report out, or --statistics."
+        )
     from sarqc.engine.bundle import Bundle, screen_bundle
     from sarqc.engine.screening import mean_of_logarithms
 
@@ -617,7 +619,7 @@ _CODES = {"equal": 0, "different": 1, "unchecked": 2}
 
 def _count_of(text: str) -> int:
     if not text.isdigit() or int(text) == 0:
-        raise Refused(f"{text!r} is no number of linears", "--layers", "Give a number from 1, or all.")
+        raise Refused(f"{text!r} is not a number of linears", "--layers", "Give a number from 1, or all.")
     return int(text)
 
 
@@ -660,7 +662,7 @@ def survey(
         can_keep(settings)
         can_be_written(output)
         if output.is_dir() and any(output.iterdir()) and not (output / "study.json").is_file():
-            raise Refused("the output folder holds something that is no study", str(output), "Give a new folder.")
+            raise Refused("the output folder holds something that is not a study", str(output), "Give a new folder.")
         from sarqc.engine.survey import Survey, conduct
         from sarqc.study.document import Study
 

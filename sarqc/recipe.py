@@ -93,7 +93,7 @@ def _describe(
     return {"title": title, "description": help, "json_schema_extra": extra}
 
 
-_PATH = "A path is taken too."  # on the command line, which reads the files of whoever types it
+_PATH = "A path is taken too."  # on the command line, which reads the files of the user
 
 BASELINE = "gptq"  # what runs are compared with
 # What tuning compares where nothing else is asked for.
@@ -678,7 +678,7 @@ class Recipe(BaseModel):
         if self.layer is not None:
             return "a single layer is quantized"
         if self.quantized_checkpoint is not None and self.group_size == 1:
-            return "its groups are no runs of channels, so no grid of ours is like its own"
+            return "its groups are not contiguous, and no grid here is like its own"
         is_baseline = (
             self.quantized_checkpoint is None and not self.candidates() and self.to_method() == self.baseline_method()
         )

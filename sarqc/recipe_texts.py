@@ -39,7 +39,7 @@ class RecipeText(TypedDict):
 def texts(document: Document, address: str) -> list[RecipeText]:
     """All texts of a recipe, or of a batch, which has lists where a recipe has one value.
 
-    ``address`` is the app's, such as http://127.0.0.1:7860. Raises ``Refused`` for what is no recipe.
+    ``address`` is the app's, such as http://127.0.0.1:7860. Raises ``Refused`` for what is not a recipe.
     """
     said = _said(document)
     return [

@@ -26,7 +26,7 @@ import pytest
 from sarqc.settings import Settings
 from tests.object_storage import is_installed, s3_server
 
-hypothesis.settings.register_profile("sarqc", deadline=None)  # a busy host is no error
+hypothesis.settings.register_profile("sarqc", deadline=None)  # a busy host is not an error
 hypothesis.settings.load_profile("sarqc")
 
 

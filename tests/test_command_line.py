@@ -301,7 +301,7 @@ def test_an_output_that_can_not_be_made_is_refused_before_any_work(
 def test_a_survey_does_not_replace_what_is_no_study(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     survey = ROOT / "assets" / "studies" / "tiny-llama.yaml"
-    assert "no study" in refused("survey", str(survey), "--output", str(tmp_path))["what"]
+    assert "not a study" in refused("survey", str(survey), "--output", str(tmp_path))["what"]
     assert (tmp_path / "mine.txt").read_text() == "mine"
 
 

@@ -72,7 +72,7 @@ def test_the_python_of_the_guide_runs() -> None:
         exec(block, names)
 
 
-# Names in the pages that are no code of this project: other projects', formats', systems' and the paper's.
+# Names in the pages that are not code of this project: other projects', formats', systems' and the paper's.
 ELSEWHERE = {
     ".venv", "functools.partial", "gr.Plot", "Plotly.react", "tsc", "Accept: application/json",
     '{"error": {"kind", "what", "where", "remedy"}}',

@@ -49,7 +49,7 @@ ALLOWED = {
         "each repetition begins with a slash, which is not within one",
     ("sarqc/integrations/engine_request.py", r"re.compile('\\w+(\\.\\w+)*', re.ASCII)"):
         "each repetition begins with a dot, which is not within one",
-    ("sarqc/integrations/gptqmodel.py", "re.compile(pattern)"): "in GPTQModel's process, of whoever calls it there",
+    ("sarqc/integrations/gptqmodel.py", "re.compile(pattern)"): "in GPTQModel's process, of anyone who calls it there",
     # Formats
     ("sarqc/recipe_refusals.py", "form.format(…)"):
         "a form of _WISHES; a value is put into it by its name and not looked into",

@@ -199,7 +199,7 @@ def _kept(text: str, folder: Path, model: str, vocabulary: int, artefacts: Path 
     if (kept := store.read(key, ".tokens")) is not None:
         return np.frombuffer(kept, dtype=np.int32).astype(np.int64)
     ids = encode(text, folder, model, vocabulary)
-    with suppress(OSError):  # a full disk; whoever asks again has to wait again
+    with suppress(OSError):  # a full disk; the next request waits again
         store.write(key, ".tokens", ids.astype(np.int32).tobytes())
     return ids
 
@@ -241,7 +241,7 @@ def _source(name: str, settings: Settings, *, download: bool = False) -> _Source
             f"there is no text “{shortened(name)}”", "text", f"Give the path of a text file or one of {names}."
         )
     if not is_regular(path_here):
-        raise Refused("it is no regular file", f"text {shortened(name)}", "Give a UTF-8 text file.")
+        raise Refused("it is not a regular file", f"text {shortened(name)}", "Give a UTF-8 text file.")
     if path_here.stat().st_size > settings.text_mib * 2**20:
         raise TooLarge(
             f"the text has {path_here.stat().st_size / 2**20:,.1f} MiB, and {settings.text_mib:g} are the most",

@@ -41,7 +41,7 @@ def auto_round(headers: Headers, said: Mapping[str, Any]) -> Words:
 
 def by_extra_config(headers: Headers, said: Mapping[str, Any]) -> Callable[[str], Mapping[str, Any]]:
     """What is said of a linear: the settings for all, and over them those of ``extra_config`` under its name, or else
-    under the first pattern that is found in it. Entries under the names of linears are no patterns. Raises ``Refused``
+    under the first pattern that is found in it. Entries under the names of linears are not patterns. Raises ``Refused``
     for patterns that are not read."""
     extra = said.get("extra_config")
     own: dict[str, Mapping[str, Any]] = {

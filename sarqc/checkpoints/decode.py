@@ -21,7 +21,7 @@ _AWQ_BACK = tuple(AWQ_ORDER.index(column) for column in range(8))
 
 
 def levels_of(place: StoredLinear, files: CheckpointReader) -> Levels:
-    """What is stored of a linear; where groups are no equal runs of channels, every channel with its own: (O, I)."""
+    """What is stored of a linear; where groups are not contiguous and equal, every channel with its own: (O, I)."""
     module, bits, width = place.module, place.bits, place.shape[1]
     if place.layout == "packed":
         levels = levels_in_packed(files, module, bits, width)

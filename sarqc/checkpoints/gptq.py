@@ -75,7 +75,7 @@ def _is_second(grid: Grid) -> bool:
 
 
 def read_gptq(files: CheckpointReader, name: str) -> Levels:
-    """A linear in such a checkpoint, by its name there. Raises ``Refused`` where groups are no runs of channels."""
+    """A linear in such a checkpoint, by its name there. Raises ``Refused`` where groups are not contiguous."""
     config = files.config["quantization_config"]
     bits, index = config["bits"], files.read(f"{name}.g_idx")
     levels = levels_in_gptq(files, name, bits, len(index), less_one=config["checkpoint_format"] == "gptq")

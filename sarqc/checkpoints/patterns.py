@@ -217,7 +217,7 @@ _AT: dict[str, Part] = {
 _UNREAD = {
     "ASSERT": "looks behind",
     "ASSERT_NOT": "looks behind",
-    "AT": "asks for what is no boundary of a word",
+    "AT": "asks for something other than a word boundary",
     "ATOMIC_GROUP": "has an atomic group",
     "GROUPREF": "refers to one of its groups",
     "GROUPREF_EXISTS": "refers to one of its groups",

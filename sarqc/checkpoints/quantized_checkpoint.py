@@ -28,7 +28,7 @@ from sarqc.models.families import LayerInfo
 from sarqc.models.tensor_files import byte_ranges
 from sarqc.quantization.grid import Grid
 
-SPREAD = "its groups are no runs of channels, so each column is a group by itself, with the scales of its own"
+SPREAD = "its groups are not contiguous, so each column is a group by itself with its own scale"
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class QuantizedCheckpoint:
     """A folder with a quantized model, of which configuration and headers are read, and the rest on demand.
 
     ``made_by``: what config.json says of who made it, empty if nothing; ``layers``: the linears of the original that
-    have codes, in its order; ``grids``: by their names. A linear whose groups are no runs of channels (activation
+    have codes, in its order; ``grids``: by their names. A linear whose groups are not contiguous (activation
     order) has groups of one channel, each with the scale of its group.
     """
 
@@ -85,7 +85,7 @@ class QuantizedCheckpoint:
             what = "its grid is said to be symmetric, and it has other zero points"
             raise Refused(what, f"{self.folder.name}: {info.name}", AGAIN)
         if not torch.isfinite(levels.scales).all():
-            raise Refused("it has scales that are no numbers", f"{self.folder.name}: {info.name}", AGAIN)
+            raise Refused("it has scales that are not finite", f"{self.folder.name}: {info.name}", AGAIN)
         codes = levels.codes.to(torch.int16) + grid.lowest
         zero_points = torch.zeros_like(levels.scales) if levels.is_affine else levels.offsets.to(torch.int16) + shift
         return LinearCodes(

@@ -35,7 +35,7 @@ class Scheme:
 class StoredLinear:
     """The stored codes of one linear, or of one expert's slice in a stack.
 
-    ``group_size`` is that of a ``Grid``: 1 where groups are no runs of equally many channels. Then ``run`` is the
+    ``group_size`` is that of a ``Grid``: 1 where groups are not contiguous and equal. Then ``run`` is the
     number of channels after which another group follows, if the file has no order of its own.
     """
 
@@ -52,7 +52,7 @@ class StoredLinear:
 
     @property
     def is_spread(self) -> bool:
-        """Whether every channel has to be a group of its own, because the groups are no runs of equally many."""
+        """Whether every channel has to be a group of its own, because the groups are not contiguous and equal."""
         return self.run is not None
 
 

@@ -82,7 +82,7 @@ def _unmeasured(reason: str) -> Baseline:
 
 
 def _compared(perplexity: float, run: Divergence, baseline: Divergence) -> Baseline:
-    """Windows are paired: what both methods find easy or hard in a window is no difference."""
+    """Windows are paired: what both methods find easy or hard in a window is not a difference."""
     difference = paired_difference(np.array(run.log_ratios), np.array(baseline.log_ratios))
     return {
         "method": BASELINE, "reason": "", "perplexity": perplexity, "difference": float(difference.mean),

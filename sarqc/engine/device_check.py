@@ -75,7 +75,7 @@ class Finding:
 
 def compare_with_cpu(settings: Settings, device: torch.device, methods: Iterable[str]) -> Iterator[Finding]:
     """The first block of a small model by these methods, on the device and on the CPU, from the same statistics."""
-    # As on the CPU: a comparison is no run, which has to fit what the operator allows one or what is free.
+    # As on the CPU: a comparison is not a run, which has to fit what the operator allows one or what is free.
     settings = settings.model_copy(update={"device": "cpu", "memory_gib": None})
     first = prepare(Recipe.parse(RECIPE | {"method": "rtn"}), settings)
     host, guest = load(first.checkpoint, torch.device("cpu")), load(first.checkpoint, device)

@@ -83,7 +83,7 @@ def execute(
     to bit-identical weights. With ``study_dir`` a study named ``study_id`` is written there; with
     ``checkpoint_dir`` (a new folder) the quantized model, with its weights dequantized (``plain``) or its codes
     (``packed``, ``gptq``, ``mlx``), or a repaired checkpoint in the files that it was found in (``as-found``; not
-    where the repair is no gain), which is then read again and compared, see ``save_model``; of a recipe that tunes
+    without an improvement), which is then read again and compared, see ``save_model``; of a recipe that tunes
     the statistics of its first draw (``statistics``), and nothing else is done. A recipe that tunes may be executed
     by a ``crew`` of processes at once, with the same artefacts: each does a share of the work, all come to the same
     end, and one of them is given a ``study_dir``. Without ``settings`` those of the environment count. How long the

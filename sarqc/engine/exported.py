@@ -87,8 +87,8 @@ class Exported:
         return found
 
     def other_tensors(self, checkpoint: Checkpoint) -> dict[str, str]:
-        """By name, what of the tensors that are no quantized linears is neither the float model's nor, where it took up
-        scales, what the stamp says; and tensors that belong to nothing."""
+        """By name, tensors beside the quantized linears that are neither the float model's nor, where they took up
+        scales, the stamp's; and tensors that belong to nothing."""
         files, found = WeightFiles(checkpoint), {}
         linears = {f"{self.family.in_file(info.name)}.weight": info for info in checkpoint.linears}
         expected: set[str] = set()

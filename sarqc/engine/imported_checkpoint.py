@@ -126,7 +126,7 @@ def opened_warnings(checkpoint: Checkpoint, found: CheckpointLayout) -> Iterator
     spread = sum(place.is_spread for place in places)
     if spread:
         yield (
-            f"the groups of {spread} of its linears are no runs of channels: each channel has the scale of its group, "
+            f"the groups of {spread} of its linears are not contiguous: each channel has the scale of its group, "
             "as if it were a group by itself"
         )
     left = len(checkpoint.linears) - len(found.layers)

@@ -65,7 +65,7 @@ def measure_found(
 
 
 def gain(found: AsItWasFound | None, repaired: Measurements, reports: Mapping[str, LayerReport]) -> Repair:
-    """What came of a repair. Windows are paired: what is hard in a window for both is no difference."""
+    """What came of a repair. Windows are paired: what is hard in a window for both is not a difference."""
     flags = [report.flags for report in reports.values()]
     layers, kept, worse = len(flags), sum(KEPT in each for each in flags), sum(WORSE in each for each in flags)
     nothing: Repair = {

@@ -157,7 +157,7 @@ def _without_folder(name: str) -> str:
 
 
 def _folded(loaded: LoadedModel) -> Iterator[tuple[str, str]]:
-    """Tensors of the blocks that are no quantized weights and are others than in the float checkpoint, as hashes."""
+    """Tensors of the blocks that are not quantized weights and are others than in the float checkpoint, as hashes."""
     checkpoint, family = loaded.checkpoint, loaded.family
     weights = {f"{family.in_file(layer.name)}.weight" for layer in checkpoint.layers}
     for index, block in enumerate(loaded.blocks()):

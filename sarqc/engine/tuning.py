@@ -37,7 +37,7 @@ from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
 Value = TypeVar("Value")
-TOGETHER = 64  # candidates that are solved at once where time is no matter
+TOGETHER = 64  # candidates that are solved at once where time does not matter
 
 
 def tune(recipe: Recipe, ground: TuningContext, budget: Budget) -> Generator[Event, None, tuple[TuningState, Tuning]]:

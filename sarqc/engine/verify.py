@@ -50,7 +50,7 @@ Outcome = Literal["equal", "different", "noted", "unchecked"]
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at, and what came of it: equal, different, another one that is no failure by itself
+    """One thing that was looked at, and what came of it: equal, different, another one that is not a failure by itself
     (noted), or not to be found out here (unchecked).
     """
 

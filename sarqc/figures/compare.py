@@ -131,7 +131,7 @@ def compare_view(studies: Sequence[Study], endings: Sequence[Ending] | None = No
 
 
 def _check_comparable(studies: Sequence[Study]) -> None:
-    """Raises ``Refused``: numbers of other models, or on other test texts, are no differences of methods."""
+    """Raises ``Refused``: numbers of other models, or on other test texts, are not differences of methods."""
     models = [study.model.name for study in studies]
     tests = [_test(study) for study in studies]
     for what, values, remedy in (
@@ -318,7 +318,7 @@ def _overlay(facts: Sequence[_Side]) -> Figure:
 
 
 def _curve(index: int, one: _Side, values: np.ndarray) -> Curve:
-    """A study's curve by its letter; what is no curve over λ says what it is."""
+    """A study's curve by its letter; what is not a curve over λ says what it is."""
     level = not has_lam(one.line)
     name = f"{LETTERS[index]}, auto" if one.line.selected else LETTERS[index]
     return Curve(name, _series(index), values, label=name, level=level)

@@ -15,7 +15,7 @@ class Equation(TypedDict):
 
     aim: Aim  # of the error
     weighing: Weighing | None  # S of the penalty; None: no penalty
-    lam: str | None  # λ where it is no choice of the line's: a number, or “auto”; None where the line has λ to move
+    lam: str | None  # λ where it is not a choice of the line's: a number, or “auto”; None where the line has λ to move
 
 
 def equation(line: Line) -> Equation | None:

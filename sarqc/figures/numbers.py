@@ -29,7 +29,7 @@ def lam_names(line: Line) -> list[str]:
 
 
 def point_names(line: Line) -> list[str]:
-    """The λ of a line as labels: “λ = 0.1”, or what its one point is where that is no value of λ."""
+    """The λ of a line as labels: “λ = 0.1”, or what its one point is where that is not a value of λ."""
     if has_lam(line):
         return [f"λ = {lam_text(lam)}" for lam in line.lams]
     return ["auto" if line.selected else line.title] * len(line.lams)

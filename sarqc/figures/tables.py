@@ -119,7 +119,7 @@ class TablePart(DataTable):
 
 
 def _with_flags(points: DataTable, facts: LineFacts) -> DataTable:
-    """The points of the main figure with the flags of its axis: beside their λ, and below those that are no point's."""
+    """The points of the main figure with the flags of its axis: beside their λ, or below where no point has it."""
     flags = [(flag, lam_index(facts.line, flag.lam)) for flag in flags_of(facts)]
     if not flags:
         return points

@@ -147,7 +147,7 @@ def _take(tuning: Tuning, best: TuningRow) -> list[Piece]:
     lead = {"run": "Take ", "go_on": "So far "}.get(tuning["next"], "So far ")
     more = "" if best["gamma"] is None else f" at {_sign('γ', best['gamma'])}"
     if best["lambda"] == 0:
-        more += ", which is no penalty at all"
+        more += ", which is not a penalty at all"
     if tuning["blocks"] is not None:
         more += f"{',' if best['lambda'] == 0 else ''} with {_blocks(tuning['blocks'])} quantized and no other"
     pieces = [piece(lead), piece(_sign("λ", best["lambda"]), "lambda"), piece(more)]

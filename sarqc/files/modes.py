@@ -1,4 +1,4 @@
-"""Who may read the files that are left: whoever the process allows, by its umask."""
+"""Who may read the files that are left: everyone whom the process allows, by its umask."""
 
 from __future__ import annotations
 

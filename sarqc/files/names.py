@@ -52,7 +52,7 @@ def file_identity(path: Path) -> tuple[object, ...]:
 def read_object(path: Path, where: str, *, remedy: str) -> dict[str, Any]:
     """The JSON object in a file. Raises ``Refused`` for anything else, at ``where`` as a person knows the place."""
     if not is_regular(path):
-        raise Refused(f"{path.name} is no regular file", where, remedy)
+        raise Refused(f"{path.name} is not a regular file", where, remedy)
     try:
         if path.stat().st_size > MOST_JSON:
             raise Refused(f"{path.name} has more than {MOST_JSON >> 20} MiB", where, remedy)

@@ -148,7 +148,7 @@ def _by_layer(recipe: Recipe, study: Study | None, line: Line | None) -> dict[Pe
     for layer in study.layers:
         if not _PATH.fullmatch(layer.name):  # a study may come from anybody, and names become part of a program
             raise Refused(
-                "a layer's name is no path of a module", f"study {study.id}", "Give the study as it was left."
+                "a layer's name is not a path of a module", f"study {study.id}", "Give the study as it was left."
             )
     for layer, lam, gamma in zip(study.layers, lams, gammas, strict=True):
         if method.fitting().get("expert_damping"):

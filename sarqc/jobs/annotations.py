@@ -63,10 +63,10 @@ def _text(value: Any, name: str, length: int) -> str:
     """Text that can be stored and shown."""
     where = f"run, {name}"
     if not isinstance(value, str):
-        raise Refused(f"the {name} is no text", where, f"Give text of at most {length} characters.")
+        raise Refused(f"the {name} is not a text", where, f"Give text of at most {length} characters.")
     text = value.replace("\r\n", "\n").strip()
     if len(text) > length:
         raise Refused(f"the {name} has {len(text)} characters", where, f"Take at most {length}.")
     if "\0" in text or any(unicodedata.category(character) == "Cs" for character in text):
-        raise Refused(f"the {name} holds what is no character", where, "Take it out.")
+        raise Refused(f"the {name} holds an invalid character", where, "Take it out.")
     return text

@@ -249,7 +249,7 @@ def _torn(folder: Path, kept: dict[str, _Copied]) -> dict[str, str]:
             continue
         try:
             checksum = json.loads((folder / name).read_bytes()).get("checksum")
-        except ValueError:  # damaged before: that is no matter of a copy
+        except ValueError:  # damaged before: that does not concern a copy
             continue
         if checksum and arrays in kept and kept[arrays][1] != checksum:
             torn |= {name: kept[name][1], arrays: kept[arrays][1]}
@@ -279,9 +279,9 @@ class _Folder:
             manifest = Manifest(**document)
             are_names = all(_is_name(name) for name in manifest.files)
         except (OSError, KeyError, ValueError, TypeError) as error:
-            raise Refused(f"it is no backup: {error}", where, "Give what python -m sarqc backup wrote.") from None
+            raise Refused(f"it is not a backup: {error}", where, "Give what python -m sarqc backup wrote.") from None
         if not are_names or DATABASE not in manifest.files:
-            raise Refused("it is no backup: its list of files is wrong", where, "Give another one.")
+            raise Refused("it is not a backup: its list of files is wrong", where, "Give another one.")
         if manifest.schema > len(MIGRATIONS):
             raise Refused(f"sarqc {manifest.version} made it, which is newer", where, "Update sarqc.")
         return manifest
@@ -309,7 +309,7 @@ def _opened(source: Path) -> Iterator[_Folder]:
         yield _Folder(source)
         return
     try:
-        archive = tarfile.open(source)  # noqa: SIM115  # what fails inside is no matter of opening
+        archive = tarfile.open(source)  # noqa: SIM115  # what fails inside does not concern opening
     except (OSError, tarfile.TarError) as error:
         raise Refused(f"it can't be read: {error}", str(source), "Give what python -m sarqc backup wrote.") from None
     with archive:

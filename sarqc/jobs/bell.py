@@ -1,4 +1,4 @@
-"""A bell: whoever waits for news of a topic is woken."""
+"""A bell: all who wait for news of a topic are woken."""
 
 from __future__ import annotations
 

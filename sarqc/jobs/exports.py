@@ -75,7 +75,7 @@ def check_exportable(parent: Run, checkpoint_format: str) -> ExportFormat:
     wanted = check_export(Recipe.parse(parent.recipe), checkpoint_format)
     repair = (parent.summary or {}).get("repair")
     if repair is not None and is_no_gain(repair):
-        raise Refused("the repair is no gain", where, "Keep the file as it was found.")
+        raise Refused("the repair is not an improvement", where, "Keep the file as it was found.")
     return wanted
 
 

@@ -1,5 +1,5 @@
-"""Share links: a secret that nobody can guess shows one run or one study to whoever has it, until its last day or until
-it is revoked.
+"""Share links: a secret that shows one run or one study to anyone who has it, until its last day or until it is
+revoked.
 
 Only the hash of a secret is kept.
 """

@@ -22,7 +22,7 @@ class Pruning:
 
     going: list[Going]
     left: int
-    notes: list[str]  # for whoever expected something else
+    notes: list[str]  # for people who expected something else
 
     @property
     def bytes(self) -> int:

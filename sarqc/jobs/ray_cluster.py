@@ -1,4 +1,4 @@
-"""What a Ray cluster has: ``python -m sarqc.jobs.ray_cluster FD ADDRESS`` says it, and whoever asks listens.
+"""What a Ray cluster has: ``python -m sarqc.jobs.ray_cluster FD ADDRESS`` says it, and its caller listens.
 
 A process of its own speaks with Ray, because Ray ends a process whose cluster is gone for good, and the app goes on.
 """
@@ -103,7 +103,7 @@ class Cluster:
 
 class _Patience:
     """Ends this process when the cluster has not answered for long: Ray would ask again and again, as fast as it can.
-    Whoever listens starts another."""
+    The caller starts another."""
 
     def __init__(self) -> None:
         self._answered = time.monotonic()

@@ -124,7 +124,7 @@ class _Guard:
     """A shell that ends a process group when the actor has gone without a word.
 
     A process that is stopped can't see that its actor is gone; and Ray ends what an actor has started, but not what
-    that has started, so the shell is no child of the actor.
+    that has started, so the shell is not a child of the actor.
     """
 
     _SCRIPT = 'exec 3<&0; (read -r line <&3 || kill -s KILL -- "-$1") &'

@@ -45,7 +45,7 @@ class Removal:
         return size
 
     def upload(self, kind: Kind, upload_id: str, detail: str) -> None:
-        """Removes an upload of whoever has brought it."""
+        """Removes an upload of its owner."""
         self._audit.note(HOST, "delete", kind, upload_id, detail=detail)
         Uploads(self._store, kind).remove(upload_id)
         if kind == "study":

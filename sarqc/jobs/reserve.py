@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 RESERVE_BYTES = 8 << 20
-LEAST_BYTES = 1 << 20  # less than that is no reserve
+LEAST_BYTES = 1 << 20  # less than that is not a reserve
 
 
 class Reserve:
@@ -28,7 +28,7 @@ class Reserve:
 
     @contextmanager
     def spent(self) -> Iterator[None]:
-        """Within, its room belongs to whoever writes; afterwards it is taken again where there is some."""
+        """Within, its room belongs to the writer; afterwards it is taken again where there is some."""
         with self._mutex:
             self.path.unlink(missing_ok=True)
             try:

@@ -73,7 +73,7 @@ MIGRATIONS: tuple[str, ...] = (
     ALTER TABLE runs ADD COLUMN bytes INTEGER;
     CREATE UNIQUE INDEX one_export_of_a_format ON runs (parent, format) WHERE parent IS NOT NULL;
     """,
-    # What belongs to whom beside runs, and links that show something to whoever has them.
+    # What belongs to whom beside runs, and links that show something to anyone who has them.
     """
     CREATE TABLE uploads (
         kind    TEXT NOT NULL,

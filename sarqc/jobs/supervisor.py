@@ -96,7 +96,7 @@ class _GaveUp:
 
 
 class Observer(Protocol):
-    """Whoever counts what goes on. Called by the loop; must be quick, and may not raise."""
+    """Counts what goes on. Called by the loop; must be quick, and may not raise."""
 
     def began(self, run: Run) -> None:
         """A run has got a device."""

@@ -1,6 +1,6 @@
 """Questions to the Hugging Face Hub: each in time, and none asked twice at once.
 
-A resolver that hangs obeys no time-out, so whoever waits here does not wait for the one who asks.
+A resolver that hangs obeys no time-out, so the caller does not wait for the resolver.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class Streaming:
     """Brings the weights of a block when it is called, or for as long as it is held with ``at``.
 
     Blocks that were changed are kept in a folder of their own under ``scratch``, which goes with this object; what
-    processes left behind that are no more is removed.
+    dead processes left behind is removed.
     """
 
     def __init__(
@@ -88,6 +88,6 @@ def _call_held(
 ) -> Any:
     """A block's forward pass, with its weights."""
     alive = streaming()
-    assert alive is not None  # whoever walks a model holds what streams it
+    assert alive is not None  # the walk of a model holds what streams it
     with alive.at(block):
         return forward(block, *given, **named)

@@ -121,7 +121,7 @@ def tokenizer_identity(folder: Path) -> tuple[object, ...]:
 def _fast(folder: Path, where: str) -> Tokenizer:
     path = folder / FAST
     if not is_regular(path):
-        raise Refused(f"{FAST} is no regular file", where, _AGAIN)
+        raise Refused(f"{FAST} is not a regular file", where, _AGAIN)
     try:
         return _opened(path, file_identity(path))
     except Exception as error:  # the library raises nothing more special

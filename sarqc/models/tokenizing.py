@@ -1,7 +1,7 @@
 """The tokens of a text, as a process of its own: ``python -m sarqc.models.tokenizing`` with a tokenizer.json and the
 CPU time that it may take. The text comes from standard input, int32 numbers go to standard output.
 
-A tokenizer may have regular expressions of its own, of whoever made it, and some take longer than anybody waits.
+A tokenizer may have regular expressions of its own, of its maker, and some take longer than anybody waits.
 """
 
 from __future__ import annotations

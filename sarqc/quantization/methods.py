@@ -720,7 +720,7 @@ METHODS: dict[str, MethodEntry] = {
 
 
 AS_FOUND = "as-found"
-# How a quantized checkpoint is measured. It is no row of ``METHODS``: nobody can choose it for a model of their own.
+# How a quantized checkpoint is measured. It is not a row of ``METHODS``: nobody can choose it for a model of their own.
 _FOUND = MethodEntry(
     "As found", ExistingCodes(), (), AS_FOUND,
     about="The codes of a checkpoint that others have quantized, measured as they are",

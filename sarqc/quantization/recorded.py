@@ -85,7 +85,7 @@ def recorded(function: Function, tensors: Tensors, settings: Mapping[str, Hashab
         function(**own, **settings)  # libraries make their work space at the first call on a stream
     current.wait_stream(aside)
     graph = torch.cuda.CUDAGraph()
-    # Layers are copied to the host in another thread meanwhile, which is no part of the recording.
+    # Layers are copied to the host in another thread meanwhile, which is not a part of the recording.
     with torch.cuda.graph(graph, stream=aside, capture_error_mode="thread_local"):
         results = function(**own, **settings)
 

@@ -368,7 +368,7 @@ def _read_document(folder: Path) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a number of JSON")
 
 
 def array_files(study: Study) -> list[str]:

@@ -76,7 +76,7 @@ class SuccessiveElimination:
 def _gaps(
     seen: np.ndarray, candidates: int, looks: int, *, of_draws: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """By how much each candidate is above each other one on the mean (k, k), and from where on that is no chance.
+    """By how much each candidate is above each other one on the mean (k, k), and from where on that is not chance.
 
     ``seen`` (r, k) of the candidates left; ``candidates`` and ``looks``: how many there are and may be in all;
     ``of_draws``: from where on it would be none after so many draws, with the variance of these.

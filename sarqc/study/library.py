@@ -90,7 +90,7 @@ class Library:
         self._listing = threading.Lock()
 
     def folder(self, study_id: str) -> Path:
-        """Where a study is. Raises ``NotFound``, also for anything that is no plain name."""
+        """Where a study is. Raises ``NotFound``, also for anything that is not a plain name."""
         if STUDY_ID.fullmatch(study_id):
             for root in self._roots:
                 if (root / study_id / "study.json").is_file():
@@ -240,7 +240,7 @@ def _check_arrays(study: Study) -> None:
         except OSError as error:
             raise NotFound(f"{name} can't be read: {error.strerror}", where, REMEDY) from None
         if digest != study.checksum if name == FILE else digest[:32] != PurePosixPath(name).stem:
-            raise Conflict(f"{name} is damaged: its checksum is another than that of the study", where, REMEDY)
+            raise Conflict(f"{name} is damaged: checksum mismatch", where, REMEDY)
 
 
 def summary_of(study: Study, study_id: str, origin: Origin) -> StudySummary:

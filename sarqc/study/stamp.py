@@ -1,7 +1,7 @@
 """The stamp of a run: what its codes were made of, and hashes of the codes, so that anyone can make them again.
 
 A study has it in its ``study.json``, an exported model in a file beside its own; the digest in both is the same. It is
-no signature: whoever changes a model can write another stamp. What can't be forged is the solving
+no signature: anyone who changes a model can write another stamp. What can't be forged is the solving
 (``sarqc.engine.verify``): codes follow from weights, tokens and recipe.
 
 Hashes of tensors are the first 32 hex digits of the SHA-256 of their bytes, row by row and little-endian: codes (O, I)
@@ -81,7 +81,7 @@ class Stamp(_Part):
     opened: Hash | None = None  # fingerprint of the checkpoint of others whose codes were taken or repaired
     layers: dict[str, LayerHashes]  # by name, in their order
     folded: dict[str, Hash]  # other tensors that took up scales, by their names in the checkpoint
-    made_with: dict[str, str | int] = Field(default_factory=dict)  # versions, processor and threads of whoever wrote it
+    made_with: dict[str, str | int] = Field(default_factory=dict)  # versions, processor, threads
 
     def own_digest(self) -> str:
         """SHA-256 of what the stamp says as JSON: names sorted, no blanks, ASCII."""

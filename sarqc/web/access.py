@@ -1,9 +1,9 @@
 """Who may see and change what.
 
-On a private host everybody may do everything. On a public one a run, with its study, exports and log, belongs to
-whoever has queued it; an uploaded study or text to whoever has brought it; studies that came with the app to everybody;
-those of the command line to the operator. A share link shows one run or one study until it ends, without what its owner
-wrote for themselves. What a visitor may not see is not there for them: 404.
+On a private host everybody may do everything. On a public one a run, with its study, exports and log, belongs to the
+visitor who queued it, an uploaded study or text to its uploader. Studies that came with the app belong to everybody,
+those of the command line to the operator. A share link shows one run or one study until it ends, without the notes of
+its owner. What a visitor may not see is not there for them: 404.
 """
 
 from __future__ import annotations

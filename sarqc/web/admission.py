@@ -55,7 +55,7 @@ def _model(recipe: Recipe, settings: Settings, *, private: bool) -> str | None:
     if name not in pinned or recipe.revision not in (None, pinned[name]):
         listed = ", ".join(sorted(pinned)) or "none"
         raise Forbidden(
-            f"“{name}” is no model of the Hub that this host fetches, in that revision", "model",
+            f"“{name}” is not a model of the Hub that this host fetches, in that revision", "model",
             f"Of the Hub it fetches {listed}; the operator may add to SARQC_HUB_MODELS.",
         )  # fmt: skip
     return pinned[name] or recipe.revision

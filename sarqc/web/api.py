@@ -375,7 +375,7 @@ def _runs_router(
 
     @router.post("/{run_id}/link", status_code=201)
     def make_link(request: Request, run_id: str, days: Days = DAYS) -> dict[str, str]:
-        """A new share link: whoever has it sees the run and its study, without owner, note and tags, for so many
+        """A new share link: anyone who has it sees the run and its study, without owner, note and tags, for so many
         ``days`` or until the links of the run are ended. A run has 20 at a time at most."""
         who = visitor_of(request)
         run = access.own_run(who, run_id, f"share run {run_id}")

@@ -1,4 +1,4 @@
-"""Every request with its answer, told when it is over: to the access log, and to whoever counts."""
+"""Every request with its answer, told when it is over: to the access log, and to the counters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sarqc.files.kept_out import without_secrets
 
 METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
 OTHER = "other"  # a method or a path that nobody has
-GONE = 499  # whoever asked went before there was an answer: nginx's number for it
+GONE = 499  # the client left before there was an answer: nginx's number for it
 FAILED = 500
 LONGEST = 200  # characters of a path in the log
 UNSEEN = ("/healthz", "/readyz", "/metrics")  # asked by machines all the time: no line in the log

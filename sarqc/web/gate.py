@@ -1,7 +1,7 @@
 """The door: every request passes here first. Plain ASGI, so that streams stay streams.
 
 It turns away requests under a foreign host name, writes to Gradio's own routes (no page here needs one), floods from
-one address, and whoever has to sign in first; and it tells the routes behind it who asks, in ``request.state.visitor``.
+one address, and visitors who have to sign in first. Routes behind it read ``request.state.visitor``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sarqc.web.visitor import COOKIE, GUEST, Cookies, Visitor, new_guest
 
 READS = ("GET", "HEAD", "OPTIONS")
 OURS = ("/api/", "/sign-in", "/sign-out")  # where something may be written
-OPEN = ("/assets/", "/sign-in", "/share/", "/site.png", "/healthz", "/favicon.ico")  # for whoever has not signed in
+OPEN = ("/assets/", "/sign-in", "/share/", "/site.png", "/healthz", "/favicon.ico")  # before signing in
 LONGEST_NAME, LONGEST_PATH = 255, 2048  # bytes, characters: what is longer can't be the name of a file
 FORWARDED = ("x-forwarded-", "forwarded")
 

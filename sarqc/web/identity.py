@@ -22,7 +22,7 @@ from sarqc.web.profile import is_private
 from sarqc.web.users import NAME, User, read_users
 from sarqc.web.visitor import GUEST, Cookies, Role, Visitor, new_guest
 
-LOCAL = "local"  # whoever is on this machine and keeps no cookie: programs
+LOCAL = "local"  # on this machine, without a cookie: programs
 
 Known = tuple[str, Role]  # the name and the role of somebody who has proved who they are
 

@@ -81,7 +81,7 @@ def _in_time(receive: Receive) -> Receive:
 
 
 HEAD_SECONDS = 30.0  # for a request to arrive up to its body, and between two requests
-FILES_KEPT = 128  # descriptors for everything that is no connection
+FILES_KEPT = 128  # descriptors for everything that is not a connection
 
 
 class _Connection(H11Protocol):

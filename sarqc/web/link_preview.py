@@ -1,4 +1,4 @@
-"""How a link introduces itself to whoever is sent it: title, sentence and picture of what it shows, to those who may
+"""How a link introduces itself to its receiver: title, sentence and picture of what it shows, to those who may
 see that; the site's own to all others.
 """
 

@@ -141,7 +141,7 @@ class _Standing:
 
 
 class MetricsRoute:
-    """Answers ``/metrics`` to whoever may read it. A host that has it off answers as if there were no such path."""
+    """Answers ``/metrics`` to anyone who may read it. A host that has it off answers as if there were no such path."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, settings: Settings) -> None:
         self.app, self._metrics, self._settings = app, metrics, settings

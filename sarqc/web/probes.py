@@ -19,7 +19,7 @@ from sarqc.errors import SarqcError
 from sarqc.jobs.supervisor import Supervisor
 
 HEALTH, READINESS = "/healthz", "/readyz"
-SECONDS = 5.0  # for which the answer of a check is good: asking all the time is no work
+SECONDS = 5.0  # for which the answer of a check is good: asking often costs nothing
 OK = "ok"
 
 log = logging.getLogger(__name__)

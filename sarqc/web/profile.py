@@ -1,4 +1,4 @@
-"""The two profiles of a host. Private: whoever is on this machine may do everything. Public: all other settings.
+"""The two profiles of a host. Private: anyone on this machine may do everything. Public: all other settings.
 
 A host that others can reach is public, and does not start before somebody has decided who may come in.
 """

@@ -1,6 +1,6 @@
 """How the REST interface answers: one shape for every error, and bodies that are compressed and can be cached.
 
-Every error, whoever noticed it, is ``{"error": {"kind", "what", "where", "remedy"}}`` with a fitting status;
+Every error, wherever it was noticed, is ``{"error": {"kind", "what", "where", "remedy"}}`` with a fitting status;
 what a field of a recipe has to be turned down for names that ``field`` and has ``fixes``, each with words and values.
 """
 
@@ -71,7 +71,7 @@ class ApiRoute(APIRoute):
 
 
 def _unexpected(request: Request) -> Response:
-    # What went wrong is for the log of the app, not for whoever is on the other side.
+    # What went wrong is for the log of the app, not for the client.
     log.exception("%s %s", request.method, request.url.path)
     return error_response(SarqcError("something went wrong in the app", _where(request), "Its log says what."))
 

@@ -200,7 +200,7 @@ def sign_in_router(
 
     @router.api_route(f"/share/{{secret}}{PICTURE}", methods=["GET", "HEAD"])
     async def picture(request: Request, secret: str) -> Response:
-        """The picture of what a share link shows, for whoever has it."""
+        """The picture of what a share link shows, for anyone who has it."""
         link = await run_in_threadpool(links.opened, secret)
         query = {**query_of(request.url.query), "study": link.target}
         return body_response(request, await introductions.picture(guest_of(secret), query), "image/png")

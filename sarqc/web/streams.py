@@ -23,7 +23,7 @@ from sarqc.jobs.store import Store
 HEARTBEAT_SECONDS = 15.0
 BATCH = 500  # events, or changes, read at once
 BATCH_BYTES = 65_536  # of events read at once: what a listener costs that doesn't read
-COALESCE_SECONDS = 0.05  # news within this time are one message: a storm of events is no storm of queries
+COALESCE_SECONDS = 0.05  # news within this time are one message: a storm of events is not a storm of queries
 RECONNECT_MILLISECONDS = 2000
 
 

@@ -164,7 +164,7 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
 
     @router.post("/studies/{study_id}/link", status_code=201)
     def make_link(request: Request, study_id: str, days: Days = DAYS) -> dict[str, str]:
-        """A new share link: whoever has it sees the study, for so many ``days`` or until the links of the study are
+        """A new share link: anyone who has it sees the study, for so many ``days`` or until the links of the study are
         ended. A study has 20 at a time at most."""
         who = visitor_of(request)
         access.own_study(who, study_id, f"share study {study_id}")

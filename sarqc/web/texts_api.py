@@ -33,7 +33,7 @@ def texts_router(settings: Settings, access: Access) -> APIRouter:
 
     @router.get("/texts")
     def list_texts(request: Request) -> Response:
-        """The texts of whoever asks, newest first."""
+        """The visitor's texts, newest first."""
         return json_body(request, {"texts": [_entry(text) for text in access.texts.of(visitor_of(request).owner)]})
 
     @router.delete("/texts/{text_id}", status_code=204)

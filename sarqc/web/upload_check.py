@@ -62,7 +62,7 @@ def check(archive: Path, folder: Path, limit: int) -> str:
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         if str(error).startswith(f"Error {Z_MEM_ERROR} "):
             raise MemoryError from None  # zlib's own word for it
-        raise Refused(f"the file is no zip archive that can be read: {error}", "upload", REMEDY) from None
+        raise Refused(f"the file is not a zip archive that can be read: {error}", "upload", REMEDY) from None
     study = study.model_copy(update={"id": _named(study)})
     write_document(study, folder)
     if (folder / "study.json").stat().st_size > DOCUMENT_BYTES:
@@ -86,7 +86,7 @@ def _unpacked(archive: zipfile.ZipFile, folder: Path, limit: int) -> Study:
     if missing := sorted(set(files) - entries.keys()):
         _refuse(f"{len(missing)} of its files are missing", missing[0])
     if extra := sorted(entries.keys() - set(files)):
-        _refuse("it has a file that is no part of the study", extra[0])
+        _refuse("it has a file that is not a part of the study", extra[0])
     _check_shapes(study)
     for name in files:
         digest = _extract(archive, entries[name], folder / name)
@@ -108,7 +108,7 @@ def _entries(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
         name = entry.filename
         kind = stat.S_IFMT(entry.external_attr >> 16)
         if kind not in (0, stat.S_IFREG):
-            _refuse("an entry is no plain file but a link or something else", name)
+            _refuse("an entry is not a plain file but a link or something else", name)
         if not name.startswith(top) or ".." in PurePosixPath(name).parts or name.startswith("/") or "\\" in name:
             _refuse("an entry leads out of the study's folder", name)
         if entry.flag_bits & 0x1:
@@ -195,7 +195,7 @@ def _check_arrays(study: Study) -> None:
             for name in line.arrays:
                 study.array(line, name)
         if (study.folder / FILE).exists() and (extra := sorted(tensors_of(study.folder / FILE).keys() - names)):
-            _refuse("it has an array that is no part of the study", extra[0])
+            _refuse("it has an array that is not a part of the study", extra[0])
     except Refused as error:
         raise Refused(error.what, "upload", REMEDY) from None
     except (ValueError, IndexError):  # from mapping a file of another length

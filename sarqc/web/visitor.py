@@ -24,7 +24,7 @@ Role = Literal["viewer", "runner", "operator"]
 RANK: dict[Role, int] = {"viewer": 0, "runner": 1, "operator": 2}
 COOKIE = "sarqc_visitor"
 COOKIE_SECONDS = 90 * 24 * 3600
-STATE = "state"  # what is signed on the way to another site is no cookie
+STATE = "state"  # what is signed on the way to another site is not a cookie
 LINKS_AT_MOST = 16  # share links that one browser remembers
 GUEST = "guest-"  # what names begin with that nobody has chosen; people can't have such a name
 

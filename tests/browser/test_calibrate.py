@@ -154,7 +154,7 @@ def test_lambda_is_typed_chosen_or_left_empty(app: App, open_page):
     assert "× 4 of γ" in page.text_content("[data-testid=auto-note]")
     assert "lambda" not in after(lambda: page.fill("#field-lam input", ""))
     assert page.get_attribute("#field-lam input", "placeholder").startswith("0.25")
-    page.locator("#field-lam [data-testid=block-info]").click(force=True)  # the label is no part of the button
+    page.locator("#field-lam [data-testid=block-info]").click(force=True)  # the label is not a part of the button
     assert page.input_value("#field-lam input") == ""
     after(lambda: page.fill("#field-lam input", "abc"))
     page.wait_for_selector("[data-testid=refusal]")
@@ -370,7 +370,7 @@ def test_a_run_outlives_its_tab_and_is_found_again(app: App, open_page):
     second.wait_for_selector("[data-testid=report]", timeout=200_000)
     run = app.json(f"/runs/{run_id}")
     assert run["state"] == "finished"
-    second.wait_for_timeout(1500)  # the server has closed the stream by now, which is no trouble
+    second.wait_for_timeout(1500)  # the server has closed the stream by now, as it should
     assert "does not answer" not in second.text_content("[data-testid=run]")
     total = run["progress"]["total"]
     filled = "cells => cells.filter(cell => cell.style.backgroundColor).length"

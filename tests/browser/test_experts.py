@@ -64,7 +64,7 @@ def test_from_all_layers_to_an_expert_and_back(app, open_page):
     )
     page.click("[data-level=experts]")
     assert title.text_content() == "Block 1: calibration tokens"
-    page.select_option("[data-testid=pick-block]", "0")  # its first layer, which is no expert's
+    page.select_option("[data-testid=pick-block]", "0")  # its first layer, which is not an expert's
     page.wait_for_selector("[data-testid=level]", state="hidden")
     assert title.text_content().startswith("Every layer")
     page.select_option("[data-testid=pick-block]", "all")

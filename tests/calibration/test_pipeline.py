@@ -250,7 +250,7 @@ def test_a_disk_that_fails_ends_the_run_and_what_was_kept_stays(
 
 
 def test_a_layer_that_is_said_is_kept(random_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever kills the process at a layer finds that layer kept, also where the disk is slower than the solver."""
+    """Anyone who kills the process at a layer finds that layer kept, also where the disk is slower than the solver."""
     write = ArtefactStore.write
 
     def slow(self: ArtefactStore, key: str, suffix: str, payload: bytes) -> None:

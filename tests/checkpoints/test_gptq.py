@@ -79,7 +79,7 @@ def test_a_zero_point_of_0_does_not_touch_its_neighbours(tiny_llama: Path, tmp_p
 
 def test_layers_that_groups_do_not_divide_have_a_rule(tiny_llama: Path, tmp_path: Path) -> None:
     folder = make_checkpoint("llama", tmp_path / "float", tiny_llama, **SIDES, hidden_size=64, head_dim=16)
-    loaded, layers, grids = quantized(folder, Grid(4, 64, "symmetric"), "rtn")  # 96 is no multiple of it
+    loaded, layers, grids = quantized(folder, Grid(4, 64, "symmetric"), "rtn")  # 96 is not a multiple of it
     save_gptq(loaded, layers, grids, tmp_path / "model")
     config = json.loads((tmp_path / "model" / "config.json").read_text())["quantization_config"]
     assert config["group_size"] == 64

@@ -128,7 +128,7 @@ def test_a_list_of_names_is_that_list(names: list[str], name: str) -> None:
         (r"(?i:a)", "has flags"),
         (r"(?>a*)a", "atomic group"),
         (r"a*+a", "possessive repetition"),
-        (r"a\B", "no boundary"),
+        (r"a\B", "word boundary"),
         ("(" * 60 + "a" + ")" * 60, "groups within groups"),
         ("(" * 5000, "too large"),
         (r"\d{99999999999999999999}", "too large"),

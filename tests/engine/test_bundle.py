@@ -107,8 +107,8 @@ BOMBS: dict[str, Callable[[Path], Path]] = {
     "a Gram of 4 TiB": lambda path: written(path, own=inner(a_wide_gram)),
     "statistics without a document": lambda path: written(path, own=inner(lambda parts: parts.pop("document"))),
     "statistics of other layers": lambda path: written(path, own=inner(described(paths=["mlp.up_proj"]))),
-    "paths that are no text": lambda path: written(path, own=inner(described(paths=[["a"]]))),
-    "tokens that are no number": lambda path: written(path, own=inner(described(n_tokens="many"))),
+    "paths that are not text": lambda path: written(path, own=inner(described(paths=[["a"]]))),
+    "tokens that are not numbers": lambda path: written(path, own=inner(described(n_tokens="many"))),
     "a deep document of statistics": lambda path: written(
         path, own=inner(lambda parts: parts.update(document=as_bytes(b"[" * DEEP)))
     ),

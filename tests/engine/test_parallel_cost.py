@@ -76,7 +76,7 @@ def test_batches_are_the_parts_on_one_device(tiny_llama: Path, tmp_path: Path) -
 
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=7), st.integers(1, 4))
 def test_the_last_is_done_by_the_rule(seconds: list[int], devices: int) -> None:
-    """Minute by minute: whoever is idle takes the next task."""
+    """Minute by minute: anyone who is idle takes the next task."""
     left, busy, minute = list(seconds), [0] * devices, 0
     while left or any(busy):
         for index, rest in enumerate(busy):

@@ -177,7 +177,7 @@ def test_nothing_is_made_twice(
 
     first = compared()
     assert [(event.prompt, event.index, event.total) for event in first] == [("one", 0, 2), ("two", 1, 2)]
-    monkeypatch.setattr(generation, "continuation", None)  # whoever calls it now fails
+    monkeypatch.setattr(generation, "continuation", None)  # anyone who calls it now fails
     assert compared() == first
     with pytest.raises(TypeError):
         compared(seed=1)

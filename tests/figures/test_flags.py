@@ -79,7 +79,7 @@ def test_the_figure_its_words_and_its_table_have_every_flag(study: Study) -> Non
         (row,) = (row for row in flagged if flag.name in row["flag"])
         assert row["lambda"] == flag.lam
         assert flag.tools in row["flag"]
-    assert len(table["rows"]) == len(view["lams"]) + 1  # 0.25, where the paper's begin, is no point of the line
+    assert len(table["rows"]) == len(view["lams"]) + 1  # 0.25, where the paper's begin, is not a point of the line
     assert view["lam_flags"][:4] == ["no damping", "GPTQ, llm-compressor", "", "GPTQModel"]
 
 

@@ -50,7 +50,7 @@ def test_a_line_offers_what_it_has_and_shows_the_first_without_a_wish(study, mix
     assert offered(study, "sarqc-gbs") == list(ERRORS)
     assert offered(study, "sarqc-gbs-auto") == [*ERRORS, "lambda", "gamma"]
     assert offered(study, "rqc-gbs-auto") == [*ERRORS, "lambda"]  # it has no γ
-    assert offered(study, "sarqc-gs-auto") == list(ERRORS)  # one λ for the model is no map
+    assert offered(study, "sarqc-gs-auto") == list(ERRORS)  # one λ for the model is not a map
     assert offered(mixture, "sarqc-gbs") == [*ERRORS, "tokens"]
     assert lab_view(study)["quantity"] == "held_out"
     assert lab_view(study, quantity="sar")["quantity"] == "sar"

@@ -364,7 +364,7 @@ def test_a_users_file_that_is_wrong_or_goes(door: Door, tmp_path: Path) -> None:
 
 def test_only_the_proxy_may_say_who_somebody_is(door: Door) -> None:
     client = door(access="proxy", proxy_header="X-Remote-User", proxy_addresses="10.0.0.9", operators="olga")
-    error_of(client.get("/api/runs", headers={"X-Remote-User": "olga"}), 401)  # the test client is no proxy
+    error_of(client.get("/api/runs", headers={"X-Remote-User": "olga"}), 401)  # the test client is not a proxy
     behind = TestClient(client.app, client=("10.0.0.9", 1234), raise_server_exceptions=False, follow_redirects=False)
     who = behind.get("/api/visitor", headers={"X-Remote-User": "olga", "X-Forwarded-For": "8.8.8.8"}).json()
     assert (who["name"], who["role"]) == ("olga", "operator")

@@ -216,7 +216,7 @@ def test_an_address_is_absolute_only_under_a_name_of_this_host(tmp_path: Path) -
 
 
 def private_study(settings: Settings) -> str:
-    """A study that only the operator may see, and whoever has a link."""
+    """A study that only the operator may see, and anyone who has a link."""
     write_study(settings.studies_dir(), "secret-study")
     return "secret-study"
 

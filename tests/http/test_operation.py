@@ -140,7 +140,7 @@ def test_metrics_are_off_for_whoever_may_not_read_them(settings: Settings, tmp_p
         assert_error(client.get("/metrics"), 401, "not_signed_in")
         assert_error(client.get("/metrics", headers={"Authorization": f"Bearer {TOKEN[:-1]}"}), 401, "not_signed_in")
     local = settings.model_copy(update={"metrics": "local"})
-    with opened(local) as client:  # its address is “testclient”, which is no address of this machine
+    with opened(local) as client:  # its address is “testclient”, which is not an address of this machine
         assert_error(client.get("/metrics"), 404, "not_found")
     app = create_app(local, execute="tests.jobs.fake_runs:quick", plan=plan, with_pages=False)
     with TestClient(app, client=("127.0.0.1", 5000)) as client:

@@ -70,7 +70,7 @@ def test_a_preview_is_listed_once_it_is_kept(client: TestClient, settings: Setti
         return [[one["id"] for one in client.get(f"/api/{what}").json()[what]] for what in ("runs", "studies")]
 
     assert listed() == [[], []]
-    assert client.get(f"/api/studies/{run_id}").is_success  # whoever knows it can see it
+    assert client.get(f"/api/studies/{run_id}").is_success  # anyone who knows it can see it
     client.patch(f"/api/runs/{run_id}", json={"name": "down_proj"})
     assert listed() == [[run_id], [run_id]]
 

@@ -146,7 +146,7 @@ WRONG: dict[str, tuple[Callable[[Files], Files], str]] = {
     "arrays of another kind": (lambda files: resealed(files, lambda c: c.replace(b'"F32"', b'"I32"', 1)), "damaged"),
     "an array under another name": (lambda files: resealed(files, lambda c: c.replace(b"/recon", b"/recom")),
                                     "no tensor"),
-    "an array more": (lambda files: changed(files, lambda d: d["lines"][0]["arrays"].pop("sar")), "no part"),
+    "an array more": (lambda files: changed(files, lambda d: d["lines"][0]["arrays"].pop("sar")), "not a part"),
     "another shape of an array": (lambda files: changed(files, lambda d: an_array(d, dtype="uint8")), "has the shape"),
     "no header": (lambda files: resealed(files, lambda c: b""), "damaged"),
     "a header of 2^62 bytes": (lambda files: headed(files, b"{}", 1 << 62), "its header is longer"),
@@ -163,8 +163,8 @@ WRONG: dict[str, tuple[Callable[[Files], Files], str]] = {
     "a former array changed": (lambda files: former(files, lambda f: f | {
         former_array(f): bytes(len(f[former_array(f)]))}), "hash says"),
     "a file more beside former arrays": (lambda files: former(files, lambda f: f | {"v3/arrays/run.sh": b"rm"}),
-                                         "no part of the study"),
-    "a file more": (lambda files: files | {"theirs/run.sh": b"rm"}, "no part of the study"),
+                                         "not a part of the study"),
+    "a file more": (lambda files: files | {"theirs/run.sh": b"rm"}, "not a part of the study"),
     "another folder": (lambda files: files | {"other/study.txt": b""}, "leads out"),
     "a way up": (lambda files: files | {"theirs/../../evil.bin": b""}, "leads out"),
     "a way to the root": (lambda files: files | {"/etc/passwd": b""}, "leads out"),
@@ -173,7 +173,7 @@ WRONG: dict[str, tuple[Callable[[Files], Files], str]] = {
     "no text": (lambda files: files | {"theirs/study.json": b"\xff\xfe"}, "can't be read"),
     "a list": (lambda files: files | {"theirs/study.json": b"[]"}, "not an object"),
     "deep JSON": (lambda files: files | {"theirs/study.json": b"[" * 100_000}, "can't be read"),
-    "NaN": (lambda files: changed(files, lambda d: d["protocol"].update(x=float("nan"))), "no number"),
+    "NaN": (lambda files: changed(files, lambda d: d["protocol"].update(x=float("nan"))), "not a number"),
     "a newer one": (lambda files: changed(files, lambda d: d.update(schema_version=99)), "schema version 99"),
     "a strange field": (lambda files: changed(files, lambda d: d.update(evil=1)), "wrong at evil"),
     "a strange array name": (lambda files: changed(files, lambda d: an_array(d, file="../x.bin")), "wrong at lines"),
@@ -247,7 +247,7 @@ def test_too_much_is_refused_as_it_comes_and_as_it_unpacks(settings: Settings, f
 
 
 def test_a_document_has_an_end_of_its_own(client: TestClient, files: Files, settings: Settings) -> None:
-    """A few kB of archive that would be a document of many MB, kept in memory by whoever lists it."""
+    """A few kB of archive that would be a document of many MB, kept in memory by anyone who lists it."""
     content = zipped(changed(files, lambda d: d["protocol"].update(x=[[]] * 2_000_000)))
     assert len(content) < 1 << 20
     assert "more than 4 MiB" in assert_error(send(client, content), 413, "refused")["what"]

@@ -168,7 +168,7 @@ def test_one_file_holds_the_same(store: Store, settings: Settings, tmp_path: Pat
 
 
 def test_what_restoring_refuses(store: Store, settings: Settings, tmp_path: Path) -> None:
-    """A running app, a state that is not empty, what is no backup, a damaged one; nothing is changed by any."""
+    """A running app, a state that is not empty, what is not a backup, a damaged one; nothing is changed by any."""
     store.create(recipe(), "ann")
     backup = tmp_path / "backup"
     back_up(settings, backup)
@@ -179,7 +179,7 @@ def test_what_restoring_refuses(store: Store, settings: Settings, tmp_path: Path
     store.close()
     with pytest.raises(Refused, match="not empty"):
         restore(settings, backup)
-    with pytest.raises(Refused, match="no backup"):
+    with pytest.raises(Refused, match="not a backup"):
         restore(settings, tmp_path)
     other = elsewhere(tmp_path)
     changed = tmp_path / "changed"

@@ -64,7 +64,7 @@ def test_a_run_that_waits_gets_the_device_of_a_helper(supervise: Supervise, stor
     second = supervisor.submit(recipe(4), "bob").id
     until_state(store, second, State.RUNNING)
     until(lambda: len(alive(settings)) == 1)
-    until(lambda: crews(settings) == ["1", "3", "3", "3"])  # what is no tuning run is nobody else's
+    until(lambda: crews(settings) == ["1", "3", "3", "3"])  # what is not a tuning run is nobody else's
     (settings.storage_dir() / "go on").touch()
     for run_id in (first, second):
         until_state(store, run_id, State.FINISHED)

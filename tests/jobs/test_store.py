@@ -327,7 +327,7 @@ def test_unusable_places_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(Refused, match="can't be opened"):
         Store(tmp_path / "file" / "runs.sqlite3")
-    (tmp_path / "runs.sqlite3").write_bytes(b"this is no database, but it is long enough to be taken for one" * 20)
+    (tmp_path / "runs.sqlite3").write_bytes(b"this is not a database, but it is long enough to be taken for one" * 20)
     with pytest.raises(Refused, match="is damaged: file is not a database"):
         Store(tmp_path / "runs.sqlite3")
 

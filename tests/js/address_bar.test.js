@@ -46,7 +46,7 @@ test("what was still to be written when the person went back is forgotten", asyn
   assert.equal(location.search, "?study=b");
 });
 
-test("a place on the page is no way back", async () => {
+test("a place on the page is not a way back", async () => {
   const before = shown.length;
   location.hash = "#numbers";
   await go(-1);

@@ -213,7 +213,7 @@ for (const symmetric of [true, false])
     );
   });
 
-test("a line that is no target of the pointer may get another number of points; a rule follows λ by its name", async () => {
+test("a line that is not a target of the pointer may get another number of points; a rule follows λ by its name", async () => {
   const line = { type: "scatter", mode: "lines", hoverinfo: "skip" };
   await walk(
     {

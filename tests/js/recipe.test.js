@@ -49,7 +49,7 @@ test("λ is a number, a word, or empty for the method's own", () => {
   assert.equal(read(""), undefined);
 });
 
-test("several values of λ are a list, each once, and one is no list", () => {
+test("several values of λ are a list, each once, and one is not a list", () => {
   const read = (typed) => recipeOf(NAMES, ["toy", 2, "sarqc-gbs", typed, "", "128", "", false]).lambda;
   assert.deepEqual(read("0, 0.05,0.1"), [0, 0.05, 0.1]);
   assert.deepEqual(read("auto, 0.1, 0.10, abc"), ["auto", 0.1, "abc"]);

@@ -35,7 +35,7 @@ test("a recipe fills the form through the address", () => {
   assert.equal(filled.seed, RECIPE_FIELDS.seed.default); // what is not said has its own default
 });
 
-test("what is no value is told, and what the form does not have", () => {
+test("what is not a value is told, and what the form does not have", () => {
   const { state, problems } = read("?bits=two&baseline=perhaps&samples=1.5&lambda=x", ["bits", "baseline", "lam"]);
   assert.deepEqual(recipeIn(state, ["bits", "baseline", "lam"]), { lambda: "x" }); // the plan refuses it in its words
   assert.deepEqual(problems, [

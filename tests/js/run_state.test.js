@@ -117,7 +117,7 @@ test("a block that is learned tells where it stands, and one line when it is don
   assert.equal(State.learningWords(after(started, stage(2, "measuring"))), "");
 });
 
-test("an objective that is no number breaks nothing", () => {
+test("an objective that is not a number breaks nothing", () => {
   const state = after(started, epoch(2, 0, 0, null), epoch(3, 0, 2, null));
   assert.equal(State.learningWords(state), "block 0 · epoch 2 of 2 · objective –");
 });

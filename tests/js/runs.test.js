@@ -124,7 +124,7 @@ test("a removed run leaves the list and the picked ones", () => {
   assert.equal(state.isStale, true);
 });
 
-test("groups have their runs below them when they are unfolded, and one run is no group", () => {
+test("groups have their runs below them when they are unfolded, and one run is not a group", () => {
   const state = after(grouped(group("a", 3), group("b", 1)));
   assert.deepEqual(
     rows(state).map((row) => row.group?.key ?? row.run.id),

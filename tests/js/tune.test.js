@@ -43,7 +43,7 @@ test("the recipe that finds λ has no λ, nothing of a single model, and the hel
   });
 });
 
-test("a text without a held-out one beside it is tuned on itself, and no budget is no field", () => {
+test("a text without a held-out one beside it is tuned on itself, and no budget is not a field", () => {
   for (const text of ["other-test", "mine.txt", "/anywhere.txt"]) {
     const recipe = tuningRecipe(NAMES, VALUES.with(6, text), null, CORPORA);
     assert.equal(recipe.test, text);

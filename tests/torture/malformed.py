@@ -107,7 +107,7 @@ def archives(drawn: st.DrawFn) -> bytes:
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         names = st.one_of(
             st.sampled_from(["x/study.json", "study.json", "x/study.safetensors", "../study.json", "/study.json"]),
-            # zipfile cuts a name at a null by itself, and one with nothing before it is no name.
+            # zipfile cuts a name at a null by itself, and one with nothing before it is not a name.
             st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20),
         )
         documents = st.one_of(VALUES.map(lambda value: json.dumps(value).encode()), st.binary(max_size=200))

@@ -165,7 +165,7 @@ export function readLink(search) {
     );
     return [...names].filter((one) => {
       const fits = CONTROL.test(one);
-      if (!fits) problems.push(`“${shortened(one)}” in ${key} is ignored: it is no control's name.`);
+      if (!fits) problems.push(`“${shortened(one)}” in ${key} is ignored: it is not a control's name.`);
       return fits;
     });
   };

@@ -38,7 +38,7 @@ export const mayShare = (who, owner) => who.public && mayRun(who) && (who.role =
 
 /**
  * True for somebody who may cancel, continue or delete a thing, or take it away.
- * @param {Visitor | null} who null where the server did not say: it will say so again to whoever tries
+ * @param {Visitor | null} who null where the server did not say: it will say so again to anyone who tries
  * @param {string} owner of the thing
  */
 export const mayChange = (who, owner) => !who?.public || who.role === "operator" || (mayRun(who) && who.name === owner);

@@ -26,7 +26,7 @@ export function guessing({ perplexity_float: float, vocabulary }) {
 }
 
 /**
- * Whether quantizing cost so much that a gain beside another method is no good news.
+ * Whether quantizing cost so much that a gain beside another method is not good news.
  * @param {Said} summary
  */
 export const isRuined = ({ perplexity, perplexity_float: float }) =>

@@ -145,7 +145,7 @@ function read(value, kind) {
   return kind !== "text" && typeof value === "string" ? numberOr(value.trim()) : value;
 }
 
-/** @param {string} text @returns {number | string} the text as it is where it is no number */
+/** @param {string} text @returns {number | string} the text as it is where it is not a number */
 function numberOr(text) {
   const number = Number(text);
   return Number.isFinite(number) && text !== "" ? number : text;

@@ -206,7 +206,7 @@ export class PlotHost {
   }
 
   /**
-   * Remembers, and says to whoever looks at the page, which point is drawn.
+   * Remembers, and says on the page, which point is drawn.
    * @param {Point} at
    */
   isAt(at) {

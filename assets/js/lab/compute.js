@@ -53,7 +53,7 @@ export function compute({ state, dispatch, gone }) {
   async function resume(run) {
     try {
       const found = await ask(run);
-      if (!found.recipe.layer) throw new Error("it is no preview");
+      if (!found.recipe.layer) throw new Error("it is not a preview");
       if (STOPPED.includes(found.state)) throw new Error("it came to no end");
       follow(found);
     } catch {

@@ -37,7 +37,7 @@ export const GRID = { bits: 2, groupSize: null, kind: "asymmetric" };
 export const LAMS = [0.01, 0.1, 0.3, 1, 3, 10];
 const [ROWS, WIDTH, TOKENS, SHARED] = [3, 8, 24, 3];
 const NOISE = 0.35; // of a channel's own, beside what it shares with others
-const STILL = 0.02; // of the distance between two levels: less is no move
+const STILL = 0.02; // of the distance between two levels: less is not a move
 const PLAY_MS = 1100;
 
 /** @type {[number, string][]} */

@@ -42,7 +42,7 @@ export function presenter(black, button) {
   document.addEventListener("fullscreenchange", () => {
     if (!document.fullscreenElement) delete root().dataset.presenting;
   });
-  // Whoever presents drags with the mouse and goes on with a remote: nothing that was touched keeps the keys.
+  // A presenter drags with the mouse and goes on with a remote: nothing that was touched keeps the keys.
   document.addEventListener("pointerup", () => {
     if (isPresenting() && document.activeElement instanceof Element) release(document.activeElement);
   });

@@ -473,7 +473,7 @@ function buttons(state, run, does) {
       aria-label=${`${WORDS[deed]}: ${runWords(run)}`} @click=${() => does[deed](run)}>${WORDS[deed]}</button>`;
   const shown = repeat(
     all.filter((deed) => !IN_MENU.includes(deed)),
-    (deed) => deed, // a button is never taken for another, least of all by whoever presses it twice
+    (deed) => deed, // a button is never taken for another, least of all by a second press
     (deed) =>
       deed === "lab"
         ? html`<a class="quiet" aria-label=${`Lab: ${runWords(run)}`} href=${at(`/?study=${encodeURIComponent(run.study_id ?? "")}`)}>Lab</a>`
