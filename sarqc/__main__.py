@@ -537,7 +537,7 @@ def recipe(
         typer.Option("--for", help="A program for another engine: llmcompressor or gptqmodel."),
     ] = None,
     address: Annotated[
-        str | None, typer.Option(help="Of the app, for rest; that of SARQC_HOST and SARQC_PORT if it is not given.")
+        str | None, typer.Option(help="App URL for --as rest; by default that of SARQC_HOST and SARQC_PORT.")
     ] = None,
 ) -> None:
     """Print a recipe or a batch as a text to take elsewhere, with only what differs from the defaults; with --for as
@@ -563,7 +563,9 @@ def recipe(
 def verify(
     folder: Annotated[Path, typer.Argument(help="A study, or an exported model.")],
     layers: Annotated[str, typer.Option(help="How many linears are solved again, or all.")] = "3",
-    seed: Annotated[int | None, typer.Option(help="Chooses them; drawn if it is not given.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Random seed of the choice of layers; by default another one each time.")
+    ] = None,
     model: Annotated[str | None, typer.Option(help="The float model, where it goes by another name here.")] = None,
     calibration: Annotated[
         str | None, typer.Option(help="The calibration text, where it goes by another name here.")
@@ -580,7 +582,7 @@ def verify(
 ) -> None:
     """Compare a study or an exported model with its stamp, and solve some of its linears again.
 
-    The exit code is 1 where something differs, 2 where something could not be found out.
+    The exit code is 1 where something differs, 2 where something could not be checked.
     """
 
     def work() -> tuple[str, int, list[Check]]:

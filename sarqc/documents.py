@@ -291,7 +291,7 @@ TuningRow = TypedDict(
 
 
 class TuningTasks(TypedDict):
-    """The tasks that λ which can't be told apart are asked, and how far that is."""
+    """Tasks that the λ without a significant difference are asked, and the progress."""
 
     names: list[str]
     draws: int  # that were asked, at the end those of the tuning run as far as the budget went

@@ -109,4 +109,4 @@ def difference_words(difference: Difference) -> str:
         value = f"{number(abs(share), decimals)} %"
         return f"{value} {side} perplexity {beside}, {interval_text(near, far, decimals)} %."
     value = f"{'+' if share > 0 else ''}{number(share, decimals)} %, {interval_text(low, high, decimals)} %"
-    return f"Its perplexity can't be told apart from that of {_TITLE} at the same grid ({value})."
+    return f"No significant difference from the perplexity of {_TITLE} at the same grid ({value})."

@@ -306,9 +306,9 @@ def _read(manager: Any, name: str, settings: Settings) -> tuple[list[Any], str]:
         return list(manager.load({"group": f"{name} of the mirror", "task": members})["tasks"].values()), "mirror"
     try:
         return list(manager.load(list(_POOLED.get(name, (name,))))["tasks"].values()), "hub"
-    except Exception as error:  # whatever a transport may raise means the same to who asked
+    except Exception as error:  # whatever a transport raises means the same here
         raise Unreachable(
-            f"the rows can't be had from the Hugging Face Hub ({type(error).__name__})",
+            f"could not download the rows from the Hugging Face Hub ({type(error).__name__})",
             f"task {name}",
             "Check the connection, or set SARQC_DATA_DIR to a mirror.",
         ) from None

@@ -26,7 +26,7 @@ from sarqc.former_tuning import current_tuning
 from sarqc.study.elimination import DELTA
 
 ENDS: dict[End, str] = {
-    "known": "because nothing more can be told apart",
+    "known": "because no further difference can be shown",
     "narrow": "because the band is as narrow as was asked for",
     "budget": "because the budget was spent",
     "draws": "because all draws were made",

@@ -340,7 +340,7 @@ def _compare(backup: _Folder, manifest: Manifest, where: str, copy_to: Path | No
         except (FileNotFoundError, KeyError, tarfile.TarError):
             found = ""
         if found != digest:
-            what = "is another than was written" if found else "is missing"
+            what = "was changed" if found else "is missing"
             raise Damaged(f"the backup is damaged: {name} {what}", where, "Take another backup.")
 
 

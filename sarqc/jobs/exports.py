@@ -202,7 +202,7 @@ def note_files(folder: Path) -> None:
 
 
 def damage(folder: Path) -> str | None:
-    """What of a checkpoint is another than it was when it was written; None where nothing is.
+    """A file of a checkpoint that was changed after it was written; None where there is none.
 
     Its files are read once as long as they are the same.
     """
@@ -212,7 +212,7 @@ def damage(folder: Path) -> str | None:
     except (OSError, ValueError):
         return "its list of files can't be read"
     changed = sorted(name for name in noted.keys() | present.keys() if noted.get(name) != present.get(name))
-    return f"{changed[0]} is missing, or is another than was written" if changed else None
+    return f"{changed[0]} is missing or was changed" if changed else None
 
 
 def files_of(folder: Path) -> list[Path]:

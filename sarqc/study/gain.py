@@ -30,7 +30,7 @@ class Gains:
     draws: np.ndarray
 
     def verdict(self, at: int) -> Literal[-1, 0, 1]:
-        """1 clearly better, −1 clearly worse, 0 not to be told."""
+        """1 clearly better, −1 clearly worse, 0 not significant."""
         return 1 if self.low[at] > 0 else -1 if self.high[at] < 0 else 0
 
 

@@ -281,7 +281,7 @@ def test_parts_of_states(tmp_path: Path) -> None:
         (
             0.99,
             0.02,
-            "Its perplexity can't be told apart from that of GPTQ 1 % at the same grid (−1.0 %, from −5.3 to 3.5 %).",
+            "No significant difference from the perplexity of GPTQ 1 % at the same grid (−1.0 %, from −5.3 to 3.5 %).",
         ),
         (1.1, math.nan, "10.0 % higher perplexity than GPTQ 1 % at the same grid; one window says nothing"),
         (1.0, 0.0, "The same perplexity as GPTQ 1 % at the same grid."),

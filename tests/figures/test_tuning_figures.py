@@ -207,8 +207,8 @@ class TestSentence:
         tuning = compared("known", "run")
         assert said(tuning) == (
             "Take λ = 0.2 at γ = 0.1: 4.9 % less perplexity than GPTQ 1 % (3.9 to 5.8 %), compared in four draws. 0.5 "
-            "is as good, as far as four draws can tell. Tuning ended because nothing more can be told apart, after 20 "
-            "models of the 28 that measuring every λ would take."
+            "is as good, as far as four draws can tell. Tuning ended because no further difference can be shown, "
+            "after 20 models of the 28 that measuring every λ would take."
         )
         assert emphasised(tuning) == ["λ = 0.2"]
 

@@ -690,7 +690,7 @@ export interface DrawGain {
   high: number | null;
 }
 
-/** The tasks that λ which can't be told apart are asked, and how far that is. */
+/** Tasks that the λ without a significant difference are asked, and the progress. */
 export interface TuningTasks {
   names: string[];
   draws: number;
