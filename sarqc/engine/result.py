@@ -11,6 +11,7 @@ from sarqc.calibration.pictures import LayerCurve
 from sarqc.documents import (
     AccuracyProtocol,
     Baseline,
+    CalibrationProtocol,
     OpenedCheckpoint,
     PerplexityProtocol,
     Repair,
@@ -63,45 +64,26 @@ class RunResult:
 
     def protocol(self) -> RunProtocol:
         """What the numbers rest on."""
-        test = self.quantized.perplexity
-        return {
-            "calibration": self.job.sequences.protocol,
-            "test": None if test is None else cast(PerplexityProtocol, test.protocol),
-            "versions": versions(),
-            **of_weights(self.prepared.checkpoint),
-        }
+        return protocol_of(self.prepared, self.job.sequences.protocol, self.quantized)
 
     def summary(self) -> Summary:
         """The numbers of the whole model; what happened to each layer is in the study."""
-        checkpoint, planned = self.prepared.checkpoint, self.prepared.shown
-        counts = counts_of_run(checkpoint.layers, {name: report.n_tokens for name, report in self.reports.items()})
+        layers = self.prepared.checkpoint.layers
+        counts = counts_of_run(layers, {name: report.n_tokens for name, report in self.reports.items()})
         accuracy, accuracy_error = self.quantized.mean_accuracy() or (None, None)
-        original, original_error = self.original.mean_accuracy() or (None, None)
         return {
-            "recipe": self.prepared.recipe.to_json(),
-            "device": self.device,
-            "share_quantized": checkpoint.share_quantized,
-            "quantized_layers": len(checkpoint.layers),
-            "bits_per_weight": planned.bits_per_weight,
-            "bytes_before": planned.bytes_before,
-            "bytes_after": planned.bytes_after,
+            **summary_of(self.prepared, self.original, self.device),
             "selection": self.chosen(),
             "perplexity": value(self.quantized.perplexity),
-            "perplexity_float": value(self.original.perplexity),
-            "vocabulary": checkpoint.architecture.vocab_size,
             **divergences(self.quantized.divergence),
             "baseline": self.baseline,
             "protocol": self.protocol(),
             "tasks": self._tasks(),
             "accuracy": accuracy,
             "accuracy_standard_error": accuracy_error,
-            "accuracy_float": original,
-            "accuracy_standard_error_float": original_error,
             "texts": [event.comparison() for event in self.texts],
             "speed": None if self.speed is None else self.speed.speed(),
             "experts": None if counts is None else counts.to_json(),
-            "tuning": None,
-            "written": None,
             "stamp": self.stamp.digest,
             "opened": self.opened,
             "repair": self.repair,
@@ -117,6 +99,52 @@ class RunResult:
                 "quantized": _accuracy(quantized),
             }
         return tasks
+
+
+def summary_of(prepared: Prepared, original: Measurements, device: str) -> Summary:
+    """The summary of every run, as far as it is known without a quantized model; ``original``: of the float model."""
+    checkpoint, planned = prepared.checkpoint, prepared.shown
+    accuracy, accuracy_error = original.mean_accuracy() or (None, None)
+    return {
+        "recipe": prepared.recipe.to_json(),
+        "device": device,
+        "share_quantized": checkpoint.share_quantized,
+        "quantized_layers": len(checkpoint.layers),
+        "bits_per_weight": planned.bits_per_weight,
+        "bytes_before": planned.bytes_before,
+        "bytes_after": planned.bytes_after,
+        "selection": None,
+        "perplexity": None,
+        "perplexity_float": value(original.perplexity),
+        "vocabulary": checkpoint.architecture.vocab_size,
+        **divergences(None),
+        "baseline": None,
+        "protocol": protocol_of(prepared, prepared.sequences.protocol, original),
+        "tasks": {},
+        "accuracy": None,
+        "accuracy_standard_error": None,
+        "accuracy_float": accuracy,
+        "accuracy_standard_error_float": accuracy_error,
+        "texts": [],
+        "speed": None,
+        "experts": None,
+        "tuning": None,
+        "written": None,
+        "stamp": None,
+        "opened": None,
+        "repair": None,
+    }
+
+
+def protocol_of(prepared: Prepared, calibration: CalibrationProtocol, measured: Measurements) -> RunProtocol:
+    """What the numbers of a run rest on."""
+    test = measured.perplexity
+    return {
+        "calibration": calibration,
+        "test": None if test is None else cast(PerplexityProtocol, test.protocol),
+        "versions": versions(),
+        **of_weights(prepared.checkpoint),
+    }
 
 
 def edge_words(tried: Sequence[float | None], chosen: Sequence[float | None]) -> str:

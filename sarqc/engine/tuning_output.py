@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from sarqc.calibration.pictures import RELATIVE, SCALARS, LayerCurve, LayerNumbers
-from sarqc.documents import CalibrationProtocol, PerplexityProtocol, Summary, Tuning
-from sarqc.engine.measure import Measurements, divergences, of_weights, versions
+from sarqc.documents import CalibrationProtocol, Summary, Tuning
+from sarqc.engine.measure import Measurements, of_weights, versions
 from sarqc.engine.plan import Prepared
-from sarqc.engine.result import value
+from sarqc.engine.result import summary_of, value
 from sarqc.engine.study_output import (
     AXES,
     UNMEASURED,
@@ -142,39 +142,4 @@ def _protocol(prepared: Prepared, original: Measurements, device: str) -> dict[s
 
 def tuning_summary(prepared: Prepared, original: Measurements, tuning: Tuning | None, device: str) -> Summary:
     """The summary of a run that tuned: of the float model and of what was compared, not of one quantized model."""
-    checkpoint, test = prepared.checkpoint, original.perplexity
-    accuracy, error = original.mean_accuracy() or (None, None)
-    return {
-        "recipe": prepared.recipe.to_json(),
-        "device": device,
-        "share_quantized": checkpoint.share_quantized,
-        "quantized_layers": len(checkpoint.layers),
-        "bits_per_weight": prepared.shown.bits_per_weight,
-        "bytes_before": prepared.shown.bytes_before,
-        "bytes_after": prepared.shown.bytes_after,
-        "selection": None,
-        "perplexity": None,
-        "perplexity_float": value(test),
-        "vocabulary": checkpoint.architecture.vocab_size,
-        **divergences(None),
-        "baseline": None,
-        "protocol": {
-            "calibration": prepared.sequences.protocol,
-            "test": None if test is None else cast(PerplexityProtocol, test.protocol),
-            "versions": versions(),
-            **of_weights(checkpoint),
-        },
-        "tasks": {},
-        "accuracy": None,
-        "accuracy_standard_error": None,
-        "accuracy_float": accuracy,
-        "accuracy_standard_error_float": error,
-        "texts": [],
-        "speed": None,
-        "experts": None,
-        "tuning": tuning,
-        "written": None,
-        "stamp": None,
-        "opened": None,
-        "repair": None,
-    }
+    return {**summary_of(prepared, original, device), "tuning": tuning}

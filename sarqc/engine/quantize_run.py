@@ -1,0 +1,192 @@
+"""The stages of a run that quantizes a model once, or repairs a quantized checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from typing import cast
+
+from sarqc import documents
+from sarqc.calibration.job import CalibrationJob, SolvedLayer
+from sarqc.calibration.kept_layers import KeptLayers
+from sarqc.calibration.pictures import LayerCurve
+from sarqc.checkpoints.formats import check_format, is_no_gain
+from sarqc.engine.auto_by_model import settle
+from sarqc.engine.baseline import baseline_key, compare
+from sarqc.engine.kept_states import KeptStates
+from sarqc.engine.keys import float_model_key, layer_keys, quantized_model_key, states_key
+from sarqc.engine.measure import (
+    Workbench,
+    compare_prompts,
+    continue_prompts,
+    keep_states,
+    kept_beside,
+    measure,
+)
+from sarqc.engine.plan import Prepared, window_for
+from sarqc.engine.repair import found_key, gain, measure_found
+from sarqc.engine.result import RunResult
+from sarqc.engine.run_context import RunContext
+from sarqc.engine.saved_model import save_model, save_repaired
+from sarqc.engine.stamp import LayerHashing, stamp_of
+from sarqc.engine.study_output import write_run
+from sarqc.evaluation.speed import measure_speed
+from sarqc.events import Event, LayerDone, Saved, SpeedMeasured, Stage, Warned
+from sarqc.models.families import LayerInfo
+from sarqc.models.loading import LoadedModel
+from sarqc.quantization.quantized_layer import LayerReport
+from sarqc.recipe import method_title
+
+_FALLBACKS = {  # flags of a layer that got something else than was asked for
+    "not_foldable": "no operation before it can take up scales: it is rounded without any",
+    "little_memory": "the device ran out of memory: fewer candidates were solved at once, which takes longer",
+    "not_recorded": "operations can't be recorded as one on this device: each is started by itself, which takes longer",
+    "not_judged": "no token came by which its candidates could be judged: the first one was taken",
+}
+_STARVED = {  # flags of experts' linears
+    "no_tokens": "saw no calibration token: they are rounded to nearest",
+    "fewer_tokens_than_channels": "saw fewer calibration tokens than they have input channels",
+}
+_FOUND_STARVED = _STARVED | {"no_tokens": "saw no calibration token: their codes stay as they were found"}
+
+
+def quantize_model(run: RunContext) -> Generator[Event, None, documents.Summary]:
+    """Measures the float model, settles λ, quantizes layer by layer, measures again, and saves; returns the summary."""
+    bench, prepared, recipe, loaded = run.bench, run.prepared, run.recipe, run.bench.loaded
+    keys, float_key = layer_keys(loaded, run.job, run.weights), float_model_key(loaded, run.weights)
+    yield run.started_event(keys)
+    states = _states(bench, prepared, float_key)
+    original = yield from measure(bench, prepared, "float", float_key, states)
+    float_texts = yield from continue_prompts(bench, prepared, float_key)
+    job, selection = yield from settle(bench, recipe, run.job, run.weights)
+    if selection is not None:
+        keys = layer_keys(loaded, job, run.weights)
+    quantized_key = quantized_model_key(float_key, keys)
+    before = None
+    if states is not None:
+        yield from _keep_float_states(run, job, states, float_key, quantized_key)
+        if recipe.repairs:
+            before = yield from measure_found(bench, prepared, job, run.weights, float_key, states)
+    yield Stage("quantizing", f"{method_title(recipe.method)}, {recipe.bits} bits")
+    with LayerHashing(job) as hashing:
+        reports, curves = yield from _quantize(bench, job, keys, hashing)
+        hashes = hashing.finish()
+    stamp = stamp_of(prepared, loaded, job, None if selection is None else selection.lam, hashes)
+    quantized = yield from measure(bench, prepared, "quantized", quantized_key, states)
+    texts = yield from compare_prompts(bench, prepared, float_texts, quantized_key)
+    layers = KeptLayers(bench.store, keys, prepared.checkpoint.layers)
+    speed = None
+    if recipe.speed:
+        yield Stage("measuring speed")
+        speed = _speed(loaded, layers, job)
+        yield speed
+    baseline, is_float = yield from compare(bench, prepared, job, run.weights, float_key, states, quantized)
+    imported = run.imported
+    result = RunResult(
+        prepared=prepared,
+        device=run.device,
+        job=job,
+        selection=selection,
+        reports=reports,
+        curves=curves,
+        original=original,
+        quantized=quantized,
+        baseline=baseline,
+        texts=texts,
+        speed=speed,
+        stamp=stamp,
+        opened=None if imported is None else imported.facts(recipe.quantized_checkpoint or ""),
+        repair=gain(before, quantized, reports) if recipe.repairs else None,
+    )
+    if run.output.study is not None:
+        yield Stage("saving", "study")
+        write_run(result, run.output.study, run.output.study_id)
+        yield Saved("study", str(run.output.study))
+    if run.output.checkpoint_dir is None:
+        return result.summary()
+    if is_float:
+        for _ in bench.calibrated(job, keys):
+            pass  # the run's own layers, from the store: they were told
+    return (yield from _save_checkpoint(run, result, layers))
+
+
+def _keep_float_states(
+    run: RunContext, job: CalibrationJob, states: KeptStates, float_key: str, quantized_key: str
+) -> Iterator[Event]:
+    """Keeps what the float model says of the test text, if a model beside it is still to be measured."""
+    bench, prepared, recipe = run.bench, run.prepared, run.recipe
+    beside = [quantized_key]
+    if recipe.baseline and not recipe.why_no_baseline():
+        beside.append(baseline_key(bench.loaded, job, recipe, run.weights, float_key))
+    if recipe.repairs:
+        beside.append(found_key(bench.loaded, job, run.weights, float_key))
+    if any(kept_beside(bench, prepared, key) is None for key in beside):
+        yield from keep_states(bench, prepared, states)
+
+
+def _save_checkpoint(
+    run: RunContext, result: RunResult, layers: KeptLayers
+) -> Generator[Event, None, documents.Summary]:
+    """Writes the quantized model, or the repaired checkpoint if that is an improvement; returns the summary with it."""
+    folder, summary = run.output.checkpoint_dir, result.summary()
+    assert folder is not None
+    if result.repair is not None and is_no_gain(result.repair):
+        yield Warned("nothing was written: the file as it was found is as good or better", "checkpoint")
+        return summary
+    if run.imported is not None:
+        return (yield from save_repaired(run.bench, run.prepared, run.imported, layers, summary, folder))
+    known = check_format(run.recipe, run.output.checkpoint_format)
+    return (yield from save_model(run.bench, run.prepared, layers, result.job, summary, folder, known, result.stamp))
+
+
+def _states(bench: Workbench, prepared: Prepared, float_key: str) -> KeptStates | None:
+    """Where the float model's states of the test text are kept; None without one."""
+    test = prepared.test
+    return None if test is None else KeptStates(bench.store, states_key(float_key, test.ids, prepared.window))
+
+
+def _quantize(
+    bench: Workbench, job: CalibrationJob, keys: dict[str, str], hashing: LayerHashing
+) -> Generator[Event, None, tuple[dict[str, LayerReport], list[LayerCurve]]]:
+    """Quantizes the model in place; returns reports by layer and curves, both in the order of the layers."""
+    reports: dict[str, LayerReport] = {}
+    curves: list[LayerCurve] = []
+    for step in bench.calibrated(job, keys):
+        if not isinstance(step, SolvedLayer):
+            yield step
+            continue
+        name, report = step.info.name, step.quantized.report
+        yield LayerDone(
+            name=name,
+            index=len(curves),
+            total=len(keys),
+            report=cast(documents.LayerReportDocument, report.to_json()),
+            seconds=step.seconds,
+            from_cache=step.from_cache,
+        )
+        reports[name] = report
+        curves.append(step.curve)
+        hashing.add(name, step.quantized)
+        if report.diagonal_floor > 0:
+            yield Warned(f"{report.diagonal_floor:.3g} was added to the Gram's diagonal", name)
+        for flag in report.flags:
+            if flag in _FALLBACKS:
+                yield Warned(_FALLBACKS[flag], name)
+    found = job.found is not None
+    yield from _starved_experts(bench.loaded.checkpoint.layers, reports, _FOUND_STARVED if found else _STARVED)
+    return reports, curves
+
+
+def _starved_experts(
+    layers: list[LayerInfo], reports: dict[str, LayerReport], kinds: Mapping[str, str]
+) -> Iterator[Warned]:
+    """One warning for each kind, because a mixture may have thousands of such layers; reports name them."""
+    experts = [layer.name for layer in layers if layer.expert is not None]
+    for flag, words in kinds.items():
+        starved = [name for name in experts if flag in reports[name].flags]
+        if starved:
+            yield Warned(f"{len(starved)} of {len(experts)} linears of experts {words}", f"{starved[0]} and others")
+
+
+def _speed(loaded: LoadedModel, layers: KeptLayers, job: CalibrationJob) -> SpeedMeasured:
+    """Measured anew each time: what a clock said once is nothing to keep."""
+    return measure_speed(loaded, layers, job.grids, window_for(loaded.checkpoint.max_positions, None))
