@@ -28,7 +28,7 @@ from sarqc.figures.sentence import Piece, QualityName, sentence, small_print
 from sarqc.figures.surfaces import Arrays, PoolingChoice, pooling_choices, surface_arrays, surface_layer, weight_figures
 from sarqc.figures.theorem import Term, theorem, theorem_terms
 from sarqc.plain import measured, plain
-from sarqc.quantization.methods import METHODS, fitting_text
+from sarqc.quantization.methods import METHODS, fitting_text, public_method
 from sarqc.study.as_recipe import AsRecipe, as_recipe
 from sarqc.study.document import Line, Study, one_draw
 from sarqc.study.experts import TokenCounts
@@ -371,6 +371,7 @@ def _whole(value: int | str | None, name: str) -> int | None:
 
 def default_line(study: Study, method: str | None, bits: int | None) -> Line:
     """The line asked for; with a part of it left open, the one with most to show."""
+    method = None if method is None else public_method(method)
     fitting = [one for one in study.lines if method in (None, one.name, one.method) and bits in (None, one.bits)]
     fitting = [one for one in fitting if one.name == method] or fitting
     if not fitting:

@@ -65,7 +65,7 @@ from sarqc.errors import NotFound, Refused
 from sarqc.files.modes import usual_mode
 from sarqc.models.families import LayerInfo
 from sarqc.plain import plain
-from sarqc.quantization.methods import FITTING, METHODS, title_of
+from sarqc.quantization.methods import FITTING, METHODS, public_method, title_of
 from sarqc.recipe import renamed
 from sarqc.study import tensors
 from sarqc.study.experts import Experts, experts_of, unreached_is_unknown
@@ -249,7 +249,8 @@ class Study(_Document):
         return study
 
     def line(self, name: str, bits: int) -> Line:
-        """The line of a name at a width; a method's own name also finds its only line. Raises ``NotFound``."""
+        """The line of a name at a width; a method's own names also find its only line. Raises ``NotFound``."""
+        name = public_method(name)
         of_width = [line for line in self.lines if line.bits == bits]
         exact = [line for line in of_width if line.name == name]
         if matches := exact or [line for line in of_width if line.method == name]:
