@@ -47,7 +47,7 @@ from sarqc.recipe import (
     separator,
     shell_help,
 )
-from sarqc.recipe_texts import one_text
+from sarqc.recipe.texts import one_text
 from sarqc.settings import Settings, read_settings
 from sarqc.terminal import ProgressBar, print_layer_errors, print_summary, waiting_for_room, words
 

@@ -13,20 +13,17 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Each package or module, and all that it may import of the others. Whatever is not listed is a stranger.
 GROUND = {"sarqc.errors", "sarqc.documents", "sarqc.plain", "sarqc.settings", "sarqc.events", "sarqc.files"}
-GROUND |= {"sarqc.recipe", "sarqc.recipe_texts", "sarqc.logs", "sarqc.former_tuning"}
+GROUND |= {"sarqc.recipe", "sarqc.logs"}
 TREE: dict[str, set[str]] = {
     "sarqc.errors": set(),
     "sarqc.documents": set(),
     "sarqc.plain": set(),
-    "sarqc.former_tuning": {"sarqc.documents"},
     "sarqc.files": {"sarqc.errors"},
     "sarqc.settings": {"sarqc.errors"},
     "sarqc.logs": {"sarqc.files", "sarqc.settings"},
     "sarqc.events": {"sarqc.errors", "sarqc.documents"},
     "sarqc.quantization": {"sarqc.errors"},
-    "sarqc.recipe": {"sarqc.errors", "sarqc.quantization", "sarqc.files", "sarqc.recipe_refusals"},
-    "sarqc.recipe_refusals": {"sarqc.errors"},
-    "sarqc.recipe_texts": {"sarqc.errors", "sarqc.recipe", "sarqc.quantization"},
+    "sarqc.recipe": {"sarqc.errors", "sarqc.quantization", "sarqc.files"},
     "sarqc.models": {"sarqc.errors", "sarqc.settings", "sarqc.files", "sarqc.plain"},
     "sarqc.calibration": GROUND | {"sarqc.quantization", "sarqc.models"},
     "sarqc.evaluation": GROUND | {"sarqc.quantization", "sarqc.models"},

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sarqc.errors import Refused
 from sarqc.quantization.methods import METHODS, ColumnSolver, ScaleSearch, method
 from sarqc.recipe import FORMER_NAMES, Recipe, deprecations, expanded, spare
-from sarqc.recipe_texts import one_text
+from sarqc.recipe.texts import one_text
 
 LEAST = {"model": "tiny-llama", "calibration": "tiny-llama-calibration"}
 

@@ -21,7 +21,7 @@ from sarqc import __main__ as command_line
 from sarqc.engine.plan import plan
 from sarqc.errors import Refused
 from sarqc.recipe import OF_THE_OTHER_KIND, Recipe, expanded, read_document
-from sarqc.recipe_texts import one_text, texts
+from sarqc.recipe.texts import one_text, texts
 from sarqc.settings import Settings
 from sarqc.study.document import Study
 from tests.test_recipe import batches, recipes

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypedDict
 
-from sarqc.documents import End, Tuning, TuningRow, TuningTasks
+from sarqc.documents import End, Tuning, TuningRow, TuningTasks, current_tuning
 from sarqc.figures.drawing import Figure
 from sarqc.figures.numbers import NBSP, draws_text, lam_text, number, percent, plus_minus
 from sarqc.figures.sentence import Piece, piece
@@ -22,7 +22,6 @@ from sarqc.figures.tuning import (
     tuning_table,
 )
 from sarqc.figures.view import DataTable
-from sarqc.former_tuning import current_tuning
 from sarqc.study.elimination import DELTA
 
 ENDS: dict[End, str] = {

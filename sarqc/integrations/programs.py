@@ -9,7 +9,7 @@ from sarqc.errors import Refused
 from sarqc.integrations import to_gptqmodel, to_llmcompressor
 from sarqc.integrations.engine_request import ELSEWHERE, EngineRequest, wanted
 from sarqc.recipe import Recipe, axes
-from sarqc.recipe_texts import RecipeText
+from sarqc.recipe.texts import RecipeText
 from sarqc.study.document import Line, Study
 
 

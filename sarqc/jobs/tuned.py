@@ -7,8 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sarqc.documents import Tuned
-from sarqc.former_tuning import current_tuning
+from sarqc.documents import Tuned, current_tuning
 
 KEEP = "no difference: keep GPTQ 1 %"
 NOT_COMPARED = "not compared"

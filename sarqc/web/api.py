@@ -69,7 +69,7 @@ from sarqc.jobs.workers import log_path
 from sarqc.models.hub import configure
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import Recipe, axes, deprecations, expanded
-from sarqc.recipe_texts import texts
+from sarqc.recipe.texts import texts
 from sarqc.settings import Settings
 from sarqc.study.as_recipe import only_line
 from sarqc.web import streams as sse

@@ -52,7 +52,7 @@ from sarqc.recipe import (
     idle_fields,
     public_name,
 )
-from sarqc.recipe_texts import RecipeText
+from sarqc.recipe.texts import RecipeText
 from sarqc.study.ladder import STEPS
 from sarqc.study.library import StudyListing
 from sarqc.study.paired import clear_from

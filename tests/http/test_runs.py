@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from sarqc.integrations.programs import programs
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import Recipe
-from sarqc.recipe_texts import texts
+from sarqc.recipe.texts import texts
 from sarqc.settings import Settings
 from tests.http.conftest import write_study
 from tests.jobs.conftest import until

@@ -39,7 +39,7 @@ from sarqc.quantization.methods import (
     method,
     public_method,
 )
-from sarqc.recipe_refusals import refusal
+from sarqc.recipe.refusals import refusal
 
 
 def _group_size(value: Any) -> Any:

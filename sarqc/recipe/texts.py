@@ -19,7 +19,7 @@ import yaml
 
 from sarqc.errors import Refused
 from sarqc.quantization.methods import entry_of
-from sarqc.recipe import OF_THE_OTHER_KIND, axes, public_name, spare
+from sarqc.recipe.fields import OF_THE_OTHER_KIND, axes, public_name, spare
 
 Document = dict[str, Any]
 
@@ -127,7 +127,7 @@ for event in execute(recipe, settings, study_dir=settings.studies_dir(), study_i
 def _program_of_a_batch(said: Document, address: str) -> str:
     return f"""\
 from sarqc import execute
-from sarqc.recipe import expanded
+from sarqc.recipe.fields import expanded
 from sarqc.settings import read_settings
 
 settings = read_settings()
