@@ -145,7 +145,7 @@ print(json.dumps({"drifts": drifts, "nearest": layer("rtn").report.drift, "chose
     assert "GPTQ, 5 % damping" in contract
     copy.run(sys.executable, "docs/make_reference.py")
     reference = (copy.folder / "docs/reference.md").read_text(encoding="utf-8")
-    assert "| `shrunk` | Shrunk weights | λ | for each layer: λ 0, 0.05 |" in reference
+    assert "| `shrunk` | – | Shrunk weights | λ | for each layer: λ 0, 0.05 |" in reference
     listed = copy.run(sys.executable, "-m", "sarqc", "methods")
     assert "shrunk" in listed
     assert "gptq-5" in listed
