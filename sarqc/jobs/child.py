@@ -37,7 +37,7 @@ from sarqc.errors import SarqcError, disk_full
 from sarqc.events import Cancelled, Event, Failed, Finished, Saved, Started, Warned, Yielded
 from sarqc.files.kept_out import without_paths, without_secrets
 from sarqc.files.room import WAITS, met_full_disk
-from sarqc.jobs.exports import note_files
+from sarqc.jobs.checkpoint_files import note_files
 from sarqc.jobs.preemption import Boundaries
 from sarqc.jobs.process import STEP_ASIDE
 from sarqc.jobs.transit import Transit, results_folder

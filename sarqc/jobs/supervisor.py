@@ -35,7 +35,7 @@ from sarqc.jobs import exports, schedule
 from sarqc.jobs.annotations import Annotations
 from sarqc.jobs.audit import HOST, Audit
 from sarqc.jobs.bell import ALL_RUNS, Bell
-from sarqc.jobs.exports import damage
+from sarqc.jobs.checkpoint_files import damage
 from sarqc.jobs.ray_workers import RayWorkers
 from sarqc.jobs.removal import Removal
 from sarqc.jobs.retention import Retention

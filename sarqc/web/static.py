@@ -66,6 +66,12 @@ def assets_router(folder: Path) -> APIRouter:
     router = APIRouter(include_in_schema=False, route_class=ApiRoute)
     for name in FOLDERS:
         _add(router, folder, name)
+
+    @router.api_route("/favicon.ico", methods=["GET", "HEAD"])
+    def no_icon() -> Response:
+        """Browsers ask before they have read that a page has no icon."""
+        return Response(status_code=204, headers={"Cache-Control": "max-age=86400"})
+
     return router
 
 

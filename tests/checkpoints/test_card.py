@@ -110,7 +110,7 @@ def test_tasks_and_auto_are_told(document: dict[str, object]) -> None:
 
 def test_experts_that_saw_little_are_told(document: dict[str, object]) -> None:
     dense = model_card(Recipe.parse(document), a_summary(experts=None), "plain")
-    assert "expert" not in dense
+    assert "experts" not in dense
     counted = {"no_tokens": 1, "words": "Of 8 experts, 1 saw none of 64 calibration tokens."}
     card = model_card(Recipe.parse(document), a_summary(experts=counted), "plain")
     assert "Of 8 experts, 1 saw none of 64 calibration tokens. Linears that no token reached are rounded" in card

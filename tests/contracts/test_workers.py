@@ -22,7 +22,8 @@ from sarqc.engine.execute import execute
 from sarqc.errors import Refused
 from sarqc.events import Cancelled, Failed, Finished, LayerDone, Started, Yielded
 from sarqc.files.places import place_at
-from sarqc.jobs.exports import checkpoint_folder, damage
+from sarqc.jobs.checkpoint_files import damage
+from sarqc.jobs.exports import checkpoint_folder
 from sarqc.jobs.process import Process
 from sarqc.jobs.ray_workers import RayWorkers
 from sarqc.jobs.run import Run, State

@@ -492,7 +492,7 @@ def test_float_predictions_that_are_gone_are_said(
 def test_a_long_test_text_is_read_in_part_and_that_is_said(
     document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sarqc.recipe.TUNED_TEST_TOKENS", 300)
+    monkeypatch.setattr("sarqc.recipe.fields.TUNED_TEST_TOKENS", 300)
     whole = {name: value for name, value in document.items() if name != "test_tokens"}
     prepared = prepare(Recipe.parse(whole), fresh_settings)
     assert prepared.test is not None

@@ -183,3 +183,8 @@ def test_scripts_within_a_document_carry_the_nonce_of_its_answer(settings: Setti
             assert answer.headers["cross-origin-opener-policy"] == "same-origin"
             nonces.add(nonce)
     assert len(nonces) == 7
+
+
+def test_browsers_get_no_error_for_the_icon_that_pages_do_without(client: TestClient) -> None:
+    answer = client.get("/favicon.ico")
+    assert (answer.status_code, answer.content) == (204, b"")

@@ -195,7 +195,7 @@ test("a layer can be computed where the model is here", () => {
   assert.equal(offered(open), null);
   const state = after(open, { type: "offered", models });
   const recipe = offered(state);
-  assert.deepEqual([recipe.only, recipe.lambda, recipe.calibration], ["v", 0.1, "text"]);
+  assert.deepEqual([recipe.layer, recipe.lambda, recipe.calibration], ["v", 0.1, "text"]);
   const whole = { ...state, explored: { ...explored, view: { ...view, layer: null } } };
   assert.equal(offered(whole), null);
   assert.equal(offered(after(open, { type: "offered", models: [] })), null);
