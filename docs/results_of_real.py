@@ -172,14 +172,20 @@ def _runs(document: dict[str, Any]) -> Iterator[str]:
     first = document["runs"][0]["protocol"]
     again = [run["written"] for run in document["runs"]]
     assert not any(one["other_tensors"] or one["parts_at"] for one in again)  # as is said below
+    assert all(run["written"]["tokens"] == 64 for run in document["runs"] if run["weights"] == "resident")
+    hosts: dict[str, list[str]] = {}
+    for run in document["runs"]:
+        models = hosts.setdefault(host_words(run["host"], "make real"), [])
+        models += [run["model"]] * (run["model"] not in models)
+    yield " ".join(f"{' and '.join(models)}: {words}" for words, models in hosts.items())
     yield (
-        f"{host_words(document['host'], 'make real')} Each run begins with the GGUF file: its weights are unpacked, "
+        "Each run begins with the GGUF file: its weights are unpacked, "
         f"quantized with λ = γ = 0.1 on {first['calibration']['tokens']:,} tokens of {first['calibration']['corpus']} "
         "(groups of 64, asymmetric), "
         f"measured on {first['test']['predicted_tokens']:,} tokens of {first['test']['corpus']}, exported, and read "
-        "again by the format's own reader: every tensor is that of the measured model, and 64 greedy tokens are the "
-        "same. “Streamed”: one block at a time is in memory. Beside what was taken stands what the plan had said. The "
-        "goal is a tenth."
+        "again by the format's own reader: every tensor is that of the measured model, and the model generates the "
+        "same 64 tokens. “Streamed”: one block at a time is in memory, and tokens are not compared. In brackets is the "
+        "plan of a host without a run before, whose minutes are a first guess. The goal is a tenth."
     )
     rows = [
         [

@@ -118,7 +118,7 @@ def main() -> None:
                 one = measured(case, bits)
                 print(json.dumps(one, ensure_ascii=False, indent=1), flush=True)
                 others = [old for old in document["runs"] if (old["model"], old["bits"]) != (one["model"], bits)]
-                document = {"host": host(), "runs": [*others, one]}
+                document = {"runs": [*others, one | {"host": host()}]}
                 kept.write_text(json.dumps(document, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     shutil.rmtree(FOLDER / "state", ignore_errors=True)
 
