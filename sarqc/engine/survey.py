@@ -79,7 +79,7 @@ from sarqc.quantization.methods import (
 )
 from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.quantization.solve import sweep_layer
-from sarqc.recipe import Recipe
+from sarqc.recipe import Recipe, renamed
 from sarqc.settings import Settings
 from sarqc.study.document import ArrayRef, Line, Study, StudyWriter, copied
 
@@ -110,6 +110,11 @@ class SurveyLine(BaseModel):
     expert_damping: ExpertDamping = "plain"
     warm_start: WarmStart = "none"
     pictures: Pictures = "all"  # kept of the line's weights
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_former_names(cls, document: Any) -> Any:
+        return renamed(document) if isinstance(document, dict) else document
 
     def fitting(self) -> dict[str, str | int]:
         """Of ``FITTING`` what is not plain."""
