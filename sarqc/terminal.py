@@ -25,7 +25,7 @@ from sarqc.events import (
     TuningStanding,
     Warned,
 )
-from sarqc.files.room import WAITS, met_full_disk, wait_for_more
+from sarqc.files.room import WAITS, free_bytes, met_full_disk, wait_for_more
 
 
 class ProgressBar:
@@ -127,8 +127,9 @@ def waiting_for_room(begin: Callable[[], Iterator[Event]], folder: Path) -> Iter
         except Exception as error:
             if not met_full_disk(error):
                 raise
+            found = free_bytes(folder)
         yield Warned(f"{WAITS} It goes on by itself when there is some. {disk_full().remedy}", str(folder))
-        wait_for_more(folder)
+        wait_for_more(folder, found)
 
 
 def _standing(tuning: Tuning) -> str:

@@ -24,8 +24,11 @@ def met_full_disk(error: BaseException) -> bool:
     return isinstance(error, NoRoom) or is_disk_full(error)
 
 
-def wait_for_more(folder: Path) -> None:
-    """Returns when the disk with a folder has more room than now, by enough to try again what found too little."""
-    enough = free_bytes(folder) + MORE_BYTES
+def wait_for_more(folder: Path, found: int) -> None:
+    """Returns when the disk with a folder has more room than was found, by enough to try again.
+
+    ``found``: bytes that were free when the work failed, not later: room that is made meanwhile counts.
+    """
+    enough = found + MORE_BYTES
     while free_bytes(folder) < enough:
         time.sleep(ROOM_SECONDS)
