@@ -331,7 +331,7 @@ def _format_of(recipe: Recipe, checkpoint_format: str) -> str:
 
 
 def _completed(recipe: Recipe) -> Recipe:
-    """The recipe with what a quantized checkpoint says in place of what nobody gave."""
+    """The recipe, completed with bits, grid and group size from its quantized checkpoint."""
     from sarqc.engine.plan import completed
 
     return completed(recipe, read_settings())
@@ -572,18 +572,18 @@ def verify(
     ] = None,
     quantized_checkpoint: Annotated[
         str | None,
-        typer.Option(
-            "--quantized-checkpoint",
-            "--opened",
-            help="The quantized checkpoint that was measured or repaired, where it goes by another name here.",
-        ),
+        typer.Option(help="The quantized checkpoint, where it goes by another name here."),
     ] = None,
+    opened: Annotated[str | None, typer.Option(hidden=True, help="Its former name.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare a study or an exported model with its stamp, and solve some of its linears again.
 
     The exit code is 1 where something differs, 2 where something could not be checked.
     """
+
+    if opened is not None:
+        _say_deprecations({"opened": opened})
 
     def work() -> tuple[str, int, list[Check]]:
         from sarqc.engine.verify import VerificationRequest, stamp_in
@@ -592,7 +592,7 @@ def verify(
         count = None if layers == "all" else _count_of(layers)
         chosen = secrets.randbelow(2**32) if seed is None else seed
         found = []
-        wanted = VerificationRequest(count, chosen, model, calibration, quantized_checkpoint)
+        wanted = VerificationRequest(count, chosen, model, calibration, quantized_checkpoint or opened)
         for check in checks_of(folder, read_settings(), wanted):
             found.append(check)
             if not as_json:

@@ -23,9 +23,9 @@ class Settings(BaseSettings):
     host: str = Field("127.0.0.1", description="Address that the web server listens on.")
     access: Literal["private", "open", "token", "users", "proxy", "huggingface"] = Field(
         "private",
-        description="Who may come in. private: anyone on this machine, and nobody else; open: everybody, as "
-        "SARQC_STRANGERS says; token: anyone with SARQC_ACCESS_TOKEN; users: anyone in SARQC_USERS_FILE; proxy: whom a "
-        "reverse proxy names in SARQC_PROXY_HEADER; huggingface: who signs in with Hugging Face. See docs/operate.md.",
+        description="Who has access. private: users of this machine only; open: everyone, with the rights of "
+        "SARQC_STRANGERS; token: anyone with SARQC_ACCESS_TOKEN; users: those in SARQC_USERS_FILE; proxy: users named "
+        "by a reverse proxy in SARQC_PROXY_HEADER; huggingface: users signed in there. See docs/operate.md.",
     )
     hosts: str = Field(
         "",

@@ -27,6 +27,13 @@ from sarqc.settings import Settings
 
 _METHODS = ("rtn", "sarqc-gs", "sarqc-gbs")  # one of each family that solves single layers
 _SUFFIX = ".device"  # of a file that says that a device was found sound
+MODEL = "tiny-llama"
+CODES, OBJECTIVE = 0.98, 0.01  # least share of equal codes, and largest relative difference of a layer's objective
+LEARNED_OBJECTIVE = 0.1  # a learned one goes through the block in the device's own precision
+RECIPE = {
+    "model": MODEL, "bits": 3, "group_size": 128, "calibration": f"{MODEL}-calibration", "samples": 8, "length": 128,
+    "epochs": 2, "steps": 8, "inputs_from": "quantized",
+}  # fmt: skip
 
 
 def require_sound_device(device: torch.device, settings: Settings) -> Iterator[Event]:
@@ -54,15 +61,6 @@ def _key(device: torch.device, settings: Settings) -> str:
     gpu = gpu_of(settings)
     card = str(device) if gpu is None else (gpu.uuid, gpu.driver)
     return chain_key("device 1", card, torch.__version__, sarqc.__version__)
-
-
-MODEL = "tiny-llama"
-CODES, OBJECTIVE = 0.98, 0.01  # least share of equal codes, and largest relative difference of a layer's objective
-LEARNED_OBJECTIVE = 0.1  # a learned one goes through the block in the device's own precision
-RECIPE = {
-    "model": MODEL, "bits": 3, "group_size": 128, "calibration": f"{MODEL}-calibration", "samples": 8, "length": 128,
-    "epochs": 2, "steps": 8, "inputs_from": "quantized",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)

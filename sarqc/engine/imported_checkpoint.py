@@ -69,9 +69,9 @@ def linears(checkpoint: Checkpoint, found: CheckpointLayout) -> list[StoredLinea
 
 
 def as_it_has_it(recipe: Recipe, checkpoint: Checkpoint, found: CheckpointLayout) -> Recipe:
-    """The recipe with bits, grid and group size of the quantized checkpoint, where nobody has given them.
+    """The recipe, completed with bits, grid and group size from the quantized checkpoint.
 
-    Raises ``Refused`` for values that are given and are others.
+    Raises ``Refused`` if the recipe gives other values.
     """
     own = dict(zip(("bits", "grid", "group_size"), _usual_grid(linears(checkpoint, found)), strict=True))
     for name, value in own.items():

@@ -16,7 +16,7 @@ TOLD_EVERY = 1.0  # seconds
 
 
 class _Stopped(BaseException):
-    """Nobody waits for the work any more; not for handlers of exceptions on the way."""
+    """The caller has stopped waiting. A ``BaseException``, so that the work does not handle it."""
 
 
 def with_progress(work: Callable[[Tell], T], what: str, every: float = TOLD_EVERY) -> Generator[Advanced, None, T]:

@@ -80,7 +80,7 @@ def quantize_model(run: RunContext) -> Generator[Event, None, documents.Summary]
         speed = _speed(loaded, layers, job)
         yield speed
     baseline, is_float = yield from compare(bench, prepared, job, run.weights, float_key, states, quantized)
-    imported = run.imported
+    checkpoint = recipe.quantized_checkpoint
     result = RunResult(
         prepared=prepared,
         device=run.device,
@@ -94,7 +94,7 @@ def quantize_model(run: RunContext) -> Generator[Event, None, documents.Summary]
         texts=texts,
         speed=speed,
         stamp=stamp,
-        opened=None if imported is None else imported.facts(recipe.quantized_checkpoint or ""),
+        opened=None if run.imported is None or checkpoint is None else run.imported.facts(checkpoint),
         repair=gain(before, quantized, reports) if recipe.repairs else None,
     )
     if run.output.study is not None:

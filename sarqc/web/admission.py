@@ -1,20 +1,15 @@
 """What a recipe may name when it comes over the network. The command line may name any path.
 
-Models: those of the app, folders below SARQC_MODEL_DIRS, models of the Hub; to be opened also exports that one may
-see. Texts: named ones, .txt files of SARQC_TEXT_DIRS, texts that were uploaded. On a public host no path at all, of
-the Hub only what the operator lists with a revision, and of the uploads only one's own. Plans have a few threads.
+Models: those of the app, folders below SARQC_MODEL_DIRS, models of the Hub. Quantized checkpoints: also exports that
+one may see. Texts: named ones, .txt files of SARQC_TEXT_DIRS, uploaded texts. On a public host no path at all, of the
+Hub only what the operator lists with a revision, and of the uploads only one's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
-
-from anyio import CapacityLimiter, to_thread
-
 from sarqc.calibration import corpora
 from sarqc.calibration.uploaded_texts import UPLOADED
-from sarqc.errors import Busy, Forbidden, NotFound
+from sarqc.errors import Forbidden, NotFound
 from sarqc.files.names import path_of, shortened
 from sarqc.models import catalogue
 from sarqc.recipe import Recipe
@@ -95,27 +90,3 @@ def _is_below(name: str, folders: str) -> bool:
     """Whether a path leads, all links followed, into one of the folders of a setting."""
     path, roots = path_of(name), [path_of(part) for part in folders.split(":") if part]
     return path is not None and any(path != root and path.is_relative_to(root) for root in roots if root is not None)
-
-
-THREADS = 4
-WAITING = 32  # plans under way or waiting; one more is told to come back
-
-Answer = TypeVar("Answer")
-
-
-class Planning:
-    """Runs what makes plans, or other work: ``what`` says it in words, ``threads`` at a time."""
-
-    def __init__(self, what: str = "plans are being made or wait", threads: int = THREADS, most: int = WAITING) -> None:
-        self._threads, self._under_way = CapacityLimiter(threads), 0
-        self._what, self._most = what, most
-
-    async def run(self, work: Callable[[], Answer]) -> Answer:
-        """The answer of ``work``. Raises ``Busy`` where too many plans wait already."""
-        if self._under_way >= self._most:
-            raise Busy(f"{self._most} {self._what}", "app", "Try again in a moment.")
-        self._under_way += 1
-        try:
-            return await to_thread.run_sync(work, limiter=self._threads)
-        finally:
-            self._under_way -= 1

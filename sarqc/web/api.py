@@ -74,8 +74,9 @@ from sarqc.settings import Settings
 from sarqc.study.as_recipe import only_line
 from sarqc.web import streams as sse
 from sarqc.web.access import Access, Days, visitor_of
-from sarqc.web.admission import Planning, admit
+from sarqc.web.admission import admit
 from sarqc.web.browser_contract import method_facts
+from sarqc.web.limits import Planning
 from sarqc.web.listing_api import listing_router
 from sarqc.web.profile import is_private
 from sarqc.web.queue_place import queue_place
@@ -294,7 +295,10 @@ def _runs_router(
 
     @router.post("", status_code=201)
     async def submit(request: Request, document: Document, lane: str = "batch") -> Response:
-        """Queues a recipe, or each of a batch. Whatever can be refused is refused now: a queued run can work."""
+        """Queues a recipe, or each of a batch. Whatever can be refused is refused now: a queued run can work.
+
+        Where the recipe has former names of fields, ``warnings`` of the answer say today's.
+        """
         who = visitor_of(request)
         who.require("runner", "POST /api/runs")
 
@@ -304,13 +308,14 @@ def _runs_router(
             planned = _planned(recipes, who, access, settings, plan)
             recipes = {name: recipe for name, (recipe, _) in planned.items()}
             seconds = [None if one.minutes is None else 60 * one.minutes for _, one in planned.values()]
+            deprecated = {"warnings": sentences} if (sentences := deprecations(document)) else {}
             if list(recipes) == [""]:
                 run = supervisor.submit(recipes[""], who.owner, lane, seconds[0])
-                return JSONResponse(run.to_json(), 201, headers={"Location": f"/api/runs/{run.id}"})
+                return JSONResponse(run.to_json() | deprecated, 201, headers={"Location": f"/api/runs/{run.id}"})
             batch = f"batch-{secrets.token_hex(3)}"
             runs = supervisor.submit_all(list(recipes.values()), who.owner, lane, batch, seconds)
             named = [run.to_json() | {"name": name} for name, run in zip(recipes, runs, strict=True)]
-            return JSONResponse({"batch": batch, "runs": named}, 201)
+            return JSONResponse({"batch": batch, "runs": named} | deprecated, 201)
 
         return await planning.run(queued)
 

@@ -1,12 +1,14 @@
-"""Limits on requests, streams and bodies by address, and on idle connections, which are closed."""
+"""Limits on requests, streams and bodies by address, on idle connections, and on slow work such as plans."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
+from anyio import CapacityLimiter, to_thread
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -17,6 +19,12 @@ from sarqc.web.responses import error_response
 
 BODY_SECONDS = 30.0  # without a byte
 WHOLE_BODY_SECONDS = 900.0
+HEAD_SECONDS = 30.0  # for a request to arrive up to its body, and between two requests
+FILES_KEPT = 128  # descriptors for everything that is not a connection
+THREADS = 4
+WAITING = 32  # plans under way or waiting; one more is told to come back
+
+Answer = TypeVar("Answer")
 
 
 class RequestLimits:
@@ -78,10 +86,6 @@ def _in_time(receive: Receive) -> Receive:
         return message
 
     return received
-
-
-HEAD_SECONDS = 30.0  # for a request to arrive up to its body, and between two requests
-FILES_KEPT = 128  # descriptors for everything that is not a connection
 
 
 class _Connection(H11Protocol):
@@ -151,3 +155,21 @@ def connection_class(settings: Settings, open_files: int) -> type[asyncio.Protoc
         "at_most_per_address": settings.max_connections_per_address,
     }
     return type("Connection", (_Connection,), limits)
+
+
+class Planning:
+    """Runs slow work, a few ``threads`` at a time, so that pages go on meanwhile; ``what``: that work in words."""
+
+    def __init__(self, what: str = "plans are being made or wait", threads: int = THREADS, most: int = WAITING) -> None:
+        self._threads, self._under_way = CapacityLimiter(threads), 0
+        self._what, self._most = what, most
+
+    async def run(self, work: Callable[[], Answer]) -> Answer:
+        """The answer of ``work``. Raises ``Busy`` where too many plans wait already."""
+        if self._under_way >= self._most:
+            raise Busy(f"{self._most} {self._what}", "app", "Try again in a moment.")
+        self._under_way += 1
+        try:
+            return await to_thread.run_sync(work, limiter=self._threads)
+        finally:
+            self._under_way -= 1

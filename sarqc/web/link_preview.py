@@ -43,7 +43,7 @@ from sarqc.study.document import one_draw
 from sarqc.study.facts import LineFacts, line_facts
 from sarqc.study.library import StudySummary
 from sarqc.web.access import Access, visitor_of
-from sarqc.web.admission import Planning
+from sarqc.web.limits import Planning
 from sarqc.web.profile import own_address
 from sarqc.web.responses import ApiRoute, body_response
 from sarqc.web.visitor import Visitor
@@ -62,6 +62,9 @@ WIDE, NARROW = (714, 336), (358, 348)  # pixels of the main figure in a window o
 
 Query = Mapping[str, str]
 FactsKey = tuple[str, str, str, int, int | None, int | None]  # study, its content, line, bits, layer, draw
+PICTURES_KEPT = 64  # pictures, of some 100 KB each
+DRAWN_AT_ONCE, DRAWINGS_WAITING = 1, 16
+FACES = ("Inter_400Regular.ttf", "Inter_600SemiBold.ttf")
 
 
 @dataclass(frozen=True)
@@ -291,18 +294,14 @@ def introduction_router(introductions: Introductions) -> APIRouter:
     return router
 
 
-KEPT = 64  # pictures, of some 100 KB each
-AT_ONCE, WAITING = 1, 16
-FACES = ("Inter_400Regular.ttf", "Inter_600SemiBold.ttf")
-
-
 class Pictures:
     """Draws SVG documents with the typefaces that come with the app, and none of the host's."""
 
     def __init__(self, assets: Path) -> None:
         self._faces = [str(assets / "vendor" / "inter" / name) for name in FACES]
         self._kept: dict[object, bytes] = {}  # the last used one last
-        self._lock, self._drawing = Lock(), Planning("pictures are being drawn or wait", AT_ONCE, WAITING)
+        self._lock = Lock()
+        self._drawing = Planning("pictures are being drawn or wait", DRAWN_AT_ONCE, DRAWINGS_WAITING)
 
     async def png(self, content: object, svg: Callable[[], str]) -> bytes:
         """The picture of ``content``, which is equal for equal pictures; ``svg`` makes its document.
@@ -323,7 +322,7 @@ class Pictures:
         )  # fmt: skip
         with self._lock:
             self._kept[content] = made
-            for oldest in list(self._kept)[:-KEPT]:
+            for oldest in list(self._kept)[:-PICTURES_KEPT]:
                 del self._kept[oldest]
         return made
 

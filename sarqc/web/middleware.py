@@ -14,6 +14,27 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+# What matters most is that no page can load from, or send to, another origin. Styles are inline all over: plotly's and
+# Gradio's. Scripts are files of ours, or carry the nonce of their answer.
+_POLICY = {
+    "default-src": "'self'",
+    "style-src": "'self' 'unsafe-inline'",
+    "img-src": "'self' data: blob:",
+    "font-src": "'self' data:",
+    "media-src": "'self' data: blob:",
+    "worker-src": "'self' blob:",
+    "connect-src": "'self' data: blob:",
+    "object-src": "'none'",
+    "base-uri": "'self'",
+    "form-action": "'self'",
+}
+# Of a device, the pages ask for the clipboard and the whole screen alone.
+UNUSED_FEATURES = (
+    "accelerometer", "browsing-topics", "camera", "display-capture", "geolocation", "gyroscope", "hid", "magnetometer",
+    "microphone", "midi", "payment", "serial", "usb",
+)  # fmt: skip
+_COOKIE_PATH = re.compile(rb"(?i)(;\s*path=)/(?=;|\s*$)")
+
 
 async def held_back(
     app: ASGIApp,
@@ -47,27 +68,6 @@ async def held_back(
 def is_page(start: Message) -> bool:
     """Whether an answer that begins so is HTML."""
     return Headers(raw=start["headers"]).get("content-type", "").startswith("text/html")
-
-
-# What matters most is that no page can load from, or send to, another origin. Styles are inline all over: plotly's and
-# Gradio's. Scripts are files of ours, or carry the nonce of their answer.
-_POLICY = {
-    "default-src": "'self'",
-    "style-src": "'self' 'unsafe-inline'",
-    "img-src": "'self' data: blob:",
-    "font-src": "'self' data:",
-    "media-src": "'self' data: blob:",
-    "worker-src": "'self' blob:",
-    "connect-src": "'self' data: blob:",
-    "object-src": "'none'",
-    "base-uri": "'self'",
-    "form-action": "'self'",
-}
-# Of a device, the pages ask for the clipboard and the whole screen alone.
-UNUSED_FEATURES = (
-    "accelerometer", "browsing-topics", "camera", "display-capture", "geolocation", "gyroscope", "hid", "magnetometer",
-    "microphone", "midi", "payment", "serial", "usb",
-)  # fmt: skip
 
 
 def content_security_policy(nonce: str, frame_ancestors: str, *, evaluates: bool = False) -> str:
@@ -112,9 +112,6 @@ class SecurityHeaders:
             await send(message)
 
         await self.app(scope, receive, send_with_headers)
-
-
-_COOKIE_PATH = re.compile(rb"(?i)(;\s*path=)/(?=;|\s*$)")
 
 
 class SubPath:

@@ -24,6 +24,10 @@ from sarqc.web.users import User, user_of
 AT_ONCE = 2
 WAITING = 32  # being judged or waiting; one more is told to come back
 RIGHT_KEPT = 64  # of programs, which send theirs with each request
+OF_AN_ADDRESS = RateLimitItemPerMinute(10)
+OF_A_NAME = RateLimitItemPerMinute(30)  # from wherever they come: addresses are cheap
+NAMES_KNOWN = 1024
+LONGEST_NAME = 64  # characters of a name that tell it from others
 
 
 class Passwords:
@@ -66,12 +70,6 @@ class Passwords:
         self._right[mark] = None
         if len(self._right) > RIGHT_KEPT:
             self._right.pop(next(iter(self._right)))
-
-
-OF_AN_ADDRESS = RateLimitItemPerMinute(10)
-OF_A_NAME = RateLimitItemPerMinute(30)  # from wherever they come: addresses are cheap
-NAMES_KNOWN = 1024
-LONGEST_NAME = 64  # characters of a name that tell it from others
 
 
 @dataclass

@@ -38,6 +38,8 @@ FOR_EVER_MINE = "private, max-age=31536000, immutable"  # for what not everybody
 ASK_AGAIN = "no-cache"  # may be kept, but only used after asking whether it is still right
 
 log = logging.getLogger(__name__)
+FOR_PROGRAMS = ("/api/", "/assets/", "/gradio_api/")  # paths whose errors are never pages
+KEPT = ("allow", "content-range", "retry-after", "set-cookie", "www-authenticate")  # headers of an error, worded again
 
 
 class ApiRoute(APIRoute):
@@ -243,10 +245,6 @@ def _invalid(request: Request, error: RequestValidationError) -> Refused:
     if place == "body":
         return Refused(f"the body is wrong: {message}", _where(request), "Send a JSON object as application/json.")
     return Refused(f"{'.'.join(path)} is wrong: {message}", _where(request), f"Correct that part of the {place}.")
-
-
-FOR_PROGRAMS = ("/api/", "/assets/", "/gradio_api/")
-KEPT = ("allow", "content-range", "retry-after", "set-cookie", "www-authenticate")
 
 
 class OneShape:

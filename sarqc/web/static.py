@@ -20,6 +20,12 @@ from sarqc.web.responses import ASK_AGAIN, FOR_EVER, ApiRoute, file_response
 
 # The folders that are public: what is in them, by the end of its name, and its type. "vendor" holds scripts of others.
 FOLDERS = {"js": (".js", "text/javascript"), "css": (".css", "text/css"), "vendor": (".js", "text/javascript")}
+THEME_SCRIPT = """(() => {
+  let choice = null;
+  try { choice = localStorage.getItem("sarqc-theme"); } catch {}
+  const dark = choice ? choice === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  document.documentElement.dataset.theme = dark ? "dark" : "light";
+})();"""
 
 
 def content_version(folder: Path) -> str:
@@ -121,14 +127,6 @@ def _plotly_file() -> Path:
     if spec is None or spec.origin is None:
         raise Refused("plotly is not installed", "app", "pip install 'sarqc[app]'")
     return Path(spec.origin).parent / "package_data" / "plotly.min.js"
-
-
-THEME_SCRIPT = """(() => {
-  let choice = null;
-  try { choice = localStorage.getItem("sarqc-theme"); } catch {}
-  const dark = choice ? choice === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-  document.documentElement.dataset.theme = dark ? "dark" : "light";
-})();"""
 
 
 def ground_style(assets: Path) -> str:

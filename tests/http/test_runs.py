@@ -206,3 +206,15 @@ def test_a_checkpoint_is_opened_by_the_name_that_the_operator_gave_it(client: Te
         answer = client.post("/api/runs", json={**document, "quantized_checkpoint": name})
         assert answer.status_code == 404, answer.text
         assert answer.json()["error"]["where"] == "recipe, quantized_checkpoint"
+
+
+def test_former_names_are_taken_with_a_word_on_the_new_ones(client: TestClient) -> None:
+    today = recipe().to_json()
+    del today["block_fraction"]
+    former = {**today, "share": 0.5}
+    sentence = "“share” is now “block_fraction”; the former name is accepted until version 1.1"
+    answer = client.post("/api/runs", json=former).json()
+    assert (answer["warnings"], answer["recipe"]["block_fraction"]) == ([sentence], 0.5)
+    several = client.post("/api/runs", json={**former, "bits": [2, 3]}).json()
+    assert (several["warnings"], len(several["runs"])) == ([sentence], 2)
+    assert "warnings" not in client.post("/api/runs", json={**today, "block_fraction": 0.5}).json()
