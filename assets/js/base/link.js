@@ -51,8 +51,8 @@ function lock() {
 }
 
 /**
- * Says in words, where the page begins, what of its address could not be used. Without templates, since this module is
- * loaded in the head.
+ * Says in words, where the page begins, what of its address is wrong or has a new name. Without templates, since this
+ * module is loaded in the head.
  * @param {HTMLElement} place of class link-note; empty it is not seen
  * @param {string[]} sentences
  */
@@ -62,7 +62,7 @@ export function note(place, sentences) {
   const list = document.createElement("ul");
   for (const sentence of sentences) list.appendChild(document.createElement("li")).append(sentence);
   const words = document.createElement("p");
-  words.append("This page’s address asks for something that is not here.");
+  words.append("This page’s address should be corrected:");
   place.append(words, list);
 }
 
