@@ -28,9 +28,10 @@ from sarqc.jobs.store import Store
 from sarqc.recipe import Recipe
 from sarqc.settings import SITE, Settings
 from sarqc.web.access import Access
-from sarqc.web.admission import WAITING, admit
+from sarqc.web.admission import admit
 from sarqc.web.gate import Gate
 from sarqc.web.identity import Identity
+from sarqc.web.limits import WAITING
 from sarqc.web.users import read_users, write_user
 from sarqc.web.visitor import Cookies, Visitor
 from tests.http.conftest import write_study
