@@ -11,7 +11,7 @@ import torch
 from sarqc.models.catalogue import checkpoint_of, embedded_models
 from sarqc.settings import Settings
 from tests.benchmarks.measured import Figure
-from tests.benchmarks.quality.jobs import Job, drawn, run_job
+from tests.benchmarks.quality.jobs import Job, Left, drawn, run_job
 from tests.benchmarks.random_models import TINYLLAMA, made
 
 ROUNDS = 3
@@ -20,7 +20,7 @@ OURS = {"method": "gptq", "order": "activation"}
 
 
 def engines(folder: Path) -> Iterator[Figure]:
-    """Seconds on the wall, medians of some rounds. The other engine has an environment of its own under the folder."""
+    """Seconds on the wall and memory, medians of some rounds. The other engine has an environment of its own under the folder."""
     wide = made(folder / "tinyllama", **TINYLLAMA)
     cases = [
         ("tiny-llama, W2, 32 × 256 tokens", "tiny-llama", 2, 128, 32, 256, 1 / 3),
@@ -34,12 +34,15 @@ def engines(folder: Path) -> Iterator[Figure]:
         checkpoint = checkpoint_of(model, None, settings)
         text = f"{model if model.startswith('tiny') else 'tiny-llama'}-calibration"
         tokens = drawn(text, checkpoint, samples=samples, length=length, draw=0).calibration
-        wall: dict[str, list[float]] = {"sarqc": [], "llmcompressor": []}
+        rounds: dict[str, list[Left]] = {"sarqc": [], "llmcompressor": []}
         for _ in range(ROUNDS):
-            for engine, seconds in wall.items():
+            for engine, runs in rounds.items():
                 job = Job(engine, checkpoint.folder, bits, group_size, OURS if engine == "sarqc" else {})
-                seconds.append(run_job(job, tokens, folder, torch.get_num_threads()).wall)
-        ours, theirs = (middle.median(seconds) for seconds in wall.values())
+                runs.append(run_job(job, tokens, folder, torch.get_num_threads()))
+        ours, theirs = (middle.median(run.wall for run in runs) for runs in rounds.values())
         yield Figure(f"{name}: ours", ours, "s")
         yield Figure(f"{name}: llm-compressor", theirs, "s")
         yield Figure(f"{name}: ours of llm-compressor's", ours / theirs, "×", goal)
+        ours, theirs = (middle.median(run.peak_bytes for run in runs) / 2**20 for runs in rounds.values())
+        yield Figure(f"{name}: memory, ours", ours, "MiB")
+        yield Figure(f"{name}: memory, ours of llm-compressor's", ours / theirs, "×", 1.0)

@@ -9,6 +9,7 @@ from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 import torch
 from safetensors.numpy import load_file
@@ -211,7 +212,7 @@ def test_our_own_script_leaves_what_its_method_gives(random_llama: Path, loaded:
     name = "model.layers.1.mlp.down_proj"
     expected = round_to_nearest(loaded.weight(name).numpy(), 3, 16, "asymmetric")
     assert np.allclose(FORMATS[said["format"]](tensors, name, 3), expected.dequantized, rtol=1e-5)
-    assert said["seconds"]["processor"] > 0
+    assert said["costs"]["processor"] > 0
 
 
 def test_what_scripts_share_is_there_without_this_repository() -> None:
@@ -227,16 +228,17 @@ def test_weights_are_one_file_wherever_an_engine_puts_it(tmp_path: Path) -> None
     (tmp_path / "checkpoint" / "inner").mkdir(parents=True)
     (tmp_path / "checkpoint" / "inner" / "model.safetensors").touch()
     (tmp_path / "scratch.safetensors").touch()  # of the engine itself
-    with engine_job.timed() as seconds:
-        assert seconds == {}
-    engine_job.write_done(tmp_path, "gptq", seconds, engine_job.versions_of(["numpy"]))
+    with engine_job.measured() as costs:
+        assert costs == {}
+    engine_job.write_done(tmp_path, "gptq", costs, engine_job.versions_of(["numpy"]))
     said = json.loads((tmp_path / "done.json").read_text())
     assert said["weights"] == "checkpoint/inner/model.safetensors"
     assert said["versions"] == {"numpy": np.__version__}
-    assert set(said["seconds"]) == {"wall", "processor"}
+    assert set(said["costs"]) == {"wall", "processor", "peak_bytes"}
+    assert psutil.Process().memory_info().rss / 2 < costs["peak_bytes"] < psutil.virtual_memory().total
     (tmp_path / "checkpoint" / "more.safetensors").touch()
     with pytest.raises(ValueError, match="too many"):
-        engine_job.write_done(tmp_path, "gptq", seconds, {})
+        engine_job.write_done(tmp_path, "gptq", costs, {})
 
 
 def test_only_what_is_not_kept_is_run(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ import torch
 from sarqc.calibration.corpora import text_of
 from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.loading import load
-from sarqc.settings import Settings
+from sarqc.settings import read_settings
 from tests.benchmarks.quality.contenders import CONTENDERS
 from tests.benchmarks.quality.dequantize import FORMATS
 from tests.benchmarks.quality.evaluate import Evaluator
@@ -54,7 +54,7 @@ class Comparison:
     """One model on one protocol."""
 
     def __init__(self, given: argparse.Namespace) -> None:
-        self._given, settings = given, Settings()
+        self._given, settings = given, read_settings()
         checkpoint = checkpoint_of(given.model, None, settings)
         self._checkpoint = checkpoint
         test = text_of(given.test, checkpoint, settings)
@@ -85,7 +85,10 @@ class Comparison:
             quality = self._evaluator.measure(lambda name: weight_of(left.tensors, name, cell.bits))
         except KeyError as error:  # a shape that the engine passes over, AutoRound where 32 does not divide it
             return Result(self._protocol, left.versions, failed=f"it left linears in float: there is no {error}")
-        return Result(self._protocol, left.versions, seconds=left.seconds, wall=left.wall, **asdict(quality))
+        return Result(
+            self._protocol, left.versions, seconds=left.seconds, wall=left.wall, peak_bytes=left.peak_bytes,
+            **asdict(quality),
+        )  # fmt: skip
 
 
 def missing(given: argparse.Namespace) -> Iterator[Cell]:

@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 
 from sarqc.calibration.corpora import Sequences, draw_sequences, text_of
 from sarqc.models.checkpoint import Checkpoint
-from sarqc.settings import Settings
+from sarqc.settings import read_settings
 from tests.benchmarks.quality.contenders import ENGINES
 from tests.benchmarks.quality.dequantize import Tensors
 from tests.benchmarks.quality.environment import python_of
@@ -44,18 +44,19 @@ class Job:
 @dataclass(frozen=True)
 class Left:
     """What an engine left. ``format``: of ``FORMATS``; seconds of the calibration alone, by the processor's clock
-    and by that on the wall."""
+    and by that on the wall; the most memory of the process until its end."""
 
     tensors: Tensors
     format: str
     seconds: float
     wall: float
+    peak_bytes: int
     versions: dict[str, str]
 
 
 def drawn(calibration: str, checkpoint: Checkpoint, *, samples: int, length: int, draw: int) -> Sequences:
     """The calibration tokens of a draw, the same for every engine."""
-    text = text_of(calibration, checkpoint, Settings())
+    text = text_of(calibration, checkpoint, read_settings())
     return draw_sequences(
         text.ids, text.corpus, samples=samples, length=length, held_out_samples=0, sampling="random", seed=draw
     )  # fmt: skip
@@ -83,8 +84,10 @@ def run_job(job: Job, tokens: np.ndarray, folder: Path, threads: int) -> Left:
             raise EngineFailed(last_line(done.stderr))
         said = json.loads((scratch / "done.json").read_text())
         tensors = {name: _as_numpy(tensor) for name, tensor in load_file(scratch / said["weights"]).items()}
-    seconds = said["seconds"]
-    return Left(tensors, said["format"], seconds["processor"], seconds["wall"], said["versions"])
+    costs = said["costs"]
+    return Left(
+        tensors, said["format"], costs["processor"], costs["wall"], costs["peak_bytes"], said["versions"]
+    )  # fmt: skip
 
 
 def _as_numpy(tensor: torch.Tensor) -> np.ndarray:

@@ -24,7 +24,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class Result:
-    """One calibration, measured. ``seconds``: processor time of the calibration alone; ``wall``: by the clock.
+    """One calibration, measured. ``seconds``: processor time of the calibration alone; ``wall``: by the clock;
+    ``peak_bytes``: the most memory of its process.
 
     ``failed``: what the engine said where it gave no weights; then there are no numbers. ``protocol``: the same for all
     cells of a model. ``versions``: of the engine and of what it runs on.
@@ -37,6 +38,7 @@ class Result:
     same_top: float | None = None
     seconds: float | None = None
     wall: float | None = None
+    peak_bytes: int | None = None
     failed: str | None = None
 
     def write(self, path: Path) -> None:

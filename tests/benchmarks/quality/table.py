@@ -14,7 +14,7 @@ from sarqc.study.paired import geometric_mean, paired_difference, paired_ratio
 from tests.benchmarks.quality.contenders import BASELINE, CONTENDERS, RIVAL
 from tests.benchmarks.quality.results import Cell, Result
 
-_QUANTITIES = ("perplexity", "kl", "same_top", "seconds", "wall")
+_QUANTITIES = ("perplexity", "kl", "same_top", "seconds", "wall", "peak_bytes")
 Numbers = Mapping[str, Any]  # of one contender: lists by draw, None where it was not measured; or "failed"
 
 
@@ -48,14 +48,15 @@ def _numbers(by_draw: Mapping[int, Result]) -> Numbers:
     if failed is not None:
         return {"failed": failed}
     draws = range(max(by_draw) + 1)
-    return {
+    by_quantity = {
         name: [_rounded(getattr(by_draw[draw], name)) if draw in by_draw else None for draw in draws]
         for name in _QUANTITIES
     }
+    return {name: measured for name, measured in by_quantity.items() if any(value is not None for value in measured)}
 
 
-def _rounded(value: float) -> float:
-    return float(f"{value:.5g}")
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.5g}")
 
 
 def host() -> str:
@@ -80,15 +81,17 @@ HEAD = (
 
 
 def table_of(contenders: Mapping[str, Numbers]) -> str:
-    """A row for each contender of one model at one width."""
-    lines = [HEAD, ("---",) * len(HEAD)]
+    """A row for each contender of one model at one width, with memory where it was measured."""
+    with_memory = any("peak_bytes" in numbers for numbers in contenders.values())
+    head = (*HEAD, "memory") if with_memory else HEAD
+    lines = [head, ("---",) * len(head)]
     most = max((len(numbers["perplexity"]) for numbers in contenders.values() if "failed" not in numbers), default=0)
     for name, numbers in contenders.items():
         title = CONTENDERS[name].title
         if "failed" in numbers:
-            lines.append((title, "gave no weights: " + numbers["failed"], *[""] * (len(HEAD) - 2)))
+            lines.append((title, "gave no weights: " + numbers["failed"], *[""] * (len(head) - 2)))
             continue
-        lines.append((title, *_row(numbers, contenders, most)))
+        lines.append((title, *_row(numbers, contenders, most), *([_memory(numbers)] if with_memory else [])))
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
@@ -103,6 +106,11 @@ def _row(numbers: Numbers, contenders: Mapping[str, Numbers], most: int) -> list
         f"{np.nanmean(kl):.4f}",
         *(ratio(numbers, contenders.get(other)) for other in (BASELINE, RIVAL)),
     ]
+
+
+def _memory(numbers: Numbers) -> str:
+    """The most that a process of the contender had, in any draw."""
+    return f"{np.nanmax(values(numbers, 'peak_bytes')) / 2**30:.1f} GiB" if "peak_bytes" in numbers else "–"
 
 
 def values(numbers: Numbers, quantity: str) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What the scripts of all engines share: the job, the time of the calibration, and the account of what it left.
+"""What the scripts of all engines share: the job, time and memory of the calibration, and the account of what it left.
 
 It lies beside the scripts and needs numpy alone, so that it is there in environments without this repository.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import resource
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,26 +23,30 @@ def read_job(folder: Path) -> tuple[dict[str, Any], np.ndarray]:
 
 
 @contextmanager
-def timed() -> Iterator[dict[str, float]]:
-    """Seconds of the block, filled in at its end: on the wall, and of the processor."""
-    seconds: dict[str, float] = {}
+def measured() -> Iterator[dict[str, float]]:
+    """What the block took, filled in at its end: seconds on the wall and of the processor, and the most memory that the
+    process has had by then, in bytes (resident, libraries and the loaded model included)."""
+    costs: dict[str, float] = {}
     wall, processor = time.perf_counter(), time.process_time()
-    yield seconds
-    seconds |= {"wall": time.perf_counter() - wall, "processor": time.process_time() - processor}
+    yield costs
+    costs |= {
+        "wall": time.perf_counter() - wall, "processor": time.process_time() - processor,
+        "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }  # fmt: skip
 
 
 def versions_of(packages: Iterable[str]) -> dict[str, str]:
     return {name: importlib.metadata.version(name) for name in packages}
 
 
-def write_done(folder: Path, weights_format: str, seconds: Mapping[str, float], versions: Mapping[str, str]) -> None:
+def write_done(folder: Path, weights_format: str, costs: Mapping[str, float], versions: Mapping[str, str]) -> None:
     """Says what lies under ``checkpoint`` there: one file of weights, in a format of ``FORMATS``.
 
     Raises ValueError where there is not one. Some engines leave files of their own beside that folder.
     """
     (weights,) = (folder / "checkpoint").rglob("*.safetensors")
     done = {
-        "seconds": dict(seconds), "format": weights_format, "weights": str(weights.relative_to(folder)),
+        "costs": dict(costs), "format": weights_format, "weights": str(weights.relative_to(folder)),
         "versions": dict(versions),
     }  # fmt: skip
     (folder / "done.json").write_text(json.dumps(done))

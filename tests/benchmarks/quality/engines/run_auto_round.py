@@ -1,4 +1,4 @@
-"""AutoRound on one job: its own checkpoint in GPTQ's format, and the seconds that its calibration took.
+"""AutoRound on one job: its own checkpoint in GPTQ's format, and what its calibration took.
 
 Run by the interpreter of an environment that has AutoRound; it knows nothing of this repository.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 from auto_round import AutoRound
-from engine_job import read_job, timed, versions_of, write_done
+from engine_job import measured, read_job, versions_of, write_done
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 PACKAGES = ("auto-round", "torch", "transformers")
@@ -26,10 +26,10 @@ def main(folder: Path) -> None:
         enable_torch_compile=False,  # compiling takes minutes before the first step
         **job["settings"],
     )  # fmt: skip
-    with timed() as seconds:
+    with measured() as costs:
         rounder.quantize()
     rounder.save_quantized(str(folder / "checkpoint"), format="auto_gptq")
-    write_done(folder, "gptq", seconds, versions_of(PACKAGES))
+    write_done(folder, "gptq", costs, versions_of(PACKAGES))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""GPTQModel's GPTQ on one job: its own checkpoint, and the seconds that its calibration took.
+"""GPTQModel's GPTQ on one job: its own checkpoint, and what its calibration took.
 
 Run by the interpreter of an environment that has GPTQModel; it knows nothing of this repository.
 """
@@ -13,7 +13,7 @@ import torch
 
 os.environ.setdefault("GPTQMODEL_CPU_WORKERS", "2")  # it takes no fewer, and on two cores would not start
 
-from engine_job import read_job, timed, versions_of, write_done
+from engine_job import measured, read_job, versions_of, write_done
 from gptqmodel import BACKEND, GPTQModel, QuantizeConfig
 
 PACKAGES = ("gptqmodel", "torch", "transformers")
@@ -27,10 +27,10 @@ def main(folder: Path) -> None:
     )  # fmt: skip
     model = GPTQModel.load(job["model"], config, dtype=torch.float32, backend=BACKEND.TORCH)
     rows = [{"input_ids": row, "attention_mask": torch.ones_like(row)} for row in torch.from_numpy(tokens)]
-    with timed() as seconds:
+    with measured() as costs:
         model.quantize(rows, batch_size=1)
     model.save(str(folder / "checkpoint"))
-    write_done(folder, "gptq", seconds, versions_of(PACKAGES))
+    write_done(folder, "gptq", costs, versions_of(PACKAGES))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""llm-compressor's GPTQ on one job: its own packed checkpoint, and the seconds that its calibration took.
+"""llm-compressor's GPTQ on one job: its own packed checkpoint, and what its calibration took.
 
 Run by the interpreter of an environment that has llm-compressor; it knows nothing of this repository.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
-from engine_job import read_job, timed, versions_of, write_done
+from engine_job import measured, read_job, versions_of, write_done
 from llmcompressor import oneshot
 from llmcompressor.modifiers.gptq import GPTQModifier
 from torch.utils.data import DataLoader
@@ -37,11 +37,11 @@ def main(folder: Path) -> None:
         config_groups={"group_0": QuantizationScheme(targets=["Linear"], weights=weights)},
         ignore=["lm_head", "re:.*mlp.gate$"], **settings.pop("gptq", {}),
     )  # fmt: skip
-    with timed() as seconds:
+    with measured() as costs:
         batches = DataLoader(rows, batch_size=1)
         oneshot(model=model, dataset=batches, recipe=recipe, num_calibration_samples=len(rows), **settings)
     model.save_pretrained(folder / "checkpoint", save_compressed=True)
-    write_done(folder, "compressed-tensors", seconds, versions_of(PACKAGES))
+    write_done(folder, "compressed-tensors", costs, versions_of(PACKAGES))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""sarqc on one job: codes, scales and zero points of every linear, and the seconds that its calibration took."""
+"""sarqc on one job: codes, scales and zero points of every linear, and what its calibration took."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import load
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.methods import method
-from tests.benchmarks.quality.engines.engine_job import read_job, timed, write_done
+from tests.benchmarks.quality.engines.engine_job import measured, read_job, write_done
 
 
 def main(folder: Path) -> None:
@@ -33,7 +33,7 @@ def main(folder: Path) -> None:
         dict.fromkeys(names, grid), method(settings.pop("method"), **settings), inputs_from,
         Sequences(tokens, tokens[:0], protocol={}),
     )  # fmt: skip
-    with timed() as seconds:
+    with measured() as costs:
         solved = [step for step in calibrate(loaded, quantizing, None, dict.fromkeys(names, "")) if is_layer(step)]
     tensors = {
         f"{layer.info.name}.{part}": getattr(layer.quantized, part).contiguous()
@@ -42,7 +42,7 @@ def main(folder: Path) -> None:
     }
     (folder / "checkpoint").mkdir()
     save_file(tensors, folder / "checkpoint" / "weights.safetensors")
-    write_done(folder, "parts", seconds, versions())
+    write_done(folder, "parts", costs, versions())
 
 
 def is_layer(step: object) -> bool:
