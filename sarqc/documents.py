@@ -14,8 +14,8 @@ Which = Literal["float", "quantized"]
 FORMAT_WORDS: dict[str, str] = {
     "plain": "dequantized weights",
     "packed": "compressed-tensors, pack-quantized",
-    "gptq": "GPTQModel and others",
-    "mlx": "mlx-lm and others",
+    "gptq": "GPTQ’s format",
+    "mlx": "MLX’s format",
 }
 # How people write what a method may leave to “auto”.
 SIGNS = {"lam": "λ", "gamma": "γ", "shift_strength": "α"}

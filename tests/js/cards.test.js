@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { exportWords } from "../../assets/js/calibrate/exports_card.js";
-import { byAnswer, withVersion } from "../../assets/js/calibrate/readers_table.js";
+import { byAnswer, loadedBy, withVersion } from "../../assets/js/calibrate/readers_table.js";
 import { initial, reduce } from "../../assets/js/calibrate/run_state.js";
 import { protocolWords, reasonWords, speedUp } from "../../assets/js/calibrate/speed_card.js";
 import { cut, inWords, level, named } from "../../assets/js/calibrate/texts_card.js";
@@ -48,6 +48,15 @@ test("who can load it: readers by what they made of it, the best first", () => {
     found.flatMap(({ readers }) => readers.map(withVersion)),
     ["c 1", "a 1", "d 1", "b"],
   );
+});
+
+test("the save menu names who loads a format and who does not", () => {
+  const reader = (name, loads) => ({ reader: name, version: "1", loads, words: "" });
+  const [able, unable, untried] = [reader("a", "yes"), reader("b", "no"), reader("c", "not_run")];
+  assert.equal(loadedBy([able, unable, untried]), "loads in a, not in b");
+  assert.equal(loadedBy([able, reader("d", "yes")]), "loads in a, d");
+  assert.equal(loadedBy([unable]), "loads in no reader that was tried, not in b");
+  assert.equal(loadedBy([untried]), "no reader was tried");
 });
 
 test("a text is cut at the first different token", () => {

@@ -140,8 +140,8 @@ export const SIGNS = frozen({ lam: "λ", gamma: "γ", shift_strength: "α" });
 export const FORMAT_WORDS = frozen({
   plain: "dequantized weights",
   packed: "compressed-tensors, pack-quantized",
-  gptq: "GPTQModel and others",
-  mlx: "mlx-lm and others",
+  gptq: "GPTQ’s format",
+  mlx: "MLX’s format",
 });
 
 /**

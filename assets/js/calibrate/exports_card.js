@@ -13,7 +13,7 @@ import { moreMenu } from "../base/popover.js";
 import { problemBlock } from "../base/problem.js";
 import { at } from "../base/site.js";
 import { keptWords } from "./kept.js";
-import { formatTable } from "./readers_table.js";
+import { formatTable, loadedBy } from "./readers_table.js";
 import * as State from "./run_state.js";
 
 /** @import { Problem } from "../base/client.js" */
@@ -164,11 +164,11 @@ function saveMenu(own, lines, send) {
   const left = own.formats.filter(({ format }) => !lines[format]?.run);
   if (!left.length) return nothing;
   const items = left.map(
-    ({ format, possible, note }) =>
+    ({ format, possible, note, readers }) =>
       html`<button type="button" class="quiet" data-testid=${`save-${format}`} title=${possible ? nothing : note}
         ?disabled=${!possible || lines[format]?.isBusy}
         @click=${() => send(format, `/runs/${encodeURIComponent(own.id)}/export?format=${format}`)}
-        >${format}<span class="files-words">${FORMAT_WORDS[format]}${possible ? nothing : "; can’t carry this run"}</span></button>`,
+        >${format}<span class="files-words">${FORMAT_WORDS[format]}; ${possible ? loadedBy(readers) : "can’t carry this run"}</span></button>`,
   );
   return html`<div class="files-line">${moreMenu({
     id: `save-as-${own.id}`,

@@ -31,6 +31,19 @@ export function byAnswer(readers) {
 }
 
 /**
+ * Who loads a format and who does not, without versions: what is to be known before it is chosen.
+ * @param {Answer[]} readers
+ */
+export function loadedBy(readers) {
+  /** @param {Answer["loads"]} kind */
+  const names = (kind) => readers.filter(({ loads }) => loads === kind).map(({ reader }) => reader);
+  const [loading, refusing] = [names("yes"), names("no")];
+  if (!loading.length && !refusing.length) return "no reader was tried";
+  const able = loading.length ? `loads in ${loading.join(", ")}` : "loads in no reader that was tried";
+  return refusing.length ? `${able}, not in ${refusing.join(", ")}` : able;
+}
+
+/**
  * A reader with its version, where it has one.
  * @param {Answer} answer
  */
