@@ -2,6 +2,7 @@
 # make test   make check, then the whole suite in two processes
 # make check  types, style, and whether what is generated is current
 # make bench  speed, as ratios within one run; MODEL=llama2-7b counts what calibrating a published model costs on GPUs
+# make docs   the documentation with the Python API as a site, in build/docs; a dead link or a bad docstring fails
 # make image  the steps of the Dockerfile, run without Docker
 # make space  what is pushed to a Space of Hugging Face, in build/space
 # make loaders  small checkpoints of every kind given to every reader that can be had; LOADERS="--only mlx-lm"
@@ -26,7 +27,9 @@ export OMP_WAIT_POLICY := PASSIVE
 # Every file that is installed has one of the hashes that are written down for its version, and nothing else comes along.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps
 
-.PHONY: app test check bench loaders real torture image space test-engines test-opened test-reports chromium pretrained requirements audit
+SITE := $(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --doctree-dir build/doctrees docs build/docs
+
+.PHONY: app test check docs bench loaders real torture image space test-engines test-opened test-reports chromium pretrained requirements audit
 
 app: .venv/app.done pretrained
 	$(BIN)/python app.py
@@ -43,6 +46,10 @@ check: .venv/dev.done node_modules/.package-lock.json
 	$(BIN)/python -m sarqc.web.browser_contract --check
 	$(BIN)/python docs/make_reference.py --check
 	$(BIN)/python docs/make_results.py --check
+	$(SITE) --builder dummy
+
+docs: .venv/dev.done
+	$(SITE)
 
 bench: .venv/dev.done
 	$(BIN)/python -m tests.benchmarks.$(if $(MODEL),model_costs $(MODEL),bench)

@@ -28,7 +28,7 @@ from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.workers import EXECUTE
 from sarqc.settings import Settings, read_settings
 from sarqc.web.access import Access
-from sarqc.web.api import Planner, api_router
+from sarqc.web.api import ON_THIS_HOST, Resolver, api_router
 from sarqc.web.exchanges import Exchanges, log_access
 from sarqc.web.gate import Gate
 from sarqc.web.identity import Identity
@@ -54,12 +54,12 @@ def create_app(
     settings: Settings | None = None,
     *,
     execute: str = EXECUTE,
-    plan: Planner | None = None,
+    resolve: Resolver = ON_THIS_HOST,
     with_pages: bool = True,
 ) -> FastAPI:
     """The whole app, not yet running; its store is open until the end of its lifespan.
 
-    ``execute`` and ``plan`` stand in for the real ones in tests, which mostly do without the pages. Raises ``Refused``
+    ``execute`` and ``resolve`` are replaced in tests, most of which have no pages. Raises ``Refused``
     when the state folder is in use or can't be written, and when the settings ask for a device that is not there.
     """
     settings = settings or Settings()
@@ -110,7 +110,7 @@ def create_app(
     metrics = Metrics(supervisor, settings)
     app.add_middleware(MetricsRoute, metrics=metrics, settings=settings)
     app.add_middleware(Probes, readiness=Readiness(supervisor))
-    app.include_router(api_router(supervisor, settings, access, plan=plan))
+    app.include_router(api_router(supervisor, settings, access, resolve=resolve))
     app.include_router(sign_in_router(settings, identity, cookies, access.links, introductions))
     app.include_router(introduction_router(introductions))
     _add_assets(app, settings.assets_dir)

@@ -1,6 +1,6 @@
-"""sarqc: see the trade-off between reconstruction and weight drift when a language model is quantized.
+"""sarqc: the trade-off between reconstruction and weight drift when a language model is quantized.
 
-The public names below are imported when they are used: importing sarqc loads neither torch nor gradio.
+Public names are imported on first use, so importing sarqc loads neither torch nor gradio.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WHERE = {
 }
 _NAMED_THERE = {"Study": "StudyWithFigures"}
 __all__ = list(_WHERE)
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 
 def __getattr__(name: str) -> Any:

@@ -237,7 +237,6 @@ def _quantize(
     report: ReportTo = None,
     as_json: AsJson = False,
 ) -> None:
-    recipe = _guarded(partial(_completed, recipe), as_json)
     destination = _guarded(lambda: _destination(report), as_json)
     with _guarded(lambda: _cluster(on, [recipe]), as_json) as cluster:
         summary = _guarded(lambda: _execute(recipe, output, checkpoint_format, cluster, destination), as_json)
@@ -328,13 +327,6 @@ def _execute(
 def _format_of(recipe: Recipe, checkpoint_format: str) -> str:
     """The format of --output; without --format a repaired checkpoint keeps its own."""
     return "as-found" if recipe.quantized_checkpoint is not None and checkpoint_format == "plain" else checkpoint_format
-
-
-def _completed(recipe: Recipe) -> Recipe:
-    """The recipe, completed with bits, grid and group size from its quantized checkpoint."""
-    from sarqc.engine.plan import completed
-
-    return completed(recipe, read_settings())
 
 
 def _events(
@@ -505,7 +497,6 @@ def run(
     if len(recipes) == 1:
         _quantize(next(iter(recipes.values())), output, checkpoint_format, on, report, as_json)
         return
-    recipes = {name: _guarded(partial(_completed, one), as_json) for name, one in recipes.items()}
     destination = _guarded(lambda: _destination(report, recipe.stem), as_json)
     _guarded(lambda: _check_all(recipes, output, checkpoint_format), as_json)
     summaries = {}

@@ -1,4 +1,4 @@
-"""What a run says while it goes: a closed set of frozen event types with one JSON form each.
+"""Events of a run: a closed set of frozen types with one JSON form each.
 
 ``execute`` yields these; the command line prints them, the supervisor stores and relays them, the page draws them.
 """
@@ -30,7 +30,7 @@ from sarqc.documents import (
 
 @dataclass(frozen=True)
 class Event:
-    """Base of all events. ``type`` is the name used in JSON and in the SSE stream."""
+    """Base of all events; ``type`` is the name used in JSON and in the SSE stream."""
 
     type: ClassVar[str] = "event"
 
@@ -87,8 +87,8 @@ class LayerDone(Event):
 class PointDone(Event):
     """One λ of the curve of a run's only layer is solved; a run of several layers does not say so.
 
-    The numbers are those of the curve that the study gets. They come in the order of λ, those that were solved together
-    at once; a layer found on disk says them again.
+    The numbers are those of the curve in the study. They come in the order of λ, and together for those that were
+    solved together; a layer that is already on disk reports them again.
     """
 
     type: ClassVar[str] = "point_done"
@@ -175,7 +175,7 @@ class TextsCompared(Event):
     protocol: TextProtocol
 
     def comparison(self) -> ComparedText:
-        """What it says of the prompt, as summaries and studies keep it."""
+        """Return the comparison as summaries and studies hold it."""
         return {"prompt": self.prompt, "greedy": self.greedy, "sampled": self.sampled, "protocol": self.protocol}
 
 
@@ -191,7 +191,7 @@ class SpeedMeasured(Event):
     protocol: SpeedProtocol
 
     def speed(self) -> Speed:
-        """What was measured, as summaries and studies keep it."""
+        """Return the measurement as summaries and studies hold it."""
         return {
             "float": self.float,
             "quantized": self.quantized,
@@ -295,6 +295,6 @@ EVENT_TYPES: dict[str, type[Event]] = {
 
 
 def from_json(document: dict[str, Any]) -> Event:
-    """The event that ``to_json`` wrote; an unknown type or field is an error."""
+    """Return the event that ``to_json`` wrote; an unknown type or field is an error."""
     fields = dict(document)
     return EVENT_TYPES[fields.pop("type")](**fields)

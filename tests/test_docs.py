@@ -126,7 +126,7 @@ def test_nothing_is_elsewhere_in_vain(names: CodeNames) -> None:
     "stale",
     [
         "sarqc/study.py", "quantization/risk_bound.py", "facts.py: LineFact", "_Layer.solve", "study.LayerInfo",
-        "Study.frames", "make docs", "SARQC_FOLDER", "--lam", "sarqc quantise", "python -m sarqc run --bits 3",
+        "Study.frames", "make site", "SARQC_FOLDER", "--lam", "sarqc quantise", "python -m sarqc run --bits 3",
         "GET /api/study/{id}", "GET /api/runs/{id}/tables",
         "inputs_from: both", "embedd=1", "quantise_layer", "assets/js/view.js", "data-controls",
     ],

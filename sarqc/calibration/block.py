@@ -1,4 +1,4 @@
-"""The linears of one block, solved as the method's unit asks: each by itself, by input group, or all together."""
+"""The linears of one block, solved by the method's unit: each by itself, by input group, or all together."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ Layers = dict[str, QuantizedLayer]  # by path within the block
 
 @dataclass(frozen=True)
 class BlockData:
-    """What the linears of a block are solved on; keys are paths within the block."""
+    """Inputs of the solution of a block's linears; keys are paths within the block."""
 
     parts: tuple[dict[str, LayerStatistics], ...]  # of all calibration sequences, or of train and of validation
     held_out: dict[str, LayerStatistics] | None
     forward: Callable[[dict[str, Tensor], Tensor], Tensor]  # the block as a function of its weights and inputs
     inputs: list[Tensor]  # (B, T, D), the block's
-    targets: list[Tensor]  # (B, T, D), the float block's outputs on the float prefix; empty where nobody asks
+    targets: list[Tensor]  # (B, T, D), the float block's outputs on the float prefix; empty if the method needs none
 
     def statistics(self, path: str) -> LayerStatistics:
-        """Of all calibration sequences."""
+        """Return the statistics of all calibration sequences."""
         first, *others = (part[path] for part in self.parts)
         return sum(others, first)
 
@@ -58,10 +58,22 @@ def solve_block(
     context: Context,
     spread: MultiDevice | None = None,
 ) -> Iterator[SolvedLayer | EpochDone | PointDone]:
-    """The block's layers in their order, each at all λ of the job's curve; ``layers`` by path within the block.
+    """Solve the block's layers in their order, each at all λ of the job's curve.
 
-    A method that works on single layers may be given a part of them, the others need all. ``spread`` solves such
-    layers on other devices. Errors of the mathematics say the layer or the block that they are about.
+    Args:
+        loaded: The model.
+        job: The calibration.
+        layers: Layers by path within the block. A method that works on single layers may be given a part of them, the
+            others need all.
+        data: Statistics, inputs and targets of the block.
+        context: Budget and recorder.
+        spread: Further devices that solve layers of a method that works on single layers.
+
+    Yields:
+        Solved layers, epochs of methods that learn, and points of the curve.
+
+    Raises:
+        SarqcError: For errors of the mathematics, with the name of the layer or the block.
     """
     weights = {path: loaded.weight(layer.name) for path, layer in layers.items()}  # (O, I)
     if job.found is None:  # exact: they were loaded from there, and nothing is multiplied into them
@@ -116,10 +128,13 @@ def _batches_of(
 
 
 def batches(layers: dict[str, LayerInfo], storages: Mapping[str, torch.dtype]) -> list[list[str]]:
-    """Paths of linears that are solved together: experts' of one shape that follow each other, every other by itself.
+    """Return the paths of linears that are solved together: experts' of one shape in a row, every other by itself.
 
-    ``storages``: by path, the dtypes that they are stored in; those of a batch have one. So an expert's result does not
-    depend on which layers were kept from an earlier attempt: see ``whole_batches``.
+    So an expert's result does not depend on the layers that were kept from an earlier attempt, see ``whole_batches``.
+
+    Args:
+        layers: Layers by path.
+        storages: Dtypes in which they are stored, by path; those of a batch have one dtype.
     """
     grouped: list[list[str]] = []
     for path, layer in layers.items():
@@ -136,13 +151,13 @@ def batches(layers: dict[str, LayerInfo], storages: Mapping[str, torch.dtype]) -
 def whole_batches(
     layers: dict[str, LayerInfo], storages: Mapping[str, torch.dtype], missing: set[str]
 ) -> dict[str, LayerInfo]:
-    """The linears that must be solved so that those that are missing come out as in an undisturbed run."""
+    """Return the linears to solve so that the missing ones come out as in an undisturbed run."""
     together = [batch for batch in batches(layers, storages) if missing.intersection(batch)]
     return {path: layers[path] for batch in together for path in batch}
 
 
 class BlockStatistics(NamedTuple):
-    """Linears of one block with statistics that they can be solved on, all by path within the block."""
+    """Linears of one block with statistics to solve them on, all by path within the block."""
 
     layers: dict[str, LayerInfo]
     weights: dict[str, Tensor]  # (O, I), each in its own dtype
@@ -153,9 +168,16 @@ class BlockStatistics(NamedTuple):
 def solve_points(
     block: BlockStatistics, grids: Mapping[str, Grid], points: Sequence[Method], context: Context
 ) -> Iterator[tuple[str, list[QuantizedLayer]]]:
-    """Linears of one block, each by itself at all points, from statistics alone; yields path and results, as solved.
+    """Solve linears of one block, each by itself at all points, from statistics alone.
 
-    ``grids`` are by name. Points are of one family and differ in λ and γ.
+    Args:
+        block: Linears with their statistics.
+        grids: Grids by name.
+        points: Methods of one family that differ in λ and γ.
+        context: Budget and recorder.
+
+    Yields:
+        Path and results of each linear, as soon as it is solved.
     """
     layers, weights, own, unseen = block
     for together in batches(layers, {path: weight.dtype for path, weight in weights.items()}):
@@ -182,7 +204,7 @@ def solve_curve(
     lams: tuple[float, ...],
     budget_bytes: int,
 ) -> tuple[list[QuantizedLayer], LayerCurve]:
-    """One layer at every λ, as quantized layers and as the curve that is drawn of them."""
+    """Solve one layer at every λ, and return the quantized layers and their curve."""
     solving = LayerJob(CheckedLayer(weight, statistics, grid, held_out), method.points(lams))
     solved = [step.layer for step in only_solved(quantize([solving], Context(budget_bytes)))]
     return solved, curve_of(lams, solved, weight, statistics, held_out, grid)
@@ -198,7 +220,7 @@ def _checked(
     name: str,
     row_scale: Tensor | None = None,
 ) -> CheckedLayer:
-    """A linear as solvers take it; ``name`` is what errors call it."""
+    """A linear as solvers take it; ``name`` is its name in errors."""
     grid = job.grids[layers[path].name]
     return CheckedLayer(weights[path], data.statistics(path), grid, data.held_out_of(path), row_scale, name=name)
 

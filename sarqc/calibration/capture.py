@@ -20,19 +20,27 @@ Statistics = dict[str, LayerStatistics]  # by path within the block
 
 
 def collect(walk: BlockWalk, block: nn.Module, float_walk: BlockWalk | None = None) -> tuple[Statistics, list[Tensor]]:
-    """Statistics of every linear of the block, and the block's outputs, from one pass of the walk's states.
+    """Collect the statistics of every linear of the block, and the block's outputs, in one pass of the walk's states.
 
-    Keys are the paths of linears within the block; linears that read the same tokens of the same tensor share one
-    object. Those of an expert are of the tokens that were routed to it, of none where it got none.
-    ``float_walk`` walks the same sequences through float blocks: with it the statistics have a cross term, and it is
-    moved on past the block, whose weights must still be float. Tokens then are routed as in ``walk``, and their float
-    inputs are those of the same tokens. Both inputs are held for one batch at a time.
+    Linears that read the same tokens of the same tensor share one object. Statistics of an expert are of the tokens
+    that were routed to it; without any they are of no token. Both inputs are held for one batch at a time.
+
+    Args:
+        walk: Walk whose states are the block's inputs.
+        block: The block.
+        float_walk: Walk of the same sequences through float blocks, for a cross term. It is moved past the block, whose
+            weights must still be float. Tokens are routed as in ``walk``, and their float inputs are those of the same
+            tokens.
+
+    Returns:
+        The statistics by path within the block, and the outputs of each batch.
     """
     found = _Found(block, walk.loaded.family, walk.loaded.groups(block))
     outputs = []
     with torch.no_grad():
         for batch, hidden in enumerate(walk.hidden):
             if float_walk is not None:
+                # The float inputs come first: the statistics of the batch need both, and are added by the second pass.
                 with _hooked(block, found.keepers()):
                     float_walk.hidden[batch] = float_walk.through(block, float_walk.hidden[batch])
             with _hooked(block, found.adders()):
@@ -41,7 +49,7 @@ def collect(walk: BlockWalk, block: nn.Module, float_walk: BlockWalk | None = No
 
 
 class _Found:
-    """What the hooks of one pass gather."""
+    """Inputs and statistics that the hooks of one pass gather."""
 
     def __init__(self, block: nn.Module, family: Family, groups: Sequence[InputGroup]) -> None:
         self._sums: dict[tuple[str, ...], RunningSums] = {}  # by the linears that read the same tokens of one tensor
@@ -107,7 +115,7 @@ class _Found:
         self._sums.setdefault(tuple(paths), RunningSums()).add(inputs, float_inputs)
 
     def statistics(self) -> Statistics:
-        """Of all batches that have passed."""
+        """Statistics of all batches so far."""
         return {path: total for paths, sums in self._sums.items() for total in [sums.total()] for path in paths}
 
 

@@ -1,4 +1,4 @@
-"""Texts: what is offered, how a name becomes text, and how text becomes token sequences.
+"""Texts: those on offer, the way from a name to a text, and the way from a text to token sequences.
 
 Reading and counting need no torch, so that a plan can refuse a text that is too short before any work.
 """
@@ -43,19 +43,19 @@ class CorpusEntry(BaseModel):
     role: str  # "calibration", "held_out", "test" or "any"
     where: str  # "embedded", "local", "hub"
     source: str  # the same for all texts of a data set, or of an embedded model
-    here: bool = True  # whether this host has it already; False: it would be fetched
+    here: bool = True  # False: this host would have to fetch it
 
 
 @dataclass(frozen=True)
 class HubCorpus:
-    """A text that is the documents of a data set of the Hub, one after the other."""
+    """A text made of the documents of a data set of the Hub, one after the other."""
 
     title: str
     dataset: str
     config: str | None
     split: str
     role: str
-    documents: int | None = None  # only so many from the beginning, streamed; None: all of a small dataset
+    documents: int | None = None  # number of documents from the beginning, streamed; None: all of a small dataset
     joined_by: str = "\n\n"
 
 
@@ -74,17 +74,17 @@ _HUB: dict[str, HubCorpus] = {
 
 
 def on_hub(name: str) -> HubCorpus | None:
-    """Where a named corpus of the Hub comes from; None for every other text."""
+    """Return the data set behind a named corpus of the Hub; None for every other text."""
     return _HUB.get(name)
 
 
 def is_named(name: str, settings: Settings) -> bool:
-    """Whether it is the name of a text that this host offers to everybody."""
+    """Return True for the name of a text that this host offers to everybody."""
     return any(entry.name == name for entry in offered(settings))
 
 
 def declared_files(settings: Settings) -> dict[str, Path]:
-    """Text files in the folders that the operator has declared (SARQC_TEXT_DIRS), by the names that recipes give."""
+    """Return the text files in the operator's declared folders (SARQC_TEXT_DIRS), by their names in recipes."""
     found: dict[str, Path] = {}
     for root in filter(None, map(path_of, filter(None, settings.text_dirs.split(":")))):
         for path in sorted(root.glob("*.txt")):
@@ -94,7 +94,7 @@ def declared_files(settings: Settings) -> dict[str, Path]:
 
 
 def offered(settings: Settings) -> list[CorpusEntry]:
-    """The named corpora; a recipe may also give the path of a text file."""
+    """Return the named corpora; a recipe may also give the path of a text file."""
     entries = [
         CorpusEntry(name=corpus.name, title=corpus.title, role=corpus.role, where="embedded", source=name)
         for name, (_, model) in embedded_models(settings).items()
@@ -111,18 +111,18 @@ def offered(settings: Settings) -> list[CorpusEntry]:
 
 @dataclass(frozen=True, eq=False)
 class Text:
-    """A text as a model's tokenizer reads it."""
+    """A text in the tokens of a model's tokenizer."""
 
-    corpus: str  # as protocols say it
+    corpus: str  # its name in protocols
     ids: np.ndarray  # (n_tokens,) int64
-    part: str = ""  # of the corpus that these are; empty: all of it
+    part: str = ""  # part of the corpus; empty: all of it
     written_by: str = ""  # the other model that it was sampled from, if it was
 
 
 def apart(calibration: Text, other: Text) -> tuple[Text, Text]:
-    """A calibration text and another on which something is measured; of one and the same its first and its second half.
+    """Return a calibration text and a text to measure on; if both are the same, its first and its second half.
 
-    Halves, wherever the sequences lie: runs that draw others are measured on the same tokens.
+    The halves do not depend on the sequences: runs that draw others are measured on the same tokens.
     """
     if not np.array_equal(calibration.ids, other.ids):
         return calibration, other
@@ -133,14 +133,14 @@ def apart(calibration: Text, other: Text) -> tuple[Text, Text]:
 
 
 def found_in(sequences: np.ndarray, ids: np.ndarray) -> int:
-    """How many sequences (N, length) occur in a text (n_tokens,)."""
+    """Return the number of sequences (N, length) that occur in a text (n_tokens,)."""
     text = ids.astype(np.int32).tobytes()
     return sum(row.tobytes() in text for row in sequences.astype(np.int32))
 
 
 @dataclass(frozen=True)
 class _Source:
-    """A text that is on this host and was not read yet; equal as long as its file is."""
+    """A text on this host that is not read yet; equal as long as its file is."""
 
     name: str  # as a person gave it
     path: Path
@@ -149,11 +149,19 @@ class _Source:
 
 
 def text_of(name: str, checkpoint: Checkpoint, settings: Settings, *, download: bool = False) -> Text:
-    """A named corpus or a UTF-8 file in a model's tokens, read and tokenised once as long as neither changes.
+    """Return a named corpus or a UTF-8 file in a model's tokens, read and tokenised once while neither changes.
 
-    Raises ``NotFound`` for a name that is neither, ``Refused`` for a file that is empty, binary, too large or none,
-    ``Unreachable`` for a corpus of the Hub on a host without one. A corpus that is still on its way after
-    ``settings.hub_timeout`` seconds raises ``NotCached``, unless ``download`` allows to wait for it.
+    Args:
+        name: Name of a corpus, or path of a file.
+        checkpoint: The model.
+        settings: Settings of the host.
+        download: Wait for a corpus of the Hub that takes longer than ``settings.hub_timeout`` seconds.
+
+    Raises:
+        NotFound: If the name is neither a corpus nor a file.
+        Refused: If the file is empty, binary, too large or not a regular file.
+        Unreachable: For a corpus of the Hub on a host without the Hub.
+        NotCached: If a corpus is still on its way after the timeout, without ``download``.
     """
     source = _source(name, settings, download=download)
     with _one_at_a_time:  # who asks for the same text meanwhile gets it from the cache
@@ -205,19 +213,20 @@ def _kept(text: str, folder: Path, model: str, vocabulary: int, artefacts: Path 
 
 
 def check_corpus(name: str, settings: Settings) -> None:
-    """Returns where there is a text of that name, unread; raises what ``text_of`` does."""
+    """Check that there is a text of that name, without reading it; raises the errors of ``text_of``."""
     _source(name, settings)
 
 
 def read_corpus(name: str, settings: Settings) -> str:
-    """The text of a named corpus or of a UTF-8 file. Raises what ``text_of`` does."""
+    """Return the text of a named corpus or of a UTF-8 file; raises the errors of ``text_of``."""
     return _read(_source(name, settings, download=True))[0]
 
 
 def described(name: str, settings: Settings) -> str:
-    """The name as a protocol states it: for a corpus of the Hub with the documents read and how they were joined.
+    """Return the name as a protocol states it; raises the errors of ``text_of``.
 
-    “partial” is among the words when a mirror holds only the beginning of a split. Raises what ``text_of`` does.
+    For a corpus of the Hub it includes the number of documents and their separator. “partial” is among the words if a
+    mirror holds only the beginning of a split.
     """
     return _read(_source(name, settings, download=True))[1]
 
@@ -384,7 +393,7 @@ def _save(name: str, path: Path) -> None:
 
 @dataclass(frozen=True)
 class Sequences:
-    """Calibration and held-out token sequences, with how they came about."""
+    """Calibration and held-out token sequences, with their protocol."""
 
     calibration: np.ndarray  # (samples, length) int64
     held_out: np.ndarray  # (held_out_samples, length) int64
@@ -395,10 +404,22 @@ def draw_sequences(
     ids: np.ndarray, corpus: str, *, samples: int, length: int, held_out_samples: int, sampling: str, seed: int,
     part: str = "",
 ) -> Sequences:  # fmt: skip
-    """Disjoint windows of ``length`` tokens: from the beginning, or drawn by the seed without replacement.
+    """Return disjoint windows of a text: from the beginning, or drawn by the seed without replacement.
 
-    Held-out windows never overlap calibration windows. ``part``: of the corpus that ``ids`` are, see ``Text``. Raises
-    ``Refused`` when the text has too few tokens.
+    Held-out windows never overlap calibration windows.
+
+    Args:
+        ids: (n_tokens,), tokens of the text.
+        corpus: Name of the text in the protocol.
+        samples: Number of calibration sequences.
+        length: Tokens of a sequence.
+        held_out_samples: Number of held-out sequences.
+        sampling: ``sequential`` or ``random``.
+        seed: Seed of the draw.
+        part: Part of the corpus that ``ids`` are, see ``Text``.
+
+    Raises:
+        Refused: If the text has too few tokens.
     """
     needed, available = samples + held_out_samples, len(ids) // length
     if needed > available:

@@ -1,4 +1,4 @@
-"""Statistics of all inputs that the float model gives its linears, block by block, kept as artefacts.
+"""Statistics of all inputs of the float model's linears, block by block, kept as artefacts.
 
 They depend on the model and the sequences alone: a further question about the same draw, at any bits, λ, γ or method
 that works on single layers, costs no pass through the model. A Gram is symmetric, so that half of it is kept.
@@ -26,11 +26,18 @@ SUFFIX = ".statistics"
 def float_statistics(
     loaded: LoadedModel, sequences: np.ndarray, blocks: Collection[int], keys: Sequence[str], store: ArtefactStore
 ) -> Iterator[tuple[int, Statistics]]:
-    """Numbers of the wanted blocks, in order, with the statistics of their linears by path.
+    """Yield the numbers of the requested blocks, in order, with the statistics of their linears by path.
 
-    sequences: (samples, length) token ids. keys: one for each of the model's blocks. The model must be float until the
-    last block is given; what is not kept yet is collected in one walk, which ends at the last wanted block. Of several
-    workers one collects it, before it gives the first block, and the others wait.
+    The model must be float until the last block is given. Missing statistics are collected in one walk, which ends at
+    the last requested block. Of several workers one collects them, before it gives the first block, and the others
+    wait.
+
+    Args:
+        loaded: The float model.
+        sequences: (samples, length), token ids.
+        blocks: Numbers of the blocks.
+        keys: Key of the statistics for each of the model's blocks.
+        store: Store of the artefacts.
     """
     if store.claims.crew > 1 and not all(store.touch(keys[block], SUFFIX) for block in blocks):
         with store.claims.alone(keys[max(blocks)]):
@@ -69,7 +76,7 @@ def _collected(
 
 
 def packed(statistics: Statistics) -> bytes:
-    """As a safetensors file: linears that read the same tokens share one entry."""
+    """Return statistics as a safetensors file; linears that read the same tokens share one entry."""
     shared: dict[int, tuple[LayerStatistics, list[str]]] = {}
     for path, one in statistics.items():
         shared.setdefault(id(one), (one, []))[1].append(path)
@@ -88,8 +95,10 @@ def packed(statistics: Statistics) -> bytes:
 
 
 def unpacked(payload: bytes, device: torch.device) -> Statistics:
-    """What ``packed`` was given, with the upper half of each Gram on both sides. Raises ``ValueError`` for parts that
-    don't belong together, before anything of their size is made.
+    """Return the statistics that ``packed`` was given, with the upper half of each Gram on both sides.
+
+    Raises:
+        ValueError: If parts do not belong together, before anything of their size is made.
     """
     tensors = safetensors.torch.load(payload)
     statistics: Statistics = {}

@@ -1,4 +1,4 @@
-"""The nouns of a calibration: what determines it, and what it leaves for each linear.
+"""A calibration as data: its inputs, and its result for each linear.
 
 Axes: L values of λ, C weights of the inspected group.
 """
@@ -26,44 +26,54 @@ from sarqc.recipe import Recipe
 
 @dataclass(frozen=True)
 class Curves:
-    """What a calibration draws and says beside the weights, which it does not change."""
+    """Curves and events of a calibration beside the weights, which these do not change."""
 
     lams: tuple[float, ...] = ()  # further values of λ at which every layer is solved
-    tells_points: bool = False  # whether each λ is told as soon as it is solved
+    tells_points: bool = False  # yield each λ as soon as it is solved
 
 
 class FoundModel(Protocol):
-    """This model as others have quantized it: codes for its linears, and what stands beside them there."""
+    """This model as another tool has quantized it: codes for its linears, and the values beside them."""
 
     @property
     def grids(self) -> dict[str, Grid]:
-        """By layer name."""
+        """Grids by layer name."""
 
     @property
     def fingerprint(self) -> str:
-        """What changes with anything of it."""
+        """Hash that changes with any part of it."""
 
     def layer(self, info: LayerInfo) -> FoundCodes:
-        """What was found of a linear."""
+        """Return the codes of a linear."""
 
     def put_outside(self, loaded: LoadedModel) -> None:
-        """Gives embedding, last norm and head the values that they have there."""
+        """Give embedding, last norm and head the values that they have there."""
 
     def put_into(self, loaded: LoadedModel, index: int) -> None:
-        """The same of a block, whose weights are there, without its linears with codes; these are multiplied by the
-        channel scales that its norms have taken up."""
+        """Give a block, whose weights are loaded, the values that it has there.
+
+        Linears with codes are left out; they are multiplied by the channel scales that the block's norms have taken up.
+        """
 
 
 @dataclass(frozen=True)
 class CalibrationJob:
     """Everything that determines the quantized weights, apart from the float model; and the curves beside them.
 
-    With ``candidates`` each layer takes the best of them, judged on the last ``validation_samples`` calibration
-    sequences; ``method`` then only says what they have in common. With ``found`` the linears keep their scales, or all
-    that they were found with, and the model has what stands beside them.
+    Attributes:
+        grids: Grids by layer name.
+        method: Method of all layers; with ``candidates`` only their common values count.
+        inputs_from: Prefix whose outputs the layers read.
+        sequences: Calibration and held-out sequences.
+        candidates: Methods of which each layer takes the best.
+        validation_samples: Number of calibration sequences, the last ones, that judge candidates.
+        channel_fraction: Part of the input channels on which candidates are compared.
+        curves: Curves beside the weights.
+        found: A quantized checkpoint of the model: its linears keep their scales, or all that they have there, and the
+            model gets the values beside them.
     """
 
-    grids: dict[str, Grid]  # by layer name
+    grids: dict[str, Grid]
     method: Method
     inputs_from: Literal["quantized", "float"]
     sequences: Sequences
@@ -74,7 +84,7 @@ class CalibrationJob:
     found: FoundModel | None = None
 
     def curve_lams(self) -> tuple[float, ...]:
-        """λ of the curves: the method's own and the further ones, in order; (0,) where there is not one λ."""
+        """Return the λ of the curves: the method's own and the further ones, in order; (0,) if there is not one λ."""
         if self.found is not None and len(self.candidates) == 1 and self.method.lam is not None:
             return (self.method.lam,)  # one λ, beside the codes found
         if self.candidates or self.method.lam is None:
@@ -82,18 +92,18 @@ class CalibrationJob:
         return tuple(sorted({*self.curves.lams, self.method.lam}))
 
     def own_point(self) -> int:
-        """Position in ``curve_lams`` of the point whose weights the model gets."""
+        """Return the position in ``curve_lams`` of the point whose weights the model gets."""
         lams = self.curve_lams()
         return lams.index(self.method.lam) if len(lams) > 1 else 0
 
     def parts(self) -> list[int]:
-        """Sizes of the parts of the calibration sequences that are walked apart: all, or train and validation."""
+        """Return the sizes of the calibration sequences' separately walked parts: all, or train and validation."""
         samples = len(self.sequences.calibration)
         return [samples - self.validation_samples, self.validation_samples] if self.candidates else [samples]
 
 
 def grids_of(recipe: Recipe, layers: Iterable[LayerInfo], per_channel: Collection[str]) -> dict[str, Grid]:
-    """The grid of each layer by name; ``per_channel`` names those without groups."""
+    """Return the grid of each layer by name; ``per_channel`` names those without groups."""
     return {
         layer.name: Grid(recipe.bits, None if layer.name in per_channel else recipe.group_size, recipe.grid)
         for layer in layers
@@ -107,8 +117,14 @@ def calibration_job(
     per_channel: tuple[str, ...],
     found: FoundModel | None = None,
 ) -> CalibrationJob:
-    """What a recipe means for one checkpoint; ``per_channel`` names the linears without groups, ``found``: what was
-    opened, if something was.
+    """Return the calibration that a recipe means for one checkpoint.
+
+    Args:
+        recipe: The recipe.
+        checkpoint: The checkpoint.
+        sequences: Calibration and held-out sequences.
+        per_channel: Names of the linears without groups.
+        found: The quantized checkpoint of the recipe, if it has one.
     """
     grids = grids_of(recipe, checkpoint.layers, per_channel) if found is None else found.grids
     candidates = recipe.candidates() if recipe.auto_by() == "layer" else ()
@@ -123,7 +139,7 @@ def calibration_job(
 
 @dataclass(frozen=True)
 class SolvedLayer:
-    """What the pipeline yields for each linear, whose weight in the model is by then replaced."""
+    """Result of the pipeline for one linear, whose weight in the model is by then replaced."""
 
     info: LayerInfo
     quantized: QuantizedLayer
@@ -133,14 +149,14 @@ class SolvedLayer:
 
 
 def told_points(solved: SolvedLayer) -> Iterator[PointDone]:
-    """The points of a layer that was found whole."""
+    """Yield the points of a layer that was kept as a whole."""
     curve = solved.curve
     for index in range(len(curve.lams)):
         yield _point_done(solved.info, curve.lams, index, (getattr(curve, name)[index] for name in _TOLD))
 
 
 def told_point(layer: LayerInfo, lams: tuple[float, ...], index: int, quantized: QuantizedLayer) -> PointDone:
-    """The point of a curve over ``lams`` that was solved just now."""
+    """Return the point of a curve over ``lams`` that was just solved."""
     values = (getattr(quantized.report, f"relative_{name}") for name in _TOLD)
     return _point_done(layer, lams, index, values)
 
@@ -149,7 +165,7 @@ _TOLD = ("recon", "held_out", "sar", "drift")
 
 
 def _point_done(layer: LayerInfo, lams: tuple[float, ...], index: int, values: Iterable[float | None]) -> PointDone:
-    """In the precision of curves, so that a point says the same whether it was solved or found."""
+    """Point in the precision of curves, so that it is the same for a layer that was solved or kept."""
     numbers = (None if value is None or math.isnan(value) else float(np.float32(value)) for value in values)
     recon, held_out, sar, drift = numbers
     return PointDone(layer.name, index, len(lams), lams[index], recon, held_out, sar, drift)

@@ -36,7 +36,7 @@ MOST_WAITING = 3  # layers, each still on its device
 
 
 def write_layer(store: ArtefactStore, key: str, solved: SolvedLayer) -> None:
-    """Keeps a solved layer under its key."""
+    """Keep a solved layer under its key."""
     quantized, curve = solved.quantized, solved.curve
     codes, packing = packed(quantized.codes)
     document = {
@@ -53,10 +53,14 @@ def write_layer(store: ArtefactStore, key: str, solved: SolvedLayer) -> None:
 
 
 class LayerWriter:
-    """Keeps solved layers while the next ones are solved: for a large model the disk takes as long as the solver.
+    """Writer of solved layers in the background: for a large model the disk takes as long as the solver.
 
-    Layers come out again in their order, each once it is kept: what a run says is done is there after a kill too. A
-    context, at whose end all are kept, also after an error. Errors of the disk come where their layer would.
+    Layers come out again in their order, each once it is kept: a layer that a run has reported is there after a kill
+    too. A context manager, at whose end all are kept, also after an error. Errors of the disk come in the place of
+    their layer.
+
+    Args:
+        store: Store of the artefacts; None keeps nothing.
     """
 
     def __init__(self, store: ArtefactStore | None) -> None:
@@ -71,7 +75,7 @@ class LayerWriter:
         self._thread.shutdown(wait=True)
 
     def keep(self, key: str, solved: SolvedLayer) -> Iterator[SolvedLayer]:
-        """Takes a layer, and gives those that are kept by now; without a store there is nothing to wait for."""
+        """Take a layer, and yield those that are kept by now; without a store there is nothing to wait for."""
         writing = None
         if self._store is not None and not solved.from_cache:
             writing = self._thread.submit(write_layer, self._store, key, solved)
@@ -79,15 +83,15 @@ class LayerWriter:
         return self.ready()
 
     def finish(self) -> Iterator[SolvedLayer]:
-        """Waits until all are kept, and gives the last of them."""
+        """Wait until all are kept, and yield the last of them."""
         return self._kept(0)
 
     def ready(self) -> Iterator[SolvedLayer]:
-        """Those that are kept by now."""
+        """Yield the layers that are kept by now."""
         return self._kept(MOST_WAITING)
 
     def _kept(self, most: int) -> Iterator[SolvedLayer]:
-        """The first ones, until no more than ``most`` wait and the next is still being written."""
+        """The first layers, until at most ``most`` wait and the next is still being written."""
         while self._waiting:
             solved, writing = self._waiting[0]
             if writing is not None:
@@ -99,7 +103,7 @@ class LayerWriter:
 
 
 def read_layer(store: ArtefactStore, key: str, info: LayerInfo) -> SolvedLayer | None:
-    """The layer kept under a key, or None."""
+    """Return the layer kept under a key, or None."""
     payload = store.read(key, SUFFIX)
     if payload is None:
         return None
@@ -124,7 +128,11 @@ def read_layer(store: ArtefactStore, key: str, info: LayerInfo) -> SolvedLayer |
 
 
 class KeptLayers(Mapping[str, QuantizedLayer]):
-    """Finished layers by name, each read when it is asked for. Raises ``NotFound`` for one that is no longer kept."""
+    """Finished layers by name, each read on demand.
+
+    Raises:
+        NotFound: On access, if the layer is not kept any more.
+    """
 
     def __init__(self, store: ArtefactStore, keys: Mapping[str, str], layers: Sequence[LayerInfo]) -> None:
         self._store, self._keys, self._layers = store, keys, {layer.name: layer for layer in layers}
@@ -144,7 +152,7 @@ class KeptLayers(Mapping[str, QuantizedLayer]):
 
 @dataclass(frozen=True)
 class Packing:
-    """How the integers of a tensor lie in bytes: those of one byte from its lowest bits up, each above ``lowest``."""
+    """Layout of a tensor's integers in bytes: those of one byte from its lowest bits up, each above ``lowest``."""
 
     shape: tuple[int, ...]
     dtype: str  # of the integers, as torch spells it
@@ -153,7 +161,7 @@ class Packing:
 
 
 def packed(integers: Tensor) -> tuple[Tensor, Packing]:
-    """Integers of any shape, at least one and all within 255 of each other -> uint8 (n,) on the same device."""
+    """Pack integers of any shape, at least one and all within 255 of each other, into uint8 (n,) on the same device."""
     lowest, highest = (int(end) for end in integers.aminmax())
     bits = next(bits for bits in (1, 2, 4, 8) if highest - lowest < 1 << bits)
     in_a_byte = 8 // bits
@@ -166,7 +174,7 @@ def packed(integers: Tensor) -> tuple[Tensor, Packing]:
 
 
 def unpacked(content: Tensor, packing: Packing) -> Tensor:
-    """What ``packed`` was given."""
+    """Return the integers that ``packed`` was given."""
     places = torch.arange(0, 8, packing.bits, dtype=torch.uint8, device=content.device)
     above = (content.unsqueeze(-1) >> places) & ((1 << packing.bits) - 1)
     integers = above.flatten()[: math.prod(packing.shape)].to(torch.int16) + packing.lowest

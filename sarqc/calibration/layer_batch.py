@@ -1,4 +1,4 @@
-"""Linears that are solved together, with all that they are solved on and for: what may go to another process."""
+"""Linears that are solved together, with all their inputs, as a unit that may go to another process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sarqc.quantization.solving import Context, LayerJob
 
 @dataclass(frozen=True)
 class LinearData:
-    """One linear with what it is solved on."""
+    """One linear with the inputs of its solution."""
 
     info: LayerInfo
     weight: Tensor  # (O, I)
@@ -35,7 +35,7 @@ class LinearData:
     found: FoundCodes | None = None  # of a checkpoint that was opened
 
     def statistics(self) -> LayerStatistics:
-        """Of all calibration sequences."""
+        """Return the statistics of all calibration sequences."""
         first, *others = self.parts
         return sum(others, first)
 
@@ -44,8 +44,8 @@ class LinearData:
 class LayerBatch:
     """Linears of one shape that are solved together, each by itself and at all λ of a curve.
 
-    With ``candidates`` each takes the best of them; linears that were found quantized are then repaired.
-    ``tells_points``: each λ is told as soon as it is solved.
+    With ``candidates`` each takes the best of them; linears of a quantized checkpoint are then repaired. With
+    ``tells_points`` each λ is yielded as soon as it is solved.
     """
 
     linears: tuple[LinearData, ...]
@@ -58,7 +58,11 @@ class LayerBatch:
     tells_points: bool = False
 
     def solved(self, context: Context) -> Iterator[SolvedLayer | PointDone]:
-        """The linears in their order. Errors of the mathematics name the linear."""
+        """Yield the linears in their order.
+
+        Raises:
+            SarqcError: For errors of the mathematics, with the name of the linear.
+        """
         started = time.perf_counter()
         found = self._chosen(context) if self.candidates else self._at_each_point(context)
         for linear in self.linears:
@@ -72,9 +76,9 @@ class LayerBatch:
             yield SolvedLayer(info, layers[self.own_point], curve, seconds, from_cache=False)
 
     def in_parts(self, number: int) -> list[LayerBatch]:
-        """The same linears in at most so many parts, of nearly equal size: each result is that of its linear alone.
+        """Return the same linears in at most this many parts of nearly equal size.
 
-        Linears of one expert stay together: they read one tensor.
+        Each result is that of its linear alone. Linears of one expert stay together: they read one tensor.
         """
         experts = [tuple(own) for _, own in groupby(self.linears, key=lambda linear: linear.info.expert)]
         number = min(number, len(experts))
@@ -84,7 +88,7 @@ class LayerBatch:
         ]
 
     def on(self, device: torch.device) -> LayerBatch:
-        """The same on another device; what several linears read stays one object."""
+        """Return the same batch on another device; statistics that several linears share stay one object."""
         moved: dict[int, LayerStatistics] = {}
 
         def there(statistics: LayerStatistics) -> LayerStatistics:
@@ -136,5 +140,5 @@ class LayerBatch:
 
 
 def method_for(layer: LayerInfo, method: Method) -> Method:
-    """The method as it is for this linear: only those of experts can be starved of tokens."""
+    """Return the method for this linear: only linears of experts can be starved of tokens."""
     return method.for_all_tokens() if layer.expert is None else method

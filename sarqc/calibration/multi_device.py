@@ -1,8 +1,8 @@
-"""The linears of a block on several devices at once: a process for each, which solves and does nothing else.
+"""The linears of a block on several devices at once, with a process for each that only solves.
 
 Under one prefix the linears of a block don't depend on each other, and each result is that of its linear alone, so that
-where it is solved changes no bit. The model stays in the process that walks it: only statistics and weights travel, in
-shared memory, and what was solved comes back in the order of the linears.
+the device changes no bit. The model stays in the process that walks it: only statistics and weights travel, in shared
+memory, and the results come back in the order of the linears.
 """
 
 from __future__ import annotations
@@ -36,9 +36,11 @@ Told = list[SolvedLayer | PointDone]
 
 
 class MultiDevice:
-    """Processes that solve linears, one on each of these devices; a context. They start with the first task.
+    """Processes that solve linears, one on each device; a context manager. They start with the first task.
 
-    ``budget_bytes``: of candidates that are solved at once, on each device.
+    Args:
+        devices: The devices.
+        budget_bytes: Working memory of candidates that are solved at once, on each device, in bytes.
     """
 
     def __init__(self, devices: Sequence[torch.device], budget_bytes: int) -> None:
@@ -64,9 +66,10 @@ class MultiDevice:
             solver.close()
 
     def solved(self, batches: Iterable[LayerBatch]) -> Iterator[SolvedLayer | PointDone]:
-        """What each batch's ``LayerBatch.solved`` yields, in order, its linears shared out among the devices.
+        """Yield the results of each batch's ``LayerBatch.solved``, in order, with its linears shared among the devices.
 
-        Raises ``WorkerLost`` where a process has ended.
+        Raises:
+            WorkerLost: If a process has ended.
         """
         waiting: deque[Future[Told]] = deque()
         try:
@@ -153,7 +156,7 @@ def _answer(part: LayerBatch, context: Context) -> Told | Exception:
 
 
 def _end_with_parent() -> None:
-    """No process stays behind one that was killed."""
+    """Ends this process with its parent, so that none is left behind a parent that was killed."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()

@@ -26,12 +26,16 @@ DECILES = 10
 
 
 def surfaces(delta: Tensor, order: Tensor) -> dict[str, Tensor]:
-    """ΔW pooled to square pictures, by name: delta (O, I), order (I,) of the input channels.
+    """Return ΔW pooled to square pictures, by name.
 
-    surface, of 40 × 40 cells, is the largest |ΔW|; of 28 × 28 cells, surface_mean is the mean of |ΔW|, surface_sorted
-    and surface_mean_sorted are the largest and the mean with the channels in that order, and surface_signed is the mean
-    of ΔW in that order, where opposite changes cancel. A matrix with fewer rows or columns than cells repeats them, so
-    that all layers' pictures have one shape.
+    surface, of 40 × 40 cells, is the largest absolute ΔW; of 28 × 28 cells, surface_mean is the mean absolute ΔW,
+    surface_sorted and surface_mean_sorted are the largest and the mean with the channels in the given order, and
+    surface_signed is the mean of ΔW in that order, where opposite changes cancel. A matrix with fewer rows or columns
+    than cells repeats them, so that all layers' pictures have one shape.
+
+    Args:
+        delta: ΔW (O, I).
+        order: (I,), order of the input channels.
     """
     by_channel = delta.mT.contiguous()  # (I, O)
     magnitude = by_channel.abs()
@@ -54,15 +58,19 @@ def _pooled(values: Tensor, size: int, pool: Callable[[Tensor, tuple[int, int]],
 
 
 def saliency_order(abs_mean: Tensor, weight: Tensor) -> Tensor:
-    """Input channels by abs_mean/mean|W|, least salient first, whatever the method's own saliency is: (I,)."""
+    """Return the input channels (I,) by abs_mean/mean|W|, least salient first, whatever the method's saliency."""
     return (floored(abs_mean) / floored(column_means(weight))).argsort()
 
 
 def drift_by_saliency(delta: Tensor, order: Tensor, parts: int = DECILES) -> Tensor:
-    """Root-mean-square ΔW of the channels in each tenth of saliency, least salient first: (O, I) -> (parts,).
+    """Return the root-mean-square ΔW (parts,) of the channels in each tenth of saliency, least salient first.
 
-    order (I,): channels as ``saliency_order`` ranks them, so that methods can be compared. A layer with fewer channels
-    than parts repeats the nearest channel's value.
+    A layer with fewer channels than parts repeats the nearest channel's value.
+
+    Args:
+        delta: ΔW (O, I).
+        order: (I,), channels as ``saliency_order`` ranks them, so that methods can be compared.
+        parts: Number of parts.
     """
     by_channel = column_energies(delta)[order] / len(delta)  # (I,)
     bounds = torch.linspace(0, len(order), parts + 1).round().long().tolist()
@@ -75,7 +83,7 @@ def drift_by_saliency(delta: Tensor, order: Tensor, parts: int = DECILES) -> Ten
 
 @dataclass(frozen=True)
 class LayerNumbers:
-    """The numbers of one layer at every λ of a curve, at the method's own γ. Arrays are float32, L values of λ."""
+    """Numbers of one layer at every λ of a curve, at the method's own γ; arrays are float32, L values of λ."""
 
     lams: tuple[float, ...]
     tokens: int  # calibration tokens that reached the layer
@@ -91,7 +99,7 @@ class LayerNumbers:
 
 @dataclass(frozen=True)
 class LayerCurve(LayerNumbers):
-    """One layer at every λ of a curve: its numbers and what is drawn of its weights. Arrays are float32."""
+    """One layer at every λ of a curve: its numbers and the pictures of its weights; arrays are float32."""
 
     surface: np.ndarray  # (L, 40, 40) pooled |ΔW|
     surface_mean: np.ndarray  # (L, 28, 28), these four as in ``surfaces``
@@ -126,7 +134,15 @@ def numbers_of(
     statistics: LayerStatistics,
     held_out: LayerStatistics | None,
 ) -> LayerNumbers:
-    """Of one layer: weight (O, I), solved at each λ from these statistics, with these reports."""
+    """Return the numbers of one layer.
+
+    Args:
+        lams: Values of λ.
+        reports: Report at each λ.
+        weight: (O, I), the float weight.
+        statistics: Statistics that the layer was solved on.
+        held_out: Statistics of unseen text; None without any.
+    """
 
     def numbers(name: str) -> np.ndarray:
         values = [getattr(report, f"relative_{name}") for report in reports]
@@ -155,7 +171,16 @@ def curve_of(
     held_out: LayerStatistics | None,
     grid: Grid,
 ) -> LayerCurve:
-    """What is drawn of one layer: weight (O, I), solved on the grid (one for each λ) from these statistics."""
+    """Return the numbers and pictures of one layer.
+
+    Args:
+        lams: Values of λ.
+        solved: Quantized layer at each λ.
+        weight: (O, I), the float weight.
+        statistics: Statistics that the layer was solved on.
+        held_out: Statistics of unseen text; None without any.
+        grid: Grid of the layer.
+    """
     plain = weight.float()
     deltas = [layer.dequantized.float() - plain for layer in solved]
     inputs = statistics.abs_mean.to(weight.device)
@@ -179,7 +204,7 @@ def _scalar(value: float) -> np.ndarray:
 
 
 def _largest_norm(*texts: LayerStatistics | None) -> float:
-    """M_X as far as the texts tell; NaN where one of them was not looked at."""
+    """M_X over the texts; NaN if one of them was not measured."""
     norms = [math.nan if text.max_norm is None else float(text.max_norm) for text in texts if text is not None]
     return math.nan if any(map(math.isnan, norms)) else max(norms)
 
@@ -209,7 +234,7 @@ class InspectedGroup:
 
 
 def largest_group(weight: Tensor, group_size: int) -> tuple[int, int]:
-    """Row and group of the largest sum of squared weights, the first of equals: weight (O, I).
+    """Return row and group of the largest sum of squared weights of a weight (O, I), the first of equals.
 
     Only the float weights choose, so that every λ, γ, method and width shows the same weights of a layer.
     """
@@ -218,7 +243,13 @@ def largest_group(weight: Tensor, group_size: int) -> tuple[int, int]:
 
 
 def inspect_group(weight: Tensor, solved: Sequence[QuantizedLayer], grid: Grid) -> InspectedGroup:
-    """The layer's largest group at every point: weight (O, I), solved on that grid. Nothing is changed."""
+    """Return the layer's largest group at every point.
+
+    Args:
+        weight: (O, I), the float weight.
+        solved: Quantized layer at each point.
+        grid: Grid of the layer.
+    """
     size = grid.group_size_for(weight.shape[-1])
     row, group = largest_group(weight, size)
     first, last = group * size, group * size + min(size, MOST_CHANNELS)
@@ -239,7 +270,7 @@ def _zero(layer: QuantizedLayer, row: int, group: int) -> Tensor:
 
 
 def _steps(layer: QuantizedLayer, row: int, group: int, first: int, last: int) -> Tensor:
-    """How far apart the levels of each channel lie, in the unit of the float weight: (K,)."""
+    """Distances of neighbouring levels of each channel, in the unit of the float weight: (K,)."""
     step = layer.scales[row, group].float().repeat(last - first)  # (K,)
     if layer.row_scale is not None:
         step = step * layer.row_scale[row].float()

@@ -1,9 +1,9 @@
 """A whole model, block by block: statistics, solve, write back, move on. Finished layers are kept by content.
 
-The key of a layer hashes everything that determines it: the weights up to and including its block, the token
-sequences, the grid, the method and, under a quantized prefix, the keys of all layers before. All keys are therefore
-known before anything is solved, and a run that was stopped continues from its files to bit-identical weights. What is
-learned through a whole block is so for one number of threads, which is then part of the key.
+The key of a layer hashes everything that determines it: the weights up to and including its block, the token sequences,
+the grid, the method and, under a quantized prefix, the keys of all layers before. All keys are therefore known before
+anything is solved, and a run that was stopped continues from its files to bit-identical weights. Results of learning
+through a whole block are the same for one number of threads, which is then part of the key.
 """
 
 from __future__ import annotations
@@ -39,14 +39,26 @@ def calibrate(
     spread: MultiDevice | None = None,
     after_block: Callable[[int, nn.Module], None] | None = None,
 ) -> Iterator[SolvedLayer | EpochDone | PointDone]:
-    """Quantizes the model in place and yields each linear as it is done, what a method that learns says, and where the
-    job tells points, those of each linear before it.
+    """Quantize the model in place and yield each linear as it is done.
 
-    Layers are kept in ``store`` before they are yielded, so that the last ones of a block may come with the next.
-    Those found there are not solved again; the walk goes no further than the last block that has one missing. Without
-    a store everything is solved and nothing kept. ``spread`` solves the linears of methods that work on single layers.
-    ``after_block`` is handed each block when what was solved is in it, and may give it other weights before the next
-    one reads its outputs. Errors of the mathematics are raised with the layer's or the block's name in front.
+    Layers are kept in ``store`` before they are yielded, so that the last ones of a block may come with the next. Kept
+    layers are not solved again; the walk ends at the last block with a missing layer.
+
+    Args:
+        loaded: The model.
+        job: The calibration.
+        store: Store of the artefacts; None solves everything and keeps nothing.
+        keys: Key of each layer by name.
+        budget_bytes: Working memory of what is solved at once, in bytes.
+        spread: Further devices for the linears of methods that work on single layers.
+        after_block: Function that is handed each block with its quantized weights, and may give it other weights before
+            the next block reads its outputs.
+
+    Yields:
+        Solved layers; epochs of a method that learns; points of a linear before it, if the job asks for them.
+
+    Raises:
+        SarqcError: For errors of the mathematics, with the name of the layer or the block in front.
     """
     by_block = layers_by_block(loaded.checkpoint.layers)
     missing = {name for name, key in keys.items() if store is None or not store.has(key, SUFFIX)}
@@ -103,7 +115,7 @@ def _solved(
     context: Context,
     spread: MultiDevice | None,
 ) -> Iterator[SolvedLayer | EpochDone | PointDone]:
-    """The block's layers in order, from the store where they are there; linears that depend on each other only all."""
+    """The block's layers in order, kept ones from the store; linears that depend on each other only all together."""
     by_path = {_path(loaded, layer): layer for layer in layers}
     missing = {path for path, layer in by_path.items() if kept[layer.name] is None}
     storages = {path: loaded.stored_as(f"{layer.name}.weight") for path, layer in by_path.items()}
@@ -125,7 +137,7 @@ def _solved(
 
 
 def write_back(loaded: LoadedModel, job: CalibrationJob, index: int, solved: list[SolvedLayer]) -> None:
-    """Puts a block's quantized weights into the model, and their scales into the operations before where that is so."""
+    """Put a block's quantized weights into the model, for a foldable search with scales in the operations before."""
     if job.method.unit == "group":
         by_path = {_path(loaded, one.info): one.quantized for one in solved}
         block = loaded.blocks()[index]
@@ -137,7 +149,7 @@ def write_back(loaded: LoadedModel, job: CalibrationJob, index: int, solved: lis
 
 
 class _Walks:
-    """The calibration sequences in their parts, the held-out ones, and where the method asks, the float model's states.
+    """The calibration sequences in their parts, the held-out ones, and if needed the float model's states.
 
     After ``collect`` the states still are the block's inputs; ``advance`` moves them past it.
     """
@@ -155,7 +167,7 @@ class _Walks:
         self._outputs: list[list[Tensor]] = []
 
     def collect(self, block: nn.Module) -> BlockData:
-        """What the block's layers are solved on; the float states are moved past the block."""
+        """Inputs of the solution of the block's layers; the float states are moved past the block."""
         has_cross = bool(self._floats) and not self._wants_targets
         collected = [
             collect(walk, block, self._floats[number] if has_cross else None) for number, walk in enumerate(self._parts)
@@ -193,14 +205,14 @@ def _path(loaded: LoadedModel, layer: LayerInfo) -> str:
 
 
 def _check_weights(loaded: LoadedModel, layers: list[LayerInfo]) -> None:
-    """Raises before the walk carries a bad weight into the statistics of layers that are sound."""
+    """Refuses a bad weight before the walk carries it into the statistics of sound layers."""
     for layer in layers:
         if not torch.isfinite(loaded.weight(layer.name)).all():
             raise NumericalError("the weight is not finite", layer.name, "Repair or re-download the checkpoint.")
 
 
 def layers_by_block(layers: list[LayerInfo]) -> dict[int, list[LayerInfo]]:
-    """Layers by the number of their block, in their order."""
+    """Return the layers by the number of their block, in their order."""
     grouped: dict[int, list[LayerInfo]] = {}
     for layer in layers:
         grouped.setdefault(layer.block, []).append(layer)

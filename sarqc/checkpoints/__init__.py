@@ -1,0 +1,1 @@
+"""Checkpoints of quantized models: formats written here, and formats read from other tools."""

@@ -1,4 +1,4 @@
-"""Where codes are in AutoRound's own format: words as in GPTQ's or AWQ's, with a configuration of its own. No torch."""
+"""Places of codes in AutoRound's own format: words as in GPTQ's or AWQ's, with its own configuration; no torch."""
 
 from __future__ import annotations
 
@@ -13,10 +13,17 @@ _AGAIN = "Quantize it again for weights alone, with the data type int."
 
 
 def auto_round(headers: Headers, said: Mapping[str, Any]) -> Words:
-    """Linears by their ``packing_format``. Raises ``Refused`` for what is not read.
+    """Return the linears of a checkpoint by its ``packing_format``.
 
-    “auto_round:auto_gptq” is GPTQ's format in its first convention, “auto_round” and “auto_round:gptqmodel” are that
-    in its second one, “auto_round:auto_awq” is AWQ's.
+    “auto_round:auto_gptq” is GPTQ's format in its first convention, “auto_round” and “auto_round:gptqmodel” are that in
+    its second one, “auto_round:auto_awq” is AWQ's.
+
+    Args:
+        headers: Headers of the checkpoint.
+        said: Its ``quantization_config``.
+
+    Raises:
+        Refused: For a kind that is not read here.
     """
     kind = str(said.get("data_type", "int"))
     if kind != "int":
@@ -40,9 +47,18 @@ def auto_round(headers: Headers, said: Mapping[str, Any]) -> Words:
 
 
 def by_extra_config(headers: Headers, said: Mapping[str, Any]) -> Callable[[str], Mapping[str, Any]]:
-    """What is said of a linear: the settings for all, and over them those of ``extra_config`` under its name, or else
-    under the first pattern that is found in it. Entries under the names of linears are not patterns. Raises ``Refused``
-    for patterns that are not read."""
+    """Return a function that gives the settings of a linear.
+
+    These are the settings for all, overridden by those of ``extra_config`` under the linear's name, or else under the
+    first pattern that matches in it. Entries under the names of linears are not patterns.
+
+    Args:
+        headers: Headers of the checkpoint.
+        said: Its ``quantization_config``.
+
+    Raises:
+        Refused: For patterns that are not read here.
+    """
     extra = said.get("extra_config")
     own: dict[str, Mapping[str, Any]] = {
         name: settings for name, settings in (extra.items() if isinstance(extra, dict) else ())

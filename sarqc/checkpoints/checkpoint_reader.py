@@ -1,4 +1,4 @@
-"""A checkpoint's tensors by name, from one file or several, read on demand: one that was written here, or by others."""
+"""Tensors of a checkpoint by name, from one file or several, read on demand; the checkpoint may be of any origin."""
 
 from __future__ import annotations
 
@@ -17,9 +17,13 @@ _AGAIN = "Write or download the checkpoint again."
 
 
 class CheckpointReader:
-    """The tensors of a folder by name, and its ``config`` (config.json). A context that closes the files.
+    """Tensors of a folder by name, and its configuration; a context manager that closes the files.
 
-    Raises ``Refused`` for damaged ones.
+    Attributes:
+        config: Content of config.json.
+
+    Raises:
+        Refused: If a file is damaged.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -32,11 +36,15 @@ class CheckpointReader:
         return name in self._places
 
     def path_of(self, name: str) -> Path:
-        """The file that has a tensor."""
+        """Return the file that contains a tensor."""
         return self._places[name]
 
     def read(self, name: str) -> Tensor:
-        """A tensor on the CPU. Raises ``KeyError`` for one that is not there."""
+        """Return a tensor on the CPU.
+
+        Raises:
+            KeyError: If there is no such tensor.
+        """
         path = self._places[name]
         if path not in self._files:
             self._files[path] = self._open.enter_context(safetensors.safe_open(path, "pt"))
@@ -45,7 +53,7 @@ class CheckpointReader:
 
     @property
     def names(self) -> list[str]:
-        """Of all tensors."""
+        """Names of all tensors."""
         return list(self._places)
 
     def __enter__(self) -> CheckpointReader:

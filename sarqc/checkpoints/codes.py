@@ -1,5 +1,4 @@
-"""What the formats with integer codes share: the layers among the tensors of a checkpoint, and numbers of few bits
-in 32-bit words.
+"""Common parts of the formats with integer codes: layers among the tensors, and small numbers in 32-bit words.
 
 Axes: O out_features, I in_features, G groups of a row; R rows of numbers, C numbers of a row, P words of a row.
 """
@@ -23,8 +22,10 @@ _ROWS_AT_ONCE = 1024
 
 
 class Coded(NamedTuple):
-    """A quantized linear as unsigned numbers: its levels are (codes - zero_points) · scales, or scales · codes +
-    biases."""
+    """A quantized linear as unsigned numbers.
+
+    Its levels are (codes - zero_points) · scales, or scales · codes + biases.
+    """
 
     name: str  # of the linear in the checkpoint, without “.weight”
     codes: Tensor  # (O, I) uint8
@@ -35,8 +36,10 @@ class Coded(NamedTuple):
 
 
 class Levels(NamedTuple):
-    """What a checkpoint stores of a linear: unsigned codes, whose levels are (codes - offsets) · scales, or where it
-    ``is_affine`` scales · codes + offsets."""
+    """Stored numbers of a linear: unsigned codes with scales and offsets.
+
+    The levels are (codes - offsets) · scales, or scales · codes + offsets if it ``is_affine``.
+    """
 
     codes: Tensor  # (O, I) uint8
     scales: Tensor  # (O, G)
@@ -44,7 +47,7 @@ class Levels(NamedTuple):
     is_affine: bool = False
 
     def weight(self, dtype: torch.dtype) -> Tensor:
-        """The weight (O, I): one product in working precision, rounded once to ``dtype``."""
+        """Return the weight (O, I): one product in working precision, rounded once to ``dtype``."""
         work = torch.promote_types(self.scales.dtype, torch.float32)
         codes, scales, offsets = (part.to(work) for part in self[:3])
         return dequantize_groups(codes, scales, offsets, self.is_affine).to(dtype)
@@ -53,9 +56,15 @@ class Levels(NamedTuple):
 def tensors_and_codes(
     loaded: LoadedModel, layers: Mapping[str, QuantizedLayer], grids: Mapping[str, Grid]
 ) -> Iterator[tuple[str, Tensor | Coded]]:
-    """Every tensor of the checkpoint under its name there, on the CPU, and in place of a quantized weight its codes.
+    """Yield every tensor of the checkpoint under its name there, on the CPU, with codes in place of quantized weights.
 
-    Raises ``Refused`` where these are not the weight that the model has.
+    Args:
+        loaded: The quantized model.
+        layers: Quantized layers by name.
+        grids: Grids of the layers by name.
+
+    Raises:
+        Refused: If the codes do not make the weight of the model.
     """
     in_file = {f"{loaded.family.in_file(name)}.weight": name for name in layers}
     for stored, tensor in stored_tensors(loaded):
@@ -86,7 +95,11 @@ def tensors_and_codes(
 
 
 def refuse_biases(layers: Mapping[str, QuantizedLayer], grids: Mapping[str, Grid]) -> None:
-    """Raises ``Refused`` for a format that has no place for biases, where a grid has them."""
+    """Check that no grid has biases, for a format that has no place for them.
+
+    Raises:
+        Refused: If a grid has biases.
+    """
     for name in layers:
         if grids[name].is_affine:
             raise Refused(
@@ -100,8 +113,17 @@ def tensors_with_codes_as(
     layers: Mapping[str, QuantizedLayer],
     grids: Mapping[str, Grid],
 ) -> Iterator[tuple[str, Tensor]]:
-    """Every tensor of the checkpoint, of a quantized linear those that ``stored_as`` makes. Raises as
-    ``tensors_and_codes``."""
+    """Yield every tensor of the checkpoint, with those of ``stored_as`` for a quantized linear.
+
+    Args:
+        stored_as: Function that returns the tensors of a quantized linear.
+        loaded: The quantized model.
+        layers: Quantized layers by name.
+        grids: Grids of the layers by name.
+
+    Raises:
+        Refused: As for ``tensors_and_codes``.
+    """
     for stored, found in tensors_and_codes(loaded, layers, grids):
         if isinstance(found, Coded):
             yield from stored_as(found)
@@ -110,7 +132,7 @@ def tensors_with_codes_as(
 
 
 def levels_of(layer: QuantizedLayer, grid: Grid) -> Levels:
-    """A layer's numbers as files have them, on the CPU."""
+    """Return a layer's numbers in the numbering of files, on the CPU."""
     offsets = _unsigned(layer.zero_points, grid.lowest) if layer.biases is None else layer.biases.cpu()
     return Levels(_unsigned(layer.codes, grid.lowest), layer.scales.cpu(), offsets, layer.biases is not None)
 
@@ -120,7 +142,7 @@ def _unsigned(numbers: Tensor, lowest: int) -> Tensor:
 
 
 def float_linears(loaded: LoadedModel) -> list[str]:
-    """Linears and routers of the model that stay float, by their names in checkpoints."""
+    """Return the linears and routers of the model that stay float, by their names in checkpoints."""
     quantized, family = {layer.name for layer in loaded.checkpoint.layers}, loaded.family
     linears = [name for name, module in loaded.model.named_modules() if isinstance(module, nn.Linear)]
     experts = [info.name for info in loaded.checkpoint.linears]
@@ -131,9 +153,16 @@ def float_linears(loaded: LoadedModel) -> list[str]:
 
 
 def pack_bits(numbers: Tensor, bits: int) -> Tensor:
-    """Unsigned numbers as one string of bits a row, lowest first, ``bits`` for each: (R, C) uint8 -> (R, P) int32.
+    """Pack unsigned numbers into one string of bits a row, lowest first.
 
     A number may lie across two words, and only the end of a row is padded.
+
+    Args:
+        numbers: (R, C) uint8.
+        bits: Bits of each number.
+
+    Returns:
+        The words (R, P) int32.
     """
     width = numbers.shape[-1] * bits
     packed = []
@@ -146,7 +175,16 @@ def pack_bits(numbers: Tensor, bits: int) -> Tensor:
 
 
 def unpack_bits(words: Tensor, bits: int, count: int) -> Tensor:
-    """The first ``count`` numbers of each row: (R, P) int32 -> (R, count) uint8, what ``pack_bits`` has packed."""
+    """Return the first numbers of each row that ``pack_bits`` has packed.
+
+    Args:
+        words: (R, P) int32.
+        bits: Bits of each number.
+        count: Numbers of a row.
+
+    Returns:
+        The numbers (R, count) uint8.
+    """
     unpacked = []
     for rows in words.contiguous().split(_ROWS_AT_ONCE):
         in_bytes = np.ascontiguousarray(rows.numpy().astype("<i4")).view(np.uint8)  # (R, 4P)

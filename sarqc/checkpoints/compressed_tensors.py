@@ -39,10 +39,19 @@ def save_packed(
     folder: Path,
     beside: Mapping[str, str] = NOTHING,
 ) -> None:
-    """Writes the model with packed codes, scales and zero points in place of the quantized weights.
+    """Write the model with packed codes, scales and zero points in place of the quantized weights.
 
-    ``layers``: by name, with the weights that the model has; ``grids``: the grid of each. The folder appears whole or
-    not at all; ``beside``: further files, as texts by name. Raises ``Refused`` for what the format can't carry.
+    The folder appears whole or not at all.
+
+    Args:
+        loaded: The quantized model.
+        layers: Quantized layers by name, with the weights of the model.
+        grids: Grids of the layers by name.
+        folder: New folder.
+        beside: Further files, as texts by name.
+
+    Raises:
+        Refused: For a model that the format can't carry.
     """
     refuse_biases(layers, grids)
     by_name = {loaded.family.in_file(name): grids[name] for name in layers}
@@ -61,14 +70,14 @@ def _tensors(coded: Coded) -> Iterator[tuple[str, Tensor]]:
 
 
 def read_packed(files: CheckpointReader, name: str) -> Levels:
-    """A linear in such a checkpoint, by its name there."""
+    """Return a linear of such a checkpoint, by its name there."""
     bits: int = files.config["quantization_config"]["config_groups"]["group_0"]["weights"]["num_bits"]
     _, width = files.read(f"{name}.weight_shape").tolist()
     return levels_in_packed(files, name, bits, width)
 
 
 def levels_in_packed(files: CheckpointReader, name: str, bits: int, width: int) -> Levels:
-    """What is stored of a linear with so many input channels."""
+    """Return the stored numbers of a linear with this many input channels."""
     scales, zeros = files.read(f"{name}.weight_scale"), f"{name}.weight_zero_point"
     zero_points = torch.full(scales.shape, 1 << (bits - 1))
     if zeros in files:
@@ -77,10 +86,14 @@ def levels_in_packed(files: CheckpointReader, name: str, bits: int, width: int) 
 
 
 def quantization_config(others: Sequence[str], grids: Mapping[str, Grid]) -> dict[str, Any]:
-    """The entry of config.json for the quantized linears and the ``others``, which readers leave alone.
+    """Return the entry of config.json for the quantized linears.
 
-    The first scheme is meant for all linears, further ones, such as that of layers which groups do not divide, name
+    The first scheme is meant for all linears; further schemes, such as that of layers which groups do not divide, name
     theirs.
+
+    Args:
+        others: Linears without codes, which readers leave alone.
+        grids: Grids of the quantized linears by name.
     """
     by_grid: dict[Grid, list[str]] = {}
     for name, grid in grids.items():

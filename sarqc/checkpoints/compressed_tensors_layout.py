@@ -1,4 +1,4 @@
-"""Where codes are in compressed-tensors: packed, or one to a byte. No torch."""
+"""Places of codes in compressed-tensors: packed, or one to a byte; no torch."""
 
 from __future__ import annotations
 
@@ -47,7 +47,12 @@ class _Config(BaseModel):
 class CompressedTensors:
     """Linears by the scheme of the first target that names them: by their name, by a pattern, by their class.
 
-    Raises ``Refused`` for what is more than integer weights.
+    Args:
+        headers: Headers of the checkpoint.
+        said: Its ``quantization_config``.
+
+    Raises:
+        Refused: For anything beside integer weights.
     """
 
     def __init__(self, headers: Headers, said: Mapping[str, Any]) -> None:
@@ -77,7 +82,16 @@ class CompressedTensors:
         self._patterns: Patterns[_Weights] = Patterns(patterns, headers.refused)
 
     def place(self, module: str, shape: tuple[int, int], expert: int | None = None) -> StoredLinear | None:
-        """Where the codes of a linear are; None: it has none. Raises ``Refused`` for what can't be read."""
+        """Return the place of a linear's codes; None if it has none.
+
+        Args:
+            module: Name of the linear in the checkpoint.
+            shape: (O, I).
+            expert: Number of the expert, of a linear in an expert.
+
+        Raises:
+            Refused: For codes that can't be read here.
+        """
         headers, (out, width) = self._headers, shape
         layout: Literal["packed", "bytes"] = "packed" if f"{module}.weight_packed" in headers else "bytes"
         if layout == "bytes" and not self._is_in_bytes(f"{module}.weight"):

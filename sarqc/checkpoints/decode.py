@@ -1,4 +1,4 @@
-"""From what is stored of a linear to its levels and its weight, and from codes to what is stored.
+"""From the stored tensors of a linear to its levels and its weight, and from codes to stored tensors.
 
 Axes: O out_features, I in_features, G groups of a row, W 32-bit words.
 """
@@ -21,7 +21,10 @@ _AWQ_BACK = tuple(AWQ_ORDER.index(column) for column in range(8))
 
 
 def levels_of(place: StoredLinear, files: CheckpointReader) -> Levels:
-    """What is stored of a linear; where groups are not contiguous and equal, every channel with its own: (O, I)."""
+    """Return the stored numbers of a linear.
+
+    If its groups are not contiguous and equal, scales and offsets are given for every channel: (O, I).
+    """
     module, bits, width = place.module, place.bits, place.shape[1]
     if place.layout == "packed":
         levels = levels_in_packed(files, module, bits, width)
@@ -63,7 +66,7 @@ def _reordered(numbers: Tensor, order: tuple[int, ...], bits: int) -> Tensor:
 
 
 def loaded_weight(place: StoredLinear, levels: Levels) -> Tensor:
-    """The weight (O, I) that the format's own loader makes of them, in its dtype, bit for bit."""
+    """Return the weight (O, I) that the format's own loader makes of these numbers, in its dtype, bit for bit."""
     dtype = levels.scales.dtype
     if place.layout != "mlx":
         return levels.weight(dtype)
@@ -73,7 +76,7 @@ def loaded_weight(place: StoredLinear, levels: Levels) -> Tensor:
 
 
 def as_stored(place: StoredLinear, codes: Tensor) -> Tensor:
-    """Unsigned codes (O, I) uint8 as the first of the place's tensors has them, of a stack the expert's slice."""
+    """Return unsigned codes (O, I) uint8 as the place's first tensor stores them; of a stack the expert's slice."""
     bits = place.bits
     if place.layout == "bytes":
         return (codes.to(torch.int16) - (1 << (bits - 1))).to(torch.int8)

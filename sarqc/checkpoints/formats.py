@@ -1,7 +1,7 @@
-"""The formats of a quantized checkpoint: what each can carry, and who can load it. No torch.
+"""Formats of a quantized checkpoint: the models that each can carry, and the programs that load it; no torch.
 
-Who can load it is nobody's belief: ``make loaders`` gives checkpoints of every kind to every reader that can be had and
-writes what came of it to loaders.json beside this file.
+Loading is tested: ``make loaders`` gives checkpoints of every kind to every available reader and writes the results to
+loaders.json beside this file.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from sarqc.recipe import Recipe
 Format = Literal["plain", "packed", "gptq", "mlx"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 ExportFormat = Literal["plain", "packed", "gptq", "mlx", "statistics", "as-found"]
-STATISTICS: Literal["statistics"] = "statistics"  # what an export of a tuning run is: no checkpoint
+STATISTICS: Literal["statistics"] = "statistics"  # the export of a tuning run, which is not a checkpoint
 AS_IT_WAS: Literal["as-found"] = "as-found"  # the files of a quantized checkpoint, with repaired codes
 PACKED_BITS = (2, 3, 4)
-MLX_GROUP = 32  # the smallest there, of which the others are made
-GPTQ_SIDE = 32  # what divides both sides of a linear there, so that its words are whole
+MLX_GROUP = 32  # the smallest group of MLX, which divides the others
+GPTQ_SIDE = 32  # divisor of both sides of a linear in GPTQ's format, so that its words are whole
 TABLE = Path(__file__).with_name("loaders.json")
 Loads = Literal["yes", "parts", "no", "not_run"]
 IN_WORDS: dict[Loads, str] = {
@@ -61,7 +61,13 @@ class Carrier:
 
 
 def why_not(recipe: Recipe, checkpoint_format: Format, layers: Sequence[LayerInfo] = ()) -> Refused | None:
-    """Why a format can't carry a recipe's result, of these layers where they are known; None: it can."""
+    """Return the reason why a format can't carry a recipe's result; None if it can.
+
+    Args:
+        recipe: The recipe.
+        checkpoint_format: The format.
+        layers: Layers of the model, if they are known.
+    """
     if checkpoint_format == "plain":
         return None
     where = f"format {checkpoint_format}"
@@ -132,7 +138,16 @@ _SHAPES = {"packed": _any_shape, "gptq": _gptq_shape, "mlx": _mlx_shape}
 
 
 def check_format(recipe: Recipe, checkpoint_format: str, layers: Sequence[LayerInfo] = ()) -> Format:
-    """The format, when a recipe's result can be written in it; raises ``Refused`` otherwise."""
+    """Return the format if a recipe's result can be written in it.
+
+    Args:
+        recipe: The recipe.
+        checkpoint_format: Name of the format.
+        layers: Layers of the model, if they are known.
+
+    Raises:
+        Refused: For an unknown format, a recipe that tunes, or a result that the format can't carry.
+    """
     known = next((name for name in FORMATS if name == checkpoint_format), None)
     if known is None:
         raise Refused(
@@ -149,7 +164,16 @@ def check_format(recipe: Recipe, checkpoint_format: str, layers: Sequence[LayerI
 
 
 def check_export(recipe: Recipe, wanted: str, layers: Sequence[LayerInfo] = ()) -> ExportFormat:
-    """A checkpoint format that can carry a recipe's result, or ``STATISTICS`` of one that tunes; raises ``Refused``."""
+    """Return a checkpoint format that can carry a recipe's result, or ``STATISTICS`` for a recipe that tunes.
+
+    Args:
+        recipe: The recipe.
+        wanted: Name of the format.
+        layers: Layers of the model, if they are known.
+
+    Raises:
+        Refused: If the result can't be exported in this format.
+    """
     if recipe.kind == "tune" and wanted == STATISTICS:
         return STATISTICS
     if recipe.quantized_checkpoint is not None or wanted == AS_IT_WAS:
@@ -177,12 +201,12 @@ def _check_repaired(recipe: Recipe, wanted: str) -> ExportFormat:
 
 
 def is_no_gain(repair: Repair) -> bool:
-    """Whether a repair was measured and does not clearly lower KL, so that its files are not worth having."""
+    """Return True if a repair was measured and does not clearly lower KL, so that its files are not useful."""
     return repair["kl_difference"] is not None and repair["verdict"] != -1
 
 
 def exports_of(recipe: Recipe, *, is_mixture: bool) -> tuple[Carrier, ...]:
-    """What a finished run can be exported as, and who reads it."""
+    """Return the possible exports of a finished run, with their readers."""
     if recipe.kind != "tune":
         return who_can_load(recipe, is_mixture=is_mixture)
     note = (
@@ -196,10 +220,13 @@ def exports_of(recipe: Recipe, *, is_mixture: bool) -> tuple[Carrier, ...]:
 def who_can_load(
     recipe: Recipe, *, is_mixture: bool | None, loader_note: str = "", layers: Sequence[LayerInfo] = ()
 ) -> tuple[Carrier, ...]:
-    """Each format with its readers, for a recipe's result; none for a recipe that tunes, which leaves no model.
+    """Return each format with its readers, for a recipe's result; empty for a recipe that tunes, which leaves no model.
 
-    ``is_mixture``: None where the model is not known yet, and so who reads it; ``loader_note``: what the model's family
-    needs besides; ``layers``: the model's, where they are known.
+    Args:
+        recipe: The recipe.
+        is_mixture: True for a mixture of experts; None if the model is not known yet, and thus its readers.
+        loader_note: Further needs of the model's family.
+        layers: Layers of the model, if they are known.
     """
     if recipe.kind == "tune" or (recipe.quantized_checkpoint is not None and not recipe.repairs):
         return ()
@@ -260,13 +287,13 @@ _NOTES = {"plain": _plain_note, "packed": _packed_note, "gptq": _gptq_note, "mlx
 
 @cache
 def table() -> dict[str, Any]:
-    """What ``make loaders`` found: the day, the host, the small models, the readers and their answers by kind."""
+    """Return the results of ``make loaders``: day, host, small models, readers and their answers by kind."""
     found: dict[str, Any] = json.loads(TABLE.read_text(encoding="utf-8"))
     return found
 
 
 def tried() -> str:
-    """When and with what the readers were tried, in words."""
+    """Return a sentence on the day and the conditions of the tests of the readers."""
     found = table()
     return (
         f"Tried on {found['date']} on {found['host']}, with small models of this format, width, grid and kind: "
@@ -275,13 +302,13 @@ def tried() -> str:
 
 
 def kind_of(checkpoint_format: str, bits: int, grid: str, *, is_mixture: bool) -> str:
-    """The name of a kind of checkpoint in that table; of plain ones width and grid are gone."""
+    """Return the name of a kind of checkpoint in that table; plain checkpoints have no width and grid."""
     of_codes = () if checkpoint_format == "plain" else (str(bits), grid)
     return "/".join((checkpoint_format, *of_codes, "mixture" if is_mixture else "dense"))
 
 
 def answers(checkpoint_format: Format, bits: int, grid: str, *, is_mixture: bool) -> tuple[Answer, ...]:
-    """What every reader made of a checkpoint of this kind, without those that are not for its format."""
+    """Return the result of every reader with a checkpoint of this kind, without readers for other formats."""
     given = table()["answers"].get(kind_of(checkpoint_format, bits, grid, is_mixture=is_mixture), {})
     found = []
     for reader in table()["readers"]:
@@ -297,7 +324,7 @@ def answers(checkpoint_format: Format, bits: int, grid: str, *, is_mixture: bool
 
 
 def in_words(answers: Sequence[Answer]) -> str:
-    """The answers as one line: who loads it, who does not, and who was not asked."""
+    """Return the results as one line: readers that load it, that do not, and that were not tested."""
     parts = []
     for loads, words in IN_WORDS.items():
         named = [f"{one.reader} {one.version}".strip() for one in answers if one.loads == loads]

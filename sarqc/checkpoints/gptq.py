@@ -1,9 +1,9 @@
 """The quantized model in GPTQ's format, which GPTQModel, vLLM and others read.
 
-Codes are packed along the columns of a weight, zero points along the rows of theirs. In the first convention
-(“gptq”) a zero point is stored less one. Readers add the one to whole words, so a zero point of 0, stored as all ones,
-would run over into its neighbour: asymmetric grids are written in the second convention (“gptq_v2”), as they are.
-Symmetric ones have the zero point 2^(b-1) throughout and are written in the first, which more readers know.
+Codes are packed along the columns of a weight, zero points along the rows of theirs. In the first convention (“gptq”) a
+zero point is stored less one. Readers add the one to whole words, so a zero point of 0, stored as all ones, would run
+over into its neighbour: asymmetric grids are written in the second convention (“gptq_v2”), as they are. Symmetric ones
+have the zero point 2^(b-1) throughout and are written in the first, which more readers know.
 
 Axes: O out_features, I in_features, G groups of a row, W 32-bit words.
 """
@@ -43,9 +43,19 @@ def save_gptq(
     folder: Path,
     beside: Mapping[str, str] = NOTHING,
 ) -> None:
-    """Writes the model with ``qweight``, ``qzeros``, ``scales`` and ``g_idx`` in place of the quantized weights.
+    """Write the model with ``qweight``, ``qzeros``, ``scales`` and ``g_idx`` in place of the quantized weights.
 
-    Arguments and errors are those of ``save_packed``.
+    The folder appears whole or not at all.
+
+    Args:
+        loaded: The quantized model.
+        layers: Quantized layers by name, with the weights of the model.
+        grids: Grids of the layers by name.
+        folder: New folder.
+        beside: Further files, as texts by name.
+
+    Raises:
+        Refused: For a model that the format can't carry.
     """
     refuse_biases(layers, grids)
     by_name = {loaded.family.in_file(name): grids[name] for name in layers}
@@ -75,7 +85,11 @@ def _is_second(grid: Grid) -> bool:
 
 
 def read_gptq(files: CheckpointReader, name: str) -> Levels:
-    """A linear in such a checkpoint, by its name there. Raises ``Refused`` where groups are not contiguous."""
+    """Return a linear of such a checkpoint, by its name there.
+
+    Raises:
+        Refused: If groups are not contiguous.
+    """
     config = files.config["quantization_config"]
     bits, index = config["bits"], files.read(f"{name}.g_idx")
     levels = levels_in_gptq(files, name, bits, len(index), less_one=config["checkpoint_format"] == "gptq")
@@ -85,7 +99,15 @@ def read_gptq(files: CheckpointReader, name: str) -> Levels:
 
 
 def levels_in_gptq(files: CheckpointReader, name: str, bits: int, width: int, *, less_one: bool) -> Levels:
-    """What is stored of a linear with so many input channels; ``less_one``: in the first convention."""
+    """Return the stored numbers of a linear.
+
+    Args:
+        files: The checkpoint.
+        name: Name of the linear there.
+        bits: Bit width.
+        width: Input channels.
+        less_one: True for the first convention.
+    """
     scales, zeros = files.read(f"{name}.scales").T, files.read(f"{name}.qzeros")  # (O, G), (G, W)
     if less_one and 32 % bits == 0:
         # Added to whole words, as it was taken away: what runs over from a zero point of 0 goes back to where it was.
@@ -97,10 +119,14 @@ def levels_in_gptq(files: CheckpointReader, name: str, bits: int, width: int, *,
 
 
 def quantization_config(others: Sequence[str], grids: Mapping[str, Grid]) -> dict[str, Any]:
-    """The entry of config.json for the quantized linears and the ``others`` in blocks, which readers leave alone.
+    """Return the entry of config.json for the quantized linears.
 
     ``dynamic`` has GPTQModel's rules for single linears: “-:” for those without codes, “+:” for those of another grid
     than most, such as layers which groups do not divide.
+
+    Args:
+        others: Linears in blocks without codes, which readers leave alone.
+        grids: Grids of the quantized linears by name.
     """
     kinds = list(grids.values())
     usual = max(dict.fromkeys(kinds), key=kinds.count)

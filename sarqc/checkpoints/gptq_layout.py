@@ -1,4 +1,4 @@
-"""Where codes are in GPTQ's format, which GPTQModel, AutoGPTQ and AutoRound write, and in AWQ's. No torch.
+"""Places of codes in GPTQ's format, which GPTQModel, AutoGPTQ and AutoRound write, and in AWQ's; no torch.
 
 Both have ``qweight``, ``qzeros`` and ``scales`` for a linear. GPTQ packs codes along the columns of a weight and zero
 points along its rows, AWQ both along rows of the transposed weight, at 4 bits in an order of its own.
@@ -21,7 +21,7 @@ _AGAIN = "Export it as auto_round, which has room for all zero points, or quanti
 
 
 class GPTQConfig(BaseModel):
-    """What all of these formats say of a linear."""
+    """Settings of a linear that all of these formats have."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
 
@@ -31,10 +31,14 @@ class GPTQConfig(BaseModel):
 
 
 class Words:
-    """Linears stored as ``qweight``, ``qzeros`` and ``scales``; ``settings_of``: what is said of one, by its name.
+    """Linears stored as ``qweight``, ``qzeros`` and ``scales``.
 
-    ``less_one``: whether zero points are stored less one, as in the first convention of GPTQ's format;
-    ``any_zero_point``: whether its readers know other zero points than that of a symmetric grid.
+    Args:
+        headers: Headers of the checkpoint.
+        layout: GPTQ's or AWQ's.
+        settings_of: Function that returns the settings of a linear by its name.
+        less_one: True if zero points are stored less one, as in the first convention of GPTQ's format.
+        any_zero_point: True if its readers accept other zero points than that of a symmetric grid.
     """
 
     def __init__(
@@ -50,7 +54,16 @@ class Words:
         self._less_one, self._any_zero_point = less_one, any_zero_point
 
     def place(self, module: str, shape: tuple[int, int], expert: int | None = None) -> StoredLinear | None:
-        """Where the codes of a linear are; None: it has none. Raises ``Refused`` for what can't be read."""
+        """Return the place of a linear's codes; None if it has none.
+
+        Args:
+            module: Name of the linear in the checkpoint.
+            shape: (O, I).
+            expert: Number of the expert, of a linear in an expert.
+
+        Raises:
+            Refused: For codes that can't be read here.
+        """
         headers = self._headers
         weight, zeros, scales, order = (f"{module}.{part}" for part in ("qweight", "qzeros", "scales", "g_idx"))
         if weight not in headers:
@@ -88,7 +101,11 @@ def _words(numbers: int, bits: int) -> int:
 
 
 def gptq(headers: Headers, said: Mapping[str, Any]) -> Words:
-    """Linears in GPTQ's format, by its ``quantization_config``. Raises ``Refused`` for a dialect that is not read."""
+    """Return the linears of a checkpoint in GPTQ's format, by its ``quantization_config``.
+
+    Raises:
+        Refused: For a dialect that is not read here.
+    """
     dialect = said.get("checkpoint_format") or said.get("format") or "gptq"
     if dialect not in ("gptq", "gptq_v2"):
         raise headers.refused(
@@ -99,7 +116,11 @@ def gptq(headers: Headers, said: Mapping[str, Any]) -> Words:
 
 
 def awq(headers: Headers, said: Mapping[str, Any]) -> Words:
-    """Linears in AWQ's format, by its ``quantization_config``. Raises ``Refused`` for a dialect that is not read."""
+    """Return the linears of a checkpoint in AWQ's format, by its ``quantization_config``.
+
+    Raises:
+        Refused: For a dialect that is not read here.
+    """
     dialect = said.get("checkpoint_format") or said.get("format") or said.get("version") or "gemm"
     if str(dialect).lower() != "gemm":
         raise headers.refused(f"its codes are laid out as “{dialect}”", "Quantize it again with version gemm.")
@@ -109,7 +130,11 @@ def awq(headers: Headers, said: Mapping[str, Any]) -> Words:
 
 
 def check_words(headers: Headers, said: Mapping[str, Any]) -> None:
-    """Raises ``Refused`` for what changes the meaning of codes, or stands beside them."""
+    """Check that no setting changes the meaning of codes, or adds something to them.
+
+    Raises:
+        Refused: If there is such a setting.
+    """
     if (words := said.get("pack_dtype", "int32")) != "int32":
         raise headers.refused(f"its codes are packed in words of {words}", "Quantize it again with pack_dtype int32.")
     for name, what in (
@@ -122,7 +147,7 @@ def check_words(headers: Headers, said: Mapping[str, Any]) -> None:
 
 
 def quantizers(said: Mapping[str, Any]) -> tuple[str, ...]:
-    """Who quantized it, as GPTQModel's ``meta`` says: names and versions with a colon between."""
+    """Return the quantizing programs in GPTQModel's ``meta``: names and versions with a colon between."""
     meta = said.get("meta")
     found = meta.get("quantizer") if isinstance(meta, dict) else None
     found = [found] if isinstance(found, str) else found
@@ -130,8 +155,18 @@ def quantizers(said: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def by_rules(headers: Headers, said: Mapping[str, Any]) -> Callable[[str], Mapping[str, Any]]:
-    """What is said of a linear: the settings for all, and over them those of the first of GPTQModel's ``dynamic``
-    rules that matches the beginning of its name. Raises ``Refused`` for rules that are not read."""
+    """Return a function that gives the settings of a linear.
+
+    These are the settings for all, overridden by those of the first of GPTQModel's ``dynamic`` rules that matches the
+    beginning of the linear's name.
+
+    Args:
+        headers: Headers of the checkpoint.
+        said: Its ``quantization_config``.
+
+    Raises:
+        Refused: For rules that are not read here.
+    """
     dynamic = said.get("dynamic")
     rules: Patterns[Mapping[str, Any]] = Patterns(
         (

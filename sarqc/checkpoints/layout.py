@@ -1,4 +1,4 @@
-"""What is in a checkpoint that others quantized, by its configuration and headers alone. No torch.
+"""Content of a checkpoint that another tool has quantized, by its configuration and headers alone; no torch.
 
 Everything that can't be read is refused here, before any work.
 """
@@ -27,28 +27,41 @@ _OF_OTHERS = "Give the float checkpoint that it was made from as the model."
 
 
 class Reader(Protocol):
-    """What knows where a format has the codes of a linear."""
+    """Knowledge of the places where a format has the codes of a linear."""
 
     def place(self, module: str, shape: tuple[int, int], expert: int | None = None) -> StoredLinear | None: ...
 
 
 @dataclass(frozen=True)
 class CheckpointLayout:
-    """A quantized checkpoint. ``places``: by the names that linears have in the original's files, without “.weight”;
-    ``floats``: where the original's other tensors are, a name and which slice of it."""
+    """A quantized checkpoint.
+
+    Attributes:
+        folder: Folder of the checkpoint.
+        format: Its format.
+        made_by: Program that made it, from config.json; empty if not given.
+        layers: Linears of the original that have codes.
+        places: Places of codes by the names of linears in the original's files, without “.weight”.
+        floats: Places of the original's other tensors: a name and the slice of it.
+    """
 
     folder: Path
     format: QuantizedFormat
-    made_by: str  # what config.json says of who made it; empty if nothing
-    layers: tuple[LayerInfo, ...]  # linears of the original that have codes
+    made_by: str
+    layers: tuple[LayerInfo, ...]
     places: Mapping[str, StoredLinear]
     floats: Mapping[str, tuple[str, int | None]]
 
 
 def describe(folder: Path, checkpoint: Checkpoint) -> CheckpointLayout:
-    """A folder's codes beside the float original's ``checkpoint``.
+    """Return the layout of a quantized checkpoint.
 
-    Raises ``Refused`` for what is damaged, of another model, or not read here.
+    Args:
+        folder: Folder of the quantized checkpoint.
+        checkpoint: The float original.
+
+    Raises:
+        Refused: If the folder is damaged, of another model, or of a kind that is not read here.
     """
     if not (folder / "config.json").is_file() and (found := next(iter(sorted(folder.glob("*.gguf"))), None)):
         raise Refused(f"{found.name} is a GGUF file, which is read as a model and not beside one", folder.name, _GIVE)
@@ -91,7 +104,7 @@ def describe(folder: Path, checkpoint: Checkpoint) -> CheckpointLayout:
 
 
 def _reader(headers: Headers) -> tuple[QuantizedFormat, Reader, str]:
-    """The format, what knows it, and who made the checkpoint."""
+    """The format, its reader, and the program that made the checkpoint."""
     config = headers.config
     said = config.get("quantization_config")
     if not isinstance(said, dict) and (older := headers.folder / "quantize_config.json").is_file():

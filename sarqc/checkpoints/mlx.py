@@ -1,4 +1,4 @@
-"""The quantized model as mlx-lm and other readers of MLX have it: scale · code + bias, experts stacked.
+"""The quantized model in the format of mlx-lm and other readers of MLX: scale · code + bias, experts stacked.
 
 Codes are packed along rows, as in compressed-tensors. A symmetric grid has the bias -2^(b-1) · scale, which is exact; a
 bias of the affine grid is its own. MLX has groups of 32, 64 or 128: larger ones, whole rows too, are written as several
@@ -35,9 +35,19 @@ def save_mlx(
     folder: Path,
     beside: Mapping[str, str] = NOTHING,
 ) -> None:
-    """Writes the model with ``weight``, ``scales`` and ``biases`` of each quantized linear; a block's experts as one.
+    """Write the model with ``weight``, ``scales`` and ``biases`` of each quantized linear.
 
-    Arguments and errors are those of ``save_packed``.
+    A block's experts are written as one stack. The folder appears whole or not at all.
+
+    Args:
+        loaded: The quantized model.
+        layers: Quantized layers by name, with the weights of the model.
+        grids: Grids of the layers by name.
+        folder: New folder.
+        beside: Further files, as texts by name.
+
+    Raises:
+        Refused: For a model that the format can't carry.
     """
     sizes: dict[str, int] = {}
     for info in loaded.checkpoint.layers:
@@ -78,7 +88,7 @@ def save_mlx(
 
 
 def group_of(channels: int) -> int | None:
-    """The largest of MLX's groups that make up one of so many channels; None: none does."""
+    """Return the largest of MLX's groups that divides a group of this many channels; None without any."""
     return next((size for size in GROUPS if channels % size == 0), None)
 
 
@@ -124,7 +134,7 @@ def _config(bits: int, sizes: Mapping[str, int]) -> dict[str, Any]:
 
 
 def _in_other_words(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What mlx-lm looks for under the names of published checkpoints, where transformers 5 has written its own."""
+    """Entries that mlx-lm expects under the names of published checkpoints, where transformers 5 has its own names."""
     named: dict[str, Any] = {}
     if "num_local_experts" in config:
         named["num_experts"] = config["num_local_experts"]
@@ -137,7 +147,7 @@ def _in_other_words(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_mlx(files: CheckpointReader, name: str, expert: int | None) -> Levels:
-    """A linear in such a checkpoint, by its name there and in the groups that it has there; of a stack one expert's."""
+    """Return a linear of such a checkpoint, by its name and in its groups there; of a stack one expert's."""
     bits: int = files.config["quantization"]["bits"]
     levels, half = levels_in_mlx(files, name, expert, bits), 1 << (bits - 1)
     if torch.equal(levels.offsets, -half * levels.scales):  # of a symmetric grid, whose levels are one product
@@ -146,7 +156,7 @@ def read_mlx(files: CheckpointReader, name: str, expert: int | None) -> Levels:
 
 
 def levels_in_mlx(files: CheckpointReader, name: str, expert: int | None, bits: int) -> Levels:
-    """What is stored of a linear, or of one expert in a stack."""
+    """Return the stored numbers of a linear, or of one expert in a stack."""
     words, scales, biases = (files.read(f"{name}.{part}") for part in ("weight", "scales", "biases"))
     if expert is not None:
         words, scales, biases = words[expert], scales[expert], biases[expert]

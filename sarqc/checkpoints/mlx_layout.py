@@ -1,4 +1,4 @@
-"""Where codes are in MLX's format: ``weight``, ``scales`` and ``biases``, experts stacked. No torch."""
+"""Places of codes in MLX's format: ``weight``, ``scales`` and ``biases``, experts stacked; no torch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ _AFFINE = "Convert it again with the mode affine."
 
 
 class Mlx:
-    """Linears by their shapes, as mlx-lm takes them where its configuration does not name them."""
+    """Linears by their shapes, as mlx-lm takes them where its configuration does not name them.
+
+    Args:
+        headers: Headers of the checkpoint.
+        said: Its ``quantization`` entry.
+
+    Raises:
+        Refused: If the codes are not of the mode affine.
+    """
 
     def __init__(self, headers: Headers, said: Mapping[str, Any]) -> None:
         self._headers = headers
@@ -21,9 +29,15 @@ class Mlx:
                 raise headers.refused(f"its codes are of the mode “{mode}”", _AFFINE)
 
     def place(self, module: str, shape: tuple[int, int], expert: int | None = None) -> StoredLinear | None:
-        """Where the codes of a linear, or in a stack of one expert, are; None: it has none.
+        """Return the place of a linear's codes, or in a stack of one expert's; None if it has none.
 
-        Raises ``Refused`` for what can't be read.
+        Args:
+            module: Name of the linear or stack in the checkpoint.
+            shape: (O, I).
+            expert: Number of the expert in a stack.
+
+        Raises:
+            Refused: For codes that can't be read here.
         """
         headers, (out, width) = self._headers, shape
         codes, scales, biases = (f"{module}.{part}" for part in ("weight", "scales", "biases"))

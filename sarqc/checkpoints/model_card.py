@@ -1,4 +1,4 @@
-"""The model card, README.md of an exported model: what was quantized, how, what was measured, who can load it."""
+"""The model card, README.md of an exported model: its quantization, its measurements, and the programs that load it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,15 @@ from sarqc.recipe import Recipe
 
 
 def model_card(recipe: Recipe, summary: Summary, checkpoint_format: Format, family: Family | None = None) -> str:
-    """The card in Markdown; ``summary`` is that of the finished run. Numbers stand beside their protocols.
+    """Return the card in Markdown, with the protocol of every number.
 
-    Of files and folders of this host only the names are given: their paths say nothing to a reader elsewhere.
+    Of files and folders of this host only the names are given: their paths mean nothing to a reader elsewhere.
+
+    Args:
+        recipe: The recipe.
+        summary: Summary of the finished run.
+        checkpoint_format: Format of the export.
+        family: Family of the model, for notes on its loaders.
     """
     groups = "each output row with one scale" if recipe.group_size is None else f"groups of {recipe.group_size}"
     own, device, versions = f"format: {checkpoint_format}", summary["device"], summary["protocol"]["versions"]
@@ -72,13 +78,13 @@ def model_card(recipe: Recipe, summary: Summary, checkpoint_format: Format, fami
 
 
 def _written(summary: Summary) -> str:
-    """What came of reading the files again; nothing before they are there."""
+    """Result of reading the files again; empty before they are written."""
     written = summary.get("written")
     return "" if written is None else f"## Read again\n\n{written['words']}"
 
 
 def _stamp(summary: Summary) -> str:
-    """How to find out whether these are the codes that the recipe makes."""
+    """Instructions to verify that these are the codes of the recipe."""
     digest = summary.get("stamp")
     if not digest:
         return ""
@@ -94,7 +100,7 @@ def _is_folded(recipe: Recipe) -> bool:
 
 
 def _weights(summary: Summary) -> str:
-    """What the original's weights had gone through."""
+    """History of the original's weights."""
     words = summary["protocol"].get("weights", "")
     return f"{words[0].upper()}{words[1:]}." if words else ""
 

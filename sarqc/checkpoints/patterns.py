@@ -1,9 +1,11 @@
-"""Regular expressions of a checkpoint, for names of its linears. They come from anybody, so ``re`` never runs them: it
-backtracks, which takes for ever where somebody wants it to, and no other thread goes on meanwhile. No torch.
+"""Regular expressions of a checkpoint for names of its linears, matched with a limit on time; no torch.
+
+Checkpoints come from anybody, so ``re`` never runs their expressions: it backtracks, which a malicious expression makes
+endless, and no other thread goes on meanwhile.
 
 Here a part of an expression maps a set of positions to another: from those where its matches end to those where they
-begin. Sets are the bits of an integer, as in Cameron et al., “Bitwise Data Parallelism in Regular Expression
-Matching” (2014). Nothing is tried twice, and what is left, repetitions within repetitions, is counted and has a limit.
+begin. Sets are the bits of an integer, as in Cameron et al., “Bitwise Data Parallelism in Regular Expression Matching”
+(2014). Nothing is tried twice, and the remaining work, repetitions within repetitions, is counted and has a limit.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ MOST_CHARACTERS = 1 << 20  # of all expressions; one that lists the linears of a
 MOST_PATTERNS = 5_000  # beside those that are a name
 LONGEST_NAME = 500
 DEEPEST = 50  # groups within groups
-STEPS = 200_000  # of some 0.3 µs: what may be spent at once
+STEPS = 200_000  # of some 0.3 µs: the most that may be spent at once
 STEPS_EACH_NAME = 2_000  # and in addition for each name that is asked for
 _REMEDY = "Edit its config.json: name the linears, or write a simpler pattern."
 _ONE_NAME = re.compile(r"\^?((?:\w|\\[.-])+)\$")  # as re.escape writes it, and GPTQModel's rules for single linears
@@ -38,7 +40,7 @@ class _NotAList(Exception):
 
 
 class _NotRead(Exception):
-    """What an expression has that is not read here, in words."""
+    """A part of an expression that is not read here, in words."""
 
 
 class _Name:
@@ -57,7 +59,7 @@ class _Name:
             raise _TooMuchWork
 
     def of_string(self, string: str) -> int:
-        """Where a string begins."""
+        """Positions where a string begins."""
         if (known := self._strings.get(string)) is not None:
             return known
         positions, at = 0, self.text.find(string)
@@ -69,7 +71,7 @@ class _Name:
         return positions
 
     def of_set(self, characters: _Characters) -> int:
-        """Where a character of a set begins."""
+        """Positions where a character of a set begins."""
         if (known := self._sets.get(characters)) is not None:
             return known
         positions = 0
@@ -98,7 +100,7 @@ class _Characters:
         self._known: dict[str, bool] = {}
 
     def steps(self, character: str) -> int:
-        """What it takes to say whether it has a character."""
+        """Number of steps to test for a character."""
         return 1 if character in self._known else 1 + len(self._items)
 
     def has(self, character: str) -> bool:
@@ -312,11 +314,19 @@ def _names(tree: Sequence[tuple[Any, Any]], most: int) -> list[str] | None:
 
 
 class Patterns(Generic[Value]):
-    """What is said of linears under regular expressions for their names; the first that matches counts.
+    r"""Values for linears under regular expressions for their names; the first that matches counts.
 
     It answers as ``re.match`` would, or with ``anywhere`` as ``re.search``, for letters, classes, groups, choices,
-    repetitions, ``^``, ``$``, ``\\b`` and lookahead. Raises ``Refused``, made by ``refused`` of what and remedy, for
-    other expressions and for those that take too long. Of invalid ones it says nothing if ``skips_invalid``.
+    repetitions, ``^``, ``$``, ``\b`` and lookahead.
+
+    Args:
+        values: Pairs of expression and value.
+        refused: Function that makes a refusal of what and remedy.
+        anywhere: Match anywhere in a name.
+        skips_invalid: Ignore invalid expressions instead of refusing them.
+
+    Raises:
+        Refused: For other expressions and for those that take too long.
     """
 
     def __init__(
@@ -366,7 +376,11 @@ class Patterns(Generic[Value]):
             self._names.setdefault(listed, index)
 
     def first(self, name: str) -> Value | None:
-        """What the first expression that matches a name says; None: none does."""
+        """Return the value of the first expression that matches a name; None without any.
+
+        Raises:
+            Refused: For a name that is too long, and if the expressions take too long.
+        """
         if len(name) > LONGEST_NAME or "\n" in name:
             what = f"“{shortened(name)}” is not a name that patterns are tried on"
             raise self._refused(what, f"Name linears with up to {LONGEST_NAME} characters, without line breaks.")

@@ -1,6 +1,6 @@
-"""The quantized model as files that others load: a folder that appears whole or not at all.
+"""The quantized model as files for other programs: a folder that appears whole or not at all.
 
-What is written is the float checkpoint again, tensor by tensor under its own names and dtypes, with other values where
+The files are the float checkpoint again, tensor by tensor under its own names and dtypes, with other values where
 something was quantized or took up a scale. One block at a time is needed in memory.
 """
 
@@ -28,17 +28,22 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 def save_plain(loaded: LoadedModel, folder: Path, beside: Mapping[str, str] = NOTHING) -> None:
-    """Writes the model with its dequantized weights as an ordinary checkpoint, in the original dtype.
+    """Write the model with its dequantized weights as an ordinary checkpoint, in the original dtype.
 
-    Quantized weights are representable in that dtype, so what is loaded again has exactly the evaluated weights. The
-    folder appears whole or not at all; ``beside``: further files, as texts by name.
+    Quantized weights are representable in that dtype, so a model loaded from it has exactly the evaluated weights. The
+    folder appears whole or not at all.
+
+    Args:
+        loaded: The quantized model.
+        folder: New folder.
+        beside: Further files, as texts by name.
     """
     with new_checkpoint(loaded, folder, beside) as partial:
         write_weights(partial, stored_tensors(loaded))
 
 
 def stored_tensors(loaded: LoadedModel) -> Iterator[tuple[str, Tensor]]:
-    """Every tensor of the checkpoint under its name there, on the CPU, with the present weights of the blocks."""
+    """Yield every tensor of the checkpoint under its name there, on the CPU, with the present weights of the blocks."""
     checkpoint, family = loaded.checkpoint, loaded.family
     inside: set[str] = set()
     for index, block in enumerate(loaded.blocks()):
@@ -53,7 +58,7 @@ def stored_tensors(loaded: LoadedModel) -> Iterator[tuple[str, Tensor]]:
 
 
 def parameters_of(block: torch.nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """The block's parameters by their paths in it, those of experts one by one: the model's own memory."""
+    """Yield the block's parameters by their paths in it, those of experts one by one; they share the model's memory."""
     for name, parameter in block.named_parameters():
         if is_fused_parameter(block, name):
             for path in (path for of_expert in slices_of(name, len(parameter)) for path in of_expert):
@@ -63,7 +68,7 @@ def parameters_of(block: torch.nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def write_weights(folder: Path, tensors: Iterable[tuple[str, Tensor]], shard_bytes: int = SHARD_BYTES) -> None:
-    """Tensors by name as safetensors files with the names that loaders expect: one, or several and their index."""
+    """Write tensors by name as safetensors files with the usual names: one file, or several and their index."""
     shards: list[list[str]] = []
     shard: dict[str, Tensor] = {}
     total = size = 0
@@ -97,10 +102,18 @@ def write_weights(folder: Path, tensors: Iterable[tuple[str, Tensor]], shard_byt
 def new_checkpoint(
     loaded: LoadedModel, folder: Path, beside: Mapping[str, str], config: dict[str, Any] | None = None
 ) -> Iterator[Path]:
-    """A folder to write the weights to, which then gets everything else that belongs to a checkpoint, and its name.
+    """Create a folder for the weights, and complete it to a checkpoint at the end of the context.
 
-    ``beside``: further files, as texts by name; ``config``: what config.json says beside what it said. What was written
-    is gone after an error.
+    After an error nothing is left of it.
+
+    Args:
+        loaded: The quantized model.
+        folder: Final folder; it appears at the end.
+        beside: Further files, as texts by name.
+        config: Entries of config.json beside those of the original.
+
+    Yields:
+        A temporary folder for the weights.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-", ignore_cleanup_errors=True) as made:

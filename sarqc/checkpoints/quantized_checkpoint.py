@@ -1,5 +1,6 @@
-"""A checkpoint that somebody else quantized, beside its float original: read linear by linear, and written again with
-other codes.
+"""A checkpoint that another tool has quantized, beside its float original.
+
+It is read linear by linear, and written again with other codes.
 
 Axes: O out_features, I in_features, G groups of a row.
 """
@@ -35,25 +36,42 @@ SPREAD = "its groups are not contiguous, so each column is a group by itself wit
 class LinearCodes:
     """A linear as it is stored, in the numbering of ``Grid``.
 
-    Its levels are (codes - zero_points) · scales, or scales · codes + biases. Scales may be negative. ``weight`` is
-    what the format's own loader makes of them, in its dtype, bit for bit: one product, rounded once; MLX rounds it
-    again with the bias. ``flag``: in words, what is unusual; empty if nothing.
+    Its levels are (codes - zero_points) · scales, or scales · codes + biases. Scales may be negative.
+
+    Attributes:
+        codes: (O, I) int8, uint8 at 8 bits from 0 on.
+        scales: (O, G), in the dtype stored there.
+        zero_points: (O, G) int16, zeros where there are biases.
+        biases: (O, G), of the affine grid alone.
+        weight: (O, I), the weight that the format's own loader makes, in its dtype, bit for bit: one product, rounded
+            once; MLX rounds it again with the bias.
+        flag: An unusual property in words; empty if there is none.
     """
 
-    codes: Tensor  # (O, I) int8 (uint8 at 8 bits from 0 on)
-    scales: Tensor  # (O, G) in the dtype stored there
-    zero_points: Tensor  # (O, G) int16, zeros where there are biases
-    biases: Tensor | None  # (O, G), of the affine grid alone
-    weight: Tensor  # (O, I)
+    codes: Tensor
+    scales: Tensor
+    zero_points: Tensor
+    biases: Tensor | None
+    weight: Tensor
     flag: str = ""
 
 
 class QuantizedCheckpoint:
-    """A folder with a quantized model, of which configuration and headers are read, and the rest on demand.
+    """A folder with a quantized model; configuration and headers are read at once, and the rest on demand.
 
-    ``made_by``: what config.json says of who made it, empty if nothing; ``layers``: the linears of the original that
-    have codes, in its order; ``grids``: by their names. A linear whose groups are not contiguous (activation
-    order) has groups of one channel, each with the scale of its group.
+    A linear whose groups are not contiguous (activation order) has groups of one channel, each with the scale of its
+    group.
+
+    Args:
+        described: Layout of the folder.
+        checkpoint: The float original.
+
+    Attributes:
+        folder: The folder.
+        made_by: Program that made it, from config.json; empty if not given.
+        format: Its format.
+        layers: The linears of the original that have codes, in its order.
+        grids: Grids by the names of the linears.
     """
 
     def __init__(self, described: CheckpointLayout, checkpoint: Checkpoint) -> None:
@@ -66,7 +84,11 @@ class QuantizedCheckpoint:
 
     @classmethod
     def open(cls, folder: Path, checkpoint: Checkpoint) -> QuantizedCheckpoint:
-        """A folder beside its float original. Raises ``Refused`` for what is damaged, of another model, or not read."""
+        """Open a folder beside its float original.
+
+        Raises:
+            Refused: If the folder is damaged, of another model, or of a kind that is not read here.
+        """
         return cls(describe(folder, checkpoint), checkpoint)
 
     @cached_property
@@ -77,7 +99,11 @@ class QuantizedCheckpoint:
         return self._described.places[self._family.in_file(info.name)]
 
     def read(self, info: LayerInfo) -> LinearCodes:
-        """The codes of one of ``layers``. Raises ``Refused`` where they are not what config.json says."""
+        """Return the codes of one of ``layers``.
+
+        Raises:
+            Refused: If they contradict config.json.
+        """
         place, grid = self._place(info), self.grids[info.name]
         levels = levels_of(place, self._files)
         shift = 0 if grid.is_affine else grid.lowest
@@ -98,9 +124,10 @@ class QuantizedCheckpoint:
         )
 
     def tensor(self, name: str) -> Tensor:
-        """Any tensor by its name in the original's files, in its loader's dtype, from codes where it has codes.
+        """Return any tensor by its name in the original's files, in its loader's dtype, dequantized if it has codes.
 
-        Raises ``KeyError`` for one that is not there, such as a head that is the embedding.
+        Raises:
+            KeyError: If there is no such tensor, such as a head that is the embedding.
         """
         place = self._described.places.get(name.removesuffix(".weight"))
         if place is not None and name.endswith(".weight"):
@@ -110,10 +137,18 @@ class QuantizedCheckpoint:
         return tensor if expert is None else tensor[expert]
 
     def write_with(self, codes: Mapping[str, Tensor], folder: Path) -> None:
-        """The same files with other codes (O, I), by names of ``layers`` and in the numbering of ``Grid``.
+        """Write the same files with other codes.
 
-        Every byte is as it was but those of the codes; a linear without an entry keeps its own. The folder appears
-        whole or not at all. Raises ``Refused`` where it is there already, or for codes that the grid has not.
+        Every byte but those of the codes stays as it is; a linear without an entry keeps its own codes. The folder
+        appears whole or not at all.
+
+        Args:
+            codes: (O, I) by names of ``layers``, in the numbering of ``Grid``.
+            folder: New folder.
+
+        Raises:
+            Conflict: If the folder exists already.
+            Refused: For a linear without codes, or codes that the grid does not have.
         """
         if folder.exists():
             raise Conflict("there is something of this name already", folder.name, "Choose another name.")

@@ -1,5 +1,7 @@
-"""What was written, read again into the model that it was written from: by the definition of its format, and with
-nothing of what wrote it but the files."""
+"""Reading of an exported model back into the model it was written from.
+
+It follows the definition of the format and uses nothing but the files.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from sarqc.models.loading import STORED, LoadedModel
 
 
 def read_again(loaded: LoadedModel, folder: Path, checkpoint_format: Format) -> list[str]:
-    """Gives the model's blocks the weights that the files stand for; returns the names of tensors that are others.
+    """Load the weights of the files into the model's blocks, and return the names of tensors that differ.
 
     A model whose blocks are streamed keeps its weights: it is only compared.
     """
@@ -51,7 +53,7 @@ def read_again(loaded: LoadedModel, folder: Path, checkpoint_format: Format) -> 
 
 
 def read_levels(files: CheckpointReader, family: Family, checkpoint_format: Format, info: LayerInfo) -> Levels:
-    """A linear in a format that has codes."""
+    """Return the stored numbers of a linear in a format that has codes."""
     name = family.in_file(info.name)
     if checkpoint_format == "packed":
         return read_packed(files, name)
@@ -63,7 +65,7 @@ def read_levels(files: CheckpointReader, family: Family, checkpoint_format: Form
 def read_tensor(
     files: CheckpointReader, family: Family, checkpoint_format: Format, name: str, info: LayerInfo | None
 ) -> Tensor:
-    """A tensor without codes, by its name in the original."""
+    """Return a tensor without codes, by its name in the original."""
     if checkpoint_format == "mlx" and info is not None and info.expert is not None:
         return files.read(f"{family.in_mlx(info)}.weight")[info.expert]
     return files.read(name)

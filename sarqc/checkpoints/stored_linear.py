@@ -1,4 +1,4 @@
-"""Where the codes of a linear are in a checkpoint that others made, and how they are stored. No torch.
+"""Places and layouts of a linear's codes in a checkpoint that another tool has made; no torch.
 
 Axes: O out_features, I in_features, G groups of a row.
 """
@@ -24,7 +24,7 @@ AGAIN = "Download the checkpoint again."
 
 @dataclass(frozen=True)
 class Scheme:
-    """What a configuration says of a linear's grid. ``group_size``: None for whole rows."""
+    """Grid of a linear by its configuration; ``group_size`` is None for whole rows."""
 
     bits: int
     group_size: int | None
@@ -35,8 +35,8 @@ class Scheme:
 class StoredLinear:
     """The stored codes of one linear, or of one expert's slice in a stack.
 
-    ``group_size`` is that of a ``Grid``: 1 where groups are not contiguous and equal. Then ``run`` is the
-    number of channels after which another group follows, if the file has no order of its own.
+    ``group_size`` is that of a ``Grid``: 1 if groups are not contiguous and equal. Then ``run`` is the number of
+    channels after which another group follows, if the file has no order of its own.
     """
 
     layout: Layout
@@ -45,19 +45,23 @@ class StoredLinear:
     bits: int
     group_size: int | None
     kind: Kind
-    tensors: tuple[str, ...]  # the names of all that is stored of it, its codes first
+    tensors: tuple[str, ...]  # names of all its stored tensors, the codes first
     expert: int | None = None
     run: int | None = None
-    less_one: bool = False  # whether zero points are stored less one
+    less_one: bool = False  # zero points are stored less one
 
     @property
     def is_spread(self) -> bool:
-        """Whether every channel has to be a group of its own, because the groups are not contiguous and equal."""
+        """True if every channel is a group of its own, because the groups are not contiguous and equal."""
         return self.run is not None
 
 
 class Headers:
-    """A folder's ``config`` and what the headers of its safetensors files say. Raises ``Refused`` for damaged files."""
+    """A folder's ``config`` and the headers of its safetensors files.
+
+    Raises:
+        Refused: If a file is damaged.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.where = folder, folder.name
@@ -74,10 +78,11 @@ class Headers:
         return name in self.tensors
 
     def refused(self, what: str, remedy: str, module: str = "") -> Refused:
+        """Return a refusal that names the folder, and a linear of it if given."""
         return Refused(what, f"{self.where}: {module}" if module else self.where, remedy)
 
     def integers(self, name: str) -> np.ndarray:
-        """A tensor of integers."""
+        """Return a tensor of integers."""
         path = self.tensors[name].file
         if path not in self._open:
             self._open[path] = safe_open(path, framework="np")
@@ -85,7 +90,7 @@ class Headers:
         return numbers
 
     def is_zero(self, name: str) -> bool:
-        """Whether a tensor of any type has no bit that is set."""
+        """Return True if no bit of a tensor of any type is set."""
         entry = self.tensors[name]
         begin, end = byte_ranges(entry.file)[name]
         with entry.file.open("rb") as file:
@@ -93,7 +98,11 @@ class Headers:
             return not any(file.read(end - begin))
 
     def check(self, name: str, shape: tuple[int, ...], types: tuple[str, ...]) -> None:
-        """Raises ``Refused`` unless a tensor is there, with this shape and one of these types."""
+        """Check that a tensor is there, with this shape and one of these types.
+
+        Raises:
+            Refused: Otherwise.
+        """
         entry = self.tensors.get(name)
         if entry is None:
             raise self.refused(f"{name} is not there", AGAIN)
@@ -105,10 +114,18 @@ class Headers:
 def groups_of(
     headers: Headers, module: str, width: int, scheme: Scheme, groups: int, order: str
 ) -> tuple[int | None, int | None]:
-    """A linear's ``group_size`` and ``run`` as ``StoredLinear`` has them.
+    """Return a linear's ``group_size`` and ``run`` as ``StoredLinear`` has them.
 
-    ``groups``: how many there are in the scales of a row; ``order``: the name of the tensor that says to which group
-    each channel belongs, if the file has it.
+    Args:
+        headers: Headers of the checkpoint.
+        module: Name of the linear there.
+        width: Input channels.
+        scheme: Grid by the configuration.
+        groups: Number of groups in the scales of a row.
+        order: Name of the tensor with the group of each channel; it may be missing in the file.
+
+    Raises:
+        Refused: If groups and scheme contradict each other.
     """
     size = scheme.group_size or width
     if groups != -(-width // size):

@@ -1,4 +1,4 @@
-"""execute(recipe): one run from recipe to study, as a generator of events. No database, no web, no clock in results.
+"""One run from recipe to study, as a generator of events, without database or web; results do not depend on the clock.
 
 The model is prepared and loaded here; the stages that follow are those of the kind of run: ``quantize_run``, which also
 repairs checkpoints, or ``tune_run``.
@@ -42,19 +42,32 @@ def execute(
     checkpoint_format: ExportFormat = "plain",
     crew: int = 1,
 ) -> Generator[Event]:
-    """Runs a recipe and yields what happens; the last event is ``Finished`` with the summary.
+    """Run a recipe and yield its events; the last event is ``Finished`` with the summary.
 
-    Refusals of ``plan.prepare`` are raised before any work, other errors as ``SarqcError``; ``prepared`` is what it
-    returned for this recipe, if that is at hand. Finished layers and measurements are kept under
-    ``settings.artefacts_root()``: the same recipe again costs nothing, and one that was stopped anywhere continues
-    to bit-identical weights. With ``study_dir`` a study named ``study_id`` is written there; with
-    ``checkpoint_dir`` (a new folder) the quantized model, with its weights dequantized (``plain``) or its codes
-    (``packed``, ``gptq``, ``mlx``), or a repaired checkpoint in the files that it was found in (``as-found``; not
-    without an improvement), which is then read again and compared, see ``save_model``; of a recipe that tunes
-    the statistics of its first draw (``statistics``), and nothing else is done. A recipe that tunes may be executed
-    by a ``crew`` of processes at once, with the same artefacts: each does a share of the work, all come to the same
-    end, and one of them is given a ``study_dir``. Without ``settings`` those of the environment count. How long the
-    parts took is kept for the plans of this host.
+    Finished layers and measurements are kept under ``settings.artefacts_root()``: the same recipe again costs nothing,
+    and a run that was stopped anywhere continues to bit-identical weights. The time of each part is kept for the plans
+    of this host, unless the run is shared by a crew.
+
+    Args:
+        recipe: The recipe.
+        settings: Settings of the host; None for those of the environment.
+        prepared: The result of ``plan.prepare`` for this recipe, if it is at hand.
+        study_dir: Folder for the study; None writes none.
+        study_id: Name of the study; None for the recipe's fingerprint.
+        checkpoint_dir: New folder for the quantized model, which is then read again and compared, see ``save_model``.
+            For a recipe that tunes it takes the statistics of its first draw (``statistics``), and nothing else is
+            done.
+        checkpoint_format: ``plain`` for dequantized weights; ``packed``, ``gptq`` or ``mlx`` for codes; ``as-found``
+            for a repaired checkpoint in the format of its original files (only after an improvement).
+        crew: Number of processes that execute a recipe that tunes at once, with the same artefacts. Each does a share
+            of the work, all come to the same end, and one of them is given a ``study_dir``.
+
+    Yields:
+        Events in the order of the work.
+
+    Raises:
+        Refused: Before any work, as by ``plan.prepare``.
+        SarqcError: Every other error.
     """
     settings = settings or Settings()
     if checkpoint_dir is not None:
@@ -83,7 +96,7 @@ def execute(
 def _executed(
     recipe: Recipe, settings: Settings, prepared: Prepared, started: float, output: Output, crew: int
 ) -> Iterator[Event]:
-    """The events of a run that is prepared; ``started``: when, by the clock of ``Finished``."""
+    """The events of a prepared run; ``started`` is its start by the clock of ``Finished``."""
     for warning in prepared.shown.warnings:
         yield Warned(warning, "plan")
     device = choose_device(settings.device)
@@ -135,7 +148,7 @@ def _damage(store: ArtefactStore) -> Iterator[Warned]:
 
 
 def warm_up() -> None:
-    """Imports what every run needs, so that a process that waits for work has done so before the work comes."""
+    """Import the libraries of every run ahead of time, in a process that waits for work."""
     import transformers
 
     # transformers imports its parts when they are touched; that of all models takes the longest, two seconds.
@@ -144,7 +157,7 @@ def warm_up() -> None:
 
 
 def _prepared(recipe: Recipe, settings: Settings) -> Generator[Event, None, Prepared]:
-    """The recipe, prepared; after a download, or after unpacking, where the model is not ready on this host."""
+    """The prepared recipe; after a download or unpacking if the model is not ready on this host."""
     try:
         return prepare(recipe, settings)
     except NotCached as missing:

@@ -1,6 +1,7 @@
-"""prepare(recipe, settings): all that can be checked and found out before any work, once. No torch.
+"""Everything about a run that can be checked before any work. No torch.
 
-A run goes on from what it returns, ``Prepared``; ``Plan`` is what a person is shown of it.
+``prepare`` checks a recipe against this host and returns what a run starts from, ``Prepared``. ``resolve`` returns what
+is queued, ``Job``: the recipe with every value that the host supplies, and its ``Plan``, the job described to a person.
 """
 
 from __future__ import annotations
@@ -119,49 +120,68 @@ class Prepared:
     opened: CheckpointLayout | None = None  # a checkpoint that others quantized, beside the float one
 
 
-def plan(recipe: Recipe, settings: Settings) -> Plan:
-    """What a person is shown of ``prepare``; of a model of the Hub that is not on this host yet, what its configuration
-    says.
+@dataclass(frozen=True)
+class Job:
+    """A recipe as it is queued, and what a person is shown of it.
+
+    Attributes:
+        recipe: The recipe with every value that the host supplies: bits, grid and group size of a quantized checkpoint.
+        plan: What the run does and costs.
+    """
+
+    recipe: Recipe
+    plan: Plan
+
+
+def resolve(recipe: Recipe, settings: Settings) -> Job:
+    """Resolve a recipe on this host, in one look at its model and texts.
+
+    A model of the Hub that is not on this host yet is planned from its configuration.
+
+    Raises:
+        Refused, NotFound, Unreachable: As ``prepare``.
+        NotCached: A quantized checkpoint is given, and the configuration of its float model is not on this host.
     """
     try:
-        return prepare(recipe, settings).shown
+        prepared = prepare(recipe, settings)
     except NotCached as missing:
-        note = f"{missing} {missing.note}"
-        if missing.config is not None:
-            checkpoint = _as_asked(promised_checkpoint(recipe.model, missing.config), recipe)
-            checkpoint = replace(checkpoint, origin=missing.origin)
-            per_channel = indivisible_layers(recipe, checkpoint.layers)
-            tokens = (recipe.tokens_of_test() or 0) if recipe.test else 0
-            work = costs.work_of(recipe, checkpoint, per_channel, test_tokens=tokens, span=settings.span)
-            shown = _shown(work, settings, per_channel)
-            counted = f"with at most {tokens:,} tokens of the test text" if tokens else "without the measurements"
-            words = f"{note}. Sizes are those of its configuration, and time is {counted}"
-            update: dict[str, Any] = {"warnings": (*shown.warnings, words)}
-            if missing.size:
-                update["disk_bytes"] = (shown.disk_bytes or 0) + missing.size
-                update["minutes"] = (shown.minutes or 0) + missing.size / _UNPACKED_A_SECOND / 60
-            return shown.model_copy(update=update)
-        return Plan(
+        return _promised(recipe, missing, settings)
+    return Job(prepared.recipe, prepared.shown)
+
+
+def _promised(recipe: Recipe, missing: NotCached, settings: Settings) -> Job:
+    """The job of a model of the Hub that the run will fetch."""
+    note = f"{missing} {missing.note}"
+    if missing.config is None:
+        if recipe.quantized_checkpoint is not None:
+            raise missing
+        shown = Plan(
             model=recipe.model,
             calibration_tokens=recipe.samples * recipe.length,
             formats=who_can_load(recipe, is_mixture=None),
             warnings=(*recipe.ignored(), f"{note}, and sizes are known after that"),
         )
+        return Job(recipe, shown)
+    checkpoint = promised_checkpoint(recipe.model, missing.config)
+    if (opened := described(recipe, checkpoint, settings)) is not None:
+        recipe = as_it_has_it(recipe, checkpoint, opened)
+    checkpoint = replace(_as_asked(checkpoint, recipe), origin=missing.origin)
+    per_channel = indivisible_layers(recipe, checkpoint.layers)
+    tokens = (recipe.tokens_of_test() or 0) if recipe.test else 0
+    work = costs.work_of(recipe, checkpoint, per_channel, test_tokens=tokens, span=settings.span)
+    shown = _shown(work, settings, per_channel)
+    counted = f"with at most {tokens:,} tokens of the test text" if tokens else "without the measurements"
+    words = f"{note}. Sizes are those of its configuration, and time is {counted}"
+    update: dict[str, Any] = {"warnings": (*shown.warnings, words)}
+    if missing.size:
+        update["disk_bytes"] = (shown.disk_bytes or 0) + missing.size
+        update["minutes"] = (shown.minutes or 0) + missing.size / _UNPACKED_A_SECOND / 60
+    return Job(recipe, shown.model_copy(update=update))
 
 
-def completed(recipe: Recipe, settings: Settings) -> Recipe:
-    """The recipe as it may be queued: with the grid of what it opens, if it opens one. Raises as ``described``."""
-    if recipe.quantized_checkpoint is None:
-        return recipe
-    try:
-        checkpoint = checkpoint_of(recipe.model, recipe.revision, settings)
-    except NotCached as missing:
-        if missing.config is None:
-            raise
-        checkpoint = promised_checkpoint(recipe.model, missing.config)
-    found = described(recipe, checkpoint, settings)
-    assert found is not None
-    return as_it_has_it(recipe, checkpoint, found)
+def plan(recipe: Recipe, settings: Settings) -> Plan:
+    """Return the plan of a recipe; see ``resolve``."""
+    return resolve(recipe, settings).plan
 
 
 def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Prepared:

@@ -1,7 +1,7 @@
 """Surveys: many methods, widths, λ, γ and calibration draws of one model, all lines on the same draws.
 
-``inputs_from: float`` explores: statistics come from the float model, one pass for each draw, shared by everything, and
-candidates are solved as batches. ``inputs_from: quantized`` does for each point what a run would do.
+``inputs_from: float`` explores: statistics come from the float model, one pass for each draw, shared by all lines, and
+candidates are solved in batches. ``inputs_from: quantized`` does for each point the work of a run.
 """
 
 from __future__ import annotations
@@ -88,11 +88,26 @@ Auto = Literal["auto"]
 
 
 class SurveyLine(BaseModel):
-    """One method with the values of its axes; ``lambda: auto`` leaves λ, and γ unless it is given, to be chosen, and
-    α of a method that has nothing else to choose.
+    """A method with the values of its axes.
 
-    ``draws``: how many of the survey's draws, from the first; all where it is left out. ``tasks_at``: values of λ at
-    which the tasks are measured, at the first γ and in the first draw; every point of every draw where it is left out.
+    ``lambda: auto`` leaves λ, and γ unless it is given, to be chosen, and α of a method that has nothing else to
+    choose.
+
+    Attributes:
+        method: Public name.
+        bits: Bit width.
+        lams: Values of λ, or “auto”.
+        gammas: Values of γ; None for the method's own.
+        sizes: Further numbers of calibration sequences for which every layer is solved.
+        draws: Number of the survey's draws, from the first; None for all.
+        tasks_at: Values of λ at which the tasks are measured, at the first γ and in the first draw; None for every
+            point of every draw.
+        range: Range of a group.
+        order: Order of columns.
+        refine: Passes of refinement.
+        expert_damping: Damping of experts with few tokens.
+        warm_start: Initial codes of learned rounding.
+        pictures: Pictures of the line's weights in the study.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
@@ -101,7 +116,7 @@ class SurveyLine(BaseModel):
     bits: int = Field(ge=2, le=4)
     lams: tuple[float, ...] | Auto = Field((0.0,), alias="lambda")
     gammas: tuple[float | None, ...] = Field((None,), alias="gamma")
-    sizes: tuple[int, ...] = ()  # numbers of calibration sequences for which every layer is solved as well
+    sizes: tuple[int, ...] = ()
     draws: int | None = Field(None, ge=1)
     tasks_at: tuple[float, ...] | None = None
     range: Range = "minmax"
@@ -109,7 +124,7 @@ class SurveyLine(BaseModel):
     refine: int = Field(0, ge=0, le=MOST_PASSES)
     expert_damping: ExpertDamping = "plain"
     warm_start: WarmStart = "none"
-    pictures: Pictures = "all"  # kept of the line's weights
+    pictures: Pictures = "all"
 
     @model_validator(mode="before")
     @classmethod
@@ -117,12 +132,16 @@ class SurveyLine(BaseModel):
         return renamed(document) if isinstance(document, dict) else document
 
     def fitting(self) -> dict[str, str | int]:
-        """Of ``FITTING`` what is not plain."""
+        """Return the values of ``FITTING`` that are not plain."""
         plain = {name: type(self).model_fields[name].default for name in FITTING}
         return {name: getattr(self, name) for name in FITTING if getattr(self, name) != plain[name]}
 
     def to_method(self, gamma: float | None = None) -> Method:
-        """The method with its own λ. Raises ``Refused`` for what it does not have."""
+        """Return the method with its own λ.
+
+        Raises:
+            Refused: For a value that the method does not have.
+        """
         return method(self.method, **self.fitting(), **({} if gamma is None else {"gamma": gamma}))
 
     @property
@@ -131,17 +150,17 @@ class SurveyLine(BaseModel):
         return (1, 1) if self.lams == "auto" else (len(self.gammas), len(self.lams))
 
     def points(self) -> tuple[float, ...]:
-        """The values of λ; none with “auto”."""
+        """Return the values of λ; empty with “auto”."""
         return () if self.lams == "auto" else self.lams
 
     def has_tasks(self, draw: int, point: tuple[int, int]) -> bool:
-        """Whether the tasks are measured at a point, by positions of draw and of (γ, λ)."""
+        """Return True if the tasks are measured at a point, by positions of draw and of (γ, λ)."""
         g, m = point
         return self.tasks_at is None or (draw == g == 0 and self.lams != "auto" and self.lams[m] in self.tasks_at)
 
 
 class Survey(BaseModel):
-    """What a survey file says."""
+    """Content of a survey file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -164,7 +183,7 @@ class Survey(BaseModel):
     lines: tuple[SurveyLine, ...] = Field(min_length=1)
 
     def draws_of(self, line: SurveyLine) -> tuple[int, ...]:
-        """Seeds of the draws that a line is made on."""
+        """Return the seeds of the draws of a line."""
         return self.draws[: line.draws]
 
     @model_validator(mode="after")
@@ -208,7 +227,11 @@ class Survey(BaseModel):
 
     @classmethod
     def from_file(cls, path: Path) -> Survey:
-        """A survey from a YAML file. Raises ``Refused``."""
+        """Return a survey from a YAML file.
+
+        Raises:
+            Refused: If the file can't be read or is not a survey.
+        """
         document = read_yaml(path, "survey")
         try:
             return cls.model_validate(document)
@@ -219,7 +242,7 @@ class Survey(BaseModel):
 
 @dataclass
 class LineResult:
-    """All that one line of the survey leaves, draw by draw."""
+    """Results of one line of the survey, draw by draw."""
 
     survey: Survey
     wanted: SurveyLine
@@ -263,9 +286,14 @@ class LineResult:
 def recipe_for(
     survey: Survey, line: SurveyLine, seed: int, lam: float | Auto = "auto", gamma: float | None = None
 ) -> Recipe:
-    """What a run of one point would be asked; λ and γ as far as the method has them.
+    """Return the recipe of a run at one point, with λ and γ as far as the method has them.
 
-    “auto” in the place of λ chooses α of a method that has nothing else to choose.
+    Args:
+        survey: The survey.
+        line: A line of it.
+        seed: Seed of the draw.
+        lam: λ; “auto” chooses α of a method that has nothing else to choose.
+        gamma: γ; None for the method's own, or for “auto” beside a λ of “auto”.
     """
     tunes = METHODS[line.method].tunes
     values: dict[str, Any] = {"lambda": lam, "gamma": "auto" if lam == "auto" and gamma is None else gamma}
@@ -285,11 +313,19 @@ def recipe_for(
 
 
 def conduct(survey: Survey, settings: Settings, folder: Path, had: Sequence[Study] = ()) -> Iterator[str]:
-    """Makes the study in ``folder`` and yields a line of progress for each kept line and each point.
+    """Make the study in ``folder`` and yield a line of progress for each kept line and each point.
 
     Measurements, solved lines, and under a quantized prefix finished layers are kept as artefacts: a survey that was
-    stopped continues where it was. Lines of the studies ``had`` that the survey asks for too are taken from there as
-    they are. Raises ``Refused`` where such a study was made of another model, on other texts or with other libraries.
+    stopped continues where it was.
+
+    Args:
+        survey: The survey.
+        settings: Settings of the host.
+        folder: Folder of the study.
+        had: Existing studies; lines of them that the survey asks for are copied as they are.
+
+    Raises:
+        Refused: If such a study was made of another model, on other texts or with other libraries.
     """
     shared = _prepared(survey, settings)
     key = survey_model_key(shared.bench.loaded)
@@ -342,7 +378,7 @@ def conduct(survey: Survey, settings: Settings, folder: Path, had: Sequence[Stud
 
 
 def _fits(had: Study, survey: Survey, protocol: dict[str, Any], perplexity: float) -> None:
-    """Raises ``Refused`` for a study whose lines can't stand beside new ones."""
+    """Refuses a study whose lines can't stand beside new ones."""
     now = (survey.inputs_from, survey.model, f"{perplexity:.5g}", json.loads(json.dumps(protocol)))
     then = (had.prefix, had.model.name, f"{had.model.perplexity or 0:.5g}", had.protocol)  # threads change last digits
     if now != then:
@@ -383,7 +419,7 @@ def _planned(survey: Survey, line: SurveyLine) -> Line:
 
 @dataclass(frozen=True, eq=False)
 class _Shared:
-    """What every point of a survey shares."""
+    """Data that all points of a survey share."""
 
     survey: Survey
     bench: Workbench
@@ -430,7 +466,7 @@ def _texts(survey: Survey, checkpoint: Checkpoint, settings: Settings) -> tuple[
 
 
 def _of_one_text(shared: _Shared) -> Iterator[str]:
-    """What is to be known of texts that are measured on, where calibration has tokens of them, or would."""
+    """Warnings about texts that are measured on and of which calibration has tokens, or would."""
     for word, part in (("held-out", shared.held_out_part), ("test", shared.original.test.part)):
         if part:
             yield f"warning: calibration and {word} text are the same: the first half is calibration, {word} the second"
@@ -452,7 +488,7 @@ def _collect(loaded: LoadedModel, sequences: np.ndarray) -> dict[str, LayerStati
 
 @dataclass(frozen=True, eq=False)
 class _Draw:
-    """One calibration draw, with what those of the lines that share statistics need of it, made when it is needed."""
+    """One calibration draw, with the statistics that its lines share, made on demand."""
 
     shared: _Shared
     seed: int
@@ -460,7 +496,7 @@ class _Draw:
 
     @property
     def sizes(self) -> list[int]:
-        """All numbers of sequences that a line asks for, from small to large."""
+        """All numbers of sequences that a line asks for, in ascending order."""
         lines = (line for line in self.lines if _shares(self.shared.survey, line))
         return sorted({size for line in lines for size in line.sizes})
 
@@ -470,13 +506,13 @@ class _Draw:
 
     @cached_property
     def own(self) -> dict[str, LayerStatistics]:
-        """Of as many sequences as the survey says, by layer."""
+        """Statistics of the survey's number of sequences, by layer."""
         self.shared.bench.loaded.restore(self.shared.float_weights)
         return _collect(self.shared.bench.loaded, self.sequences(self.shared.survey.samples))
 
     @cached_property
     def by_size(self) -> list[tuple[int, dict[str, LayerStatistics]]]:
-        """The same of all ``sizes``."""
+        """Statistics for all ``sizes``, by layer."""
         loaded = self.shared.bench.loaded
         loaded.restore(self.shared.float_weights)
         sequences = self.sequences(self.sizes[-1])
@@ -498,15 +534,18 @@ def _sequences(shared: _Shared, seed: int, samples: int) -> Sequences:
 
 
 def _shares(survey: Survey, line: SurveyLine) -> bool:
-    """Whether a line can be solved as batches from the float model's statistics alone."""
+    """True if a line can be solved in batches from the float model's statistics alone."""
     return survey.inputs_from == "float" and line.lams != "auto" and line.to_method().unit == "layer"
 
 
 def _from_statistics(
     shared: _Shared, of_draw: _Draw, draw: int, line: SurveyLine, result: LineResult
 ) -> Iterator[tuple[tuple[int, int], str]]:
-    """Puts the line's weights into the model, one point (γ, λ) after the other, each with the key of that model, and
-    notes its curves in ``result``. What is solved and measured already is taken as it is kept, without any weights."""
+    """Puts the line's weights into the model, one point (γ, λ) after the other, each with the key of that model.
+
+    The curves go to ``result``. Points that are solved and measured already are taken from the artefacts, without
+    weights.
+    """
     bench, survey = shared.bench, shared.survey
     grid = Grid(line.bits, survey.group_size, survey.grid)
     methods = [line.to_method(gamma) for gamma in line.gammas]
@@ -545,7 +584,7 @@ def _from_statistics(
 def _solved(
     shared: _Shared, of_draw: _Draw, line: SurveyLine, grid: Grid, methods: list[Method], weights: dict[str, Tensor]
 ) -> tuple[list[list[list[Callable[[], Tensor]]]], list[list[LayerCurve]]]:
-    """Every layer at every point: what makes its weights, [layer][gamma][lambda], and its curves, [layer][gamma].
+    """Every layer at every point: makers of its weights, [layer][gamma][lambda], and its curves, [layer][gamma].
 
     Of the results codes and scales are held, a quarter of the weights or less.
     """
@@ -564,7 +603,7 @@ def _solved(
 def _errors_by_size(
     shared: _Shared, of_draw: _Draw, line: SurveyLine, grid: Grid, weights: dict[str, Tensor]
 ) -> dict[str, np.ndarray]:
-    """Relative errors (layer, size, γ, λ) of layers solved on more or fewer sequences, on those and on unseen."""
+    """Relative errors (layer, size, γ, λ) of layers solved on other numbers of sequences, on these and on unseen."""
     budget = sweep_bytes(shared.bench.settings)
     sweeps = [
         [
@@ -613,7 +652,7 @@ def _from_runs(
 
 
 def returned(steps: Generator[object, None, T]) -> T:
-    """What a generator returns, whatever it yields before."""
+    """Return the return value of a generator, whatever it yields before."""
     while True:
         try:
             next(steps)

@@ -1,4 +1,4 @@
-"""Measuring a model: perplexity, tasks, texts side by side, speed. The constants here need no torch."""
+"""Measurements of a model: perplexity, tasks, texts side by side, speed. The constants here need no torch."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ _TASK_BATCH, _TASK_TOKENS, _TASK_BYTES = 32, 512, 2 << 30
 
 
 def loss_bytes(*, on_processor: bool) -> int:
-    """Bytes of float32 logits whose softmax is made at once: few enough for the cache of a processor, many for a GPU,
-    where each operation costs a launch."""
+    """Return the bytes of float32 logits whose softmax is computed at once.
+
+    Few fit into the cache of a processor; many are better for a GPU, where each operation costs a launch.
+    """
     return 1 << 22 if on_processor else 1 << 27
 
 
 def task_batch(vocabulary: int, positions: int) -> int:
-    """Items of a task that a model reads at once: fewer where the vocabulary is large."""
+    """Return the number of items of a task that a model reads at once; fewer for a large vocabulary."""
     return max(1, min(_TASK_BATCH, _TASK_BYTES // _item_bytes(vocabulary, positions)))
 
 
 def task_bytes(vocabulary: int, positions: int) -> int:
-    """Bytes of their float32 logits and log-probabilities, which lm-eval makes of whole batches."""
+    """Return the bytes of their float32 logits and log-probabilities, which lm-eval makes of whole batches."""
     return task_batch(vocabulary, positions) * _item_bytes(vocabulary, positions)
 
 
 def _item_bytes(vocabulary: int, positions: int) -> int:
-    """Of a long item: few are longer than that."""
+    """Bytes of a long item; few are longer than that."""
     return 2 * 4 * vocabulary * min(positions, _TASK_TOKENS)

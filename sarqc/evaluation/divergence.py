@@ -1,4 +1,4 @@
-"""How far a quantized model's predictions are from the float model's on the same text, with standard errors.
+"""Distance of a quantized model's predictions from the float model's on the same text, with standard errors.
 
 Axes: n tokens, N windows of equally many, V vocabulary.
 """
@@ -21,18 +21,24 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True)
 class Divergence:
-    """Differences of two models over the same tokens. Windows are the sample, as tokens of one are not independent."""
+    """Differences of two models over the same tokens.
+
+    Windows are the sample, as tokens of one window are not independent.
+    """
 
     log_ratio: Estimate  # ln(perplexity of the quantized / of the float model)
     kl: Estimate  # KL(float ‖ quantized) in nats a token, at temperature 1
     kl_99: float  # its 99th percentile over tokens
     same_top: Estimate  # share of tokens at which both models hold the same one most probable
     log_ratios: tuple[float, ...]  # of each window, of which ``log_ratio`` is the mean
-    kls: tuple[float, ...] = ()  # the same of ``kl``; empty where a former version kept it
+    kls: tuple[float, ...] = ()  # the same of ``kl``; empty in documents of former versions
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Divergence:
-        """What ``asdict`` made of one, after JSON, which knows neither tuples nor their names."""
+        """Return the divergence of a document that ``asdict`` made.
+
+        After JSON it has neither tuples nor their names.
+        """
         estimates = {name: Estimate(*document[name]) for name in ("log_ratio", "kl", "same_top")}
         return cls(
             kl_99=document["kl_99"], log_ratios=tuple(document["log_ratios"]), kls=tuple(document.get("kls", ())),
@@ -41,7 +47,7 @@ class Divergence:
 
 
 class TokenDivergences(NamedTuple):
-    """Of n tokens, each (n,)."""
+    """Differences of two models at n tokens, each (n,)."""
 
     log_ratio: Tensor
     kl: Tensor
@@ -49,7 +55,13 @@ class TokenDivergences(NamedTuple):
 
 
 def token_divergences(original: Tensor, quantized: Tensor, following: Tensor) -> TokenDivergences:
-    """Of logits (n, V) of both models and the tokens (n,) that came, in float32 with sums over V as wide as that."""
+    """Return the differences at each token, in float32 with sums over V as wide as that.
+
+    Args:
+        original: (n, V), logits of the float model.
+        quantized: (n, V), logits of the quantized model.
+        following: (n,), the tokens that followed.
+    """
     p, q = original.float().log_softmax(dim=-1), quantized.float().log_softmax(dim=-1)
     came = following.unsqueeze(-1)
     return TokenDivergences(
@@ -60,7 +72,11 @@ def token_divergences(original: Tensor, quantized: Tensor, following: Tensor) ->
 
 
 class Summed:
-    """What tokens add up to, window by window."""
+    """Sums over tokens, window by window.
+
+    Args:
+        windows: Number of windows.
+    """
 
     def __init__(self, windows: int) -> None:
         self._sums = np.zeros((len(TokenDivergences._fields), windows))
@@ -68,12 +84,14 @@ class Summed:
         self._kl: list[np.ndarray] = []
 
     def add(self, window: int, tokens: TokenDivergences) -> None:
+        """Add tokens of a window."""
         values = [part.double().cpu().numpy() for part in tokens]
         self._sums[:, window] += [part.sum() for part in values]
         self._tokens[window] += len(values[0])
         self._kl.append(values[1])
 
     def divergence(self) -> Divergence:
+        """Return the means over all windows with their standard errors."""
         log_ratio, kl, same_top = self._sums / self._tokens
         kl_99 = float(np.percentile(np.concatenate(self._kl), 99))
         return Divergence(
@@ -83,7 +101,7 @@ class Summed:
 
 
 def _estimate(of_windows: np.ndarray) -> Estimate:
-    """Windows have equally many tokens: the mean of their means is that of all tokens."""
+    """Windows have equally many tokens, so the mean of their means is that of all tokens."""
     count = len(of_windows)
     error = float(of_windows.std(ddof=1) / np.sqrt(count)) if count > 1 else float("nan")
     return Estimate(float(of_windows.mean()), error)

@@ -1,18 +1,18 @@
 """The fence around one program: run as a script by ``sandbox.py``, with the standard library only.
 
-Reads a JSON object on standard input (the program, its tests, its limits, what it may see) and prints one on standard
-output: {"passed", "status", "timed_out", "out_of_memory", "tail"}, or {"broken"} saying what this host does not allow.
-Four processes: this one keeps the time and watches the memory, and is not reachable from inside; its child is process 1
-of the new namespaces, makes the root folder and ends everything inside with itself; the program and its tests are that
-one's children, each an interpreter of its own, and what they say to each other is in ``inside.py``.
+Reads a JSON object on standard input (the program, its tests, its limits, its visible files) and prints one on standard
+output: {"passed", "status", "timed_out", "out_of_memory", "tail"}, or {"broken"} with the reason why this host can't
+isolate it. Four processes: this one keeps the time and watches the memory, and is not reachable from inside; its child
+is process 1 of the new namespaces, makes the root folder and ends everything inside with itself; the program and its
+tests are that one's children, each an interpreter of its own, and their conversation is in ``inside.py``.
 
-Linux 5.12 or newer. As root the namespaces are made as root and the program gets a user of its own; as anybody else
+Linux 5.12 or newer. As root the namespaces are made as root and the program gets a user of its own; as any other user
 they belong to a new user namespace. Either way the program has no privileges and can't regain any, and the calls in
 ``system_calls.py`` are denied to it, among them those for further namespaces.
 
-Memory: each process has its bound of address space, and what all inside have in memory is added up every
+Memory: each process has its bound of address space, and the memory of all processes inside is added up every
 ``WATCH_SECONDS``; above the bound all are ended. Pages that several have in common count for each. It takes no cgroup,
-which an ordinary user could not write; what fits between two looks is the limit of this.
+which an ordinary user could not write; a process can exceed the bound between two measurements.
 """
 
 from __future__ import annotations
@@ -52,17 +52,23 @@ BROKEN_OFF = 3  # exit status of tests whose program went away; as in ``inside.p
 
 
 def call(what: str, *arguments: object) -> None:
-    """One function of the C library that returns 0; raises ``OSError`` with its name else."""
+    """Call a function of the C library that returns 0.
+
+    Raises:
+        OSError: Otherwise, with the name of the function.
+    """
     if getattr(LIBC, what)(*arguments) != 0:
         raise OSError(f"{what}: {os.strerror(ctypes.get_errno())}")
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, options: str | None = None) -> None:
+    """Mount a file system, as mount(2)."""
     encoded = [None if text is None else text.encode() for text in (source, target, kind, options)]
     call("mount", *encoded[:3], ctypes.c_ulong(flags), encoded[3])
 
 
 def main() -> None:
+    """Run the program of the request at standard input, and end it at its bounds."""
     asked = json.loads(sys.stdin.buffer.read())
     processes = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)  # of the host: inside there is none
     try:
@@ -80,7 +86,12 @@ def main() -> None:
 
 
 def memory_of(process: int, processes: int) -> int:
-    """Bytes that a process and all that it started have in memory; ``processes``: the folder /proc, opened."""
+    """Return the bytes that a process and all its descendants have in memory.
+
+    Args:
+        process: Its id.
+        processes: Descriptor of the folder /proc.
+    """
     total, waiting = 0, [str(process)]
     while waiting:
         name = waiting.pop()
@@ -95,6 +106,7 @@ def memory_of(process: int, processes: int) -> int:
 
 
 def read(path: str, folder: int) -> str:
+    """Return the first 64 KiB of a file, by its path in an open folder."""
     descriptor = os.open(path, os.O_RDONLY, dir_fd=folder)
     try:
         return os.read(descriptor, 1 << 16).decode()
@@ -103,7 +115,7 @@ def read(path: str, folder: int) -> str:
 
 
 def enter(asked: dict[str, Any]) -> int:
-    """The new namespaces, with their process 1 at work; its id."""
+    """Enter new namespaces, and return the id of their process 1, which is at work."""
     user, group = os.getuid(), os.getgid()
     namespaces = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS
     if user == 0:
@@ -133,7 +145,7 @@ def enter(asked: dict[str, Any]) -> int:
 
 
 def make_root(asked: dict[str, Any], owner: int) -> None:
-    """A root folder that holds what a Python needs, read-only, and ``/program``: small, writable, soon gone."""
+    """Make a root folder with the files that a Python needs, read-only, and a small writable ``/program`` in memory."""
     mount("none", "/", None, MS_REC | MS_PRIVATE)
     mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,mode=755")
     os.mkdir("/tmp/.old")
@@ -159,7 +171,7 @@ def make_root(asked: dict[str, Any], owner: int) -> None:
 
 
 def judge(asked: dict[str, Any], owner: int) -> dict[str, Any]:
-    """Runs the program beside its tests, whose end decides; keeps the end of what each writes to standard error."""
+    """Run the program beside its tests, whose end decides, and keep the last lines of standard error of each."""
     ours, theirs = socket.socketpair()
     told, telling = os.pipe()
     # The tests first: the bound of processes counts them, whatever the program does at once.
@@ -190,7 +202,7 @@ def judge(asked: dict[str, Any], owner: int) -> dict[str, Any]:
 
 
 class Side:
-    """One of the two interpreters: what it is running as, what it has said, and how it ended."""
+    """One of the two interpreters: its process, the end of its errors, and its exit status."""
 
     def __init__(self, asked: dict[str, Any], owner: int, role: str, standard_input: int, channel: int) -> None:
         self.tail = b""
@@ -215,7 +227,7 @@ class Side:
         self.watched = [self._errors, self._ended]
 
     def look(self, ready: list[int]) -> None:
-        """Takes what has come."""
+        """Read the new output and the exit status, if there are any."""
         if self._errors in ready:
             part = os.read(self._errors, 1 << 16)  # a pipe holds no more than that
             self.tail = (self.tail + part)[-TAIL:]
@@ -229,8 +241,16 @@ class Side:
 
 
 def become(asked: dict[str, Any], owner: int, role: str, descriptors: tuple[int, int, int]) -> None:
-    """Turns this process into one of the two: limits, no privileges, and no open files but its streams and the
-    channel to the other. ``descriptors``: standard input, errors, channel."""
+    """Turn this process into one of the two interpreters.
+
+    It gets limits, no privileges, and no open files but its streams and the channel to the other.
+
+    Args:
+        asked: The request.
+        owner: User id.
+        role: ``program`` or ``tests``.
+        descriptors: Standard input, errors, channel.
+    """
     if os.getuid() == 0:
         os.setresgid(owner, owner, owner)
         os.setresuid(owner, owner, owner)  # takes every capability away; elsewhere the exec below does
@@ -261,6 +281,7 @@ def become(asked: dict[str, Any], owner: int, role: str, descriptors: tuple[int,
 
 
 def answer(**said: object) -> None:
+    """Print the result as a line of JSON."""
     os.write(1, json.dumps(said).encode() + b"\n")
 
 

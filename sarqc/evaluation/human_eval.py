@@ -1,7 +1,7 @@
-"""HumanEval: lm-eval's own prompts, stop words and assembly of programs; only judging them is ours.
+"""HumanEval: lm-eval's own prompts, stop words and assembly of programs, with our own judge.
 
-lm-eval's metric fetches a script from the Hub and runs what the model wrote as the user of this process, with its
-network and files. Here each program is judged behind ``sandbox``'s fence, and only where the host's operator allows it.
+lm-eval's metric fetches a script from the Hub and runs the model's programs as the user of this process, with its
+network and files. Here each program is judged behind ``sandbox``'s fence, and only if the host's operator allows it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ _MOST_TOKENS = 1024  # lm-eval's own bound for an answer
 
 
 def require_permission(settings: Settings) -> None:
-    """Returns when programs that a model wrote may be run here and really can be isolated; raises ``Refused`` else."""
+    """Check that programs of a model may be run on this host and can be isolated.
+
+    Raises:
+        Refused: Otherwise.
+    """
     if not settings.allow_code_execution:
         raise Refused(
             "the task runs programs that the model writes, and this host does not allow it",
@@ -37,7 +41,10 @@ def require_permission(settings: Settings) -> None:
 
 @contextmanager
 def definition() -> Iterator[None]:
-    """While it is open lm-eval can read the task's definition, which else fetches and tries a metric from the Hub."""
+    """Let lm-eval read the task's definition within this context.
+
+    Otherwise lm-eval fetches a metric from the Hub and tries it.
+    """
     import evaluate
 
     fetch = evaluate.load
@@ -49,20 +56,20 @@ def definition() -> Iterator[None]:
 
 
 class _NoMetric:
-    """What the definition gets for the metric that it tries when it is read. It runs nothing and judges nothing."""
+    """Replacement of the metric that the definition tries when it is read; it runs and judges nothing."""
 
     def compute(self, **_: Any) -> None:
         return None
 
 
 def arguments(max_positions: int) -> dict[str, Any]:
-    """What ``simple_evaluate`` is told: write greedily, as far as the model's positions allow, and judge nothing."""
+    """Return the arguments of ``simple_evaluate``: answer greedily, within the model's positions, and judge nothing."""
     tokens = min(_MOST_TOKENS, max_positions // 2)
     return {"predict_only": True, "confirm_run_unsafe_code": True, "gen_kwargs": {"max_gen_toks": tokens}}
 
 
 def judge(samples: list[dict[str, Any]], limits: Limits | None = None) -> list[ProgramResult]:
-    """Runs the program of each of lm-eval's samples, prompt and answer as its filter joined them, against its tests.
+    """Run the program of each of lm-eval's samples, prompt and answer as its filter joined them, against its tests.
 
     Tests see the prompt too: some call a function that it defines.
     """
@@ -75,9 +82,10 @@ def _program(written: str, row: dict[str, Any]) -> Program:
 
 
 def score(samples: list[dict[str, Any]], loaded: LoadedModel) -> dict[str, Any]:
-    """Judges the samples and writes 0 or 1 into each as its ``acc``.
+    """Judge the samples and write 0 or 1 into each as its ``acc``.
 
-    Returns what the protocol says of it: how answers were written, what bounded the programs, how these ended.
+    Returns:
+        The protocol's entries on the decoding of the answers, the bounds of the programs, and their results.
     """
     outcomes = judge(samples)
     for sample, outcome in zip(samples, outcomes, strict=True):

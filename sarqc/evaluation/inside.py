@@ -1,10 +1,10 @@
-"""What runs behind the fence: two interpreters, the program's and that of its tests. With the standard library only.
+"""Behind the fence: two interpreters, the program's and that of its tests, with the standard library only.
 
-The program's interpreter runs what a model wrote and then answers calls. The tests' interpreter runs what is ours,
-calls the program and alone decides. It never runs a line of the program and takes nothing from it but plain data, so
-that no exit status, trace function, patched builtin or reading of frames can pass a test. What remains: a program may
-find its answers in any way that the fence leaves open, and without tests that it has reached its last line is its own
-word.
+The program's interpreter runs the model's program and then answers calls. The tests' interpreter runs our code, calls
+the program and alone decides. It never runs a line of the program and takes nothing from it but plain data, so that no
+exit status, trace function, patched builtin or reading of frames can pass a test. What remains: a program may find its
+answers in any way that the fence leaves open, and without tests only the program's own word shows that it has reached
+its last line.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _CONTAINERS = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset,
 
 
 class Raised(Exception):
-    """What a call of the program raised, in its words."""
+    """Error of a call of the program, in its words."""
 
 
 def encode(value: Any) -> Any:
-    """Plain data for JSON, with the kind of each container. Anything else equals nothing on the other side."""
+    """Return plain data for JSON, with the kind of each container; anything else equals nothing on the other side."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     for kind in (list, tuple, set, frozenset, bytes):
@@ -41,7 +41,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(value: Any) -> Any:
-    """What ``encode`` was given."""
+    """Return the data that ``encode`` was given."""
     if not isinstance(value, dict):
         return value
     ((kind, items),) = value.items()
@@ -55,12 +55,13 @@ def decode(value: Any) -> Any:
 
 
 def send(channel: TextIO, document: Any) -> None:
+    """Write a document as a line."""
     channel.write(json.dumps(document) + "\n")
     channel.flush()
 
 
 def program(channel: TextIO) -> None:
-    """Runs ``program.py`` and answers calls of its functions until nobody calls any more."""
+    """Run ``program.py`` and answer calls of its functions until the channel closes."""
     with open("program.py", encoding="utf-8") as file:
         source = file.read()
     # Of another name, so that what stands under ``if __name__ == "__main__"`` does not run.
@@ -80,7 +81,11 @@ def program(channel: TextIO) -> None:
 
 
 def tests(channel: TextIO) -> None:
-    """Runs the tests on standard input, {"tests", "entry"}: their ``check`` gets the program's function."""
+    """Run the tests at standard input, {"tests", "entry"}: their ``check`` gets the program's function.
+
+    Raises:
+        Raised: If the program raised an error, or broke the protocol.
+    """
     asked = json.load(sys.stdin)
     if hear(channel) != "ready":
         raise Raised("the program broke off its talk with the tests")
@@ -103,6 +108,7 @@ def tests(channel: TextIO) -> None:
 
 
 def hear(channel: TextIO) -> Any:
+    """Read a document; end this process if the other one is gone."""
     try:
         line = channel.readline()
     except OSError:
@@ -113,6 +119,7 @@ def hear(channel: TextIO) -> Any:
 
 
 def main(role: str) -> None:
+    """Run one of the two roles."""
     sys.set_int_max_str_digits(0)
     channel = socket.socket(fileno=CHANNEL).makefile("rw", encoding="ascii", newline="\n")
     if role == "program":

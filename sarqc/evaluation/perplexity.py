@@ -1,5 +1,6 @@
-"""Perplexity with its protocol: never a number without the corpus, the window, the tokens and the dtype; and how far
-the same predictions are from the float model's.
+"""Perplexity with its protocol, and the distance of the same predictions from the float model's.
+
+A number never comes without the corpus, the window, the tokens and the dtype.
 
 Axes: N windows, B windows of a batch, T tokens of a window, D hidden size, V vocabulary.
 """
@@ -27,14 +28,14 @@ from sarqc.models.walk import last_states
 
 @dataclass(frozen=True)
 class Perplexity:
-    """exp of the mean negative log-likelihood, and how it was measured."""
+    """exp of the mean negative log-likelihood, and its protocol."""
 
     value: float
     protocol: PerplexityProtocol
 
 
 class States(Protocol):
-    """What the head reads of every window, (N, T, D) on the CPU: a tensor, or parts that are read when asked for."""
+    """Inputs of the head for every window, (N, T, D) on the CPU: a tensor, or parts that are read on demand."""
 
     def __getitem__(self, windows: slice, /) -> Tensor: ...
 
@@ -47,11 +48,21 @@ def measure_perplexity(
     *,
     keep: Callable[[Tensor], object] | None = None,
 ) -> Perplexity:
-    """Perplexity over non-overlapping windows of ``ids`` (n_tokens,), each token predicted from those before it.
+    """Measure perplexity over non-overlapping windows, each token predicted from those before it.
 
-    A remainder shorter than a window is left out, unless it is all there is. Each window's first token is not
-    predicted. ``keep`` is given what the head reads, (B, T, D) on the CPU, batch by batch. Raises ``Refused`` for fewer
-    than two tokens, ``NumericalError`` when the model returns NaN.
+    A remainder shorter than a window is left out, unless it is the whole text. Each window's first token is not
+    predicted.
+
+    Args:
+        loaded: The model.
+        ids: (n_tokens,), tokens of the text.
+        corpus: Name of the text in the protocol.
+        window: Tokens of a window.
+        keep: Function that gets the head's input, (B, T, D) on the CPU, batch by batch.
+
+    Raises:
+        Refused: For fewer than two tokens.
+        NumericalError: If the model returns NaN.
     """
     return drained(perplexity_steps(loaded, ids, corpus, window, None, keep))[0]
 
@@ -59,10 +70,19 @@ def measure_perplexity(
 def measure_beside(
     loaded: LoadedModel, ids: np.ndarray, corpus: str, window: int, float_states: States
 ) -> tuple[Perplexity, Divergence]:
-    """The perplexity, and from the same passes how far the predictions are from those of the float model.
+    """Measure the perplexity, and from the same passes the distance of the predictions from the float model's.
 
-    ``float_states`` is what ``states_of`` gave for that model, or ``measure_perplexity`` to keep; its head is
-    ``LoadedModel.float_head``. Raises as ``measure_perplexity``.
+    Args:
+        loaded: The quantized model; the float model's head is ``LoadedModel.float_head``.
+        ids: (n_tokens,), tokens of the text.
+        corpus: Name of the text in the protocol.
+        window: Tokens of a window.
+        float_states: The float model's states of the same windows, from ``states_of`` or ``keep`` of
+            ``measure_perplexity``.
+
+    Raises:
+        Refused: For fewer than two tokens.
+        NumericalError: If the model returns NaN.
     """
     perplexity, divergence = drained(perplexity_steps(loaded, ids, corpus, window, float_states))
     assert divergence is not None
@@ -70,8 +90,12 @@ def measure_beside(
 
 
 def states_of(loaded: LoadedModel, ids: np.ndarray, corpus: str, window: int) -> Tensor:
-    """What the head reads of every window: (N, T, D) on the CPU. Many times smaller than the logits, which the head
-    makes of them again. Raises ``Refused`` for fewer than two tokens.
+    """Return the head's input of every window: (N, T, D) on the CPU.
+
+    It is many times smaller than the logits, which the head makes of it again.
+
+    Raises:
+        Refused: For fewer than two tokens.
     """
     windows = _windows(ids, corpus, window)
     with torch.no_grad():
@@ -82,7 +106,12 @@ Steps = Generator[tuple[int, int], None, tuple[Perplexity, Divergence | None]]
 
 
 def drained(steps: Steps, check: Callable[[], object] = bool) -> tuple[Perplexity, Divergence | None]:
-    """What ``perplexity_steps`` returns in the end. ``check`` is called after each step; what it raises ends them."""
+    """Return the result of ``perplexity_steps``.
+
+    Args:
+        steps: The steps.
+        check: Function that is called after each step; an error of it ends them.
+    """
     while True:
         try:
             next(steps)
@@ -101,8 +130,13 @@ def perplexity_steps(
     float_states: States | None,
     keep: Callable[[Tensor], object] | None = None,
 ) -> Steps:
-    """As ``measure_perplexity``, or with ``float_states`` as ``measure_beside``; yields after each batch how many
-    windows are done, and of how many.
+    """Measure in steps: as ``measure_perplexity``, or with ``float_states`` as ``measure_beside``.
+
+    Yields:
+        After each batch the number of windows done, and of all windows.
+
+    Returns:
+        The perplexity, and the divergence with ``float_states``.
     """
     windows = _windows(ids, corpus, window)
     total, predicted, first = 0.0, 0, 0
@@ -145,12 +179,12 @@ def _windows(ids: np.ndarray, corpus: str, window: int) -> Tensor:
 
 
 def _positions_in(size: int, loaded: LoadedModel) -> int:
-    """Positions whose float32 logits have so many bytes."""
+    """Number of positions whose float32 logits have this many bytes."""
     return max(1, size // (4 * loaded.vocabulary))
 
 
 def _states(loaded: LoadedModel, windows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Tokens (B, T) and what the head reads of them (B, T, D), batch by batch."""
+    """Tokens (B, T) and the head's input (B, T, D) of them, batch by batch."""
     if loaded.streaming is not None:
         yield from zip(
             (window.to(loaded.device) for window in torch.split(windows, 1)), last_states(loaded, windows), strict=True
@@ -163,7 +197,7 @@ def _states(loaded: LoadedModel, windows: Tensor) -> Iterator[tuple[Tensor, Tens
 
 
 class _Prediction(NamedTuple):
-    """What is said of a stretch of one window."""
+    """Predictions of a stretch of one window."""
 
     window: int  # in its batch
     logits: Tensor  # (n, V)

@@ -1,9 +1,9 @@
-"""Runs programs that a model wrote: each in a process of its own, without network, without the host's files, bounded.
+"""Programs that a model wrote, each run in a process of its own: no network, none of the host's files, bounded.
 
-What holds is made by ``fence.py`` from Linux's own means: new mount, process and network namespaces, a root folder
-with nothing but Python's files, read-only, a filter of system calls, and limits. Tests run in an interpreter of their
-own behind the same fence, so that a program can't pass them but by its answers. The kernel is the host's: a fence
-against what a program does by accident or out of curiosity, not a proof against somebody who knows a hole in it.
+``fence.py`` makes the isolation from Linux's own means: new mount, process and network namespaces, a root folder with
+nothing but Python's files, read-only, a filter of system calls, and limits. Tests run in an interpreter of their own
+behind the same fence, so that a program can't pass them but by its answers. The kernel is the host's: it is a fence
+against accidents and curiosity of a program, not a proof against an attacker who knows a hole in the kernel.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Result = Literal["passed", "failed", "timed out", "out of memory"]
 
 @dataclass(frozen=True)
 class Limits:
-    """What one program may use. CPU time, address space and the size of a file are per process, the rest together."""
+    """Limits of one program: CPU time, address space and the size of a file per process, the rest for all together."""
 
     cpu_seconds: int = 5
     wall_seconds: float = 20.0
@@ -46,7 +46,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class ProgramResult:
-    """How a program ended. ``error`` is the last line that it wrote to standard error, or what ended it."""
+    """Result of a program; ``error`` is its last line at standard error, or the reason of its end."""
 
     result: Result
     error: str = ""
@@ -57,7 +57,7 @@ class Program:
     """Source that is not trusted, and tests that are: they define ``check``, which gets the program's ``entry``.
 
     Arguments and answers cross from one interpreter to the other by value, as plain data: numbers, text, bytes and
-    containers of them. Without tests passed means no more than that the program itself says it reached its last line.
+    containers of them. Without tests “passed” means only that the program itself claims to have reached its last line.
     """
 
     source: str
@@ -66,12 +66,18 @@ class Program:
 
 
 def run_program(program: Program | str, limits: Limits | None = None) -> ProgramResult:
-    """Runs Python source to its last line in a fresh process, then its tests, and says how it ended.
+    """Run Python source to its last line in a fresh process, then its tests, and return the result.
 
     It sees the standard library and this environment's packages, an empty environment, a working folder of its own
     (deleted afterwards), no network, no other process and no other file of the host. A program that ends itself before
-    its tests are over, with whatever status, has failed. Raises ``Refused`` where the host can't isolate it; then
-    nothing was run.
+    its tests are over, with whatever status, has failed.
+
+    Args:
+        program: Source with tests, or source alone.
+        limits: Limits of the program; None for the defaults.
+
+    Raises:
+        Refused: If the host can't isolate it; then nothing was run.
     """
     limits = limits or Limits()
     program = Program(program) if isinstance(program, str) else program
@@ -101,7 +107,7 @@ def run_program(program: Program | str, limits: Limits | None = None) -> Program
 
 
 def run_programs(programs: Sequence[Program | str], limits: Limits | None = None) -> list[ProgramResult]:
-    """``run_program`` of each, a few at once, in order."""
+    """Run each program as ``run_program`` does, a few at once, and return the results in order."""
     with ThreadPoolExecutor(min(_AT_ONCE, os.cpu_count() or 1)) as pool:
         return list(pool.map(lambda program: run_program(program, limits), programs))
 
@@ -125,7 +131,11 @@ assert ctypes.CDLL(None).unshare(0) == -1, "system calls are not denied"
 
 @functools.cache
 def require_isolation() -> None:
-    """Returns when a program was really run in isolation here, once a process. Raises ``Refused`` else."""
+    """Check once a process that a program really runs in isolation on this host.
+
+    Raises:
+        Refused: If it does not.
+    """
     outcome = run_program(_TRIAL)
     if outcome.result != "passed":
         raise _cannot_isolate(outcome.error)
@@ -152,7 +162,7 @@ def _outcome(said: dict[str, Any], limits: Limits) -> ProgramResult:
 
 
 def _visible() -> list[tuple[str, str]]:
-    """What the program sees of the host, as (real path, path): libraries, this Python and its packages, devices."""
+    """Host files that the program sees, as (real path, path): libraries, this Python and its packages, devices."""
     paths = ["/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/dev/null", "/dev/zero", "/dev/urandom"]
     prefixes = [
         find(prefix) for prefix in (sys.base_prefix, sys.prefix) for find in (os.path.abspath, os.path.realpath)

@@ -1,4 +1,4 @@
-"""Text side by side: one prompt continued by the float and by the quantized model, and how far apart they are.
+"""Text side by side: one prompt continued by the float and by the quantized model, and the distance of the two.
 
 Axes: T tokens of a continuation, V vocabulary.
 """
@@ -22,10 +22,19 @@ MODES = ("greedy", "sampled")
 
 
 def continue_float(loaded: LoadedModel, ids: np.ndarray, new_tokens: int, seed: int) -> bytes:
-    """What has to be known of the float model before it is quantized in place, as the bytes of a safetensors file.
+    """Return the float model's part of a comparison, before it is quantized in place, as bytes of a safetensors file.
 
-    ids (prompt tokens,). For each mode its continuation ``<mode>`` (T,) int64, and ``<mode>_log_probabilities`` (T, V)
-    float32 at temperature 1, each token's from the prompt and the continuation before it. Raises ``NumericalError``.
+    For each mode the file has the continuation ``<mode>`` (T,) int64, and ``<mode>_log_probabilities`` (T, V) float32
+    at temperature 1, of each token given the prompt and the continuation before it.
+
+    Args:
+        loaded: The float model.
+        ids: Tokens of the prompt.
+        new_tokens: Largest number of tokens to add.
+        seed: Seed of the sampling.
+
+    Raises:
+        NumericalError: If the model's predictions are not finite.
     """
     kept = {}
     for mode in MODES:
@@ -36,10 +45,17 @@ def continue_float(loaded: LoadedModel, ids: np.ndarray, new_tokens: int, seed: 
 
 
 def compare_texts(loaded: LoadedModel, ids: np.ndarray, new_tokens: int, seed: int, float_part: bytes) -> Comparison:
-    """Both continuations of one prompt, ``loaded`` being the quantized model: greedy, sampled and the protocol.
+    """Return both continuations of one prompt, greedy and sampled, with the protocol, as in ``events.TextsCompared``.
 
-    ``float_part`` is what ``continue_float`` gave for the same ``ids``, ``new_tokens`` and ``seed``. The form is that
-    of ``events.TextsCompared``. Raises ``NumericalError``.
+    Args:
+        loaded: The quantized model.
+        ids: Tokens of the prompt.
+        new_tokens: Largest number of tokens to add.
+        seed: Seed of the sampling.
+        float_part: The result of ``continue_float`` for the same prompt, number and seed.
+
+    Raises:
+        NumericalError: If the model's predictions are not finite.
     """
     float_texts, compared = load(float_part), dict[str, Continuations]()
     for mode in MODES:
@@ -68,11 +84,18 @@ def compare_texts(loaded: LoadedModel, ids: np.ndarray, new_tokens: int, seed: i
 def continuation(
     loaded: LoadedModel, ids: np.ndarray, new_tokens: int, mode: str, seed: int, *, to_the_end: bool = False
 ) -> list[int]:
-    """The tokens that the model adds to ``ids`` (prompt tokens,), at most ``new_tokens``; an end of text is the last.
-    With ``to_the_end`` it goes on after one.
+    """Return the tokens that the model adds to a prompt; an end of text is the last.
 
     ``greedy`` takes the most probable token. ``sampled`` inverts a uniform number for each step, which depends on the
     seed and the prompt only: two models with equal distributions take equal tokens.
+
+    Args:
+        loaded: The model.
+        ids: Tokens of the prompt.
+        new_tokens: Largest number of tokens to add.
+        mode: ``greedy`` or ``sampled``.
+        seed: Seed of the sampling.
+        to_the_end: Continue after an end of text.
     """
     noise = np.random.default_rng([seed, *(int(token) for token in ids)]).random(new_tokens)
     choose: Callable[[Tensor, int], int] = {
@@ -95,9 +118,9 @@ def continuation(
 
 
 def log_probabilities(loaded: LoadedModel, ids: np.ndarray, continued: np.ndarray) -> Tensor:
-    """ln p of every token of the vocabulary at each place of a given continuation: (T, V) float32 on the CPU.
+    """Return ln p of every token of the vocabulary at each place of a given continuation: (T, V) float32 on the CPU.
 
-    One pass without a cache, in both models alike, so that a model differs from itself by nothing at all.
+    It takes one pass without a cache, in both models alike, so that a model differs from itself by exactly 0.
     """
     tokens = torch.from_numpy(np.concatenate([ids, continued])).to(loaded.device)[None]
     with torch.no_grad():
@@ -106,18 +129,23 @@ def log_probabilities(loaded: LoadedModel, ids: np.ndarray, continued: np.ndarra
 
 
 def kl_divergence(original: Tensor, quantized: Tensor) -> Tensor:
-    """KL(original ‖ quantized) in nats at each place: two (T, V) of log-probabilities -> (T,) float64, at least 0."""
+    """Return KL(original ‖ quantized) in nats at each place, (T,) float64 and at least 0.
+
+    Args:
+        original: (T, V), log-probabilities.
+        quantized: (T, V), log-probabilities.
+    """
     p, q = original.double(), quantized.double()
     return (p.exp() * (p - q)).sum(dim=-1).clamp(min=0)
 
 
 def divergence(original: list[int], quantized: list[int]) -> int | None:
-    """The first position, from 0, at which two continuations differ; None where one says all the other says."""
+    """Return the first position, from 0, at which two continuations differ; None if one begins with the other."""
     return next((at for at, pair in enumerate(zip(original, quantized, strict=False)) if pair[0] != pair[1]), None)
 
 
 def nucleus(logits: Tensor) -> Tensor:
-    """Probabilities (V,) at ``TEMPERATURE``, cut to the fewest likely tokens that hold ``TOP_P``, summing to 1."""
+    """Return probabilities (V,) at ``TEMPERATURE``, cut to the fewest likely tokens that hold ``TOP_P``, with sum 1."""
     p = (logits / TEMPERATURE).softmax(dim=-1)  # (V,)
     ordered, order = p.sort(descending=True, stable=True)
     outside = ordered.cumsum(dim=-1) - ordered >= TOP_P  # those before hold enough already
@@ -126,17 +154,17 @@ def nucleus(logits: Tensor) -> Tensor:
 
 
 def invert(p: Tensor, uniform: float) -> int:
-    """The token at which the cumulative probabilities (V,), in order of token id, pass a number in [0, 1)."""
+    """Return the token at which the cumulative probabilities (V,), in order of token id, pass a number in [0, 1)."""
     cumulative = p.cumsum(dim=-1)
     passed = torch.searchsorted(cumulative, uniform * float(cumulative[-1]), right=True)
     return min(int(passed), int(p.nonzero()[-1]))  # rounding may leave the number beyond the last one
 
 
 def pieces(tokenizer: Any, ids: np.ndarray, continued: list[int]) -> list[str]:
-    """The text of each token where it stands; together they are the text of the continuation.
+    """Return the text of each token in its place; together they are the text of the continuation.
 
-    Decoding tokens one by one would lose blanks and break characters made of several tokens: a token that only begins
-    a character is empty here, and the one that ends it has the whole.
+    Decoding tokens one by one would lose blanks and break characters made of several tokens: a token that only begins a
+    character is empty here, and the token that ends it has the whole.
     """
 
     def text(count: int) -> str:
@@ -156,7 +184,7 @@ def pieces(tokenizer: Any, ids: np.ndarray, continued: list[int]) -> list[str]:
 
 
 def _ends_of_text(loaded: LoadedModel) -> set[int]:
-    """Tokens after which the model has nothing to say, as its own generation settings name them."""
+    """End-of-text tokens of the model's own generation settings."""
     settings: Any = loaded.model.generation_config
     ends: int | list[int] | None = settings.eos_token_id
     return set() if ends is None else set(ends) if isinstance(ends, list) else {ends}

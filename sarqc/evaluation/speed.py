@@ -1,4 +1,4 @@
-"""Tokens per second of the float model, and of the quantized one where torch has a kernel for its 4-bit codes.
+"""Tokens per second of the float model, and of the quantized model if torch has a kernel for its 4-bit codes.
 
 The kernel is PyTorch's own, ``_weight_int4pack_mm``: weights stay packed in memory, products are in bfloat16. It is
 given our codes, zero points or biases, and scales as they are; its formula is (code - 8) · scale + zero with 16 codes
@@ -33,11 +33,11 @@ DTYPE = torch.bfloat16
 
 @dataclass(frozen=True)
 class _Device:
-    """What the kernel asks of a layer on a kind of device, and what it is called there."""
+    """Conditions of the kernel on a kind of device, and its name there."""
 
     kernel: str
-    rows: int  # what the outputs have to be a multiple of
-    columns: int  # and the inputs
+    rows: int  # divisor of the outputs
+    columns: int  # divisor of the inputs
 
 
 _DEVICES = {
@@ -47,9 +47,15 @@ _DEVICES = {
 
 
 class Int4Linear(nn.Module):
-    """A linear whose 4-bit codes stay packed; ``forward`` multiplies with them, (…, I) -> (…, O) in bfloat16.
+    """A linear whose 4-bit codes stay packed; ``forward`` multiplies with them in bfloat16.
 
-    ``column_scale`` (I,): what inputs are divided by, for scale searches that nothing before the layer took up.
+    Inputs are (…, I), outputs (…, O).
+
+    Args:
+        layer: The quantized layer.
+        grid: Its grid.
+        column_scale: (I,), divisor of the inputs, for scales that no operation before the layer took up; None for 1.
+        bias: Bias of the linear.
     """
 
     def __init__(self, layer: QuantizedLayer, grid: Grid, column_scale: Tensor | None, bias: Tensor | None) -> None:
@@ -89,7 +95,12 @@ def _packed(codes: Tensor) -> Tensor:
 
 
 def why_no_kernel(loaded: LoadedModel, grids: Mapping[str, Grid]) -> str:
-    """Why no kernel takes the quantized model, in words; empty where one does. ``grids`` by layer name."""
+    """Return the reason why no kernel takes the quantized model; empty if one does.
+
+    Args:
+        loaded: The quantized model.
+        grids: Grids by layer name.
+    """
     device = _DEVICES.get(loaded.device.type)
     if device is None:
         return f"PyTorch has no 4-bit kernel for {loaded.device.type}"
@@ -118,7 +129,7 @@ def why_no_kernel(loaded: LoadedModel, grids: Mapping[str, Grid]) -> str:
 
 
 def int4_linear(linear: nn.Linear, layer: QuantizedLayer, grid: Grid) -> Int4Linear:
-    """The kernel's form of a linear that holds the quantized weight of ``layer``."""
+    """Return the kernel's form of a linear that holds the quantized weight of ``layer``."""
     weight = linear.weight.detach()
     # Scales that the operation before has taken up are not in the weight any more.
     taken_up = layer.channel_scale is None or torch.equal(layer.stored().to(weight), weight)
@@ -130,7 +141,7 @@ def int4_linear(linear: nn.Linear, layer: QuantizedLayer, grid: Grid) -> Int4Lin
 
 
 def kernel_difference(linear: nn.Linear, fast: Int4Linear) -> float:
-    """‖kernel's output - the evaluated weight's‖ / ‖the latter‖ on the same 16 random inputs, in float32."""
+    """Return ‖kernel's output - the evaluated weight's‖ / ‖the latter‖ on the same 16 random inputs, in float32."""
     inputs = torch.randn(16, linear.in_features, generator=torch.Generator().manual_seed(0)).to(linear.weight.device)
     inputs = inputs.to(DTYPE)  # (N, I)
     expected = nn.functional.linear(inputs.float(), linear.weight.float(), _float(linear.bias))  # (N, O)
@@ -149,11 +160,19 @@ def measure_speed(
     decoded: int = DECODED_TOKENS,
     repeats: int = SPEED_REPEATS,
 ) -> SpeedMeasured:
-    """Prefill and decoding of one sequence of ``length`` tokens, the last ``decoded`` of them (at most half) singly.
+    """Measure prefill and decoding of one sequence, whose last tokens are decoded one by one.
 
-    ``loaded`` holds the quantized weights as floating-point numbers: as such they take as long as the originals, so
-    both models are measured in turn, under the same conditions. The model itself stays as it is. Each measurement is
-    repeated after one that does not count.
+    The quantized weights as floating-point numbers take as long as the originals, so both models are measured in turn,
+    under the same conditions. The model itself stays as it is. Each measurement is repeated after one that does not
+    count.
+
+    Args:
+        loaded: The model with the quantized weights as floating-point numbers.
+        layers: Quantized layers by name.
+        grids: Grids by layer name.
+        length: Tokens of the sequence.
+        decoded: Tokens decoded one by one, at most half of the sequence.
+        repeats: Number of measurements.
     """
     decoded = min(decoded, length // 2)
     if any(parameter.is_meta for parameter in loaded.model.parameters()):

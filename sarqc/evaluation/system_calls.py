@@ -1,6 +1,6 @@
-"""The system calls that a program behind the fence does not get: a filter of the kernel, set before the program begins.
+"""System calls that a program behind the fence does not get: a filter of the kernel, set before the program begins.
 
-What is denied leads into parts of the kernel that no Python program of a test needs and in which holes have been: new
+The denied calls lead into parts of the kernel that no Python program of a test needs and in which holes have been: new
 namespaces, mounts, io_uring, bpf, keys, performance counters, other processes' memory, and memory that belongs to no
 process. With the standard library only: ``fence.py`` has nothing else.
 """
@@ -45,9 +45,10 @@ class _Program(ctypes.Structure):
 
 
 def deny_system_calls() -> None:
-    """Takes the calls away from this process and all that it starts, for ever. Needs PR_SET_NO_NEW_PRIVS.
+    """Deny the calls to this process and all that it starts, for ever; needs PR_SET_NO_NEW_PRIVS.
 
-    Raises ``OSError`` where the kernel has no such filter or the architecture is not known here.
+    Raises:
+        OSError: If the kernel has no such filter or the architecture is not known here.
     """
     machine = os.uname().machine
     if machine not in _AUDIT_ARCH:

@@ -1,4 +1,4 @@
-"""The names of lm-eval's single tasks, shipped as a file: its own index takes many seconds and much memory to build.
+"""Names of lm-eval's single tasks, shipped as a file: its own index takes many seconds and much memory to build.
 
 ``python -m sarqc.evaluation.task_names`` writes the file anew from the installed lm-eval; a test compares the two.
 """
@@ -16,22 +16,22 @@ FILE = Path(__file__).with_name("task_names.json.gz")
 
 
 class TaskNames(TypedDict):
-    """What the file holds."""
+    """Content of the file."""
 
     lm_eval: str  # version
     tasks: list[str]
-    unsafe: list[str]  # those that run what the model writes
+    unsafe: list[str]  # those that run the model's programs
 
 
 @cache
 def published_tasks() -> Mapping[str, bool]:
-    """The single tasks by name, and whether lm-eval would run what the model writes for one."""
+    """Return the single tasks by name, with True for those that run the model's programs in lm-eval."""
     names: TaskNames = json.loads(gzip.decompress(FILE.read_bytes()))
     return dict.fromkeys(names["tasks"], False) | dict.fromkeys(names["unsafe"], True)
 
 
 def names_of(manager: Any) -> TaskNames:
-    """What the file should hold for lm-eval's ``TaskManager``."""
+    """Return the content of the file for lm-eval's ``TaskManager``."""
     import lm_eval
     from lm_eval.tasks._yaml_loader import load_yaml
 
@@ -52,6 +52,7 @@ def names_of(manager: Any) -> TaskNames:
 
 
 def main() -> None:
+    """Write the file from the installed lm-eval."""
     from lm_eval.tasks import TaskManager
 
     text = json.dumps(names_of(TaskManager()), separators=(",", ":"))

@@ -1,9 +1,9 @@
 """Zero-shot accuracy through lm-eval: its own tasks by name, and the multiple-choice tasks of embedded models.
 
-HumanEval, whose answers are programs, is one of them where the host allows it: see ``human_eval``.
+HumanEval, whose answers are programs, is one of them if the host allows it: see ``human_eval``.
 
 On a host with a mirror of the Hub the usual tasks take their rows from there; prompts, choices and metrics stay those
-of lm-eval's own definitions. lm-eval is imported where it is used: it is heavy, and an extra.
+of lm-eval's own definitions. lm-eval is imported on use: it is heavy, and an extra.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # a plan asks for tasks without loading torch
 
 @dataclass(frozen=True)
 class _Rows:
-    """Where the items of a task of lm-eval are on the Hub, and so in a mirror: the split that it evaluates."""
+    """Place of a task's items on the Hub, and so in a mirror: the split that lm-eval evaluates."""
 
     dataset: str
     config: str | None
@@ -55,7 +55,7 @@ _MMLU_SUBJECTS = (
     "professional_psychology", "public_relations", "security_studies", "sociology", "us_foreign_policy", "virology",
     "world_religions",
 )  # fmt: skip
-# What a protocol of an accuracy holds of the model, not of the measuring: it differs between float and quantized.
+# Entries of an accuracy's protocol about the model, not the measuring: they differ between float and quantized.
 MEASURED_BESIDE = ("acc_norm", "acc_norm_standard_error", "subjects", "outcomes")
 # The usual tasks, with their rows on the Hub.
 _USUAL: dict[str, _Rows] = {
@@ -76,7 +76,7 @@ _POOLED: dict[str, tuple[str, ...]] = {"mmlu": tuple(f"mmlu_{subject}" for subje
 class Accuracy:
     """One task's accuracy with its standard error over items; ``correct`` is 0 or 1 for each item, in order.
 
-    ``normalised`` is lm-eval's ``acc_norm``, log-likelihoods divided by the choices' lengths, where the task has it.
+    ``normalised`` is lm-eval's ``acc_norm``, log-likelihoods divided by the choices' lengths, if the task has it.
     """
 
     task: str
@@ -89,7 +89,7 @@ class Accuracy:
 
 
 def embedded_tasks(settings: Settings) -> dict[str, Path]:
-    """Files of the multiple-choice tasks that ship with embedded models, by task name."""
+    """Return the files of the multiple-choice tasks that ship with embedded models, by task name."""
     return {
         name: folder / task["file"]
         for folder, model in embedded_models(settings).values()
@@ -98,10 +98,12 @@ def embedded_tasks(settings: Settings) -> dict[str, Path]:
 
 
 def known_task(name: str, settings: Settings) -> None:
-    """Returns when it is one task that exists, its rows on the mirror if this host has one.
+    """Check that a name is that of a single task, whose rows are on the mirror if this host has one.
 
-    Raises ``Refused`` naming the known ones when it is not, or when it runs programs that the model wrote and this host
-    does not allow or can't isolate them; ``NotFound`` naming the file that the mirror lacks.
+    Raises:
+        Refused: For an unknown task, with the known ones, and for a task that runs the model's programs if this host
+            does not allow it or can't isolate them.
+        NotFound: If the mirror lacks a file of the task.
     """
     if name in embedded_tasks(settings):
         return
@@ -123,7 +125,7 @@ def known_task(name: str, settings: Settings) -> None:
 
 @dataclass(frozen=True)
 class TaskSize:
-    """What a model has to read and to write for a task, roughly."""
+    """Rough numbers of tokens that a model reads and writes for a task."""
 
     read: int  # tokens, of all requests: each choice comes with its context
     written: int = 0  # tokens, of answers that are made one token after the other
@@ -139,15 +141,21 @@ _SIZES = {
     "arc_challenge": (1172, 4, 45),
     "mmlu_": (250, 4, 110),
     "mmlu": (14042, 4, 110),
-    "": (1000, 4, 100),  # of a task that nobody has counted
+    "": (1000, 4, 100),  # of any other task
 }
 _PROGRAMS, _ANSWER = 164, 256  # of HumanEval, and tokens of one, on the mean
 _CHARACTERS = 4  # of a token
 
 
 def size_of(name: str, settings: Settings, limit: int | None = None) -> TaskSize:
-    """The size of a task that ``known_task`` knows: counted where its items ship with a model, else as it is published.
-    ``limit``: items.
+    """Return the size of a task that ``known_task`` accepts.
+
+    It is counted if its items ship with a model, else taken from published numbers.
+
+    Args:
+        name: Name of the task.
+        settings: Settings of the host.
+        limit: Largest number of items; None for all.
     """
     if (file := embedded_tasks(settings).get(name)) is not None:
         items = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()[:limit]]
@@ -161,7 +169,11 @@ def size_of(name: str, settings: Settings, limit: int | None = None) -> TaskSize
 
 
 def items_key(name: str, settings: Settings) -> tuple[str, ...]:
-    """What tells the items of one mirror from those of another; nothing without a mirror. May raise NotFound."""
+    """Return a value that sets the items of one mirror apart from those of another; empty without a mirror.
+
+    Raises:
+        NotFound: If the mirror lacks a file of the task.
+    """
     files = {} if name in embedded_tasks(settings) else _mirror_files(name, settings)
     if not files:
         return ()
@@ -175,12 +187,23 @@ def measure_accuracy(
     loaded: LoadedModel, name: str, settings: Settings, *, limit: int | None = None, batch_size: int | None = None,
     tell: Callable[[int, int], object] = lambda done, total: None,
 ) -> Accuracy:  # fmt: skip
-    """Accuracy of the model as it is now on one task, zero-shot, with lm-eval's ``acc`` and ``acc_norm``.
+    """Measure the accuracy of the model in its present state on one task, zero-shot.
 
-    For HumanEval it is pass@1: the share of greedy answers that pass their tests. The standard error is the binomial
-    one over items. A ``limit``, in a group one for each subject, is marked in the protocol. ``tell`` is called with how
-    many of the model's answers there are, and of how many. Raises ``Refused`` where
-    programs may not be run, ``NotFound`` for rows that the mirror lacks, ``Unreachable`` without a Hub.
+    The metrics are lm-eval's ``acc`` and ``acc_norm``. For HumanEval it is pass@1: the share of greedy answers that
+    pass their tests. The standard error is the binomial one over items. A limit is marked in the protocol.
+
+    Args:
+        loaded: The model.
+        name: Name of the task.
+        settings: Settings of the host.
+        limit: Largest number of items, in a group for each subject; None for all.
+        batch_size: Items of a batch; None for a size that fits the vocabulary.
+        tell: Function that is called with the number of answers so far, and of all.
+
+    Raises:
+        Refused: If programs may not be run, or the task has no accuracy for single items.
+        NotFound: For rows that the mirror lacks.
+        Unreachable: Without a Hub.
     """
     batch_size = batch_size or task_batch(loaded.vocabulary, loaded.checkpoint.max_positions)
     writes_programs, positions = name == human_eval.TASK, loaded.checkpoint.max_positions
@@ -255,7 +278,7 @@ def measure_accuracy(
 
 
 class _Answered:
-    """In the place of lm-eval's cache, which is given each answer as soon as there is one: counts them."""
+    """Replacement of lm-eval's cache, which gets each answer as soon as it exists: counts them."""
 
     def __init__(self, total: int, tell: Callable[[int, int], object]) -> None:
         self._done, self._total, self._tell = 0, total, tell
@@ -289,7 +312,7 @@ def _mirror_files(name: str, settings: Settings) -> dict[str, Path]:
 
 
 def _load(manager: Any, name: str, settings: Settings) -> tuple[list[Any], str]:
-    """lm-eval's tasks for a name, their rows read, and where from: “embedded”, “mirror” or “hub”."""
+    """lm-eval's tasks for a name, with their rows read, and the source: “embedded”, “mirror” or “hub”."""
     _quieten()
     with human_eval.definition() if name == human_eval.TASK else nullcontext():
         return _read(manager, name, settings)
@@ -315,8 +338,10 @@ def _read(manager: Any, name: str, settings: Settings) -> tuple[list[Any], str]:
 
 
 def _quieten() -> None:
-    """No warnings about overrides that are meant, no bars, of which a group would leave one for each subject, and no
-    report on the host, for which every evaluation would start a dozen programs."""
+    """Turns off warnings about intended overrides, progress bars and lm-eval's report on the host.
+
+    A group would leave a bar for each subject, and the report starts a dozen programs for every evaluation.
+    """
     import datasets
     from lm_eval import evaluator
     from lm_eval.api import task
@@ -358,7 +383,7 @@ class _Shared:
 
 
 def _runs_no_programs(name: str) -> None:
-    """Raises ``Refused`` for a task of lm-eval that runs what the model writes as the user of this process."""
+    """Refuses a task of lm-eval that runs the model's programs as the user of this process."""
     if published_tasks()[name]:
         raise Refused(
             "lm-eval would run programs that the model writes without isolating them",

@@ -1,4 +1,4 @@
-"""What a person in a notebook gets: a study's tables as DataFrames, and the Lab's figures as plotly's own objects.
+"""Studies in a notebook: tables as DataFrames, and the Lab's figures as plotly's own objects.
 
     from sarqc import Study, compare
 
@@ -6,7 +6,7 @@
     study.frame("points").groupby(["method", "bits", "lambda"])["perplexity"].mean()
     study.figure("trade_off", method="sarqc-gbs", bits=2, lam=0.1)
 
-pandas and plotly are imported when they are used.
+pandas and plotly are imported on use.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
 
-# What people call the Lab's main figure.
+# Further name of the Lab's main figure.
 ALIASES = {"trade_off": "hero"}
 
 
@@ -38,9 +38,14 @@ class StudyWithFigures(StoredStudy):
 
     @classmethod
     def open(cls, where: Path | str) -> Self:
-        """The study in a folder, or of a name that this host knows: shipped, left by a run, uploaded.
+        """Open a study in a folder, or by a name on this host: shipped, made by a run, uploaded.
 
-        Raises ``NotFound``, or ``Refused`` for a damaged or newer one.
+        Args:
+            where: Folder or name.
+
+        Raises:
+            NotFound: If there is no such study.
+            Refused: If it is damaged or newer than this version.
         """
         folder = Path(where)
         if not (folder / "study.json").is_file() and folder.name == str(where):
@@ -48,9 +53,12 @@ class StudyWithFigures(StoredStudy):
         return super().open(folder)
 
     def frame(self, table: Table = "points") -> pd.DataFrame:
-        """The table “points”, “layers”, “candidates” or “texts”, one row for each draw, layer, γ and λ.
+        """Return the table “points”, “layers”, “candidates” or “texts”, one row for each draw, layer, γ and λ.
 
-        Columns and units: see ``sarqc.study.frames``. Raises ``NotFound`` for another name.
+        For columns and units see ``sarqc.study.frames``.
+
+        Raises:
+            NotFound: For another name.
         """
         return frame(self, table)
 
@@ -68,12 +76,22 @@ class StudyWithFigures(StoredStudy):
         quantity: str | None = None,
         theme: Theme = "light",
     ) -> go.Figure:
-        """A figure of the Lab at one λ and γ, for a line and a layer, made of the very dict that the page draws.
+        """Return a figure of the Lab at one λ and γ, for a line and a layer, from the same data as the page.
 
-        ``name``: “trade_off”, or a name in the Lab's view: surfaces, deciles, plane, map, gap, inspector … Without
-        ``method`` and ``bits`` the line that the Lab opens with; ``layer``: a position or a name, None for all;
-        ``lam`` and ``gamma``: values of the line's axes, None where the Lab starts; ``draw``: a seed, None: the mean.
-        Raises ``NotFound`` for what the study does not have, with what there is.
+        Args:
+            name: “trade_off”, or a name in the Lab's view: surfaces, deciles, plane, map, gap, inspector …
+            method: Name of the line; without it and ``bits`` the Lab's first line.
+            bits: Bit width of the line.
+            layer: Position or name of a layer; None for all.
+            lam: A value of the line's λ; None for the Lab's first.
+            gamma: A value of the line's γ; None for the Lab's first.
+            draw: Seed of a draw; None for the mean.
+            scale: Scale of the errors, as in the Lab.
+            quantity: Quantity of the map of layers, as in the Lab.
+            theme: Colours.
+
+        Raises:
+            NotFound: For a name or value that the study does not have, with the existing ones.
         """
         names = [part.name for part in self.layers]
         at = names.index(layer) if isinstance(layer, str) and layer in names else layer
@@ -100,10 +118,16 @@ class StudyWithFigures(StoredStudy):
 
 
 def compare(runs: Iterable[StoredStudy | Path | str]) -> pd.DataFrame:
-    """The chosen points of several runs or studies below each other: means over draws, one row for each line.
+    """Return the chosen points of several runs or studies as one table: means over draws, one row for each line.
 
-    Of a line with a curve and no chosen point every λ and γ has a row. Columns: study, model, method, bits, gamma,
-    lambda, draws, the means of ``frame("points")``, and perplexity_float. Raises ``Refused`` for no run at all.
+    A line with a curve and no chosen point has a row for every λ and γ. Columns: study, model, method, bits, gamma,
+    lambda, draws, the means of ``frame("points")``, and perplexity_float.
+
+    Args:
+        runs: Studies, their folders or their names.
+
+    Raises:
+        Refused: Without any run.
     """
     import pandas as pd
 

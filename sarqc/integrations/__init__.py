@@ -1,4 +1,4 @@
-"""What is tuned here, run elsewhere: a recipe as a program for another engine, and saliency as a plugin of it.
+"""Recipes run by other engines: a recipe as a program for an engine, and saliency as a plugin of it.
 
-A module ``to_…`` writes text and knows its engine by name alone; one with an engine's own name needs that engine.
+A module ``to_…`` writes text and knows its engine by name alone; a module with an engine's own name needs that engine.
 """

@@ -1,8 +1,8 @@
-"""A run as it is asked of another engine: GPTQ with a penalty on all linears, or with one for each that “auto” chose.
+"""A request to another engine: GPTQ with a penalty on all linears, or with one for each that “auto” chose.
 
-GPTQ is what all engines share: λ of the identity penalty is what they call damping, that share of the mean of the
-Gram's diagonal added to each of its entries. What none of them has is refused here, what one of them lacks where its
-program is written.
+All engines share GPTQ: λ of the identity penalty is their damping, that share of the mean of the Gram's diagonal added
+to each of its entries. Settings that no engine has are refused here, settings that one engine lacks where its program
+is written.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ELSEWHERE = "recipe for other engines"
 
 
 class Penalty(NamedTuple):
-    """λ and γ of a linear; γ None: the identity penalty."""
+    """λ and γ of a linear; γ is None for the identity penalty."""
 
     lam: float
     gamma: float | None
@@ -34,8 +34,11 @@ class Penalty(NamedTuple):
 class EngineRequest:
     """A run for another engine.
 
-    ``penalties``: the names of the linears that have each, those of most linears first; a single one has all of them,
-    and then no names. ``blocks``: the numbers of those that are quantized; None: all.
+    Attributes:
+        recipe: The recipe.
+        penalties: Names of the linears with each penalty, the most frequent penalty first; a single penalty is that of
+            all linears, and has no names.
+        blocks: Numbers of the quantized blocks; None for all.
     """
 
     recipe: Recipe
@@ -49,26 +52,32 @@ class EngineRequest:
 
     @property
     def is_identity(self) -> bool:
-        """Whether no linear has a saliency penalty."""
+        """True if no linear has a saliency penalty."""
         return all(penalty.gamma is None for penalty in self.penalties)
 
     @property
     def has_static_scales(self) -> bool:
-        """Whether groups have the scales of the original weights: by choice, by the order, or as whole rows have."""
+        """True if groups have the scales of the original weights: by choice, by the order, or as whole rows."""
         return self.recipe.static_groups or self.recipe.order != "natural" or self.recipe.group_size is None
 
     @property
     def title(self) -> str:
-        """“3 bits, GPTQ + identity penalty, λ 0.25”."""
+        """Title, as “3 bits, GPTQ + identity penalty, λ 0.25”."""
         lams = sorted({penalty.lam for penalty in self.penalties})
         lam = f"{lams[0]:g}" if len(lams) == 1 else f"{lams[0]:g} to {lams[-1]:g} by layer"
         return f"{self.recipe.bits} bits, {method_title(self.recipe.method)}, λ {lam}"
 
 
 def wanted(recipe: Recipe, study: Study | None = None, line: Line | None = None) -> EngineRequest:
-    """The run of a recipe. ``study`` and its ``line``: what the run left, where it chose λ for each linear.
+    """Return the request of a recipe.
 
-    Raises ``Refused`` for what no other engine knows, and for what is known only when the run has ended.
+    Args:
+        recipe: The recipe.
+        study: Study of its run, for a recipe that chose λ for each linear.
+        line: Line of that study.
+
+    Raises:
+        Refused: For a setting that no other engine has, and for one that is known only after the run.
     """
     _check(recipe, study)
     method = recipe.to_method()
@@ -125,18 +134,18 @@ def _check(recipe: Recipe, study: Study | None) -> None:
 
 
 def _carries(name: str) -> bool:
-    """Whether a method is GPTQ with one of the penalties, or without."""
+    """True if a method is GPTQ with one of the penalties, or without."""
     make = METHODS[name].make
     return make.damps and make.aim == "outputs" and (name == "gptq" or can_be_tuned(name))
 
 
 def _is_mixed(group_size: int, study: Study | None) -> bool:
-    """Whether a model has linears that groups don't divide; also where that is not known."""
+    """True if a model has linears that groups don't divide, or if the model is not known."""
     return study is None or any(layer.shape[1] % group_size for layer in study.layers)
 
 
 def _by_layer(recipe: Recipe, study: Study | None, line: Line | None) -> dict[Penalty, tuple[str, ...]]:
-    """The linears of each penalty that a run settled on."""
+    """Linears of each penalty that a run chose."""
     if study is None or line is None:
         chooses = "“auto” chooses λ for each layer" if recipe.candidates() else "λ of experts depends on their tokens"
         raise Refused(f"{chooses} while the run goes", "recipe, lambda", "Give the finished run, or λ as a number.")
@@ -163,7 +172,7 @@ def _by_layer(recipe: Recipe, study: Study | None, line: Line | None) -> dict[Pe
 def _values(
     study: Study, line: Line, name: str, candidates: Sequence[float | None], fixed: float | None
 ) -> list[float | None]:
-    """What was chosen for each linear in the first draw, as the candidate was written: arrays are of float32."""
+    """Chosen values of each linear in the first draw, as the candidate was written: arrays are of float32."""
     values, known = study.read(line, name), [value for value in candidates if value is not None]
     if values is None or not known:
         return [fixed] * len(study.layers)
@@ -171,7 +180,7 @@ def _values(
 
 
 def _used(study: Study, layer: str) -> float:
-    """The λ that was solved with, of a run that damps starved experts."""
+    """λ of a linear in a run that damps starved experts."""
     report = study.layer_reports.get(layer)
     if report is None:
         raise Refused(

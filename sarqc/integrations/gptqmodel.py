@@ -3,8 +3,8 @@
     with saliency_penalty(0.25, 0.1):
         model.quantize(rows)
 
-GPTQModel chooses its solver by name, so what stands there under that name is another one meanwhile. It needs GPTQModel
-7.7, and of sarqc only what needs nothing but torch.
+GPTQModel chooses its solver by name, so another solver stands under that name meanwhile. It needs GPTQModel 7.7, and of
+sarqc only the modules that need nothing but torch.
 """
 
 from __future__ import annotations
@@ -26,10 +26,15 @@ Points = Mapping[str, tuple[float, float]]  # λ and γ, by a regular expression
 
 @contextmanager
 def saliency_penalty(lam: float, gamma: float, by_layer: Points | None = None) -> Iterator[None]:
-    """Whatever GPTQModel quantizes by GPTQ has the Gram + λ · h̄ · diag(s²/mean s²), as sarqc's own solver has it.
+    """Give the Gram of every linear that GPTQModel solves within this context a saliency penalty.
 
-    s = mean|x|^γ / mean|W|^(1-γ), and h̄ is the mean of the Gram's diagonal. ``by_layer``: other values for linears
-    whose full names match. Set ``damp_percent`` to next to nothing, 1e-6: what it adds comes beside the penalty.
+    The Gram becomes Gram + λ · h̄ · diag(s²/mean s²), as in sarqc's own solver. s = mean|x|^γ / mean|W|^(1-γ), and h̄
+    is the mean of the Gram's diagonal. Set ``damp_percent`` to next to nothing, 1e-6: it is added beside the penalty.
+
+    Args:
+        lam: λ.
+        gamma: γ.
+        by_layer: Other values of λ and γ for linears whose full names match a regular expression.
     """
     known = {re.compile(pattern): point for pattern, point in (by_layer or {}).items()}
 

@@ -1,13 +1,13 @@
 """The saliency penalty in llm-compressor: a modifier beside its own GPTQ.
 
-Importing this module makes the name known to recipes in YAML::
+Importing this module makes the name known to recipes in YAML:
 
     quant_stage:
       quant_modifiers:
         SARQCModifier: {lam: 0.25, gamma: 0.1, scheme: W4A16, targets: [Linear], ignore: [lm_head]}
 
-It needs llm-compressor 0.14, and of sarqc only what needs nothing but torch: ``pip install --no-deps sarqc`` puts it
-beside a llm-compressor that wants another transformers than sarqc.
+It needs llm-compressor 0.14, and of sarqc only the modules that need nothing but torch: ``pip install --no-deps sarqc``
+puts it beside a llm-compressor that needs another transformers than sarqc.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sarqc.quantization.objective import drift_weights, saliency
 
 
 class SARQCModifier(GPTQModifier):
-    """GPTQ on the Gram + λ · h̄ · diag(s²/mean s²), s = mean|x|^γ / mean|W|^(1-γ), as sarqc's own solver has it.
+    """GPTQ on the Gram + λ · h̄ · diag(s²/mean s²), s = mean|x|^γ / mean|W|^(1-γ), as in sarqc's own solver.
 
     h̄ is the mean of the Gram's diagonal. All other fields are those of ``GPTQModifier``. ``dampening_frac`` is added
     beside the penalty: next to nothing, so that a Gram is never singular, which would be rounded to nearest.
@@ -38,7 +38,7 @@ class SARQCModifier(GPTQModifier):
     _sums: dict[nn.Module, Tensor] = PrivateAttr(default_factory=dict)  # (I,), Σ|x| of each linear being calibrated
 
     def calibrate_module(self, module: nn.Module, args: tuple[Tensor, ...], _output: Tensor) -> None:
-        """A hook of the forward pass: adds a batch of inputs to the Gram and to Σ|x|."""
+        """Add a batch of inputs to the Gram and to Σ|x|, as a hook of the forward pass."""
         super().calibrate_module(module, args, _output)
         inputs = args[0].detach()
         total = inputs.abs().reshape(-1, inputs.shape[-1]).sum(dim=0, dtype=torch.float32)
@@ -46,7 +46,7 @@ class SARQCModifier(GPTQModifier):
         self._sums[module] = total if before is None else before + total
 
     def compress_module_list(self, module_list: list[nn.Module]) -> None:
-        """Adds the penalty to the Grams of some linears, and has them solved."""
+        """Add the penalty to the Grams of some linears, and solve them."""
         for module in module_list:
             with torch.no_grad(), disable_offloading():
                 gram = self._hessians[module]  # Σ 2 x xᵀ: h̄ of the same matrix carries the factor
@@ -59,7 +59,11 @@ class SARQCModifier(GPTQModifier):
         super().compress_module_list(module_list)
 
     def compress_modules(self) -> None:
-        """Solves what was calibrated. Raises ``NotImplementedError`` in several processes: their Σ|x| are not added."""
+        """Solve the calibrated linears.
+
+        Raises:
+            NotImplementedError: In several processes, whose Σ|x| are not added.
+        """
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             raise NotImplementedError("SARQCModifier runs in one process; start it without torchrun")
         super().compress_modules()

@@ -1,4 +1,4 @@
-"""What programs for all engines have in common: how they begin, and what is the same text everywhere."""
+"""Common parts of the programs for all engines: their beginning, and text that is the same everywhere."""
 
 from __future__ import annotations
 
@@ -16,9 +16,17 @@ PENALTY_REMEDY = "llm-compressor and GPTQModel have it with our plugins; or take
 def assembled(
     wanted: EngineRequest, engine: str, install: str, notes: Sequence[str], imports: Iterable[str], body: str
 ) -> str:
-    """A program: what it does and what differs, what it imports, and the model's name before the rest.
+    """Return a program: its purpose and the differences, its imports, and the model's name before the rest.
 
-    What people have named stands in it as a string of Python alone: a study may come from anybody.
+    Names that people gave stand in it as strings of Python alone: a study may come from anybody.
+
+    Args:
+        wanted: The request.
+        engine: Name and version of the engine.
+        install: Command that installs it.
+        notes: Differences to the run.
+        imports: Import lines.
+        body: The rest of the program.
     """
     head = "\n".join([f'"""{wanted.title}: what sarqc does, by {engine}.', "", f"    {install}", "", *notes, '"""'])
     lines = sorted({*imports}, key=_place)
@@ -30,38 +38,42 @@ def assembled(
 
 
 def _place(line: str) -> tuple[bool, bool, str]:
-    """Modules of Python first, and what is imported whole before what is taken from a module."""
+    """Key of an import line: modules of Python first, and whole modules before names of a module."""
     word, module, *_ = line.split()
     return (module not in ("itertools", "pathlib"), word == "from", module)
 
 
 def said(text: str) -> str:
-    """A text as Python writes it."""
+    """Return a text as Python writes it."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def from_pretrained(wanted: EngineRequest) -> str:
-    """The arguments with which a model or a tokenizer is loaded."""
+    """Return the arguments that load a model or a tokenizer."""
     return "MODEL" if wanted.recipe.revision is None else "MODEL, revision=REVISION"
 
 
 def folder_of(wanted: EngineRequest) -> str:
-    """Where a program puts the model, as Python writes it."""
+    """Return the folder of the program's model, as Python writes it."""
     return said(f"{PurePath(wanted.recipe.model).name}-w{wanted.recipe.bits}")
 
 
 def exactly(names: Sequence[str]) -> str:
-    """A regular expression for some names and no other."""
+    """Return a regular expression that matches some names and no other."""
     return f"^(?:{'|'.join(map(re.escape, names))})$"
 
 
 def outside(blocks: Sequence[int]) -> str:
-    """A regular expression for what is in another block than these."""
+    """Return a regular expression for modules in other blocks than these."""
     return rf"^model\.layers\.(?!(?:{'|'.join(map(str, blocks))})\.)"
 
 
 def check_grid(engine: str, wanted: EngineRequest) -> None:
-    """Refuses grids that compressed-tensors and GPTQ's format have none of: theirs are these two."""
+    """Check that compressed-tensors and GPTQ's format have the grid; theirs are full_range and asymmetric.
+
+    Raises:
+        Refused: If they do not.
+    """
     if wanted.recipe.grid not in ("full_range", "asymmetric"):
         raise refused(
             engine,
@@ -71,5 +83,5 @@ def check_grid(engine: str, wanted: EngineRequest) -> None:
 
 
 def refused(engine: str, does: str, remedy: str) -> Refused:
-    """What an engine does otherwise, or has not: “takes …”, “has no …”."""
+    """Return a refusal of a request that an engine lacks or does otherwise: “takes …”, “has no …”."""
     return Refused(f"{engine} {does}", f"recipe for {engine}", remedy)

@@ -1,4 +1,4 @@
-"""The engines for which programs are written, by the names that people choose them with."""
+"""Engines for which programs are written, by their names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ProgramText(RecipeText):
 
 
 class Engine(NamedTuple):
-    """An engine: what people call it, and its program for a run; raises ``Refused`` for what the engine can't do."""
+    """An engine: its title, and the writer of its program, which refuses requests that the engine can't do."""
 
     title: str
     write: Callable[[EngineRequest], str]
@@ -33,9 +33,16 @@ ENGINES = {
 
 
 def program_for(engine: str, document: dict[str, Any], study: Study | None = None, line: Line | None = None) -> str:
-    """The program with which an engine does what a recipe says. ``study``, ``line``: see ``wanted``.
+    """Return the program with which an engine does the run of a recipe.
 
-    Raises ``Refused`` for an unknown engine, for a batch, and for what the engine can't do or does otherwise.
+    Args:
+        engine: Key of ``ENGINES``.
+        document: Plain data of the recipe.
+        study: Study of its run, see ``wanted``.
+        line: Line of that study.
+
+    Raises:
+        Refused: For an unknown engine, for a batch, and for a request that the engine can't do or does otherwise.
     """
     if engine not in ENGINES:
         raise Refused(f"no programs are written for “{engine}”", "for", f"They are for {', '.join(ENGINES)}.")
@@ -43,7 +50,7 @@ def program_for(engine: str, document: dict[str, Any], study: Study | None = Non
 
 
 def programs(document: dict[str, Any], study: Study | None = None, line: Line | None = None) -> list[ProgramText]:
-    """The programs for all engines; in the place of one that can't be written stands why."""
+    """Return the programs for all engines; a program that can't be written is replaced by the reason."""
     texts = []
     for name, engine in ENGINES.items():
         text, trouble = "", None

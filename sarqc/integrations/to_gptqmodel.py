@@ -2,7 +2,7 @@
 
 Read in GPTQModel 7.7: ``damp_percent`` times the mean of the Gram's diagonal is added to each of its entries, and has
 to lie between 0 and 1; columns are solved in blocks of 128, and a group that begins within one has the scales of
-weights that lack what the block's earlier columns left; the symmetric grid is absmax / ((2^b - 1)/2).
+weights that lack the share of the block's earlier columns; the symmetric grid is absmax / ((2^b - 1)/2).
 """
 
 from __future__ import annotations
@@ -31,7 +31,11 @@ NOTES = (
 
 
 def program(wanted: EngineRequest) -> str:
-    """Raises ``Refused`` for what GPTQModel has no setting for."""
+    """Return the program for GPTQModel.
+
+    Raises:
+        Refused: For a setting that GPTQModel does not have.
+    """
     recipe = wanted.recipe
     _check(wanted)
     tokens = token_lines(recipe)

@@ -31,7 +31,11 @@ NOTES = ("Without a Cholesky factor of a Gram it rounds to nearest, where sarqc 
 
 
 def program(wanted: EngineRequest) -> str:
-    """Raises ``Refused`` for what llm-compressor has no setting for."""
+    """Return the program for llm-compressor.
+
+    Raises:
+        Refused: For a setting that llm-compressor does not have.
+    """
     recipe = wanted.recipe
     _check(wanted)
     tokens = token_lines(recipe)

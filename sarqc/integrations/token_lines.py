@@ -1,4 +1,4 @@
-"""The lines of a program that make a recipe's calibration tokens: the same windows of the same text."""
+"""Lines of a program that make a recipe's calibration tokens: the same windows of the same text."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from sarqc.recipe import Recipe
 
 
 class Lines(NamedTuple):
-    """Python: ``imports`` stand at the head of the program, ``body`` needs ``tokenizer`` and leaves ``tokens``, int64
-    (samples, length)."""
+    """Lines of Python: ``imports`` for the head of the program, and a ``body``.
+
+    The body needs ``tokenizer`` and defines ``tokens``, int64 (samples, length).
+    """
 
     imports: tuple[str, ...]
     body: str
 
 
 def token_lines(recipe: Recipe) -> Lines:
-    """Reads the text and takes a recipe's sequences from it."""
+    """Return the lines that read the text and take a recipe's sequences from it."""
     imports, text = _text(recipe.calibration)
     drawn = f"windows[:{recipe.samples}]"
     how = "from the beginning of the text"

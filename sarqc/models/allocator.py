@@ -1,4 +1,4 @@
-"""Freed memory, handed back to the system."""
+"""Return of freed memory to the system."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 
 def release_freed() -> None:
-    """Hands back what was freed and the C library still holds.
+    """Return freed memory that the C library still holds to the system.
 
     glibc keeps freed tensors of up to 32 MiB for the next ones, and small tensors that stay in between pin the rest: a
-    process grows block by block. Does nothing where the C library has no such call.
+    process grows block by block. This function does nothing if the C library has no such call.
     """
     if (trim := _malloc_trim()) is not None:
         trim(0)

@@ -1,6 +1,6 @@
-"""What a config.json says of a decoder, checked field by field before anything believes it. No torch.
+"""The config.json of a decoder, checked field by field before it is used; no torch.
 
-Fields that no family here needs are not looked at; where one is left out, the default is that of transformers.
+Fields that no family here needs are ignored; a missing field has the default of transformers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _STRICT = ConfigDict(strict=True, frozen=True, extra="ignore", allow_inf_nan=Fal
 
 
 class Rope(BaseModel):
-    """How positions turn queries and keys: ``rope_parameters``, or ``rope_scaling`` as it was called before."""
+    """Rotation of queries and keys by their positions: ``rope_parameters``, formerly ``rope_scaling``."""
 
     model_config = _STRICT
 
@@ -118,11 +118,15 @@ class Architecture(BaseModel):
         return self
 
     def head_size(self, usual: int | None) -> int:
-        """Width of a head; ``usual``: what the family takes where nothing is said, None: an equal share."""
+        """Return the width of a head.
+
+        Args:
+            usual: The family's default where config.json has none; None for an equal share of the hidden size.
+        """
         return self.head_dim or usual or self.hidden_size // self.num_attention_heads
 
     def is_mixture(self, block: int) -> bool:
-        """Whether a block of a family with mixtures is one."""
+        """Return True if a block of a family with mixtures is a mixture."""
         return (
             bool(self.experts)
             and block not in (self.mlp_only_layers or ())
@@ -133,7 +137,11 @@ class Architecture(BaseModel):
 
 
 def architecture_of(config: dict[str, Any], where: str) -> Architecture:
-    """What a config.json says. Raises ``Refused`` naming the first field that can't be."""
+    """Return the architecture that a config.json describes.
+
+    Raises:
+        Refused: For an invalid value, with the name of the first such field.
+    """
     try:
         return Architecture.model_validate(config)
     except ValidationError as error:
@@ -141,7 +149,7 @@ def architecture_of(config: dict[str, Any], where: str) -> Architecture:
 
 
 def first_problem(error: ValidationError) -> str:
-    """The first complaint about a document from outside, on one line: the field, its value cut short, what is wrong."""
+    """Return the first complaint about a document from outside, on one line: field, value cut short, and reason."""
     first = error.errors(include_url=False)[0]
     name = ".".join(str(part) for part in first["loc"])
     message = first["msg"].removeprefix("Value error, ")

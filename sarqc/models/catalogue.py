@@ -1,4 +1,4 @@
-"""What can be quantized on this host: embedded models, local checkpoints, names on the Hub.
+"""Models that can be quantized on this host: embedded models, local checkpoints, names on the Hub.
 
 Resolving a name never loads weights and never runs code of a checkpoint. No torch.
 """
@@ -42,7 +42,7 @@ class ModelEntry(BaseModel):
     parameters: int = 0
     where: str  # "embedded", "local", "hub"
     suggested: dict[str, Any] = Field(default_factory=dict)
-    opened: tuple[str, ...] = ()  # checkpoints of this host that others made of it, as a recipe names them
+    opened: tuple[str, ...] = ()  # quantized checkpoints of it on this host, by their names in recipes
 
 
 class EmbeddedCorpus(BaseModel):
@@ -57,7 +57,7 @@ class EmbeddedCorpus(BaseModel):
 
 
 class EmbeddedModel(BaseModel):
-    """``sarqc.json`` beside an embedded model's weights."""
+    """Content of ``sarqc.json`` beside an embedded model's weights."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -81,8 +81,10 @@ _HUB_SUGGESTED = {"bits": 3, "calibration": "wikitext2", "samples": 128, "length
 
 
 def embedded_models(settings: Settings) -> dict[str, tuple[Path, EmbeddedModel]]:
-    """Folder and description of each embedded model, by name: those of the app, then pretrained ones that were brought
-    to this host."""
+    """Return folder and description of each embedded model, by name.
+
+    Models of the app come first, then pretrained ones that were brought to this host.
+    """
     found = {}
     shipped, brought = (
         sorted(root.glob("*/sarqc.json")) for root in (settings.assets_dir / "models", settings.pretrained_dir)
@@ -93,7 +95,7 @@ def embedded_models(settings: Settings) -> dict[str, tuple[Path, EmbeddedModel]]
 
 
 def offered(settings: Settings) -> list[ModelEntry]:
-    """The models of the form: embedded models first, then readable local checkpoints, then Hub names."""
+    """Return the models of the form: embedded models first, then readable local checkpoints, then Hub names."""
     entries = []
     quantized = quantized_folders(settings)
     for name, (folder, model) in embedded_models(settings).items():
@@ -129,13 +131,15 @@ def _fitting_groups(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def declared_models(settings: Settings) -> dict[str, Path]:
-    """Models in the folders that the operator has declared (SARQC_MODEL_DIRS), by the names that recipes give them:
-    folders of checkpoints, and GGUF files."""
+    """Return the models in the operator's declared folders (SARQC_MODEL_DIRS), by their names in recipes.
+
+    These are folders of checkpoints, and GGUF files.
+    """
     return declared_folders(settings) | _declared_gguf(settings)
 
 
 def declared_folders(settings: Settings) -> dict[str, Path]:
-    """Folders with a config.json in the folders that the operator has declared, by their names."""
+    """Return the folders with a config.json in the operator's declared folders, by their names."""
     found: dict[str, Path] = {}
     for root in _declared_roots(settings):
         for config in sorted(root.glob("*/config.json")):
@@ -145,8 +149,11 @@ def declared_folders(settings: Settings) -> dict[str, Path]:
 
 
 def _declared_gguf(settings: Settings) -> dict[str, Path]:
-    """GGUF files in the folders that the operator has declared, and a folder below: those of Ollama have no ending. A
-    folder with a single model gives it its name; of a model in pieces the first is named."""
+    """GGUF files in the operator's declared folders, and one folder below.
+
+    Files of Ollama have no ending. A folder with a single model gives it its name; of a model in pieces the first is
+    named.
+    """
     found: dict[str, Path] = {}
     for root in _declared_roots(settings):
         files = sorted(path for pattern in ("*", "*/*.gguf", "*/sha256-*") for path in root.glob(pattern))
@@ -166,7 +173,7 @@ def _declared_roots(settings: Settings) -> Iterator[Path]:
 
 
 def quantized_folders(settings: Settings) -> dict[str, dict[str, Any]]:
-    """Declared folders whose configuration speaks of quantization, by name: what they say in ``config.json``."""
+    """Return the ``config.json`` of declared folders whose configuration mentions quantization, by name."""
     found = {}
     for name, folder in declared_folders(settings).items():
         try:
@@ -207,8 +214,11 @@ def _entry(
 
 
 def local_folder(model: str, settings: Settings) -> Path | None:
-    """The folder of an embedded or local model, or its GGUF file; None for a Hub name. Raises ``NotFound`` for anything
-    else."""
+    """Return the folder of an embedded or local model, or its GGUF file; None for a Hub name.
+
+    Raises:
+        NotFound: For anything else.
+    """
     embedded = embedded_models(settings)
     if model in embedded:
         return embedded[model][0]
@@ -228,13 +238,13 @@ def local_folder(model: str, settings: Settings) -> Path | None:
 
 
 def exported_folder(name: str, settings: Settings) -> Path | None:
-    """The folder of a checkpoint that was exported here, by the name of it: that of its export and its own."""
+    """Return the folder of a checkpoint that was exported here, by its name: that of its export and its own."""
     folder = settings.exports_dir() / name
     return folder if _EXPORTED.fullmatch(name) and folder.is_dir() else None
 
 
 def is_hub_name(model: str) -> bool:
-    """Whether it is a name as the Hub gives them, an owner's: names without one are old and mean nothing here."""
+    """Return True for a name of the Hub with its owner; old names without an owner do not count."""
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils._validators import validate_repo_id
 
@@ -246,11 +256,20 @@ def is_hub_name(model: str) -> bool:
 
 
 def fetch(model: str, revision: str | None, settings: Settings, *, download: bool) -> Path:
-    """The folder of a model's checkpoint, taken from the Hub when it is neither embedded nor local, and unpacked when
-    it is in GGUF files.
+    """Return the folder of a model's checkpoint.
 
-    With ``download=False`` nothing but what is ready is looked at, and a few cheap questions tell whether the Hub has
-    the model and whether it can be used: then ``NotCached`` is raised, else what ``sarqc.models.download`` raises.
+    It is taken from the Hub if it is neither embedded nor local, and unpacked if it is in GGUF files.
+
+    Args:
+        model: Name of a model, or path of a folder or file.
+        revision: Commit, tag or branch of a Hub model.
+        settings: Settings of the host.
+        download: Download and unpack. Without it only ready models are used, and a few cheap questions decide whether
+            the Hub has the model and whether it can be used.
+
+    Raises:
+        NotCached: If the model can be used but is not ready on this host, without ``download``.
+        SarqcError: As by ``sarqc.models.download``.
     """
     local = local_folder(model, settings)
     if local is not None and (files := gguf_files(local)):
@@ -265,7 +284,7 @@ def fetch(model: str, revision: str | None, settings: Settings, *, download: boo
 
 
 def _unpacked(model: GgufModel, settings: Settings, *, unpack: bool) -> Path:
-    """The folder that a model in GGUF files was unpacked to. Raises ``NotCached`` where it was not and may not be."""
+    """The folder that a model in GGUF files was unpacked to; ``NotCached`` if it was not and may not be."""
     folder = settings.unpacked_dir() / model.folder_name
     if folder.is_dir():
         return folder
@@ -280,7 +299,17 @@ def _unpacked(model: GgufModel, settings: Settings, *, unpack: bool) -> Path:
 
 
 def checkpoint_of(model: str, revision: str | None, settings: Settings, *, download: bool = False) -> Checkpoint:
-    """A model's checkpoint without its weights. Raises ``NotCached`` where it is not here and may not be fetched."""
+    """Return a model's checkpoint without its weights.
+
+    Args:
+        model: Name of a model, or path of a folder or file.
+        revision: Commit, tag or branch of a Hub model.
+        settings: Settings of the host.
+        download: Download and unpack, see ``fetch``.
+
+    Raises:
+        NotCached: If the model is not ready on this host, without ``download``.
+    """
     folder = fetch(model, revision, settings, download=download)
     checkpoint = read_checkpoint(folder, model)
     check_tokenizer(folder, model)

@@ -1,7 +1,7 @@
 """A checkpoint on disk, read without loading it: its configuration and the shapes in its safetensors headers.
 
-Everything that would be dangerous or hopeless to load is refused here, from bytes alone: pickled weights, remote
-code, truncated files, unknown families, missing linears. No torch.
+Everything that would be dangerous or hopeless to load is refused here, from bytes alone: pickled weights, remote code,
+truncated files, unknown families, missing linears. No torch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sarqc.models.promised import promised_shapes
 from sarqc.models.tensor_files import read_tensors, same_bits
 from sarqc.models.tokenizer_files import check_settings
 
-_PARAMETERS = (".weight", ".bias")  # how the names of parameters end, in every family here
+_PARAMETERS = (".weight", ".bias")  # endings of the names of parameters, in every family here
 _NAMES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16"}  # in safetensors, of torch's names
 FLOATS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}  # types of weights that are read, and their bytes
 TOGETHER = "Download the checkpoint again; its configuration and its weights must belong together."
@@ -38,15 +38,15 @@ class Checkpoint:
     name: str  # as a person gave it
     folder: Path
     config: dict[str, Any]
-    architecture: Architecture  # what the configuration says, checked
+    architecture: Architecture  # of the configuration, checked
     family: Family
     shapes: dict[str, tuple[int, ...]]
     dtypes: dict[str, str]  # as safetensors spells them
     files: dict[str, Path]  # where each tensor is
-    only: str | None = None  # the one linear that is to be quantized, instead of all
-    of_blocks: tuple[int, ...] | None = None  # the blocks that are to be quantized, instead of all
-    of_names: frozenset[str] | None = None  # the linears that are to be quantized, by name, instead of all
-    origin: Origin | None = None  # what the weights were unpacked from, where it is known
+    only: str | None = None  # the single linear to quantize, instead of all
+    of_blocks: tuple[int, ...] | None = None  # the blocks to quantize, instead of all
+    of_names: frozenset[str] | None = None  # the linears to quantize, by name, instead of all
+    origin: Origin | None = None  # the files that the weights were unpacked from, if known
 
     @property
     def n_blocks(self) -> int:
@@ -58,7 +58,10 @@ class Checkpoint:
 
     @cached_property
     def tied(self) -> bool:
-        """Whether the head is the embedding. A head of other values beside it stands for itself, as in transformers."""
+        """True if the head is the embedding.
+
+        A head with other values beside it stands for itself, as in transformers.
+        """
         if not self.architecture.tie_word_embeddings:
             return False
         head, embedding = f"{self.family.head}.weight", f"{self.family.embedding}.weight"
@@ -75,7 +78,7 @@ class Checkpoint:
 
     @property
     def parameters(self) -> int:
-        """All parameters; tied embeddings count once."""
+        """Number of all parameters; tied embeddings count once."""
         return sum(prod(self.shapes[name]) for name in self.parameter_names)
 
     @property
@@ -84,20 +87,24 @@ class Checkpoint:
         return sum(self._bytes(name) for name in self.parameter_names) / self.parameters
 
     def parameters_of(self, block: int) -> int:
-        """All parameters of a block."""
+        """Return the number of all parameters of a block."""
         prefix = self.family.in_file(f"{self.family.blocks}.{block}.")
         return sum(prod(self.shapes[name]) for name in self.parameter_names if name.startswith(prefix))
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of everything that is stored."""
+        """Bytes of all stored tensors."""
         return sum(map(self._bytes, self.shapes))
 
     def _bytes(self, name: str) -> int:
         return prod(self.shapes[name]) * FLOATS.get(self.dtypes[name], 4)
 
     def experts(self, block: int) -> int | None:
-        """Number of a block's experts, the rows of its router; None for a dense block."""
+        """Return the number of a block's experts, the rows of its router; None for a dense block.
+
+        Raises:
+            Refused: If the router is missing.
+        """
         family = self.family
         shape = self.shapes.get(f"{family.in_file(f'{family.blocks}.{block}.{family.router}')}.weight")
         if shape is None and (family.dense or not family.mixture):
@@ -107,7 +114,7 @@ class Checkpoint:
         return shape[0]
 
     def groups(self, block: int) -> tuple[InputGroup, ...]:
-        """The linears of a block, grouped by the tensor they read."""
+        """Return the linears of a block, grouped by the tensor they read."""
         family, groups = self.family, self.family.groups(self.experts(block))
         if not family.optional:
             return groups
@@ -122,7 +129,11 @@ class Checkpoint:
 
     @cached_property
     def linears(self) -> list[LayerInfo]:
-        """All linears that could be quantized. Raises ``Refused`` where one required by the family is missing."""
+        """All linears that could be quantized.
+
+        Raises:
+            Refused: If a linear of the family is missing.
+        """
         found = []
         for block in range(self.n_blocks):
             for path in (path for group in self.groups(block) for path in group.linears):
@@ -135,16 +146,21 @@ class Checkpoint:
 
     @cached_property
     def layers(self) -> list[LayerInfo]:
-        """Those of the linears that are to be quantized."""
+        """The linears to quantize."""
         if self.of_names is not None:
             return [layer for layer in self.linears if layer.name in self.of_names]
         of_blocks = [layer for layer in self.linears if self.of_blocks is None or layer.block in self.of_blocks]
         return of_blocks if self.only is None else [layer for layer in of_blocks if layer.name == self.only]
 
     def restricted(self, only: str | None, blocks: tuple[int, ...] | None = None) -> Checkpoint:
-        """The same with a single linear to quantize, by full name, or with those of some blocks; None: all.
+        """Return the same checkpoint with fewer linears to quantize.
 
-        Raises ``Refused`` for an unknown name.
+        Args:
+            only: Full name of a single linear; None for all.
+            blocks: Numbers of the blocks; None for all.
+
+        Raises:
+            Refused: For an unknown name.
         """
         if only is None:
             return self if blocks is None else replace(self, of_blocks=blocks)
@@ -165,7 +181,10 @@ class Checkpoint:
         )
 
     def gram_numbers(self, block: int) -> int:
-        """Numbers in one set of a block's Grams: one for each tensor that its linears read, and for each expert."""
+        """Return the count of numbers in one set of a block's Grams.
+
+        There is a Gram for each tensor that its linears read, and for each expert.
+        """
         family = self.family
         read = {
             (number, family.expert_of(path)): self.shapes[
@@ -183,9 +202,14 @@ class Checkpoint:
 
 
 def read_checkpoint(folder: Path, name: str | None = None) -> Checkpoint:
-    """The checkpoint in a folder, called ``name`` where people read of it; its path by default.
+    """Return the checkpoint in a folder.
 
-    Raises ``Refused`` where it can't or must not be loaded.
+    Args:
+        folder: The folder.
+        name: Its name for people; None for the path.
+
+    Raises:
+        Refused: If it can't or must not be loaded.
     """
     where = str(folder) if name is None else name
     if not (folder / "config.json").is_file():
@@ -207,10 +231,12 @@ def read_checkpoint(folder: Path, name: str | None = None) -> Checkpoint:
 
 
 def promised_checkpoint(name: str, config: dict[str, Any]) -> Checkpoint:
-    """What a configuration alone says of a model: sizes and shapes for a plan, and no file. The weights are taken to be
-    stored as it says, in float32 where it does not.
+    """Return a checkpoint from a configuration alone: sizes and shapes for a plan, without files.
 
-    Raises ``Refused`` as ``check_config`` does.
+    The weights are assumed to be stored in the dtype of the configuration, or in float32 without one.
+
+    Raises:
+        Refused: As for ``check_config``.
     """
     architecture, family = check_config(config, name)
     shapes = dict(promised_shapes(architecture, family))
@@ -219,7 +245,11 @@ def promised_checkpoint(name: str, config: dict[str, Any]) -> Checkpoint:
 
 
 def check_config(config: dict[str, Any], where: str) -> tuple[Architecture, Family]:
-    """What a config.json describes. Raises ``Refused`` for a model that is damaged, or not one for us."""
+    """Return the architecture and family that a config.json describes.
+
+    Raises:
+        Refused: For a model that is damaged, or of a kind that is not supported.
+    """
     model_type = config.get("model_type")
     if "auto_map" in config and model_type not in _WRITTEN_HERE:
         raise Refused(
@@ -240,7 +270,7 @@ def check_config(config: dict[str, Any], where: str) -> tuple[Architecture, Fami
 
 
 def _check_promises(checkpoint: Checkpoint) -> None:
-    """Raises ``Refused`` unless configuration and files belong together and hold floats that can be quantized."""
+    """Refuses configuration and files that do not belong together, or hold no floats."""
     family, where = checkpoint.family, checkpoint.name
     promised = list(promised_shapes(checkpoint.architecture, family))
     if (head := f"{family.head}.weight") in checkpoint.shapes and head not in dict(promised):

@@ -1,8 +1,8 @@
 """DeepSeek-MoE (``model_type`` “deepseek”): an architecture that transformers hasn't and whose repository brings code.
 
-That code is never run; the architecture is written here, under the published names, so that the published weights
-load unchanged. Blocks are LLaMA's, except that most have a mixture of experts for an MLP: a router chooses a few of
-many small experts for each token, and a shared one takes every token. Every expert has linears of its own.
+That code is never run; the architecture is written here, under the published names, so that the published weights load
+unchanged. Blocks are LLaMA's, except that most have a mixture of experts for an MLP: a router chooses a few of many
+small experts for each token, and a shared one takes every token. Every expert has its own linears.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from transformers.models.llama.modeling_llama import (
 
 
 class DeepseekConfig(PreTrainedConfig):
-    """The keys of the published config.json; ``rope_theta`` and ``rope_scaling`` are read into ``rope_parameters``."""
+    """Keys of the published config.json; ``rope_theta`` and ``rope_scaling`` are read into ``rope_parameters``."""
 
     model_type = "deepseek"
 
@@ -72,7 +72,10 @@ class DeepseekConfig(PreTrainedConfig):
             raise ValueError(f"{self.num_experts_per_tok} experts a token can't be chosen of {self.n_routed_experts}")
 
     def has_experts(self, block: int) -> bool:
-        """Whether a block's MLP is a mixture. The frequency counts from the first block, not from the first mixture."""
+        """Return True if a block's MLP is a mixture.
+
+        The frequency counts from the first block, not from the first mixture.
+        """
         return (
             self.n_routed_experts is not None
             and block >= self.first_k_dense_replace
@@ -81,12 +84,12 @@ class DeepseekConfig(PreTrainedConfig):
 
 
 def _at_least_float32(dtype: torch.dtype) -> torch.dtype:
-    """The type in which norms, angles and routing are computed: float32, or float64 for a float64 model."""
+    """Dtype of norms, angles and routing: float32, or float64 for a float64 model."""
     return torch.promote_types(dtype, torch.float32)
 
 
 class DeepseekRMSNorm(LlamaRMSNorm):
-    """LLaMA's, except that float64 stays float64."""
+    """LLaMA's norm, except that float64 stays float64."""
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         wide = hidden_states.to(_at_least_float32(hidden_states.dtype))
@@ -95,7 +98,7 @@ class DeepseekRMSNorm(LlamaRMSNorm):
 
 
 class DeepseekRotaryEmbedding(LlamaRotaryEmbedding):
-    """LLaMA's, except that float64 stays float64."""
+    """LLaMA's rotary embedding, except that float64 stays float64."""
 
     @torch.no_grad()
     @dynamic_rope_update  # type: ignore[untyped-decorator]  # transformers gives it no types
@@ -122,7 +125,7 @@ class DeepseekMLP(nn.Module):
 
 
 class DeepseekRouter(nn.Module):
-    """The experts of each token and their weights."""
+    """Router that returns the experts of each token and their weights."""
 
     def __init__(self, config: DeepseekConfig) -> None:
         super().__init__()
@@ -133,7 +136,7 @@ class DeepseekRouter(nn.Module):
         self.weight = nn.Parameter(torch.empty(config.n_routed_experts, config.hidden_size))
 
     def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Experts and their weights, (tokens, k) each; the weights in float32 or better."""
+        """Return experts and their weights, (tokens, k) each; the weights in float32 or better."""
         wide = _at_least_float32(tokens.dtype)
         probabilities = nn.functional.linear(tokens.to(wide), self.weight.to(wide)).softmax(dim=-1)
         weights, experts = probabilities.topk(self.top_k, dim=-1)
@@ -143,7 +146,7 @@ class DeepseekRouter(nn.Module):
 
 
 class DeepseekExperts(nn.ModuleList):
-    """The routed experts; called as transformers calls those that it keeps in one tensor."""
+    """The routed experts, called as transformers calls those that it keeps in one tensor."""
 
     def __init__(self, config: DeepseekConfig) -> None:
         assert config.n_routed_experts is not None  # else every block is dense
@@ -151,7 +154,13 @@ class DeepseekExperts(nn.ModuleList):
         self.act_fn = ACT2FN[config.hidden_act]
 
     def forward(self, tokens: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
-        """tokens (N, D); their experts and the experts' weights, (N, k) each -> (N, D)."""
+        """Return the weighted sum of the experts' outputs (N, D).
+
+        Args:
+            tokens: (N, D).
+            chosen: (N, k), the experts of each token.
+            weights: (N, k), the experts' weights.
+        """
         # Pairs of token and expert, in the order of the experts; within an expert, in that of the tokens.
         order = chosen.flatten().argsort(stable=True)
         counts = chosen.flatten().bincount(minlength=len(self)).tolist()
@@ -181,6 +190,8 @@ class DeepseekMoE(nn.Module):
 
 
 class DeepseekDecoderLayer(LlamaDecoderLayer):
+    """A block of LLaMA with a dense MLP or a mixture of experts."""
+
     def __init__(self, config: DeepseekConfig, layer_idx: int) -> None:
         super(LlamaDecoderLayer, self).__init__()  # LLaMA's own would build LLaMA's MLP, to be thrown away
         self.hidden_size = config.hidden_size
@@ -234,6 +245,6 @@ class DeepseekForCausalLM(_Deepseek, LlamaForCausalLM):
 
 
 def register() -> None:
-    """Registers these classes with transformers' automatic ones; harmless when repeated."""
+    """Register these classes with transformers' automatic ones; harmless if repeated."""
     AutoConfig.register(DeepseekConfig.model_type, DeepseekConfig, exist_ok=True)
     AutoModelForCausalLM.register(DeepseekConfig, DeepseekForCausalLM, exist_ok=True)

@@ -20,7 +20,7 @@ _REMEDY = "Check the connection, or give an embedded model or the folder of a lo
 
 
 def cached(model: str, revision: str | None, settings: Settings) -> Path | None:
-    """The folder of a model that was downloaded before; None where there is none, or a download broke off."""
+    """Return the folder of a model that was downloaded before; None without one, or after a download that broke off."""
     configure(settings)
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
@@ -34,9 +34,13 @@ def cached(model: str, revision: str | None, settings: Settings) -> Path | None:
 
 
 def judge(model: str, revision: str | None, settings: Settings) -> dict[str, Any]:
-    """The config.json of a model of the Hub that can be used and has room here; nothing else is fetched.
+    """Return the config.json of a model of the Hub that can be used and has room here; nothing else is fetched.
 
-    Raises ``Refused`` for one of another kind, ``TooLarge`` and ``NoRoom`` by its size, and what ``ask`` raises.
+    Raises:
+        Refused: For a model of another kind.
+        TooLarge: If its files are larger than the host's limit.
+        NoRoom: If the disk has too little room.
+        SarqcError: As by ``hub.ask``.
     """
     offer = ask(("model", model, revision), lambda: _offer(model, revision, settings), model, settings, remedy=_REMEDY)
     check_config(offer.config, model)
@@ -60,7 +64,13 @@ def judge(model: str, revision: str | None, settings: Settings) -> dict[str, Any
 
 
 def download(model: str, revision: str | None) -> Path:
-    """The folder of a model after its files were fetched; a download that broke off goes on where it was."""
+    """Fetch the files of a model and return its folder; a download that broke off continues.
+
+    Raises:
+        Refused: If the licence was not accepted.
+        NotFound: If the Hub has no such model.
+        Unreachable: If the download broke off.
+    """
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
@@ -76,7 +86,7 @@ def download(model: str, revision: str | None) -> Path:
 
 @dataclass(frozen=True)
 class _Offer:
-    """What the Hub says of a model."""
+    """Configuration and file sizes of a model of the Hub."""
 
     config: dict[str, Any]
     sizes: dict[str, int]  # bytes of each file that would be fetched

@@ -1,4 +1,4 @@
-"""Models from outside: a declarative entry for each family, no code.
+"""Families of architectures: a declarative entry for each, without code.
 
 Nothing here imports torch: the web process reads it to plan a run.
 """
@@ -17,7 +17,7 @@ _USUAL_GROUP_SIZES = (256, 128, 64, 32, 16, 8)
 
 
 class LayerInfo(BaseModel):
-    """One quantized linear of a model."""
+    """A linear of a model that is or can be quantized."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -25,27 +25,29 @@ class LayerInfo(BaseModel):
     block: int
     module: str  # short name within the block, e.g. down_proj or experts.down_proj
     shape: tuple[int, int]  # (out_features, in_features)
-    expert: int | None = None  # which of the block's experts it belongs to
+    expert: int | None = None  # number of the expert that it belongs to
 
     def path_in_block(self, blocks: str) -> str:
-        """Its path within its block; ``blocks``: the path of the family's blocks."""
+        """Return its path within its block; ``blocks`` is the path of the family's blocks."""
         return self.name.removeprefix(f"{blocks}.{self.block}.")
 
 
 def fitting_group_sizes(layers: Iterable[LayerInfo]) -> list[int]:
-    """The usual group sizes that divide the input channels of every layer, the largest first."""
+    """Return the usual group sizes that divide the input channels of every layer, the largest first."""
     widths = {layer.shape[1] for layer in layers}
     return [size for size in _USUAL_GROUP_SIZES if all(width % size == 0 for width in widths)]
 
 
 @dataclass(frozen=True)
 class InputGroup:
-    """The linears of a block that read one tensor, and the operation that it comes from. Paths within the block.
+    """The linears of a block that read one tensor, and the operation that it comes from; paths within the block.
 
-    ``source`` can take up a scale for each channel of that tensor, because nothing else reads it: a norm that
-    multiplies by its weight, or a linear of an earlier group between which and this one everything is linear in its
-    rows (values under attention, the factor beside a gate). None: there is no such operation. ``also``: what reads the
-    tensor too and is never quantized, such as a router; a scale must reach it as well.
+    Attributes:
+        linears: Paths of the linears.
+        source: The operation that can take up a scale for each channel of that tensor, because nothing else reads it: a
+            norm that multiplies by its weight, or a linear of an earlier group between which and this one everything is
+            linear in its rows (values under attention, the factor beside a gate). None without such an operation.
+        also: Other readers of the tensor that are never quantized, such as a router; a scale must reach them as well.
     """
 
     linears: tuple[str, ...]
@@ -55,14 +57,14 @@ class InputGroup:
 
 @dataclass(frozen=True)
 class Family:
-    """Where the parts of a decoder are. Paths are module paths as in ``named_modules``.
+    """Places of the parts of a decoder; paths are module paths as in ``named_modules``.
 
     ``dense`` and ``mixture`` group the linears of a block by the tensor that they read, in the order of the forward
     pass; a block that has a ``router`` is a mixture. “*” in a path stands for each expert: those of a group with one
     source read parts of one tensor, each the tokens that were routed to it. Where transformers keeps all experts in one
     tensor, such a path means a slice of it. The other paths are those of nearly all decoders. Biases, norms of queries
-    and keys, sliding windows and tied embeddings need no entry: they are the model's own. Named here, a plan asks for
-    them already and not only the load.
+    and keys, sliding windows and tied embeddings need no entry: they are the model's own. If they are named here, a
+    plan already requires them and not only the load.
     """
 
     title: str
@@ -71,44 +73,44 @@ class Family:
     mixture: tuple[InputGroup, ...] = ()
     router: str = "mlp.gate"
     experts: str = "mlp.experts"
-    in_files: tuple[tuple[str, str], ...] = ()  # parts of the paths above, and how checkpoints spell them
+    in_files: tuple[tuple[str, str], ...] = ()  # parts of the paths above, and their spelling in checkpoints
     embedding: str = "model.embed_tokens"
     blocks: str = "model.layers"
     norm: str = "model.norm"
     head: str = "lm_head"
-    biased: tuple[str, ...] = ()  # linears with a bias of which config.json says nothing
+    biased: tuple[str, ...] = ()  # linears with a bias that config.json does not mention
     head_norms: tuple[str, ...] = ()  # norms over the width of a head
-    head_size: int | None = None  # where config.json says none; None: an equal share of the hidden size
+    head_size: int | None = None  # default for a config.json without one; None: an equal share of the hidden size
     optional: str = ""  # a module of a mixture that some models of the family have not
-    loader_note: str = ""  # what a reader of its checkpoints must do, beyond from_pretrained
+    loader_note: str = ""  # steps to load its checkpoints beyond from_pretrained
 
     def groups(self, n_experts: int | None) -> tuple[InputGroup, ...]:
-        """The input groups of a block with ``n_experts`` experts, or of a dense block (None)."""
+        """Return the input groups of a block with ``n_experts`` experts, or of a dense block (None)."""
         if n_experts is None:
             return self.dense
         return tuple(whole for group in self.mixture for whole in _for_each_expert(group, n_experts))
 
     def in_file(self, path: str) -> str:
-        """The name in checkpoints of the module, or the expert's linear, at a path."""
+        """Return the name in checkpoints of the module, or the expert's linear, at a path."""
         for part, spelling in self.in_files:
             path = path.replace(part, spelling)
         return path
 
     def in_mlx(self, layer: LayerInfo) -> str:
-        """The name of a linear in checkpoints for MLX; of all experts' alike that of the stack."""
+        """Return the name of a linear in checkpoints for MLX; for experts that of their stack."""
         if layer.expert is None:
             return self.in_file(layer.name)
         experts = self.in_file(f"{self.blocks}.{layer.block}.{self.experts}")
         return f"{experts.removesuffix('experts')}switch_mlp.{layer.name.rpartition('.')[2]}"
 
     def expert_of(self, path: str) -> int | None:
-        """The number of the expert in a path; None for other paths."""
+        """Return the number of the expert in a path; None for other paths."""
         _, _, rest = path.partition(f"{self.experts}.")
         number = rest.partition(".")[0]
         return int(number) if number.isdigit() else None
 
     def layer(self, block: int, path: str, shape: tuple[int, int]) -> LayerInfo:
-        """The linear at a path within a block."""
+        """Return the linear at a path within a block."""
         expert = self.expert_of(path)
         module = path.removeprefix("self_attn.").removeprefix("mlp.")
         if expert is not None:
@@ -177,7 +179,11 @@ FAMILIES: tuple[Family, ...] = (
 
 
 def family_of(model_type: str, where: str) -> Family:
-    """The family of a ``model_type``. Raises ``Refused`` naming those that are known."""
+    """Return the family of a ``model_type``.
+
+    Raises:
+        Refused: For an unknown type, with the names of the known ones.
+    """
     for family in FAMILIES:
         if model_type in family.model_types:
             return family

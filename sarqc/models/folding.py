@@ -1,6 +1,7 @@
-"""Channel scales taken up by the operation before: which operations can, for which channels, and the modules after it.
+"""Channel scales taken up by the operation before: the possible operations, their channels, and the modules after it.
 
-Linears that read x get W · s̃ in place of W, and what makes x is divided by s̃: the same model, up to rounding.
+Linears that read x get W · s̃ in place of W, and the operation that makes x is divided by s̃: the same model, up to
+rounding.
 
 Axes: O out_features, I channels of the tensor that a group reads, R rows of the operation that makes it.
 """
@@ -20,7 +21,7 @@ from sarqc.models.linears import bias_of, weight_of
 
 
 class ScaledLayer(Protocol):
-    """The parts of a quantized linear to be written back."""
+    """Parts of a quantized linear to be written back."""
 
     @property
     def channel_scale(self) -> Tensor | None:
@@ -28,18 +29,21 @@ class ScaledLayer(Protocol):
 
     @property
     def row_scale(self) -> Tensor | None:
-        """(O,), the divisor of its rows; None for 1."""
+        """Divisor (O,) of its rows; None for 1."""
 
     def stored(self) -> Tensor:
-        """The weight (O, I) with both scales taken up by others."""
+        """Return the weight (O, I) with both scales taken up by others."""
 
 
 @dataclass(frozen=True)
 class Fold:
     """An input group with the operation that takes up its channel scale.
 
-    ``ties`` (I,): the row of the source that each channel comes from, so that channels with one row must share one
-    scale. Where ``source`` is None nothing can take up a scale, and all channels are tied: what is left is s̃ = 1.
+    Attributes:
+        linears: Paths of the linears.
+        source: Path of the operation; None if nothing can take up a scale. All channels are then tied, which leaves s̃
+            = 1.
+        ties: (I,), the row of the source that each channel comes from; channels of one row must share one scale.
     """
 
     linears: tuple[str, ...]
@@ -47,26 +51,35 @@ class Fold:
     ties: Tensor
 
     def source_scale(self, channel_scale: Tensor) -> Tensor:
-        """Divisors of the source's rows: channel_scale (I,), equal where tied -> (R,)."""
+        """Return the divisors (R,) of the source's rows from channel_scale (I,), which is equal where tied."""
         scale = channel_scale.new_empty(int(self.ties.max()) + 1)
         scale[self.ties.to(scale.device)] = channel_scale
         return scale
 
 
 def folds(block: nn.Module, groups: Sequence[InputGroup], config: Mapping[str, Any]) -> list[Fold]:
-    """The groups of a block in the order in which a foldable search solves them: readers before what they read.
+    """Return the groups of a block in the order of a foldable search: readers before what they read.
 
-    So ``source_scale`` of one step is known as the row scale of its source when that is solved. ``groups``: those of
-    the block; ``config``: config.json of the checkpoint.
+    So ``source_scale`` of one step is known as the row scale of its source when that is solved.
+
+    Args:
+        block: The block.
+        groups: Its input groups.
+        config: The checkpoint's config.json.
     """
     return [_fold(block, group, config["num_attention_heads"]) for group in reversed(groups)]
 
 
 def channel_ties(rows: int, channels: int, head_dim: int) -> Tensor | None:
-    """The row of a linear that each channel of its readers comes from, (I,); None where the sizes do not fit.
+    """Return the row of a linear that each channel of its readers comes from, (I,); None if the sizes do not fit.
 
-    Under grouped-query attention several query heads read one head of values: channel (h, d) comes from row
-    (h // repeats) · head_dim + d.
+    Under grouped-query attention several query heads read one head of values: channel (h, d) comes from row (h //
+    repeats) · head_dim + d.
+
+    Args:
+        rows: Rows of the linear.
+        channels: Channels of its readers.
+        head_dim: Width of a head.
     """
     if rows == channels:
         return torch.arange(channels)
@@ -77,9 +90,10 @@ def channel_ties(rows: int, channels: int, head_dim: int) -> Tensor | None:
 
 
 def take_up(module: nn.Module, scale: Tensor, storage_dtype: torch.dtype) -> None:
-    """Divides the output of a norm or a linear by scale (R,), in place: its weight and bias, rounded to a dtype.
+    """Divide the output of a norm or a linear by scale (R,), in place: its weight and bias, rounded to a dtype.
 
-    Raises ``NumericalError`` where that dtype is too narrow.
+    Raises:
+        NumericalError: If that dtype is too narrow.
     """
     for name in ("weight", "bias"):
         parameter = getattr(module, name, None)
@@ -93,12 +107,19 @@ def write_folded(
     layers: Mapping[str, ScaledLayer],
     stored_as: Callable[[str], torch.dtype],
 ) -> None:
-    """Replaces the weights of a float block by quantized ones, whose scales its norms and biases take up, in place.
+    """Replace the weights of a float block by quantized ones, whose scales its norms and biases take up, in place.
 
-    layers: every linear of the block by its path, each group with one s̃ and the rows of a source divided by it.
-    Columns of what reads a scaled norm and stays float, such as a router, are multiplied by s̃. ``stored_as``: the dtype
-    to which a parameter is rounded, by its path. Raises ``Refused`` where they do not belong together,
-    ``NumericalError`` where such a dtype is too narrow.
+    Columns of float readers of a scaled norm, such as a router, are multiplied by s̃.
+
+    Args:
+        block: The float block.
+        groups: Its input groups.
+        layers: Every linear of the block by its path, each group with one s̃ and the rows of a source divided by it.
+        stored_as: Function that returns the dtype to which a parameter is rounded, by its path.
+
+    Raises:
+        Refused: If layers and groups do not belong together.
+        NumericalError: If such a dtype is too narrow.
     """
     norms = [(group, _shared_scale(group, layers)) for group in groups if group.source not in layers]
     for group in groups:
@@ -143,7 +164,7 @@ def _weight_or_none(block: nn.Module, path: str) -> Tensor | None:
 
 
 def _shared_scale(group: InputGroup, layers: Mapping[str, ScaledLayer]) -> Tensor | None:
-    """The one s̃ of a group. Raises ``Refused`` where its linears differ, or where nothing could take it up."""
+    """The common s̃ of a group; refused if its linears differ, or if nothing could take it up."""
     scales = [layers[path].channel_scale for path in group.linears]
     if all(scale is None for scale in scales):
         return None
@@ -158,7 +179,7 @@ def _shared_scale(group: InputGroup, layers: Mapping[str, ScaledLayer]) -> Tenso
 
 
 def _check_source(group: InputGroup, source: str, layers: Mapping[str, ScaledLayer]) -> None:
-    """Raises ``Refused`` unless the divisors of a linear's rows are the factors of its readers' columns."""
+    """Refuses divisors of a linear's rows that are not the factors of its readers' columns."""
     scale, row_scale = _shared_scale(group, layers), layers[source].row_scale
     if scale is None and row_scale is None:
         return

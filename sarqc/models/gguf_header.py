@@ -1,7 +1,7 @@
-"""The headers of GGUF files: what they say of a model, and where its tensors are. No weight is read, and no torch.
+"""Headers of GGUF files: fields of a model, and places of its tensors; no weight is read, and no torch.
 
-Every count and length is checked against a bound and against the file before it is believed. Of lists, the vocabulary
-above all, only the lengths are kept.
+Every count and length is checked against a bound and against the file before it is used. Of lists, the vocabulary above
+all, only the lengths are kept.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ Scalar = str | int | float | bool
 
 @dataclass(frozen=True)
 class GgufTensor:
-    """Where a tensor is."""
+    """Place and type of a tensor."""
 
     shape: tuple[int, ...]  # as in torch: the last dimension is contiguous
-    type: str  # as ggml calls it, such as Q4_1
+    type: str  # ggml's name, such as Q4_1
     file: Path
     begin: int  # bytes from the beginning of the file
     size: int  # bytes
@@ -47,7 +47,7 @@ class GgufTensor:
 
 @dataclass(frozen=True)
 class GgufHeader:
-    """What a model says of itself, be it in one file or in pieces."""
+    """Header of a model, in one file or in pieces."""
 
     files: tuple[Path, ...]
     fields: dict[str, Scalar]
@@ -62,9 +62,12 @@ class GgufHeader:
 
 
 def gguf_files(path: Path) -> tuple[Path, ...]:
-    """The GGUF file at a path, whatever its name, with its further pieces, or that of a folder without config.json.
+    """Return the GGUF file at a path, of any name, with its further pieces, or that of a folder without config.json.
 
-    Empty where there is none. Raises ``Refused`` for a folder with several models.
+    The result is empty if there is none.
+
+    Raises:
+        Refused: For a folder with several models.
     """
     if not path.is_dir():
         return _pieces(path) if is_gguf(path) else ()
@@ -78,7 +81,7 @@ def gguf_files(path: Path) -> tuple[Path, ...]:
 
 
 def is_gguf(path: Path) -> bool:
-    """Whether a file begins as GGUF files do."""
+    """Return True if a file begins as GGUF files do."""
     try:
         if not is_regular(path):
             return False
@@ -98,9 +101,10 @@ def _pieces(path: Path) -> tuple[Path, ...]:
 
 
 def read_header(files: tuple[Path, ...], where: str) -> GgufHeader:
-    """What the files of a model say. Raises ``Refused`` where one is missing, damaged, or of a kind that is not read.
+    """Return the header of a model's files; headers are cached.
 
-    Headers are known once read.
+    Raises:
+        Refused: If a file is missing, damaged, or of a kind that is not read.
     """
     whole: GgufHeader | None = None
     digest = hashlib.sha256()
@@ -132,7 +136,7 @@ def _read(path: Path, where: str, identity: tuple[object, ...]) -> GgufHeader:
 
 
 class _Reading:
-    """One file, read from its first byte to the end of its header."""
+    """A file that is read from its first byte to the end of its header."""
 
     def __init__(self, file: BinaryIO, path: Path, where: str) -> None:
         self._file, self._path, self._where = file, path, where
@@ -188,7 +192,7 @@ class _Reading:
             yield name, shape, self._number("<I"), self._number("<Q")
 
     def _stored(self, name: str, shape: tuple[int, ...], kind: int) -> tuple[str, int]:
-        """What ggml calls a type, and the bytes of a tensor of it."""
+        """ggml's name of a type, and the bytes of a tensor of it."""
         from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 
         try:

@@ -1,6 +1,6 @@
-"""A model in GGUF files, described by their headers alone: its config.json, and where each of its tensors is. No torch.
+"""A model in GGUF files, described by their headers alone: its config.json, and the places of its tensors; no torch.
 
-What is in a header and is not understood is refused: it would change what the model computes.
+A field of a header that is not understood is refused: it would change what the model computes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LLAMA3_FACTORS = (8.0, 32.0)
 
 @dataclass(frozen=True)
 class TensorPlace:
-    """Where a tensor of a checkpoint is in GGUF: as a whole, or as that of one expert."""
+    """Place of a checkpoint's tensor in GGUF: as a whole, or as that of one expert."""
 
     name: str
     tensor: GgufTensor
@@ -46,13 +46,13 @@ class TensorPlace:
 
 @dataclass(frozen=True)
 class GgufModel:
-    """What GGUF files hold, as far as it is needed to make a checkpoint of them."""
+    """Content of GGUF files, as far as it is needed to make a checkpoint of them."""
 
     header: GgufHeader
     config: dict[str, Any]
     places: dict[str, TensorPlace]  # by the names in checkpoints
     shapes: dict[str, tuple[int, ...]]
-    dtypes: dict[str, str]  # that they are stored in once unpacked, as safetensors spells them
+    dtypes: dict[str, str]  # after unpacking, as safetensors spells them
     types: tuple[str, ...]  # ggml's types of the linears, the commonest first
     name: str
 
@@ -62,17 +62,17 @@ class GgufModel:
 
     @property
     def folder_name(self) -> str:
-        """What a folder of what it is unpacked to is called: by the file's name and what it has in it."""
+        """Name of the folder that it is unpacked to: by the file's name and content."""
         stem = re.sub(r"[^A-Za-z0-9.-]+", "-", self.header.files[0].stem)[:60].strip(".-")
         return f"{stem or 'model'}-{self.header.identity[:16]}"
 
     @property
     def unpacked_bytes(self) -> int:
-        """Bytes of the weights once they are unpacked."""
+        """Bytes of the unpacked weights."""
         return sum(prod(shape) * FLOATS[self.dtypes[name]] for name, shape in self.shapes.items())
 
     def checkpoint(self, folder: Path) -> Checkpoint:
-        """The checkpoint that the files will be unpacked to, for a plan."""
+        """Return the checkpoint that the files will be unpacked to, for a plan."""
         architecture, family = check_config(self.config, self.name)
         return Checkpoint(
             self.name, folder, self.config, architecture, family, self.shapes, self.dtypes, {}, origin=self.origin
@@ -80,7 +80,11 @@ class GgufModel:
 
 
 def gguf_model(files: tuple[Path, ...], where: str) -> GgufModel:
-    """What is in the files of a model. Raises ``Refused`` where they are damaged, or of a model that is not read."""
+    """Return the model in GGUF files.
+
+    Raises:
+        Refused: If the files are damaged, or of a model that is not read.
+    """
     return _of_identity(files, where, read_header(files, where).identity)
 
 
@@ -126,7 +130,7 @@ def _readable() -> frozenset[str]:
 
 
 def _names(header: GgufHeader, where: str, blocks: int) -> Any:
-    """What gives the names of an architecture's tensors in GGUF, of theirs in checkpoints."""
+    """Map from the names of an architecture's tensors in checkpoints to those in GGUF."""
     from gguf.constants import MODEL_ARCH_NAMES
     from gguf.tensor_mapping import get_tensor_name_map
 
@@ -138,7 +142,7 @@ def _names(header: GgufHeader, where: str, blocks: int) -> Any:
 
 
 def _config(header: GgufHeader, where: str) -> dict[str, Any]:
-    """The config.json of a model, by transformers' own table of what the fields of GGUF are called there."""
+    """The config.json of a model, by transformers' own table of the names of GGUF's fields."""
     from transformers.integrations.ggml import GGUF_CONFIG_DEFAULTS_MAPPING, GGUF_CONFIG_MAPPING
 
     said = header.fields.get("general.architecture")
@@ -176,7 +180,7 @@ def _config(header: GgufHeader, where: str) -> dict[str, Any]:
 
 
 def _understand(rest: dict[str, Any], config: dict[str, Any], where: str) -> None:
-    """Takes in what transformers' table leaves out. Raises ``Refused`` for the rest of it."""
+    """Takes in the fields that transformers' table leaves out, and refuses the rest."""
     head = rest.pop("attention.key_length", None)
     if head is not None:
         config["head_dim"] = head
@@ -207,7 +211,7 @@ def _understand(rest: dict[str, Any], config: dict[str, Any], where: str) -> Non
 
 
 def _turning(header: GgufHeader, config: dict[str, Any], where: str) -> dict[str, Any]:
-    """How positions turn by the factors that a file states for each frequency: usually, or in the way of llama3."""
+    """Rotation by the factors that a file states for each frequency: the usual one, or that of llama3."""
     tensor = header.tensors[_ROPE_FACTORS]
     if tensor.type != "F32" or tensor.size > _LONGEST_ROPE:
         raise Refused(f"{_ROPE_FACTORS} is {tensor.type} of {tensor.shape}", where, _AGAIN)
@@ -225,7 +229,7 @@ def _turning(header: GgufHeader, config: dict[str, Any], where: str) -> dict[str
 
 
 def _llama3_factors(head: int, theta: float, factor: float) -> np.ndarray:
-    """By what llama3 divides each of the head/2 frequencies."""
+    """Divisors of the head/2 frequencies in llama3."""
     wavelengths = 2 * math.pi * theta ** (np.arange(0, head, 2) / head)
     low, high = _LLAMA3["low_freq_factor"], _LLAMA3["high_freq_factor"]
     smooth = (_LLAMA3["original_max_position_embeddings"] / wavelengths - low) / (high - low)

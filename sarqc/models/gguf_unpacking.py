@@ -36,9 +36,11 @@ _OTHERS = "Give the model as safetensors."
 
 
 def unpack(model: GgufModel, folder: Path) -> None:
-    """Makes the checkpoint of a model in a folder that is not there yet; what breaks off leaves nothing.
+    """Make the checkpoint of a model in a new folder; an interrupted unpacking leaves nothing.
 
-    Raises ``NoRoom``, or ``Refused`` for a tokenizer that can't be read.
+    Raises:
+        NoRoom: If the disk has too little room.
+        Refused: For a tokenizer that can't be read.
     """
     if model.unpacked_bytes > (free := free_on_disk(folder.parent)):
         raise NoRoom(
@@ -86,7 +88,7 @@ def _write_tokenizer(model: GgufModel, folder: Path) -> None:
 
 
 def _without_foreign_tokens(path: Path, vocabulary: int) -> None:
-    """Takes out the tokens that the library's class adds behind the model's own."""
+    """Removes the tokens that the library's class adds behind the model's own."""
     document = json.loads(path.read_text(encoding="utf-8"))
     document["added_tokens"] = [token for token in document["added_tokens"] if token["id"] < vocabulary]
     path.write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
@@ -142,7 +144,7 @@ def _numbers(place: TensorPlace) -> np.ndarray:
 
 
 def main() -> None:
-    """Unpacks a file, or the one of a folder, into a folder."""
+    """Unpack a file, or that of a folder, into a folder."""
     if len(sys.argv) != 3:
         sys.exit(__doc__)
     try:

@@ -1,4 +1,4 @@
-"""Questions to the Hugging Face Hub: each in time, and none asked twice at once.
+"""Questions to the Hugging Face Hub: each with a time limit, and none asked twice at once.
 
 A resolver that hangs obeys no time-out, so the caller does not wait for the resolver.
 """
@@ -23,8 +23,12 @@ _under_way: dict[Hashable, Future[Any]] = {}
 class NotCached(Exception):
     """A model or a text that exists but is not ready on this host; its message is the name.
 
-    ``config``: the config.json of a model. ``stage``: what makes it ready, and ``note`` the same in words. ``origin``
-    and ``size``: what its weights are unpacked from, and the bytes that they take then.
+    Attributes:
+        config: The config.json of a model.
+        stage: The stage that makes it ready.
+        note: The same in words.
+        origin: The files that its weights are unpacked from.
+        size: Bytes of the unpacked weights.
     """
 
     def __init__(
@@ -42,9 +46,15 @@ class NotCached(Exception):
 
 
 def within(seconds: float, key: Hashable, work: Callable[[], T]) -> T:
-    """What ``work`` returns or raises; ``TimeoutError`` where it takes longer, while it goes on.
+    """Return the result of ``work`` within a time limit; a caller with the key of running work waits for that one.
 
-    Who asks with the key of a work that is under way waits for that one.
+    Args:
+        seconds: Time limit.
+        key: Identification of the work.
+        work: Function to call; its errors are raised here.
+
+    Raises:
+        TimeoutError: If it takes longer, while it goes on.
     """
     with _lock:
         future: Future[T] | None = _under_way.get(key)
@@ -72,10 +82,19 @@ def _forget(key: Hashable) -> None:
 
 
 def ask(key: Hashable, question: Callable[[], T], name: str, settings: Settings, *, remedy: str) -> T:
-    """The Hub's answer to a question about a repository that people call ``name``.
+    """Return the Hub's answer to a question about a repository.
 
-    Raises ``NotFound``, ``Refused`` for a licence that was not accepted or, within ``settings.hub_timeout`` seconds,
-    ``Unreachable``.
+    Args:
+        key: Identification of the question, see ``within``.
+        question: Function that asks the Hub.
+        name: Name of the repository for people.
+        settings: Settings with the time limit ``hub_timeout`` in seconds.
+        remedy: Remedy in errors of the connection.
+
+    Raises:
+        NotFound: If there is no such repository or revision.
+        Refused: For a licence that was not accepted.
+        Unreachable: If the Hub does not answer in time, or is switched off.
     """
     configure(settings)
     from huggingface_hub.errors import (
@@ -102,6 +121,6 @@ def ask(key: Hashable, question: Callable[[], T], name: str, settings: Settings,
 
 
 def configure(settings: Settings) -> None:
-    """Gives the Hub's client our time-outs. It reads its variables when it is imported: call this before."""
+    """Set the time-outs of the Hub's client, which reads them on import: call this before."""
     os.environ.setdefault("HF_HUB_ETAG_TIMEOUT", str(max(1, int(settings.hub_timeout))))
     os.environ.setdefault("HF_HUB_DOWNLOAD_TIMEOUT", str(max(1, int(settings.hub_timeout))))

@@ -19,7 +19,7 @@ _PARTS = {"gate_up_proj": ("gate_proj", "up_proj"), "down_proj": ("down_proj",)}
 
 
 def weight_of(block: nn.Module, path: str) -> Tensor:
-    """The weight (O, I) of the linear, or (I,) of the norm, at a path within a block: the model's own memory."""
+    """Return the weight (O, I) of the linear, or (I,) of the norm, at a path within a block: the model's own memory."""
     container, number, name = _split(path)
     if number is None or not _is_fused(experts := block.get_submodule(container)):
         return block.get_submodule(path).get_parameter("weight")
@@ -29,7 +29,7 @@ def weight_of(block: nn.Module, path: str) -> Tensor:
 
 
 def bias_of(block: nn.Module, path: str) -> Tensor | None:
-    """The bias of the linear or the norm at a path; None where it has none, as experts in one tensor never have."""
+    """Return the bias of the linear or the norm at a path; None without one, as for experts in one tensor."""
     container, number, _ = _split(path)
     if number is not None and _is_fused(block.get_submodule(container)):
         return None
@@ -38,7 +38,7 @@ def bias_of(block: nn.Module, path: str) -> Tensor | None:
 
 
 def as_parameters(block: nn.Module, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Weights (O, I) by the paths of their linears, as the block's parameters by name: slices put together.
+    """Return weights (O, I) by the paths of their linears as the block's parameters by name, with slices put together.
 
     A slice that is not given is the block's own.
     """
@@ -61,13 +61,13 @@ def as_parameters(block: nn.Module, weights: Mapping[str, Tensor]) -> dict[str, 
 
 
 def slices_of(parameter: str, n_experts: int) -> list[tuple[str, ...]]:
-    """For each expert the paths of the linears in a fused parameter, in the order of its rows."""
+    """Return for each expert the paths of the linears in a fused parameter, in the order of its rows."""
     container, _, name = parameter.rpartition(".")
     return [tuple(f"{container}.{expert}.{part}" for part in _PARTS[name]) for expert in range(n_experts)]
 
 
 def is_fused_parameter(module: nn.Module, name: str) -> bool:
-    """Whether a parameter of the module holds slices of all experts."""
+    """Return True if a parameter of the module holds slices of all experts."""
     container, _, last = name.rpartition(".")
     return last in _PARTS and _is_fused(module.get_submodule(container))
 

@@ -1,7 +1,7 @@
-"""Loading a checked checkpoint: safetensors only, no code from the checkpoint, on the chosen device.
+"""Loading of a checked checkpoint: safetensors only, no code from the checkpoint, on the chosen device.
 
 A model is made without weights, and its parts are filled from the files: all of them at once, or each block only while
-it is used, so that what is on the device does not grow with the number of blocks.
+it is used, so that the memory on the device does not grow with the number of blocks.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ STORED = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "F
 class LoadedModel:
     """A model ready to be walked block by block.
 
-    ``model`` computes in ``compute_dtype``; the weight of a linear is representable in the dtype that it is stored in,
-    ``stored_as``, to which its scales and quantized weights are rounded. ``streaming``: what brings the blocks of a
-    model that is not kept in memory as a whole; None where it is.
+    ``model`` computes in ``compute_dtype``; the weight of a linear is representable in its stored dtype, ``stored_as``,
+    to which its scales and quantized weights are rounded. ``streaming`` brings the blocks of a model that is not kept
+    in memory as a whole; None if it is.
     """
 
     model: PreTrainedModel
@@ -58,26 +58,27 @@ class LoadedModel:
         return int(self.model.config.vocab_size)
 
     def stored_as(self, path: str) -> torch.dtype:
-        """The dtype that the checkpoint has a parameter in, by its full path."""
+        """Return the dtype of a parameter in the checkpoint, by its full path."""
         return STORED[self.checkpoint.dtypes[self.family.in_file(path)]]
 
     def blocks(self) -> nn.ModuleList:
+        """Return the blocks of the model."""
         blocks = self.model.get_submodule(self.family.blocks)
         assert isinstance(blocks, nn.ModuleList)
         return blocks
 
     def groups(self, block: nn.Module) -> tuple[InputGroup, ...]:
-        """The linears of one of the blocks by the tensor that they read."""
+        """Return the linears of one of the blocks by the tensor that they read."""
         return self.checkpoint.groups(next(i for i, one in enumerate(self.blocks()) if one is block))
 
     def weight(self, name: str) -> Tensor:
-        """The weight (O, I) of a quantized linear by its full name: the model's own memory."""
+        """Return the weight (O, I) of a quantized linear by its full name: the model's own memory."""
         block, _, path = name.removeprefix(f"{self.family.blocks}.").partition(".")
         return weight_of(self.blocks()[int(block)], path)
 
     @contextmanager
     def at(self, block: nn.Module, *, changes: bool = False) -> Iterator[nn.Module]:
-        """A context in which the block has its weights; with ``changes`` their values at its end are kept."""
+        """Hold the weights of a block in memory within this context; ``changes`` keeps their values at its end."""
         if self.streaming is None:
             yield block
         else:
@@ -85,27 +86,27 @@ class LoadedModel:
                 yield block
 
     def weights(self) -> dict[str, Tensor]:
-        """A copy of everything in the blocks that quantization may change, for ``restore``."""
+        """Return a copy of everything in the blocks that quantization may change, for ``restore``."""
         if self.streaming is not None:
             return {}  # the files have it
         return {name: tensor.detach().clone() for name, tensor in self.blocks().state_dict().items()}
 
     def restore(self, weights: dict[str, Tensor]) -> None:
-        """Puts the blocks back to their state at the call of ``weights``, when the model was float."""
+        """Restore the blocks to their state at the call of ``weights``, when the model was float."""
         if self.streaming is not None:
             self.streaming.forget_changes()
         else:
             self.blocks().load_state_dict(weights)
 
     def replace(self, values: Mapping[str, Tensor]) -> None:
-        """Gives parameters outside the blocks, by their paths, other values until ``reset``."""
+        """Give parameters outside the blocks, by their paths, other values until ``reset``."""
         for path, value in values.items():
             parameter = self.model.get_parameter(path)
             self.replaced.setdefault(path, parameter.detach().clone())
             parameter.data.copy_(value)
 
     def float_head(self) -> Callable[[Tensor], Tensor]:
-        """The head of the float model, states (…, D) -> logits (…, V), also where the model's own was replaced."""
+        """Return the head of the float model, from states (…, D) to logits (…, V), even after ``replace``."""
         head: nn.Module = self.model.get_output_embeddings()
         weight = self.replaced.get(f"{self.family.embedding if self.checkpoint.tied else self.family.head}.weight")
         if weight is None:
@@ -114,7 +115,7 @@ class LoadedModel:
         return lambda states: nn.functional.linear(states, weight, bias)
 
     def reset(self) -> None:
-        """Gives the model the weights of the checkpoint again: the blocks from its files, without a copy in memory."""
+        """Restore the weights of the checkpoint: the blocks from its files, without a copy in memory."""
         for path, value in self.replaced.items():
             self.model.get_parameter(path).data.copy_(value)
         self.replaced.clear()
@@ -126,7 +127,11 @@ class LoadedModel:
 
 
 def choose_device(wanted: str) -> torch.device:
-    """The device of a setting: auto takes CUDA where there is one. Raises ``Refused`` for CUDA that isn't there."""
+    """Return the device of a setting; auto takes CUDA if it is available.
+
+    Raises:
+        Refused: For CUDA on a host without it.
+    """
     if wanted == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if wanted.startswith("cuda") and not torch.cuda.is_available():
@@ -137,10 +142,18 @@ def choose_device(wanted: str) -> torch.device:
 def load(
     checkpoint: Checkpoint, device: torch.device, *, scratch: Path | None = None, holding: Sequence[torch.dtype] = ()
 ) -> LoadedModel:
-    """The model and its tokenizer. On the CPU it computes in float32, elsewhere in the dtype that holds all linears,
-    and numbers of the types ``holding``, which its weights will be given.
+    """Load the model and its tokenizer.
 
-    With ``scratch``, a folder for blocks that were changed, the weights of a block are in memory only while it is used.
+    On the CPU it computes in float32, elsewhere in the dtype that holds all linears and the dtypes in ``holding``.
+
+    Args:
+        checkpoint: The checked checkpoint.
+        device: The device.
+        scratch: Folder for changed blocks; with it the weights of a block are in memory only while it is used.
+        holding: Further dtypes of numbers that the weights will be given.
+
+    Raises:
+        Refused: If a file does not make a model.
     """
     from transformers import AutoTokenizer
 
@@ -173,7 +186,7 @@ def load(
 
 
 def _without_weights(checkpoint: Checkpoint, dtype: torch.dtype) -> PreTrainedModel:
-    """The architecture of a configuration with parameters that are shapes only. Its own code, or transformers'."""
+    """The architecture of a configuration, with shapes for parameters, in our code or that of transformers."""
     from accelerate import init_empty_weights
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
     from transformers.utils import logging
@@ -197,7 +210,7 @@ def _without_weights(checkpoint: Checkpoint, dtype: torch.dtype) -> PreTrainedMo
 
 @contextmanager
 def _refusing(checkpoint: Checkpoint, what: str) -> Iterator[None]:
-    """A context in which whatever transformers thinks of a checkpoint's files becomes ``Refused``."""
+    """A context in which any error of transformers about a checkpoint's files becomes ``Refused``."""
     try:
         yield
     except Exception as error:  # every architecture and tokenizer raises what it likes

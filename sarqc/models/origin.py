@@ -1,7 +1,4 @@
-"""Where the weights of an unpacked checkpoint come from, in a file beside them: GGUF files that were quantized before.
-
-No torch.
-"""
+"""Origin of an unpacked checkpoint's weights, GGUF files that were quantized before, in a file; no torch."""
 
 from __future__ import annotations
 
@@ -26,11 +23,11 @@ class Origin(BaseModel):
 
     files: tuple[str, ...] = Field(max_length=1000)  # their names
     sha256: tuple[str, ...] = Field((), max_length=1000)
-    types: tuple[str, ...] = Field(max_length=40)  # of the linears, as ggml calls them, the commonest first
+    types: tuple[str, ...] = Field(max_length=40)  # of the linears, by ggml's names, the commonest first
 
     @property
     def words(self) -> str:
-        """What the weights went through before, as a sentence; empty where they were floats."""
+        """History of the weights as a sentence; empty if they were floats."""
         types = [kind for kind in self.types if kind not in _FLOATS]
         if not types:
             return ""
@@ -40,12 +37,19 @@ class Origin(BaseModel):
         )
 
     def flatters(self, bits: int, group_size: int | None) -> bool:
-        """Whether a grid is like that of the weights' own quantization, which they then fit better than others."""
+        """Return True if a grid is like that of the weights' own quantization.
+
+        The weights then fit it better than other grids.
+        """
         return any(_GRIDS.get(kind) == (bits, group_size) for kind in self.types)
 
 
 def read_origin(folder: Path, where: str) -> Origin | None:
-    """The origin of a checkpoint's weights, where it is known. Raises ``Refused`` for a file that is damaged."""
+    """Return the origin of a checkpoint's weights; None if it is not known.
+
+    Raises:
+        Refused: If the file is damaged.
+    """
     if not (folder / ORIGIN).exists():
         return None
     document = read_object(folder / ORIGIN, where, remedy="Remove it, or unpack the model again.")

@@ -1,4 +1,4 @@
-"""The tensors that a configuration promises, by their names in files: what a model is filled with must be there."""
+"""Tensors that a configuration promises, by their names in files; all of them must exist."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ Shape = tuple[int, ...]
 
 
 def promised_shapes(architecture: Architecture, family: Family) -> Iterator[tuple[str, Shape]]:
-    """Name and shape of each tensor that the model computes with.
+    """Yield name and shape of each tensor that the model computes with.
 
-    A family's linear of an unusual name isn't among them, nor what hangs on it: its shape is the file's to say.
+    A family's linear of an unusual name is not among them, nor the tensors that depend on it: its shape is known from
+    the file only.
     """
     width, vocabulary = architecture.hidden_size, architecture.vocab_size
     yield f"{family.embedding}.weight", (vocabulary, width)

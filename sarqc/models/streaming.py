@@ -20,10 +20,18 @@ from sarqc.models.weight_files import WeightFiles, put
 
 
 class Streaming:
-    """Brings the weights of a block when it is called, or for as long as it is held with ``at``.
+    """Bringer of a block's weights when the block is called, or for as long as it is held with ``at``.
 
-    Blocks that were changed are kept in a folder of their own under ``scratch``, which goes with this object; what
-    dead processes left behind is removed.
+    Changed blocks are kept in a folder of their own under ``scratch``, which goes with this object; remains of dead
+    processes are removed.
+
+    Args:
+        model: The model, whose blocks have no weights.
+        blocks: Path of its blocks.
+        files: The checkpoint's weights.
+        device: Device of the weights.
+        dtype: Dtype of the weights.
+        scratch: Folder for changed blocks.
     """
 
     def __init__(
@@ -46,7 +54,7 @@ class Streaming:
 
     @contextmanager
     def at(self, block: nn.Module, *, changes: bool = False) -> Iterator[None]:
-        """A context in which the block has its weights; with ``changes`` it keeps their values at the end."""
+        """Hold the weights of a block in memory within this context; ``changes`` keeps their values at its end."""
         if block in self._held:  # the outer one brought them and will take them away
             yield
             return
@@ -62,7 +70,7 @@ class Streaming:
                 put(block, name, torch.empty_like(parameter, device="meta"))
 
     def forget_changes(self) -> None:
-        """Gives every block the weights of the checkpoint again."""
+        """Restore the weights of the checkpoint in every block."""
         for path in self._changed.values():
             path.unlink()
         self._changed.clear()

@@ -1,4 +1,4 @@
-"""The safetensors files of a folder: which there are and what their headers say. No weight is read, and no torch."""
+"""The safetensors files of a folder and their headers; no weight is read, and no torch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CHUNK = 1 << 20  # bytes that are compared at once
 
 @dataclass(frozen=True)
 class TensorEntry:
-    """What a header says of a tensor, and in which file it is."""
+    """Shape and type of a tensor by a header, and its file."""
 
     shape: tuple[int, ...]
     dtype: str  # as safetensors spells it
@@ -31,7 +31,7 @@ class TensorEntry:
 
 
 class _Index(BaseModel):
-    """Which file holds each tensor."""
+    """File of each tensor."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
 
@@ -39,7 +39,11 @@ class _Index(BaseModel):
 
 
 def read_tensors(folder: Path, where: str) -> dict[str, TensorEntry]:
-    """All tensors of a checkpoint by name. Raises ``Refused`` where a file is missing, damaged or of another kind."""
+    """Return all tensors of a checkpoint by name.
+
+    Raises:
+        Refused: If a file is missing, damaged or of another kind.
+    """
     tensors: dict[str, TensorEntry] = {}
     for path in weight_files(folder, where):
         for name, entry in _read_header(path, where).items():
@@ -50,7 +54,11 @@ def read_tensors(folder: Path, where: str) -> dict[str, TensorEntry]:
 
 
 def weight_files(folder: Path, where: str) -> list[Path]:
-    """The safetensors files of a checkpoint. Raises ``Refused`` where one is missing, or there are only pickles."""
+    """Return the safetensors files of a checkpoint.
+
+    Raises:
+        Refused: If a file is missing, or there are only pickles.
+    """
     if (folder / INDEX).is_file():
         try:
             names = sorted(
@@ -90,7 +98,7 @@ def _read_header(path: Path, where: str) -> dict[str, TensorEntry]:
 
 
 def same_bits(first: tuple[Path, str], second: tuple[Path, str]) -> bool:
-    """Whether two tensors, each a name in a file whose header was checked, have the same bytes. Known once read."""
+    """Return True if two tensors, each a name in a file whose header was checked, have the same bytes; cached."""
     return _same_bits(*first, file_identity(first[0]), *second, file_identity(second[0]))
 
 
@@ -114,7 +122,7 @@ def _same_bits(
 
 
 def byte_ranges(path: Path) -> dict[str, tuple[int, int]]:
-    """Where the bytes of each tensor begin and end in a file whose header was checked."""
+    """Return begin and end of the bytes of each tensor in a file whose header was checked."""
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         header: dict[str, Any] = json.loads(file.read(length))

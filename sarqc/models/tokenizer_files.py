@@ -1,4 +1,4 @@
-"""The files of a checkpoint that say how text is read and written: checked before anything is loaded. No torch."""
+"""Files of a checkpoint for reading and writing text, checked before anything is loaded; no torch."""
 
 from __future__ import annotations
 
@@ -70,7 +70,11 @@ _SETTINGS: dict[str, type[BaseModel] | None] = {
 
 
 def check_settings(folder: Path, where: str) -> None:
-    """Raises ``Refused`` where one of the small files beside the weights is damaged or asks for code to be run."""
+    """Check the small files beside the weights.
+
+    Raises:
+        Refused: If one is damaged or asks for code to be run.
+    """
     for name, model in _SETTINGS.items():
         if not (folder / name).exists():
             continue
@@ -89,7 +93,11 @@ def check_settings(folder: Path, where: str) -> None:
 
 
 def check_tokenizer(folder: Path, where: str) -> None:
-    """Raises ``Refused`` where the checkpoint has no tokenizer, or one that can't be opened."""
+    """Check that the checkpoint has a tokenizer that can be opened.
+
+    Raises:
+        Refused: Otherwise.
+    """
     if (folder / FAST).exists():
         _fast(folder, where)
     elif not any(is_regular(folder / name) for name in _SLOW):
@@ -97,9 +105,16 @@ def check_tokenizer(folder: Path, where: str) -> None:
 
 
 def encode(text: str, folder: Path, where: str, vocabulary: int) -> np.ndarray:
-    """The text in a model's tokens, special ones included: int64 (n_tokens,).
+    """Return the text in a model's tokens, special ones included: int64 (n_tokens,).
 
-    Raises ``Refused`` where the tokenizer is damaged or knows tokens that a model of this ``vocabulary`` has not.
+    Args:
+        text: The text.
+        folder: Folder of the checkpoint.
+        where: Its name in errors.
+        vocabulary: Size of the model's vocabulary.
+
+    Raises:
+        Refused: If the tokenizer is damaged, or gives tokens outside the vocabulary.
     """
     has_fast = (folder / FAST).exists()
     array = np.asarray(_fast_ids(text, folder, where) if has_fast else _slow_ids(text, folder, where), dtype=np.int64)
@@ -113,7 +128,7 @@ def encode(text: str, folder: Path, where: str, vocabulary: int) -> np.ndarray:
 
 
 def tokenizer_identity(folder: Path) -> tuple[object, ...]:
-    """What changes with the tokenizer in a folder, without reading it."""
+    """Return a value that changes with the tokenizer in a folder, without reading it."""
     files = [folder / name for name in (FAST, *_SLOW, "tokenizer_config.json")]
     return tuple(file_identity(path) for path in files if path.exists())
 
@@ -157,7 +172,7 @@ def _fast_ids(text: str, folder: Path, where: str) -> list[int] | np.ndarray:
 
 
 def _has_expressions(tokenizer: Tokenizer) -> bool:
-    """Whether a text goes through regular expressions of the tokenizer's own file."""
+    """True if a text goes through regular expressions of the tokenizer's own file."""
     parts = [part.__getstate__() for part in (tokenizer.normalizer, tokenizer.pre_tokenizer) if part is not None]
     return any(b'"Regex"' in state for state in parts)
 

@@ -1,7 +1,9 @@
-"""The tokens of a text, as a process of its own: ``python -m sarqc.models.tokenizing`` with a tokenizer.json and the
-CPU time that it may take. The text comes from standard input, int32 numbers go to standard output.
+"""Tokens of a text, computed in a process of its own.
 
-A tokenizer may have regular expressions of its own, of its maker, and some take longer than anybody waits.
+``python -m sarqc.models.tokenizing`` takes a tokenizer.json and its limit of CPU time. The text comes from standard
+input, int32 numbers go to standard output.
+
+A tokenizer may have regular expressions of its maker, and some take longer than anybody waits.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from tokenizers import Tokenizer
 
 
 def whole(path: str) -> Tokenizer:
-    """A tokenizer that cuts no text and pads none, whatever its file was saved with."""
+    """Return a tokenizer that cuts no text and pads none, whatever its file was saved with."""
     tokenizer = Tokenizer.from_file(path)
     tokenizer.no_truncation()
     tokenizer.no_padding()
@@ -22,12 +24,16 @@ def whole(path: str) -> Tokenizer:
 
 
 def ids_of(text: str, tokenizer: Tokenizer) -> list[int]:
-    """Tokens without their places in the text: a sixth of the time and memory, and other threads go on meanwhile."""
+    """Return tokens without their places in the text.
+
+    This takes a sixth of the time and memory, and other threads go on meanwhile.
+    """
     ids: list[int] = tokenizer.encode_batch_fast([text])[0].ids
     return ids
 
 
 def main(path: str, cpu_seconds: str) -> None:
+    """Write the tokens of the text at standard input to standard output, within a limit of CPU time."""
     resource.setrlimit(resource.RLIMIT_CPU, (int(cpu_seconds),) * 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     text = sys.stdin.buffer.read().decode(errors="surrogatepass")

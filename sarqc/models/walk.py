@@ -24,11 +24,16 @@ class BlockWalk:
     """Hidden states of some sequences on their way through the blocks, one block at a time.
 
     The model's own embedding prepares the states, its own blocks move them on, called as its own forward pass calls
-    them: after the last block they are what the model's final norm would see.
+    them: after the last block they are the input of the model's final norm.
     """
 
     def __init__(self, loaded: LoadedModel, sequences: Tensor) -> None:
-        """sequences: (n_sequences, T) token ids; with none of them every walk is empty."""
+        """Embed the sequences.
+
+        Args:
+            loaded: The model.
+            sequences: (n_sequences, T), token ids; without any sequence every walk is empty.
+        """
         self.loaded = loaded
         model, family = loaded.model, loaded.family
         more = BATCHES_FOR_EXPERTS if loaded.device.type == "cuda" and loaded.family.mixture else 1
@@ -42,12 +47,12 @@ class BlockWalk:
                 self._arguments = _arguments_of(model, loaded.blocks(), sequences[:1].to(loaded.device))
 
     def through(self, block: nn.Module, hidden: Tensor) -> Tensor:
-        """The outputs of the block for states (B, T, D)."""
+        """Return the outputs of the block for states (B, T, D)."""
         states: Tensor = block(hidden, **self._arguments[block])
         return states
 
     def forward(self, block: nn.Module) -> Callable[[dict[str, Tensor], Tensor], Tensor]:
-        """The block as a function of its linears' weights, by path, and of states (B, T, D)."""
+        """Return the block as a function of its linears' weights, by path, and of states (B, T, D)."""
 
         def call(weights: dict[str, Tensor], hidden: Tensor) -> Tensor:
             parameters = as_parameters(block, weights)
@@ -57,19 +62,19 @@ class BlockWalk:
         return call
 
     def outputs(self, block: nn.Module) -> list[Tensor]:
-        """The outputs of the block for the current states, which are not changed."""
+        """Return the outputs of the block for the current states, which are not changed."""
         with torch.no_grad():
             return [self.through(block, hidden) for hidden in self.hidden]
 
     def advance(self, outputs: list[Tensor]) -> None:
-        """The outputs of a block become the states of the next."""
+        """Make the outputs of a block the states of the next."""
         self.hidden = outputs
 
 
 def last_states(loaded: LoadedModel, sequences: Tensor) -> Iterator[Tensor]:
-    """What the head reads (1, T, D), of each of the sequences (n_sequences, T), each weight being brought once.
+    """Yield the head's input (1, T, D) for each of the sequences (n_sequences, T), with each weight brought once.
 
-    For a model whose blocks are streamed: the states of all sequences are held instead.
+    This is for a model whose blocks are streamed: the states of all sequences are held instead.
     """
     walk = BlockWalk(loaded, sequences)
     for block in loaded.blocks():

@@ -1,4 +1,4 @@
-"""The weights of a checkpoint, read from memory-mapped safetensors files on demand."""
+"""Weights of a checkpoint, read from memory-mapped safetensors files on demand."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class WeightFiles:
         self._finite: set[str] = set()  # names of tensors that were looked at
 
     def read(self, name: str) -> Tensor:
-        """A tensor on the CPU, in its stored dtype."""
+        """Return a tensor on the CPU, in its stored dtype."""
         path = self._checkpoint.files[name]
         if path not in self._files:
             self._files[path] = self._open.enter_context(safetensors.safe_open(path, "pt"))
@@ -33,9 +33,10 @@ class WeightFiles:
         return tensor
 
     def fill(self, model: nn.Module, path: str, device: torch.device, dtype: torch.dtype) -> None:
-        """Fills the parameters of the module at a path with the values of the files.
+        """Fill the parameters of the module at a path with the values of the files.
 
-        Raises ``Refused`` for a tensor that is missing, of another shape, or holds NaN or infinity.
+        Raises:
+            Refused: For a tensor that is missing, of another shape, or holds NaN or infinity.
         """
         module = model.get_submodule(path)
         for name, parameter in list(module.named_parameters()):
@@ -83,6 +84,6 @@ class WeightFiles:
 
 
 def put(module: nn.Module, name: str, value: Tensor) -> None:
-    """Makes a tensor the parameter of that name, in place of any former one."""
+    """Make a tensor the parameter of that name, in place of any former one."""
     parent, _, last = name.rpartition(".")
     module.get_submodule(parent).register_parameter(last, nn.Parameter(value, requires_grad=False))

@@ -1,4 +1,4 @@
-"""The mathematics: grids, losses and solvers on plain tensors. Needs torch and nothing else.
+"""Grids, losses and solvers on plain tensors; needs torch and nothing else.
 
-Nothing is imported here, so that ``sarqc.quantization.methods`` (nouns only) can be read without torch.
+This module imports nothing, so that ``sarqc.quantization.methods`` (data only) can be read without torch.
 """

@@ -1,4 +1,4 @@
-"""“auto” for one layer: the candidate that reproduces inputs it was not solved on best, solved again on all of them.
+"""“auto” for each layer: the candidate with the smallest error on unseen inputs, solved again on all inputs.
 
 Axes: C candidates, O out_features, I in_features.
 """
@@ -25,7 +25,7 @@ from sarqc.quantization.solving import LITTLE_MEMORY, Context, LayerJob
 
 @dataclass(frozen=True)
 class SelectionJob:
-    """A linear for which the best point is wanted; ``name`` is for errors."""
+    """A linear for which “auto” chooses a point; ``name`` is for errors."""
 
     name: str
     weight: Tensor  # (O, I)
@@ -43,14 +43,24 @@ def select_layers(
     channel_fraction: float = 1.0,
     context: Context | None = None,
 ) -> list[QuantizedLayer]:
-    """Layers of one shape, each at the best for itself of some points, which differ in λ, γ and α.
+    """Return layers of one shape, each at its own best point.
 
     Every point is solved on ``train`` and judged on ``validation``, by tr(ΔW gram ΔWᵀ); a method that aims at the float
-    model's inputs by its own aim, ‖Ŵ X - W X_float‖² but for a constant of the layer. The best, the first of equals, is
-    solved again on the sum of both. ``channel_fraction`` below 1 compares the points on part of the input channels:
-    evenly spaced whole groups, at least one. The report's ``candidates`` keeps all that was compared; its flag
-    ``not_judged`` says that no validation token came, in which case the first point is taken. Other arguments and
-    errors as for ``quantize``.
+    model's inputs is judged by its own aim, ‖Ŵ X - W X_float‖² but for a constant of the layer. The best, the first of
+    equals, is solved again on the sum of both. The report's ``candidates`` holds the whole comparison. Its flag
+    ``not_judged`` marks a layer without validation tokens, for which the first point is taken.
+
+    Args:
+        jobs: Linears of one shape.
+        grid: Grid of the codes.
+        points: Methods to compare, which differ in λ, γ and α.
+        channel_fraction: Part of the input channels on which the points are compared: evenly spaced whole groups, at
+            least one.
+        context: Budget and recorder; None for the defaults.
+
+    Raises:
+        Refused: Without points, for a fraction outside (0, 1], and as for ``quantize``.
+        NumericalError: If a value is NaN or infinite.
     """
     if not points:
         raise Refused("there is no candidate", "selection", "Give at least one point.")
@@ -94,14 +104,21 @@ def _on_its_device(job: SelectionJob) -> SelectionJob:
 def _table(
     solved: Sequence[QuantizedLayer], part: CheckedLayer, points: Sequence[Method], scores: Sequence[float]
 ) -> tuple[dict[str, float | None], ...]:
-    """What was compared, for the report."""
+    """The comparison, for the report."""
     return tuple(
         candidate_row(point, layer, part, score) for point, layer, score in zip(points, solved, scores, strict=True)
     )
 
 
 def candidate_row(point: Method, layer: QuantizedLayer, part: CheckedLayer, score: float) -> dict[str, float | None]:
-    """A point that was solved on a part of the inputs and judged by ``score`` on another, for the report."""
+    """Return the row of a point for the report: solved on a part of the inputs and judged on another.
+
+    Args:
+        point: The method.
+        layer: The layer at this point, solved on a part of the inputs.
+        part: The layer with the validation inputs as its held-out part.
+        score: Error on the validation inputs.
+    """
     energy = part.held_out_energy
     return {
         "lam": point.lam,
@@ -114,7 +131,7 @@ def candidate_row(point: Method, layer: QuantizedLayer, part: CheckedLayer, scor
 
 
 def kept_channels(width: int, group_size: int, fraction: float) -> Tensor:
-    """Input channels of evenly spaced whole groups, ⌈fraction · groups⌉ of them, in order (kept,)."""
+    """Return the input channels of ⌈fraction · groups⌉ evenly spaced whole groups, in order."""
     groups = width // group_size
     kept = ceil(Fraction(str(fraction)) * groups)
     first = torch.arange(kept) * groups // kept  # (kept groups,), distinct since kept ≤ groups
@@ -131,13 +148,14 @@ def _restricted(statistics: LayerStatistics, channels: Tensor) -> LayerStatistic
 
 
 def _score(layer: QuantizedLayer, part: CheckedLayer, cross: Tensor | None, point: Method) -> float:
-    """What the candidate is judged by: Σ ‖ΔW x‖², and with a shift Σ ‖ΔW x - W d‖² - Σ ‖W d‖², d = x_float - x.
+    """Score of a candidate: Σ ‖ΔW x‖², and with a shift Σ ‖ΔW x - W d‖² - Σ ‖W d‖², d = x_float - x.
 
-    cross (I, I) is of the validation inputs, None where nobody knows the float model's.
+    cross (I, I) is of the validation inputs, None if the float model's inputs are not known.
     """
     loss, weight = layer.report.held_out_loss, part.weight
     assert loss is not None
     if "cross" not in point.needs or cross is None:
         return loss
+    # ‖ΔW x - W d‖² - ‖W d‖² = ‖ΔW x‖² - 2 ⟨ΔW x, W d⟩, whose sum over tokens needs the cross term alone.
     delta = layer.dequantized.to(weight.dtype) - weight  # (O, I)
     return loss - 2 * float((delta * (weight @ cross.to(weight.device, weight.dtype))).sum())

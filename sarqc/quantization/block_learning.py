@@ -1,4 +1,4 @@
-"""Learning through a whole block: steps over its sequences, epochs that are told, the best of them kept.
+"""Learning through a whole block: steps over its sequences, a report of each epoch, and the best epoch.
 
 Axes: O out_features, I in_features, G groups of a row, B sequences of a batch, T tokens, D hidden size.
 """
@@ -23,18 +23,18 @@ from sarqc.quantization.objective import sar_loss
 from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
 from sarqc.quantization.solving import BlockRun, Epoch
 
-Learned = dict[str, list[Tensor]]  # what is learned of each linear, by name
+Learned = dict[str, list[Tensor]]  # learned tensors of each linear, by name
 
 
 class Optimiser(Protocol):
-    """Moves what is learned along the ``grad`` of its tensors; an optimiser of PyTorch is one."""
+    """Optimiser of the learned tensors along their ``grad``; an optimiser of PyTorch is one."""
 
     def step(self) -> object: ...
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How many steps are taken, on how many sequences each, and by which rule."""
+    """Number of steps, sequences of a step, and rule of descent."""
 
     steps: int
     sequences: int  # of a step; the last step of an epoch takes what is left
@@ -42,11 +42,16 @@ class Schedule:
 
 
 class BlockLearning:
-    """The learning of all linears of a block at once.
+    """Learning of all linears of a block at once.
 
     An epoch is a pass over the calibration sequences, in their order. Only the graph of one sequence is ever held.
-    Ours: what was learned by the epoch with the smallest objective is kept, the start included and the earlier of
-    equals.
+    Ours: the result is that of the epoch with the smallest objective, the start included and the earlier of equals.
+
+    Args:
+        linears: Linears by the names that the block's function knows.
+        method: Method with λ and the normalisation of the two terms.
+        block: The block as a function, with inputs and targets.
+        schedule: Number of steps, sequences of a step, and rule of descent.
     """
 
     def __init__(
@@ -67,7 +72,12 @@ class BlockLearning:
         self.first_error = 1.0  # root mean square, before the first step
 
     def learn(self) -> Generator[Epoch, None, dict[str, QuantizedLayer]]:
-        """One ``Epoch`` after another; returns the layers by name."""
+        """Yield an ``Epoch`` before the first step and after each epoch, and return the layers by name.
+
+        Raises:
+            NumericalError: If the objective is not finite.
+            Refused: If the block's outputs do not have the shape of the targets.
+        """
         learned = {name: linear.first() for name, linear in self.linears.items()}
         descent = self.schedule.descent(learned)
         first = self._measure(learned, 0)
@@ -167,7 +177,7 @@ class BlockLearning:
 
 @contextmanager
 def in_a_fixed_order(device: torch.device) -> Iterator[None]:
-    """A context in which gradients are summed in one order, so that a GPU comes to the same bits every time."""
+    """Sum gradients in one order within this context, so that a GPU gives the same bits every time."""
     if device.type != "cuda":
         yield
         return
@@ -184,12 +194,16 @@ def in_a_fixed_order(device: torch.device) -> Iterator[None]:
 
 
 def count_sequences(block: BlockRun) -> int:
-    """The calibration sequences of a block."""
+    """Return the number of calibration sequences of a block."""
     return sum(len(states) for states in block.inputs if states.numel())
 
 
 def check_block(layers: Sequence[CheckedLayer], block: BlockRun) -> None:
-    """Returns where a block can be learned. Raises ``Refused`` for names, bit widths or shapes that do not fit."""
+    """Check that a block can be learned.
+
+    Raises:
+        Refused: If names, bit widths or shapes do not fit.
+    """
     names = [layer.name for layer in layers]
     if len(set(names)) < len(names):
         raise Refused("linears share a name", ", ".join(names), "Name each as the block's function does.")

@@ -1,8 +1,8 @@
-"""The turns of a block of columns as Triton kernels: one program for some rows of a candidate, all columns in order.
+"""Turns of a block of columns as Triton kernels: one program for some rows of a candidate, all columns in order.
 
-Rows don't depend on each other, so a program holds what its rows carry for every column of the block, and no program
-waits for another. Roundings are those of the loops in ``turns``: products and sums are not contracted but where
-PyTorch's ``addcmul`` is, quotients are rounded correctly.
+Rows don't depend on each other, so a program holds the compensation of its rows for every column of the block, and does
+not wait for another program. Roundings are those of the loops in ``column_updates``: products and sums are contracted
+only where PyTorch's ``addcmul`` is, quotients are rounded correctly.
 
 Axes: C candidates, B columns of the block, O out_features.
 """
@@ -23,7 +23,10 @@ _HELD = 2048  # 32-bit numbers that a program holds of what is carried: 64 regis
 
 
 def take_turns(columns: Columns, grid: Grid) -> None:
-    """``turns.turns_in_a_loop`` in one operation, for tensors whose last axis is contiguous."""
+    """Do the work of ``column_updates.turns_in_a_loop`` in one operation.
+
+    The last axis of all tensors must be contiguous.
+    """
     shift = columns.factor if columns.shift is None else columns.shift
     values = columns.codes if columns.values is None else columns.values
     parts = (
@@ -41,7 +44,10 @@ def take_turns(columns: Columns, grid: Grid) -> None:
 
 
 def descend(block: ColumnDescent, grid: Grid) -> None:
-    """``turns.descent_in_a_loop`` in one operation, for tensors whose last axis is contiguous."""
+    """Do the work of ``column_updates.descent_in_a_loop`` in one operation.
+
+    The last axis of all tensors must be contiguous.
+    """
     parts = (block.codes, block.pull, block.rate, block.scales, block.gram, block.steps)
     _launch(_descent, block.codes, parts, grid)
 

@@ -1,21 +1,22 @@
-"""The one column solver: GPTQ, RQC-GBS and SARQC-GBS differ only in the Gram that they hand to it, GPTAQ in a shift.
+"""The column solver: GPTQ, RQC-GBS and SARQC-GBS differ only in their Gram, GPTAQ in a shift.
 
 For G = R Rᵀ with R upper triangular, F = R · diag(R)⁻¹ is unit upper, and GPTQ's compensated column is
 
     Ŵ_j = Q(W_j + Σ_{i<j} δ_i F_ij),   δ = W - Ŵ,
 
-which needs no inverse (n³/3 operations instead of 4n³/3) and gives GPTQ's codes in exact arithmetic: GPTQ's
-factor of G⁻¹ is R⁻¹, and tr(δ G δᵀ) = Σ_j R_jj² (δ F)_j² is minimised column by column by the line above.
+which needs no inverse (n³/3 operations instead of 4n³/3) and gives GPTQ's codes in exact arithmetic: GPTQ's factor of
+G⁻¹ is R⁻¹, and tr(δ G δᵀ) = Σ_j R_jj² (δ F)_j² is minimised column by column by the line above.
 
 GPTAQ adds w_j P_j to the later columns, P = α triu(cross Uᵀ, 1) U with U = R⁻¹ and w_j column j's value before it is
 rounded. So w = W - (w - Ŵ)(F⁻¹ - I) + w P, and multiplied by F, with U F = diag(R)⁻¹:
 
     w_j = W_j + Σ_{i<j} (δ_i F_ij + w_i M_ij),   M = P F = α triu(cross R⁻ᵀ, 1) diag(R)⁻¹.
 
-A layer that was found quantized keeps its scales and zero points, which then are known before the first turn.
+A layer of an existing quantized checkpoint keeps its scales and zero points, which are then known before the first
+turn.
 
-Columns may be taken in another order than they are stored in: then G, F, M and all that the loop holds are in the order
-of their turns, and a column's group stays that of its place in the weight, whose scale is known before the first turn.
+Columns may be taken in another order than they are stored in. Then G, F, M and all that the loop holds are in the order
+of their turns. A column's group stays that of its place in the weight, and its scale is known before the first turn.
 
 Axes: C candidates, O out_features, I in_features, G groups of a row, K channels of a group. Work is held transposed,
 (C, I, O), so that one column of the weight is contiguous.
@@ -48,11 +49,22 @@ from sarqc.quantization.solving import LITTLE_MEMORY, NOT_RECORDED, Context, Lay
 
 _FIRST_FLOOR = 1e-6  # of the largest diagonal entry
 _LAST_FLOOR = 1e2
-_NO_SCALE = 1e-20  # in place of a scale of 0 that was found: whatever the code, its level is nothing beside a weight
+_NO_SCALE = 1e-20  # replaces an existing scale of 0: whatever the code, its level is negligible beside a weight
 
 
 def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Solved]:
-    """Each linear at each of its points, in batches over both that fit the budget."""
+    """Solve each linear at each of its points, in batches over both that fit the budget.
+
+    Args:
+        jobs: Linears of one shape with their points.
+        context: Budget of a batch and recorder.
+
+    Yields:
+        The points of one linear after the other; flagged if a batch had to be made smaller or could not be recorded.
+
+    Raises:
+        NumericalError: If a Gram has no Cholesky factor, or a shift is too large to be represented.
+    """
     points = [
         _Point(number, index, job.layer, method)
         for number, job in enumerate(jobs)
@@ -86,7 +98,7 @@ class _Point:
 
 
 def _points_at_once(first: _Point, budget_bytes: int) -> int:
-    """How many points may be solved together, at least one."""
+    """Number of points that may be solved together, at least one."""
     layer, method = first.layer, first.method
     rows, width = layer.weight.shape
     group_size = width if layer.found is not None else layer.grid.group_size_for(width)
@@ -166,7 +178,7 @@ def _results(
 
 @dataclass(frozen=True)
 class _Batch:
-    """What the columns of all points are solved for, filled in one point at a time: large parts exist once.
+    """Tensors of all points of a batch, filled in one point at a time so that large parts exist once.
 
     Factors and shifts are in the order of turns, all else as stored.
     """
@@ -177,7 +189,7 @@ class _Batch:
     importance: Tensor  # (C, I), diag G
     shifts: Tensor | None  # (C, I, I), M of GPTAQ's sequential form
     grams: Tensor | None  # (C, I, I), G, where codes are refined
-    aims: Tensor | None  # (C, O, I), what they are refined towards: W, or W* with a shift
+    aims: Tensor | None  # (C, O, I), the target of the refinement: W, or W* with a shift
 
     @classmethod
     def of(cls, points: Sequence[_Point]) -> _Batch:
@@ -200,7 +212,7 @@ class _Batch:
 
 @dataclass(frozen=True)
 class _Stated:
-    """What the report of a point says of its problem."""
+    """Numbers of a point's problem for its report."""
 
     lam: float  # of G
     drift_scale: Tensor  # (I,), S
@@ -218,6 +230,8 @@ def _state(point: _Point, batch: _Batch, position: int) -> _Stated:
         order = batch.orders[position]
         batch.importance[position] = gram.diagonal()
         if method.order == "activation":
+            # Columns with large G_jj come first, while most others are still there to compensate for their errors. A
+            # stable sort keeps the stored order of channels with equal G_jj.
             order.copy_(gram.diagonal().argsort(descending=True, stable=True))
             factor = factorise(gram[order][:, order])
         else:
@@ -241,7 +255,7 @@ def _state(point: _Point, batch: _Batch, position: int) -> _Stated:
 
 @dataclass(frozen=True)
 class Factor:
-    """R and F of one regularised Gram, and the diagonal that had to be added for them to exist (0: none)."""
+    """R and F of one regularised Gram, and the value added to the diagonal so that they exist (0 for none)."""
 
     upper: Tensor  # (I, I) float64, R
     unit_upper: Tensor  # (I, I), F
@@ -249,11 +263,14 @@ class Factor:
 
 
 def factorise(gram: Tensor) -> Factor:
-    """F for one G (I, I), computed in float64 and returned in G's dtype.
+    """Return the factor of one G (I, I), computed in float64 with F in the dtype of G.
 
-    A channel whose diagonal is 0 carries no weight in the loss: it gets 1 and so is rounded to nearest. Where G is
-    not positive definite, the smallest of 1e-6, 1e-5, … times the Gram's own largest diagonal entry that works is added
-    and reported. Raises ``NumericalError`` when none works.
+    A channel whose diagonal is 0 carries no weight in the loss: its diagonal becomes 1, so that it is rounded to
+    nearest. If G is not positive definite, the smallest of 1e-6, 1e-5, … times the Gram's own largest diagonal entry
+    that works is added and reported.
+
+    Raises:
+        NumericalError: If no such value up to 100 times the largest entry works.
     """
     # In float64 whatever the weight is: with few tokens and a small λ the condition of G is beyond float32.
     matrix = gram.to(torch.float64).flip(0, 1)  # a lower factor of the flipped G is an upper factor of G
@@ -280,16 +297,28 @@ def factorise(gram: Tensor) -> Factor:
 
 
 def column_shift(upper: Tensor, cross: Tensor, strength: float) -> Tensor:
-    """M of GPTAQ's sequential form (see above): upper (I, I) = R, cross (I, I) -> strictly upper (I, I)."""
+    """Return M of GPTAQ's sequential form (see above), strictly upper (I, I).
+
+    Args:
+        upper: R (I, I).
+        cross: (I, I), Σ (x_float - x) xᵀ.
+        strength: α.
+    """
     carried = torch.linalg.solve_triangular(upper.mT, cross.to(upper.dtype), upper=False, left=False)  # cross R⁻ᵀ
     shift: Tensor = (strength * carried / upper.diagonal()).triu(1).to(cross.dtype)
     return shift
 
 
 def shifted_weight(weight: Tensor, upper: Tensor, cross: Tensor, strength: float) -> Tensor:
-    """W* = W + strength · W cross G⁻¹: weight (O, I), upper (I, I) = R, cross (I, I) -> (O, I).
+    """Return W* = W + strength · W cross G⁻¹ (O, I).
 
     At strength 1, tr((Ŵ - W*) G (Ŵ - W*)ᵀ) is ‖Ŵ X - W X_float‖² plus the drift penalty, but for a constant.
+
+    Args:
+        weight: W (O, I).
+        upper: R (I, I), the factor of G.
+        cross: (I, I), Σ (x_float - x) xᵀ.
+        strength: α.
     """
     wide = weight.to(upper.dtype)
     half = torch.linalg.solve_triangular(upper.mT, wide @ cross.to(upper.dtype), upper=False, left=False)  # (O, I)
@@ -312,17 +341,29 @@ def solve_columns(
     found_scales: Tensor | None = None,
     found_zero_points: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Codes for every candidate at once: the columns are taken in order, each compensating for those before it.
+    """Compute the codes of every candidate at once, column by column.
 
-    weight (O, I) or (C, O, I), factors (C, I, I) unit upper, shifts (C, I, I) strictly upper or None -> codes
-    (C, O, I), scales (C, O, G), zero_points (C, O, G), all in the dtype of ``weight``. Group scales are dynamic: they
-    come from the working copy of the group when its first column is reached; ``static_groups`` takes them from
-    ``weight``.
-    orders (C, I): which column has which turn; factors and shifts are in the order of turns, all else as stored. None:
-    as stored. Only static groups leave a choice.
-    source, importance (C, I): where a group's range comes from, see ``scales_and_zero_points``.
-    found_scales, found_zero_points (C, O, G): those of each group where they are given; groups are static then.
-    ``block_size`` says how many columns pass between two updates of the rest of their group: speed, not result.
+    Columns are taken in order, and each compensates for those before it. Group scales are dynamic by default: they come
+    from the working copy of the group when its first column is reached.
+
+    Args:
+        weight: (O, I) or (C, O, I).
+        factors: F (C, I, I), unit upper, in the order of turns.
+        grid: Grid of the codes.
+        storage: Dtype in which scales and biases are stored.
+        block_size: Columns between two updates of the rest of their group; changes the speed, not the result.
+        static_groups: Take group scales from ``weight`` instead of the working copy.
+        shifts: M (C, I, I), strictly upper, in the order of turns; None without a shift.
+        orders: (C, I), the column of each turn; None for the order as stored. Only static groups leave a choice.
+        source: Source of a group's range, see ``scales_and_zero_points``.
+        importance: (C, I), weights of the errors in a searched range, as stored.
+        found_scales: (C, O, G), existing scales to keep; groups are then static.
+        found_zero_points: (C, O, G), the zero points that belong to them.
+
+    Returns:
+        codes: (C, O, I), in the dtype of ``weight``.
+        scales: (C, O, G), in the dtype of ``weight``.
+        zero_points: (C, O, G), in the dtype of ``weight``.
     """
     candidates, width = factors.shape[0], factors.shape[-1]
     original = weight.expand(candidates, *weight.shape[-2:]).mT.contiguous()  # (C, I, O)
@@ -341,7 +382,9 @@ def solve_columns(
     codes = torch.empty_like(original)  # (C, I, O)
     values = torch.zeros_like(original if shifts is not None else original[:0])  # (C, I, O), w: before rounding
     scales, zero_points = [], []
-    # Channels that were found each with a scale of its own, since groups were made in another order, are no reason to
+    # update the rest after each of them.
+    # An existing checkpoint whose groups were made in another order comes with a scale for each channel. That is not a
+    # reason to update the rest after each of them.
     # update the rest after each of them.
     stretch = width if found_scales is not None and group_size == 1 else group_size
     for first in range(0, width, stretch):
@@ -401,5 +444,6 @@ def _working_copy(original: Tensor, carried: Tensor, inside: Tensor) -> Tensor:
     that GPTQ holds at the group's start has not got their share yet, and T⁻¹ takes it out. This holds with a shift
     too: of (w - Ŵ) F⁻¹ = δ + w P only what comes from the earlier columns is then in the copy.
     """
+    # c T⁻¹ by a triangular solve on the transposed work, without an inverse.
     left_over: Tensor = torch.linalg.solve_triangular(inside.mT, carried, upper=False, unitriangular=True)
     return original + left_over

@@ -1,8 +1,8 @@
-"""The turns of a block of columns, one after the other: what takes the time of a column solver, and of its refinement.
+"""Turns of a block of columns, in order: the slow part of a column solver and of its refinement.
 
-Thousands of tiny operations for one linear: a GPU spends its time with starting them. There kernels of our own take all
-turns of a block in one operation, with the same roundings in the same order, and so the same bits. Whether that is so
-is seen on each device before its first use; where it is not, the loops below are taken.
+These are thousands of tiny operations for one linear, and a GPU spends its time on starting them. There own kernels
+take all turns of a block in one operation, with the same roundings in the same order, and so the same bits. The bits
+are compared on each device before its first use; if they differ, the loops below are used.
 
 Axes: C candidates, B columns of the block, O out_features.
 """
@@ -27,7 +27,7 @@ _JUDGED_ON: tuple[tuple[Kind, tuple[int, int, int], torch.dtype, bool], ...] = (
 
 
 def take_turns(columns: Columns, grid: Grid) -> None:
-    """Codes of the columns in order, each compensating for those before it."""
+    """Compute the codes of the columns in order, each compensating for those before it."""
     kernels = _kernels_for(columns.original.device)
     if kernels is None:
         turns_in_a_loop(columns, grid)
@@ -36,7 +36,7 @@ def take_turns(columns: Columns, grid: Grid) -> None:
 
 
 def descend(block: ColumnDescent, grid: Grid) -> None:
-    """The columns in order, each moved to its best level while all others stay."""
+    """Move each column, in order, to its best level while all others stay."""
     kernels = _kernels_for(block.codes.device)
     if kernels is None:
         descent_in_a_loop(block, grid)
@@ -45,7 +45,7 @@ def descend(block: ColumnDescent, grid: Grid) -> None:
 
 
 def turns_in_a_loop(columns: Columns, grid: Grid) -> None:
-    """``take_turns`` column by column."""
+    """Do the work of ``take_turns`` column by column."""
     shift, values = columns.shift, columns.values
     factor, carried = columns.factor.unsqueeze(-1), columns.carried  # (C, B, B, 1), (C, B, O)
     parts = (columns.original, carried, columns.scales, columns.zero_points, columns.codes, columns.delta)
@@ -63,7 +63,7 @@ def turns_in_a_loop(columns: Columns, grid: Grid) -> None:
 
 
 def descent_in_a_loop(block: ColumnDescent, grid: Grid) -> None:
-    """``descend`` column by column."""
+    """Do the work of ``descend`` column by column."""
     columns = zip(*(part.unbind(1) for part in (block.codes, block.pull, block.rate, block.scales)), strict=True)
     for column, (code, pulled, rate, scale) in enumerate(columns):  # (C, O) each
         best = torch.addcmul(code, pulled, rate).round_().clamp_(grid.lowest, grid.highest)
@@ -75,7 +75,7 @@ def descent_in_a_loop(block: ColumnDescent, grid: Grid) -> None:
 
 
 def why_no_kernels(device: torch.device) -> str:
-    """Why a GPU's columns are taken in a loop, in words; empty where kernels serve it, and on a CPU."""
+    """Return the reason why a GPU's columns are taken in a loop; empty if kernels serve it, and on a CPU."""
     return "" if device.type != "cuda" else _judged(device)
 
 
@@ -101,7 +101,7 @@ def _judged(device: torch.device) -> str:
 
 
 def first_difference(kernels: ModuleType, device: torch.device) -> str:
-    """Which of some random blocks the kernels solve to other bits than the loops; empty for none."""
+    """Return a description of the first random block for which kernels and loops differ in bits; empty for none."""
     random = torch.Generator().manual_seed(0)
     for kind, shape, dtype, shifted in _JUDGED_ON:
         grid = Grid(3, None, kind)

@@ -1,4 +1,4 @@
-"""A block of consecutive columns, as a solver's turns and a pass of refinement are given it.
+"""Blocks of consecutive columns, the input of a solver's turns and of a pass of refinement.
 
 Axes: C candidates, B columns of the block, O out_features.
 """
@@ -16,13 +16,13 @@ from sarqc.quantization.grid import Grid, nearest_codes
 
 @dataclass(frozen=True)
 class Columns:
-    """A block of columns with what their codes are found from, and where these go.
+    """A block of columns with the inputs and outputs of a solver's turns.
 
     Scales and zero points are those of each column; a view of one group's serves as well.
     """
 
     original: Tensor  # (C, B, O), W
-    carried: Tensor  # (C, B, O), what earlier columns leave to these; used up
+    carried: Tensor  # (C, B, O), compensation from earlier columns; overwritten
     factor: Tensor  # (C, B, B), unit upper, F
     scales: Tensor  # (C, B, O)
     zero_points: Tensor  # (C, B, O)
@@ -37,11 +37,11 @@ class ColumnDescent:
     """A block of columns in one pass of coordinate descent."""
 
     codes: Tensor  # (C, B, O), moved
-    pull: Tensor  # (C, B, O), (ΔW G)ᵀ; used up
+    pull: Tensor  # (C, B, O), (ΔW G)ᵀ; overwritten
     rate: Tensor  # (C, B, O), codes that a unit of pull moves a weight by, below 0
     scales: Tensor  # (C, B, O)
     gram: Tensor  # (C, B, B)
-    steps: Tensor  # (C, B, O), what the weights move by, written
+    steps: Tensor  # (C, B, O), steps of the weights, written
 
 
 Block = TypeVar("Block", Columns, ColumnDescent)
@@ -56,7 +56,7 @@ def random_columns(
     *,
     shifted: bool,
 ) -> Columns:
-    """A block (C, B, O) of the kind that a solver meets, to compare ways of taking its turns."""
+    """Return a random block (C, B, O) like those that a solver meets, to compare implementations of its turns."""
     candidates, width, _ = shape
 
     def normal(*size: int) -> Tensor:
@@ -89,7 +89,7 @@ def random_columns(
 def random_descent(
     shape: tuple[int, int, int], grid: Grid, random: torch.Generator, dtype: torch.dtype, device: torch.device
 ) -> ColumnDescent:
-    """A block (C, B, O) in the middle of a pass."""
+    """Return a random block (C, B, O) in the middle of a pass of refinement."""
     columns = random_columns(shape, grid, random, dtype, device, shifted=False)
     gram = columns.factor.mT @ columns.factor
     scales = columns.scales.contiguous()
@@ -102,6 +102,6 @@ def random_descent(
 
 
 def copied(block: Block) -> Block:
-    """The same with tensors of its own."""
+    """Return a copy of the block with its own tensors."""
     parts: dict[str, Any] = {name: None if part is None else part.clone() for name, part in vars(block).items()}
     return type(block)(**parts)

@@ -1,4 +1,4 @@
-"""What a stage of a run has to do, counted without a device, and how long a device takes for it. No torch."""
+"""Work of a run's stages, counted without a device, and the time that a device takes for it; no torch."""
 
 from __future__ import annotations
 
@@ -24,18 +24,20 @@ class Count:
         return Count(*(one + another for one, another in zip(astuple(self), astuple(other), strict=True)))
 
     def times(self, number: float) -> Count:
+        """Return this work, repeated."""
         return Count(*(number * part for part in astuple(self)))
 
     def in_float32(self) -> Count:
-        """With all large products in float32, as those of a model whose weights are."""
+        """Return the same work with all large products in float32, for a model with such weights."""
         return replace(self, products=0.0, losses=self.losses + self.products)
 
 
 @dataclass(frozen=True)
 class Throughput(Count):
-    """What a device does of each in a second, sustained; infinity: it takes no time worth counting."""
+    """Work that a device does in a second, sustained; infinity for work that takes no time worth counting."""
 
     def seconds(self, count: Count) -> float:
+        """Return the time for some work in seconds."""
         pairs = zip(astuple(count), astuple(self), strict=True)
         return math.fsum(part / rate for part, rate in pairs if part)
 
@@ -58,8 +60,13 @@ _BETWEEN = 5e9  # between processes that have a GPU each, by way of the machine'
 
 
 def rates_of_gpu(half: float, single: float, memory: float, started: float) -> Throughput:
-    """Of a GPU from what it reaches: floating-point operations a second of large products in 16 bits and in float32,
-    bytes of memory read and written a second, operations on nothing started a second.
+    """Return the rates of a GPU from its measured peaks.
+
+    Args:
+        half: Floating-point operations a second of large products in 16 bits.
+        single: Floating-point operations a second of large products in float32.
+        memory: Bytes of memory read and written a second.
+        started: Operations on nothing started a second.
     """
     return Throughput(
         products=_OF_PRODUCTS * half,

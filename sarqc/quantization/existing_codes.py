@@ -1,4 +1,4 @@
-"""The codes that others have made of a layer, as they are."""
+"""Codes of a checkpoint that another tool has quantized, as they are."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ from sarqc.quantization.solving import Context, LayerJob, Solved
 
 
 def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Solved]:
-    """Each linear as it was found, at each of its points, which are all alike."""
+    """Yield each linear with its existing codes, at each of its points, which are all alike."""
     for number, job in enumerate(jobs):
         for index, point in enumerate(job.points_of(ExistingCodes)):
             yield Solved(number, index, as_found(job.layer, point))
 
 
 def as_found(layer: CheckedLayer, point: ExistingCodes) -> QuantizedLayer:
-    """The layer with the codes that it was found with. Raises ``Refused`` where there are none."""
+    """Return the layer with its existing codes.
+
+    Raises:
+        Refused: If the layer has no codes.
+    """
     found = layer.found
     if found is None:
         raise Refused(

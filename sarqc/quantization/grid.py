@@ -1,7 +1,7 @@
-"""The integer grids: which levels a group of weights may take, and the codes that name them.
+"""Integer grids: the levels that a group of weights may take, and the codes that name them.
 
 A group has a scale and a zero point. While a layer is solved, the zero point of the affine grid is its bias, in the
-unit of the weights; in what is kept of a layer the two have different names.
+unit of the weights; a finished layer stores the two under different names.
 
 Axes at the ends of lines: O out_features, I in_features, G groups of a row, K channels of a group; ... leading ones.
 """
@@ -23,7 +23,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 @dataclass(frozen=True)
 class Grid:
-    """2^bits levels for each group of ``group_size`` consecutive input channels of a row; None: the whole row.
+    """An integer grid of 2^bits levels for each group of a row.
 
     | kind | scale | codes |
     |---|---|---|
@@ -31,6 +31,14 @@ class Grid:
     | full_range | absmax / ((2^b - 1)/2) | -2^(b-1) … 2^(b-1)-1 |
     | asymmetric | (max - min)/(2^b - 1), the range always holds 0 | 0 … 2^b - 1, zero point round(-min/scale) |
     | affine | (max - min)/(2^b - 1) | 0 … 2^b - 1, a code names scale · code + bias, bias min |
+
+    Attributes:
+        bits: Bit width, 2 to 8.
+        group_size: Consecutive input channels that share a scale; None for the whole row.
+        kind: Row of the table above.
+
+    Raises:
+        Refused: If the bit width, the kind or the group size is not valid.
     """
 
     bits: int
@@ -47,7 +55,7 @@ class Grid:
 
     @property
     def is_affine(self) -> bool:
-        """Whether a group stores a bias where other grids have a zero point."""
+        """True if a group stores a bias instead of a zero point."""
         return self.kind == "affine"
 
     @property
@@ -62,12 +70,16 @@ class Grid:
 
     @property
     def steps(self) -> float:
-        """Scales that fit in the span of a group's weights: absmax, or max - min where the range is not symmetric."""
+        """Number of scales in the span of a group's weights: absmax, or max - min if the range is not symmetric."""
         levels = (1 << self.bits) - 1
         return {"symmetric": (levels - 1) // 2, "full_range": levels / 2}.get(self.kind, levels)
 
     def group_size_for(self, in_features: int) -> int:
-        """Channels of a group in a layer of this width. Raises ``Refused`` where groups do not fit."""
+        """Return the number of channels of a group in a layer of this width.
+
+        Raises:
+            Refused: If groups do not divide the width.
+        """
         if self.group_size is None:
             return in_features
         if in_features % self.group_size:
@@ -84,11 +96,19 @@ class Grid:
 def scales_and_zero_points(
     groups: Tensor, grid: Grid, storage: torch.dtype, source: Range = "minmax", importance: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """The scale and zero point of each group, which lies along the last axis.
+    """Return the scale and zero point of each group, which lies along the last axis.
 
-    ``"minmax"`` spans its extremes; ``"search"`` takes the range [p·min, p·max], p in ``SHRINKS``, with the smallest
-    Σ_j h_j (Q(w)_j - w_j)², the largest p of equals. groups (..., K), importance: h ≥ 0, broadcasts with ``groups``,
-    None for 1 -> scales (...), zero_points (...), both in the dtype of ``groups``.
+    Args:
+        groups: (..., K), the weights of each group.
+        grid: Grid of the codes.
+        storage: Dtype in which scales and biases are stored.
+        source: Source of a group's range. ``"minmax"`` spans its extremes; ``"search"`` takes the range [p·min, p·max],
+            p in ``SHRINKS``, with the smallest Σ_j h_j (Q(w)_j - w_j)², the largest p of equals.
+        importance: h ≥ 0, broadcasts with ``groups``; None for 1. Used by ``"search"`` only.
+
+    Returns:
+        scales: (...), in the dtype of ``groups``.
+        zero_points: (...), in the dtype of ``groups``.
     """
     low, high = groups.amin(dim=-1), groups.amax(dim=-1)  # (...)
     scales, zero_points = parameters_of_range(low, high, grid, storage)
@@ -98,6 +118,7 @@ def scales_and_zero_points(
     for shrink in SHRINKS[1:]:
         scale, zero_point = parameters_of_range(shrink * low, shrink * high, grid, storage)
         error = _rounding_error(groups, scale, zero_point, importance, grid)
+        # Strictly less: of ranges with equal errors the largest, which was tried first, stays.
         is_less = error < least
         least = torch.where(is_less, error, least)
         scales = torch.where(is_less, scale, scales)
@@ -116,13 +137,24 @@ def _rounding_error(
 
 
 def parameters_of_range(low: Tensor, high: Tensor, grid: Grid, storage: torch.dtype) -> tuple[Tensor, Tensor]:
-    """The scale and zero point that span from ``low`` to ``high``: (...), (...) -> scales (...), zero_points (...).
+    """Return the scale and zero point whose levels span from ``low`` to ``high``.
 
-    Scales and biases are rounded to the ``storage`` dtype first, so that what is stored dequantizes to exactly what was
-    evaluated; a scale that would round to 0, or what would overflow, is clamped to the dtype's smallest or largest
-    number. A group of zeros, and on the affine grid one of equal weights, gets the scale 1.
+    Scales and biases are rounded to the storage dtype before codes are chosen, so that the stored numbers dequantize to
+    exactly the evaluated weights. A scale that would round to 0 or overflow is clamped to the smallest or largest
+    number of the dtype. A group of zeros, and on the affine grid a group of equal weights, gets the scale 1.
+
+    Args:
+        low: (...), lower end of each range.
+        high: (...), upper end of each range.
+        grid: Grid of the codes.
+        storage: Dtype in which scales and biases are stored.
+
+    Returns:
+        scales: (...).
+        zero_points: (...), biases on the affine grid.
     """
     span = span_of_range(low, high, grid)  # (...)
+    # Codes are chosen for the scale as it will be stored: its rounding to ``storage`` must not come afterwards.
     stored = (span / grid.steps).clamp(*scale_limits(storage)).to(storage).to(span.dtype)
     scales = torch.where(span == 0, torch.ones_like(stored), stored)
     if grid.is_affine:
@@ -134,9 +166,17 @@ def parameters_of_range(low: Tensor, high: Tensor, grid: Grid, storage: torch.dt
 
 
 def span_of_range(low: Tensor, high: Tensor, grid: Grid) -> Tensor:
-    """What ``grid.steps`` scales cover, (...), (...) -> (...): absmax, or max - min, the asymmetric range with 0 in it.
+    """Return the width that ``grid.steps`` scales cover: absmax, or max - min.
 
-    Of ends that learned clipping has moved past each other, 0.
+    The asymmetric range is widened to hold 0. The span is 0 if learned clipping has moved the ends past each other.
+
+    Args:
+        low: (...), lower end of each range.
+        high: (...), upper end of each range.
+        grid: Grid of the codes.
+
+    Returns:
+        The spans (...).
     """
     if grid.is_affine:
         return (high - low).clamp(min=0)
@@ -146,20 +186,23 @@ def span_of_range(low: Tensor, high: Tensor, grid: Grid) -> Tensor:
 
 
 def scale_limits(storage: torch.dtype) -> tuple[float, float]:
-    """The smallest and the largest scale that a dtype can hold."""
+    """Return the smallest and the largest scale that a dtype can hold."""
     limits = torch.finfo(storage)
     return limits.tiny * limits.eps, limits.max
 
 
 def nearest_codes(values: Tensor, scales: Tensor, zero_points: Tensor, grid: Grid) -> Tensor:
-    """Codes of the nearest levels, ties to even, as floating-point integers; all arguments broadcast."""
+    """Return the codes of the nearest levels, ties to even, as floating-point integers; all tensors broadcast."""
     return unbounded_codes(values, scales, zero_points, grid.is_affine).clamp_(grid.lowest, grid.highest)
 
 
 def unbounded_codes(
     values: Tensor, scales: Tensor, zero_points: Tensor, is_affine: bool, offsets: Tensor | None = None
 ) -> Tensor:
-    """The codes that ``nearest_codes`` would give if the grid had no ends; offsets are added before rounding."""
+    """Return the codes of the nearest levels on a grid without ends.
+
+    All tensors broadcast. ``offsets``, in units of the scale, are added before rounding.
+    """
     codes = (values - zero_points if is_affine else values) / scales
     if offsets is not None:
         codes.add_(offsets)
@@ -168,7 +211,7 @@ def unbounded_codes(
 
 
 def dequantize(codes: Tensor, scales: Tensor, zero_points: Tensor, is_affine: bool) -> Tensor:
-    """The levels that the codes name; all tensors broadcast.
+    """Return the levels that the codes name; all tensors broadcast.
 
     (codes - zero_points) · scales, or scales · codes + zero_points on the affine grid, whose biases these are.
     """
@@ -176,7 +219,7 @@ def dequantize(codes: Tensor, scales: Tensor, zero_points: Tensor, is_affine: bo
 
 
 def split_groups(weight: Tensor, group_size: int) -> Tensor:
-    """A view of the last axis as groups: (..., O, I) -> (..., O, G, K)."""
+    """Return a view of the last axis as groups: (..., O, I) becomes (..., O, G, K)."""
     groups: Tensor = weight.unflatten(-1, (-1, group_size))
     return groups
 
@@ -184,9 +227,22 @@ def split_groups(weight: Tensor, group_size: int) -> Tensor:
 def round_to_grid(
     weight: Tensor, grid: Grid, storage: torch.dtype, source: Range = "minmax", importance: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Round to nearest: (..., O, I) -> codes (..., O, I), scales (..., O, G), zero_points (..., O, G).
+    """Round weights to the nearest level of their group's grid.
 
-    source, importance (..., I): where a group's range comes from, see ``scales_and_zero_points``.
+    Args:
+        weight: (..., O, I).
+        grid: Grid of the codes.
+        storage: Dtype in which scales and biases are stored.
+        source: Source of a group's range, see ``scales_and_zero_points``.
+        importance: (..., I), weights of the errors in a searched range; None for 1.
+
+    Returns:
+        codes: (..., O, I).
+        scales: (..., O, G).
+        zero_points: (..., O, G), biases on the affine grid.
+
+    Raises:
+        Refused: If groups do not divide the width.
     """
     size = grid.group_size_for(weight.shape[-1])
     groups = split_groups(weight, size)  # (..., O, G, K)
@@ -197,6 +253,6 @@ def round_to_grid(
 
 
 def dequantize_groups(codes: Tensor, scales: Tensor, zero_points: Tensor, is_affine: bool) -> Tensor:
-    """codes (..., O, I), scales and zero_points (..., O, G) -> levels (..., O, I)."""
+    """Return the levels (..., O, I) of codes (..., O, I) with scales and zero_points (..., O, G)."""
     groups = split_groups(codes, codes.shape[-1] // scales.shape[-1])
     return dequantize(groups, scales.unsqueeze(-1), zero_points.unsqueeze(-1), is_affine).flatten(-2)

@@ -1,6 +1,6 @@
-"""The falling part of a lower convex hull in exact arithmetic: which weight selects which point of a finite set.
+"""Falling part of a lower convex hull in exact arithmetic: the weights that select each point of a finite set.
 
-Standard library only, so that pages can ask it without torch.
+Standard library only, so that pages can use it without torch.
 """
 
 from __future__ import annotations
@@ -16,16 +16,24 @@ _Point = tuple[Fraction, Fraction]
 
 
 def weight_intervals(points: Sequence[tuple[Number, Number]]) -> list[tuple[float, float]]:
-    """The closed interval of λ ≥ 0 on which each point (drift, recon) minimises recon + λ · drift over the set.
+    """Return the closed interval of λ ≥ 0 on which each point minimises recon + λ · drift over the set.
 
     The supported points lie on the falling part of the lower convex hull; the ends of an interval are the steepnesses
     of the two edges beside its vertex, exact and rounded once. An unsupported point, which no λ selects, has the empty
-    interval (inf, -inf). Points are finite numbers; their order is that of the result.
+    interval (inf, -inf).
 
-    Ties belong to everyone who takes part: neighbours share an end; a point inside an edge is supported on that edge's
-    λ alone; equal points have equal intervals; of equal drifts only the smallest recon is supported; a point that ties
-    for the smallest recon at a larger drift is supported at λ = 0 alone. The smallest drift reaches infinity.
+    Ties belong to all points that take part: neighbours share an end; a point inside an edge is supported on that
+    edge's λ alone; equal points have equal intervals; of equal drifts only the smallest recon is supported; a point
+    that ties for the smallest recon at a larger drift is supported at λ = 0 alone. The interval of the smallest drift
+    reaches infinity.
+
+    Args:
+        points: Pairs (drift, recon) of finite numbers.
+
+    Returns:
+        The intervals in the order of the points.
     """
+    # Rational arithmetic: collinear points and equal steepnesses are then decided exactly.
     exact = [(Fraction(drift), Fraction(recon)) for drift, recon in points]
     order = sorted(range(len(exact)), key=exact.__getitem__)
     hull: list[_Point] = []  # strict vertices, smallest drift first
@@ -54,7 +62,7 @@ def weight_intervals(points: Sequence[tuple[Number, Number]]) -> list[tuple[floa
 
 
 def rounded(value: Fraction) -> float:
-    """The nearest double; the largest one for a value beyond it."""
+    """Return the nearest double; the largest one for a value beyond it."""
     try:
         return float(value)
     except OverflowError:

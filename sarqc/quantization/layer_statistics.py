@@ -1,4 +1,4 @@
-"""What a layer must remember of its calibration inputs: sums and maxima over tokens, which batches and devices merge.
+"""Statistics of a linear's calibration inputs: sums and maxima over tokens, which batches and devices merge.
 
 Axes: N tokens, I in_features.
 """
@@ -18,11 +18,21 @@ _SUMMED_AT_ONCE = 1024  # tokens
 
 @dataclass(frozen=True)
 class LayerStatistics:
-    """Sums over the tokens that reached a linear, and one maximum. Never mutated: adding makes a new object.
+    """Sums over the tokens that reached a linear, and the largest norm of a token.
 
-    gram: (I, I), Σ x xᵀ, a sum and not a mean; abs_sum: (I,), Σ |x|; n_tokens: how many.
-    cross: (I, I), Σ (x_float - x) xᵀ with the inputs that the same tokens have under the float prefix, or None.
-    max_norm: (), the largest ‖x‖₂ of a token, M_X of Theorem 1; None where it was not looked at. No solver reads it.
+    Immutable: adding two statistics makes a new object.
+
+    Attributes:
+        gram: (I, I), Σ x xᵀ, a sum and not a mean.
+        abs_sum: (I,), Σ |x|.
+        n_tokens: Number of tokens.
+        cross: (I, I), Σ (x_float - x) xᵀ, where x_float are the inputs of the same tokens under the float prefix; None
+            without these.
+        max_norm: (), the largest ‖x‖₂ of a token, M_X of Theorem 1; None if it was not measured. No solver reads it.
+
+    Raises:
+        Refused: If the shapes do not belong to one width I.
+        NumericalError: If a sum is not finite.
     """
 
     gram: Tensor
@@ -56,10 +66,17 @@ class LayerStatistics:
 
     @classmethod
     def from_inputs(cls, inputs: Tensor, float_inputs: Tensor | None = None) -> LayerStatistics:
-        """Statistics of inputs (..., I), every leading axis counting as tokens.
+        """Return the statistics of a batch of inputs.
 
-        float_inputs, of the same shape: what the same tokens bring under the float prefix; with them there is a cross
-        term. Sums run in float32, in float64 for float64 inputs.
+        Sums run in float32, in float64 for float64 inputs.
+
+        Args:
+            inputs: (..., I), every leading axis counts as tokens.
+            float_inputs: (..., I), the inputs of the same tokens under the float prefix; the cross term needs them.
+
+        Raises:
+            Refused: If the two shapes differ.
+            NumericalError: If a sum is not finite.
         """
         sums = RunningSums()
         sums.add(inputs, float_inputs)
@@ -87,11 +104,11 @@ class LayerStatistics:
 
     @property
     def abs_mean(self) -> Tensor:
-        """Mean over tokens of |x| for each channel (I,); zeros where no token came."""
+        """Mean of |x| over tokens for each channel (I,); zeros without any token."""
         return self.abs_sum / max(self.n_tokens, 1)
 
     def to(self, device: torch.device | str, dtype: torch.dtype | None = None) -> LayerStatistics:
-        """The same sums elsewhere or in another dtype."""
+        """Return the same sums on another device or in another dtype."""
         cross, largest = (None if part is None else part.to(device, dtype) for part in (self.cross, self.max_norm))
         return LayerStatistics(
             self.gram.to(device, dtype), self.abs_sum.to(device, dtype), self.n_tokens, cross, largest
@@ -99,12 +116,18 @@ class LayerStatistics:
 
 
 def is_finite(values: Tensor) -> bool:
-    """Whether all of them are, by their ends: without a mask as large as they."""
+    """Return True if all values are finite.
+
+    Only the smallest and the largest value are tested, which needs no mask of the tensor's size.
+    """
     return values.numel() == 0 or bool(torch.isfinite(torch.stack(values.aminmax())).all())
 
 
 class RunningSums:
-    """The statistics of a layer while batches of its inputs come. Nothing is asked of the device until ``total``."""
+    """Statistics of a layer while batches of its inputs arrive.
+
+    No value is requested from the device before ``total``.
+    """
 
     def __init__(self) -> None:
         self._gram: Tensor | None = None
@@ -114,7 +137,15 @@ class RunningSums:
         self._n_tokens = 0
 
     def add(self, inputs: Tensor, float_inputs: Tensor | None = None) -> None:
-        """Takes a batch in, as ``LayerStatistics.from_inputs`` does; with ``float_inputs`` every time or never."""
+        """Add a batch of inputs, as ``LayerStatistics.from_inputs`` takes them.
+
+        Args:
+            inputs: (..., I).
+            float_inputs: (..., I), given for every batch or for none.
+
+        Raises:
+            Refused: If the two shapes differ, or only some batches have ``float_inputs``.
+        """
         if float_inputs is not None and float_inputs.shape != inputs.shape:
             raise Refused(
                 f"inputs are {tuple(inputs.shape)} and float_inputs {tuple(float_inputs.shape)}",
@@ -140,9 +171,10 @@ class RunningSums:
         self._n_tokens += len(tokens)
 
     def total(self) -> LayerStatistics:
-        """Of all batches, of which there must be one; none may follow.
+        """Return the statistics of all batches, at least one; no batch may follow.
 
-        Raises ``NumericalError`` where a sum is not finite.
+        Raises:
+            NumericalError: If a sum is not finite.
         """
         assert self._gram is not None
         assert self._abs_sum is not None
@@ -186,10 +218,17 @@ def _with_cross(total: Tensor | None, difference: Tensor, tokens: Tensor) -> Ten
 
 
 def in_two(values: Tensor, dtype: torch.dtype) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """A power of two, and two tensors of 16 bits whose sum times it is ``values`` but for 2^-17 of a number in
-    bfloat16, 2^-22 in float16, and 2^-24 of the largest.
+    """Split values into a power of two and two tensors of 16 bits.
 
-    The largest numbers become about 1, where float16 has room above and is fine below.
+    The sum of both tensors times the power is ``values`` up to 2^-17 of a number in bfloat16, 2^-22 in float16, and
+    2^-24 of the largest. The largest numbers become about 1, where float16 has room above and is fine below.
+
+    Args:
+        values: Any shape.
+        dtype: A floating dtype of 16 bits.
+
+    Returns:
+        The power of two, and the coarse and the fine part.
     """
     unit = values.abs().amax().clamp(min=torch.finfo(values.dtype).tiny).log2().floor().exp2()
     scaled = values / unit

@@ -1,4 +1,4 @@
-"""Learnable weight clipping through a whole block: OmniQuant weight-only, and with λ its SARQC form.
+"""Learned weight clipping through a whole block: OmniQuant weight-only, and with λ its SARQC form.
 
 Each group's range is [sigmoid(lower) · min, sigmoid(upper) · max] with two learned logits. Steps are AdamW's.
 
@@ -22,12 +22,21 @@ FIRST_LOGIT = 4.0  # sigmoid(4) = 0.982: next to no clipping
 
 
 def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Epoch | Solved]:
-    """All linears of the context's block: for each point an ``Epoch`` before the first step and after each epoch, then
-    the layers.
+    """Learn all linears of the context's block, one point after the other.
 
-    Statistics are of each linear's inputs on the quantized prefix, names those that the block's function knows. One
-    sequence makes one step. Raises ``Refused`` for names, shapes or bit widths that do not fit, ``NumericalError`` for
-    NaN or infinity.
+    A step takes one sequence.
+
+    Args:
+        jobs: All linears of the block, named as the block's function does; statistics are those of their inputs on the
+            quantized prefix.
+        context: The block as a function.
+
+    Yields:
+        For each point an ``Epoch`` before the first step and after each epoch, then the layers.
+
+    Raises:
+        Refused: If names, shapes or bit widths do not fit.
+        NumericalError: If a value is NaN or infinite.
     """
     assert context.block is not None  # the method needs it
     check_block([job.layer for job in jobs], context.block)
@@ -50,7 +59,7 @@ def _adam_at(rate: float) -> Callable[[Learned], torch.optim.Optimizer]:
 
 
 class ClippedLinear(LearnedLinear):
-    """What is learned are two logits per group, (2, O, G): the upper ones, then the lower ones."""
+    """A linear with two learned logits per group, (2, O, G): the upper ones, then the lower ones."""
 
     def first(self) -> list[Tensor]:
         return [torch.full_like(self.ends, FIRST_LOGIT)]

@@ -1,7 +1,7 @@
-"""A linear whose stored weights depend on what is learned of it: the ranges of its groups, and what joins them.
+"""A linear whose stored weights depend on learned tensors: the ranges of its groups, and further ones.
 
-What the block is run on is at every step what would be stored: hard codes times scales in the storage dtype, rounded to
-the storage dtype. Gradients pass straight through these roundings; the clamping of codes and scales has its true
+At every step the block runs on the weights that would be stored: hard codes times scales in the storage dtype, rounded
+to the storage dtype. Gradients pass straight through these roundings; the clamping of codes and scales has its true
 gradient. They are written out by hand, so that autograd sees nothing but the block's own forward pass.
 
 Axes: O out_features, I in_features, G groups of a row, K channels of a group.
@@ -38,13 +38,18 @@ class Rounded:
     codes: Tensor
     scales: Tensor
     zero_points: Tensor
-    stored: Tensor  # (O, I) in the storage dtype: what the codes stand for
+    stored: Tensor  # (O, I) in the storage dtype: the levels of the codes
     inside: Tensor  # (O, G, K): W where its code was not clamped, 0 elsewhere
     clamped: Tensor  # (O, G, K): 1 where the code was clamped, 0 elsewhere
 
 
 class LearnedLinear(ABC):
-    """A linear's weights as a function of tensors that are learned, with the gradient of it."""
+    """A linear's weights as a function of learned tensors, with the gradient of that function.
+
+    Args:
+        layer: The linear with its statistics and grid.
+        weighted_by: S of the drift term: 1, or saliency at γ = ½.
+    """
 
     def __init__(self, layer: CheckedLayer, weighted_by: Saliency) -> None:
         self.layer, self.grid = layer, layer.grid
@@ -57,18 +62,30 @@ class LearnedLinear(ABC):
 
     @abstractmethod
     def first(self) -> list[Tensor]:
-        """What is learned, before the first step: tensors of its own."""
+        """Return the learned tensors before the first step, as new tensors."""
 
     @abstractmethod
     def round(self, learned: Sequence[Tensor]) -> Rounded:
-        """The hard weights."""
+        """Return the hard weights."""
 
     @abstractmethod
     def gradient(self, learned: Sequence[Tensor], rounded: Rounded, slope: Tensor) -> list[Tensor]:
-        """The gradient with respect to what is learned, from that with respect to the stored weight, (O, I)."""
+        """Return the gradient with respect to the learned tensors.
+
+        Args:
+            learned: The learned tensors.
+            rounded: Their hard weights.
+            slope: (O, I), the gradient with respect to the stored weight.
+        """
 
     def rounded_in(self, high: Tensor, low: Tensor, offsets: Tensor | None = None) -> Rounded:
-        """The weights on the grids of these ranges, (O, G) each; offsets (O, G, K): added in units of the scale."""
+        """Return the weights on the grids of these ranges.
+
+        Args:
+            high: (O, G), upper ends.
+            low: (O, G), lower ends.
+            offsets: (O, G, K), added in units of the scale before rounding.
+        """
         scales, zero_points = parameters_of_range(low, high, self.grid, self.layer.storage)
         scale, zero_point = scales.unsqueeze(-1), zero_points.unsqueeze(-1)
         unbounded = unbounded_codes(self.groups, scale, zero_point, self.grid.is_affine, offsets)  # (O, G, K)
@@ -78,10 +95,16 @@ class LearnedLinear(ABC):
         return Rounded(codes, scales, zero_points, stored, self.groups - clamped * self.groups, clamped)
 
     def gradient_of_range(self, high: Tensor, low: Tensor, rounded: Rounded, slope: Tensor) -> Tensor:
-        """The gradient with respect to the ends of the ranges: high, low (O, G), slope (O, G, K) -> (2, O, G).
+        """Return the gradient (2, O, G) with respect to the upper and lower ends of the ranges.
 
         With q the code, z the zero point and V the offset Ŵ = (q - z) · scale, where q - z is W/scale + V as long as it
         is not clamped; on the affine grid Ŵ = q · scale + bias, where q is (W - bias)/scale + V as long as it is not.
+
+        Args:
+            high: (O, G), upper ends.
+            low: (O, G), lower ends.
+            rounded: The hard weights of these ranges.
+            slope: (O, G, K), the gradient with respect to the stored weight.
         """
         scales, zero_points = rounded.scales, rounded.zero_points
         levels = dequantize(
@@ -93,6 +116,7 @@ class LearnedLinear(ABC):
             by_bias = (slope * rounded.clamped).sum(dim=-1)
             by_scale -= by_bias * zero_points
             by_low += by_bias * (low.abs() <= scale_limits(self.layer.storage)[1])
+        # Until here it is the gradient times the scale.
         by_scale /= scales
         if self.grid.kind == "asymmetric":  # a clamped weight moves with the zero point, round(-low/scale)
             by_zero = -scales * (slope * rounded.clamped).sum(dim=-1)
@@ -113,5 +137,5 @@ class LearnedLinear(ABC):
         return torch.stack([by_high, by_low])
 
     def drift(self, rounded: Rounded) -> Tensor:
-        """ΔW of the stored weight, in working precision: (O, I)."""
+        """Return ΔW (O, I) of the stored weight, in working precision."""
         return rounded.stored.to(self.layer.weight.dtype) - self.layer.weight

@@ -27,11 +27,19 @@ SMALLEST_FACTOR = 0.5  # of a range, unless it begins below
 
 
 def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Epoch | Solved]:
-    """All linears of the context's block: for each point an ``Epoch`` before the first step and after each epoch, then
-    the layers.
+    """Learn all linears of the context's block, one point after the other.
 
-    Statistics are of each linear's inputs on the quantized prefix, names those that the block's function knows. Raises
-    ``Refused`` for names, shapes or bit widths that do not fit, ``NumericalError`` for NaN or infinity.
+    Args:
+        jobs: All linears of the block, named as the block's function does; statistics are those of their inputs on the
+            quantized prefix.
+        context: The block as a function.
+
+    Yields:
+        For each point an ``Epoch`` before the first step and after each epoch, then the layers.
+
+    Raises:
+        Refused: If names, shapes or bit widths do not fit.
+        NumericalError: If a value is NaN or infinite.
     """
     assert context.block is not None  # the method needs it
     check_block([job.layer for job in jobs], context.block)
@@ -48,7 +56,12 @@ def _learn(jobs: Sequence[LayerJob], block: BlockRun) -> Iterator[Epoch | Solved
 
 
 class RoundedLinear(LearnedLinear):
-    """What is learned are the offsets (O, G, K) and the factors (2, O, G): the upper ones, then the lower ones."""
+    """A linear with learned offsets (O, G, K) and learned factors (2, O, G): the upper ones, then the lower ones.
+
+    Args:
+        layer: The linear with its statistics and grid.
+        method: Method with the saliency of the drift term and the initial codes.
+    """
 
     def __init__(self, layer: CheckedLayer, method: LearnedRounding) -> None:
         super().__init__(layer, method.saliency)
@@ -62,6 +75,7 @@ class RoundedLinear(LearnedLinear):
         self._factors = self._factors_of(solved.layer.scales.to(dtype))
         nearest = self.rounded_in(*self._factors * self.ends).codes
         codes = solved.layer.codes.to(dtype).view_as(nearest)
+        # Half a step reaches the level on the weight's other side; a code beyond it starts there or at the nearest.
         self._offsets = (codes - nearest).clamp_(-LARGEST_OFFSET, LARGEST_OFFSET)
 
     def _factors_of(self, scales: Tensor) -> Tensor:
@@ -92,7 +106,12 @@ class RoundedLinear(LearnedLinear):
 
 
 class SignDescent:
-    """Steps along the sign of the gradient, at a rate that falls linearly from 1/steps; all values stay in bounds."""
+    """Steps along the sign of the gradient, at a rate that falls linearly from 1/steps; all values stay in bounds.
+
+    Args:
+        learned: Offsets and factors of each linear.
+        steps: Number of steps.
+    """
 
     def __init__(self, learned: Learned, *, steps: int) -> None:
         self._steps, self._left = steps, steps
@@ -103,6 +122,8 @@ class SignDescent:
             self._bounded.append((factors, factors.clamp(max=SMALLEST_FACTOR), one))
 
     def step(self) -> None:
+        """Move all values by one step along their ``grad``."""
+        # 1/steps · left/steps: SignRound's linear decay.
         rate = self._left / self._steps**2
         for values, least, largest in self._bounded:
             assert values.grad is not None

@@ -1,7 +1,7 @@
-"""The nouns: what every method says of itself, one frozen dataclass for each family, and the public names.
+"""Methods as data: one frozen dataclass for each family, and the table of public names.
 
-Standard library only. Nothing outside this package asks for the class of a method: what is worth knowing about one is a
-member of ``Method``. Adding a method is adding a row to ``METHODS``.
+Standard library only. Nothing outside this package asks for the class of a method: everything that callers need is a
+member of ``Method``. A new method is a new row of ``METHODS``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,11 @@ FITTING = tuple(FITTING_WORDS)
 
 
 def fitting_text(fitting: Mapping[str, str | int]) -> str:
-    """“searched range, activation order”: of ``FITTING`` what is not plain, in words; empty where nothing is."""
+    """Return the fitting of the grid in words, as “searched range, activation order”; empty for the plain one.
+
+    Args:
+        fitting: The values of ``FITTING`` that are not plain, see ``Method.fitting``.
+    """
     return ", ".join(FITTING_WORDS[name].format(value) for name, value in fitting.items())
 
 
@@ -76,7 +80,7 @@ RECORDED_SHARE = 8  # the part of the budget, as a divisor, that inputs of recor
 
 @dataclass(frozen=True)
 class Workload:
-    """What a method has to do in one model, as far as estimates of memory and time depend on it."""
+    """Work of a method in one model, as far as estimates of memory and time depend on it."""
 
     shapes: tuple[tuple[int, int], ...]  # (O, I) of every linear
     block_weights: int  # weights of the linears of the largest block
@@ -90,35 +94,36 @@ class Workload:
     budget_bytes: int  # for what is solved at once
 
     def largest(self) -> tuple[int, int]:
-        """Shape of the linear with most weights."""
+        """Return the shape of the linear with most weights."""
         return max(self.shapes, key=math.prod)
 
     def weights(self) -> int:
         return sum(map(math.prod, self.shapes))
 
     def squares(self) -> int:
-        """Σ O·I², the multiplications of a weight with a Gram over all linears."""
+        """Return Σ O·I², the multiplications of a weight with a Gram over all linears."""
         return sum(rows * width**2 for rows, width in self.shapes)
 
 
 def _fitting(work: Workload, source: Range, passes: int) -> Count:
-    """Of the choices about the grid, for one point of every linear."""
+    """Work of the fitting of the grid, for one point of every linear."""
     rounded = len(SHRINKS) * work.weights() if source == "search" else 0
     started = passes * len(work.shapes) * _STARTED_OF_POINT
     return Count(rounded=rounded, solves=passes * 1.5 * work.squares(), started=started)
 
 
 def _started(work: Workload) -> Count:
-    """Of a layer by itself at all its points."""
+    """Operations that a GPU starts for each layer at all its points."""
     return Count(started=len(work.shapes) * (_STARTED_OF_LINEAR + _STARTED_OF_POINT * work.points))
 
 
 @dataclass(frozen=True)
 class Method:
-    """A method with all its values. Families are frozen subclasses, whose every field has a default.
+    """A method with all its values.
 
-    The members below are what the rest of the code knows of a method, with answers that a family replaces where they
-    are not its own. A field may stand in for a property: ``lam: float = 0.3`` in a family is its λ.
+    Families are frozen subclasses in which every field has a default. The members below are all that the rest of the
+    code knows of a method; a family overrides those that differ. A field may stand in for a property: ``lam: float =
+    0.3`` in a family is its λ.
     """
 
     has_channel_scales: ClassVar[bool] = False  # so that codes, scales and zero points alone don't make the weights
@@ -142,47 +147,58 @@ class Method:
 
     @property
     def saliency(self) -> Saliency:
-        """S of its drift term: 1, or by the inputs' size."""
+        """S of the drift term: 1 with ``"identity"``, else by the size of the inputs."""
         return "identity"
 
     @property
     def aim(self) -> Aim:
-        """What it keeps near to the float model's, beside the drift term: the weights alone, ‖Ŵ - W‖; a linear's
-        outputs on its own inputs, ‖(Ŵ - W) X‖, or on the float model's, ‖Ŵ X - W X_float‖; a block's outputs."""
+        """Quantity that the method keeps near to the float model's, beside the drift term.
+
+        ``"weights"``: the weights alone, ‖Ŵ - W‖. ``"outputs"``: a linear's outputs on its own inputs, ‖(Ŵ - W) X‖.
+        ``"float outputs"``: those on the float model's inputs, ‖Ŵ X - W X_float‖. ``"block outputs"``: the outputs of a
+        block.
+        """
         return "outputs"
 
     @property
     def weighing(self) -> Weighing:
-        """How S follows from saliency, but for a factor: not at all; mean|x|^γ / mean|W|^(1-γ); mean|x| / mean|W|;
-        or the square root of that."""
+        """Form of S as a function of saliency, up to a factor.
+
+        ``"one"``: S = 1. ``"gamma"``: mean|x|^γ / mean|W|^(1-γ). ``"ratio"``: mean|x| / mean|W|. ``"root"``: the square
+        root of the ratio.
+        """
         return "one"
 
     @property
     def damps(self) -> bool:
-        """Whether λ adds to the diagonal of a Gram: without any, nothing is damped."""
+        """True if λ adds to the diagonal of a Gram; λ = 0 then damps nothing."""
         return False
 
     @property
     def lam_is_damping(self) -> bool:
-        """Whether λ is the damping of GPTQ: as large a share of the mean diagonal, on every channel alike."""
+        """True if λ is the damping of GPTQ: the same share of the mean diagonal on every channel."""
         return self.damps and self.saliency == "identity"
 
     @property
     def unit(self) -> Unit:
-        """What it works on at once: a linear, the linears that read one tensor, or all of a block."""
+        """Unit that is solved at once: a linear, the linears that read one tensor, or all linears of a block."""
         return "layer"
 
     @property
     def needs(self) -> frozenset[str]:
-        """Of the statistics: ``gram``, ``abs_mean``, ``cross``; and ``block``, the block as a function."""
+        """Statistics that the method needs: ``gram``, ``abs_mean``, ``cross``; and ``block``, the block itself."""
         return frozenset()
 
     def sweeps(self) -> bool:
-        """Whether its result depends on a λ, so that there is a curve to draw."""
+        """Return True if the result depends on λ, so that there is a curve to draw."""
         return self.lam is not None
 
     def with_(self, **choices: object) -> Self:
-        """This method with other values. Raises ``Refused`` for what it does not have."""
+        """Return this method with other values.
+
+        Raises:
+            Refused: If the method does not have a value of that name, or a value is not valid.
+        """
         has = [field.name for field in fields(self)]
         for name in choices:
             if name not in has:
@@ -192,9 +208,16 @@ class Method:
         return replace(self, **choices)
 
     def points(self, lams: Sequence[float], gammas: Sequence[float | None] = (None,)) -> list[Self]:
-        """This method at every λ and γ, γ outer and λ inner; a γ of None keeps its own.
+        """Return this method at every λ and γ, γ outer and λ inner.
 
-        A method without λ is repeated. Raises ``Refused`` for a γ that it does not have.
+        A method without λ is repeated.
+
+        Args:
+            lams: Values of λ.
+            gammas: Values of γ; None keeps the method's own.
+
+        Raises:
+            Refused: For a γ that the method does not have.
         """
         if not self.sweeps():
             return [self] * (len(lams) * len(gammas))
@@ -207,51 +230,51 @@ class Method:
         ]
 
     def settled(self) -> dict[str, Any]:
-        """The family and its values, as a report's ``chosen`` says them: what only speed depends on is left out.
+        """Return the family and its values, as ``chosen`` of a report holds them.
 
-        How the grid is fitted is said where it is not the plain way.
+        Values that affect speed alone are left out, and so is a plain fitting of the grid.
         """
         return {"method": type(self).__name__} | {name: getattr(self, name) for name in self.reported} | self.fitting()
 
     def fitting(self) -> dict[str, Any]:
-        """Those of ``FITTING`` that it has and that are not the plain choice."""
+        """Return the values of ``FITTING`` that the method has and that are not plain."""
         plain = {field.name: field.default for field in fields(self) if field.name in FITTING}
         return {name: getattr(self, name) for name, choice in plain.items() if getattr(self, name) != choice}
 
     def for_all_tokens(self) -> Self:
-        """The method for a linear that every token reaches, as all do but those of experts."""
+        """Return the method for a linear that every token reaches, as all do but those of experts."""
         return self
 
     def why_not_packed(self) -> str | None:
-        """Why codes, scales and zero points alone can't carry what it makes; None: they can."""
+        """Return the reason why codes, scales and zero points alone can't carry the result; None if they can."""
         return None
 
     def working_bytes(self, work: Workload) -> int:
-        """Memory that it takes for itself at the peak, beside weights and statistics."""
+        """Return the memory at the peak beside weights and statistics, in bytes."""
         rows, width = work.largest()
         return 4 * 6 * rows * width
 
     def recorded_bytes(self, work: Workload) -> int:
-        """What recordings of the method's operations take on a GPU, see ``recorded.Recorder``."""
+        """Return the memory of recordings of the method's operations on a GPU in bytes, see ``recorded.Recorder``."""
         return 0
 
     def count(self, work: Workload) -> Count:
-        """What it has to do beside the passes through the model and the Grams."""
+        """Return the work beside the passes through the model and the Grams."""
         return _started(work)
 
 
 @dataclass(frozen=True)
 class ExistingCodes(Method):
-    """The codes that a quantized checkpoint has, measured as a solver's would be. No method of its own: no row."""
+    """Codes of a quantized checkpoint, measured as a solver's would be; not a method of its own, without a row."""
 
     solver: ClassVar[str] = "sarqc.quantization.existing_codes"
 
 
 @dataclass(frozen=True)
 class RoundToNearest(Method):
-    """Each weight goes to the nearest level of its group's grid; nothing is calibrated.
+    """Rounding of each weight to the nearest level of its group's grid, without calibration.
 
-    Unless the ``range`` of a group is searched for, or codes are refined: both weigh errors by the inputs.
+    A searched ``range`` and a refinement of the codes do need statistics: both weigh errors by the inputs.
     """
 
     solver: ClassVar[str] = "sarqc.quantization.round_to_nearest"
@@ -287,11 +310,14 @@ class ColumnSolver(Method):
     plain problem for W* = W + shift_strength · W cross G⁻¹, which at strength 1 is that aim's own least squares.
 
     ``range``: a group's extremes, or the part of them with the smallest Σ_j G_jj (Q(w)_j - w_j)². ``order``: columns as
-    they are stored, or by falling G_jj; groups are then static. ``refine``: passes of coordinate descent on
-    recon + lam · sar afterwards, with a shift on the distance to W*.
+    they are stored, or by falling G_jj; groups are then static. ``refine``: passes of coordinate descent on recon + lam
+    · sar afterwards, with a shift on the distance to W*.
 
     ``expert_damping="damped"`` takes λ (1 + I/n) for a linear with I input channels that n tokens reached: about λ with
-    many tokens, and as these become few a growing penalty, in the limit that of rounding to nearest.
+    many tokens, and a growing penalty as these become few, whose limit is rounding to nearest.
+
+    Raises:
+        Refused: If a value is not valid, or γ is given without saliency.
     """
 
     solver: ClassVar[str] = "sarqc.quantization.column_solver"
@@ -328,13 +354,17 @@ class ColumnSolver(Method):
 
     @property
     def has_static_groups(self) -> bool:
-        """Whether scales come from the original weights: by choice, or because columns are taken out of order."""
+        """True if scales come from the original weights: by choice, or because columns are taken out of order."""
         return self.static_groups or self.order != "natural"
 
     def lam_for(self, n_tokens: int, width: int) -> float:
-        """The λ for a linear with ``width`` input channels that so many tokens reached.
+        """Return the λ for a linear that a number of tokens reached.
 
-        Without any token the Gram is 0 and no λ means anything: the method's own.
+        Without any token the Gram is 0 and no λ has a meaning: the method's own is returned.
+
+        Args:
+            n_tokens: Calibration tokens that reached the linear.
+            width: Its input channels.
         """
         if self.expert_damping == "plain" or n_tokens == 0:
             return self.lam
@@ -379,7 +409,14 @@ class ColumnSolver(Method):
         return 4 * min(work.budget_bytes // RECORDED_SHARE, inputs)  # up to three times as much is worked in
 
     def numbers_of_point(self, rows: int, width: int, group_size: int, *, shifted: bool) -> int:
-        """Numbers in the working precision that one linear takes at one point; a shift has targets of its own."""
+        """Return the count of numbers in working precision that one linear takes at one point.
+
+        Args:
+            rows: Output channels.
+            width: Input channels.
+            group_size: Channels of a group.
+            shifted: True if the point has a shift, which needs targets of its own.
+        """
         numbers = width * width + (9 * width + 3 * group_size) * rows
         if self.refine:
             numbers += 3 * width * width + 6 * rows * width  # G, its copy in the order of turns, both aims, the pulls
@@ -393,8 +430,10 @@ class ColumnSolver(Method):
 
 @dataclass(frozen=True)
 class FoundDescent(ColumnSolver):
-    """Coordinate descent from the codes that a layer was found with, on the objective of a column solver: by that
-    objective never worse than they are."""
+    """Coordinate descent from the codes of an existing checkpoint on the objective of a column solver.
+
+    By that objective the result is never worse than the codes it starts from.
+    """
 
     begins_with_found: ClassVar[bool] = True
 
@@ -402,7 +441,7 @@ class FoundDescent(ColumnSolver):
 
     @classmethod
     def of(cls, solver: ColumnSolver) -> FoundDescent:
-        """On the objective of this solver, in at least so many passes as it refines its own codes."""
+        """Return the descent on the objective of this solver, with at least as many passes as its own refinement."""
         values = {field.name: getattr(solver, field.name) for field in fields(solver)}
         return cls(**values | {"refine": max(solver.refine, cls.refine)})
 
@@ -412,11 +451,11 @@ class ScaleSearch(Method):
     """AWQ's search for a per-channel scale s̃(α), judged by recon + lam · sar after min–max (paper, Algorithm 1).
 
     ``saliency`` chooses the S of the drift term: ``"saliency"`` is abs_mean/mean|W|, ``"identity"`` is 1.
-    ``include_identity`` adds s̃ = 1, plain rounding, to the candidates, which the paper's grid lacks.
-    ``mode``: ``"per_linear"`` gives each linear its own s̃ (the paper); ``"foldable"`` gives the linears that read the
-    same tensor one s̃, chosen on the sum of their losses, whose inverse the operation before can take up.
-    ``range`` and ``refine`` fit the grid of the winner, by the search's own objective; the candidates are compared on
-    the plain grid, as in AWQ, which searches its scales first and clips afterwards.
+    ``include_identity`` adds s̃ = 1, plain rounding, to the candidates, which the paper's grid lacks. ``mode``:
+    ``"per_linear"`` gives each linear its own s̃ (the paper); ``"foldable"`` gives the linears that read the same
+    tensor one s̃, chosen on the sum of their losses, whose inverse the operation before can take up. ``range`` and
+    ``refine`` fit the grid of the winner, by the search's own objective; the candidates are compared on the plain grid,
+    as in AWQ, which searches its scales first and clips afterwards.
     """
 
     solver: ClassVar[str] = "sarqc.quantization.scale_search"
@@ -468,15 +507,15 @@ class ScaleSearch(Method):
 
 @dataclass(frozen=True)
 class LearnedMethod(Method):
-    """What is learned through a whole block has in common.
+    """Base of the methods that learn through a whole block.
 
     Minimises the mean squared error between the quantized block on the quantized prefix and the float block on the
-    float prefix, plus lam · Σ ‖(Ŵ - W) diag(s)‖² over the block's linears; ``saliency="saliency"`` is
-    s = (abs_mean/mean|W|)^½, ``"identity"`` is 1. ``normalise="initial"`` divides each of the two terms by its own
-    value before the first step, ``"none"`` takes them as they are.
+    float prefix, plus lam · Σ ‖(Ŵ - W) diag(s)‖² over the block's linears; ``saliency="saliency"`` is s =
+    (abs_mean/mean|W|)^½, ``"identity"`` is 1. ``normalise="initial"`` divides each of the two terms by its own value
+    before the first step, ``"none"`` takes them as they are.
     """
 
-    learns: ClassVar[str]  # what errors call it
+    learns: ClassVar[str]  # its name in errors
     where_it_diverges: ClassVar[str]  # what to try where an objective is not finite
 
     lam: float = 0.0
@@ -526,14 +565,14 @@ class LearnedClipping(LearnedMethod):
             raise Refused(f"{self.epochs} epochs", "method", "Give at least one epoch.")
 
     def epochs_at(self, bits: int) -> int:
-        """Passes over the calibration sequences at a bit width."""
+        """Return the number of passes over the calibration sequences at a bit width."""
         return self.epochs or (40 if bits == 2 else 20)
 
     def working_bytes(self, work: Workload) -> int:
         return 4 * 10 * work.block_weights
 
     def count(self, work: Workload) -> Count:
-        """A step forward and back for each sequence, a look at the whole after each epoch."""
+        """Return the work: a step forward and back for each sequence, and a measurement after each epoch."""
         epochs, tokens = work.points * self.epochs_at(work.bits), work.sequences * work.length
         return _started(work) + Count(
             products=epochs * 8 * work.weights() * tokens,
@@ -544,7 +583,7 @@ class LearnedClipping(LearnedMethod):
 
 @dataclass(frozen=True)
 class LearnedRounding(LearnedMethod):
-    """SignRound, the method of AutoRound: an offset for each weight and two range factors for each group, learned.
+    """SignRound, the method of AutoRound: a learned offset for each weight and two range factors for each group.
 
     A weight goes to the level nearest to W/scale + V, V in [-0.5, 0.5]; a group's range is [f_low · min, f_high · max],
     f in [0.5, 1]. Steps follow the sign of the gradient on 8 sequences each, at a rate that falls linearly from
@@ -577,7 +616,7 @@ class LearnedRounding(LearnedMethod):
             )  # fmt: skip
 
     def starting_solver(self) -> ColumnSolver | None:
-        """What makes the codes that it begins with; None: rounding to nearest."""
+        """Return the solver of the initial codes; None for rounding to nearest."""
         if self.warm_start == "none":
             return None
         return ColumnSolver(lam=0.01, static_groups=True, range=self.range, order=self.order)
@@ -588,7 +627,7 @@ class LearnedRounding(LearnedMethod):
         return max(4 * 14 * work.block_weights, starting)
 
     def count(self, work: Workload) -> Count:
-        """A step forward and back for each of its sequences, a look at the whole after each epoch, and the start."""
+        """Return the work: steps forward and back, a measurement after each epoch, and the initial codes."""
         passes = work.points * self.steps * min(SEQUENCES_OF_A_STEP, work.sequences)
         learning = Count(
             products=passes * 8 * work.weights() * work.length,
@@ -602,25 +641,34 @@ class LearnedRounding(LearnedMethod):
 
 @dataclass(frozen=True)
 class Candidates:
-    """What “auto” chooses among, and by what.
+    """Candidates of “auto”, and the measure that chooses among them.
 
-    by ``"layer"``: each layer its own point, by the reconstruction error of a held-out part of the calibration
-    sequences; by ``"model"``: one λ for the whole model, by the perplexity of that part.
+    Attributes:
+        by: ``"layer"``: each layer has its own point, chosen by the reconstruction error of a held-out part of the
+            calibration sequences. ``"model"``: one λ for the whole model, chosen by the perplexity of that part.
+        lams: Values of λ.
+        gammas: Values of γ; None keeps the method's own.
+        strengths: Values of α, the strength of GPTAQ's shift; (None,) without a shift.
     """
 
     by: Literal["layer", "model"]
     lams: tuple[float, ...] = ()
     gammas: tuple[float | None, ...] = (None,)
-    strengths: tuple[float | None, ...] = (None,)  # α of GPTAQ's shift
+    strengths: tuple[float | None, ...] = (None,)
 
     def axes(self) -> dict[str, tuple[float, ...]]:
-        """The values to choose from, by field of the method; fields without any are left out."""
+        """Return the values to choose from, by field of the method; fields without any are left out."""
         given = {"lam": self.lams, "gamma": self.gammas, "shift_strength": self.strengths}
         known = {field: tuple(value for value in values if value is not None) for field, values in given.items()}
         return {field: values for field, values in known.items() if values}
 
     def points(self, base: Method, tuned: Sequence[str]) -> list[Method]:
-        """The methods to compare: ``tuned`` (fields of the method) vary, γ outermost and α innermost."""
+        """Return the methods to compare, γ outermost and α innermost.
+
+        Args:
+            base: Method with the values that do not vary.
+            tuned: Fields of the method that vary.
+        """
         lams = self.lams if "lam" in tuned or base.lam is None else (base.lam,)
         pairs = base.points(lams, self.gammas if "gamma" in tuned else (base.gamma,))
         if "shift_strength" not in tuned:
@@ -630,19 +678,19 @@ class Candidates:
 
 @dataclass(frozen=True)
 class MethodEntry:
-    """One row of ``METHODS``: how a public name becomes a method, and what a person may choose."""
+    """A row of ``METHODS``: the method behind a public name, and its choices."""
 
     title: str
     make: Method
     tunes: tuple[str, ...]  # of ``documents.SIGNS``: what “auto” may choose
     baseline: str  # the public name it is compared with
     options: tuple[str, ...] = ()  # further recipe fields that mean something to it
-    auto: Candidates | None = None  # the paper's candidates; None where there is nothing to choose
+    auto: Candidates | None = None  # the paper's candidates; None if there is nothing to choose
     about: str = ""  # one line for people who choose among them
     also: str = ""  # a further name, which says what the method is; empty where the public name does
 
     def defaults(self) -> dict[str, Any]:
-        """What a person may choose, with the value that it has otherwise."""
+        """Return the possible choices with their default values."""
         return {name: getattr(self.make, name) for name in self.tunes + self.options}
 
 
@@ -728,7 +776,7 @@ _FOUND = MethodEntry(
 
 
 def public_method(name: str) -> str:
-    """The public name of a method that may be given by its further one; any other text as it is.
+    """Return the public name of a method given by its further name; any other text as it is.
 
     A blank stands for the plus, which it is in an address that was typed.
     """
@@ -737,22 +785,33 @@ def public_method(name: str) -> str:
 
 
 def entry_of(name: str) -> MethodEntry | None:
-    """The row of a public name, also of ``AS_FOUND``; None for one that this version does not know."""
+    """Return the row of a public name, including ``AS_FOUND``; None for a name that this version does not know."""
     return _FOUND if name == AS_FOUND else METHODS.get(name)
 
 
 def title_of(name: str, fitting: Mapping[str, str | int] = MappingProxyType({})) -> str:
-    """“GPTQ 1 %, searched range”: a method as people read it; ``fitting``: see ``Method.fitting``. An unknown one is
-    called by its public name."""
+    """Return the title of a method with its fitting, as “GPTQ 1 %, searched range”.
+
+    An unknown method is called by its public name.
+
+    Args:
+        name: Public name.
+        fitting: See ``Method.fitting``.
+    """
     entry = entry_of(name)
     return ", ".join(filter(None, [name if entry is None else entry.title, fitting_text(fitting)]))
 
 
 def method(name: str, **choices: Any) -> Method:
-    """The method of a name, with ``lam``, ``gamma`` and options in place of its defaults.
+    """Return the method of a public name, with ``lam``, ``gamma`` and options in place of its defaults.
 
-    Raises ``Refused`` for an unknown name, for a choice that the method does not have, and for NaN, infinite or
-    negative numbers.
+    Args:
+        name: Public or further name.
+        **choices: Values by field of the method.
+
+    Raises:
+        Refused: For an unknown name, for a choice that the method does not have, and for NaN, infinite or negative
+            numbers.
     """
     entry = METHODS.get(public_method(name))
     if entry is None:

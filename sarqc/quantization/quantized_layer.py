@@ -22,17 +22,28 @@ from sarqc.quantization.objective import column_energies, recon_loss
 
 @dataclass(frozen=True)
 class LayerReport:
-    """What happened to one layer. Losses are those of the stored weights; nothing here depends on the clock.
+    """Losses and settings of one quantized layer.
 
-    recon_loss: tr(ΔW gram ΔWᵀ); sar_loss: ‖ΔW S‖² with the method's own S; drift: ‖ΔW‖²;
-    relative_recon: over tr(W gram Wᵀ); relative_sar: over ‖W S‖²; relative_drift: ‖ΔW‖/‖W‖;
-    held_out_*: on inputs that nothing was fitted to.
-    A ratio to 0 is not known and None: that of an expert that no token reached, or of a weight of zeros.
-    chosen: the method with the values it settled on; a scale search adds alpha and lam_interval, the first and the last
-    λ (None: without end) at which that candidate wins. diagonal_floor: what had to be added to the diagonal of G.
-    candidates: what “auto” chose from, in the candidates' order: lam, gamma, shift_strength where there is one, train
-    and validation (relative reconstruction error on the inputs it was solved on and on those it was judged on),
-    relative_drift.
+    Losses are those of the stored weights; nothing here depends on the clock. A ratio to 0 is None: that of an expert
+    that no token reached, or of a weight of zeros.
+
+    Attributes:
+        recon_loss: tr(ΔW gram ΔWᵀ).
+        sar_loss: ‖ΔW S‖² with the method's own S.
+        drift: ‖ΔW‖².
+        relative_recon: recon_loss over tr(W gram Wᵀ).
+        relative_sar: sar_loss over ‖W S‖².
+        relative_drift: ‖ΔW‖/‖W‖.
+        held_out_loss: recon_loss on inputs that nothing was fitted to; None without any.
+        relative_held_out: held_out_loss over tr(W gram Wᵀ) on the same inputs.
+        chosen: The method with its final values. A scale search adds alpha and lam_interval, the first and the last λ
+            (None: without end) at which that candidate wins.
+        diagonal_floor: Value added to the diagonal of G so that it has a Cholesky factor; 0 for none.
+        n_tokens: Calibration tokens that reached the layer.
+        flags: Names of the conditions that deserve attention.
+        candidates: The candidates of “auto” in their order, each with lam, gamma, shift_strength where there is one,
+            train and validation (relative reconstruction error on the inputs it was solved on and on those it was
+            judged on), and relative_drift.
     """
 
     recon_loss: float
@@ -55,7 +66,7 @@ class LayerReport:
 
 @dataclass(frozen=True)
 class QuantizedLayer:
-    """Integer weights and what turns them back: ((codes - zero_points) · scales + biases) · row_scale / channel_scale.
+    """Integer weights and their scales: ((codes - zero_points) · scales + biases) · row_scale / channel_scale.
 
     ``dequantized`` is that product, comparable with the original weight. A model in which the operation before has
     taken up 1/channel_scale, and the one after row_scale, holds ``stored()`` instead.
@@ -71,22 +82,31 @@ class QuantizedLayer:
     biases: Tensor | None = None  # (O, G) in the dtype of the weight, of the affine grid alone
 
     def flagged(self, *flags: str) -> QuantizedLayer:
-        """The same with more flags in its report."""
+        """Return the layer with more flags in its report."""
         return replace(self, report=replace(self.report, flags=(*self.report.flags, *flags))) if flags else self
 
     def stored(self) -> Tensor:
-        """What codes, scales, zero points and biases make, (O, I) in the dtype of the weight: as if both scales of
-        channels were taken up elsewhere."""
+        """Return the weight (O, I) of codes, scales, zero points and biases alone, in the dtype of the weight.
+
+        This is the weight of a model in which other operations have taken up ``channel_scale`` and ``row_scale``.
+        """
         return self.levels(self.codes).to(self.scales.dtype)
 
     def without_dequantized(self) -> Callable[[], Tensor]:
-        """What makes ``dequantized`` anew, and holds codes and scales instead, where these say all."""
+        """Return a function that makes ``dequantized`` again.
+
+        It holds codes and scales only, if these determine the weight; with channel or row scales it holds a copy of
+        ``dequantized``.
+        """
         if not torch.equal(self.stored(), self.dequantized):  # both scales of channels are missing there
             return partial(torch.clone, self.dequantized)
         return replace(self, dequantized=self.codes[:0]).stored
 
     def levels(self, codes: Tensor) -> Tensor:
-        """What any codes (O, I) stand for before ``row_scale`` and ``channel_scale``, in working precision: (O, I)."""
+        """Return the levels (O, I) of any codes (O, I), before ``row_scale`` and ``channel_scale``.
+
+        They are in working precision: float32, or float64 for a float64 weight.
+        """
         work = torch.promote_types(self.scales.dtype, torch.float32)
         zero_points = self.zero_points if self.biases is None else self.biases
         return dequantize_groups(
@@ -96,24 +116,26 @@ class QuantizedLayer:
 
 @dataclass(frozen=True)
 class FoundCodes:
-    """What others have made of a layer, with scales and zero points that stay as they are."""
+    """Codes of a layer that another tool has quantized, with scales and zero points that stay as they are."""
 
     codes: Tensor  # (O, I) int8, as the layer's grid numbers them
     scales: Tensor  # (O, G) in the dtype that they are stored in
     zero_points: Tensor  # (O, G), of the affine grid the biases
-    weight: Tensor  # (O, I), what their own loader makes of it, in the dtype of the scales
+    weight: Tensor  # (O, I), as the format's own loader dequantizes it, in the dtype of the scales
     is_affine: bool = False
 
     def to(self, device: torch.device) -> FoundCodes:
-        """The same on another device."""
+        """Return the same codes on another device."""
         codes, scales, zero_points, weight = (
             part.to(device) for part in (self.codes, self.scales, self.zero_points, self.weight)
         )
         return FoundCodes(codes, scales, zero_points, weight, self.is_affine)
 
     def weight_of(self, codes: Tensor) -> Tensor:
-        """What their own loader makes of other codes (O, I): rounded once, and with biases, which MLX alone has, the
-        product before they are added."""
+        """Return the weight (O, I) that the format's own loader makes of other codes (O, I) on the same scales.
+
+        The weight is rounded once. With biases, which MLX alone has, the product is rounded before they are added.
+        """
         dtype = self.scales.dtype
         if self.is_affine:
             size = codes.shape[-1] // self.scales.shape[-1]
@@ -125,11 +147,20 @@ class FoundCodes:
 
 
 class CheckedLayer:
-    """A layer's weight and statistics in working precision, and the report of any weights that may stand for it.
+    """A layer's weight and statistics in working precision, and reports of the weights that may replace it.
 
-    ``row_scale`` (O,): what the operation after multiplies each output by, which a scale search then divides out.
-    ``found``: codes on scales and zero points that a solver has to keep. ``name`` is for errors. Raises ``Refused`` for
-    shapes or groups that do not fit, ``NumericalError`` for a weight that is not finite.
+    Args:
+        weight: (O, I), any floating dtype.
+        statistics: Statistics of the calibration inputs.
+        grid: Grid of the codes.
+        held_out: Statistics of inputs that nothing is fitted to; None without any.
+        row_scale: (O,), the factor by which the operation after multiplies each output; a scale search divides it out.
+        found: Codes on scales and zero points that a solver has to keep.
+        name: Name of the linear in errors.
+
+    Raises:
+        Refused: If shapes or groups do not fit.
+        NumericalError: If the weight is not finite.
     """
 
     def __init__(
@@ -176,10 +207,17 @@ class CheckedLayer:
         diagonal_floor: float = 0.0,
         chosen: dict[str, Any],
     ) -> QuantizedLayer:
-        """The layer in the types in which it is kept, with its report.
+        """Return the layer in its storage dtypes, with its report.
 
-        codes (O, I), scales and zero_points (O, G), on the affine grid its biases, dequantized (O, I) in the dtype of
-        the stored weight, channel_scale (I,) or None, drift_scale: S (I,) of the method, None for 1.
+        Args:
+            codes: (O, I).
+            scales: (O, G).
+            zero_points: (O, G), biases on the affine grid.
+            dequantized: (O, I), in the dtype of the stored weight.
+            channel_scale: (I,), None for 1.
+            drift_scale: S (I,) of the method, None for 1.
+            diagonal_floor: Value added to the diagonal of G.
+            chosen: The method with its final values, for the report.
         """
         is_affine = self.grid.is_affine
         return QuantizedLayer(

@@ -1,7 +1,7 @@
-"""Operations on a GPU, recorded for tensors of certain shapes and from then on started as one: a CUDA graph.
+"""Operations on a GPU, recorded for tensors of certain shapes and then started as one: a CUDA graph.
 
-Starting an operation takes the processor some ten microseconds, whatever it does. The columns of one linear are
-thousands of them, and most are done before the next is started.
+Starting an operation takes the processor some ten microseconds, whatever the operation does. The columns of one linear
+are thousands of operations, and most are done before the next is started.
 """
 
 from __future__ import annotations
@@ -27,24 +27,32 @@ class _Seen:
 
 
 class Recorder:
-    """Records a function the second time that it comes with the same settings and the same shapes.
+    """Recorder of functions that come again with the same settings and the same shapes.
 
-    A recording has inputs of its own, which together stay within ``most_bytes``, and works in memory of its own, about
-    as much again. All of it is free when this object is. Functions must not ask the device for a value.
+    A function is recorded the second time. A recording has inputs of its own, which together stay within
+    ``most_bytes``, and works in memory of its own, about as much again. All of it is freed with this object. Functions
+    must not request a value from the device.
+
+    Args:
+        most_bytes: Memory for the inputs of all recordings, in bytes.
+        record: Function that makes a recording.
+
+    Attributes:
+        failed: True if a recording could not be made, or gave other bits than the function.
     """
 
     def __init__(self, most_bytes: int, record: Callable[[Function, Tensors, Mapping[str, Hashable]], Replay]) -> None:
         self._room, self._record = most_bytes, record
         self._seen: dict[Hashable, _Seen] = {}
-        self.failed = False  # whether a recording could not be made, or gave other bits than the function
+        self.failed = False
 
     @classmethod
     def on(cls, device: torch.device, most_bytes: int) -> Recorder | None:
-        """None on a device without graphs."""
+        """Return a recorder for a device; None for a device without graphs."""
         return cls(most_bytes, recorded) if device.type == "cuda" else None
 
     def __call__(self, function: Function, tensors: Tensors, **settings: Hashable) -> Results:
-        """What the function returns for these tensors and settings, bit for bit."""
+        """Return the result of the function for these tensors and settings, bit for bit."""
         shapes = tuple((name, tuple(part.shape), part.dtype) for name, part in tensors.items())
         seen = self._seen.get(key := (function, shapes, tuple(settings.items())))
         if seen is None or seen.is_plain:
@@ -72,12 +80,12 @@ class Recorder:
 
 
 def started(function: Function, tensors: Tensors, **settings: Hashable) -> Results:
-    """Without a recorder: every operation by itself."""
+    """Call a function without a recorder: every operation is started by itself."""
     return function(**tensors, **settings)
 
 
 def recorded(function: Function, tensors: Tensors, settings: Mapping[str, Hashable]) -> Replay:
-    """A CUDA graph of the function for tensors of these shapes."""
+    """Return a CUDA graph of the function for tensors of these shapes."""
     own = {name: part.clone() for name, part in tensors.items()}
     current, aside = torch.cuda.current_stream(), torch.cuda.Stream()
     aside.wait_stream(current)

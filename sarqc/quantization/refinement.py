@@ -1,10 +1,10 @@
-"""Coordinate descent on a layer's codes, its scales fixed: each weight in turn takes the best level, all others stay.
+"""Coordinate descent on a layer's codes with fixed scales: each weight in turn takes its best level, all others stay.
 
-For tr(ΔW G ΔWᵀ), ΔW = Ŵ - W, the best value of column j is ŵ_j - (ΔW G)_j / G_jj, and the best level the one nearest
-to it. So no step raises the objective, whatever the codes that it begins with.
+For tr(ΔW G ΔWᵀ), ΔW = Ŵ - W, the best value of column j is ŵ_j - (ΔW G)_j / G_jj, and the best level the one nearest to
+it. So no step raises the objective, whatever codes it begins with.
 
-Axes: C candidates, O out_features, I in_features, G groups of a row, B columns of a block. Work is held transposed,
-(C, I, O), so that one column of the weight is contiguous.
+Axes: C candidates, O out_features, I in_features, G groups of a row, B columns of a block. Work is held transposed, (C,
+I, O), so that one column of the weight is contiguous.
 """
 
 from __future__ import annotations
@@ -30,10 +30,22 @@ def refined_codes(
     passes: int,
     orders: Tensor | None = None,
 ) -> Tensor:
-    """Codes with no larger tr((Ŵ - target) G (Ŵ - target)ᵀ) in any row, after as many passes or until none changes.
+    """Return codes whose tr((Ŵ - target) G (Ŵ - target)ᵀ) is not larger in any row.
 
-    target, codes (C, O, I), scales and zero_points (C, O, G), gram (C, I, I) -> codes (C, O, I); no argument is
-    changed. orders (C, I): which column has which turn; None: as they are stored.
+    The descent ends after the given passes, or as soon as no code changes. No argument is changed.
+
+    Args:
+        target: (C, O, I), the weight to approximate.
+        codes: (C, O, I), the initial codes.
+        scales: (C, O, G).
+        zero_points: (C, O, G), biases on the affine grid.
+        gram: G (C, I, I).
+        grid: Grid of the codes.
+        passes: Largest number of passes.
+        orders: (C, I), the column of each turn; None for the order as stored.
+
+    Returns:
+        The codes (C, O, I).
     """
     width = gram.shape[-1]
     if orders is None:
@@ -47,6 +59,7 @@ def refined_codes(
     objective = (delta * pull).sum(dim=1)  # (C, O)
     for _ in range(passes):
         moved, after = _one_pass(delta, codes, pull.clone(), gram, scales, grid)
+        # Computed anew rather than carried along, so that rounding errors of a pass do not enter the comparison.
         pull_after = gram @ after
         objective_after = (after * pull_after).sum(dim=1)
         # In exact arithmetic every row is kept. A row that rounding errors would make worse stays as it was.
@@ -64,7 +77,17 @@ def refined_codes(
 def refined_layer(
     target: Tensor, codes: Tensor, scales: Tensor, zero_points: Tensor, gram: Tensor, grid: Grid, *, passes: int
 ) -> Tensor:
-    """The same for one linear: target, codes (O, I), scales and zero_points (O, G), gram (I, I) -> codes (O, I)."""
+    """Return the refined codes (O, I) of one linear, see ``refined_codes``.
+
+    Args:
+        target: (O, I).
+        codes: (O, I).
+        scales: (O, G).
+        zero_points: (O, G).
+        gram: G (I, I).
+        grid: Grid of the codes.
+        passes: Largest number of passes.
+    """
     return refined_codes(
         target.unsqueeze(0), codes.unsqueeze(0), scales.unsqueeze(0), zero_points.unsqueeze(0), gram.unsqueeze(0), grid,
         passes=passes,
@@ -81,7 +104,7 @@ def _one_pass(
 ) -> tuple[Tensor, Tensor]:
     """Codes (C, I, O) and ΔWᵀ (C, I, O) after each column has had its turn; scales (C, I, O) are those of the columns.
 
-    ``pull`` is used up: it is kept right for the columns to come only.
+    ``pull`` is overwritten: it is kept right for the columns to come only.
     """
     delta, codes, width = delta.clone(), codes.clone(), gram.shape[-1]
     for start in range(0, width, _BLOCK):
@@ -100,5 +123,13 @@ def _one_pass(
 
 
 def in_turn(part: Tensor, positions: Tensor) -> Tensor:
-    """Rows by position, each candidate's by its own: part (C, N, M), positions (C, K) -> (C, K, M)."""
+    """Return the rows of each candidate at its own positions.
+
+    Args:
+        part: (C, N, M), N rows of each candidate.
+        positions: (C, K).
+
+    Returns:
+        The rows (C, K, M).
+    """
     return part.gather(1, positions.unsqueeze(-1).expand(*positions.shape, part.shape[-1]))

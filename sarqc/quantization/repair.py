@@ -1,8 +1,8 @@
-"""A layer that was found quantized, solved again on the scales that it has: anew, from the codes found, or not at all.
+"""Repair of a quantized layer on the scales that it has: solved anew, or refined from its codes, or left as it is.
 
-Others may have made its codes with more work than one pass of a solver, or by another measure than a layer's error. So
-the codes found are always among what is compared, and stay where nothing is better on inputs that nothing was fitted
-to.
+Another tool may have made its codes with more work than one pass of a solver, or by another measure than a layer's
+error. So the existing codes are always among the candidates, and stay if no candidate is better on inputs that nothing
+was fitted to.
 """
 
 from __future__ import annotations
@@ -20,20 +20,28 @@ from sarqc.quantization.solve import only_solved, quantize
 from sarqc.quantization.solving import Context, LayerJob
 
 # Flags of reports.
-KEPT = "codes_as_found"  # nothing was better on the sequences kept for judging
-WORSE = "worse_than_found"  # on held-out text, although it was better there
+KEPT = "codes_as_found"  # no candidate was better on the validation sequences
+WORSE = "worse_than_found"  # on held-out text, although better on the validation sequences
 
 
 def repair_layer(
     job: SelectionJob, grid: Grid, points: Sequence[ColumnSolver], context: Context | None = None
 ) -> QuantizedLayer:
-    """The best of a layer as it was found, solved column by column at each point, and coordinate descent from the codes
-    found on the objective of each point.
+    """Return the best of a layer's existing codes, a new solution at each point, and a refinement at each point.
 
-    All are solved on ``train`` and judged on ``validation`` by tr(ΔW gram ΔWᵀ); the best, the codes found first among
-    equals, is made again on both. ``chosen`` of the report says what was compared: relative errors of the codes found
-    (``found_recon``, ``found_held_out``) and, on ``validation``, of them and of the best (``found_validation``,
-    ``best_validation``). ``candidates``: of each point both ways, where there are several points.
+    The new solutions are made column by column on the existing scales; the refinement is coordinate descent from the
+    existing codes on the objective of each point. All are solved on ``train`` and judged on ``validation`` by tr(ΔW
+    gram ΔWᵀ). The best, the existing codes first among equals, is made again on both.
+
+    ``chosen`` of the report holds the comparison: relative errors of the existing codes (``found_recon``,
+    ``found_held_out``) and, on ``validation``, of them and of the best (``found_validation``, ``best_validation``).
+    ``candidates`` has both ways at each point, if there are several points.
+
+    Args:
+        job: The layer with its existing codes.
+        grid: Grid of the codes.
+        points: Column solvers to compare.
+        context: Budget and recorder; None for the defaults.
     """
     context = context or Context()
     part = CheckedLayer(job.weight, job.train, grid, job.validation, found=job.found, name=job.name)

@@ -1,4 +1,4 @@
-"""Rounding to nearest, the plainest of solvers; with a searched range or refined codes where these are asked for."""
+"""Rounding to nearest, the simplest solver, with an optional searched range and refinement."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sarqc.quantization.solving import Context, LayerJob, Solved
 
 
 def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Solved]:
-    """Each linear at each of its points, which are all alike."""
+    """Yield each linear at each of its points, which are all alike."""
     for number, job in enumerate(jobs):
         layer = job.layer
         for index, point in enumerate(job.points_of(RoundToNearest)):

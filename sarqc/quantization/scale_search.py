@@ -1,4 +1,4 @@
-"""The one search for per-channel scales: AWQ, RQC-GS and SARQC-GS (paper, Algorithm 1).
+"""The search for per-channel scales: AWQ, RQC-GS and SARQC-GS (paper, Algorithm 1).
 
 A search serves a group of linears that read one tensor and share one s̃; a linear by itself is a group of one.
 
@@ -26,7 +26,12 @@ from sarqc.quantization.trade_off import LambdaIntervals, lambda_intervals
 
 
 def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Solved]:
-    """Linears of a group with one s̃, or each with its own; a linear's points share its candidates."""
+    """Solve linears of a group with one s̃, or each with its own; a linear's points share its candidates.
+
+    Args:
+        jobs: The linears of a group, or independent ones, with their points.
+        context: Ties of the channels of a group, and recorder.
+    """
     if jobs[0].points[0].unit == "group":
         together = [job.layer for job in jobs]
         for index, layers in enumerate(search_points(together, jobs[0].points_of(ScaleSearch), context.ties)):
@@ -42,7 +47,7 @@ def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Solved]:
 
 @dataclass(frozen=True)
 class ScaleCandidate:
-    """One s̃ of the search; ``alpha`` is None for s̃ = 1, plain rounding."""
+    """A candidate s̃ of the search; ``alpha`` is None for s̃ = 1, plain rounding."""
 
     alpha: float | None
     channel_scale: Tensor  # (I,)
@@ -50,7 +55,7 @@ class ScaleCandidate:
 
 @dataclass(frozen=True)
 class SearchLosses:
-    """What a search chooses from: every candidate and its two losses, summed over the linears of the group.
+    """Candidates of a search with their two losses, summed over the linears of the group.
 
     Losses are those before Ŵ is rounded to the dtype of the weight; the method's λ plays no part in them.
     """
@@ -61,9 +66,14 @@ class SearchLosses:
     sar: Tensor  # (A,) float64 on the CPU
 
     def objective(self, layer: CheckedLayer, drift_scale: Tensor | None, lam: float) -> Tensor:
-        """G (I, I) of a linear with which tr(ΔW G ΔWᵀ) is recon̂ + λ · sar̂ in units of recon, but for a constant.
+        """Return G (I, I) with which tr(ΔW G ΔWᵀ) is recon̂ + λ · sar̂ in units of recon, but for a constant.
 
-        Where the candidates do not differ, nothing says what drift is worth, and recon counts alone.
+        Where the candidates do not differ, drift has no known price, and recon counts alone.
+
+        Args:
+            layer: The linear.
+            drift_scale: S (I,), None for 1.
+            lam: λ.
         """
         recon, sar = (float(losses.max() - losses.min()) for losses in (self.recon, self.sar))
         weight = lam * recon / sar if sar > 0 else 0.0
@@ -71,18 +81,25 @@ class SearchLosses:
         return layer.gram + torch.diag_embed(weight * squares)
 
     def intervals(self) -> LambdaIntervals:
-        """Where each candidate wins, in the plane after min–max, in which the search's λ acts."""
+        """Return the λ-interval in which each candidate wins, in the plane after min–max, where the search's λ acts."""
         return lambda_intervals(min_max(self.sar), min_max(self.recon))
 
 
 def candidates(
     abs_mean: Tensor, weight: Tensor, storage: torch.dtype, *, include_identity: bool, ties: Tensor | None = None
 ) -> list[ScaleCandidate]:
-    """s̃(α) = abs_mean^α / mean|W|^(1-α), divided by √(max · min), for α = 0, 1/20, …, 1 (and s̃ = 1 last).
+    """Return s̃(α) = abs_mean^α / mean|W|^(1-α), divided by √(max · min), for α = 0, 1/20, …, 1 (and s̃ = 1 last).
 
-    abs_mean (I,), weight (R, I), ties (I,): channels with equal numbers get the geometric mean of their s̃ before the
-    division. Scales are rounded to the ``storage`` dtype, as they would be stored. Where all channels are tied, s̃ = 1
-    is all that is left.
+    Scales are rounded to the storage dtype, as they would be stored. If all channels are tied, s̃ = 1 is the only
+    candidate.
+
+    Args:
+        abs_mean: (I,), mean |x| of each input channel.
+        weight: (R, I), rows of all linears of the group.
+        storage: Dtype in which scales are stored.
+        include_identity: Add s̃ = 1.
+        ties: (I,), channels with equal numbers get the geometric mean of their s̃ before the division; None for no
+            ties.
     """
     identity = ScaleCandidate(None, torch.ones_like(abs_mean))
     if ties is not None and bool((ties == ties[0]).all()):
@@ -108,10 +125,24 @@ def quantize_scaled(
     source: Range = "minmax",
     passes: int = 0,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Ŵ = Q(W · s̃ / t) · t/s̃ with s̃ for the columns and t, None for 1, for the rows.
+    """Quantize Ŵ = Q(W · s̃ / t) · t/s̃ with s̃ for the columns and t for the rows.
 
-    weight (O, I), channel_scale (I,), row_scale (O,) -> codes, scales, zero_points, dequantized (O, I).
-    source, passes: how the grid is fitted by tr(ΔW G ΔWᵀ), objective (I, I) = G; t only multiplies a row of that.
+    Args:
+        weight: (O, I).
+        channel_scale: s̃ (I,).
+        row_scale: t (O,), None for 1.
+        grid: Grid of the codes.
+        storage: Dtype in which scales and biases are stored.
+        objective: G (I, I), with which the grid is fitted by tr(ΔW G ΔWᵀ); t only multiplies a row of that. None for
+            the plain grid.
+        source: Source of a group's range, see ``scales_and_zero_points``.
+        passes: Passes of refinement.
+
+    Returns:
+        codes: (O, I).
+        scales: (O, G).
+        zero_points: (O, G), biases on the affine grid.
+        dequantized: Ŵ (O, I) in working precision.
     """
     scaled = weight * channel_scale
     if row_scale is not None:
@@ -132,9 +163,18 @@ def quantize_scaled(
 def search_losses(
     layers: Sequence[CheckedLayer], method: Method, ties: Tensor | None = None, *, recorder: Recorder | None = None
 ) -> SearchLosses:
-    """Every candidate for linears that read the same tensor. Without tokens to judge by, s̃ = 1 is the only one.
+    """Compute both losses of every candidate for linears that read the same tensor.
 
-    Raises ``Refused`` for a method that searches nothing.
+    Without tokens to judge by, s̃ = 1 is the only candidate.
+
+    Args:
+        layers: The linears of the group.
+        method: A scale search; its λ plays no part.
+        ties: (I,), see ``candidates``.
+        recorder: Recorder of repeated operations on a GPU.
+
+    Raises:
+        Refused: If the method is not a scale search.
     """
     if not isinstance(method, ScaleSearch):
         raise Refused(f"{type(method).__name__} has no candidates", "method", "Take awq, rqc-gs or sarqc-gs.")
@@ -175,9 +215,20 @@ def candidate_losses(
     grid: Grid,
     storage: torch.dtype,
 ) -> tuple[Tensor, Tensor]:
-    """Both losses of a linear with each candidate, asking the device for nothing.
+    """Return both losses of a linear with each candidate, without requesting a value from the device.
 
-    weight (O, I), gram (I, I), scales (A, I): s̃, drift_scale (I,): S, row_scale (O,) -> recon (A,), sar (A,).
+    Args:
+        weight: (O, I).
+        gram: (I, I).
+        scales: s̃ (A, I) of the candidates.
+        drift_scale: S (I,), None for 1.
+        row_scale: (O,), None for 1.
+        grid: Grid of the codes.
+        storage: Dtype in which scales and biases are stored.
+
+    Returns:
+        recon: (A,).
+        sar: (A,).
     """
     recon, sar = [], []
     for scale in scales:
@@ -206,7 +257,14 @@ def search_points(
     *,
     recorder: Recorder | None = None,
 ) -> Iterator[list[QuantizedLayer]]:
-    """The linears of a group with the s̃ that wins at each point, in order; points differ in λ only."""
+    """Yield the linears of a group with the winning s̃ at each point, in order; points differ in λ only.
+
+    Args:
+        layers: The linears of the group.
+        points: Scale searches.
+        ties: (I,), see ``candidates``.
+        recorder: Recorder of repeated operations on a GPU.
+    """
     losses = search_losses(layers, points[0], ties, recorder=recorder)
     intervals = losses.intervals()
     for point in points:
@@ -236,12 +294,12 @@ def search_points(
 
 
 def choose(recon: Tensor, sar: Tensor, lam: float) -> int:
-    """Position of the smallest recon̂ + λ · sar̂ after min–max over the candidates (0/0 := 0), the first of equals."""
+    """Return the position of the smallest recon̂ + λ · sar̂ after min–max (0/0 := 0), the first of equals."""
     return int((min_max(recon) + lam * min_max(sar)).argmin())
 
 
 def min_max(losses: Tensor) -> Tensor:
-    """(loss - least) / (largest - least) over the candidates (A,), zeros where all are equal."""
+    """Return (loss - least) / (largest - least) over the candidates (A,), zeros if all are equal."""
     low, high = losses.min(), losses.max()
     return (losses - low) / (high - low) if high > low else torch.zeros_like(losses)
 

@@ -1,6 +1,6 @@
-"""The verbs: quantize linears at one or many points, or sweep λ and γ of one. All that a caller needs of the package.
+"""Quantization of linears at one or many points, and sweeps of λ and γ: all that a caller needs of the package.
 
-Which solver serves a method says the method itself; here is only what is common to all of a unit.
+The method itself names its solver; this module holds only what all units have in common.
 
 Axes: O out_features, I in_features.
 """
@@ -25,7 +25,10 @@ from sarqc.quantization.solving import BUDGET_BYTES, Context, Epoch, LayerJob, S
 
 @dataclass(frozen=True)
 class LayerSweep:
-    """One layer over a grid of γ and λ. Tensors are (n_gamma, n_lambda) float64 on the CPU; NaN: not measured."""
+    """Losses of one layer over a grid of γ and λ.
+
+    Tensors are (n_gamma, n_lambda) float64 on the CPU; NaN was not measured.
+    """
 
     lams: tuple[float, ...]
     gammas: tuple[float | None, ...]
@@ -38,7 +41,7 @@ class LayerSweep:
     held_out_loss: Tensor
     relative_held_out: Tensor
     diagonal_floor: Tensor
-    dequantized: Callable[[int, int], QuantizedLayer]  # (i_gamma, i_lambda): solved again, which is exact, not kept
+    dequantized: Callable[[int, int], QuantizedLayer]  # (i_gamma, i_lambda): solved again on each call, exactly
 
 
 _SWEPT = tuple(field.name for field in fields(LayerSweep) if field.name not in ("lams", "gammas", "dequantized"))
@@ -52,12 +55,23 @@ def quantize_layer(
     *,
     held_out: LayerStatistics | None = None,
 ) -> QuantizedLayer:
-    """Integer weights for one linear.
+    """Quantize one linear to integer weights.
 
-    weight: (O, I), any floating dtype, which is also the dtype in which scales are stored; the mathematics runs in
-    float32, in float64 for a float64 weight. statistics: of the calibration inputs; held_out: of inputs that nothing
-    is fitted to. No argument is changed. Raises ``Refused`` for shapes or groups that do not fit and for statistics
-    without what the method ``needs``, ``NumericalError`` for NaN or infinity.
+    The mathematics runs in float32, in float64 for a float64 weight. No argument is changed.
+
+    Args:
+        weight: (O, I), any floating dtype, which is also the dtype of the stored scales.
+        statistics: Statistics of the calibration inputs.
+        grid: Grid of the codes.
+        method: Method with all its values.
+        held_out: Statistics of inputs that nothing is fitted to, for the report.
+
+    Returns:
+        Codes, scales and zero points with their report.
+
+    Raises:
+        Refused: If shapes or groups do not fit, or the statistics lack what the method ``needs``.
+        NumericalError: If a value is NaN or infinite.
     """
     job = LayerJob(CheckedLayer(weight, statistics, grid, held_out), [method])
     return next(only_solved(quantize([job], Context()))).layer
@@ -74,11 +88,24 @@ def sweep_layer(
     held_out: LayerStatistics | None = None,
     budget_bytes: int = BUDGET_BYTES,
 ) -> LayerSweep:
-    """The losses of one linear for every λ and γ.
+    """Compute the losses of one linear for every λ and γ.
 
-    ``method`` gives what is not swept; γ must be (None,) for a method without it. The point (γ, λ) has the losses of
-    ``quantize_layer`` with these values, whose other arguments and errors these are. Points are solved as batches whose
-    working memory stays within ``budget_bytes``, but for one that alone needs more.
+    The point (γ, λ) has the losses of ``quantize_layer`` with these values. Points are solved in batches whose working
+    memory stays within ``budget_bytes``, except for a point that alone needs more.
+
+    Args:
+        weight: (O, I), as for ``quantize_layer``.
+        statistics: Statistics of the calibration inputs.
+        grid: Grid of the codes.
+        method: Method with the values that are not swept.
+        lams: Values of λ.
+        gammas: Values of γ; (None,) for a method without γ, or to keep its own.
+        held_out: Statistics of inputs that nothing is fitted to.
+        budget_bytes: Working memory of a batch, in bytes.
+
+    Raises:
+        Refused: As for ``quantize_layer``, and if the method has no γ to sweep.
+        NumericalError: If a value is NaN or infinite.
     """
     points = method.points(lams, gammas)
     job = LayerJob(CheckedLayer(weight, statistics, grid, held_out), points)
@@ -96,18 +123,30 @@ def sweep_layer(
 
 
 def quantize(jobs: Sequence[LayerJob], context: Context) -> Iterator[Epoch | Solved]:
-    """Integer weights for linears, each at all of its points, which are of one family and one ``unit``.
+    """Quantize linears, each at all of its points, which share one family and one ``unit``.
 
-    ``"layer"``: the linears, of one shape, such as the experts of a block, are solved each by itself, as batches over
-    linears and points whose working memory stays within the context's budget; their points come one linear after the
-    other, each as soon as its batch is solved. ``"group"``: the linears read one tensor and share a channel scale, made
-    of the column means over the rows of all of them and judged by the sums of their losses; where each reads some of
-    the tensor's tokens, as experts do, mean |x| is that of all tokens read. Their ``row_scale`` is divided out of the
-    rows, the context's ``ties`` tie channels. ``"block"``: the linears are all those of the context's block.
+    - ``"layer"``: linears of one shape, such as the experts of a block, are solved independently, in batches over
+      linears and points whose working memory stays within the context's budget. Their points come one linear after the
+      other, each as soon as its batch is solved.
+    - ``"group"``: the linears read one tensor and share a channel scale, made of the column means over the rows of all
+      of them and judged by the sums of their losses. Where each reads some of the tensor's tokens, as experts do, mean
+      |x| is that of all tokens read. Their ``row_scale`` is divided out of the rows; the context's ``ties`` tie
+      channels.
+    - ``"block"``: the linears are all those of the context's block.
 
-    Each result equals that of its point alone, and no tensor is changed. What a method that learns reports on its way
-    comes in between. Raises ``Refused`` for linears or a context that do not fit the unit, ``NumericalError`` for NaN
-    or infinity; errors name the linear.
+    Each result equals that of its point alone, and no tensor is changed. Methods that learn yield their epochs in
+    between.
+
+    Args:
+        jobs: Linears with their points.
+        context: Budget, ties, block and recorder.
+
+    Yields:
+        Solved linears, and epochs of methods that learn.
+
+    Raises:
+        Refused: If linears or context do not fit the unit; the error names the linear.
+        NumericalError: If a value is NaN or infinite; the error names the linear.
     """
     if not jobs:
         raise Refused("there is no linear to quantize", "layers", "Give the weights of at least one linear.")
@@ -142,7 +181,7 @@ def quantize(jobs: Sequence[LayerJob], context: Context) -> Iterator[Epoch | Sol
 
 
 def only_solved(steps: Iterable[Epoch | Solved]) -> Iterator[Solved]:
-    """The linears alone, where nobody wants to hear of epochs."""
+    """Return the solved linears alone, without the epochs."""
     return (step for step in steps if isinstance(step, Solved))
 
 

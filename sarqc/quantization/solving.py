@@ -1,6 +1,6 @@
-"""What a family's file is given and what it yields: the nouns between the verbs in ``solve`` and the solvers.
+"""Inputs and outputs of the solvers: the data between ``solve`` and the family modules.
 
-The module that a method names as its ``solver`` offers one function, ``solve``, of the type ``Solver``.
+The module that a method names as its ``solver`` has one function ``solve`` of the type ``Solver``.
 
 Axes: O out_features, I in_features, B sequences of a batch, T tokens, D hidden size.
 """
@@ -32,13 +32,17 @@ Family = TypeVar("Family", bound=Method)
 
 @dataclass(frozen=True)
 class LayerJob:
-    """A linear, and the points at which it is wanted: methods of one family that differ in λ, γ or nothing."""
+    """A linear with its points: methods of one family that differ in λ, γ or nothing."""
 
     layer: CheckedLayer
     points: Sequence[Method]
 
     def points_of(self, family: type[Family]) -> list[Family]:
-        """The points, which must be of this family. Raises ``Refused``."""
+        """Return the points, all of which must be of this family.
+
+        Raises:
+            Refused: If a point is of another family.
+        """
         points = [point for point in self.points if isinstance(point, family)]
         if len(points) < len(self.points):
             names = ", ".join(sorted({type(point).__name__ for point in self.points}))
@@ -50,8 +54,10 @@ class LayerJob:
 class BlockRun:
     """A block as a function, for a method that learns through it.
 
-    forward runs the block on weights in the dtype of the inputs. inputs: batches (B, T, D) of states of the quantized
-    prefix; targets: the float block's outputs on the float prefix.
+    Attributes:
+        forward: Function that runs the block on weights in the dtype of the inputs.
+        inputs: Batches (B, T, D) of states of the quantized prefix.
+        targets: The float block's outputs on the float prefix, of the same shapes.
     """
 
     forward: BlockForward
@@ -61,10 +67,14 @@ class BlockRun:
 
 @dataclass(frozen=True)
 class Context:
-    """What a solver may use beside the linears.
+    """Resources of a solver beside the linears.
 
-    ties: (I,) integers, for linears that share a scale: channels with equal numbers get one, where several channels
-    come from one row of a linear before. recorder: for operations on a GPU that come again; None: each is started.
+    Attributes:
+        budget_bytes: Working memory of what is solved at once, in bytes.
+        ties: (I,) integers, for linears that share a scale: channels with equal numbers get one scale, because they
+            come from one row of a linear before.
+        block: The block, for a method that learns through it.
+        recorder: Recorder of repeated operations on a GPU; None starts each operation by itself.
     """
 
     budget_bytes: int = BUDGET_BYTES
@@ -74,12 +84,12 @@ class Context:
 
     @classmethod
     def on(cls, device: torch.device, budget_bytes: int) -> Context:
-        """For all linears of a model on this device."""
+        """Return the context for all linears of a model on this device."""
         return cls(budget_bytes, recorder=Recorder.on(device, budget_bytes // RECORDED_SHARE))
 
 
 class Solved(NamedTuple):
-    """One linear at one of its points; the numbers are positions among the jobs and among the job's points."""
+    """A linear at one of its points; the numbers are positions among the jobs and among the job's points."""
 
     job: int
     point: int
@@ -88,12 +98,17 @@ class Solved(NamedTuple):
 
 @dataclass(frozen=True)
 class Epoch:
-    """Where a learning method stands, over all sequences and with the weights that would be stored.
+    """State of a method that learns, over all sequences and with the weights that would be stored.
 
-    recon: mean squared error of the block's outputs; sar: Σ ‖ΔW diag(s)‖² over its linears, before λ.
+    Attributes:
+        epoch: Passes over the sequences so far; 0 is before the first step.
+        epochs: Passes in all.
+        objective: Value that is minimised.
+        recon: Mean squared error of the block's outputs.
+        sar: Σ ‖ΔW diag(s)‖² over the block's linears, before λ.
     """
 
-    epoch: int  # 0: before the first step
+    epoch: int
     epochs: int
     objective: float
     recon: float

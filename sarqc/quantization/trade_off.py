@@ -1,4 +1,4 @@
-"""Which λ selects which candidate of a finite set: supported candidates and their exact λ-intervals (Corollary 1).
+"""Supported candidates of a finite set and their exact λ-intervals (Corollary 1).
 
 Axes: K candidates of a finite set.
 """
@@ -17,7 +17,10 @@ from sarqc.quantization.hull import weight_intervals
 
 @dataclass(frozen=True)
 class Interval:
-    """The closed interval lowest ≤ λ ≤ highest; empty where lowest > highest, without end where highest is inf."""
+    """A closed interval lowest ≤ λ ≤ highest.
+
+    It is empty if lowest > highest, and has no end if highest is inf.
+    """
 
     lowest: float
     highest: float
@@ -32,9 +35,10 @@ class Interval:
 
 @dataclass(frozen=True)
 class LambdaIntervals:
-    """Where each candidate minimises recon + λ · drift over λ ≥ 0; tensors have the shape of the set, float64.
+    """Intervals of λ ≥ 0 on which each candidate minimises recon + λ · drift.
 
-    An unsupported candidate, which no λ selects, has the empty interval from inf to -inf.
+    Tensors have the shape of the set, in float64. An unsupported candidate, which no λ selects, has the empty interval
+    from inf to -inf.
     """
 
     lowest: Tensor
@@ -46,20 +50,25 @@ class LambdaIntervals:
         return self.lowest <= self.highest
 
     def interval(self, *position: int) -> Interval:
-        """The interval of one candidate."""
+        """Return the interval of one candidate."""
         return Interval(float(self.lowest[position]), float(self.highest[position]))
 
 
 def lambda_intervals(drift: Tensor, recon: Tensor) -> LambdaIntervals:
-    """The closed λ-interval on which each candidate of a finite set minimises recon + λ · drift over λ ≥ 0.
+    """Return the closed λ-interval on which each candidate of a finite set minimises recon + λ · drift over λ ≥ 0.
 
-    drift and recon have one shape, that of the result. The supported candidates lie on the falling part of the lower
-    convex hull of the points (drift, recon); the ends of an interval are the steepnesses of the two edges beside its
-    vertex. The hull is found in rational arithmetic, so an end is the exact value rounded once.
+    The supported candidates lie on the falling part of the lower convex hull of the points (drift, recon); the ends of
+    an interval are the steepnesses of the two edges beside its vertex. The hull is computed in rational arithmetic, so
+    an end is the exact value rounded once. Ties belong to all candidates that take part, see ``hull.weight_intervals``.
+    A λ beyond the largest double is given as the largest double.
 
-    Ties belong to everyone who takes part, as ``hull.weight_intervals`` says. A λ beyond the largest double is given
-    as the largest double. Raises ``Refused`` for an empty set or different shapes, ``NumericalError`` for NaN or
-    infinity.
+    Args:
+        drift: Any shape.
+        recon: The same shape, which is also that of the result.
+
+    Raises:
+        Refused: For an empty set or different shapes.
+        NumericalError: For NaN or infinity.
     """
     ends = torch.tensor(weight_intervals(_exact(drift, recon)), dtype=torch.float64)
     return LambdaIntervals(ends[:, 0].reshape(drift.shape), ends[:, 1].reshape(drift.shape))

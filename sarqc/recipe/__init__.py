@@ -1,4 +1,4 @@
-"""Recipe: what the form, the flags, the REST call and a batch mean, as one flat document; and its text forms."""
+"""Recipe: one flat document behind the form, the flags, the REST call and a batch; and its text forms."""
 
 from sarqc.recipe.fields import (
     BASELINE,

@@ -1,4 +1,4 @@
-"""Recipe: exactly what the form, the flags, the REST call and the batch run mean, as one flat document."""
+"""Recipe: the meaning of the form, the flags, the REST call and the batch run, as one flat document."""
 
 from __future__ import annotations
 
@@ -58,8 +58,10 @@ def _sound(text: str) -> str:
 
 
 def _one_line(text: str, info: ValidationInfo) -> str:
-    """Text without what ends a line anywhere, U+0085, U+2028 and U+2029 included: a script or a file that is written of
-    a recipe would have it as something else."""
+    """Text of a single line; every line end counts, U+0085, U+2028 and U+2029 included.
+
+    A line end would break a script or a file made of a recipe.
+    """
     name = info.field_name or ""
     if name == "prompts" and (not text.strip() or len(f"{text}.".splitlines()) > 1):
         raise Refused(f"{text[:40]!r} is not one line of text", "recipe, prompts", "Give each prompt on its own line.")
@@ -141,8 +143,8 @@ AUTO_FIELDS = {"layer": ("validation_share", "channel_fraction"), "model": ("val
 class Recipe(BaseModel):
     """One quantization of one model: model, grid, method, calibration, evaluation.
 
-    Flags, form labels and the reference page are generated from the fields below. ``lambda`` is the public spelling
-    of ``lam``. A recipe knows nothing of the host: what can't be had there is refused by ``preflight.plan``.
+    Flags, form labels and the reference page are generated from the fields below. ``lambda`` is the public spelling of
+    ``lam``. A recipe does not depend on the host: requests that the host cannot meet are refused by ``engine.plan``.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
@@ -540,7 +542,13 @@ class Recipe(BaseModel):
         return self
 
     def to_method(self) -> Method:
-        """The method object: what is empty or “auto” here takes the method's own default; see ``ignored``."""
+        """Return the method object.
+
+        A field that is empty or “auto” takes the method's own default; see ``ignored`` for fields without effect.
+
+        Raises:
+            Refused: If the method or one of its values is not valid.
+        """
         if self.method == AS_FOUND:
             return _known_entry(AS_FOUND).make
         entry = METHODS.get(self.method)
@@ -553,11 +561,11 @@ class Recipe(BaseModel):
 
     @property
     def repairs(self) -> bool:
-        """Whether the codes of a quantized checkpoint are solved again."""
+        """True if the codes of a quantized checkpoint are solved again."""
         return self.quantized_checkpoint is not None and self.method != AS_FOUND
 
     def _check_opened(self) -> None:
-        """Raises ``Refused`` for what can't be done to a checkpoint that others quantized."""
+        """Refuses settings that are not possible with a quantized checkpoint."""
         if self.kind == "tune":
             raise Refused(
                 "tuning quantizes the float model again and again, and the recipe has a quantized checkpoint",
@@ -587,7 +595,7 @@ class Recipe(BaseModel):
             ).about("samples", Fix("Use 2 samples", {"samples": 2}))  # fmt: skip
 
     def _check_tuning(self) -> None:
-        """Raises ``Refused`` for what tuning can't find a λ of."""
+        """Refuses settings for which tuning can't choose a λ."""
         method = self.to_method()
         if "lam" not in METHODS[self.method].tunes or method.unit != "layer" or "cross" in method.needs:
             fitting = [name for name in METHODS if can_be_tuned(name)]
@@ -616,23 +624,35 @@ class Recipe(BaseModel):
             raise Refused("there is a single λ to compare", "recipe, sweep", "Give two or more, or none.")
 
     def compared(self) -> tuple[tuple[float, ...], tuple[float | None, ...]]:
-        """The λ and the γ that tuning compares by the errors of layers; γ is (None,) for a method without one."""
+        """Return the λ and the γ that tuning compares by the errors of layers; γ is (None,) for a method without γ."""
         lams, own = tuple(sorted({*(self.sweep or TUNED_LAMS)})), self.to_method().gamma
         if own is None or self.gamma not in (None, "auto"):
             return lams, (own,)
         return lams, tuple(sorted({*TUNED_GAMMAS, own}))
 
     def unseen_samples(self) -> int:
-        """Held-out sequences: as given; in tuning, which needs some, half as many as samples where none are."""
+        """Return the number of held-out sequences.
+
+        Tuning needs some: by default it takes half as many as samples.
+        """
         return self.held_out_samples or (max(1, self.samples // 2) if self.kind == "tune" else 0)
 
     def tokens_of_test(self) -> int | None:
-        """The first tokens of the test text that are measured, None: all. In tuning, where draws differ by more than
-        windows of the text do, no more than ``TUNED_TEST_TOKENS`` unless more are asked for."""
+        """Return the number of first tokens of the test text that are measured; None for all.
+
+        In tuning draws differ by more than windows of the text do, so the default there is ``TUNED_TEST_TOKENS``.
+        """
         return self.test_tokens or (TUNED_TEST_TOKENS if self.kind == "tune" else None)
 
     def blocks_of(self, n_blocks: int) -> tuple[int, ...] | None:
-        """Numbers of the blocks that are quantized, in order; None: all. Raises ``Refused`` for one that is missing."""
+        """Return the numbers of the blocks to quantize, in order; None for all.
+
+        Args:
+            n_blocks: Number of blocks of the model.
+
+        Raises:
+            Refused: If the model does not have one of the blocks.
+        """
         if self.block_fraction is not None:
             count = max(1, round(self.block_fraction * n_blocks))
             return tuple((2 * part + 1) * n_blocks // (2 * count) for part in range(count))
@@ -644,7 +664,7 @@ class Recipe(BaseModel):
         return tuple(sorted({*self.blocks})) or None
 
     def candidates(self) -> tuple[Method, ...]:
-        """The methods among which “auto” chooses, see ``Candidates.points``; none where nothing is left to choose."""
+        """Return the candidates of “auto”, see ``Candidates.points``; empty if “auto” has nothing to choose."""
         if self.kind == "tune":
             return ()
         entry, base = _known_entry(self.method), self.to_method()
@@ -654,25 +674,28 @@ class Recipe(BaseModel):
         return tuple(entry.auto.points(base, tuned))
 
     def auto_by(self) -> Literal["layer", "model"] | None:
-        """What “auto” chooses for, each layer or the whole model; None where nothing is left to choose."""
+        """Return the scope of “auto”, each layer or the whole model; None if it has nothing to choose."""
         auto = _known_entry(self.method).auto
         return auto.by if auto is not None and self.candidates() else None
 
     def validation_samples(self) -> int:
-        """How many of the calibration sequences, the last ones, “auto” judges on: at least one, and one is left."""
+        """Return the number of calibration sequences, the last ones, on which “auto” judges.
+
+        It is at least 1, and at least one sequence is left to solve on.
+        """
         return min(max(1, round(self.validation_share * self.samples)), self.samples - 1)
 
     def baseline_method(self) -> Method:
-        """What a run is compared with: the baseline, its grid fitted as that of the run, as far as this method fits it.
+        """Return the baseline of a run, with the run's fitting of the grid as far as this method has it.
 
-        So the difference is that of the penalty, not of the grid, and tuning finds the same.
+        The difference is then that of the penalty and not of the grid, as in tuning.
         """
         entry = _known_entry(self.method)
         shared = [name for name in METHODS[BASELINE].options if name in entry.options]
         return method(BASELINE, **{name: getattr(self, name) for name in shared})
 
     def why_no_baseline(self) -> str:
-        """Why a run that asks for the comparison with the baseline does without; empty where it does not."""
+        """Return the reason why a run has no comparison with the baseline; empty if it has."""
         if self.test is None:
             return "there is no test text"
         if self.layer is not None:
@@ -685,7 +708,7 @@ class Recipe(BaseModel):
         return "it is that itself" if is_baseline else ""
 
     def ignored(self) -> list[str]:
-        """One sentence for each value that was given but means nothing to the chosen method."""
+        """Return a sentence for each value that has no effect on the chosen method."""
         idle = idle_fields(self.method, auto=bool(self.candidates()) or self.repairs)
         if self.quantized_checkpoint is not None:
             idle |= {"range", "static_groups", "indivisible"}  # groups have their scales
@@ -702,7 +725,11 @@ class Recipe(BaseModel):
 
     @classmethod
     def parse(cls, document: dict[str, Any]) -> Recipe:
-        """A recipe from plain data. Raises ``Refused`` naming the first wrong field and what it accepts."""
+        """Return a recipe from plain data.
+
+        Raises:
+            Refused: For the first wrong field, with the values that it accepts.
+        """
         try:
             return cls.model_validate(document)
         except ValidationError as error:
@@ -710,16 +737,21 @@ class Recipe(BaseModel):
 
     @classmethod
     def from_file(cls, path: Path) -> Recipe:
-        """A recipe from a YAML or JSON file (JSON is YAML)."""
+        """Return a recipe from a YAML or JSON file (JSON is YAML).
+
+        Raises:
+            Refused: If the file can't be read, or its content is not a recipe.
+        """
         return cls.parse(read_document(path))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data under the public names; ``Recipe.parse`` of it gives an equal recipe."""
+        """Return plain data under the public names; ``Recipe.parse`` of it gives an equal recipe."""
         return self.model_dump(mode="json", by_alias=True)
 
     def differences(self) -> dict[str, Any]:
-        """The required fields and what differs from the defaults, as plain data under the public names; ``parse`` of it
-        gives an equal recipe.
+        """Return the required fields and all that differ from the defaults, as plain data under the public names.
+
+        ``Recipe.parse`` of it gives an equal recipe.
         """
         said = {
             public_name(name)
@@ -729,31 +761,36 @@ class Recipe(BaseModel):
         return {name: value for name, value in self.to_json().items() if name in said}
 
     def fingerprint(self) -> str:
-        """16 hex digits that are equal for equal recipes."""
+        """Return 16 hex digits that are equal for equal recipes."""
         return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _known_entry(name: str) -> MethodEntry:
-    """The row of a method that a recipe has been checked to name."""
+    """Row of a method whose name has been checked."""
     entry = entry_of(name)
     assert entry is not None
     return entry
 
 
 def method_title(name: str) -> str:
-    """What people call a method; one that this version does not know is called by its public name."""
+    """Return the title of a method; an unknown method is called by its public name."""
     entry = entry_of(name)
     return name if entry is None else entry.title
 
 
 def can_be_tuned(name: str) -> bool:
-    """Whether tuning can find the λ of a method, as it is by itself."""
+    """Return True if tuning can choose the λ of a method with its default options."""
     entry = _known_entry(name)
     return "lam" in entry.tunes and entry.make.unit == "layer" and "cross" not in entry.make.needs
 
 
 def idle_fields(name: str, *, auto: bool) -> frozenset[str]:
-    """The fields that mean nothing to a method; ``auto``: whether something is left to “auto”."""
+    """Return the fields that have no effect on a method.
+
+    Args:
+        name: Public name of the method.
+        auto: True if something is left to “auto”.
+    """
     entry = _known_entry(name)
     read = {*entry.tunes, *entry.options}
     if auto and entry.auto is not None:
@@ -763,7 +800,11 @@ def idle_fields(name: str, *, auto: bool) -> frozenset[str]:
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """The names and values of a YAML or JSON file. Raises ``Refused``."""
+    """Return the names and values of a YAML or JSON file.
+
+    Raises:
+        Refused: If the file can't be read, or does not hold names and values.
+    """
     document = read_yaml(path, "recipe")
     if not isinstance(document, dict):
         raise Refused("the recipe is not a list of names and values", str(path), "Write lines like “bits: 3”.")
@@ -771,7 +812,11 @@ def read_document(path: Path) -> dict[str, Any]:
 
 
 def renamed(document: dict[str, Any]) -> dict[str, Any]:
-    """A recipe's or a batch's document under today's names. Raises ``Refused`` where a field has both its names."""
+    """Return the document of a recipe or a batch under today's names.
+
+    Raises:
+        Refused: If a field is given under both its names.
+    """
     for former, name in FORMER_NAMES.items():
         if former in document and name in document:
             raise Refused(
@@ -781,7 +826,7 @@ def renamed(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def deprecations(document: dict[str, Any]) -> list[str]:
-    """A sentence for each former name in a document."""
+    """Return a sentence for each former name in a document."""
     return [
         f"“{former}” is now “{name}”; the former name is accepted until version 1.1"
         for former, name in FORMER_NAMES.items()
@@ -790,29 +835,33 @@ def deprecations(document: dict[str, Any]) -> list[str]:
 
 
 def shell_help(info: FieldInfo) -> str:
-    """The help of a field on the command line, which takes more than the form does."""
+    """Return the help of a field on the command line, which accepts more than the form does."""
     return " ".join(filter(None, (f"{info.title}.", info.description, field_extra(info)["in_a_shell"])))
 
 
 def public_name(field: str) -> str:
-    """The name of a field in documents: its alias where it has one (lam → lambda)."""
+    """Return the name of a field in documents: its alias if it has one (lam → lambda)."""
     return Recipe.model_fields[field].alias or field
 
 
 def separator(field: str) -> str:
-    """What stands between the entries of a list that is written as one text: a comma, or the end of a line."""
+    """Return the separator of the entries of a list written as text: a comma, or a line break."""
     return str(field_extra(Recipe.model_fields[field])["separator"])
 
 
 def field_extra(info: FieldInfo) -> dict[str, Any]:
-    """What a field says of itself beside its title: section, unit, whether it is advanced, separator."""
+    """Return the further properties of a field: section, unit, separator, and whether it is advanced."""
     extra = info.json_schema_extra
     assert isinstance(extra, dict)
     return extra
 
 
 def axes(document: dict[str, Any]) -> dict[str, list[Any]]:
-    """The fields of a batch that are lists where a recipe has one value. Raises ``Refused``, see ``expanded``."""
+    """Return the fields of a batch that hold a list instead of a single value.
+
+    Raises:
+        Refused: For an empty list or a repeated entry, see ``expanded``.
+    """
     lists = {public_name(name) for name, info in Recipe.model_fields.items() if get_origin(info.annotation) is tuple}
     found = {name: values for name, values in document.items() if isinstance(values, list) and name not in lists}
     for name, values in found.items():
@@ -823,10 +872,13 @@ def axes(document: dict[str, Any]) -> dict[str, list[Any]]:
 
 
 def expanded(document: dict[str, Any]) -> dict[str, Recipe]:
-    """All recipes of a batch, by a name that says what sets each apart: {"lambda=0.1": …}; {"": …} for a single one.
+    """Return all recipes of a batch by names that set them apart: {"lambda=0.1": …}; {"": …} for a single recipe.
 
-    A list where a recipe has one value means one run for each entry, and several lists all their combinations, the
-    first one outermost. Raises ``Refused`` for the first recipe that is none, for an empty list and for equal runs.
+    A list instead of a single value means one run for each entry, and several lists mean all their combinations, the
+    first list outermost.
+
+    Raises:
+        Refused: For the first invalid recipe, for an empty list and for equal runs.
     """
     document = renamed(document)
     varied = axes(document)
@@ -841,8 +893,12 @@ def expanded(document: dict[str, Any]) -> dict[str, Recipe]:
 
 
 def spare(document: dict[str, Any]) -> dict[str, Any]:
-    """A document of one recipe or of a batch without what says the defaults: ``expanded`` of it gives equal recipes in
-    the same order. Lists of a batch come last. Raises ``Refused``, see ``expanded``.
+    """Return the document of a recipe or a batch without fields at their defaults.
+
+    ``expanded`` of it gives equal recipes in the same order. Lists of a batch come last.
+
+    Raises:
+        Refused: As for ``expanded``.
     """
     document = renamed(document)
     recipes = list(expanded(document).values())

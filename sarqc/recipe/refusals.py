@@ -1,4 +1,4 @@
-"""What pydantic complains of in a recipe, in the words that people read."""
+"""Pydantic's complaints about a recipe, in plain words."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from sarqc.errors import Fix, Refused
 
 
 def refusal(fields: Mapping[str, FieldInfo], error: ValidationError) -> Refused:
-    """The first complaint of pydantic in the three parts that people read, with the field and what would mend it.
-    ``fields``: of a recipe, by their public names.
+    """Return pydantic's first complaint as a refusal with the field and its remedy.
+
+    Args:
+        fields: Fields of a recipe by their public names.
+        error: The complaints.
     """
     first = error.errors()[0]
     name = str(first["loc"][0]) if first["loc"] else "recipe"
@@ -37,13 +40,13 @@ def refusal(fields: Mapping[str, FieldInfo], error: ValidationError) -> Refused:
 
 
 def _called(name: str, info: FieldInfo) -> str:
-    """A field as people see it, with its public name where that is another."""
+    """Title of a field, with its public name if that differs."""
     title = str(info.title)
     return title.lower() if title.lower() == name.replace("_", " ") else f"{title} ({name})"
 
 
 def _bound(name: str, complaint: ErrorDetails) -> Iterator[Fix]:
-    """The number nearest to one that is out of bounds."""
+    """The number nearest to a value that is out of bounds."""
     if len(complaint["loc"]) == 2 and isinstance(complaint["loc"][1], int):
         return  # one of several
     context = complaint.get("ctx", {})
@@ -52,7 +55,7 @@ def _bound(name: str, complaint: ErrorDetails) -> Iterator[Fix]:
             yield Fix(f"Use {context[kind]:g}", {name: context[kind]})
 
 
-# What a value has to be, by the type of pydantic's complaint.
+# Condition on a value, by the type of pydantic's complaint.
 _WISHES = {
     "greater_than_equal": "{ge:g} or more",
     "greater_than": "more than {gt:g}",
@@ -73,7 +76,7 @@ _WISHES = {
 
 
 def _wish(complaint: ErrorDetails, further: str = "") -> str:
-    """What a value has to be; ``further``: what the field takes beside it."""
+    """Condition on a value; ``further`` is an alternative that the field accepts."""
     form = _WISHES.get(complaint["type"])
     if form is None:
         message = complaint["msg"].removeprefix("Value error, ")
@@ -83,5 +86,5 @@ def _wish(complaint: ErrorDetails, further: str = "") -> str:
 
 
 def _quoted(text: str) -> str:
-    """As much of what was given as a sentence has room for."""
+    """The value as given, cut to the room of a sentence."""
     return text if len(text) <= 100 else f"{text[:99]}…"

@@ -1,7 +1,7 @@
-"""A recipe or a batch as text to take elsewhere: a file, a command, a request, a program; a batch also as a shell
-script, as jobs of SLURM, Hugging Face and SkyPilot, and for a Ray cluster.
+"""A recipe or a batch as text for use elsewhere: file, command, request, program, and launch scripts of a batch.
 
-Every text says only what differs from the defaults (``sarqc.recipe.spare``) and means the same runs.
+A batch can also be written as a shell script, as jobs of SLURM, Hugging Face and SkyPilot, and for a Ray cluster. Every
+text holds only the differences from the defaults (``sarqc.recipe.spare``) and means the same runs.
 """
 
 from __future__ import annotations
@@ -37,9 +37,14 @@ class RecipeText(TypedDict):
 
 
 def texts(document: Document, address: str) -> list[RecipeText]:
-    """All texts of a recipe, or of a batch, which has lists where a recipe has one value.
+    """Return all texts of a recipe, or of a batch, which has lists instead of single values.
 
-    ``address`` is the app's, such as http://127.0.0.1:7860. Raises ``Refused`` for what is not a recipe.
+    Args:
+        document: Plain data of the recipe or batch.
+        address: Address of the app, such as http://127.0.0.1:7860.
+
+    Raises:
+        Refused: If the document is not a recipe.
     """
     said = _said(document)
     return [
@@ -49,7 +54,16 @@ def texts(document: Document, address: str) -> list[RecipeText]:
 
 
 def one_text(name: str, document: Document, address: str) -> str:
-    """One text by its name. Raises ``Refused`` where the document has none of that name."""
+    """Return one text by its name.
+
+    Args:
+        name: Key of ``FORMS`` or ``BATCH_FORMS``.
+        document: Plain data of the recipe or batch.
+        address: Address of the app.
+
+    Raises:
+        Refused: If the document does not have a text of that name.
+    """
     said = _said(document)
     forms = _forms_of(said)
     if name not in forms:
@@ -62,7 +76,7 @@ def _said(document: Document) -> Document:
 
 
 def _telling(value: Any) -> Any:
-    """Names of methods that say what they are, where there are such."""
+    """Descriptive names of methods, if there are any."""
     if isinstance(value, list):
         return [_telling(one) for one in value]
     entry = entry_of(value)
@@ -234,7 +248,7 @@ def _job_name(said: Document) -> str:
 
 
 def _launch(said: Document) -> tuple[str, str, int]:
-    """What varies as arrays of the shell, with one flag of each run in each; the command of run number i; how many."""
+    """Arrays of the shell with one flag of each run; the command of run number i; the number of runs."""
     varied = axes(said)
     fixed = {name: value for name, value in said.items() if name not in varied}
     points = list(itertools.product(*varied.values()))
@@ -292,7 +306,7 @@ def _literal(value: Any) -> str:
 
 
 class Form(NamedTuple):
-    """A way to write a document that ``spare`` returned, for an app at an address."""
+    """A text form of a document that ``spare`` returned, for an app at an address."""
 
     title: str
     file: str

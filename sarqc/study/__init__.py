@@ -1,0 +1,1 @@
+"""Studies: the results of runs and surveys, as files and as statistics."""

@@ -1,4 +1,4 @@
-"""The run that a line of a study asks for: its settings as a recipe, and in words what no recipe can say."""
+"""The recipe of a study's line: its settings, and in words all that a recipe cannot hold."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from sarqc.recipe import OF_THE_OTHER_KIND, Recipe, public_name
 from sarqc.study.document import Line, Study
 from sarqc.study.facts import has_lam
 
-# What a recipe that left a study says of that study alone; λ and γ are those of the point that is chosen.
+# Fields of a study's recipe that concern that study alone; λ and γ are those of the chosen point.
 _ITS_OWN = {"kind", "sweep", "layer", "inputs_from", "lambda", "gamma", *map(public_name, OF_THE_OTHER_KIND["run"])}
 
 
 class AsRecipe(TypedDict):
     """A line as a recipe.
 
-    ``recipe`` lacks λ and γ, which stand in ``lams`` and ``gammas`` by position; those are empty where the method has
-    none or “auto” chooses. ``left`` has a sentence for each thing that is not taken along. Without ``recipe`` the line
-    can't be run, and ``left`` says why.
+    Attributes:
+        recipe: The recipe without λ and γ; None if the line can't be run.
+        lams: Values of λ by position; empty if the method has no λ or “auto” chooses it.
+        gammas: Values of γ by position; empty if the method has no γ or “auto” chooses it.
+        left: A sentence for each setting that is not taken along; without a recipe, the reason.
     """
 
     recipe: dict[str, Any] | None
@@ -31,7 +33,7 @@ class AsRecipe(TypedDict):
 
 
 def as_recipe(study: Study, line: Line) -> AsRecipe:
-    """The settings of a line of a study, with only what differs from the defaults of a recipe."""
+    """Return the settings of a line as a recipe that holds only the differences from the defaults."""
     tunes = METHODS[line.method].tunes if line.method in METHODS else ()
     document = _texts_of(study) | {
         "bits": line.bits,
@@ -60,10 +62,14 @@ def as_recipe(study: Study, line: Line) -> AsRecipe:
 
 
 def of_run(folder: Path) -> tuple[Study, Line, dict[str, Any]]:
-    """What a run left in a folder, its study or one with a study in it: the study, the line, and its recipe, of tuning
-    that of the λ it found.
+    """Return the study of a run, its line, and the recipe of that line; after tuning, the recipe at the chosen λ.
 
-    Raises ``NotFound`` where there is no study, and ``Refused`` for one that is not of a single run.
+    Args:
+        folder: Folder of the study, or of a run that contains one.
+
+    Raises:
+        NotFound: If there is no study.
+        Refused: If the study is not of a single run.
     """
     study = Study.open(folder / "study" if (folder / "study" / "study.json").is_file() else folder)
     line = only_line(study)
@@ -85,13 +91,13 @@ def of_run(folder: Path) -> tuple[Study, Line, dict[str, Any]]:
 
 
 def only_line(study: Study) -> Line | None:
-    """The line of a study's run, of tuning that of the λ it found; None where there are several."""
+    """Return the only line of a study, after tuning that of the chosen λ; None if there are several."""
     lines = [line for line in study.lines if line.chosen is not None] or study.lines
     return lines[0] if len(lines) == 1 else None
 
 
 def _asked(candidates: Sequence[float | None]) -> float | str | None:
-    """What a recipe says of a parameter that “auto” chose among so many."""
+    """Recipe value of a parameter that “auto” chose among some candidates."""
     return "auto" if len(candidates) > 1 else next(iter(candidates), None)
 
 

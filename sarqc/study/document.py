@@ -1,8 +1,8 @@
-"""Study: what a run leaves and what the Lab draws. A folder with ``study.json`` and ``study.safetensors``.
+"""Study: the result of a run, which the Lab draws; a folder with ``study.json`` and ``study.safetensors``.
 
 A study holds *lines*: one method at one width, over the axes (draw, gamma, lambda). Every quantity of a line is an
 array whose axes are named in its reference, always in this order: draw, layer, gamma, lambda, then its own. Its tensor
-in ``study.safetensors`` is called ``line/bits/quantity``. What is not known is NaN.
+in ``study.safetensors`` is called ``line/bits/quantity``. Unknown values are NaN.
 
 | array | axes | meaning |
 |---|---|---|
@@ -13,36 +13,36 @@ in ``study.safetensors`` is called ``line/bits/quantity``. What is not known is 
 | held_out | draw, layer, gamma, lambda | relative reconstruction error on unseen text; NaN where there is none |
 | sar | draw, layer, gamma, lambda | L_sar with the line's own S, over ‖W S‖² |
 | drift | draw, layer, gamma, lambda | ‖ΔW‖_F / ‖W‖_F |
-| surface | layer, gamma, lambda, row, column | |ΔW| of the first draw, max-pooled, as uint8 |
-| surface_mean | layer, gamma, lambda, row, column | the mean of |ΔW| in each cell |
-| surface_sorted, surface_mean_sorted | layer, gamma, lambda, row, column | largest and mean |ΔW|, input channels by \
-saliency, least salient first |
+| surface | layer, gamma, lambda, row, column | absolute ΔW of the first draw, max-pooled, as uint8 |
+| surface_mean | layer, gamma, lambda, row, column | mean absolute ΔW in each cell |
+| surface_sorted, surface_mean_sorted | layer, gamma, lambda, row, column | largest and mean absolute ΔW, input \
+channels by saliency, least salient first |
 | surface_signed | layer, gamma, lambda, row, column | mean ΔW, channels by saliency; 128 stands for 0 |
 | surface…_scale | layer | value of 255 in that surface: one scale for all λ and γ of a layer, beyond which cells are \
 cut |
 | surface…_most | layer, gamma, lambda | the largest absolute value in that surface, above its scale where it is cut |
 | group_place | layer, place | row and first input channel of the group with the largest squared weights; this and \
-what follows of the first draw |
+the following four rows are of the first draw |
 | group_weight | layer, channel | its float weights, NaN beyond its end |
 | group_codes | layer, gamma, lambda, channel | number of the level that each weight takes, from 0 |
 | group_zero | layer, gamma, lambda | number of the level 0 |
 | group_step | layer, gamma, lambda, channel | distance of neighbouring levels; one channel where all have the same |
 | deciles | layer, gamma, lambda, decile | root-mean-square ΔW by decile of channel saliency, first draw |
 | tokens | draw, layer | calibration tokens that reached the layer, few or none for some experts |
-| weight_norm | draw, layer | ‖W‖_F; this and the next three are what Theorem 1 needs beside the relative quantities |
+| weight_norm | draw, layer | ‖W‖_F; Theorem 1 needs this and the next three beside the relative quantities |
 | token_norm | draw, layer | largest ‖x‖₂ of a token of the calibration and the unseen text |
 | output_energy, held_out_energy | draw, layer | mean of ‖W x‖² over the tokens of the calibration and the unseen text |
 | recon_by_size, held_out_by_size | draw, layer, size, gamma, lambda | the same errors, solved on ``sizes`` sequences |
-| selected_lambda, selected_gamma | draw, layer | what “auto” chose; NaN where there is no γ |
-| selected_strength | draw, layer | α of GPTAQ's shift that “auto” chose, where it was asked to |
-| candidate_train, candidate_validation | draw, layer, candidate_gamma, candidate_lambda | recon of what “auto” chose \
-among, on the sequences it was solved on and on those it was judged on; of several α the one judged best |
-| candidate_perplexity | draw, candidate_lambda | on the sequences that one λ for the whole model was judged on |
+| selected_lambda, selected_gamma | draw, layer | choice of “auto”; NaN for a method without γ |
+| selected_strength | draw, layer | α of GPTAQ's shift, if “auto” chose it |
+| candidate_train, candidate_validation | draw, layer, candidate_gamma, candidate_lambda | recon of the candidates \
+of “auto” on the sequences they were solved on and on those they were judged on; of several α the one judged best |
+| candidate_perplexity | draw, candidate_lambda | on the sequences that judge one λ for the whole model |
 
 Surfaces beside ``surface``, the arrays of the group and ``kl`` are missing in older studies. A line whose survey asked
 for fewer pictures has one surface, or none and no group either.
 
-A line with ``selected`` has one point, at lams (0,) and gammas (None,): every layer there has what was chosen for it.
+A line with ``selected`` has one point, at lams (0,) and gammas (None,): every layer there has its own chosen values.
 
 Every schema version that was ever written can be opened. Up to version 3 each array was a file of its own, named by its
 content, and an error of a layer that no token reached was 0; both are still read, and errors come out as NaN.
@@ -72,17 +72,25 @@ from sarqc.study.experts import Experts, experts_of, unreached_is_unknown
 from sarqc.study.stamp import Stamp
 
 SCHEMA_VERSION = 4
-SIGNED_ZERO = 128  # what stands for 0 in ``surface_signed``
+SIGNED_ZERO = 128  # stands for 0 in ``surface_signed``
 Told = TypeVar("Told")
-ERRORS = ("recon", "held_out", "sar", "recon_by_size", "held_out_by_size")  # relative to what tokens brought
+ERRORS = ("recon", "held_out", "sar", "recon_by_size", "held_out_by_size")  # relative to the energy of the tokens
 
 
 RUNS_AWAY = 8.0  # times the middle of a layer's largest changes: without damping a layer may change a thousandfold
 
 
 def common_scale(most: np.ndarray) -> np.ndarray:
-    """One scale for all pictures of a layer, from the largest absolute value in each, (layer, …) -> (layer,): the
-    largest of those that do not run away, which would flatten the others."""
+    """Return one scale for all pictures of a layer, the largest value that does not run away.
+
+    Values that run away would flatten all others.
+
+    Args:
+        most: (layer, …), the largest absolute value in each picture.
+
+    Returns:
+        The scales (layer,).
+    """
     of_layer = np.sort(most.reshape(len(most), -1), axis=-1)
     middle = of_layer[:, [(of_layer.shape[-1] - 1) // 2]]
     largest = np.where(of_layer <= RUNS_AWAY * middle, of_layer, 0).max(axis=-1)
@@ -91,9 +99,12 @@ def common_scale(most: np.ndarray) -> np.ndarray:
 
 
 def eight_bits(values: np.ndarray, scale: np.ndarray, zero: int) -> np.ndarray:
-    """Values (layer, …) as uint8, of which 255 is the layer's scale, (layer,); what is larger is cut.
+    """Return values as uint8, of which 255 is the layer's scale; larger values are cut.
 
-    ``zero`` stands for 0: with 128 a -scale is 1; with 0 no value may be negative.
+    Args:
+        values: (layer, …).
+        scale: (layer,).
+        zero: The number that stands for 0; with 128 a -scale is 1, with 0 no value may be negative.
     """
     steps = np.clip(values / scale.reshape(-1, *[1] * (values.ndim - 1)), -1, 1) * (255 - zero)
     cells: np.ndarray = np.rint(steps + zero).astype(np.uint8)
@@ -105,7 +116,7 @@ class _Document(BaseModel):
 
 
 class ArrayRef(_Document):
-    """What an array of a study is: little-endian numbers in C order, with named axes."""
+    """Type, shape and axes of an array of a study: little-endian numbers in C order."""
 
     dtype: Literal["float32", "uint8"]
     shape: tuple[int, ...]
@@ -114,7 +125,7 @@ class ArrayRef(_Document):
 
 
 class OneDraw(ArrayRef):
-    """One draw of an array whose first axis is the draw: ``at`` is its place in what the file holds."""
+    """One draw of an array whose first axis is the draw; ``at`` is its place in the file."""
 
     at: int
 
@@ -126,7 +137,7 @@ class _Written(ArrayRef):
 
 
 class ArrayBytes(NamedTuple):
-    """Where an array's bytes are: a file in the study's folder, from a byte on, and the version of that file."""
+    """Bytes of an array: a file in the study's folder, the offset in bytes, and the version of that file."""
 
     file: str
     offset: int
@@ -134,7 +145,7 @@ class ArrayBytes(NamedTuple):
 
 
 class ModelFacts(_Document):
-    """The float model that everything is compared with."""
+    """Facts about the float model that everything is compared with."""
 
     name: str
     parameters: int
@@ -153,7 +164,7 @@ class Line(_Document):
     bits: int
     grid: str
     group_size: int | None
-    lams: tuple[float, ...]  # one entry, 0, where the method has no λ
+    lams: tuple[float, ...]  # one entry, 0, for a method without λ
     gammas: tuple[float | None, ...]
     draws: tuple[int, ...]  # seeds of the calibration draws
     # What is not plain of range, order, refine, expert_damping and warm_start; left out of the document if empty.
@@ -174,19 +185,20 @@ class Line(_Document):
 
     @property
     def name(self) -> str:
-        """What tells a line from the others of its width: the method, how its grid is fitted, whether by “auto”."""
+        """Name that sets the line apart from others of its width: method, fitting of the grid, and “auto”."""
         marks = [f"refine{value}" if name == "refine" else str(value) for name, value in self.fitting.items()]
         return "-".join([self.method, *marks, *(["auto"] if self.selected else [])])
 
     @property
     def label(self) -> str:
-        """The title for people, with “auto” where that chose λ."""
+        """The title for people, with “auto” if that chose λ."""
         return f"{self.title}, auto" if self.selected else self.title
 
 
 class Study(_Document):
-    """The whole of a ``study.json``. Numbers live in arrays, which a study that was opened or written reads from its
-    folder: ``read`` for calculations, ``array`` as they are stored.
+    """Content of a ``study.json``, with access to the arrays.
+
+    A study that was opened or written reads its arrays from its folder: ``read`` for calculations, ``array`` as stored.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -196,12 +208,12 @@ class Study(_Document):
     prefix: Literal["quantized", "float"]  # "float" results are labelled “explore”
     model: ModelFacts
     protocol: dict[str, Any]  # calibration, held_out, test, task: plain facts; versions of libraries
-    recipe: dict[str, Any] | None = None  # of the run that left it
+    recipe: dict[str, Any] | None = None  # of the run that made it
     layers: tuple[LayerInfo, ...]
     lines: tuple[Line, ...]
     layer_reports: dict[str, dict[str, Any]] = Field(default_factory=dict)  # of the chosen point, by layer name
     flags: tuple[str, ...] = ()
-    stamp: Stamp | None = Field(default=None, exclude_if=lambda stamp: stamp is None)  # of the run that left it
+    stamp: Stamp | None = Field(default=None, exclude_if=lambda stamp: stamp is None)  # of the run that made it
     checksum: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")  # SHA-256 of study.safetensors
     _folder: Path | None = PrivateAttr(default=None)
 
@@ -218,16 +230,18 @@ class Study(_Document):
         return isinstance(other, Study) and all(getattr(self, name) == getattr(other, name) for name in fields)
 
     def __copy__(self) -> Self:
-        """A copy may get other lines or layers: it finds out anew what was kept."""
+        """A copy may get other lines or layers, so it starts without kept results."""
         copied = super().__copy__()
         copied._once = {}
         return copied
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """The study in ``folder``, with today's titles of the methods that are known here.
+        """Return the study in a folder, with today's titles of known methods.
 
-        Raises ``NotFound``, or ``Refused`` for a newer or damaged one.
+        Raises:
+            NotFound: If there is no study.
+            Refused: If the study is newer than this version, or damaged.
         """
         document, where = _read_document(folder), f"study {folder.name}"
         version = document.get("schema_version")
@@ -249,7 +263,11 @@ class Study(_Document):
         return study
 
     def line(self, name: str, bits: int) -> Line:
-        """The line of a name at a width; a method's own names also find its only line. Raises ``NotFound``."""
+        """Return the line of a name at a width; a method's own names also match its only line.
+
+        Raises:
+            NotFound: If there is no such line.
+        """
         name = public_method(name)
         of_width = [line for line in self.lines if line.bits == bits]
         exact = [line for line in of_width if line.name == name]
@@ -260,20 +278,32 @@ class Study(_Document):
 
     @cached_property
     def experts(self) -> Experts | None:
-        """Where the experts among the layers are; None where all layers are dense."""
+        """The experts among the layers; None if all layers are dense."""
         return experts_of(self.layers)
 
     @property
     def folder(self) -> Path:
-        """Where the study lies. Raises ``ValueError`` for one that was neither opened nor written."""
+        """Folder of the study.
+
+        Raises:
+            ValueError: If the study was neither opened nor written.
+        """
         if self._folder is None:
             raise ValueError(f"study {self.id} was neither opened nor written, so it has no folder")
         return self._folder
 
     def array(self, line: Line, name: str, layer: int | None = None) -> np.ndarray:
-        """A quantity of one of the study's lines as it is stored: read-only, axes as in the table above. With ``layer``
-        that layer's numbers alone, without their axis: of thousands of layers nothing else is read. Raises ``NotFound``
-        where the line has no such quantity, ``Refused`` where its file has changed.
+        """Return a quantity of a line as it is stored, read-only, with the axes of the table above.
+
+        Args:
+            line: A line of this study.
+            name: Name of the quantity.
+            layer: Position of a layer, whose numbers alone are read and returned, without their axis; None for all
+                layers.
+
+        Raises:
+            NotFound: If the line does not have the quantity.
+            Refused: If the file has changed.
         """
         ref = line.arrays.get(name)
         if ref is None:
@@ -294,8 +324,7 @@ class Study(_Document):
         return Refused(what, f"study {self.id}", tensors.REMEDY)
 
     def _whole(self, line: Line, name: str, axis: int | None, layer: int | None) -> np.ndarray:
-        """All draws of an array, or those of a layer; of a former version with NaN for the errors that were stored as 0
-        for 0/0."""
+        """All draws of an array, or those of a layer; in former versions zeros stored for 0/0 become NaN."""
         ref = line.arrays[name]
         if ref.file is None:
             tensor = self._tensor(line, name)
@@ -320,16 +349,21 @@ class Study(_Document):
         return tensor
 
     def place(self, line: Line, name: str) -> ArrayBytes:
-        """Where the bytes of a quantity of one of the study's lines are, all of its draws."""
+        """Return the place of a quantity's bytes, of all its draws."""
         file = line.arrays[name].file
         if file is not None:
             return ArrayBytes(f"arrays/{file}", 0, file.removesuffix(".bin"))
         return ArrayBytes(tensors.FILE, self._tensor(line, name).offset, self.checksum)
 
     def read(self, line: Line, name: str, layer: int | None = None) -> np.ndarray | None:
-        """A quantity of one of the study's lines as float64, axes as in the table above; None where it has none.
+        """Return a quantity of a line as float64, with the axes of the table above; None if the line does not have it.
 
-        NaN: not measured, not answered, or an error of a layer that no token reached. ``layer`` as of ``array``.
+        NaN was not measured, not answered, or is an error of a layer that no token reached.
+
+        Args:
+            line: A line of this study.
+            name: Name of the quantity.
+            layer: As for ``array``.
         """
         if name not in line.arrays:
             return None
@@ -337,7 +371,13 @@ class Study(_Document):
         return np.where(array == 255, np.nan, array) if name == "correct" else array.astype(np.float64)
 
     def once(self, line: Line | None, what: str, make: Callable[[], Told]) -> Told:
-        """What ``make`` says of one of the study's lines, or of the whole, kept: for what takes long to find out."""
+        """Return the result of ``make``, computed once and kept, for results that take long.
+
+        Args:
+            line: The line that the result is about; None for the whole study.
+            what: Name of the result.
+            make: Function that computes it.
+        """
         key = (line and (line.name, line.bits, line.draws), what)
         if key not in self._once:
             self._once[key] = make()
@@ -346,14 +386,14 @@ class Study(_Document):
 
 
 def _with_title_of_today(line: Line) -> Line:
-    """One name for a method wherever it is shown, whatever it was called when the study was written."""
+    """Today's title of the method, so that it has one name wherever it is shown."""
     if line.method not in METHODS or not set(line.fitting) <= set(FITTING):
         return line
     return line.model_copy(update={"title": title_of(line.method, line.fitting)})
 
 
 def _read_document(folder: Path) -> dict[str, Any]:
-    """What a study.json holds. Raises ``NotFound``, or ``Refused`` for what can't be sent on as JSON either."""
+    """Content of a study.json; refused if it can't be sent on as JSON either."""
     where = f"study {folder.name}"
     try:
         document = json.loads((folder / "study.json").read_text(encoding="utf-8"), parse_constant=_no_constant)
@@ -373,21 +413,24 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def array_files(study: Study) -> list[str]:
-    """The files that the arrays of a study are in, by their paths in its folder."""
+    """Return the paths of a study's array files in its folder."""
     refs = [ref for line in study.lines for ref in line.arrays.values()]
     return sorted({tensors.FILE if ref.file is None else f"arrays/{ref.file}" for ref in refs})
 
 
 def tensor_name(line: Line, name: str) -> str:
-    """What the array of a line is called in ``study.safetensors``."""
+    """Return the name of a line's array in ``study.safetensors``."""
     return f"{line.name}/{line.bits}/{name}"
 
 
 def one_draw(study: Study, seed: int) -> Study:
-    """The study as if only the calibration draw of this seed had been made: without error bars, and without the
-    pictures, which are of the first draw, for any other. Lines without that draw are left out.
+    """Return the study reduced to the calibration draw of one seed.
 
-    Raises ``NotFound`` where no line has it.
+    It has no error bars, and no pictures unless the draw is the first, whose pictures they are. Lines without that draw
+    are left out.
+
+    Raises:
+        NotFound: If no line has the draw.
     """
     return study.once(None, f"draw {seed}", lambda: _one_draw(study, seed))
 
@@ -412,7 +455,11 @@ def _line_of_draw(line: Line, at: int) -> Line:
 
 
 class StudyWriter:
-    """Collects arrays in a temporary folder beside ``folder``; ``finish`` puts the whole in place at once."""
+    """Writer that collects arrays in a temporary folder; ``finish`` puts the whole study in place at once.
+
+    Args:
+        folder: Folder of the study; the temporary folder is beside it.
+    """
 
     def __init__(self, folder: Path) -> None:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -422,8 +469,14 @@ class StudyWriter:
         self._count = 0
 
     def add(self, array: np.ndarray, axes: tuple[str, ...]) -> ArrayRef:
-        """Takes an array (float kinds as float32, uint8 as it is) and returns its reference, for a line of the study
-        that ``finish`` is given."""
+        """Add an array (float kinds as float32, uint8 as it is).
+
+        Returns:
+            Its reference, for a line of the study that ``finish`` is given.
+
+        Raises:
+            ValueError: If the number of axes is not that of the array.
+        """
         if array.ndim != len(axes):
             raise ValueError(f"{array.ndim} dimensions but axes {axes}")
         dtype: Literal["float32", "uint8"] = "uint8" if array.dtype == np.uint8 else "float32"
@@ -433,10 +486,13 @@ class StudyWriter:
         return _Written(dtype=dtype, shape=array.shape, axes=axes, part=part)
 
     def finish(self, study: Study) -> Study:
-        """Writes both files and moves the folder into place, replacing an older one of that name. The study that is
-        returned reads its arrays there.
+        """Write both files and move the folder into place, replacing an older study of that name.
 
-        Raises ``ValueError`` for two lines of one name and width, and for arrays that were not added here.
+        Returns:
+            The study, which reads its arrays there.
+
+        Raises:
+            ValueError: For two lines of one name and width, and for arrays that were not added here.
         """
         parts: dict[str, tuple[str, tuple[int, ...], Path]] = {}
         lines = []
@@ -465,11 +521,12 @@ class StudyWriter:
         return study
 
     def discard(self) -> None:
+        """Remove the temporary folder."""
         shutil.rmtree(self._partial, ignore_errors=True)
 
 
 def rewrite(study: Study, folder: Path) -> Study:
-    """Writes a study that was opened, of whatever version, to ``folder`` in the current one, with the same numbers."""
+    """Write a study of any version to ``folder`` in the current version, with the same numbers."""
     writer = StudyWriter(folder)
     try:
         lines = tuple(copied(study, line, writer) for line in study.lines)
@@ -480,13 +537,13 @@ def rewrite(study: Study, folder: Path) -> Study:
 
 
 def copied(study: Study, line: Line, writer: StudyWriter) -> Line:
-    """A line of a study that was opened, with its numbers, for the study that the writer makes."""
+    """Return a line of an opened study with its numbers, for the study that the writer makes."""
     arrays = {name: writer.add(study.array(line, name), ref.axes) for name, ref in line.arrays.items()}
     return line.model_copy(update={"arrays": arrays})
 
 
 def write_document(study: Study, folder: Path) -> None:
-    """Writes ``study.json``, without blanks: a large one would be twice its size with them."""
+    """Write ``study.json``, without blanks, which would double the size of a large document."""
     document = plain(study.model_dump(mode="json"))
     text = json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     (folder / "study.json").write_text(text + "\n", encoding="utf-8")

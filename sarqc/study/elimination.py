@@ -1,6 +1,6 @@
-"""Which candidates are still in question: successive elimination on paired differences.
+"""Candidates that are still in question: successive elimination on paired differences.
 
-Every calibration draw measures all candidates that are left, so that what a draw does to all of them alike cancels.
+Every calibration draw measures all candidates that are left, so that effects of a draw on all of them alike cancel.
 After each draw from the second on a candidate is given up where another one is better by more than chance allows.
 
 The rule and its guarantee. Let x[a, d] = μ[a] + β[d] + e[a, d], with independent normal errors e of one variance (a
@@ -17,35 +17,39 @@ from dataclasses import dataclass
 
 import numpy as np
 
-DELTA = 0.05  # how often the best candidate may be given up
-PATIENCE = 4  # draws before a race is given up that tells nothing more apart
-INDIFFERENT = 1e-3  # differences of ln perplexity, a tenth of a percent, that nobody tunes for
+DELTA = 0.05  # largest probability that the best candidate is given up
+PATIENCE = 4  # draws before a race ends in which no further difference can be shown
+INDIFFERENT = 1e-3  # negligible differences of ln perplexity, a tenth of a percent
 
 
 @dataclass(frozen=True)
 class SuccessiveElimination:
-    """What is known of K candidates after some draws.
+    """State of K candidates after some draws.
 
-    ``values`` (R, K): what was measured, the smaller the better, a draw in each row up to the most that there may be;
-    NaN where nothing was. A candidate that is left has a value in every draw so far.
+    A candidate that is left has a value in every draw so far.
+
+    Attributes:
+        values: (R, K), measured values, the smaller the better, one row for each of at most R draws; NaN if not
+            measured.
     """
 
     values: np.ndarray
 
     @property
     def draws(self) -> int:
-        """Draws in which at least one candidate was measured."""
+        """Number of draws in which at least one candidate was measured."""
         return int(np.isfinite(self.values).any(axis=1).sum())
 
     def running(self) -> np.ndarray:
-        """(K,), True for the candidates that are left after all draws that were made, each look in its turn."""
+        """Return a mask (K,) of the candidates that are left after all draws, each look in its turn."""
         left = np.ones(self.values.shape[1], dtype=bool)
         for draws in range(2, self.draws + 1):
+            # One look after the other, as in the race itself: the union bound counts every look.
             left &= ~self._beaten(self.values[:draws], left)
         return left
 
     def _beaten(self, seen: np.ndarray, left: np.ndarray) -> np.ndarray:
-        """(K,), True for those of the candidates left that another one of them beats after these draws (r, K)."""
+        """Mask (K,) of the candidates left that another one of them beats after these draws (r, K)."""
         beaten = np.zeros(len(left), dtype=bool)
         among = np.flatnonzero(left & np.isfinite(seen).all(axis=0))
         if len(among) < 2:
@@ -55,10 +59,10 @@ class SuccessiveElimination:
         return beaten
 
     def told_apart(self) -> bool:
-        """Whether further draws would change nothing that matters.
+        """Return True if further draws could not change the result in a way that matters.
 
-        One candidate is left; or all that are left differ by less than ``INDIFFERENT``, as far as can be told; or, from
-        the ``PATIENCE``-th draw on, no two of them differ by as much as the last draw that there may be could tell.
+        One candidate is left; or all that are left differ by less than ``INDIFFERENT``, as far as can be known; or,
+        from the ``PATIENCE``-th draw on, no two of them differ by as much as the last possible draw could show.
         """
         among = np.flatnonzero(self.running())
         if len(among) < 2:
@@ -76,16 +80,17 @@ class SuccessiveElimination:
 def _gaps(
     seen: np.ndarray, candidates: int, looks: int, *, of_draws: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """By how much each candidate is above each other one on the mean (k, k), and from where on that is not chance.
+    """Differences of the candidates' means (k, k), and the bars above which these are not chance.
 
-    ``seen`` (r, k) of the candidates left; ``candidates`` and ``looks``: how many there are and may be in all;
-    ``of_draws``: from where on it would be none after so many draws, with the variance of these.
+    ``seen`` (r, k) of the candidates left; ``candidates`` and ``looks``: numbers of candidates and of draws in all;
+    ``of_draws``: number of draws for which the bars are computed, with the variance of these.
     """
     from scipy.special import stdtrit  # a third of a second, of which pages that only name ``DELTA`` know nothing
 
     draws, left = seen.shape
     means, after = seen.mean(axis=0), of_draws or draws
     gap = means[:, None] - means[None, :]
+    # Residuals of the two-way design: without the candidates' means and without the effect of each draw.
     residual = seen - means[None, :] - seen.mean(axis=1, keepdims=True) + seen.mean()
     pooled = 2 * (residual**2).sum() / ((left - 1) * (draws - 1))
     own = (seen[:, :, None] - seen[:, None, :]).var(axis=0, ddof=1)

@@ -1,4 +1,4 @@
-"""Experts of a mixture as facts: which layers belong to which, and how many calibration tokens came. Numpy only.
+"""Experts of a mixture: their layers, and the calibration tokens that reached them; numpy only.
 
 Axes in comments: D calibration draws, L layers, B blocks that have experts, E experts of a block.
 """
@@ -17,7 +17,7 @@ from sarqc.models.families import LayerInfo
 
 @dataclass(frozen=True)
 class Experts:
-    """Where the experts of a model are. A place without an expert, in a model whose blocks differ, has no members."""
+    """Places of a model's experts; a place without an expert, in a model whose blocks differ, has no members."""
 
     blocks: tuple[int, ...]  # B
     numbers: tuple[int, ...]  # E
@@ -29,7 +29,7 @@ class Experts:
         return len(self.members)
 
     def place(self, layer: LayerInfo) -> tuple[int, int]:
-        """Row and column of the expert that a layer belongs to."""
+        """Return the row and column of the expert that a layer belongs to."""
         assert layer.expert is not None
         return self.blocks.index(layer.block), self.numbers.index(layer.expert)
 
@@ -39,33 +39,33 @@ class TokenCounts:
     """Calibration tokens that reached each expert."""
 
     experts: Experts
-    values: np.ndarray  # D B E, NaN where there is no such expert
+    values: np.ndarray  # D B E, NaN for a place without an expert
     text: int  # tokens of one draw's calibration text
 
     @cached_property
     def mean(self) -> np.ndarray:
-        """B E, over the draws."""
+        """Mean over the draws, B E."""
         mean: np.ndarray = self.values.mean(axis=0)
         return mean
 
     @cached_property
     def range(self) -> tuple[np.ndarray, np.ndarray]:
-        """Least and most over the draws, B E each."""
+        """Smallest and largest count over the draws, B E each."""
         return self.values.min(axis=0), self.values.max(axis=0)
 
     @cached_property
     def none(self) -> np.ndarray:
-        """B E, True for experts that no token reached in at least one draw."""
+        """Mask B E of experts that no token reached in at least one draw."""
         none: np.ndarray = (self.values == 0).any(axis=0)
         return none
 
     @cached_property
     def few(self) -> np.ndarray:
-        """B E, True for experts that were reached in every draw, on average by fewer tokens than they have channels."""
+        """Mask B E of experts reached in every draw, on average by fewer tokens than they have channels."""
         return ~self.none & (self.mean < self.experts.channels)
 
     def to_json(self) -> ExpertCounts:
-        """What a summary says of them."""
+        """Return the counts as summaries hold them."""
         return {
             "experts": self.experts.count,
             "no_tokens": int(self.none.sum()),
@@ -77,7 +77,7 @@ class TokenCounts:
 
 
 def experts_of(layers: Sequence[LayerInfo]) -> Experts | None:
-    """The experts among the layers, None where all are dense."""
+    """Return the experts among the layers; None if all are dense."""
     owned = [(at, layer, layer.expert) for at, layer in enumerate(layers) if layer.expert is not None]
     if not owned:
         return None
@@ -93,7 +93,10 @@ def experts_of(layers: Sequence[LayerInfo]) -> Experts | None:
 
 
 def token_counts(experts: Experts, tokens: np.ndarray) -> TokenCounts:
-    """From the tokens that reached each layer, (D, L), to those of experts; what reached most layers is the text."""
+    """Return the tokens of experts from the tokens (D, L) that reached each layer.
+
+    The largest count is that of the whole text.
+    """
     values = np.full((len(tokens), len(experts.blocks), len(experts.numbers)), np.nan)
     for (row, column), found in experts.members.items():
         values[:, row, column] = tokens[:, found].max(axis=1)
@@ -101,7 +104,7 @@ def token_counts(experts: Experts, tokens: np.ndarray) -> TokenCounts:
 
 
 def counts_of_run(layers: Sequence[LayerInfo], n_tokens: Mapping[str, int]) -> TokenCounts | None:
-    """The counts of one run, from the tokens in the reports by layer name; None where all layers are dense."""
+    """Return the counts of one run from the tokens by layer name; None if all layers are dense."""
     experts = experts_of(layers)
     if experts is None:
         return None
@@ -109,7 +112,7 @@ def counts_of_run(layers: Sequence[LayerInfo], n_tokens: Mapping[str, int]) -> T
 
 
 def words(counts: TokenCounts) -> str:
-    """How many experts saw no or few tokens, as one plain sentence."""
+    """Return a sentence on the number of experts that saw no or few tokens."""
     experts, draws = counts.experts, len(counts.values)
     none, few = int(counts.none.sum()), int(counts.few.sum())
     text, channels = f"{counts.text:,} calibration tokens", f"the {experts.channels:,} channels"
@@ -127,11 +130,14 @@ def words(counts: TokenCounts) -> str:
 
 
 def unreached_is_unknown(errors: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """Relative errors (D, L, …, γ, λ) of a study before version 4 with NaN where no token came, instead of the zero
-    that 0/0 was stored as.
+    """Replace zeros by NaN in the relative errors of layers that no token reached, for studies before version 4.
 
-    Exact zeros at every γ and λ are such a place, but only in a layer that not all of the text reaches: in one that all
-    of it reaches they are a result.
+    Such studies stored 0/0 as zero. Exact zeros at every γ and λ mark such a place, but only in a layer that not all of
+    the text reaches: in a layer that all of it reaches they are a result.
+
+    Args:
+        errors: (D, L, …, γ, λ), relative errors.
+        tokens: (D, L), tokens that reached each layer.
     """
     partial = tokens < tokens.max(axis=1, keepdims=True)  # D L
     partial = partial.reshape(partial.shape + (1,) * (errors.ndim - 2))

@@ -1,7 +1,7 @@
-"""Facts: what a study says about one line, as plain numbers. Numpy only; no drawing and no words.
+"""Facts about one line of a study, as plain numbers; numpy only, without drawing and words.
 
 Every comparison is *paired*: the same calibration draws for both sides, the difference per draw, then its mean and its
-standard error over draws. Two draws differ by more than two neighbouring λ, so unpaired means would hide what is there.
+standard error over draws. Two draws differ by more than two neighbouring λ, so unpaired means would hide the effect.
 
 Axes in comments: D calibration draws, L layers, G γ values, M λ values, T test items.
 """
@@ -46,7 +46,7 @@ class BaselinePoint:
 
     method: str
     lam: float
-    held_by: str  # title of the line that has it
+    held_by: str  # title of the line that contains it
     draws: tuple[int, ...]
     on_its_grid: bool  # fitted as the line's own is, and not the plain way
     perplexity: np.ndarray | None  # D
@@ -59,7 +59,7 @@ class BaselinePoint:
 
 @dataclass(frozen=True)
 class Quality:
-    """A whole-model quantity of one line: means and what is known about differences."""
+    """A whole-model quantity of one line: means and differences."""
 
     mean: np.ndarray  # G M, over draws; of perplexities the geometric one
     to_baseline: Difference | None  # G M
@@ -67,11 +67,11 @@ class Quality:
     best: tuple[int | None, ...]  # per γ, the λ position with the best mean
     band: np.ndarray  # G M, True where the paired difference to the best λ is not clear, for all pairs of λ at once
     values: np.ndarray = field(repr=False)  # D G M
-    items: int | None = None  # how many test items were a sample too, beside the draws
+    items: int | None = None  # number of test items, if these were a sample beside the draws
 
     @property
     def n_draws(self) -> int:
-        """Draws in which it was measured at any point."""
+        """Number of draws in which it was measured at any point."""
         return int(np.isfinite(self.values).any(axis=(1, 2)).sum())
 
     @property
@@ -83,8 +83,12 @@ class Quality:
         return self.mean + (paired.low - paired.mean), self.mean + (paired.high - paired.mean)
 
     def best_of(self, gamma: int | None = None) -> Difference | None:
-        """The differences to the baseline with intervals that hold for all points at once: what may be said of the best
-        one, which was chosen on the draws that judge it. ``gamma``: of this γ alone, M; else G M.
+        """Return the differences to the baseline with intervals that hold for all points at once.
+
+        These judge the best point, which was chosen on the same draws.
+
+        Args:
+            gamma: Position of a γ, for its M points alone; None for G M.
         """
         difference = self.to_baseline
         if difference is None:
@@ -94,8 +98,9 @@ class Quality:
         return difference.chosen_of(int((np.isfinite(difference.mean) & ~_itself(difference)).sum()))
 
     def consistent(self) -> Quality:
-        """The same with a band that does not hold the baseline where the best λ is said to be better than that: with
-        the baseline there are fewer comparisons than pairs of λ.
+        """Return the same quality with a band that excludes a baseline that the best λ clearly beats.
+
+        There are fewer comparisons with the baseline than pairs of λ, so the band alone may contain it.
         """
         band = self.band.copy()
         for g, best in enumerate(self.best):
@@ -106,14 +111,14 @@ class Quality:
 
 
 def _itself(difference: Difference) -> np.ndarray:
-    """Where the baseline stands, of whose differences to it all are exactly 0; nowhere, where it is not of the line."""
+    """Mask of the baseline itself, whose differences are exactly 0; empty if the baseline is not of the line."""
     itself: np.ndarray = (difference.mean == 0) & (difference.error == 0)
     return itself
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What “auto” chose in each draw and layer, and what it chose among (C candidate γ, K candidate λ)."""
+    """Choice of “auto” in each draw and layer, with its candidates (C candidate γ, K candidate λ)."""
 
     by: str  # "layer" or "model"
     lams: tuple[float, ...]  # K
@@ -127,7 +132,7 @@ class Selection:
 
     @property
     def pairs(self) -> np.ndarray:
-        """Which candidates were chosen: D L 2, positions of γ and λ; -1 where nothing was."""
+        """Positions of γ and λ of the chosen candidates: D L 2; -1 without a choice."""
         lam = np.abs(self.lam[..., None] - np.array(self.lams)).argmin(axis=-1)
         gamma = np.zeros_like(lam)
         if self.gamma is not None and len(self.gammas) > 1:
@@ -138,7 +143,7 @@ class Selection:
 
 @dataclass(frozen=True, eq=False)
 class LineFacts:
-    """All that the Lab says about one line and one layer (or the mean of all layers)."""
+    """All facts of the Lab about one line and one layer (or the mean of all layers)."""
 
     study: Study
     line: Line
@@ -158,11 +163,11 @@ class LineFacts:
     selection: Selection | None  # of a line whose λ was chosen by “auto”
 
     def read(self, name: str, layer: int | None = None) -> np.ndarray | None:
-        """A quantity of the line over all draws and layers, or of one layer: see ``Study.read``."""
+        """Return a quantity of the line over all draws and layers, or of one layer, see ``Study.read``."""
         return self.study.read(self.line, name, layer)
 
     def selected(self, name: str) -> np.ndarray | None:
-        """The same of the facts' layer, or the mean over all: see ``read_selected``."""
+        """Return a quantity of the facts' layer, or the mean over all layers, see ``read_selected``."""
         return read_selected(self.study, self.line, name, self.layer)
 
     @property
@@ -171,7 +176,7 @@ class LineFacts:
 
     @property
     def baseline_position(self) -> int | None:
-        """Where on this line's own λ axis the baseline lies, if it is a point of this very line."""
+        """Position of the baseline on the line's own λ axis; None if it is not a point of this line."""
         if self.baseline is None or self.line.selected:
             return None
         if self.line.method == self.baseline.method:
@@ -183,18 +188,18 @@ class LineFacts:
 
 
 def has_lam(line: Line) -> bool:
-    """True where the line's λ are values of λ: not where “auto” chose them, and not for methods without any."""
+    """Return True if the line's λ are values of λ: not chosen by “auto”, and not of a method without λ."""
     entry = entry_of(line.method)
     return line.selected is None and (entry is None or "lam" in entry.tunes)
 
 
 def is_point(line: Line) -> bool:
-    """True for a line without curves: one λ and one γ, or none."""
+    """Return True for a line without curves: one λ and one γ, or none."""
     return len(line.lams) == len(line.gammas) == 1
 
 
 def lam_index(line: Line, lam: float) -> int | None:
-    """Position of a λ on a line's axis; None where it is not on it, or the line has no such axis."""
+    """Return the position of a λ on a line's axis; None if the axis does not have it."""
     for index, value in enumerate(line.lams if has_lam(line) else ()):
         if np.isclose(value, lam, rtol=1e-6, atol=1e-9):
             return index
@@ -202,21 +207,24 @@ def lam_index(line: Line, lam: float) -> int | None:
 
 
 def equal_points(line: Line, other: Line) -> list[int | None]:
-    """For each λ of a line, its position on another line; two lines of “auto” are compared as they are."""
+    """Return for each λ of a line its position on another line; two lines of “auto” are compared as they are."""
     if line.selected and line.selected == other.selected:
         return [0]
     return [lam_index(other, lam) for lam in line.lams] if has_lam(line) else [None] * len(line.lams)
 
 
 def over_layers(array: np.ndarray | None) -> np.ndarray | None:
-    """D L … → D …: the mean over the layers that have a number; None where none has."""
+    """Return the mean D … of D L … over the layers that have a number; None without any."""
     mean = None if array is None else mean_over_draws(np.moveaxis(array, 1, 0))
     return mean if mean is not None and np.isfinite(mean).any() else None
 
 
 def read_selected(study: Study, line: Line, name: str, layer: int | None) -> np.ndarray | None:
-    """A quantity with the axes D L … of one layer, or its mean over the layers that have one: D …; None where nothing
-    is known."""
+    """Return a quantity with the axes D L … of one layer, or its mean over the layers that have it.
+
+    Returns:
+        The quantity D …; None if no value is known.
+    """
     if layer is None:
         return study.once(line, f"mean {name}", lambda: over_layers(study.read(line, name)))
     array = study.read(line, name, layer)
@@ -224,9 +232,11 @@ def read_selected(study: Study, line: Line, name: str, layer: int | None) -> np.
 
 
 def find_baseline(study: Study, line: Line, layer: int | None) -> BaselinePoint | None:
-    """The point that ``line`` is compared with, wherever the study holds it: on the same grid rather than the plain.
+    """Return the point that a line is compared with, on the same grid rather than the plain one.
 
-    A line is compared with its own grid's, so that what λ is worth is not mixed with what the grid is worth.
+    It may be a point of any line of the study.
+
+    A line is compared with its own grid's baseline, so that the effects of λ and of the grid are not mixed.
     """
     lam, holders = BASELINE_POINTS.get(line.baseline, (0.0, ()))
     plain = [one for one in study.lines if one.bits == line.bits and not one.selected]
@@ -268,9 +278,17 @@ def _quality(
 
 
 def line_facts(study: Study, *, method: str, bits: int, layer: int | None, with_identity: bool = True) -> LineFacts:
-    """Everything the Lab says about one line, named as in ``Line.name``. ``layer`` None: the mean over all layers.
+    """Return all facts of the Lab about one line.
 
-    Raises ``NotFound`` for a line or a layer that the study does not have.
+    Args:
+        study: The study.
+        method: Name of the line, as ``Line.name``.
+        bits: Bit width.
+        layer: Position of a layer; None for the mean over all layers.
+        with_identity: Also compute the facts of the line without saliency and of the line on the plain grid.
+
+    Raises:
+        NotFound: For a line or a layer that the study does not have.
     """
     line = study.line(method, bits)
     if layer is not None and not 0 <= layer < len(study.layers):
@@ -314,19 +332,19 @@ def line_facts(study: Study, *, method: str, bits: int, layer: int | None, with_
 
 
 def _is_identity_of(twin: Line, line: Line) -> bool:
-    """The same solver without saliency, at the same width and on the same grid, with λ chosen in the same way."""
+    """True for the same solver without saliency, at the same width, on the same grid, with λ chosen in the same way."""
     same = twin.bits == line.bits and twin.selected == line.selected and twin.fitting == line.fitting
     return same and twin.method == IDENTITY_OF.get(line.method)
 
 
 def _is_plain_of(twin: Line, line: Line) -> bool:
-    """The same method at the same width and at the same values of γ, on the plain grid."""
+    """True for the same method at the same width and at the same values of γ, on the plain grid."""
     same = twin.bits == line.bits and twin.method == line.method and twin.selected == line.selected
     return bool(line.fitting) and same and not twin.fitting and twin.gammas == line.gammas
 
 
 def read_selection(study: Study, line: Line) -> Selection | None:
-    """What “auto” chose for a line, None for other lines and where it was not recorded."""
+    """Return the choice of “auto” for a line; None for other lines, and if it was not recorded."""
     lam, gamma = study.read(line, "selected_lambda"), study.read(line, "selected_gamma")
     if line.selected is None or lam is None or not line.candidate_lams:
         return None
@@ -385,6 +403,6 @@ def _against(line: Line, perplexity: Quality | None, twin: LineFacts) -> Differe
 
 
 def layer_slice(ref: ArrayRef, layer: int) -> tuple[int, int]:
-    """Offset and length in bytes of one layer of a per-layer array whose first axis is the layer."""
+    """Return offset and length in bytes of one layer of an array whose first axis is the layer."""
     size = int(np.prod(ref.shape[1:], dtype=np.int64)) * np.dtype(ref.dtype).itemsize
     return layer * size, size

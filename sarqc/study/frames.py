@@ -1,15 +1,17 @@
-"""A study as tidy tables: one row for each draw, layer, γ and λ. pandas is imported when a table is asked for.
+"""A study as tidy tables: one row for each draw, layer, γ and λ.
+
+pandas is imported only when a table is made.
 
 | table | one row for each | columns |
 |---|---|---|
 | points | line, draw, γ, λ | perplexity, accuracy, items; recon, held_out, sar, drift: means over layers |
-| layers | line, draw, layer, γ, λ | recon, held_out, sar, drift; tokens that reached the layer; what “auto” chose |
+| layers | line, draw, layer, γ, λ | recon, held_out, sar, drift; tokens that reached the layer; the choice of “auto” |
 | candidates | line, draw, layer, candidate | errors in training and validation, or the model's perplexity; chosen |
 | texts | line, prompt, way of continuing | both texts, the first difference, mean KL in nats for each token |
 
-Every row begins with what names it: method (``Line.name``), bits, draw (its seed), gamma, lambda. Errors are relative
-to the float layer's output, drift to ‖W‖, as in ``Study``; NaN: not measured. γ is NaN where a method has none, λ where
-“auto” chose it.
+Every row begins with its identification: method (``Line.name``), bits, draw (its seed), gamma, lambda. Errors are
+relative to the float layer's output, drift to ‖W‖, as in ``Study``; NaN was not measured. γ is NaN for a method without
+γ, λ where “auto” chose it.
 """
 
 from __future__ import annotations
@@ -32,7 +34,15 @@ QUANTITIES = ("recon", "held_out", "sar", "drift")
 
 
 def frame(study: Study, table: Table = "points") -> pd.DataFrame:
-    """One of a study's tables, see above. Raises ``NotFound`` for another name."""
+    """Return one of a study's tables as a pandas data frame.
+
+    Args:
+        study: The study.
+        table: Name of the table, see above.
+
+    Raises:
+        NotFound: For another name.
+    """
     import pandas as pd
 
     makers: dict[str, Callable[[Study, Line], pd.DataFrame]] = {
@@ -144,7 +154,7 @@ def _texts(study: Study, line: Line) -> pd.DataFrame:
 
 
 def _mean(values: np.ndarray, axis: int) -> np.ndarray:
-    """Mean of what was measured, NaN where nothing was."""
+    """Mean of the measured values, NaN without any."""
     known = np.isfinite(values)
     count = known.sum(axis=axis)
     total = np.where(known, values, 0.0).sum(axis=axis)

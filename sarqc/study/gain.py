@@ -1,11 +1,11 @@
-"""How much better each of several candidates is than a reference that was measured beside them, and how sure that is.
+"""Gain of each of several candidates over a reference measured beside them, with its uncertainty.
 
 The candidate that looks best was chosen on the draws that judge it, so intervals hold for all candidates at once: by
 Bonferroni's inequality each is made at 5 % / K. Two draws must suffice for a large effect, and Student's t with a
-single degree of freedom knows next to nothing. So the variance between draws is pooled over the candidates. Their
-differences to the reference are correlated (they share it, and neighbouring λ make nearly the same model), so the
-pooled variance has fewer degrees of freedom than candidates times draws: Satterthwaite's, with the correlations that
-the windows of the test text show within draws. Without windows they count as fully correlated, which is Student's t.
+single degree of freedom is very wide. So the variance between draws is pooled over the candidates. Their differences to
+the reference are correlated (they share it, and neighbouring λ make nearly the same model), so the pooled variance has
+fewer degrees of freedom than candidates times draws: Satterthwaite's, with the correlations that the windows of the
+test text show within draws. Without windows they count as fully correlated, which is Student's t.
 
 Axes: R draws, K candidates, W windows of the test text.
 """
@@ -17,12 +17,12 @@ from typing import Literal
 
 import numpy as np
 
-ALPHA = 0.05  # how often any of the intervals may miss
+ALPHA = 0.05  # probability that any of the intervals misses
 
 
 @dataclass(frozen=True)
 class Gains:
-    """Reference less candidate, ln perplexity, each (K,): positive where the candidate is better. NaN: not known."""
+    """Reference less candidate, ln perplexity, each (K,): positive for a better candidate; NaN is not known."""
 
     mean: np.ndarray
     low: np.ndarray  # simultaneous 95 % interval; NaN for less than two draws
@@ -30,13 +30,17 @@ class Gains:
     draws: np.ndarray
 
     def verdict(self, at: int) -> Literal[-1, 0, 1]:
-        """1 clearly better, −1 clearly worse, 0 not significant."""
+        """Return 1 for clearly better, −1 for clearly worse, 0 for not significant."""
         return 1 if self.low[at] > 0 else -1 if self.high[at] < 0 else 0
 
 
 def gains(values: np.ndarray, reference: np.ndarray, windows: np.ndarray | None = None) -> Gains:
-    """``values`` (R, K) and ``reference`` (R,): ln perplexity, NaN where not measured. ``windows`` (R, K, W): reference
-    less candidate in each window, NaN where not measured.
+    """Return the gains of candidates over a reference, with simultaneous intervals.
+
+    Args:
+        values: (R, K), ln perplexity of the candidates; NaN if not measured.
+        reference: (R,), ln perplexity of the reference; NaN if not measured.
+        windows: (R, K, W), reference less candidate in each window; NaN if not measured.
     """
     difference = reference[:, None] - values
     measured = np.isfinite(difference)
@@ -50,13 +54,14 @@ def gains(values: np.ndarray, reference: np.ndarray, windows: np.ndarray | None 
 
 
 def _half_widths(difference: np.ndarray, windows: np.ndarray | None) -> np.ndarray:
-    """(K,) of candidates (R, K) that were measured in two draws or more."""
+    """Half widths (K,) of the intervals of candidates (R, K) that were measured in two draws or more."""
     from scipy.special import stdtrit  # a third of a second, of which pages know nothing
 
     own = np.nanvar(difference, axis=0, ddof=1)
     freedom = np.isfinite(difference).sum(axis=0) - 1
     pooled = (freedom * own).sum() / freedom.sum()
     squared = np.ones((len(own), len(own))) if windows is None else _squared_correlations(windows)
+    # Satterthwaite's degrees of freedom of a pooled variance whose parts are correlated.
     effective = freedom.sum() ** 2 / (np.minimum.outer(freedom, freedom) * squared).sum()
     quantile = stdtrit(effective, 1 - ALPHA / 2 / len(own))
     # A candidate with a larger spread of its own keeps it.
@@ -65,7 +70,7 @@ def _half_widths(difference: np.ndarray, windows: np.ndarray | None) -> np.ndarr
 
 
 def _squared_correlations(windows: np.ndarray) -> np.ndarray:
-    """(K, K), of what a draw changes in single windows, over the draws in which all candidates were measured."""
+    """Squared correlations (K, K) of a draw's changes in single windows, over draws that measured all candidates."""
     shared = windows[np.isfinite(windows).all(axis=(1, 2))]
     count = windows.shape[1]
     if len(shared) < 2 or windows.shape[2] < 3:
@@ -81,8 +86,9 @@ def _squared_correlations(windows: np.ndarray) -> np.ndarray:
 
 
 def of_one_draw(windows: np.ndarray) -> tuple[float, float, float]:
-    """Mean and 95 % interval of reference less candidate over the windows (W,) of one draw; the interval says nothing
-    of other draws. NaN for less than two windows.
+    """Return mean and 95 % interval of reference less candidate over the windows (W,) of one draw.
+
+    The interval does not cover other draws. NaN for less than two windows.
     """
     from scipy.special import stdtrit
 

@@ -1,4 +1,4 @@
-"""The studies of single runs as one: what a batch left, perhaps on many hosts, for the Lab.
+"""Studies of single runs as one study: the results of a batch, perhaps from many hosts, for the Lab.
 
 Runs of one method, grid and width become one line over their draws, γ and λ. Points that no run has measured stay
 unknown.
@@ -19,7 +19,7 @@ from sarqc.errors import Refused
 from sarqc.study.document import SIGNED_ZERO, Line, Study, StudyWriter, common_scale, eight_bits
 
 _PLACES = {"draw": "draws", "gamma": "gammas", "lambda": "lams"}  # the axes along which runs differ
-_OWN = ("versions", "device")  # of a protocol: what runs of one batch may differ in
+_OWN = ("versions", "device")  # parts of a protocol that may differ within a batch
 _OF_A_DRAW = ("seed", "sha256")
 _OF_AUTO = ("validation_samples", "calibrated_on", "judged_on")
 _EMPTY = {"float32": math.nan, "uint8": 255}
@@ -27,7 +27,7 @@ _EMPTY = {"float32": math.nan, "uint8": 255}
 
 @dataclass(frozen=True)
 class _Run:
-    """One line of a study, and where its points are in the line that it becomes part of."""
+    """One line of a study, with the places of its points in the joined line."""
 
     study: Study
     line: Line
@@ -41,7 +41,11 @@ class _Run:
 
 
 def studies_below(folder: Path) -> list[Study]:
-    """Every study in a folder or below it, by path. Raises ``Refused`` where there is none, or one is damaged."""
+    """Return every study in a folder or below it, by path.
+
+    Raises:
+        Refused: If there is none, or one is damaged.
+    """
     found = [Study.open(path.parent) for path in sorted(folder.rglob("study.json"))]
     if not found:
         raise Refused("there is no study in it", str(folder), "Give the folder that the runs wrote their studies to.")
@@ -49,9 +53,10 @@ def studies_below(folder: Path) -> list[Study]:
 
 
 def gather(studies: Sequence[Study], folder: Path) -> Study:
-    """Writes one study with the lines of all to ``folder``; its name is the study's id.
+    """Write one study with the lines of all to ``folder``; its name is the study's id.
 
-    Raises ``Refused`` where they are of different models or measured differently.
+    Raises:
+        Refused: If the studies are of different models or were measured differently.
     """
     first = studies[0]
     for study in studies[1:]:

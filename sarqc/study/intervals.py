@@ -1,4 +1,4 @@
-"""How a 95 % interval is written, wherever one stands beside a verdict: in words of the engine, on pages, in tables.
+"""Text of a 95 % interval beside a verdict: in words of the engine, on pages, in tables.
 
 The same rule as in assets/js/base/format.js; the golden file tests/golden/format.json is read by both sides' tests.
 """
@@ -11,7 +11,7 @@ from sarqc.study.paired import Difference
 
 
 def number(value: float, decimals: int) -> str:
-    """A number for people: fixed decimals, thousands in groups, a true minus sign, and never “−0”."""
+    """Return a number for people: fixed decimals, thousands in groups, a true minus sign, and never “−0”."""
     text = f"{value:,.{decimals}f}"
     if text.strip("-0.") == "":
         text = text.lstrip("-")
@@ -19,25 +19,28 @@ def number(value: float, decimals: int) -> str:
 
 
 def decimals_of(value: float, digits: int) -> int:
-    """Decimals that show a value with so many significant digits; nothing is rounded above the decimal point."""
+    """Return the decimals that show a value with this many significant digits, without rounding above the point."""
     power = int(f"{value:.{digits - 1}e}".partition("e")[2] or 0) if math.isfinite(value) else 0
     return min(12, max(0, digits - 1 - power))
 
 
 def error_decimals(error: float) -> int:
-    """Decimals that show an error, or half an interval, with one digit, two where it begins with 1."""
+    """Return the decimals that show an error, or half an interval, with one digit, or two if it begins with 1."""
     lead, _, power = f"{error:.15e}".partition("e")
     return -int(power) + (1 if float(lead) < 2 else 0)
 
 
 def limit_text(value: float, decimals: int) -> str:
-    """An end of an interval. One that would be rounded to 0 has the decimals that show on which side of 0 it is."""
+    """Return the text of an interval's end; an end that would round to 0 has the decimals that show its sign."""
     rounds_to_zero = round(value, decimals) == 0 != value
     return number(value, decimals_of(value, 1) if rounds_to_zero else decimals)
 
 
 def interval_text(low: float, high: float, decimals: int) -> str:
-    """“from −0.1 to 6.4”; “from −0.1 upwards” where it has no upper end, as the ratio of few draws."""
+    """Return an interval as “from −0.1 to 6.4”, or “from −0.1 upwards” without an upper end.
+
+    The ratio of few draws may have no upper end.
+    """
     if math.isinf(high):
         return f"from {limit_text(low, decimals)} upwards"
     if math.isinf(low):
@@ -46,14 +49,14 @@ def interval_text(low: float, high: float, decimals: int) -> str:
 
 
 def signed(difference: Difference, decimals: int) -> str:
-    """“+3.2 (−0.1 to 6.4)” of a difference without axes, for a table of differences both ways."""
+    """Return “+3.2 (−0.1 to 6.4)” of a difference without axes, for a table of differences both ways."""
     mean, low, high = (float(part) for part in (difference.mean, difference.low, difference.high))
     sign = "+" if mean > 0 else ""
     return sign + span_text(mean, low, high, decimals)
 
 
 def span_text(mean: float, low: float, high: float, decimals: int) -> str:
-    """“3.2 (−0.1 to 6.4)”, or only “3.2” where the interval is not known; beside a drawing, or in a table."""
+    """Return “3.2 (−0.1 to 6.4)”, or “3.2” if the interval is not known; beside a drawing, or in a table."""
     text = number(mean, decimals)
     if math.isnan(low) or math.isnan(high):
         return text

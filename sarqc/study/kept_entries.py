@@ -1,4 +1,4 @@
-"""What the listing says of studies, kept from one start of the app to the next: to read two thousand takes seconds."""
+"""Entries of the list of studies, kept between starts of the app; reading two thousand studies takes seconds."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ log = logging.getLogger(__name__)
 
 
 class KeptEntries:
-    """A file with the entries of studies that could be read, each good as long as its ``study.json`` has the stamp.
+    """A file with the entries of studies that could be read, each valid while its ``study.json`` has the same stamp.
 
-    ``form`` says what entries consist of: those of another are not read.
+    Args:
+        path: The file.
+        form: Description of the parts of an entry; entries of another form are not read.
     """
 
     def __init__(self, path: Path, form: str) -> None:
         self._path, self._form = path, form
-        self._written: dict[str, Stamp] | None = None  # what the file has; None before it was read
+        self._written: dict[str, Stamp] | None = None  # content of the file; None before it was read
 
     def read(self) -> dict[str, tuple[Stamp, Any]]:
-        """Entries by folder; none where there is no file, or one of another form."""
+        """Return the entries by folder; empty without a file, or for a file of another form."""
         self._written = {}
         try:
             document = json.loads(self._path.read_bytes())
@@ -41,7 +43,7 @@ class KeptEntries:
         return found
 
     def write(self, entries: Mapping[str, tuple[Stamp, Any]]) -> None:
-        """Keeps these entries in place of those of before, where they are others."""
+        """Replace the kept entries, if they have changed."""
         stamps = {folder: stamp for folder, (stamp, _) in entries.items()}
         if stamps == self._written:
             return
@@ -54,7 +56,7 @@ class KeptEntries:
             ) as file:
                 json.dump(document, file, ensure_ascii=False, separators=(",", ":"))
             partial.replace(self._path)
-        except OSError as error:  # a full disk keeps nobody from seeing the studies
+        except OSError as error:  # the list of studies does not depend on a full disk
             log.warning("%s can't be written, so studies are read again at the next start: %s", self._path.name, error)
             partial.unlink(missing_ok=True)
             return

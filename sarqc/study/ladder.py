@@ -1,8 +1,7 @@
-"""The ladder: what each choice beside the bits is worth at one width, one step after the other, on the same draws.
+"""The ladder: the worth of each choice beside the bits at one width, one step after the other, on the same draws.
 
-Rounding to nearest, GPTQ 1 %, then the steps in an order that may be chosen, since what a step is worth
-depends on those before it, and at last learned rounding, which takes their place or begins at GPTQ's codes. D
-calibration draws.
+Rounding to nearest, GPTQ 1 %, then the steps in an order that may be chosen, since the worth of a step depends on those
+before it, and at last learned rounding, which takes their place or begins at GPTQ's codes. D calibration draws.
 """
 
 from __future__ import annotations
@@ -25,21 +24,21 @@ QUALITIES = ("perplexity", "kl")
 
 @dataclass(frozen=True)
 class Rung:
-    """A point of the study, and what the step onto it changed. By quality; one that was not measured is left out."""
+    """A point of the study, with the change by the step onto it; by quality, without those that were not measured."""
 
     step: str  # of STEPS, or “nearest”, “gptq”, “learned”
     line: Line
     values: Mapping[str, np.ndarray]  # D
-    differences: Mapping[str, Difference]  # to the rung before; none of the first
+    differences: Mapping[str, Difference]  # to the rung before; empty for the first
 
     def mean(self, quality: str) -> float:
-        """Mean over draws; of perplexities the geometric one."""
+        """Return the mean over draws; the geometric mean for perplexities."""
         return float((geometric_mean if quality == "perplexity" else mean_over_draws)(self.values[quality]))
 
 
 @dataclass(frozen=True)
 class Ladder:
-    """The rungs from the first to the last, and what each step is worth before and after all the others."""
+    """The rungs from the first to the last, and the worth of each step before and after all the others."""
 
     steps: tuple[str, ...]  # in their order
     rungs: tuple[Rung, ...]
@@ -48,9 +47,15 @@ class Ladder:
 
 
 def ladder(study: Study, bits: int, steps: Sequence[str] | None = None) -> Ladder | None:
-    """The ladder of a width; None where the study lacks a corner of it. ``steps``: all of ``STEPS``, in any order.
+    """Return the ladder of a width; None if the study lacks one of its points.
 
-    Raises ``Refused`` for other steps.
+    Args:
+        study: The study.
+        bits: Bit width.
+        steps: All of ``STEPS``, in any order; None for their own order.
+
+    Raises:
+        Refused: For other steps.
     """
     if steps is not None and sorted(steps) != sorted(STEPS):
         raise Refused(f"the steps are {', '.join(steps)[:80]}", "ladder", f"Give {', '.join(STEPS)} in any order.")
@@ -100,7 +105,7 @@ def _differences(values: Mapping[str, np.ndarray], before: Mapping[str, np.ndarr
 
 
 def _corners(study: Study, bits: int) -> dict[frozenset[str], _Place] | None:
-    """The column solver's point for every subset of the steps; None where one is missing or has other draws.
+    """The column solver's point for every subset of the steps; None if one is missing or has other draws.
 
     The step of refinement has the most passes that the study has.
     """
@@ -119,8 +124,9 @@ def _corners(study: Study, bits: int) -> dict[frozenset[str], _Place] | None:
 
 
 def _place_of(study: Study, bits: int, methods: Sequence[str], draws: tuple[int, ...]) -> _Place | None:
-    """The point of the first of the methods that the width has on these draws, at the line's largest λ; on the plain
-    grid rather than on a fitted one.
+    """The point of the first of the methods that the width has on these draws, at the line's largest λ.
+
+    The plain grid is preferred to a fitted one.
     """
     for method in methods:
         for line in sorted(study.lines, key=lambda line: len(line.fitting)):

@@ -1,4 +1,4 @@
-"""The studies of a host: shipped, left by runs, uploaded."""
+"""Studies of a host: shipped, made by runs, uploaded."""
 
 from __future__ import annotations
 
@@ -75,9 +75,13 @@ FORM = " ".join([sarqc.__version__, *StudySummary.__annotations__, *LineSummary.
 
 
 class Library:
-    """The studies that can be seen here: shipped, left by runs of the app or of the command line, uploaded.
+    """The studies of a host: shipped, made by runs of the app or of the command line, uploaded.
 
-    Shipped ones come first, also where a name occurs twice. ``runs_among`` tells which of some names are those of runs.
+    Shipped studies come first, also if a name occurs twice.
+
+    Args:
+        settings: Settings of the host.
+        runs_among: Function that returns the names among some that belong to runs.
     """
 
     def __init__(self, settings: Settings, runs_among: Callable[[Collection[str]], Container[str]]) -> None:
@@ -90,7 +94,11 @@ class Library:
         self._listing = threading.Lock()
 
     def folder(self, study_id: str) -> Path:
-        """Where a study is. Raises ``NotFound``, also for anything that is not a plain name."""
+        """Return the folder of a study.
+
+        Raises:
+            NotFound: If there is no such study, also for anything that is not a plain name.
+        """
         if STUDY_ID.fullmatch(study_id):
             for root in self._roots:
                 if (root / study_id / "study.json").is_file():
@@ -98,7 +106,7 @@ class Library:
         raise NotFound(f"there is no study “{study_id}”", "studies", "GET /api/studies lists what there is.")
 
     def origin(self, folder: Path) -> Origin:
-        """Where the study in a folder comes from: shipped, run, command_line or uploaded."""
+        """Return the origin of the study in a folder: shipped, run, command_line or uploaded."""
         return self._origin(folder.parent, folder.name, self._runs_among([folder.name]))
 
     def _origin(self, root: Path, name: str, runs: Container[str]) -> Origin:
@@ -109,9 +117,11 @@ class Library:
         return "run" if name in runs else "command_line"
 
     def check_deletable(self, study_id: str) -> Path:
-        """The folder of a study that may be removed.
+        """Return the folder of a study that may be removed.
 
-        Raises ``NotFound``, ``Conflict`` for a shipped one or that of a run.
+        Raises:
+            NotFound: If there is no such study.
+            Conflict: For a shipped study or that of a run.
         """
         folder = self.folder(study_id)
         origin = self.origin(folder)
@@ -122,14 +132,23 @@ class Library:
         return folder
 
     def delete(self, study_id: str) -> None:
-        """Removes a study, also a damaged one. Raises what ``check_deletable`` does."""
+        """Remove a study, also a damaged one.
+
+        Raises:
+            NotFound: If there is no such study.
+            Conflict: For a shipped study or that of a run.
+        """
         folder = self.check_deletable(study_id)
         shutil.rmtree(folder)
         self._open.pop(folder, None)
 
     def open(self, study_id: str) -> Study:
-        """The study of an id, its arrays compared with their checksums. Raises ``NotFound``, ``Refused`` for a damaged
-        or newer document, ``Conflict`` for damaged arrays.
+        """Return the study of an id, its arrays compared with their checksums.
+
+        Raises:
+            NotFound: If there is no such study.
+            Refused: If its document is damaged or newer than this version.
+            Conflict: If its arrays are damaged.
         """
         folder = self.folder(study_id)
         stamp = _stamp(folder)
@@ -142,20 +161,33 @@ class Library:
         return study
 
     def version(self, study_id: str) -> Hashable:
-        """What is equal as long as the document of a study is the same. Raises ``NotFound``."""
+        """Return a value that stays equal while the document of a study is the same.
+
+        Raises:
+            NotFound: If there is no such study.
+        """
         folder = self.folder(study_id)
         return folder, _stamp(folder)
 
     def arrays(self, study_id: str) -> Path:
-        """The file with all arrays of a study. Raises like ``open``, also for a study of a version before 4."""
+        """Return the file with all arrays of a study.
+
+        Raises:
+            NotFound: If there is no such study, or its version is before 4.
+            Refused: As for ``open``.
+            Conflict: As for ``open``.
+        """
         path = self.open(study_id).folder / FILE
         if not path.is_file():
             raise NotFound(f"study {study_id} has no {FILE}", "studies", "Its view names the files of its arrays.")
         return path
 
     def former_array(self, study_id: str, file: str) -> Path:
-        """The file of one array, for a study of a version before 4. Raises ``NotFound``, also for anything that is no
-        content name."""
+        """Return the file of one array, for a study of a version before 4.
+
+        Raises:
+            NotFound: If there is no such file, also for anything that is not a content name.
+        """
         path = self.open(study_id).folder / "arrays" / file
         if not ARRAY_FILE.fullmatch(file) or not path.is_file():
             raise NotFound(
@@ -164,7 +196,7 @@ class Library:
         return path
 
     def listing(self) -> StudyListing:
-        """What there is, newest first, in short; and what there is but can't be read, with the reason."""
+        """Return all studies in short, newest first, and the unreadable ones with the reason."""
         found = self._found(self._roots)
         entries = self._entries(found, is_all=True)
         runs = self._runs_among([name for _, name, _ in found.values()])
@@ -180,11 +212,11 @@ class Library:
         return {"studies": studies, "damaged": damaged}
 
     def shipped(self) -> list[StudySummary]:
-        """The studies that came with the app, without a look at all others."""
+        """Return the studies that came with the app, without reading the others."""
         return [entry for entry in self._entries(self._found((self._shipped,))).values() if "error" not in entry]
 
     def _found(self, roots: Iterable[Path]) -> _Found:
-        """Root, name and stamp of each study by its folder; of several of one name the first alone."""
+        """Root, name and stamp of each study by its folder; of several with one name the first alone."""
         found: _Found = {}
         taken: set[str] = set()
         for root in roots:
@@ -197,7 +229,7 @@ class Library:
         return found
 
     def _entries(self, found: _Found, *, is_all: bool = False) -> dict[str, Entry]:
-        """What the listing says of studies: as it did last where their documents are the same, else as they are read.
+        """Entries of studies: kept ones where the documents are the same, else new ones.
 
         ``is_all``: there are no others, so these are kept and all others forgotten.
         """
@@ -214,7 +246,7 @@ class Library:
         return {folder: entry for folder, (_, entry) in fresh.items()}
 
     def _entry(self, root: Path, name: str) -> Entry:
-        """What the listing says of a study; its document alone is read."""
+        """Entry of a study; only its document is read."""
         origin = self._origin(root, name, ())  # which may change: the listing finds it out anew
         try:
             return summary_of(Study.open(root / name), name, origin)
@@ -223,7 +255,7 @@ class Library:
 
 
 def _stamp(folder: Path | str) -> Stamp | None:
-    """Of the study in a folder; None where there is none."""
+    """Stamp of the study in a folder; None without a study."""
     try:
         found = os.stat(f"{folder}/study.json")
     except (FileNotFoundError, NotADirectoryError):
@@ -232,7 +264,7 @@ def _stamp(folder: Path | str) -> Stamp | None:
 
 
 def _check_arrays(study: Study) -> None:
-    """Returns when the arrays are what they were when the study was written. Raises ``NotFound``, ``Conflict``."""
+    """Compares the arrays with their checksums; refuses missing or damaged ones."""
     where = f"study {study.folder.name}"
     for name in array_files(study):
         try:
@@ -244,7 +276,7 @@ def _check_arrays(study: Study) -> None:
 
 
 def summary_of(study: Study, study_id: str, origin: Origin) -> StudySummary:
-    """A study in short, under the id that this host knows it by."""
+    """Return a study in short, under its id on this host."""
     return {
         "id": study_id,
         "title": study.title,

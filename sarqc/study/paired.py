@@ -13,50 +13,52 @@ MOST = 100.0  # an interval of a ratio that reaches further up than this has no 
 
 @dataclass(frozen=True)
 class Difference:
-    """Mean and standard error of a paired difference, elementwise; ``error`` is NaN where one draw was paired."""
+    """Mean and standard error of a paired difference, elementwise; ``error`` is NaN for a single draw."""
 
     mean: np.ndarray
     error: np.ndarray
-    draws: np.ndarray  # how many draws were paired
+    draws: np.ndarray  # number of paired draws
     freedom: np.ndarray  # degrees of freedom of the error
-    among: int = 1  # over how many comparisons its intervals hold at once
+    among: int = 1  # number of comparisons for which its intervals hold at once
 
     @property
     def doubt(self) -> np.ndarray:
-        """Half the width of the 95 % interval: what a mean must exceed to be clear of 0. NaN where that is unknown."""
+        """Half the width of the 95 % interval: the size that a mean must exceed to be clear of 0; NaN if not known."""
         doubt: np.ndarray = self.error * clear_from(self.freedom, self.among)
         return doubt
 
     @property
     def low(self) -> np.ndarray:
-        """The lower end of the 95 % interval."""
+        """Lower end of the 95 % interval."""
         low: np.ndarray = self.mean - self.doubt
         return low
 
     @property
     def high(self) -> np.ndarray:
-        """The upper end of the 95 % interval."""
+        """Upper end of the 95 % interval."""
         high: np.ndarray = self.mean + self.doubt
         return high
 
     def at(self, place: tuple[int, ...]) -> Difference:
-        """The difference at one place, with arrays of no axes."""
+        """Return the difference at one place, with arrays without axes."""
         mean, error, draws, freedom = (
             np.asarray(part[place]) for part in (self.mean, self.error, self.draws, self.freedom)
         )
         return Difference(mean, error, draws, freedom, self.among)
 
     def chosen_of(self, count: int) -> Difference:
-        """The same with intervals that hold for ``count`` comparisons at once, for what is said of the best of them."""
+        """Return the difference with intervals for ``count`` comparisons at once, to judge the best of them."""
         return replace(self, among=max(1, count))
 
     def scaled(self, factor: float) -> Difference:
-        """The same in another unit; with a negative factor the other way round."""
+        """Return the difference in another unit; a negative factor turns it round."""
         return replace(self, mean=factor * self.mean, error=abs(factor) * self.error)
 
     def verdict(self, at: tuple[int, ...]) -> Literal[-1, 0, 1]:
-        """-1 clearly lower, +1 clearly higher: the 95 % interval (Student's t) excludes 0; else 0, as for a single
-        draw."""
+        """Return -1 for clearly lower, +1 for clearly higher, 0 otherwise and for a single draw.
+
+        Clear means that the 95 % interval (Student's t) excludes 0.
+        """
         mean, doubt = float(self.mean[at]), float(self.doubt[at])
         if not np.isfinite(mean) or not np.isfinite(doubt) or abs(mean) <= doubt or mean == 0:
             return 0
@@ -78,7 +80,7 @@ class RatioDifference(Difference):
 
     @property
     def doubt(self) -> np.ndarray:
-        """Half the width of the interval, whose two sides differ; infinite where it has no upper end."""
+        """Half the width of the interval, whose two sides differ; infinite without an upper end."""
         doubt: np.ndarray = (self.high - self.low) / 2
         return doubt
 
@@ -113,20 +115,20 @@ class RatioDifference(Difference):
         return replace(scaled, scale=factor * self.scale)
 
     def verdict(self, at: tuple[int, ...]) -> Literal[-1, 0, 1]:
-        """As of the logarithm, whose interval excludes 0 where this does."""
+        """Return the verdict of the logarithm, whose interval excludes 0 exactly if this interval does."""
         verdict = self._log.verdict(at)
         return verdict if self.scale[at] > 0 or verdict == 0 else -verdict
 
 
 def geometric_mean(values: np.ndarray) -> np.ndarray:
-    """Geometric mean over the first axis of what was measured, for perplexities: that of the mean loss."""
+    """Return the geometric mean of the measured values over the first axis; for perplexities that of the mean loss."""
     with np.errstate(divide="ignore", invalid="ignore"):
         mean: np.ndarray = np.exp(mean_over_draws(np.log(values.astype(np.float64))))
     return mean
 
 
 def mean_over_draws(values: np.ndarray) -> np.ndarray:
-    """Mean over the first axis of what was measured; NaN where nothing was."""
+    """Return the mean of the measured values over the first axis; NaN without any."""
     total = values.sum(axis=0)
     if len(values) and np.isfinite(total).all():  # everything was measured, as nearly always
         return np.asarray(total / len(values))
@@ -137,10 +139,13 @@ def mean_over_draws(values: np.ndarray) -> np.ndarray:
 
 
 def paired_difference(values: np.ndarray, reference: np.ndarray) -> Difference:
-    """``values - reference`` over the draws (first axis) in which both were measured.
+    """Return ``values - reference`` over the draws (first axis) in which both were measured.
 
-    ``reference`` broadcasts against ``values``. The standard error is the sample deviation of the per-draw
-    differences over √draws, NaN for fewer than two draws.
+    The standard error is the sample deviation of the per-draw differences over √draws, NaN for fewer than two draws.
+
+    Args:
+        values: Draws on the first axis; NaN if not measured.
+        reference: Broadcasts against ``values``.
     """
     per_draw = values.astype(np.float64) - reference
     seen = np.isfinite(per_draw)
@@ -154,9 +159,13 @@ def paired_difference(values: np.ndarray, reference: np.ndarray) -> Difference:
 
 
 def paired_ratio(values: np.ndarray, reference: np.ndarray) -> RatioDifference:
-    """``values - reference`` of positive quantities, by the ratio of each draw; axes as in ``paired_difference``.
+    """Return ``values - reference`` of positive quantities, by the ratio of each draw.
 
-    Of geometric means over the paired draws: exact where every draw has both.
+    The result is that of geometric means over the paired draws, which is exact if every draw has both.
+
+    Args:
+        values: As for ``paired_difference``.
+        reference: As for ``paired_difference``.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         ours, theirs = np.log(values.astype(np.float64)), np.log(np.asarray(reference, dtype=np.float64))
@@ -168,7 +177,12 @@ def paired_ratio(values: np.ndarray, reference: np.ndarray) -> RatioDifference:
 
 
 def interval_of_draws(values: np.ndarray, *, of_ratio: bool) -> tuple[float, float, float]:
-    """Mean over draws (D) and the ends of its 95 % interval, unpaired. ``of_ratio``: geometric, for perplexities."""
+    """Return the mean over draws (D) and the ends of its 95 % interval, unpaired.
+
+    Args:
+        values: (D,).
+        of_ratio: Geometric mean, for perplexities.
+    """
     if not of_ratio:
         alone = paired_difference(values, np.zeros(len(values)))
         return float(alone.mean), float(alone.low), float(alone.high)
@@ -178,11 +192,15 @@ def interval_of_draws(values: np.ndarray, *, of_ratio: bool) -> tuple[float, flo
 
 
 def paired_items(correct: np.ndarray, reference: np.ndarray) -> Difference:
-    """Difference of two accuracies answered on the same test items in the same draws; arrays are D … T.
+    """Return the difference of two accuracies on the same test items in the same draws.
 
     Items are a sample as much as draws are. With both crossed, the variance of the mean is the draws' part plus the
     items' part minus the residual that both contain; it is kept at least as large as either part alone. Degrees of
     freedom are those of a sum of two variances (Welch and Satterthwaite).
+
+    Args:
+        correct: D … T.
+        reference: D … T.
     """
     per_cell = correct.astype(np.float64) - reference  # D … T
     n_draws, n_items = per_cell.shape[0], per_cell.shape[-1]
@@ -205,7 +223,10 @@ def paired_items(correct: np.ndarray, reference: np.ndarray) -> Difference:
 
 
 def mean_of(differences: Sequence[Difference]) -> Difference:
-    """Mean of independent differences, such as those on several tasks; degrees of freedom as of a sum of variances."""
+    """Return the mean of independent differences, such as those on several tasks.
+
+    Degrees of freedom are those of a sum of variances.
+    """
     count = len(differences)
     squares = np.stack([one.error**2 for one in differences])
     fourth = (squares**2 / np.stack([np.maximum(one.freedom, 1) for one in differences])).sum(axis=0)
@@ -216,13 +237,19 @@ def mean_of(differences: Sequence[Difference]) -> Difference:
 
 
 def sweet_spots(values: np.ndarray, *, lower_is_better: bool = True) -> tuple[tuple[int | None, ...], np.ndarray]:
-    """The best λ of each curve, and the mask of those not significantly different. ``values`` is D G M, the mask G M.
+    """Return the best λ of each curve, and the mask of the λ that are not significantly different.
 
-    Where lower is better they are perplexities, compared by their logarithms (see ``RatioDifference``).
+    Perplexities (lower is better) are compared by their logarithms, see ``RatioDifference``. Best and mask are taken
+    among the λ that were measured in most draws: means over other draws don't compare. A single draw has no band: the
+    mask is then empty, because one draw can't show which λ are as good as the best. The best is chosen on the draws
+    that judge it, so λ outside the mask are excluded by an interval that holds for all pairs of λ at once.
 
-    Both are of those that were measured in most draws: means over other draws don't compare. A single draw has no
-    band: the mask is then empty, because one draw can't say what is as good as the best. The best is chosen on the
-    draws that judge it, so λ outside the mask are excluded by an interval that holds for all pairs of λ at once.
+    Args:
+        values: D G M.
+        lower_is_better: True for perplexities.
+
+    Returns:
+        Positions of the best λ per γ, and the mask G M.
     """
     if lower_is_better:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -243,12 +270,12 @@ def sweet_spots(values: np.ndarray, *, lower_is_better: bool = True) -> tuple[tu
 
 
 def pairs(count: np.ndarray | int) -> np.ndarray | int:
-    """How many differences there are between so many points; 1 of a single point."""
+    """Return the number of differences between this many points; 1 for a single point."""
     return np.maximum(1, count * (count - 1) // 2)
 
 
 def spans(band: np.ndarray) -> list[tuple[int, int]]:
-    """First and last position of each run of True."""
+    """Return the first and last position of each run of True."""
     runs: list[tuple[int, int]] = []
     for index in np.flatnonzero(band).tolist():
         if runs and runs[-1][1] == index - 1:
@@ -259,11 +286,14 @@ def spans(band: np.ndarray) -> list[tuple[int, int]]:
 
 
 def clear_from(freedom: np.ndarray | float, among: np.ndarray | int = 1) -> np.ndarray:
-    """Standard errors from which a mean is clear, elementwise, by degrees of freedom; NaN for less than one of them.
+    """Return the number of standard errors from which a mean is clear, elementwise; NaN below one degree of freedom.
 
-    Half the width of the 95 % interval in standard errors. ``among``: the comparisons over which intervals hold at
-    once (Bonferroni): with probability 95 % none of so many misses what it is an interval of, so that the best of them
-    may be judged on what chose it. Fractions of a degree of freedom are rounded down.
+    It is half the width of the 95 % interval in standard errors. Fractions of a degree of freedom are rounded down.
+
+    Args:
+        freedom: Degrees of freedom.
+        among: Number of comparisons for which intervals hold at once (Bonferroni): with probability 95 % none of them
+            misses its value, so that the best may be judged on the data that chose it.
     """
     from scipy.special import stdtrit  # a fifth of a second, of which pages without a comparison know nothing
 

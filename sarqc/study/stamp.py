@@ -1,7 +1,7 @@
-"""The stamp of a run: what its codes were made of, and hashes of the codes, so that anyone can make them again.
+"""The stamp of a run: the inputs of its codes and hashes of the codes, so that anyone can make them again.
 
 A study has it in its ``study.json``, an exported model in a file beside its own; the digest in both is the same. It is
-no signature: anyone who changes a model can write another stamp. What can't be forged is the solving
+not a signature: anyone who changes a model can write another stamp. The part that can't be forged is the solving
 (``sarqc.engine.verify``): codes follow from weights, tokens and recipe.
 
 Hashes of tensors are the first 32 hex digits of the SHA-256 of their bytes, row by row and little-endian: codes (O, I)
@@ -25,13 +25,13 @@ from sarqc.plain import plain
 FILE = "sarqc_stamp.json"  # beside the files of an exported model
 VERSION = 1
 SHOWN_DIGITS = 12  # of a digest, where people read it
-_BESIDE = ("digest", "made_with")  # what the digest is not of
+_BESIDE = ("digest", "made_with")  # fields outside the digest
 
 Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 
 
 class LayerHashes(NamedTuple):
-    """What a linear was quantized to, as hashes."""
+    """Hashes of a linear's quantized tensors."""
 
     codes: Hash
     scales: Hash
@@ -44,7 +44,7 @@ class _Part(BaseModel):
 
 
 class StampedText(_Part):
-    """The token sequences that were calibrated on."""
+    """Token sequences of the calibration."""
 
     name: str  # of the text as protocols say it; of a file without its folder
     part: str  # of the text, see ``corpora.Text``; empty: all of it
@@ -52,14 +52,14 @@ class StampedText(_Part):
 
 
 class StampedWeights(_Part):
-    """The tensors of the float checkpoint, as they are stored: XXH3 over names, dtypes, shapes and bits."""
+    """Tensors of the float checkpoint, as they are stored: XXH3 over names, dtypes, shapes and bits."""
 
     outside: Hash  # of the blocks
     blocks: tuple[Hash, ...]
 
 
 class Computing(_Part):
-    """What the last bits of a result depend on beside its inputs."""
+    """Conditions beside the inputs that affect the last bits of a result."""
 
     torch: str
     device: str  # its kind
@@ -68,7 +68,7 @@ class Computing(_Part):
 
 
 class Stamp(_Part):
-    """The whole of a stamp. ``digest`` is of everything but itself and ``made_with``."""
+    """Content of a stamp; ``digest`` covers everything but itself and ``made_with``."""
 
     version: Literal[1] = 1
     digest: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
@@ -84,12 +84,12 @@ class Stamp(_Part):
     made_with: dict[str, str | int] = Field(default_factory=dict)  # versions, processor, threads
 
     def own_digest(self) -> str:
-        """SHA-256 of what the stamp says as JSON: names sorted, no blanks, ASCII."""
+        """Return the SHA-256 of the stamp as JSON: names sorted, no blanks, ASCII."""
         said = {name: value for name, value in self.to_json().items() if name not in _BESIDE}
         return hashlib.sha256(json.dumps(said, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
     def sealed(self) -> Self:
-        """The same with its digest."""
+        """Return the same stamp with its digest."""
         return self.model_copy(update={"digest": self.own_digest()})
 
     def to_json(self) -> dict[str, Any]:
@@ -98,12 +98,17 @@ class Stamp(_Part):
         return said
 
     def to_text(self) -> str:
-        """What the file beside an exported model says."""
+        """Return the text of the file beside an exported model."""
         return json.dumps(self.to_json(), indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """The stamp beside an exported model. Raises ``NotFound``, or ``Refused`` for one that can't be read."""
+        """Return the stamp beside an exported model.
+
+        Raises:
+            NotFound: If there is none.
+            Refused: If it can't be read.
+        """
         if not (folder / FILE).is_file():
             raise NotFound("there is no stamp beside the model", str(folder), f"Give a folder with a {FILE}.")
         document = read_object(folder / FILE, str(folder), remedy="Export the model again.")
@@ -119,5 +124,5 @@ class Stamp(_Part):
 
 
 def shown(digest: str) -> str:
-    """The digits of a digest that people read."""
+    """Return the digits of a digest that people read."""
     return digest[:SHOWN_DIGITS]

@@ -1,8 +1,8 @@
-"""The arrays of a study in one safetensors file: eight bytes with the length of a header, the header (JSON: dtype,
-shape and bytes of each tensor by name), and the numbers, little-endian and in C order.
+"""Arrays of a study in one safetensors file.
 
-Written and read here so that a large study is never in memory as a whole, and so that a browser can be told the bytes
-of one layer: ``Tensor.offset`` counts from the start of the file.
+Eight bytes with the length of a header, the header (JSON: dtype, shape and bytes of each tensor by name), and the
+numbers, little-endian and in C order. It is written and read here so that a large study is never in memory as a whole,
+and so that a browser can request the bytes of one layer: ``Tensor.offset`` counts from the start of the file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CHUNK = 1 << 20
 
 
 class Tensor(NamedTuple):
-    """Where a tensor is in its file, and what it is."""
+    """Type, shape and place of a tensor in its file."""
 
     dtype: str  # "float32" or "uint8"
     shape: tuple[int, ...]
@@ -38,14 +38,21 @@ class Tensor(NamedTuple):
 
     @property
     def length(self) -> int:
-        """Its bytes."""
+        """Size in bytes."""
         return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
 
 def write_tensors(path: Path, parts: Mapping[str, tuple[str, tuple[int, ...], Path]]) -> str:
-    """Joins files of raw numbers (dtype, shape, file, by tensor name) to one, and returns its SHA-256.
+    """Join files of raw numbers to one safetensors file.
 
     Tensors stand in the order of their names, floats first, so that each begins at a multiple of its item's size.
+
+    Args:
+        path: The file.
+        parts: Dtype, shape and file of raw numbers, by tensor name.
+
+    Returns:
+        The SHA-256 of the file.
     """
     header: dict[str, object] = {}
     begin, order = 0, sorted(parts, key=lambda name: (parts[name][0] != "float32", name))
@@ -70,7 +77,11 @@ def write_tensors(path: Path, parts: Mapping[str, tuple[str, tuple[int, ...], Pa
 
 
 def tensors_of(path: Path) -> Mapping[str, Tensor]:
-    """The tensors of a file by name. Raises ``Refused`` where it is missing, damaged, or holds other kinds."""
+    """Return the tensors of a file by name.
+
+    Raises:
+        Refused: If the file is missing, damaged, or holds other kinds of tensors.
+    """
     try:
         stat = path.stat()
     except FileNotFoundError:
@@ -104,10 +115,18 @@ def _read_header(path: Path, modified: int, size: int) -> Mapping[str, Tensor]:
 
 
 def read_tensor(path: Path, tensor: Tensor, axis: int = 0, at: int | None = None) -> np.ndarray:
-    """The numbers of a tensor; with ``at`` those of one index of an axis, without that axis, and nothing else is read.
+    """Return the numbers of a tensor, read-only.
 
-    They are read and not mapped: a file that is cut short while it is mapped ends the process that looks at it. Raises
-    ``Refused`` for such a file, and where it is gone.
+    Numbers are read and not mapped: if a mapped file is cut short, the process that reads it ends.
+
+    Args:
+        path: The file.
+        tensor: The tensor.
+        axis: Axis of ``at``.
+        at: Index on that axis, whose numbers alone are read and returned, without that axis; None for all.
+
+    Raises:
+        Refused: If the file is too short or missing.
     """
     dtype = np.dtype(tensor.dtype).newbyteorder("<")
     if at is None:

@@ -54,7 +54,7 @@ from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Str
 from fastapi.sse import EventSourceResponse
 
 import sarqc
-from sarqc.engine.plan import together
+from sarqc.engine.plan import Job, resolve, together
 from sarqc.errors import NotFound, QueueFull, SarqcError
 from sarqc.events import TuningStanding
 from sarqc.figures import tuning_view
@@ -96,7 +96,8 @@ LIST_BYTES = 4 << 20  # of events in a list
 METHODS_OF_HTTP = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"]
 STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the latter for nginx
 
-Planner = Callable[[Recipe, Settings], Any]
+Resolver = Callable[[Recipe, Settings], Job]
+ON_THIS_HOST: Resolver = resolve
 Document = Annotated[dict[str, Any], Body()]
 LARGEST = 2**63 - 1  # of SQLite's integers
 After = Annotated[int | None, Query(ge=0, le=LARGEST)]
@@ -105,13 +106,15 @@ LastEventId = Annotated[int | None, Header(ge=0, le=LARGEST)]
 EventLimit = Annotated[int, Query(ge=1, le=EVENTS)]
 
 
-def api_router(supervisor: Supervisor, settings: Settings, access: Access, *, plan: Planner | None = None) -> APIRouter:
-    """All routes. ``plan`` stands in for ``sarqc.engine.plan.plan`` in tests."""
+def api_router(
+    supervisor: Supervisor, settings: Settings, access: Access, *, resolve: Resolver = ON_THIS_HOST
+) -> APIRouter:
+    """Return all routes; ``resolve`` replaces ``sarqc.engine.plan.resolve`` in tests."""
     router = APIRouter(prefix="/api", route_class=ApiRoute, dependencies=[Depends(refuse_other_sites)])
     planning = Planning()
-    router.include_router(_offer_router(supervisor, settings, access, planning, plan or _plan))
+    router.include_router(_offer_router(supervisor, settings, access, planning, resolve))
     router.include_router(listing_router(supervisor, access))
-    router.include_router(_runs_router(supervisor, settings, access, planning, plan or _plan))
+    router.include_router(_runs_router(supervisor, settings, access, planning, resolve))
     router.include_router(_streams_router(supervisor, access))
     router.include_router(studies_router(settings, access))
     router.include_router(texts_router(settings, access))
@@ -125,23 +128,8 @@ def api_router(supervisor: Supervisor, settings: Settings, access: Access, *, pl
     return router
 
 
-def _plan(recipe: Recipe, settings: Settings) -> Any:
-    from sarqc.engine.plan import plan
-
-    return plan(recipe, settings)
-
-
-def _completed(recipe: Recipe, settings: Settings) -> Recipe:
-    """The recipe with the grid of the checkpoint that it opens, if it opens one."""
-    if recipe.quantized_checkpoint is None:
-        return recipe
-    from sarqc.engine.plan import completed
-
-    return completed(recipe, settings)
-
-
 def _offer_router(
-    supervisor: Supervisor, settings: Settings, access: Access, planning: Planning, plan: Planner
+    supervisor: Supervisor, settings: Settings, access: Access, planning: Planning, resolve: Resolver
 ) -> APIRouter:
     router = APIRouter(route_class=ApiRoute, tags=["offer"])
     configure(settings)  # before it is asked in haste
@@ -245,7 +233,8 @@ def _offer_router(
         who.require("runner", "POST /api/plan")
 
         def made() -> dict[str, Any]:
-            plans = [one for _, one in _planned(_recipes(document, settings), who, access, hasty, plan).values()]
+            jobs = _jobs(_recipes(document, settings), who, access, hasty, resolve)
+            plans = [job.plan for job in jobs.values()]
             answer: dict[str, Any] = (plans[0] if len(plans) == 1 else together(plans)).model_dump(mode="json")
             if sentences := deprecations(document):
                 answer["warnings"] = [*sentences, *answer["warnings"]]
@@ -288,7 +277,7 @@ def _exported(supervisor: Supervisor, settings: Settings, sees: Callable[[Run], 
 
 
 def _runs_router(
-    supervisor: Supervisor, settings: Settings, access: Access, planning: Planning, plan: Planner
+    supervisor: Supervisor, settings: Settings, access: Access, planning: Planning, resolve: Resolver
 ) -> APIRouter:
     router = APIRouter(prefix="/runs", route_class=ApiRoute, tags=["runs"])
     store = supervisor.store
@@ -305,9 +294,10 @@ def _runs_router(
         def queued() -> Response:
             recipes = _recipes(document, settings)
             access.check_queue(who, len(recipes))
-            planned = _planned(recipes, who, access, settings, plan)
-            recipes = {name: recipe for name, (recipe, _) in planned.items()}
-            seconds = [None if one.minutes is None else 60 * one.minutes for _, one in planned.values()]
+            jobs = _jobs(recipes, who, access, settings, resolve)
+            recipes = {name: job.recipe for name, job in jobs.items()}
+            minutes = [job.plan.minutes for job in jobs.values()]
+            seconds = [None if each is None else 60 * each for each in minutes]
             deprecated = {"warnings": sentences} if (sentences := deprecations(document)) else {}
             if list(recipes) == [""]:
                 run = supervisor.submit(recipes[""], who.owner, lane, seconds[0])
@@ -369,8 +359,7 @@ def _runs_router(
         def queued() -> Response:
             parent = access.own_run(who, run_id, f"export run {run_id}")
             exports.check_exportable(parent, checkpoint_format)
-            planned = plan(Recipe.parse(parent.recipe), settings)
-            size = exports.size_at_most(checkpoint_format, planned)
+            size = exports.size_at_most(checkpoint_format, resolve(Recipe.parse(parent.recipe), settings).plan)
             access.check_exports(who, size)
             made, is_queued = supervisor.export(run_id, checkpoint_format, size, who.owner)
             headers = {"Location": f"/api/runs/{made.id}"}
@@ -481,18 +470,17 @@ def _recipes(document: dict[str, Any], settings: Settings) -> dict[str, Recipe]:
     return expanded(document)
 
 
-def _planned(
-    recipes: dict[str, Recipe], who: Visitor, access: Access, settings: Settings, plan: Planner
-) -> dict[str, tuple[Recipe, Any]]:
-    """Each recipe as it may be run for a visitor, with its plan. Raises what is wrong with the first that can't be."""
-    planned = {}
+def _jobs(
+    recipes: dict[str, Recipe], who: Visitor, access: Access, settings: Settings, resolve: Resolver
+) -> dict[str, Job]:
+    """Return the job of each recipe for a visitor, by name. Raises the error of the first recipe that is refused."""
+    jobs = {}
     for name, recipe in recipes.items():
         try:
-            admitted = _completed(admit(recipe, who, access, settings), settings)
-            planned[name] = admitted, plan(admitted, settings)
+            jobs[name] = resolve(admit(recipe, who, access, settings), settings)
         except SarqcError as error:
             raise (error.at(name) if name else error) from None
-    return planned
+    return jobs
 
 
 def _tail(run: Run, settings: Settings) -> str:

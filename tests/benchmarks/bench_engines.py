@@ -20,7 +20,7 @@ OURS = {"method": "gptq", "order": "activation"}
 
 
 def engines(folder: Path) -> Iterator[Figure]:
-    """Seconds on the wall and memory, medians of some rounds. The other engine has an environment of its own under the folder."""
+    """Seconds on the wall and memory, medians of some rounds; the other engine has an environment of its own there."""
     wide = made(folder / "tinyllama", **TINYLLAMA)
     cases = [
         ("tiny-llama, W2, 32 × 256 tokens", "tiny-llama", 2, 128, 32, 256, 1 / 3),

@@ -12,7 +12,7 @@ import torch
 
 from sarqc.checkpoints.quantized_checkpoint import QuantizedCheckpoint
 from sarqc.engine.execute import execute
-from sarqc.engine.plan import completed, plan
+from sarqc.engine.plan import plan, resolve
 from sarqc.engine.repair import gain_words
 from sarqc.errors import NotFound, Refused
 from sarqc.events import Event, Finished, LayerDone, Warned
@@ -206,9 +206,9 @@ def test_its_grid_is_taken_where_none_is_given(
     document: dict, rounded: tuple[Path, list[Event]], state: Settings
 ) -> None:
     recipe = {**document, "quantized_checkpoint": str(rounded[0]), "method": "as-found"}
-    whole = completed(Recipe.parse(recipe), state)
-    assert completed(Recipe.parse(whole.to_json()), state) == whole
-    shown = plan(whole, state)
+    job = resolve(Recipe.parse(recipe), state)
+    whole, shown = job.recipe, job.plan
+    assert resolve(Recipe.parse(whole.to_json()), state) == job
     assert shown.bytes_after == sum(path.stat().st_size for path in rounded[0].glob("*.safetensors"))
     assert shown.opened.startswith("rounded, compressed-tensors")
     assert shown.opened.endswith("21 linears with codes, 3 bits, full range, groups of 16")

@@ -18,7 +18,7 @@ from app import create_app
 from sarqc.quantization.methods import title_of
 from sarqc.settings import Settings
 from sarqc.study.document import LayerInfo, Line, ModelFacts, Study, StudyWriter
-from tests.http.fake_app import plan
+from tests.http.fake_app import resolve
 from tests.jobs.conftest import settings, store, until
 
 __all__ = ["settings", "store"]
@@ -27,7 +27,7 @@ __all__ = ["settings", "store"]
 @pytest.fixture
 def client(settings: Settings) -> Iterator[TestClient]:
     """The app whose runs are quick; without pages."""
-    app = create_app(settings, execute="tests.jobs.fake_runs:quick", plan=plan, with_pages=False)
+    app = create_app(settings, execute="tests.jobs.fake_runs:quick", resolve=resolve, with_pages=False)
     with TestClient(app, raise_server_exceptions=False) as client:
         yield client
 

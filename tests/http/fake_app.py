@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from app import create_app, serve
+from sarqc.engine.plan import Job
 from sarqc.errors import Refused
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
@@ -21,18 +22,18 @@ class FakePlan(BaseModel):
     bytes_after: int = 1000
 
 
-def plan(recipe: Recipe, settings: Settings) -> FakePlan:
+def resolve(recipe: Recipe, settings: Settings) -> Job:
     """Refuses a recipe of 99 layers, has a bug for 98, and says yes to all others."""
     if recipe.seed == 99:
         raise Refused("99 layers are too many", "recipe, seed", "Take fewer.")
     if recipe.seed == 98:
         raise ZeroDivisionError("secret detail")
-    return FakePlan(minutes=0.5)
+    return Job(recipe, FakePlan(minutes=0.5))
 
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     settings = settings_in(folder, port=int(sys.argv[2]))
     open_files = prepare_process(settings)
-    app = create_app(settings, execute=f"tests.jobs.fake_runs:{sys.argv[3]}", plan=plan, with_pages=False)
+    app = create_app(settings, execute=f"tests.jobs.fake_runs:{sys.argv[3]}", resolve=resolve, with_pages=False)
     serve(app, settings, open_files)

@@ -35,7 +35,7 @@ from sarqc.web.limits import WAITING
 from sarqc.web.users import read_users, write_user
 from sarqc.web.visitor import Cookies, Visitor
 from tests.http.conftest import write_study
-from tests.http.fake_app import plan
+from tests.http.fake_app import resolve
 from tests.jobs.conftest import settings_in, until, until_state
 from tests.jobs.fake_runs import recipe
 from tests.models.fake_hub import FakeHub, serving
@@ -54,7 +54,7 @@ def door(tmp_path: Path) -> Iterator[Door]:
     def browser(**given: Any) -> TestClient:
         if not apps:
             settings = settings_in(tmp_path, **given)
-            apps.append(create_app(settings, execute="tests.jobs.fake_runs:quick", plan=plan, with_pages=False))
+            apps.append(create_app(settings, execute="tests.jobs.fake_runs:quick", resolve=resolve, with_pages=False))
             opened.append(TestClient(apps[0], raise_server_exceptions=False, follow_redirects=False))
             return opened[0].__enter__()
         return TestClient(apps[0], raise_server_exceptions=False, follow_redirects=False)
@@ -460,9 +460,9 @@ def test_plans_that_wait_keep_nobody_else_waiting(tmp_path: Path) -> None:
 
     def waiting(recipe: Recipe, settings: Settings) -> object:
         going_on.wait(60)
-        return plan(recipe, settings)
+        return resolve(recipe, settings)
 
-    app = create_app(settings_in(tmp_path), execute="tests.jobs.fake_runs:quick", plan=waiting, with_pages=False)
+    app = create_app(settings_in(tmp_path), execute="tests.jobs.fake_runs:quick", resolve=waiting, with_pages=False)
     with TestClient(app) as client, ThreadPoolExecutor(50) as people:
         asked = [people.submit(client.post, "/api/plan", json=recipe().to_json()) for _ in range(50)]
         until(lambda: sum(answer.done() for answer in asked) == 50 - WAITING)

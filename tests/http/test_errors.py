@@ -10,7 +10,7 @@ from app import create_app
 from sarqc.jobs import database
 from sarqc.settings import Settings
 from tests.http.conftest import assert_error, write_study
-from tests.http.fake_app import plan
+from tests.http.fake_app import resolve
 from tests.jobs.conftest import until
 from tests.jobs.fake_runs import recipe
 from tests.jobs.test_database import write_lock
@@ -165,7 +165,7 @@ def test_no_method_and_no_path_has_another_shape(client: TestClient, method: str
 
 def test_what_gradio_refuses_has_the_shape_too(settings: Settings) -> None:
     """Its parts are mounted: an app of its own within ours."""
-    app = create_app(settings, execute="tests.jobs.fake_runs:quick", plan=plan, with_pages=False)
+    app = create_app(settings, execute="tests.jobs.fake_runs:quick", resolve=resolve, with_pages=False)
     inner = FastAPI()
     inner.get("/breaks")(lambda: 1 / 0)
     app.mount("/inner", inner)
@@ -179,7 +179,7 @@ def test_what_gradio_refuses_has_the_shape_too(settings: Settings) -> None:
 @pytest.mark.parametrize(("wanted", "status"), [("bytes=5-2", 400), ("bytes=999999999-", 416), ("x", 400)])
 def test_ranges_that_are_none(settings: Settings, wanted: str, status: int) -> None:
     write_study(settings.studies_dir(), "mine")
-    app = create_app(settings, execute="tests.jobs.fake_runs:quick", plan=plan, with_pages=False)
+    app = create_app(settings, execute="tests.jobs.fake_runs:quick", resolve=resolve, with_pages=False)
     with TestClient(app) as client:
         answer = client.get("/api/studies/mine/study.safetensors", headers={"Range": wanted})
         assert_error(answer, status, "refused")
@@ -188,7 +188,7 @@ def test_ranges_that_are_none(settings: Settings, wanted: str, status: int) -> N
 
 def test_a_locked_database_is_a_matter_of_moments(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
-    app = create_app(settings, execute="tests.jobs.fake_runs:quick", plan=plan, with_pages=False)
+    app = create_app(settings, execute="tests.jobs.fake_runs:quick", resolve=resolve, with_pages=False)
     with TestClient(app, raise_server_exceptions=False) as client, write_lock(settings.database()):
         answer = client.post("/api/runs", json=recipe(1).to_json())
         assert "locked" in assert_error(answer, 503, "busy")["what"]

@@ -14,7 +14,7 @@ from app import create_app
 from sarqc.recipe import expanded
 from sarqc.settings import Settings
 from tests.http.conftest import assert_error
-from tests.http.fake_app import plan
+from tests.http.fake_app import resolve
 from tests.jobs.conftest import until
 from tests.jobs.fake_runs import recipe
 
@@ -22,7 +22,7 @@ from tests.jobs.fake_runs import recipe
 @pytest.fixture
 def client(settings: Settings) -> Iterator[TestClient]:
     """The app whose runs and exports are made up."""
-    app = create_app(settings, execute="tests.jobs.fake_runs:exporting", plan=plan, with_pages=False)
+    app = create_app(settings, execute="tests.jobs.fake_runs:exporting", resolve=resolve, with_pages=False)
     with TestClient(app, raise_server_exceptions=False) as client:
         yield client
 

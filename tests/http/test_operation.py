@@ -21,7 +21,7 @@ from sarqc.files.places import place_at
 from sarqc.jobs.run import State
 from sarqc.settings import Settings
 from tests.http.conftest import App, assert_error
-from tests.http.fake_app import plan
+from tests.http.fake_app import resolve
 from tests.jobs.conftest import settings_in, until, until_state
 
 RECIPE = {"model": "fake", "calibration": "none.txt", "seed": 3}
@@ -29,7 +29,7 @@ TOKEN = "a-token-of-24-characters"
 
 
 def opened(settings: Settings) -> TestClient:
-    app = create_app(settings, execute="tests.jobs.fake_runs:quick", plan=plan, with_pages=False)
+    app = create_app(settings, execute="tests.jobs.fake_runs:quick", resolve=resolve, with_pages=False)
     return TestClient(app, raise_server_exceptions=False)
 
 
@@ -142,7 +142,7 @@ def test_metrics_are_off_for_whoever_may_not_read_them(settings: Settings, tmp_p
     local = settings.model_copy(update={"metrics": "local"})
     with opened(local) as client:  # its address is “testclient”, which is not an address of this machine
         assert_error(client.get("/metrics"), 404, "not_found")
-    app = create_app(local, execute="tests.jobs.fake_runs:quick", plan=plan, with_pages=False)
+    app = create_app(local, execute="tests.jobs.fake_runs:quick", resolve=resolve, with_pages=False)
     with TestClient(app, client=("127.0.0.1", 5000)) as client:
         assert client.get("/metrics").status_code == 200
         assert client.get("/metrics", headers={"Host": "evil.example"}).status_code == 404

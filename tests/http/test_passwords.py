@@ -19,7 +19,7 @@ from sarqc.web import passwords
 from sarqc.web.passwords import AT_ONCE, OF_A_NAME, OF_AN_ADDRESS, WAITING, LoginThrottle
 from sarqc.web.users import User, write_user
 from tests.http.conftest import App
-from tests.http.fake_app import plan
+from tests.http.fake_app import resolve
 from tests.jobs.conftest import settings_in, until
 
 ADDRESS = OF_AN_ADDRESS.amount
@@ -71,7 +71,7 @@ def test_others_are_served_while_passwords_wait(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(passwords, "user_of", slow)
     given = {"access": "users", "users_file": tmp_path / "users", "proxy_addresses": "10.0.0.9"}
-    app = create_app(settings_in(tmp_path, **given), plan=plan, with_pages=False)
+    app = create_app(settings_in(tmp_path, **given), resolve=resolve, with_pages=False)
     with TestClient(app, client=("10.0.0.9", 1), follow_redirects=False) as client, ThreadPoolExecutor(99) as strangers:
 
         def guess(number: int) -> int:
@@ -93,7 +93,7 @@ def test_others_are_served_while_passwords_wait(tmp_path: Path, monkeypatch: pyt
 def test_who_is_right_does_not_count(tmp_path: Path) -> None:
     write_user(tmp_path / "users", "ann", "runner", "password of ann")
     given = {"access": "users", "users_file": tmp_path / "users"}
-    app = create_app(settings_in(tmp_path, **given), plan=plan, with_pages=False)
+    app = create_app(settings_in(tmp_path, **given), resolve=resolve, with_pages=False)
     with TestClient(app, follow_redirects=False) as client:
         for _ in range(2 * ADDRESS):
             assert client.get("/api/visitor", headers=basic("ann", "password of ann")).json()["name"] == "ann"
@@ -107,7 +107,7 @@ def test_a_former_password_is_wrong(tmp_path: Path) -> None:
     """Also one that was right a moment ago."""
     write_user(tmp_path / "users", "ann", "runner", "password of ann")
     given = {"access": "users", "users_file": tmp_path / "users"}
-    app = create_app(settings_in(tmp_path, **given), plan=plan, with_pages=False)
+    app = create_app(settings_in(tmp_path, **given), resolve=resolve, with_pages=False)
     with TestClient(app, follow_redirects=False) as client:
         assert client.get("/api/visitor", headers=basic("ann", "password of ann")).status_code == 200
         write_user(tmp_path / "users", "ann", "runner", "another password")

@@ -20,7 +20,7 @@ from sarqc.settings import Settings
 from sarqc.web.users import write_user
 from sarqc.web.visitor import COOKIE, Cookies
 from tests.http.conftest import assert_error
-from tests.http.fake_app import plan
+from tests.http.fake_app import resolve
 from tests.jobs.conftest import settings_in, until_state
 from tests.jobs.fake_runs import recipe
 
@@ -30,7 +30,7 @@ HTML = {"Accept": "text/html"}
 
 @contextmanager
 def opened(settings: Settings, client: tuple[str, int] = ("testclient", 1)) -> Iterator[TestClient]:
-    app = create_app(settings, execute="tests.jobs.fake_runs:quick", plan=plan, with_pages=False)
+    app = create_app(settings, execute="tests.jobs.fake_runs:quick", resolve=resolve, with_pages=False)
     with TestClient(app, raise_server_exceptions=False, follow_redirects=False, client=client) as browser:
         yield browser
 

@@ -33,20 +33,15 @@ def main(folder: Path) -> None:
         dict.fromkeys(names, grid), method(settings.pop("method"), **settings), inputs_from,
         Sequences(tokens, tokens[:0], protocol={}),
     )  # fmt: skip
+    tensors = {}
     with measured() as costs:
-        solved = [step for step in calibrate(loaded, quantizing, None, dict.fromkeys(names, "")) if is_layer(step)]
-    tensors = {
-        f"{layer.info.name}.{part}": getattr(layer.quantized, part).contiguous()
-        for layer in solved
-        for part in ("codes", "scales", "zero_points")
-    }
+        for step in calibrate(loaded, quantizing, None, dict.fromkeys(names, "")):
+            if isinstance(step, SolvedLayer):  # of which no more is held than is written
+                for part in ("codes", "scales", "zero_points"):
+                    tensors[f"{step.info.name}.{part}"] = getattr(step.quantized, part).contiguous()
     (folder / "checkpoint").mkdir()
     save_file(tensors, folder / "checkpoint" / "weights.safetensors")
     write_done(folder, "parts", costs, versions())
-
-
-def is_layer(step: object) -> bool:
-    return isinstance(step, SolvedLayer)
 
 
 if __name__ == "__main__":
