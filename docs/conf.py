@@ -15,7 +15,7 @@ project, copyright, author = "sarqc", "", "sarqc"
 version = release
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 source_suffix = {".md": "markdown"}
-exclude_patterns = ["*.py", "*.json", "*.ipynb"]
+exclude_patterns = ["*.py", "*.json", "*.ipynb", "studies"]
 html_theme, html_title = "furo", "sarqc"
 html_show_copyright = html_show_sphinx = html_copy_source = False
 templates_path: list[str] = []

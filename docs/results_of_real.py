@@ -19,6 +19,7 @@ from sarqc.study.intervals import signed
 
 NUMBERS = Path(__file__).parent / "real.json"
 FIRST_TOKENS = Path(__file__).parent / "first_tokens.json"  # of python -m tests.first_tokens
+METHODS_STUDY = Path(__file__).parent / "studies" / "smollm2-methods"
 STUDY = Path(__file__).resolve().parent.parent / "assets" / "studies" / "smollm2"
 PENALTIES = (("rqc-gbs", "identity"), ("sarqc-gbs", "saliency"))
 WORDS = {-1: "better", 0: "not clear of 0", 1: "worse"}
@@ -35,13 +36,41 @@ def parts() -> Iterator[str]:
             yield _curves(study, bits)
             if others := _others(study, bits):
                 yield others
-        yield from _accuracies(study)
+        yield from _accuracies(study, "Zero-shot accuracy")
         if FIRST_TOKENS.exists():
             yield "### Why GPTQ's default is worse than rounding at 3 bits"
             yield from _first_tokens(study, json.loads(FIRST_TOKENS.read_text(encoding="utf-8")))
+    if METHODS_STUDY.is_dir():
+        yield from _methods(Study.open(METHODS_STUDY))
     if NUMBERS.exists():
         yield "## Pretrained models from a file to a checkpoint"
         yield from _runs(json.loads(NUMBERS.read_text(encoding="utf-8")))
+
+
+def _methods(study: Study) -> Iterator[str]:
+    calibration, test = study.protocol["calibration"], study.protocol["test"]
+    yield "### Every method at 3 bits, as a run would do it"
+    yield (
+        f"Groups of {study.lines[0].group_size}, quantized prefix, {calibration['samples']} × {calibration['length']} "
+        f"tokens of {calibration['corpus']}; perplexity on {test['predicted_tokens']:,} tokens of {test['corpus']}, "
+        "the geometric mean over draws, with its range. The paired difference is to the method's own baseline, with the "
+        "95 % interval. λ is given, not tuned. OmniQuant and SignRound were not run, for time."
+    )
+    rows = []
+    for line in (line for line in study.lines if line.bits == 3):
+        values = study.read(line, "perplexity")[:, 0, 0]
+        quality = line_facts(study, method=line.name, bits=line.bits, layer=None).perplexity
+        assert quality is not None
+        difference = quality.to_baseline
+        known = difference is not None and np.isfinite(difference.doubt[0, 0]) and difference.mean[0, 0] != 0
+        lam = f", λ = {line.lams[0]:g}" if line.lams[0] else ""
+        spread = f" ({perplexity_text(values.min())} to {perplexity_text(values.max())})" if len(values) > 1 else ""
+        rows.append(
+            [f"{line.label}{lam}", str(len(values)), perplexity_text(float(quality.mean[0, 0])) + spread,
+             f"{signed(difference.at((0, 0)), 1)} {WORDS[difference.verdict((0, 0))]}" if known else "–"]
+        )  # fmt: skip
+    yield table(["method", "draws", "perplexity", "paired difference"], rows)
+    yield from _accuracies(study, "Zero-shot accuracy, six tasks, quantized prefix")
 
 
 def _protocol(study: Study) -> str:
@@ -106,7 +135,7 @@ def _others(study: Study, bits: int) -> str:
     return table(["", "perplexity"], rows) if rows else ""
 
 
-def _accuracies(study: Study) -> Iterator[str]:
+def _accuracies(study: Study, heading: str) -> Iterator[str]:
     """Zero-shot accuracy where it was measured, task by task."""
     tasks, limit = study.protocol.get("tasks", []), study.protocol.get("task_limit")
     if not tasks or limit is None:
@@ -126,7 +155,7 @@ def _accuracies(study: Study) -> Iterator[str]:
                 [f"{line.bits} bits, {line.label}{lam}", *(f"{share:.0%}" for share in answers.mean(axis=1)),
                  f"{answers.mean():.1%}", signed(difference.at((g, m)).scaled(100), 1) if known else "–"]
             )  # fmt: skip
-    yield "### Zero-shot accuracy"
+    yield f"### {heading}"
     yield (
         f"The first {limit} items of each task, answered by lm-eval, on the first draw; the standard error of a share "
         f"of {limit} items is up to {50 / limit**0.5:.0f} points. Float model: {study.model.accuracy:.1%}. Differences "
