@@ -53,8 +53,8 @@ def _methods(study: Study) -> Iterator[str]:
     yield (
         f"Groups of {study.lines[0].group_size}, quantized prefix, {calibration['samples']} × {calibration['length']} "
         f"tokens of {calibration['corpus']}; perplexity on {test['predicted_tokens']:,} tokens of {test['corpus']}, "
-        "the geometric mean over draws, with its range. The paired difference is to the method's own baseline, with the "
-        "95 % interval. λ is given, not tuned. OmniQuant and SignRound were not run, for time."
+        "the geometric mean over draws, with its range. The paired difference is to the method's own baseline, with "
+        "the 95 % interval. λ is given, not tuned. OmniQuant and SignRound were not run, for time."
     )
     rows = []
     for line in (line for line in study.lines if line.bits == 3):
