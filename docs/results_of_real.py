@@ -55,8 +55,8 @@ def _methods(study: Study) -> Iterator[str]:
         f"tokens of {calibration['corpus']}; perplexity on {test['predicted_tokens']:,} tokens of {test['corpus']}, "
         "the geometric mean over draws, with its range. The paired difference is to the method's own baseline, with "
         "the 95 % interval, not corrected for the number of rows. λ = 0.5 was chosen after the sweep above, which "
-        "measures on the same text and shares its draws, so that these rows favour the penalty a little; λ = 0.3 of the "
-        "scale searches was chosen without one. OmniQuant and SignRound were not run, for time."
+        "measures on the same text and shares its draws, so that these rows favour the penalty a little; λ = 0.3 of "
+        "the scale searches was chosen without one. OmniQuant and SignRound were not run, for time."
     )
     rows = []
     for line in (line for line in study.lines if line.bits == 3):
