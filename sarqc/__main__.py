@@ -53,7 +53,7 @@ from sarqc.terminal import ProgressBar, print_layer_errors, print_summary, waiti
 
 if TYPE_CHECKING:
     from sarqc.checkpoints.formats import ExportFormat
-    from sarqc.engine.plan import Prepared
+    from sarqc.engine.plan import Job, Prepared
     from sarqc.engine.verify import Check
     from sarqc.jobs.on_cluster import OnCluster
     from sarqc.reports.reporting import Destination
@@ -238,8 +238,9 @@ def _quantize(
     as_json: AsJson = False,
 ) -> None:
     destination = _guarded(lambda: _destination(report), as_json)
-    with _guarded(lambda: _cluster(on, [recipe]), as_json) as cluster:
-        summary = _guarded(lambda: _execute(recipe, output, checkpoint_format, cluster, destination), as_json)
+    job = _guarded(partial(_resolve, recipe, output), as_json)
+    with _guarded(lambda: _cluster(on, [job.recipe]), as_json) as cluster:
+        summary = _guarded(lambda: _execute(job, output, checkpoint_format, cluster, destination), as_json)
     if as_json:
         print(json.dumps(summary, ensure_ascii=False))
     else:
@@ -268,30 +269,32 @@ def _destination(report: str | None, project: str = "sarqc") -> Destination | No
     return destination(report, "--report", project)
 
 
+def _resolve(recipe: Recipe, output: Path | None) -> Job:
+    """Resolve a recipe, once its results can be kept: refusals come before torch is loaded."""
+    from sarqc.engine.plan import can_keep, output_is_free, resolve
+
+    settings = read_settings()
+    can_keep(settings)
+    if output is not None:
+        output_is_free(output)
+    return resolve(recipe, settings)
+
+
 def _execute(
-    recipe: Recipe,
+    job: Job,
     output: Path | None,
     checkpoint_format: str,
     cluster: OnCluster | None = None,
     destination: Destination | None = None,
     name: str = "",
 ) -> PrintedRun:
-    """Runs a recipe. Its study goes to the studies of this host, where the page finds it, and a copy to ``output``.
+    """Run a job. Its study goes to the studies of this host, where the page finds it, and a copy to ``output``.
 
     ``name``: of the run among those of a batch.
     """
     from sarqc.checkpoints.formats import check_export
-    from sarqc.engine.plan import can_keep, output_is_free, prepare
-    from sarqc.models.hub import NotCached
 
-    settings = read_settings()
-    can_keep(settings)
-    if output is not None:
-        output_is_free(output)
-    try:
-        prepared = prepare(recipe, settings)  # refusals come before torch is loaded
-    except NotCached:
-        prepared = None  # the run fetches the model
+    settings, recipe, prepared = read_settings(), job.recipe, job.prepared
     linears = () if prepared is None else prepared.checkpoint.layers
     makes_model = recipe.kind == "run" and (recipe.quantized_checkpoint is None or recipe.repairs)
     wanted = _format_of(recipe, checkpoint_format)
@@ -498,14 +501,15 @@ def run(
         _quantize(next(iter(recipes.values())), output, checkpoint_format, on, report, as_json)
         return
     destination = _guarded(lambda: _destination(report, recipe.stem), as_json)
-    _guarded(lambda: _check_all(recipes, output, checkpoint_format), as_json)
+    recipes = _guarded(partial(_check_all, recipes, output, checkpoint_format), as_json)
     summaries = {}
     with _guarded(lambda: _cluster(on, [*recipes.values()]), as_json) as cluster:
         for number, (name, one) in enumerate(recipes.items(), 1):
             typer.echo(f"run {number} of {len(recipes)}: {name}", err=True)
             folder = None if output is None else output / name
+            job = _guarded(partial(_resolve, one, folder), as_json)
             summaries[name] = _guarded(
-                partial(_execute, one, folder, checkpoint_format, cluster, destination, name), as_json
+                partial(_execute, job, folder, checkpoint_format, cluster, destination, name), as_json
             )
             if not as_json:
                 typer.echo(name)
@@ -616,20 +620,22 @@ def _count_of(text: str) -> int:
     return int(text)
 
 
-def _check_all(recipes: dict[str, Recipe], output: Path | None, checkpoint_format: str) -> None:
-    """Refuses a batch as a whole before its first run, where one of its runs can't work."""
+def _check_all(recipes: dict[str, Recipe], output: Path | None, checkpoint_format: str) -> dict[str, Recipe]:
+    """Return the resolved recipes of a batch; refuse all of it before its first run if any of its runs can't work."""
     from sarqc.checkpoints.formats import check_export
-    from sarqc.engine.plan import output_is_free, plan
+    from sarqc.engine.plan import output_is_free, resolve
 
     if output is not None:
         output_is_free(output)
+    resolved = {}
     for name, recipe in recipes.items():
         try:
             if output is not None and recipe.kind == "run" and (recipe.quantized_checkpoint is None or recipe.repairs):
                 check_export(recipe, _format_of(recipe, checkpoint_format))
-            plan(recipe, read_settings())
+            resolved[name] = resolve(recipe, read_settings()).recipe
         except SarqcError as error:
             raise error.at(name) from None
+    return resolved
 
 
 @app.command()

@@ -513,6 +513,8 @@ def test_a_checkpoint_of_others_is_inspected_and_repaired(random_llama: Path, te
     assert inspected.returncode == 0, inspected.stderr
     summary = json.loads(inspected.stdout)
     assert (summary["recipe"]["bits"], summary["opened"]["format"]) == (3, "compressed-tensors")
+    fingerprint = Recipe.parse(summary["recipe"]).fingerprint()  # of the recipe as a page queues it: one study for both
+    assert (tmp_path / "state" / "studies" / fingerprint / "study.json").is_file()
 
     to_new = ["--output", str(tmp_path / "new")]
     repaired = sarqc("repair", folder, "--original", str(random_llama), *texts, "--lambda", "0.05", *to_new, **state)

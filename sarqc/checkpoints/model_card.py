@@ -89,7 +89,7 @@ def _stamp(summary: Summary) -> str:
     if not digest:
         return ""
     return (
-        f"## Proof of origin\n\nStamp `{digest}`: `sarqc_stamp.json` has hashes of the float weights, the calibration "
+        f"## Verification\n\nStamp `{digest}`: `sarqc_stamp.json` has hashes of the float weights, the calibration "
         "tokens and every code. `python -m sarqc verify .` in this folder compares the files with them, solves some "
         "linears again and compares their codes bit by bit."
     )

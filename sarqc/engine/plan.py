@@ -120,17 +120,19 @@ class Prepared:
     opened: CheckpointLayout | None = None  # a checkpoint that others quantized, beside the float one
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Job:
     """A recipe as it is queued, and what a person is shown of it.
 
     Attributes:
         recipe: The recipe with every value that the host supplies: bits, grid and group size of a quantized checkpoint.
         plan: What the run does and costs.
+        prepared: What a run in this process starts from; None for a model of the Hub that the run will fetch.
     """
 
     recipe: Recipe
     plan: Plan
+    prepared: Prepared | None = None
 
 
 def resolve(recipe: Recipe, settings: Settings) -> Job:
@@ -146,7 +148,7 @@ def resolve(recipe: Recipe, settings: Settings) -> Job:
         prepared = prepare(recipe, settings)
     except NotCached as missing:
         return _promised(recipe, missing, settings)
-    return Job(prepared.recipe, prepared.shown)
+    return Job(prepared.recipe, prepared.shown, prepared)
 
 
 def _promised(recipe: Recipe, missing: NotCached, settings: Settings) -> Job:
@@ -163,13 +165,16 @@ def _promised(recipe: Recipe, missing: NotCached, settings: Settings) -> Job:
         )
         return Job(recipe, shown)
     checkpoint = promised_checkpoint(recipe.model, missing.config)
-    if (opened := described(recipe, checkpoint, settings)) is not None:
-        recipe = as_it_has_it(recipe, checkpoint, opened)
     checkpoint = replace(_as_asked(checkpoint, recipe), origin=missing.origin)
-    per_channel = indivisible_layers(recipe, checkpoint.layers)
+    opened = described(recipe, checkpoint, settings)
+    if opened is not None:
+        recipe, checkpoint = as_it_has_it(recipe, checkpoint, opened), restricted(checkpoint, opened)
+    per_channel = indivisible_layers(recipe, checkpoint.layers) if opened is None else ()
     tokens = (recipe.tokens_of_test() or 0) if recipe.test else 0
     work = costs.work_of(recipe, checkpoint, per_channel, test_tokens=tokens, span=settings.span)
     shown = _shown(work, settings, per_channel)
+    if opened is not None:
+        shown = _with_opened(shown, work, opened)
     counted = f"with at most {tokens:,} tokens of the test text" if tokens else "without the measurements"
     words = f"{note}. Sizes are those of its configuration, and time is {counted}"
     update: dict[str, Any] = {"warnings": (*shown.warnings, words)}

@@ -62,7 +62,7 @@ class SARQCModifier(GPTQModifier):
         """Solve the calibrated linears.
 
         Raises:
-            NotImplementedError: In several processes, whose Σ|x| are not added.
+            NotImplementedError: With several processes, because their sums Σ|x| are not combined.
         """
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             raise NotImplementedError("SARQCModifier runs in one process; start it without torchrun")

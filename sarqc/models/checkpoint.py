@@ -167,7 +167,7 @@ class Checkpoint:
         alone = replace(self, only=only, of_blocks=blocks)
         if not alone.layers:
             raise Refused(
-                f"there is no linear “{only}” in the model", "recipe, only",
+                f"there is no linear “{only}” in the model", "recipe, layer",
                 f"Give a full name such as {self.layers[0].name}, or leave it out.",
             )  # fmt: skip
         return alone
@@ -260,7 +260,7 @@ def check_config(config: dict[str, Any], where: str) -> tuple[Architecture, Fami
     if "quantization_config" in config:
         raise Refused(
             "the model is quantized already", where,
-            "Give the float checkpoint that it was made from, and this one as opened.",
+            "Give the float checkpoint that it was made from, and this one as quantized_checkpoint.",
         )  # fmt: skip
     family = family_of(model_type if isinstance(model_type, str) else repr(model_type)[:60], where)
     architecture = architecture_of(config, where)

@@ -18,6 +18,7 @@ from sarqc.errors import NotFound, Refused
 from sarqc.events import Event, Finished, LayerDone, Warned
 from sarqc.figures import lab_view
 from sarqc.models.checkpoint import read_checkpoint
+from sarqc.models.hub import NotCached
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.study.document import Study
@@ -208,7 +209,8 @@ def test_its_grid_is_taken_where_none_is_given(
     recipe = {**document, "quantized_checkpoint": str(rounded[0]), "method": "as-found"}
     job = resolve(Recipe.parse(recipe), state)
     whole, shown = job.recipe, job.plan
-    assert resolve(Recipe.parse(whole.to_json()), state) == job
+    again = resolve(Recipe.parse(whole.to_json()), state)
+    assert (again.recipe, again.plan) == (whole, shown)
     assert shown.bytes_after == sum(path.stat().st_size for path in rounded[0].glob("*.safetensors"))
     assert shown.opened.startswith("rounded, compressed-tensors")
     assert shown.opened.endswith("21 linears with codes, 3 bits, full range, groups of 16")
@@ -219,6 +221,24 @@ def test_its_grid_is_taken_where_none_is_given(
         plan(Recipe.parse({**recipe, "quantized_checkpoint": "nothing-of-that-name"}), state)
     with pytest.raises(Refused, match="says nothing of quantization"):
         plan(Recipe.parse({**recipe, "quantized_checkpoint": document["model"]}), state)
+
+
+def test_it_is_planned_before_its_float_model_is_downloaded(
+    document: dict, rounded: tuple[Path, list[Event]], state: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = Recipe.parse({**document, "quantized_checkpoint": str(rounded[0]), "method": "as-found"})
+    here = resolve(recipe, state)
+    config = dict(read_checkpoint(Path(document["model"]), "model").config)
+
+    def fetch(model: str, *_: object, **__: object) -> None:
+        raise NotCached(model, config)
+
+    monkeypatch.setattr("sarqc.models.catalogue.fetch", fetch)
+    promised = resolve(recipe.model_copy(update={"model": "somebody/model"}), state)
+    assert promised.prepared is None
+    assert promised.recipe == here.recipe.model_copy(update={"model": "somebody/model"})
+    for name in ("opened", "bits_per_weight", "bytes_after", "layers"):
+        assert getattr(promised.plan, name) == getattr(here.plan, name), name
 
 
 @pytest.mark.parametrize(
