@@ -12,7 +12,7 @@
 # make test-opened  checkpoints that other engines make, opened and decoded by their own loaders beside; in build/opened
 # make test-reports  runs told to MLflow and trackio, which stand beside .venv in build/reports
 # make requirements  the hashes of all versions in requirements*.txt, which takes a network
-# make audit  known holes in what is installed, which takes a network; a package that can't be judged counts as one
+# make audit  known vulnerabilities in installed packages, from the network; a package that can't be judged counts as one
 # Each does all of its own set-up in .venv.
 
 PYTHON ?= python3

@@ -265,8 +265,8 @@ def page() -> str:
     assert isinstance(awq, ScaleSearch)
     parts = [
         "# What the methods give",
-        f"Written by `python docs/make_results.py` from the studies in `assets/studies` and from {_files()}; "
-        "`make check` compares it.",
+        f"Written by `python docs/make_results.py` from the studies in `assets/studies` and `docs/studies` and from "
+        f"{_files()}; `make check` compares it.",
         "## Every method, as a run would do it",
         f"{runs.model.name}, {lines[0].grid}, groups of {lines[0].group_size}, quantized prefix; "
         f"{calibration['samples']} × {calibration['length']} calibration tokens, the same {len(lines[0].draws)} "

@@ -14,7 +14,7 @@ from results_of_costs import host_words
 
 from sarqc.figures.numbers import perplexity_text
 from sarqc.study.document import Line, Study
-from sarqc.study.facts import LineFacts, line_facts
+from sarqc.study.facts import LineFacts, Quality, line_facts
 from sarqc.study.intervals import signed
 
 NUMBERS = Path(__file__).parent / "real.json"
@@ -63,13 +63,11 @@ def _methods(study: Study) -> Iterator[str]:
         values = study.read(line, "perplexity")[:, 0, 0]
         quality = line_facts(study, method=line.name, bits=line.bits, layer=None).perplexity
         assert quality is not None
-        difference = quality.to_baseline
-        known = difference is not None and np.isfinite(difference.doubt[0, 0]) and difference.mean[0, 0] != 0
         lam = f", λ = {line.lams[0]:g}" if line.lams[0] else ""
         spread = f" ({perplexity_text(values.min())} to {perplexity_text(values.max())})" if len(values) > 1 else ""
         rows.append(
             [f"{line.label}{lam}", str(len(values)), perplexity_text(float(quality.mean[0, 0])) + spread,
-             f"{signed(difference.at((0, 0)), 1)} {WORDS[difference.verdict((0, 0))]}" if known else "–"]
+             _to_baseline(quality, (0, 0)) or "–"]
         )  # fmt: skip
     yield table(["method", "draws", "perplexity", "paired difference"], rows)
     yield from _accuracies(study, "Zero-shot accuracy, six tasks, quantized prefix")
@@ -97,11 +95,16 @@ def _facts(study: Study, name: str, bits: int) -> LineFacts | None:
 def _point(facts: LineFacts, g: int, m: int) -> str:
     quality = facts.perplexity
     assert quality is not None
-    text = perplexity_text(float(quality.mean[g, m]))
+    beside = _to_baseline(quality, (g, m))
+    return perplexity_text(float(quality.mean[g, m])) + (f", {beside}" if beside else "")
+
+
+def _to_baseline(quality: Quality, at: tuple[int, int]) -> str:
+    """The paired difference to the baseline with its interval and a word; empty of the baseline and of one draw."""
     difference = quality.to_baseline
-    if difference is None or not np.isfinite(difference.doubt[g, m]) or difference.mean[g, m] == 0:
-        return text
-    return f"{text}, {signed(difference.at((g, m)), 1)} {WORDS[difference.verdict((g, m))]}"
+    if difference is None or np.isnan(difference.doubt[at]) or difference.mean[at] == 0:
+        return ""
+    return f"{signed(difference.at(at), 1)} {WORDS[difference.verdict(at)]}"
 
 
 def _curves(study: Study, bits: int) -> str:
