@@ -851,6 +851,7 @@ def doctor() -> None:
 
 
 def main() -> None:
+    """Run the command line."""
     # Threads that spin while they wait starve each other on a busy host: measured ten times slower with two processes
     # on two cores. It must be set before torch loads its thread pool.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

@@ -135,6 +135,7 @@ def lam_axis(names: Sequence[str]) -> dict[str, Any]:
 
 
 def value_axis(domain: tuple[float, float], span: tuple[float, float], *, ticks: int = 4) -> dict[str, Any]:
+    """Return the axis of a quantity, over a part of the figure's height and a span of values."""
     return {
         "domain": list(domain),
         "range": list(span),

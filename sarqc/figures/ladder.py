@@ -79,6 +79,7 @@ class LadderWords(TypedDict):
 
 
 def ladder_words(climbed: Ladder) -> LadderWords:
+    """Return the steps of a ladder with what each is worth, and its sentence."""
     titles = {"order": "order", "range": "range", "refine": "refinement", "lambda": NAMES["lambda"]}
     alone, last = (
         [_worth(each[step]["perplexity"]) for step in climbed.steps] for each in (climbed.alone, climbed.last)

@@ -42,6 +42,7 @@ def decimals_for(value: float) -> int:
 
 
 def draws_text(count: int) -> str:
+    """Return “one draw” or “five draws”."""
     return f"{_counted(count)} draw" if count == 1 else f"{_counted(count)} draws"
 
 
@@ -55,6 +56,7 @@ def sets_text(count: int) -> str:
 
 
 def percent(value: float, decimals: int = 0) -> str:
+    """Return a share (0 to 1) in per cent."""
     return f"{number(100 * value, decimals)}{NBSP}%"
 
 
@@ -97,10 +99,12 @@ Format = Callable[[float], str]
 
 
 def perplexity_text(value: float) -> str:
+    """Return a perplexity with the decimals of its size."""
     return number(value, decimals_for(value))
 
 
 def accuracy_text(value: float) -> str:
+    """Return an accuracy (0 to 1) in per cent, with one decimal."""
     return percent(value, 1)
 
 

@@ -125,6 +125,7 @@ def band_shape(first: float, last: float) -> dict[str, Any]:
 
 
 def axis_name(index: int) -> str:
+    """Return plotly's name of the value axis of a panel, counted from 0."""
     return "y" if index == 0 else f"y{index + 1}"
 
 

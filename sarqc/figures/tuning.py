@@ -77,6 +77,7 @@ def candidates(tuning: Tuning) -> list[TuningRow]:
 
 
 def of_standing(tuning: Tuning, standing: Standing) -> list[TuningRow]:
+    """Return the rows of a standing, in their order."""
     return [row for row in tuning["rows"] if row["standing"] == standing]
 
 

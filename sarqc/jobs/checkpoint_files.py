@@ -31,4 +31,5 @@ def damage(folder: Path) -> str | None:
 
 
 def files_of(folder: Path) -> list[Path]:
+    """Return all files below a folder, sorted."""
     return sorted(path for path in folder.rglob("*") if path.is_file())

@@ -197,6 +197,7 @@ def take_lock(path: Path) -> int:
 
 
 def damaged(how: str) -> Damaged:
+    """Return the error of a damaged database."""
     return Damaged(
         f"the database of runs is damaged: {how}",
         "runs.sqlite3",

@@ -206,6 +206,7 @@ class StoredEvent:
 
 
 def iso_time(seconds: float) -> str:
+    """Return a time stamp (seconds since 1970) as ISO 8601 in UTC, to the millisecond."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

@@ -216,6 +216,7 @@ def _file(path: Path, modified: int, size: int) -> tuple[bytes, bytes, str]:
 
 
 def accepts_gzip(request: Request) -> bool:
+    """Return whether the client takes gzip."""
     for part in request.headers.get("accept-encoding", "").lower().split(","):
         name, _, quality = part.partition(";")
         if name.strip() in ("gzip", "*") and quality.replace(" ", "") not in ("q=0", "q=0.0"):

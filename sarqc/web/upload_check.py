@@ -40,6 +40,7 @@ TAG_DIGITS = 8  # of a hash of the content, at the end of the name of an uploade
 
 
 def main(archive: str, folder: str, limit: str, memory_bytes: str, cpu_seconds: str) -> None:
+    """Check an uploaded archive within its limits of memory and CPU time, and print the result as JSON."""
     resource.setrlimit(resource.RLIMIT_AS, (int(memory_bytes),) * 2)
     resource.setrlimit(resource.RLIMIT_CPU, (int(cpu_seconds),) * 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -29,6 +29,7 @@ LEFTOVERS = (".upload-*", ".body-*")  # of uploads that the end of the app cut o
 
 
 def too_large(limit: int) -> TooLarge:
+    """Return the error of an upload above the limit (bytes)."""
     return TooLarge(
         f"the study has more than the {limit / 2**20:.4g} MiB that may be uploaded here",
         "upload",
@@ -37,6 +38,7 @@ def too_large(limit: int) -> TooLarge:
 
 
 def too_busy() -> QueueFull:
+    """Return the error of an upload while too many are being checked."""
     return QueueFull(f"{UNDER_WAY} studies are uploaded at this moment", "upload", "Try again in a minute.")
 
 
