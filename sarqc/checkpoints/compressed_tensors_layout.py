@@ -82,16 +82,7 @@ class CompressedTensors:
         self._patterns: Patterns[_Weights] = Patterns(patterns, headers.refused)
 
     def place(self, module: str, shape: tuple[int, int], expert: int | None = None) -> StoredLinear | None:
-        """Return the place of a linear's codes; None if it has none.
-
-        Args:
-            module: Name of the linear in the checkpoint.
-            shape: (O, I).
-            expert: Number of the expert, of a linear in an expert.
-
-        Raises:
-            Refused: For codes that can't be read here.
-        """
+        """Return the place of a linear's codes, see ``Reader.place``."""
         headers, (out, width) = self._headers, shape
         layout: Literal["packed", "bytes"] = "packed" if f"{module}.weight_packed" in headers else "bytes"
         if layout == "bytes" and not self._is_in_bytes(f"{module}.weight"):

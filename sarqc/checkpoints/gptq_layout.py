@@ -54,16 +54,7 @@ class Words:
         self._less_one, self._any_zero_point = less_one, any_zero_point
 
     def place(self, module: str, shape: tuple[int, int], expert: int | None = None) -> StoredLinear | None:
-        """Return the place of a linear's codes; None if it has none.
-
-        Args:
-            module: Name of the linear in the checkpoint.
-            shape: (O, I).
-            expert: Number of the expert, of a linear in an expert.
-
-        Raises:
-            Refused: For codes that can't be read here.
-        """
+        """Return the place of a linear's codes, see ``Reader.place``."""
         headers = self._headers
         weight, zeros, scales, order = (f"{module}.{part}" for part in ("qweight", "qzeros", "scales", "g_idx"))
         if weight not in headers:

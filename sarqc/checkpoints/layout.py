@@ -29,7 +29,17 @@ _OF_OTHERS = "Give the float checkpoint that it was made from as the model."
 class Reader(Protocol):
     """Knowledge of the places where a format has the codes of a linear."""
 
-    def place(self, module: str, shape: tuple[int, int], expert: int | None = None) -> StoredLinear | None: ...
+    def place(self, module: str, shape: tuple[int, int], expert: int | None = None) -> StoredLinear | None:
+        """Return the place of a linear's codes; None if it has none.
+
+        Args:
+            module: Name of the linear in the checkpoint.
+            shape: (O, I).
+            expert: Number of the expert, of a linear in an expert.
+
+        Raises:
+            Refused: For codes that can't be read here.
+        """
 
 
 @dataclass(frozen=True)
