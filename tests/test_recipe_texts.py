@@ -48,7 +48,7 @@ def understood(command: str) -> Recipe:
     python, dash_m, module, *arguments = words_of(command)
     assert [python, dash_m, module] == ["python", "-m", "sarqc"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(command_line, "_execute", instead)
+        patch.setattr(command_line, "_resolve", instead)
         with pytest.raises(Understood) as caught:
             typer.main.get_command(command_line.app).main(arguments, standalone_mode=False)
     recipe = caught.value.args[0]
