@@ -6,7 +6,7 @@ Axes: B sequences of a batch, T tokens of a sequence, D hidden size, N tokens, K
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +19,9 @@ from sarqc.quantization.layer_statistics import LayerStatistics, RunningSums
 Statistics = dict[str, LayerStatistics]  # by path within the block
 
 
-def collect(walk: BlockWalk, block: nn.Module, float_walk: BlockWalk | None = None) -> tuple[Statistics, list[Tensor]]:
+def collect(
+    walk: BlockWalk, block: nn.Module, float_walk: BlockWalk | None = None, *, outputs: bool = True
+) -> tuple[Statistics, list[Tensor]]:
     """Collect the statistics of every linear of the block, and the block's outputs, in one pass of the walk's states.
 
     Linears that read the same tokens of the same tensor share one object. Statistics of an expert are of the tokens
@@ -31,21 +33,27 @@ def collect(walk: BlockWalk, block: nn.Module, float_walk: BlockWalk | None = No
         float_walk: Walk of the same sequences through float blocks, for a cross term. It is moved past the block, whose
             weights must still be float. Tokens are routed as in ``walk``, and their float inputs are those of the same
             tokens.
+        outputs: False where nobody reads the outputs: a batch then stops at the last linear's inputs, which spares a
+            quarter of the products in LLaMA's blocks.
 
     Returns:
-        The statistics by path within the block, and the outputs of each batch.
+        The statistics by path within the block, and the outputs of each batch, if they are wanted.
     """
     found = _Found(block, walk.loaded.family, walk.loaded.groups(block))
-    outputs = []
+    made = []
     with torch.no_grad():
         for batch, hidden in enumerate(walk.hidden):
             if float_walk is not None:
                 # The float inputs come first: the statistics of the batch need both, and are added by the second pass.
                 with _hooked(block, found.keepers()):
                     float_walk.hidden[batch] = float_walk.through(block, float_walk.hidden[batch])
-            with _hooked(block, found.adders()):
-                outputs.append(walk.through(block, hidden))
-    return found.statistics(), outputs
+            with _hooked(block, found.adders(complete=not outputs)), suppress(_AllSeen):
+                made.append(walk.through(block, hidden))
+    return found.statistics(), made
+
+
+class _AllSeen(Exception):
+    """Ends a forward pass in which every hook has been called."""
 
 
 class _Found:
@@ -71,8 +79,8 @@ class _Found:
 
         return {path: keeper(path) for path in self._hooked_paths()}
 
-    def adders(self) -> dict[str, Callable[..., None]]:
-        """Hooks that add inputs to the statistics."""
+    def adders(self, *, complete: bool = False) -> dict[str, Callable[..., None]]:
+        """Hooks that add inputs to the statistics; ``complete`` raises ``_AllSeen`` from the last one."""
 
         def adder(path: str) -> Callable[..., None]:
             def add(_module: nn.Module, given: tuple[Tensor, ...]) -> None:
@@ -83,7 +91,7 @@ class _Found:
         hooks = {path: adder(path) for path in self._shared}
         if self._n_experts:
             hooks[self._experts] = self._add_experts
-        return hooks
+        return _ending(hooks) if complete else hooks
 
     def _hooked_paths(self) -> list[str]:
         return [*self._shared, *([self._experts] if self._n_experts else [])]
@@ -117,6 +125,22 @@ class _Found:
     def statistics(self) -> Statistics:
         """Statistics of all batches so far."""
         return {path: total for paths, sums in self._sums.items() for total in [sums.total()] for path in paths}
+
+
+def _ending(hooks: dict[str, Callable[..., None]]) -> dict[str, Callable[..., None]]:
+    """The same hooks; that one which is called last raises ``_AllSeen`` after its work."""
+    left = set(hooks)
+
+    def ending(path: str) -> Callable[..., None]:
+        def call(module: nn.Module, given: tuple[Tensor, ...]) -> None:
+            hooks[path](module, given)
+            left.discard(path)
+            if not left:
+                raise _AllSeen
+
+        return call
+
+    return {path: ending(path) for path in hooks}
 
 
 @contextmanager

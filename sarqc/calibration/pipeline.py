@@ -169,12 +169,14 @@ class _Walks:
     def collect(self, block: nn.Module) -> BlockData:
         """Inputs of the solution of the block's layers; the float states are moved past the block."""
         has_cross = bool(self._floats) and not self._wants_targets
+        are_read = self._job.inputs_from == "float"
         collected = [
-            collect(walk, block, self._floats[number] if has_cross else None) for number, walk in enumerate(self._parts)
+            collect(walk, block, self._floats[number] if has_cross else None, outputs=are_read)
+            for number, walk in enumerate(self._parts)
         ]
-        held_out, held_out_outputs = collect(self._held_out, block)
+        held_out, held_out_outputs = collect(self._held_out, block, outputs=are_read)
         outputs = [of_part for _, of_part in collected] + [held_out_outputs]
-        self._outputs = outputs if self._job.inputs_from == "float" else []  # as many bytes as all states
+        self._outputs = outputs if are_read else []  # as many bytes as all states
         targets: list[Tensor] = []
         if self._wants_targets:
             if self._floats:

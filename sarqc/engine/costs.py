@@ -16,7 +16,7 @@ from sarqc.engine.parallel_cost import moved, speedup
 from sarqc.evaluation import DECODED_TOKENS, LOGIT_BYTES, SPEED_REPEATS, TEXTS, loss_bytes, task_bytes
 from sarqc.evaluation.human_eval import BATCH
 from sarqc.evaluation.tasks import TaskSize
-from sarqc.models import BATCH_TOKENS, BATCHES_FOR_EXPERTS
+from sarqc.models import batch_tokens
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.families import LayerInfo
 from sarqc.quantization.counts import TWO_CORES, Count, Throughput
@@ -207,7 +207,7 @@ def _passing_bytes(work: Work, computed: float, *, on_processor: bool, streamed:
     window = recipe.window or min(DEFAULT_WINDOW, checkpoint.max_positions)
     judged_at_once = min(tokens, window if streamed else max(window, LOGIT_BYTES // (4 * vocabulary)))
     inside = 4 * architecture.hidden_size + 3 * architecture.intermediate_size  # of a block, for each token
-    batch = BATCH_TOKENS * (BATCHES_FOR_EXPERTS if checkpoint.family.mixture else 1)
+    batch = batch_tokens(on_processor=on_processor, mixture=bool(checkpoint.family.mixture))
     through = max(min(work.calibration, batch), min(tokens, batch) if streamed else judged_at_once)
     # While a text's windows are judged alone, a GPU's logits are made float32 before their softmax.
     softmaxes = _SOFTMAXES if beside else 1 if on_processor else 2
@@ -435,7 +435,8 @@ def _passing(work: Work, samples: int) -> Count:
     passes = _through_the_blocks(work, tokens).times(1 + task.walks)
     shares = (work.share_of_tokens(layer) for layer in work.checkpoint.layers)
     squares = sum(share * width**2 for share, (_, width) in zip(shares, task.shapes, strict=True))
-    batch = BATCH_TOKENS * (BATCHES_FOR_EXPERTS if work.checkpoint.family.mixture else 1)
+    # Only on a GPU do operations take time to start.
+    batch = batch_tokens(on_processor=False, mixture=bool(work.checkpoint.family.mixture))
     started = _STARTED_OF_BATCH * task.walks * math.ceil(tokens / batch) * len(task.shapes)
     return passes + Count(products=task.walks * tokens * squares, started=started)
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from sarqc.models import BATCH_TOKENS, BATCHES_FOR_EXPERTS
+from sarqc.models import batch_tokens
 from sarqc.models.linears import as_parameters
 from sarqc.models.loading import LoadedModel
 
@@ -36,8 +36,8 @@ class BlockWalk:
         """
         self.loaded = loaded
         model, family = loaded.model, loaded.family
-        more = BATCHES_FOR_EXPERTS if loaded.device.type == "cuda" and loaded.family.mixture else 1
-        per_batch = max(1, more * BATCH_TOKENS // max(1, sequences.shape[-1]))
+        at_once = batch_tokens(on_processor=loaded.device.type == "cpu", mixture=bool(family.mixture))
+        per_batch = max(1, at_once // max(1, sequences.shape[-1]))
         self.hidden: list[Tensor] = []  # of (B, T, D)
         self._arguments: dict[nn.Module, dict[str, Any]] = {}  # by block
         with torch.no_grad():

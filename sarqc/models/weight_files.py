@@ -33,7 +33,9 @@ class WeightFiles:
         return tensor
 
     def fill(self, model: nn.Module, path: str, device: torch.device, dtype: torch.dtype) -> None:
-        """Fill the parameters of the module at a path with the values of the files.
+        """Fill the parameters of the module at a path with the values of the files, which are closed at its end.
+
+        Pages of an open file that were read count as this process's memory, and the values are copies.
 
         Raises:
             Refused: For a tensor that is missing, of another shape, or holds NaN or infinity.
@@ -53,6 +55,12 @@ class WeightFiles:
                 value = self._checked(whole, shape).to(device, dtype, copy=True)  # not the file's own memory
                 self._check_finite(whole, value)
             put(module, name, value)
+        self.close()
+
+    def close(self) -> None:
+        """Close the files; the next ``read`` opens its file again."""
+        self._files.clear()
+        self._open.close()
 
     def _checked(self, path: str, shape: tuple[int, ...]) -> Tensor:
         name = self._checkpoint.family.in_file(path)

@@ -382,10 +382,8 @@ def solve_columns(
     codes = torch.empty_like(original)  # (C, I, O)
     values = torch.zeros_like(original if shifts is not None else original[:0])  # (C, I, O), w: before rounding
     scales, zero_points = [], []
-    # update the rest after each of them.
     # An existing checkpoint whose groups were made in another order comes with a scale for each channel. That is not a
     # reason to update the rest after each of them.
-    # update the rest after each of them.
     stretch = width if found_scales is not None and group_size == 1 else group_size
     for first in range(0, width, stretch):
         last = first + stretch

@@ -28,7 +28,7 @@ def sequences() -> torch.Tensor:
 def test_the_walk_ends_where_the_model_does(
     loaded: LoadedModel, sequences: torch.Tensor, monkeypatch: pytest.MonkeyPatch, batch_tokens: int
 ) -> None:
-    monkeypatch.setattr(walk_module, "BATCH_TOKENS", batch_tokens)
+    monkeypatch.setattr(walk_module, "batch_tokens", lambda **_: batch_tokens)
     walk = BlockWalk(loaded, sequences)
     for block in loaded.blocks():
         walk.advance(walk.outputs(block))
@@ -64,6 +64,24 @@ def test_statistics_are_those_of_every_linear(loaded: LoadedModel, sequences: to
         walk.advance(outputs)
 
 
+def test_a_pass_without_outputs_ends_at_the_last_inputs(
+    loaded: LoadedModel, sequences: torch.Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walk_module, "batch_tokens", lambda **_: 50)  # three batches
+    walk, block = BlockWalk(loaded, sequences), loaded.blocks()[0]
+    whole, _ = collect(walk, block)
+    called = []
+    handle = block.mlp.down_proj.register_forward_hook(lambda *_: called.append("down_proj"))
+    statistics, outputs = collect(walk, block, outputs=False)
+    handle.remove()
+    assert (called, outputs) == ([], [])
+    assert set(statistics) == set(whole)
+    for path, found in statistics.items():
+        assert torch.equal(found.gram, whole[path].gram)
+        assert found.n_tokens == whole[path].n_tokens == sequences.numel()
+    assert not any(module._forward_pre_hooks for module in block.modules())
+
+
 def test_no_sequences_walk_nowhere(loaded: LoadedModel) -> None:
     walk = BlockWalk(loaded, torch.empty((0, 24), dtype=torch.long))
     assert collect(walk, loaded.blocks()[0]) == ({}, [])
@@ -74,7 +92,7 @@ def test_cross_terms_beside_a_float_walk(
     random_llama: Path, sequences: torch.Tensor, monkeypatch: pytest.MonkeyPatch, batch_tokens: int
 ) -> None:
     """Block by block with damaged weights behind, against the inputs of two whole models."""
-    monkeypatch.setattr(walk_module, "BATCH_TOKENS", batch_tokens)
+    monkeypatch.setattr(walk_module, "batch_tokens", lambda **_: batch_tokens)
     walked, original = (load(read_checkpoint(random_llama), torch.device("cpu")) for _ in range(2))
     walk, float_walk = BlockWalk(walked, sequences), BlockWalk(walked, sequences)
     for index, block in enumerate(walked.blocks()):

@@ -111,6 +111,20 @@ def test_an_experts_statistics_are_those_of_its_tokens(folders: dict[str, Path],
 
 
 @every_mixture
+def test_statistics_without_outputs_are_the_same(folders: dict[str, Path], sequences: Tensor, name: str) -> None:
+    loaded = fresh(folders[name])
+    walk = BlockWalk(loaded, sequences)
+    for block in loaded.blocks():
+        (whole, outputs), (statistics, nothing) = collect(walk, block), collect(walk, block, outputs=False)
+        assert nothing == []
+        assert set(statistics) == set(whole)
+        for path, found in statistics.items():
+            assert torch.equal(found.gram, whole[path].gram), path
+            assert found.n_tokens == whole[path].n_tokens
+        walk.advance(outputs)
+
+
+@every_mixture
 def test_a_cross_term_compares_the_same_tokens(folders: dict[str, Path], sequences: Tensor, name: str) -> None:
     """Routed as the damaged model routes, whatever the float model would do."""
     damaged, original = fresh(folders[name]), fresh(folders[name])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import time
-import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,24 +52,28 @@ def run(folder: Path, store: Path, **changes: object) -> tuple[LoadedModel, list
     return loaded, [step for step in steps if isinstance(step, SolvedLayer)]
 
 
-def test_outputs_that_no_block_reads_are_let_go(
-    random_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("inputs_from", ["float", "quantized"])
+def test_a_blocks_outputs_are_made_once(
+    random_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inputs_from: str
 ) -> None:
-    collect, outputs_of, made = pipeline.collect, BlockWalk.outputs, []
+    """Beside its statistics if the next block reads the float outputs, after it was quantized otherwise."""
+    collect, outputs_of = pipeline.collect, BlockWalk.outputs
+    made = {"collect": 0, "outputs": 0}
 
-    def collected(*given: object) -> tuple[object, list[torch.Tensor]]:
-        statistics, outputs = collect(*given)
-        made.extend(map(weakref.ref, outputs))
+    def collected(*given: object, **named: object) -> tuple[object, list[torch.Tensor]]:
+        statistics, outputs = collect(*given, **named)
+        made["collect"] += len(outputs)
         return statistics, outputs
 
     def outputs(walk: BlockWalk, block: torch.nn.Module) -> list[torch.Tensor]:
-        assert made
-        assert all(one() is None for one in made)
-        return outputs_of(walk, block)
+        states = outputs_of(walk, block)
+        made["outputs"] += len(states)
+        return states
 
     monkeypatch.setattr(pipeline, "collect", collected)
     monkeypatch.setattr(BlockWalk, "outputs", outputs)
-    run(random_llama, tmp_path)
+    run(random_llama, tmp_path, inputs_from=inputs_from)
+    assert (made["collect"] > 0, made["outputs"] > 0) == ((True, False) if inputs_from == "float" else (False, True))
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,7 @@ def test_perplexity_is_planned_with_its_logits(vocabulary: int, random_llama: Pa
     assert planned(10**6) - planned(0) == pytest.approx(most, rel=1e-2)
     # Of a model that is streamed the states of the whole text are held, and the logits of one window.
     held = 4 * 2 * (10**6 - 32) * 32
-    most = 2 * 4 * vocabulary * 128 + 5 * min(in_hand, 4 * vocabulary * 128) + states * 128 + 8192 * INSIDE
+    most = 2 * 4 * vocabulary * 128 + 5 * min(in_hand, 4 * vocabulary * 128) + states * 128 + 2048 * INSIDE
     assert planned(10**6, streamed=True) - planned(0, streamed=True) == pytest.approx(held + most, rel=1e-2)
 
 

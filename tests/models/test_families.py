@@ -104,7 +104,7 @@ def test_all_linears_are_found(folders: dict[str, Path], name: str) -> None:
 def test_the_walk_is_the_models_own_forward(
     folders: dict[str, Path], sequences: torch.Tensor, monkeypatch: pytest.MonkeyPatch, name: str, batch_tokens: int
 ) -> None:
-    monkeypatch.setattr(walk_module, "BATCH_TOKENS", batch_tokens)
+    monkeypatch.setattr(walk_module, "batch_tokens", lambda **_: batch_tokens)
     loaded = fresh(folders[name])
     names = [layer.name for layer in loaded.checkpoint.layers if layer.expert is None]
     expected = inputs_of(loaded, names, sequences)
