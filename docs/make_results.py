@@ -265,7 +265,7 @@ def page() -> str:
     assert isinstance(awq, ScaleSearch)
     parts = [
         "# What the methods give",
-        f"Written by `python docs/make_results.py` from the studies in `assets/studies` and `docs/studies` and from "
+        f"Written by `python docs/make_results.py` from the studies in `assets/studies` and from "
         f"{_files()}; `make check` compares it.",
         "## Every method, as a run would do it",
         f"{runs.model.name}, {lines[0].grid}, groups of {lines[0].group_size}, quantized prefix; "
@@ -298,6 +298,7 @@ def page() -> str:
         "rounding goes through whole blocks, begins at the nearest levels and stands in the place of all steps.",
         *ladders(explored),
         *ladders(mixture),
+        *ladders(Study.open(STUDIES / "smollm2")),
         "## Experts that few tokens reach",
         f"{mixture.model.name}, the column solver with identity on the float prefix. “Damped” gives a linear of an "
         "expert more of the penalty, the fewer tokens were routed to it. Perplexity:",

@@ -74,13 +74,14 @@ def _compared(summary: Mapping[str, Any]) -> Iterator[str]:
         yield f"Not made yet, for time: {'; '.join(absent)}. Rows say where they have fewer draws than others."
     for model, of_model in summary["models"].items():
         protocol = of_model["protocol"]
+        where = f" Made on {of_model['host']}." if "host" in of_model else ""
         group = f"Groups of {protocol['group_size']}" if protocol["group_size"] else "One group for a whole row"
         yield f"### {model}"
         yield (
             f"{group}; {protocol['samples']} × {protocol['length']} tokens of {protocol['calibration']}; perplexity on "
             f"{protocol['predicted_tokens']:,} tokens of {protocol['test']} in windows of {protocol['window']} (float: "
             f"{protocol['perplexity_float']:.2f}); {protocol['threads']} thread"
-            f"{'s' if protocol['threads'] > 1 else ''}."
+            f"{'s' if protocol['threads'] > 1 else ''}.{where}"
         )
         for bits, contenders in of_model["widths"].items():
             yield f"#### {bits} bits"

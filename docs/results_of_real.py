@@ -19,8 +19,8 @@ from sarqc.study.intervals import signed
 
 NUMBERS = Path(__file__).parent / "real.json"
 FIRST_TOKENS = Path(__file__).parent / "first_tokens.json"  # of python -m tests.first_tokens
-METHODS_STUDY = Path(__file__).parent / "studies" / "smollm2-methods"
-STUDY = Path(__file__).resolve().parent.parent / "assets" / "studies" / "smollm2"
+STUDIES = Path(__file__).resolve().parent.parent / "assets" / "studies"
+STUDY, METHODS_STUDY = STUDIES / "smollm2", STUDIES / "smollm2-methods"
 PENALTIES = (("rqc-gbs", "identity"), ("sarqc-gbs", "saliency"))
 WORDS = {-1: "better", 0: "not clear of 0", 1: "worse"}
 

@@ -10,7 +10,7 @@ import { pointAtWeights, withoutWords } from "./weight_cells.js";
 
 const NO_WEBGL = "This browser draws no three-dimensional figures";
 const MISSING =
-  "Only the first draw of a study has surfaces, and no line made with “pictures: none”. Show all draws, or the first.";
+  "No surfaces: this line was made without pictures, or another draw than the first is shown, which alone has them.";
 /** @type {[label: string, bySaliency: boolean][]} */
 const ORDERS = [
   ["inputs as stored", false],

@@ -337,9 +337,9 @@ function over({ varies, measures }, name, decimals, write, unit = 1) {
 }
 
 /** A run by what tells it from others, for those who hear one name after the other. @param {Run} run */
-function runWords({ name, recipe, created }) {
+function runWords({ id, name, recipe, created }) {
   const lam = recipe.lambda === null || recipe.lambda === undefined ? "" : `, λ ${recipe.lambda}`;
-  return `${name || modelWords(recipe)}, ${recipe.bits} bits, ${methodTitle(recipe.method)}${lam}, ${when(created)}`;
+  return `${name || modelWords(recipe)}, ${recipe.bits} bits, ${methodTitle(recipe.method)}${lam}, ${when(created)}, run ${id.slice(-4)}`;
 }
 
 /** @param {Run["recipe"]} recipe */
