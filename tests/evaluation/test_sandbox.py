@@ -156,6 +156,8 @@ def test_the_working_folder_is_writable_small_and_new() -> None:
     assert run_program("open('big', 'w').write('x' * (2 << 20))", SHORT).error.startswith("OSError")
     many = "for i in range(20): open(f'f{i}', 'w').write('x' * 100_000)"  # each is allowed, together they are too much
     assert run_program(many, SHORT).error == "OSError: [Errno 28] No space left on device"
+    empty = "import os\nfor i in range(100_000): os.mknod(f'f{i}')"  # no byte in them, a kilobyte of the kernel's each
+    assert run_program(empty, Limits()).error == "OSError: [Errno 28] No space left on device"
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
