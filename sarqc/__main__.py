@@ -252,7 +252,7 @@ def _cluster(on: str, recipes: Sequence[Recipe]) -> AbstractContextManager[OnClu
     if on == "here":
         return nullcontext()
     if on != "ray":
-        raise Refused(f"there is no place “{on}”", "--on", "Say here or ray.")
+        raise Refused(f"unknown place “{on}”", "--on", "Say here or ray.")
     from sarqc.jobs.on_cluster import OnCluster, check_cluster
 
     settings = read_settings()
@@ -748,7 +748,7 @@ def user(
         return
     path = file or read_settings().users_file
     if path is None:
-        raise Refused("there is no users file", "SARQC_USERS_FILE", "Set it, or give --file.")
+        raise Refused("no users file", "SARQC_USERS_FILE", "Set it, or give --file.")
     chosen = role_named(role)
     write_user(path.expanduser(), name, chosen, typer.prompt("Password", hide_input=True, confirmation_prompt=True))
     typer.echo(f"{name} has the role of {chosen}.")

@@ -329,5 +329,5 @@ def test_a_method_has_a_telling_name_where_the_papers_does_not_say_what_it_is() 
             assert method(entry.also) == method(name) == recipe.to_method()
             assert f"method: {entry.also}" in one_text("yaml", recipe.to_json(), "") or name == "sarqc-gbs"
     assert METHODS.keys().isdisjoint(entry.also for entry in METHODS.values())
-    with pytest.raises(Refused, match="there is no method"):
+    with pytest.raises(Refused, match="unknown method"):
         Recipe.parse(LEAST | {"method": "gptq+more"}).to_method()

@@ -246,9 +246,7 @@ def _source(name: str, settings: Settings, *, download: bool = False) -> _Source
         path_here = declared_files(settings).get(name) or path_of(name)
     if path_here is None:
         names = ", ".join(entry.name for entry in offered(settings))
-        raise NotFound(
-            f"there is no text “{shortened(name)}”", "text", f"Give the path of a text file or one of {names}."
-        )
+        raise NotFound(f"no text “{shortened(name)}”", "text", f"Give the path of a text file or one of {names}.")
     if not is_regular(path_here):
         raise Refused("it is not a regular file", f"text {shortened(name)}", "Give a UTF-8 text file.")
     if path_here.stat().st_size > settings.text_mib * 2**20:

@@ -151,7 +151,7 @@ def check_format(recipe: Recipe, checkpoint_format: str, layers: Sequence[LayerI
     known = next((name for name in FORMATS if name == checkpoint_format), None)
     if known is None:
         raise Refused(
-            f"there is no checkpoint format “{checkpoint_format}”", "format", f"Choose one of {', '.join(FORMATS)}."
+            f"unknown checkpoint format “{checkpoint_format}”", "format", f"Choose one of {', '.join(FORMATS)}."
         )
     if recipe.kind == "tune":
         raise Refused(

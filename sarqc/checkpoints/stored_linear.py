@@ -66,7 +66,7 @@ class Headers:
     def __init__(self, folder: Path) -> None:
         self.folder, self.where = folder, folder.name
         if not (folder / "config.json").is_file():
-            raise Refused("there is no config.json", self.where, "Give the folder of a checkpoint for transformers.")
+            raise Refused("no config.json", self.where, "Give the folder of a checkpoint for transformers.")
         self.config: dict[str, Any] = read_object(folder / "config.json", self.where, remedy=AGAIN)
         self._open: dict[Path, Any] = {}
 

@@ -101,7 +101,7 @@ class Bundle:
     def open(cls, path: Path) -> Bundle:
         """Raises ``NotFound``, or ``Refused`` for a file that is none or does not hold what it says."""
         if not path.is_file():
-            raise NotFound("there is no such file", str(path), "Give a file that “python -m sarqc statistics” wrote.")
+            raise NotFound("no such file", str(path), "Give a file that “python -m sarqc statistics” wrote.")
         try:
             with safetensors.safe_open(path, "pt") as file:
                 text = (file.metadata() or {})["sarqc"]

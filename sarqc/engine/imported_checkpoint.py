@@ -39,7 +39,7 @@ def folder_of(name: str, settings: Settings, *, download: bool = False) -> Path:
         if download:
             return hub.download(name, None)
     raise NotFound(
-        f"there is no checkpoint “{shortened(name)}” on this host", "recipe, quantized_checkpoint",
+        f"no checkpoint “{shortened(name)}” on this host", "recipe, quantized_checkpoint",
         "Give the folder of a quantized checkpoint; one of the Hub has to be downloaded before.",
     ).about("quantized_checkpoint")  # fmt: skip
 

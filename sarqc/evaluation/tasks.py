@@ -117,7 +117,7 @@ def known_task(name: str, settings: Settings) -> None:
     else:
         usual = [task for task in _USUAL if not task.startswith("mmlu_")]
         raise Refused(
-            f"there is no single task “{name}”",
+            f"no single task “{name}”",
             "tasks",
             f"Give one of {', '.join([*embedded_tasks(settings), *usual, *_POOLED])}, or another task of lm-eval.",
         )

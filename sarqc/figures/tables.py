@@ -97,7 +97,7 @@ def figure_table(
         return {"columns": points["columns"], "rows": points["rows"][shown], "total": len(points["rows"])}
     if figure not in (*TABLES, "ladder", "map"):
         have = ", ".join(("hero", "plane", "gamma_grid", "map", "ladder", *TABLES))
-        raise NotFound(f"there is no table of “{figure}”", f"study {study.id}", f"There are tables of {have}.")
+        raise NotFound(f"no table of “{figure}”", f"study {study.id}", f"There are tables of {have}.")
     rows: Sequence[Row]
     if figure == "map":
         rows = layers = _Layers(facts)

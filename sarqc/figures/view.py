@@ -242,9 +242,9 @@ def lab_view(
         study = one_draw(study, seed)
         line = study.line(line.name, line.bits)
     if scale and scale not in SCALES:
-        raise Refused(f"there is no scale “{scale}”", "view", f"Choose one of {', '.join(SCALES)}.")
+        raise Refused(f"unknown scale “{scale}”", "view", f"Choose one of {', '.join(SCALES)}.")
     if quantity and quantity not in QUANTITIES:
-        raise Refused(f"there is no quantity “{quantity}”", "view", f"Choose one of {', '.join(QUANTITIES)}.")
+        raise Refused(f"unknown quantity “{quantity}”", "view", f"Choose one of {', '.join(QUANTITIES)}.")
     at = None if layer in (None, "", "all") else _whole(layer, "layer")
     if len(study.layers) == 1:
         at = 0  # all layers of it are this one

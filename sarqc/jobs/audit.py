@@ -89,7 +89,7 @@ class Audit:
 def read_audit(database: Path, since: float = 0.0) -> list[AuditEntry]:
     """The entries of a database that an app may have open: nothing is written. Raises ``NotFound``."""
     if not database.is_file():
-        raise NotFound("there is no database of runs", str(database), "Set SARQC_STATE_DIR to that of the app.")
+        raise NotFound("no database of runs", str(database), "Set SARQC_STATE_DIR to that of the app.")
     connection = sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)
     connection.row_factory = sqlite3.Row
     try:

@@ -69,7 +69,7 @@ def back_up(settings: Settings, target: Path, without: Collection[str] = ()) -> 
     if target.exists():
         raise Refused("something is there already", where, "Give a new name, such as one with the date.")
     if not (state / DATABASE).is_file():
-        raise NotFound("there is no database of runs", str(state), "Set SARQC_STATE_DIR to that of the app.")
+        raise NotFound("no database of runs", str(state), "Set SARQC_STATE_DIR to that of the app.")
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:

@@ -146,7 +146,7 @@ def finished_checkpoint(store: Store, settings: Settings, run_id: str, checkpoin
                 raise Conflict(f"the export is damaged: {what}", f"run {run_id}", "Export the run again.")
             return folder
     raise NotFound(
-        f"there is no finished export “{checkpoint_format}” of this run",
+        f"no finished export “{checkpoint_format}” of this run",
         f"run {run_id}",
         f"POST /api/runs/{run_id}/export?format={checkpoint_format} makes one.",
     )

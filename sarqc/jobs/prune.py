@@ -59,7 +59,7 @@ def pruned(settings: Settings) -> Pruning:
 def _database(settings: Settings) -> Path:
     database = settings.database()
     if not database.is_file():
-        raise NotFound("there is no database of runs", str(database), "Set SARQC_STATE_DIR to that of the app.")
+        raise NotFound("no database of runs", str(database), "Set SARQC_STATE_DIR to that of the app.")
     return database
 
 

@@ -38,7 +38,7 @@ class Sessions:
 def end_sessions(database: Path, owner: str) -> None:
     """The same beside an app that may have the database open. Raises ``NotFound`` and ``Unreachable``."""
     if not database.is_file():
-        raise NotFound("there is no database of runs", str(database), "Set SARQC_STATE_DIR to that of the app.")
+        raise NotFound("no database of runs", str(database), "Set SARQC_STATE_DIR to that of the app.")
     connection = sqlite3.connect(f"{database.as_uri()}?mode=rw", uri=True, timeout=BUSY_SECONDS)
     try:
         with connection:

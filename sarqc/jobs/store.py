@@ -126,7 +126,7 @@ class Store:
         self, connection: sqlite3.Connection, recipe: Recipe, owner: str, lane: str, more: dict[str, Any]
     ) -> Run:
         if lane not in LANES:
-            raise Refused(f"there is no lane “{lane}”", "run", f"Lanes are {' and '.join(LANES)}.")
+            raise Refused(f"unknown lane “{lane}”", "run", f"Lanes are {' and '.join(LANES)}.")
         now = time.time()
         row = more | {
             "id": self._new_id(now), "recipe_json": _dump(recipe.to_json()), "recipe_fingerprint": recipe.fingerprint(),
@@ -275,7 +275,7 @@ class Store:
         """The run of an id. Raises ``NotFound``."""
         rows = self._rows("SELECT * FROM runs WHERE id = ?", run_id)
         if not rows:
-            raise NotFound(f"there is no run “{run_id}”", "runs", "It may have been deleted; Runs lists what there is.")
+            raise NotFound(f"no run “{run_id}”", "runs", "It may have been deleted; Runs lists what there is.")
         return _run(rows[0])
 
     def has(self, run_id: str) -> bool:

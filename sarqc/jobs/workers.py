@@ -343,7 +343,7 @@ def find_devices(settings: Settings) -> tuple[Device, ...]:
     """
     wanted = settings.device
     if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", wanted):
-        raise Refused(f"there is no device “{wanted}”", "SARQC_DEVICE", "Set it to auto, cpu, cuda or cuda:N.")
+        raise Refused(f"no device “{wanted}”", "SARQC_DEVICE", "Set it to auto, cpu, cuda or cuda:N.")
     if wanted == "cpu" or (wanted == "auto" and not _may_have_cuda()):
         return (Device("cpu", _processor()),)
     found = tuple(device for device in _ask_torch() if wanted in ("auto", "cuda", device.id))

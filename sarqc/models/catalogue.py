@@ -231,7 +231,7 @@ def local_folder(model: str, settings: Settings) -> Path | None:
     if is_hub_name(model):
         return None
     raise NotFound(
-        f"there is no model “{shortened(model)}”",
+        f"no model “{shortened(model)}”",
         "model",
         f"Give one of {', '.join(embedded)}, the folder of a checkpoint, a GGUF file, or a Hub name like owner/name.",
     )

@@ -167,7 +167,7 @@ class Checkpoint:
         alone = replace(self, only=only, of_blocks=blocks)
         if not alone.layers:
             raise Refused(
-                f"there is no linear “{only}” in the model", "recipe, layer",
+                f"no linear “{only}” in the model", "recipe, layer",
                 f"Give a full name such as {self.layers[0].name}, or leave it out.",
             )  # fmt: skip
         return alone
@@ -213,7 +213,7 @@ def read_checkpoint(folder: Path, name: str | None = None) -> Checkpoint:
     """
     where = str(folder) if name is None else name
     if not (folder / "config.json").is_file():
-        raise Refused("there is no config.json", where, "Give the folder of a transformers checkpoint.")
+        raise Refused("no config.json", where, "Give the folder of a transformers checkpoint.")
     config = read_object(folder / "config.json", where, remedy=_AGAIN)
     architecture, family = check_config(config, where)
     check_settings(folder, where)

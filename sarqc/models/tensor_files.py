@@ -76,7 +76,7 @@ def weight_files(folder: Path, where: str) -> list[Path]:
                 where,
                 "Convert them to safetensors; pickles are never opened.",
             )
-        raise Refused(f"there is no {SINGLE}", where, _AGAIN)
+        raise Refused(f"no {SINGLE}", where, _AGAIN)
     for name in names:
         if Path(name).name != name or not is_regular(folder / name):
             raise Refused(f"the weight file {name[:100]!r} is missing", where, _AGAIN)

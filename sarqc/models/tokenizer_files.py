@@ -101,7 +101,7 @@ def check_tokenizer(folder: Path, where: str) -> None:
     if (folder / FAST).exists():
         _fast(folder, where)
     elif not any(is_regular(folder / name) for name in _SLOW):
-        raise Refused(f"there is no {FAST}", where, _AGAIN)
+        raise Refused(f"no {FAST}", where, _AGAIN)
 
 
 def encode(text: str, folder: Path, where: str, vocabulary: int) -> np.ndarray:

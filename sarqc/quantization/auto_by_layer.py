@@ -63,7 +63,7 @@ def select_layers(
         NumericalError: If a value is NaN or infinite.
     """
     if not points:
-        raise Refused("there is no candidate", "selection", "Give at least one point.")
+        raise Refused("no candidate", "selection", "Give at least one point.")
     if not 0 < channel_fraction <= 1:
         raise Refused(f"the channel fraction is {channel_fraction}", "selection", "Give a number above 0, at most 1.")
     width = jobs[0].weight.shape[-1]

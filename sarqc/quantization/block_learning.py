@@ -218,7 +218,7 @@ def check_block(layers: Sequence[CheckedLayer], block: BlockRun) -> None:
     if any(len(shape) != 3 for shape in shapes[0]):
         raise Refused(f"inputs are {shapes[0]}", "inputs", "Give batches of (sequences, tokens, hidden size).")
     if not any(math.prod(shape) for shape in shapes[0]):
-        raise Refused("there is no sequence to learn from", "inputs", "Give at least one calibration sequence.")
+        raise Refused("no sequence to learn from", "inputs", "Give at least one calibration sequence.")
 
 
 def _copy(learned: Learned) -> Learned:

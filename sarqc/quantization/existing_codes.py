@@ -26,6 +26,6 @@ def as_found(layer: CheckedLayer, point: ExistingCodes) -> QuantizedLayer:
     found = layer.found
     if found is None:
         raise Refused(
-            "there are no codes to take as they are", layer.name or "layer", "Open a quantized checkpoint of the model."
+            "no codes to take as they are", layer.name or "layer", "Open a quantized checkpoint of the model."
         )
     return layer.quantized(found.codes, found.scales, found.zero_points, found.weight, chosen=point.settled())

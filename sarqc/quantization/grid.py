@@ -49,7 +49,7 @@ class Grid:
         if not 2 <= self.bits <= 8:
             raise Refused(f"{self.bits} bits", "grid", "Choose 2 to 8 bits.")
         if self.kind not in KINDS:
-            raise Refused(f"there is no grid “{self.kind}”", "grid", f"Choose one of {', '.join(KINDS)}.")
+            raise Refused(f"unknown grid “{self.kind}”", "grid", f"Choose one of {', '.join(KINDS)}.")
         if self.group_size is not None and self.group_size < 1:
             raise Refused(f"a group of {self.group_size} channels", "grid", "Choose a group size of 1 or more.")
 

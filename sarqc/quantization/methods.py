@@ -815,7 +815,7 @@ def method(name: str, **choices: Any) -> Method:
     """
     entry = METHODS.get(public_method(name))
     if entry is None:
-        raise Refused(f"there is no method “{name}”", "method", f"Choose one of {', '.join(METHODS)}.")
+        raise Refused(f"unknown method “{name}”", "method", f"Choose one of {', '.join(METHODS)}.")
     for choice in choices:
         if choice not in entry.tunes + entry.options:
             has = ", ".join(entry.tunes + entry.options) or "nothing"

@@ -149,7 +149,7 @@ def quantize(jobs: Sequence[LayerJob], context: Context) -> Iterator[Epoch | Sol
         NumericalError: If a value is NaN or infinite; the error names the linear.
     """
     if not jobs:
-        raise Refused("there is no linear to quantize", "layers", "Give the weights of at least one linear.")
+        raise Refused("no linear to quantize", "layers", "Give the weights of at least one linear.")
     method = jobs[0].points[0]
     for job in jobs:
         if "cross" in method.needs and job.layer.cross is None:

@@ -508,7 +508,7 @@ class Recipe(BaseModel):
             self._check_opened()
         elif self.method == AS_FOUND:
             raise Refused(
-                "there are no codes to take as they are found", "recipe, method",
+                "no codes to take as they are", "recipe, method",
                 "Give the checkpoint as quantized_checkpoint, or take another method.",
             ).about("quantized_checkpoint")  # fmt: skip
         if self.kind == "tune":
@@ -617,7 +617,7 @@ class Recipe(BaseModel):
             ).about("layer", Fix("Leave it out", {"layer": None}))  # fmt: skip
         if self.test is None:
             raise Refused(
-                "tuning compares perplexities, and there is no text to measure them on", "recipe, test",
+                "tuning compares perplexities, with no text to measure them on", "recipe, test",
                 "Give a test text.",
             ).about("test")  # fmt: skip
         if self.sweep and len({*self.sweep}) < 2:
@@ -658,9 +658,7 @@ class Recipe(BaseModel):
             return tuple((2 * part + 1) * n_blocks // (2 * count) for part in range(count))
         for number in self.blocks:
             if number >= n_blocks:
-                raise Refused(
-                    f"there is no block {number}", "recipe, blocks", f"The model's blocks are 0 to {n_blocks - 1}."
-                )
+                raise Refused(f"no block {number}", "recipe, blocks", f"The model's blocks are 0 to {n_blocks - 1}.")
         return tuple(sorted({*self.blocks})) or None
 
     def candidates(self) -> tuple[Method, ...]:
@@ -697,7 +695,7 @@ class Recipe(BaseModel):
     def why_no_baseline(self) -> str:
         """Return the reason why a run has no comparison with the baseline; empty if it has."""
         if self.test is None:
-            return "there is no test text"
+            return "no test text"
         if self.layer is not None:
             return "a single layer is quantized"
         if self.quantized_checkpoint is not None and self.group_size == 1:

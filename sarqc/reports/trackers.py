@@ -31,7 +31,7 @@ def destination(name: str, asked_by: str, project: str) -> Destination:
     flag that names it.
     """
     if name not in TRACKERS:
-        raise Refused(f"there is no tracker “{name}”", asked_by, f"There are {', '.join(TRACKERS)}.")
+        raise Refused(f"unknown tracker “{name}”", asked_by, f"There are {', '.join(TRACKERS)}.")
     entry, place = TRACKERS[name], f"{asked_by} {name}"
     if importlib.util.find_spec(entry.library) is None:
         raise Refused(f"{entry.library} is not installed here", place, f"pip install 'sarqc[{name}]'")

@@ -401,7 +401,7 @@ def _read_document(folder: Path) -> dict[str, Any]:
             raise ValueError("it is not an object")
         json.dumps(document, ensure_ascii=False, allow_nan=False).encode()  # no infinity, no half of a character
     except (FileNotFoundError, NotADirectoryError):
-        raise NotFound("there is no study here", where, "A study is a folder with a study.json.") from None
+        raise NotFound("no study here", where, "A study is a folder with a study.json.") from None
     except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise Refused(f"study.json is damaged and can't be read: {reason}", where, tensors.REMEDY) from None
@@ -439,7 +439,7 @@ def _one_draw(study: Study, seed: int) -> Study:
     lines = [_line_of_draw(line, line.draws.index(seed)) for line in study.lines if seed in line.draws]
     if not lines:
         have = ", ".join(str(one) for one in dict.fromkeys(one for line in study.lines for one in line.draws))
-        raise NotFound(f"there is no calibration draw {seed}", f"study {study.id}", f"It has {have}.")
+        raise NotFound(f"no calibration draw {seed}", f"study {study.id}", f"It has {have}.")
     return study.model_copy(update={"lines": tuple(lines)})
 
 

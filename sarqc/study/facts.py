@@ -292,7 +292,7 @@ def line_facts(study: Study, *, method: str, bits: int, layer: int | None, with_
     """
     line = study.line(method, bits)
     if layer is not None and not 0 <= layer < len(study.layers):
-        raise NotFound(f"there is no layer {layer}", f"study {study.id}", f"It has {len(study.layers)} layers, from 0.")
+        raise NotFound(f"no layer {layer}", f"study {study.id}", f"It has {len(study.layers)} layers, from 0.")
     base = find_baseline(study, line, layer)
     base_draws = base.draws if base else ()
     arrays = {name: read_selected(study, line, name, layer) for name in ("recon", "held_out", "sar", "drift")}

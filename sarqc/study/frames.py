@@ -52,7 +52,7 @@ def frame(study: Study, table: Table = "points") -> pd.DataFrame:
         "texts": _texts,
     }
     if table not in makers:
-        raise NotFound(f"there is no table “{table}”", f"study {study.id}", f"There are {', '.join(get_args(Table))}.")
+        raise NotFound(f"unknown table “{table}”", f"study {study.id}", f"There are {', '.join(get_args(Table))}.")
     parts = [part for line in study.lines if len(part := makers[table](study, line))]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["method", "bits"])
 

@@ -103,7 +103,7 @@ class Library:
             for root in self._roots:
                 if (root / study_id / "study.json").is_file():
                     return root / study_id
-        raise NotFound(f"there is no study “{study_id}”", "studies", "GET /api/studies lists what there is.")
+        raise NotFound(f"no study “{study_id}”", "studies", "GET /api/studies lists what there is.")
 
     def origin(self, folder: Path) -> Origin:
         """Return the origin of the study in a folder: shipped, run, command_line or uploaded."""

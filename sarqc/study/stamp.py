@@ -110,7 +110,7 @@ class Stamp(_Part):
             Refused: If it can't be read.
         """
         if not (folder / FILE).is_file():
-            raise NotFound("there is no stamp beside the model", str(folder), f"Give a folder with a {FILE}.")
+            raise NotFound("no stamp beside the model", str(folder), f"Give a folder with a {FILE}.")
         document = read_object(folder / FILE, str(folder), remedy="Export the model again.")
         if type(version := document.get("version")) is int and version > VERSION:
             raise Refused(f"the stamp has version {version}, this sarqc reads {VERSION}", str(folder), "Update sarqc.")

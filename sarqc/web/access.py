@@ -76,7 +76,7 @@ class Access:
         """A run that a visitor may see. Raises ``NotFound`` for any other."""
         run = self.store.get(run_id)
         if not self.sees(visitor)(run):
-            raise NotFound(f"there is no run “{run_id}”", "runs", "It may have been deleted; Runs lists what there is.")
+            raise NotFound(f"no run “{run_id}”", "runs", "It may have been deleted; Runs lists what there is.")
         return run
 
     def own_run(self, visitor: Visitor, run_id: str, where: str) -> Run:
@@ -150,7 +150,7 @@ class Access:
         """Whether a visitor may share and remove a study. Raises ``NotFound`` for one that they may not even see."""
         seen = self.studies_seen(visitor, {study_id: self.library.origin(self.library.folder(study_id))})
         if study_id not in seen:
-            raise NotFound(f"there is no study “{study_id}”", "studies", "GET /api/studies lists what there is.")
+            raise NotFound(f"no study “{study_id}”", "studies", "GET /api/studies lists what there is.")
         return seen[study_id]
 
     def _shown(self, visitor: Visitor, kind: str) -> frozenset[str]:

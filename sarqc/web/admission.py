@@ -40,7 +40,7 @@ def _model(recipe: Recipe, settings: Settings, *, private: bool) -> str | None:
         return recipe.revision
     if not catalogue.is_hub_name(name) or path_of(name) is not None:
         raise NotFound(
-            f"there is no model “{shortened(name)}”", "model",
+            f"no model “{shortened(name)}”", "model",
             "Give a model of this host by its name, or one of the Hub like owner/name; the operator may add folders "
             "to SARQC_MODEL_DIRS.",
         )  # fmt: skip
@@ -66,7 +66,7 @@ def _opened(name: str, visitor: Visitor, access: Access, settings: Settings, *, 
     if catalogue.is_hub_name(name) and path_of(name) is None and (pinned is None or name in pinned):
         return
     raise NotFound(
-        f"there is no checkpoint “{shortened(name)}”", "recipe, quantized_checkpoint",
+        f"no checkpoint “{shortened(name)}”", "recipe, quantized_checkpoint",
         "Give a quantized checkpoint of this host by its name; the operator may add folders to SARQC_MODEL_DIRS.",
     ).about("quantized_checkpoint")  # fmt: skip
 
@@ -81,7 +81,7 @@ def _text(name: str, visitor: Visitor, access: Access, settings: Settings, *, pr
     elif private and _is_below(name, settings.text_dirs):
         return
     raise NotFound(
-        f"there is no text “{shortened(name)}”", "text",
+        f"no text “{shortened(name)}”", "text",
         "Give a named text or one that you have uploaded; the operator may add folders to SARQC_TEXT_DIRS.",
     )  # fmt: skip
 

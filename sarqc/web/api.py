@@ -123,7 +123,7 @@ def api_router(
     @router.api_route("/{path:path}", methods=METHODS_OF_HTTP, include_in_schema=False)
     def nothing_here(request: Request) -> None:
         where = f"{request.method} {request.url.path}"
-        raise NotFound("there is no such route", where, "GET /api/openapi.json lists the routes.")
+        raise NotFound("no such route", where, "GET /api/openapi.json lists the routes.")
 
     return router
 

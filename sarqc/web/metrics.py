@@ -155,7 +155,7 @@ class MetricsRoute:
         if not self._may_read(scope, headers):
             is_asked = self._settings.metrics == "token"
             error = (NotSignedIn if is_asked else NotFound)(
-                "the metrics need their token" if is_asked else "there is no such route", f"GET {PATH}",
+                "the metrics need their token" if is_asked else "no such route", f"GET {PATH}",
                 "Send SARQC_METRICS_TOKEN as a bearer." if is_asked else "SARQC_METRICS says who may read them.",
             )  # fmt: skip
             await error_response(error)(scope, receive, send)

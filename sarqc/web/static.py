@@ -103,9 +103,7 @@ def _file(root: Path, path: str) -> Path:
     suffix, _ = FOLDERS[root.name]
     file = path_of(f"{root}/{path}")
     if file is None or file.suffix != suffix or not file.is_relative_to(root.resolve()) or not file.is_file():
-        raise NotFound(
-            "there is no such file", f"assets, {root.name}", "Load the page again: the app may be a new one."
-        )
+        raise NotFound("no such file", f"assets, {root.name}", "Load the page again: the app may be a new one.")
     return file
 
 

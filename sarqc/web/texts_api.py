@@ -41,7 +41,7 @@ def texts_router(settings: Settings, access: Access) -> APIRouter:
         """Removes one of one's own texts."""
         owner = visitor_of(request).owner
         if owner not in access.texts.owners(text_id):
-            raise NotFound(f"there is no text “{text_id}” of yours", "texts", "GET /api/texts lists them.")
+            raise NotFound(f"no text “{text_id}” of yours", "texts", "GET /api/texts lists them.")
         access.audit.note(owner, "delete", "text", text_id, owner)
         if access.texts.remove(text_id, owner):
             text_path(text_id, settings).unlink(missing_ok=True)

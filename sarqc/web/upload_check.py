@@ -78,7 +78,7 @@ def _unpacked(archive: zipfile.ZipFile, folder: Path, limit: int) -> Study:
     if sum(entry.file_size for entry in entries.values()) > limit:
         raise too_large(limit)
     if "study.json" not in entries:
-        _refuse("there is no study.json in it", "archive")
+        _refuse("no study.json in it", "archive")
     if entries["study.json"].file_size > DOCUMENT_BYTES:
         _document_too_large()
     _extract(archive, entries.pop("study.json"), folder / "study.json")

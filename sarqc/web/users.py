@@ -40,7 +40,7 @@ def role_named(text: str) -> Role:
         if role == text:
             known: Role = role
             return known
-    raise Refused(f"there is no role “{text}”", "role", f"Take one of {', '.join(get_args(Role))}.")
+    raise Refused(f"unknown role “{text}”", "role", f"Take one of {', '.join(get_args(Role))}.")
 
 
 def read_users(path: Path) -> dict[str, User]:

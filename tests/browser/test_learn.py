@@ -280,7 +280,7 @@ def test_what_an_address_gets_wrong_is_said_and_the_rest_is_shown(open_page):
     page = open_page("/calibrate?hide=moon&lock=hero&embed=2&speed=9")
     page.wait_for_selector("[data-testid=start]:enabled")
     told = page.get_by_test_id("link-note").inner_text()
-    for word in ("moon", "hero", "there is no such control", "embed=2", "speed"):
+    for word in ("moon", "hero", "unknown control", "embed=2", "speed"):
         assert word in told
 
 

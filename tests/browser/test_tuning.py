@@ -62,7 +62,7 @@ def test_a_refusal_and_a_method_without_lambda_are_said_at_the_button(open_page)
     page.fill("#field-test input", "")
     page.keyboard.press("Tab")
     page.wait_for_selector("[data-testid=tune-refusal]")
-    assert "there is no text to measure them on" in seen(page, "tune-refusal")
+    assert "no text to measure them on" in seen(page, "tune-refusal")
     page.wait_for_selector("[data-testid=start]:enabled")  # of a run
     assert page.is_disabled("[data-testid=tune]")
     page.click("[data-testid=methods] summary")

@@ -210,7 +210,7 @@ def test_a_baseline_that_fails_leaves_the_run_its_results(
 @pytest.mark.parametrize(
     ("asked", "reason"),
     [
-        ({"test": None}, "there is no test text"),
+        ({"test": None}, "no test text"),
         ({"layer": "model.layers.0.mlp.up_proj"}, "a single layer is quantized"),
         ({"method": "gptq", "lambda": None, "gamma": None, "sweep": []}, "it is that itself"),
         ({"baseline": False}, None),

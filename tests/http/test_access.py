@@ -242,7 +242,7 @@ def test_an_export_is_opened_by_those_who_may_see_it(door: Door, tmp_path: Path)
     )
     settings = settings.model_copy(update={"assets_dir": SITE / "assets"})
     assert admit(asked, visitor(alice), access, settings) == asked
-    with pytest.raises(NotFound, match="there is no run"):
+    with pytest.raises(NotFound, match="no run"):
         admit(asked, visitor(bob), access, settings)
 
 

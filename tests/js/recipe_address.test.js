@@ -41,7 +41,7 @@ test("what is not a value is told, and what the form does not have", () => {
   assert.deepEqual(problems, [
     "“bits=two” is ignored: bits must be a whole number.",
     "“baseline=perhaps” is ignored: baseline must be true or false.",
-    "“samples” is ignored: there is no such parameter here.",
+    "“samples” is ignored: unknown parameter.",
   ]);
   assert.equal(recipeIn(read("?run=abc").state, NAMES), null);
 });

@@ -116,7 +116,7 @@ export function parse(search, table) {
   const formerNames = Object.values(table).map(({ formerly }) => formerly);
   for (const key of new Set(given.keys())) {
     if (!(key in table) && !formerNames.includes(key) && !OWN.includes(key) && !FOREIGN.test(key)) {
-      problems.push(`“${shortened(key)}” is ignored: there is no such parameter here.`);
+      problems.push(`“${shortened(key)}” is ignored: unknown parameter.`);
     }
   }
   return { state, problems };
@@ -185,10 +185,10 @@ export function unknownNames({ hide, lock }, controls, panels = {}) {
   const missing = hide.filter((one) => !(one in controls) && !(one in panels));
   const fixed = lock.filter((one) => !(one in controls));
   return [
-    ...missing.map((one) => `“${one}” in hide is ignored: there is nothing of that name here.`),
+    ...missing.map((one) => `“${one}” in hide is ignored: unknown name.`),
     ...fixed.map(
       (one) =>
-        `“${one}” in lock is ignored: ${one in panels ? "it can be hidden, not locked" : "there is no such control here"}.`,
+        `“${one}” in lock is ignored: ${one in panels ? "it can be hidden, not locked" : "unknown control"}.`,
     ),
   ];
 }

@@ -84,7 +84,7 @@ class Comparison:
         try:
             quality = self._evaluator.measure(lambda name: weight_of(left.tensors, name, cell.bits))
         except KeyError as error:  # a shape that the engine passes over, AutoRound where 32 does not divide it
-            return Result(self._protocol, left.versions, failed=f"it left linears in float: there is no {error}")
+            return Result(self._protocol, left.versions, failed=f"it left linears in float: no {error}")
         return Result(
             self._protocol, left.versions, seconds=left.seconds, wall=left.wall, peak_bytes=left.peak_bytes,
             **asdict(quality),
