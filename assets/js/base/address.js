@@ -187,8 +187,7 @@ export function unknownNames({ hide, lock }, controls, panels = {}) {
   return [
     ...missing.map((one) => `“${one}” in hide is ignored: unknown name.`),
     ...fixed.map(
-      (one) =>
-        `“${one}” in lock is ignored: ${one in panels ? "it can be hidden, not locked" : "unknown control"}.`,
+      (one) => `“${one}” in lock is ignored: ${one in panels ? "it can be hidden, not locked" : "unknown control"}.`,
     ),
   ];
 }
