@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import resource
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -25,14 +24,23 @@ def read_job(folder: Path) -> tuple[dict[str, Any], np.ndarray]:
 @contextmanager
 def measured() -> Iterator[dict[str, float]]:
     """What the block took, filled in at its end: seconds on the wall and of the processor, and the most memory that the
-    process has had by then, in bytes (resident, libraries and the loaded model included)."""
+    process has had by then, in bytes (resident, libraries and the loaded model included).
+
+    ``ru_maxrss`` would not do: it begins with the size of the process that started this one.
+    """
     costs: dict[str, float] = {}
     wall, processor = time.perf_counter(), time.process_time()
     yield costs
     costs |= {
         "wall": time.perf_counter() - wall, "processor": time.process_time() - processor,
-        "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "peak_bytes": _peak_bytes(),
     }  # fmt: skip
+
+
+def _peak_bytes() -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    (peak,) = (line.split()[1] for line in lines if line.startswith("VmHWM:"))
+    return int(peak) * 1024
 
 
 def versions_of(packages: Iterable[str]) -> dict[str, str]:
