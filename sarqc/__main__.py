@@ -418,7 +418,7 @@ def _errors_of_layers(recipe: Recipe, statistics: Path, report: str | None) -> L
     """What a file of statistics says of every λ and γ that the recipe compares."""
     if report is not None:
         raise Refused(
-            "a statistics file was given where a run was expected", "--report", "Leave --report out, or --statistics."
+            "a statistics file was given where a run was expected", "--report", "Leave out --report or --statistics."
         )
     from sarqc.engine.bundle import Bundle, screen_bundle
     from sarqc.engine.screening import mean_of_logarithms
@@ -441,7 +441,7 @@ def _statistics(
 ) -> None:
     def work() -> None:
         if output.exists():
-            raise Refused("there is a file already", str(output), "Give another name.")
+            raise Refused("the file already exists", str(output), "Give another name.")
         from sarqc.engine.bundle import write_bundle
         from sarqc.engine.tuning import first_draw
 

@@ -429,7 +429,7 @@ def draw_sequences(
         raise Refused(
             f"{of_text} has {len(ids):,} tokens, {needed} sequences of {length} need {needed * length:,}",
             f"calibration text {corpus}",
-            f"Take at most {available} sequences of {length} tokens, or {other}.",
+            f"Use at most {available} sequences of {length} tokens, or {other}.",
         ).about("samples", *fixes)
     windows = ids[: available * length].reshape(available, length)
     order = np.arange(available) if sampling == "sequential" else np.random.default_rng(seed).permutation(available)

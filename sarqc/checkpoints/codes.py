@@ -77,7 +77,7 @@ def tensors_and_codes(
             raise Refused(
                 "its codes and scales alone are not the model's weight",
                 name,
-                "Take mode foldable, or the format plain.",
+                "Use mode foldable, or the format plain.",
             )
         biases = None if layer.biases is None else layer.biases.to("cpu", tensor.dtype)
         shift = 0 if grid.is_affine else grid.lowest
@@ -103,7 +103,7 @@ def refuse_biases(layers: Mapping[str, QuantizedLayer], grids: Mapping[str, Grid
     for name in layers:
         if grids[name].is_affine:
             raise Refused(
-                "its grid has biases, for which the format has no place", name, "Take another grid, or the format mlx."
+                "its grid has biases, for which the format has no place", name, "Use another grid, or the format mlx."
             )
 
 

@@ -72,14 +72,16 @@ def why_not(recipe: Recipe, checkpoint_format: Format, layers: Sequence[LayerInf
         return None
     where = f"format {checkpoint_format}"
     if (reason := recipe.to_method().why_not_packed()) is not None:
-        return Refused(reason, where, "Set mode to foldable, or take the format plain.")
+        return Refused(reason, where, "Set mode to foldable, or use the format plain.")
     if recipe.bits not in PACKED_BITS:
         few = ", ".join(map(str, PACKED_BITS))
-        return Refused(f"{recipe.bits} bits are packed by nobody here", where, f"Take {few} bits, or the format plain.")
+        return Refused(
+            f"{recipe.bits}-bit weights can't be packed here", where, f"Use {few} bits, or the format plain."
+        )
     found = _GRIDS[checkpoint_format](recipe)
     if found is None:
         found = _SHAPES[checkpoint_format](recipe, layers)
-    return None if found is None else Refused(found[0], where, f"{found[1]}, or take the format plain.")
+    return None if found is None else Refused(found[0], where, f"{found[1]}, or use the format plain.")
 
 
 _Why = tuple[str, str] | None  # what, and the remedy without its end
@@ -87,18 +89,18 @@ _Why = tuple[str, str] | None  # what, and the remedy without its end
 
 def _packed_grid(recipe: Recipe) -> _Why:
     if recipe.grid == "affine":
-        return "the format has no place for the biases of the affine grid", "Take another grid or the format mlx"
+        return "the format has no place for the biases of the affine grid", "Use another grid or the format mlx"
     if recipe.grid == "asymmetric" and recipe.bits != 4:
         return (
             f"the format’s zero points are read by nobody at {recipe.bits} bits",
-            "Take 4 bits, a grid without zero points or the format gptq",
+            "Use 4 bits, a grid without zero points or the format gptq",
         )
     return None
 
 
 def _gptq_grid(recipe: Recipe) -> _Why:
     if recipe.grid == "affine":
-        return "the format has no place for the biases of the affine grid", "Take another grid or the format mlx"
+        return "the format has no place for the biases of the affine grid", "Use another grid or the format mlx"
     return None
 
 
@@ -106,10 +108,10 @@ def _mlx_grid(recipe: Recipe) -> _Why:
     if recipe.grid == "asymmetric":
         return (
             "the format has no place for zero points, only for biases, to which they would have to be rounded",
-            "Take the grid symmetric, full_range or affine, or the format packed or gptq",
+            "Use the grid symmetric, full_range or affine, or the format packed or gptq",
         )
     if recipe.group_size is not None and recipe.group_size % MLX_GROUP:
-        return f"its groups are multiples of {MLX_GROUP} channels", "Take groups of 32, 64 or 128"
+        return f"its groups are multiples of {MLX_GROUP} channels", "Use groups of 32, 64 or 128"
     return None
 
 
@@ -121,7 +123,7 @@ def _gptq_shape(recipe: Recipe, layers: Sequence[LayerInfo]) -> _Why:
     for layer in layers:
         if any(side % GPTQ_SIDE for side in layer.shape):
             sides = " × ".join(map(str, layer.shape))
-            return f"{GPTQ_SIDE} does not divide both sides of {layer.name}, {sides}", "Take the format packed"
+            return f"{GPTQ_SIDE} does not divide both sides of {layer.name}, {sides}", "Use the format packed"
     return None
 
 
@@ -129,7 +131,7 @@ def _mlx_shape(recipe: Recipe, layers: Sequence[LayerInfo]) -> _Why:
     for layer in layers:
         if layer.shape[1] % MLX_GROUP:
             width = f"{MLX_GROUP} does not divide the {layer.shape[1]} input channels of {layer.name}"
-            return width, "Take the format packed"
+            return width, "Use the format packed"
     return None
 
 
@@ -189,13 +191,13 @@ def check_export(recipe: Recipe, wanted: str, layers: Sequence[LayerInfo] = ()) 
 def _check_repaired(recipe: Recipe, wanted: str) -> ExportFormat:
     where = f"format {wanted}"
     if recipe.quantized_checkpoint is None:
-        raise Refused("the recipe has no quantized checkpoint", where, f"Take one of {', '.join(FORMATS)}.")
+        raise Refused("the recipe has no quantized checkpoint", where, f"Use one of {', '.join(FORMATS)}.")
     if not recipe.repairs:
         raise Refused("the checkpoint was measured as it was found, and not changed", where, "Repair it first.")
     if wanted != AS_IT_WAS:
         raise Refused(
             "a repaired checkpoint is written in the files that it was found in", where,
-            f"Take the format {AS_IT_WAS}.",
+            f"Use the format {AS_IT_WAS}.",
         )  # fmt: skip
     return AS_IT_WAS
 

@@ -53,10 +53,10 @@ def save_mlx(
     for info in loaded.checkpoint.layers:
         grid = grids[info.name]
         if grid.kind == "asymmetric":
-            remedy = "Take the grid symmetric, full_range or affine, or another format."
+            remedy = "Use the grid symmetric, full_range or affine, or another format."
             raise Refused("its grid has zero points, for which the format has no place", info.name, remedy)
         if (size := group_of(grid.group_size_for(info.shape[1]))) is None:
-            raise Refused("its groups are not made of 32 channels", info.name, "Take groups of 32, 64 or 128.")
+            raise Refused("its groups are not made of 32 channels", info.name, "Use groups of 32, 64 or 128.")
         sizes[loaded.family.in_mlx(info)] = size
     _check_stacks(loaded)
 
@@ -98,7 +98,7 @@ def _parts(coded: Coded, size: int) -> dict[str, Tensor]:
     if biases is None:
         biases = -(1 << (bits - 1)) * scales
         if not torch.isfinite(biases).all():
-            raise Refused("a bias overflows the dtype of its scale", coded.name, "Take another format.")
+            raise Refused("a bias overflows the dtype of its scale", coded.name, "Use another format.")
     times = coded.codes.shape[1] // (size * scales.shape[1])
     return {
         "weight": pack_bits(coded.codes, bits),
@@ -120,7 +120,7 @@ def _check_stacks(loaded: LoadedModel) -> None:
         if count is not None and count != loaded.checkpoint.experts(info.block):
             raise Refused(
                 "the experts of a block are one stack there, and only some are quantized", info.name,
-                "Quantize all experts of a block, or take another format.",
+                "Quantize all experts of a block, or use another format.",
             )  # fmt: skip
 
 

@@ -151,7 +151,7 @@ class QuantizedCheckpoint:
             Refused: For a linear without codes, or codes that the grid does not have.
         """
         if folder.exists():
-            raise Conflict("there is something of this name already", folder.name, "Choose another name.")
+            raise Conflict("the name is already taken", folder.name, "Choose another name.")
         by_name = {info.name: info for info in self.layers}
         for name in codes:
             if name not in by_name:
@@ -186,5 +186,5 @@ class QuantizedCheckpoint:
             what = f"codes are {codes.dtype} of {tuple(codes.shape)}, and the linear is {info.shape}"
             raise Refused(what, info.name, "Give one integer for each weight.")
         if int(codes.min()) < grid.lowest or int(codes.max()) > grid.highest:
-            raise Refused("a code is none of the grid’s", info.name, f"Give {grid.lowest} to {grid.highest}.")
+            raise Refused("a code is outside the grid", info.name, f"Give {grid.lowest} to {grid.highest}.")
         return (codes.to("cpu", torch.int16) - grid.lowest).to(torch.uint8)

@@ -214,7 +214,7 @@ class ImportedModel:
                 if source in self._layers and name == f"{family.in_file(source)}.bias" and self._folded:
                     return  # divided with its rows
         raise Refused(
-            f"{name} is another one than the original's, and no channel scales explain it",
+            f"{name} differs from the original's, and no channel scales explain it",
             f"quantized checkpoint {self._described.folder.name}",
             "Give the float checkpoint that it was made from as the model: drift and errors would be those of the "
             "difference of two models.",

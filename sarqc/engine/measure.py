@@ -128,7 +128,7 @@ def measure(
 
 
 STATES_GONE = (
-    "what was kept of the float model's predictions is gone, so the quantized ones could not be compared with them: "
+    "the cached predictions of the float model are gone, so the quantized ones could not be compared with them: "
     "run it again, with more SARQC_CACHE_GIB"
 )
 
@@ -305,9 +305,9 @@ def compare_prompts(
             float_part = bench.store.read(text_key, _TENSORS)
             if float_part is None:
                 raise SarqcError(
-                    "what was kept of the float model's texts is gone",
+                    "the cached texts of the float model are gone",
                     TEXTS,
-                    "Run it again, with more SARQC_CACHE_GIB.",
+                    "Run it again with a larger SARQC_CACHE_GIB.",
                 )
             document = compare_texts(bench.loaded, ids, recipe.new_tokens, recipe.seed, float_part)
             return json.dumps(document).encode()

@@ -213,7 +213,7 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
         raise Refused(
             f"sequences of {recipe.length:,} tokens are longer than the model's {checkpoint.max_positions:,}",
             "recipe, length",
-            f"Take {checkpoint.max_positions} or less.",
+            f"Use {checkpoint.max_positions} or less.",
         ).about(
             "length", Fix(f"Use {checkpoint.max_positions:,} tokens", {"length": checkpoint.max_positions})
         )  # fmt: skip
@@ -325,7 +325,7 @@ def _check_storage(recipe: Recipe, checkpoint: Checkpoint) -> None:
         if checkpoint.dtypes[name] != dtype:
             raise Refused(
                 f"{other} is stored as {dtype} and {name} as {checkpoint.dtypes[name]}", checkpoint.name,
-                "Take mode per_linear, or a checkpoint whose linears are of one type.",
+                "Use mode per_linear, or a checkpoint whose linears are of one type.",
             )  # fmt: skip
 
 
@@ -340,8 +340,8 @@ def _prompts(recipe: Recipe, checkpoint: Checkpoint) -> tuple[np.ndarray, ...]:
             raise Refused(
                 f"{what} {checkpoint.max_positions:,}" if tokens else "the prompt has no token",
                 f"recipe, prompts, number {number}: “{prompt[:40]}”",
-                f"Take a prompt of {room:,} tokens or less, or fewer new tokens." if tokens and room > 0
-                else f"Take fewer than {checkpoint.max_positions:,} new tokens." if tokens
+                f"Use a prompt of {room:,} tokens or less, or fewer new tokens." if tokens and room > 0
+                else f"Use fewer than {checkpoint.max_positions:,} new tokens." if tokens
                 else "Write something in it.",
             )  # fmt: skip
         prompts.append(ids)
@@ -354,7 +354,7 @@ def window_for(max_positions: int, window: int | None) -> int:
         raise Refused(
             f"a window of {window:,} tokens is longer than the model's {max_positions:,}",
             "window",
-            f"Take {max_positions:,} or less.",
+            f"Use {max_positions:,} or less.",
         ).about("window", Fix(f"Use {max_positions:,} tokens", {"window": max_positions}))
     return window or min(costs.DEFAULT_WINDOW, max_positions)
 
@@ -446,7 +446,7 @@ def _memory(work: costs.Work, settings: Settings) -> tuple[bool, int]:
     streamed = settings.weights == "streamed" or (settings.weights == "auto" and free is not None and whole > free)
     needed = one if streamed else whole
     if free is not None and needed > free:
-        remedy = "Take fewer or shorter calibration sequences, fewer test tokens, or another host."
+        remedy = "Use fewer or shorter calibration sequences, fewer test tokens, or another host."
         if not streamed:
             remedy = f"Set SARQC_WEIGHTS to auto: block by block it takes {gib(one)}."
         raise Refused(
@@ -485,7 +485,7 @@ def _warnings(recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ..
     if recipe.kind == "run" and recipe.to_method().damps and recipe.lam == 0 and tokens < enough:
         warnings.append(
             f"λ = 0 damps nothing, and {tokens:,} calibration tokens are few for {width:,} input channels: codes fit "
-            f"these tokens and lose on other text. Take λ = 0.01 or larger, or at least {enough:,} tokens"
+            f"these tokens and lose on other text. Use λ = 0.01 or larger, or at least {enough:,} tokens"
         )
     if recipe.to_method().lam is not None and isinstance(recipe.lam, float) and recipe.lam > largest:
         warnings.append(

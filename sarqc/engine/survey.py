@@ -192,7 +192,7 @@ class Survey(BaseModel):
         for name in names:
             if names.count(name) > 1:
                 raise Refused(
-                    "a line is there twice", f"survey “{self.title}”, {name[0]} at {name[1]} bits", "Join the two."
+                    "the line is there twice", f"survey “{self.title}”, {name[0]} at {name[1]} bits", "Merge the two."
                 )
         return self
 
@@ -208,7 +208,7 @@ class Survey(BaseModel):
                     "Set inputs_from to quantized, or leave the line out.",
                 )
             if not set(line.tasks_at or ()) <= set(line.points()):
-                raise Refused("tasks are to be measured at a λ that the line does not have", where, "Correct tasks_at.")
+                raise Refused("tasks_at names a λ that the line does not have", where, "Correct tasks_at.")
             if line.lams == "auto" and METHODS[line.method].auto is None:
                 raise Refused("there is nothing that “auto” could choose", where, "Leave λ out.")
             if line.lams == "auto" and len(line.gammas) > 1:

@@ -266,8 +266,8 @@ def _measured(ground: TuningContext, solution: Solution, check: Check) -> tuple[
             perplexity, divergence = drained(steps, check)
     except StatesGone:
         raise SarqcError(
-            "what was kept of the float model's predictions is gone", f"test text {test.corpus}",
-            "Continue the run: they are made again. Give it more SARQC_CACHE_GIB.",
+            "the cached predictions of the float model are gone", f"test text {test.corpus}",
+            "Continue the run: they are made again. Raise SARQC_CACHE_GIB.",
         ) from None  # fmt: skip
     assert divergence is not None
     return perplexity.value, divergence

@@ -252,7 +252,7 @@ def measure_accuracy(
     samples = [sample for of_member in members.values() for sample in of_member]
     judged = human_eval.score(samples, loaded) if writes_programs else {}
     if not samples or "acc" not in samples[0]:
-        raise Refused(f"the task “{name}” has no accuracy for single items", "tasks", "Take a multiple-choice task.")
+        raise Refused(f"the task “{name}” has no accuracy for single items", "tasks", "Use a multiple-choice task.")
     value, error = _mean(samples, "acc")
     protocol = {"task": name, "items": len(samples), "limit": limit, "metric": "acc", "few_shot": 0,
                 "lm_eval": __version__, "rows_from": source} | judged  # fmt: skip
@@ -388,7 +388,7 @@ def _runs_no_programs(name: str) -> None:
         raise Refused(
             "lm-eval would run programs that the model writes without isolating them",
             f"task {name}",
-            f"Take {human_eval.TASK}, the one such task that is isolated here.",
+            f"Use {human_eval.TASK}, the one such task that is isolated here.",
         )
 
 

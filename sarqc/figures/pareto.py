@@ -81,7 +81,7 @@ def pareto_view(runs: Sequence[ParetoRun], size: Size = "bits", quality: Quality
         groups.setdefault((run.model, run.test), []).append(run)
     if len(groups) > SERIES:
         raise Refused(
-            f"the runs are of {len(groups)} models and test texts, and {SERIES} frontiers can be told apart",
+            f"the runs are of {len(groups)} models and test texts, and {SERIES} frontiers can be distinguished",
             "pareto",
             "Filter by a model, a test text or a tag.",
         )

@@ -141,9 +141,9 @@ def _sign(sign: str, value: float) -> str:
 
 
 def _take(tuning: Tuning, best: TuningRow) -> list[Piece]:
-    """“Take λ = 0.2: 4.3 % less perplexity than GPTQ 1 % (3.1 to 5.6 %), compared in six draws.”"""
+    """“Use λ = 0.2: 4.3 % less perplexity than GPTQ 1 % (3.1 to 5.6 %), compared in six draws.”"""
     assert best["lambda"] is not None
-    lead = {"run": "Take ", "go_on": "So far "}.get(tuning["next"], "So far ")
+    lead = {"run": "Use ", "go_on": "So far "}.get(tuning["next"], "So far ")
     more = "" if best["gamma"] is None else f" at {_sign('γ', best['gamma'])}"
     if best["lambda"] == 0:
         more += ", which is not a penalty at all"

@@ -99,7 +99,7 @@ def _check(recipe: Recipe, study: Study | None) -> None:
     if not method.damps or method.aim != "outputs":
         known = ", ".join(name for name, entry in METHODS.items() if entry.baseline == "gptq" and _carries(name))
         raise Refused(
-            f"other engines have no {method_title(recipe.method)}, or another one under that name",
+            f"other engines have no {method_title(recipe.method)}, or use that name for another method",
             "recipe, method",
             f"What they share is GPTQ: {known}.",
         ).about("method")
@@ -111,8 +111,8 @@ def _check(recipe: Recipe, study: Study | None) -> None:
     if recipe.range != "minmax":
         raise Refused(
             "the range of each group is searched for, and no other engine weighs that search by the Gram",
-            "recipe, range", "Take minmax.",
-        ).about("range", Fix("Take the weights' extremes", {"range": "minmax"}))  # fmt: skip
+            "recipe, range", "Use minmax.",
+        ).about("range", Fix("Use the weights' extremes", {"range": "minmax"}))  # fmt: skip
     if recipe.refine:
         raise Refused(
             "the codes are refined after solving, which no other engine does", "recipe, refine", "Set refine to 0."
@@ -123,13 +123,13 @@ def _check(recipe: Recipe, study: Study | None) -> None:
         ).about("layer", Fix("Leave it out", {"layer": None}))
     if recipe.block_fraction is not None and study is None:
         raise Refused(
-            "which blocks a fraction of them means depends on the model",
+            "the blocks that a fraction selects depend on the model",
             "recipe, block_fraction", "Give their numbers as blocks, or the finished run.",
         ).about("block_fraction")  # fmt: skip
     if recipe.group_size is not None and recipe.indivisible == "per_channel" and _is_mixed(recipe.group_size, study):
         raise Refused(
             f"layers whose width {recipe.group_size} does not divide have one scale a row, the others groups",
-            "recipe, indivisible", "Take a group size that divides all widths, and refuse.",
+            "recipe, indivisible", "Use a group size that divides all widths, and refuse.",
         ).about("indivisible", Fix("Refuse such layers", {"indivisible": "refuse"}))  # fmt: skip
 
 
@@ -184,7 +184,7 @@ def _used(study: Study, layer: str) -> float:
     report = study.layer_reports.get(layer)
     if report is None:
         raise Refused(
-            "what λ of an expert was is not in this study",
+            "the λ of an expert is not in this study",
             f"study {study.id}",
             "Give a run with expert_damping = damped.",
         )

@@ -78,8 +78,8 @@ def check_grid(engine: str, wanted: EngineRequest) -> None:
         raise refused(
             engine,
             f"has no {wanted.recipe.grid} grid: its grids are asymmetric, and full_range, which it calls symmetric",
-            "Take grid full_range or asymmetric.",
-        ).about("grid", Fix("Take the full range", {"grid": "full_range"}))
+            "Use grid full_range or asymmetric.",
+        ).about("grid", Fix("Use the full range", {"grid": "full_range"}))
 
 
 def refused(engine: str, does: str, remedy: str) -> Refused:

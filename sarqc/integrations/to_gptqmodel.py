@@ -96,8 +96,8 @@ def _check(wanted: EngineRequest) -> None:
             ENGINE,
             f"takes the scales of a group that begins within a block of {BLOCK} columns without what that block's "
             "earlier columns have left",
-            f"Take static_groups, or groups of {BLOCK}.",
-        ).about("static_groups", Fix("Take static groups", {"static_groups": True}))
+            f"Use static_groups, or groups of {BLOCK}.",
+        ).about("static_groups", Fix("Use static groups", {"static_groups": True}))
     for penalty in wanted.penalties if wanted.is_identity else ():
         if not 0 < penalty.lam < 1:
             raise refused(

@@ -83,8 +83,8 @@ def _check(wanted: EngineRequest) -> None:
         raise refused(
             ENGINE,
             "takes the scales of groups from the original weights, the run from what earlier columns made of them",
-            "Take static_groups, or order activation, which has them too.",
-        ).about("static_groups", Fix("Take static groups", {"static_groups": True}))
+            "Use static_groups, or order activation, which has them too.",
+        ).about("static_groups", Fix("Use static groups", {"static_groups": True}))
 
 
 def _groups(wanted: EngineRequest) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def checked_tags(value: Any, where: str = "run, tags") -> tuple[str, ...]:
             raise Refused("a tag is empty or has a comma in it", where, "Give each tag by itself.")
         tags.setdefault(tag.casefold(), tag)
     if len(tags) > MOST_TAGS:
-        raise Refused(f"{len(tags)} tags are more than the {MOST_TAGS} of a run", where, "Take some away.")
+        raise Refused(f"{len(tags)} tags are more than the {MOST_TAGS} of a run", where, "Remove some.")
     return tuple(tags.values())
 
 
@@ -66,7 +66,7 @@ def _text(value: Any, name: str, length: int) -> str:
         raise Refused(f"the {name} is not a text", where, f"Give text of at most {length} characters.")
     text = value.replace("\r\n", "\n").strip()
     if len(text) > length:
-        raise Refused(f"the {name} has {len(text)} characters", where, f"Take at most {length}.")
+        raise Refused(f"the {name} has {len(text)} characters", where, f"Use at most {length}.")
     if "\0" in text or any(unicodedata.category(character) == "Cs" for character in text):
-        raise Refused(f"the {name} holds an invalid character", where, "Take it out.")
+        raise Refused(f"the {name} holds an invalid character", where, "Remove it.")
     return text

@@ -67,7 +67,7 @@ def back_up(settings: Settings, target: Path, without: Collection[str] = ()) -> 
     if wrong := sorted(set(without) - set(MAY_BE_MISSING)):
         raise Refused(f"{wrong[0]} can't be left out", "backup", f"These can: {', '.join(MAY_BE_MISSING)}.")
     if target.exists():
-        raise Refused("something is there already", where, "Give a new name, such as one with the date.")
+        raise Refused("the path already exists", where, "Give a new name, such as one with the date.")
     if not (state / DATABASE).is_file():
         raise NotFound("no database of runs", str(state), "Set SARQC_STATE_DIR to that of the app.")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -283,7 +283,7 @@ class _Folder:
         if not are_names or DATABASE not in manifest.files:
             raise Refused("it is not a backup: its list of files is wrong", where, "Give another one.")
         if manifest.schema > len(MIGRATIONS):
-            raise Refused(f"sarqc {manifest.version} made it, which is newer", where, "Update sarqc.")
+            raise Refused(f"sarqc {manifest.version} made it, a newer version", where, "Update sarqc.")
         return manifest
 
 
@@ -341,7 +341,7 @@ def _compare(backup: _Folder, manifest: Manifest, where: str, copy_to: Path | No
             found = ""
         if found != digest:
             what = "was changed" if found else "is missing"
-            raise Damaged(f"the backup is damaged: {name} {what}", where, "Take another backup.")
+            raise Damaged(f"the backup is damaged: {name} {what}", where, "Use another backup.")
 
 
 def _pack(folder: Path, target: Path) -> None:

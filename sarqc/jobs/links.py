@@ -45,7 +45,7 @@ class Links:
             count = connection.execute("SELECT COUNT(*) AS n FROM links WHERE target = ?", (target,)).fetchone()["n"]
             if count >= AT_MOST:
                 raise Conflict(
-                    f"{count} links show it already, as many as may at a time", f"share {kind} {target}",
+                    f"{count} links to it exist already, the most at a time", f"share {kind} {target}",
                     "End all of them, and make a new one for those who still need it.",
                 )  # fmt: skip
             row = (_digest(secret), kind, target, owner, now, ends)
@@ -76,7 +76,7 @@ class Links:
         """The link of a secret. Raises ``NotFound``."""
         links = self.behind([secret])
         if not links:
-            raise NotFound("this link opens nothing, or nothing any more", "link", "Ask for a new one.")
+            raise NotFound("this link is invalid or has expired", "link", "Ask for a new one.")
         return links[0]
 
 

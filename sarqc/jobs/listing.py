@@ -99,10 +99,10 @@ class Question:
     def __post_init__(self) -> None:
         if self.sort.removeprefix("-") not in SORTS:
             raise Refused(
-                f"runs can't be sorted by “{self.sort[:40]}”", "runs, sort", f"Take one of {', '.join(SORTS)}."
+                f"runs can't be sorted by “{self.sort[:40]}”", "runs, sort", f"Use one of {', '.join(SORTS)}."
             )
         if len(self.text.split()) > MOST_WORDS:
-            raise Refused("the filter has too many words", "runs, filter", f"Take {MOST_WORDS} at most.")
+            raise Refused("the filter has too many words", "runs, filter", f"Use {MOST_WORDS} at most.")
 
     def where(self) -> Where:
         """The condition in SQL and its values."""
@@ -209,7 +209,7 @@ def _says(state: State, word: str) -> bool:
 
 def _key(by: str) -> str:
     if by not in GROUPINGS:
-        raise Refused(f"runs can't be grouped by “{by[:40]}”", "runs, group", f"Take {' or '.join(GROUPINGS)}.")
+        raise Refused(f"runs can't be grouped by “{by[:40]}”", "runs, group", f"Use {' or '.join(GROUPINGS)}.")
     return GROUPINGS[by]
 
 

@@ -77,7 +77,7 @@ def download(model: str, revision: str | None) -> Path:
     try:
         return Path(snapshot_download(model, revision=revision, allow_patterns=HUB_FILES))
     except GatedRepoError:
-        raise Refused("the Hub does not give this model to us", model, "Accept its licence and set HF_TOKEN.") from None
+        raise Refused("the Hub refuses access to this model", model, "Accept its licence and set HF_TOKEN.") from None
     except RepositoryNotFoundError:
         raise NotFound(f"the Hub has no model “{model}”", "model", "Check its spelling.") from None
     except Exception as error:  # whatever a transport may raise, or a client that can't read its answer

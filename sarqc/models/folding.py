@@ -203,7 +203,7 @@ def _write(parameter: Tensor, values: Tensor, where: str) -> None:
         raise NumericalError(
             f"with the channel scale taken up it does not fit into {values.dtype}",
             where,
-            "Take mode per_linear, or a checkpoint of a wider dtype.",
+            "Use mode per_linear, or a checkpoint of a wider dtype.",
         )
     with torch.no_grad():
         parameter.copy_(values)

@@ -147,7 +147,7 @@ def _config(header: GgufHeader, where: str) -> dict[str, Any]:
 
     said = header.fields.get("general.architecture")
     if not isinstance(said, str):
-        raise Refused("the file does not say of which architecture it is", where, _AGAIN)
+        raise Refused("the file does not name its architecture", where, _AGAIN)
     model_type = _SPELLINGS.get(said, said)
     tables: dict[str, Any] = GGUF_CONFIG_MAPPING
     table: dict[str, str | None] | None = tables.get(model_type)
@@ -207,7 +207,7 @@ def _understand(rest: dict[str, Any], config: dict[str, Any], where: str) -> Non
     rest.pop("tensor_data_layout", None)
     if rest:
         name, value = next(iter(rest.items()))
-        raise Refused(f"{name} is {shortened(str(value))}, which is not understood here", where, _OTHERS)
+        raise Refused(f"{name} is {shortened(str(value))}, which is not supported", where, _OTHERS)
 
 
 def _turning(header: GgufHeader, config: dict[str, Any], where: str) -> dict[str, Any]:
@@ -225,7 +225,7 @@ def _turning(header: GgufHeader, config: dict[str, Any], where: str) -> dict[str
         expected = _llama3_factors(2 * len(factors), float(theta), factor)
         if np.allclose(factors, expected, rtol=1e-4):
             return _LLAMA3 | {"factor": factor}
-    raise Refused(f"{_ROPE_FACTORS} turns positions in a way that is not known here", where, _OTHERS)
+    raise Refused(f"{_ROPE_FACTORS} has an unsupported rotation of positions", where, _OTHERS)
 
 
 def _llama3_factors(head: int, theta: float, factor: float) -> np.ndarray:

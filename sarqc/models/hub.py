@@ -109,7 +109,7 @@ def ask(key: Hashable, question: Callable[[], T], name: str, settings: Settings,
     except SarqcError:
         raise
     except GatedRepoError:
-        raise Refused("the Hub does not give this to us", name, "Accept its licence and set HF_TOKEN.") from None
+        raise Refused("the Hub refuses access", name, "Accept its licence and set HF_TOKEN.") from None
     except (RepositoryNotFoundError, RevisionNotFoundError):
         raise NotFound(f"the Hub has no “{name}” of that revision", name, "Check its spelling.") from None
     except OfflineModeIsEnabled:

@@ -167,7 +167,7 @@ def _fast_ids(text: str, folder: Path, where: str) -> list[int] | np.ndarray:
         done = None
     if done is None or done.returncode:
         what = f"the expressions of its tokenizer take more than {seconds} s for this text, or fail on it"
-        raise Refused(what, f"{where}, {FAST}", "Take a model with another tokenizer.")
+        raise Refused(what, f"{where}, {FAST}", "Use a model with another tokenizer.")
     return np.frombuffer(done.stdout, dtype=np.int32)
 
 

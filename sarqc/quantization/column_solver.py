@@ -164,9 +164,9 @@ def _results(
     for position, (point, said) in enumerate(zip(points, stated, strict=True)):
         if point.method.shift != "none" and not is_finite(dequantized[position]):
             raise NumericalError(
-                "the shift towards the float model's inputs is too large to be represented",
+                "the shift towards the float model's inputs overflows",
                 point.layer.name or "column solver",
-                "Take a larger λ or more calibration text.",
+                "Use a larger λ or more calibration text.",
             )
         solved = point.layer.quantized(
             codes[position], scales[position], zero_points[position], dequantized[position],

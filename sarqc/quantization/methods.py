@@ -345,7 +345,7 @@ class ColumnSolver(Method):
         if self.saliency == "saliency":
             _check_number("γ", self.gamma, highest=1.0)
         elif self.gamma is not None:
-            raise Refused("γ has no meaning without saliency", "method", "Leave γ out, or take sarqc-gbs.")
+            raise Refused("γ has no meaning without saliency", "method", "Leave γ out, or use sarqc-gbs.")
         _check_number("the shift's strength", self.shift_strength)
 
     @property
@@ -553,7 +553,7 @@ class LearnedClipping(LearnedMethod):
     solver: ClassVar[str] = "sarqc.quantization.learned_clipping"
     reported: ClassVar[tuple[str, ...]] = ("lam", "saliency", "epochs", "normalise")
     learns: ClassVar[str] = "learned clipping"
-    where_it_diverges: ClassVar[str] = "Take a smaller learning rate"
+    where_it_diverges: ClassVar[str] = "Use a smaller learning rate"
 
     epochs: int | None = None
     learning_rate: float = 1e-2

@@ -177,7 +177,7 @@ def search_losses(
         Refused: If the method is not a scale search.
     """
     if not isinstance(method, ScaleSearch):
-        raise Refused(f"{type(method).__name__} has no candidates", "method", "Take awq, rqc-gs or sarqc-gs.")
+        raise Refused(f"{type(method).__name__} has no candidates", "method", "Use awq, rqc-gs or sarqc-gs.")
     first = layers[0]
     abs_mean = _mean_over_tokens(layers)
     # All losses would be 0 and any α as good as another: what is left is not to scale at all.

@@ -154,7 +154,7 @@ def quantize(jobs: Sequence[LayerJob], context: Context) -> Iterator[Epoch | Sol
     for job in jobs:
         if "cross" in method.needs and job.layer.cross is None:
             raise Refused(
-                "the method aims at the float model's inputs, of which these statistics know nothing",
+                "the method needs the float model's inputs, which these statistics lack",
                 job.layer.name or "layer statistics",
                 "Give LayerStatistics.from_inputs(inputs, float_inputs); in a recipe set inputs_from to quantized.",
             )
@@ -164,7 +164,7 @@ def quantize(jobs: Sequence[LayerJob], context: Context) -> Iterator[Epoch | Sol
         raise Refused(
             f"{type(method).__name__} works on a {method.unit}, not on a group of linears",
             "method",
-            "Take a scale search with mode foldable.",
+            "Use a scale search with mode foldable.",
         )
     if "block" in method.needs and context.block is None:
         raise Refused(

@@ -509,7 +509,7 @@ class Recipe(BaseModel):
         elif self.method == AS_FOUND:
             raise Refused(
                 "no codes to take as they are", "recipe, method",
-                "Give the checkpoint as quantized_checkpoint, or take another method.",
+                "Give the checkpoint as quantized_checkpoint, or use another method.",
             ).about("quantized_checkpoint")  # fmt: skip
         if self.kind == "tune":
             self._check_tuning()
@@ -518,20 +518,20 @@ class Recipe(BaseModel):
                 f"{self.method} corrects what the quantized blocks before a layer did to its inputs, and with inputs "
                 "from the float model there is nothing to correct",
                 "recipe, inputs_from",
-                "Set inputs_from to quantized, or take a method without this correction, such as gptq.",
+                "Set inputs_from to quantized, or use a method without this correction, such as gptq.",
             ).about("inputs_from", Fix("Use the quantized blocks’ inputs", {"inputs_from": "quantized"}))
         if self.layer is not None and self.to_method().unit != "layer":
             raise Refused(
-                f"{self.method} as it is asked for works on a {self.to_method().unit} of linears at once",
+                f"{self.method} with these options works on a {self.to_method().unit} of linears at once",
                 "recipe, layer",
-                "Leave layer out, or take a method that works on single layers.",
+                "Leave layer out, or use a method that works on single layers.",
             )
         if self.candidates():
             if self.samples < 2:
                 raise Refused(
                     "“auto” judges on a part of the calibration sequences, and there is only one",
                     "recipe, samples",
-                    "Take at least two samples, or give λ and γ as numbers.",
+                    "Use at least two samples, or give λ and γ as numbers.",
                 ).about("samples", Fix("Use 2 samples", {"samples": 2}))
             if self.sweep:
                 raise Refused(
@@ -576,7 +576,7 @@ class Recipe(BaseModel):
             self.to_method()  # which refuses an unknown name
             raise Refused(
                 f"{self.method} makes scales of its own, and those of a quantized checkpoint stay", "recipe, method",
-                f"Take {AS_FOUND} to measure it, or {', '.join(REPAIRING)} to solve its codes again.",
+                f"Use {AS_FOUND} to measure it, or {', '.join(REPAIRING)} to solve its codes again.",
             ).about("method", Fix("Measure it as it was found", {"method": AS_FOUND}))  # fmt: skip
         for name, why in _OPENED_WHOLE.items():
             info = Recipe.model_fields[name]
@@ -591,7 +591,7 @@ class Recipe(BaseModel):
             raise Refused(
                 "a part of the calibration sequences is kept to judge repaired codes beside those found, and there is "
                 "only one",
-                "recipe, samples", "Take at least two samples.",
+                "recipe, samples", "Use at least two samples.",
             ).about("samples", Fix("Use 2 samples", {"samples": 2}))  # fmt: skip
 
     def _check_tuning(self) -> None:
@@ -600,10 +600,10 @@ class Recipe(BaseModel):
         if "lam" not in METHODS[self.method].tunes or method.unit != "layer" or "cross" in method.needs:
             fitting = [name for name in METHODS if can_be_tuned(name)]
             raise Refused(
-                f"{self.method} as it is asked for can't be tuned: it has no λ, or it needs more than the inputs of "
+                f"{self.method} with these options can't be tuned: it has no λ, or it needs more than the inputs of "
                 "single layers",
                 "recipe, method",
-                f"Take {' or '.join(fitting)}.",
+                f"Use {' or '.join(fitting)}.",
             )
         if self.lam not in (None, "auto"):
             raise Refused(

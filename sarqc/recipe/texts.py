@@ -67,7 +67,7 @@ def one_text(name: str, document: Document, address: str) -> str:
     said = _said(document)
     forms = _forms_of(said)
     if name not in forms:
-        raise Refused(f"this can't be written as “{name}”", "as", f"It can as {', '.join(forms)}.")
+        raise Refused(f"it can't be written as “{name}”", "as", f"It can as {', '.join(forms)}.")
     return forms[name].write(said, address)
 
 

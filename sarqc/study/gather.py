@@ -48,7 +48,7 @@ def studies_below(folder: Path) -> list[Study]:
     """
     found = [Study.open(path.parent) for path in sorted(folder.rglob("study.json"))]
     if not found:
-        raise Refused("no study in it", str(folder), "Give the folder that the runs wrote their studies to.")
+        raise Refused("it has no study", str(folder), "Give the folder that the runs wrote their studies to.")
     return found
 
 

@@ -126,7 +126,9 @@ class Library:
         folder = self.folder(study_id)
         origin = self.origin(folder)
         if origin == "shipped":
-            raise Conflict("it came with the app and stays", f"study {study_id}", "Leave it out of the comparison.")
+            raise Conflict(
+                "it is part of the app and can't be deleted", f"study {study_id}", "Leave it out of the comparison."
+            )
         if origin == "run":
             raise Conflict("it belongs to a run of this host", f"study {study_id}", "Delete the run.")
         return folder

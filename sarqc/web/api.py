@@ -326,7 +326,7 @@ def _runs_router(
         """What a tuning run has found out so far, drawn and in words; null until layers are compared."""
         run = access.run(visitor_of(request), run_id)
         if run.recipe.get("kind") != "tune":
-            raise NotFound("the run does not tune", f"run {run_id}", "Take the id of a run with kind: tune.")
+            raise NotFound("the run does not tune", f"run {run_id}", "Give the id of a run with kind: tune.")
         said = store.last(run_id, TuningStanding.type)
         return json_body(request, None if said is None else tuning_view(said.payload["tuning"], run.recipe))
 

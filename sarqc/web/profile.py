@@ -26,21 +26,21 @@ def check_profile(settings: Settings) -> None:
     """Returns when the settings say who may come in. Raises ``Refused`` with the setting that is missing."""
     if settings.metrics == "token" and len(_secret(settings.metrics_token)) < SHORTEST_TOKEN:
         raise Refused(
-            "the metrics are for who has their token, and it is missing or too short",
+            "the token of the metrics is missing or too short",
             "SARQC_METRICS_TOKEN",
             f"Set it to {SHORTEST_TOKEN} random characters or more.",
         )
     if is_private(settings):
         if not _is_loopback(settings.host):
             raise Refused(
-                f"other machines can reach {settings.host}, and nobody has decided who may come in",
+                f"other machines can reach {settings.host}, and access is not configured",
                 "SARQC_ACCESS",
                 "Set it to open, token, users, proxy or huggingface, or SARQC_HOST to 127.0.0.1.",
             )
         return
     if not settings.hosts.strip():
         raise Refused(
-            "the names of this host are not known, so that a page of another name could speak for a person",
+            "the host names are not set, so a page of another site could act in a user's name",
             "SARQC_HOSTS",
             "Set it to the names under which people reach the app, separated by commas; * means any.",
         )

@@ -75,7 +75,7 @@ class ApiRoute(APIRoute):
 def _unexpected(request: Request) -> Response:
     # What went wrong is for the log of the app, not for the client.
     log.exception("%s %s", request.method, request.url.path)
-    return error_response(SarqcError("something went wrong in the app", _where(request), "Its log says what."))
+    return error_response(SarqcError("internal error", _where(request), "See the app's log."))
 
 
 class UploadRoute(ApiRoute):
@@ -303,7 +303,7 @@ def _worded(scope: Scope, start: Message) -> Response:
 
 async def unexpected(request: Request, error: Exception) -> Response:
     """The answer to an error that nobody expected; the log of the app has what it was."""
-    return error_response(SarqcError("something went wrong in the app", where(request.scope), "Its log says what."))
+    return error_response(SarqcError("internal error", where(request.scope), "See the app's log."))
 
 
 def where(scope: Scope) -> str:

@@ -98,5 +98,5 @@ def _check(archive: Path, folder: Path, limit: int) -> str:
         raise kind(**said["error"])
     study_id: str = said["id"]
     if not STUDY_ID.fullmatch(study_id):
-        raise Refused("its id is not one", "upload", REMEDY)
+        raise Refused("its id is invalid", "upload", REMEDY)
     return study_id

@@ -40,7 +40,7 @@ def role_named(text: str) -> Role:
         if role == text:
             known: Role = role
             return known
-    raise Refused(f"unknown role “{text}”", "role", f"Take one of {', '.join(get_args(Role))}.")
+    raise Refused(f"unknown role “{text}”", "role", f"Use one of {', '.join(get_args(Role))}.")
 
 
 def read_users(path: Path) -> dict[str, User]:
@@ -75,9 +75,9 @@ def write_user(path: Path, name: str, role: Role, password: str) -> None:
     Raises ``Refused`` for a name or a password that won't do.
     """
     if not NAME.fullmatch(name) or name.startswith(GUEST):
-        raise Refused(f"“{name}” can't be a name", "user", "Take up to 64 letters, digits and . @ + -")
+        raise Refused(f"“{name}” can't be a name", "user", "Use up to 64 letters, digits and . @ + -")
     if len(password) < SHORTEST:
-        raise Refused(f"the password has {len(password)} characters", f"user {name}", f"Take {SHORTEST} or more.")
+        raise Refused(f"the password has {len(password)} characters", f"user {name}", f"Use {SHORTEST} or more.")
     users = read_users(path) if path.is_file() else {}
     salt = secrets.token_hex(16)
     users[name] = User(name, role, salt, _digest(password, salt))

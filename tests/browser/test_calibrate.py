@@ -303,7 +303,7 @@ def test_several_lambdas_are_chips_and_one_batch(app: App, open_page):
     assert "for all 3 on" in page.text_content("[data-testid=plan]")
     chips = page.get_by_role("group", name="Values of λ").get_by_role("button")
     assert chips.count() == 3
-    page.get_by_role("button", name="Take λ = 0.05 away").focus()
+    page.get_by_role("button", name="Remove λ = 0.05").focus()
     page.keyboard.press("Enter")
     page.wait_for_selector("[data-testid=start]:has-text('Start 2 calibrations')")
     assert page.input_value("#field-lam input") == "0, 0.1"
@@ -332,7 +332,7 @@ def test_one_chip_is_none(open_page):
     page = open_page("/calibrate")
     page.wait_for_selector("[data-testid=start]:enabled")
     page.fill("#field-lam input", "auto, 0.5")
-    page.get_by_role("button", name="Take λ = auto away").click()
+    page.get_by_role("button", name="Remove λ = auto").click()
     page.wait_for_function("document.querySelector('#field-lam input').value === '0.5'")
     page.get_by_role("group", name="Values of λ").wait_for(state="detached")
     page.fill("#field-lam input", "0, 0.5")
@@ -455,7 +455,7 @@ def test_what_another_engine_lacks_is_mended_in_the_form(open_page):
     fill_small(page)
     page.click("[data-testid=copy-plan] summary")
     page.get_by_role("tab", name="llm-compressor").click()
-    page.get_by_role("button", name="Take static groups").click()
+    page.get_by_role("button", name="Use static groups").click()
     panel = page.locator("[data-testid=copy-plan] [role=tabpanel]")
     page.wait_for_function("document.querySelector('[data-testid=copy-plan] pre')?.textContent.includes('oneshot')")
     assert "from llmcompressor import oneshot" in panel.text_content()

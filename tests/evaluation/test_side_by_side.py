@@ -204,8 +204,8 @@ def test_a_run_compares_before_and_after(random_llama: Path, text_file: Path, fr
 def test_prompts_are_refused_before_any_work(random_llama: Path, text_file: Path, settings: Settings) -> None:
     document = {"model": str(random_llama), "group_size": 16, "calibration": str(text_file), "samples": 1, "length": 16}
     for change, words in (
-        ({"prompts": ["a", "king " * 100]}, "number 2.*Take a prompt of 80 tokens or less"),
-        ({"prompts": ["a"], "new_tokens": 128}, "Take fewer than 128 new tokens"),
+        ({"prompts": ["a", "king " * 100]}, "number 2.*Use a prompt of 80 tokens or less"),
+        ({"prompts": ["a"], "new_tokens": 128}, "Use fewer than 128 new tokens"),
     ):
         with pytest.raises(Refused, match=words):
             plan(Recipe.parse(document | change), settings)

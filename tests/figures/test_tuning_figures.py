@@ -206,7 +206,7 @@ class TestSentence:
     def test_a_gain_says_what_to_take_with_its_interval_and_what_is_as_good(self):
         tuning = compared("known", "run")
         assert said(tuning) == (
-            "Take λ = 0.2 at γ = 0.1: 4.9 % less perplexity than GPTQ 1 % (3.9 to 5.8 %), compared in four draws. 0.5 "
+            "Use λ = 0.2 at γ = 0.1: 4.9 % less perplexity than GPTQ 1 % (3.9 to 5.8 %), compared in four draws. 0.5 "
             "is as good, as far as four draws can tell. Tuning ended because no further difference can be shown, "
             "after 20 models of the 28 that measuring every λ would take."
         )
@@ -369,7 +369,7 @@ class TestFormerVersions:
         assert view["tuning"]["next"] == "run"
         half = 0.004 * float(clear_from(2))
         assert view["tuning"]["rows"][1]["better_low"] == pytest.approx(0.05 - half, abs=1e-6)
-        assert "Take λ" in plain(view["sentence"])
+        assert "Use λ" in plain(view["sentence"])
 
     def test_an_answer_that_was_compared_with_none_is_taken_back(self):
         rows = [{**row, "draws": min(row["draws"], 1), "better_error": None} for row in FORMER["rows"]]

@@ -25,7 +25,7 @@ export function valueChips(fields, takeAway) {
         (value) => value,
         (
           value,
-        ) => html`<span class="value-chip">${words(value)}<button type="button" aria-label=${`Take ${title} = ${words(value)} away`}
+        ) => html`<span class="value-chip">${words(value)}<button type="button" aria-label=${`Remove ${title} = ${words(value)}`}
           @click=${() => takeAway(name, value)}>×</button></span>`,
       )}</div>`,
   )}<p role="status">${runs} runs, one for each ${fields.length > 1 ? "combination" : "value"}</p>`;

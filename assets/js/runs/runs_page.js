@@ -347,7 +347,7 @@ function pickedBar(state, { dispatch, compare, pareto, toPicked }) {
     return html`<form class="picked-tag" @submit=${send} @keydown=${(/** @type {KeyboardEvent} */ { key }) => key === "Escape" && stop()}>
       <label>Tag <input name="tag" data-testid="tag-picked-text" autocomplete="off" required /></label>
       <button class="quiet" name="what" value="add" data-testid="tag-picked-add">Add</button>
-      <button class="quiet" name="what" value="remove">Take away</button>
+      <button class="quiet" name="what" value="remove">Remove</button>
       ${act("Leave", "tag-picked-no", stop)}
     </form>`;
   }
