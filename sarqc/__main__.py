@@ -86,12 +86,10 @@ CheckpointFormat = Annotated[
         "A repaired checkpoint keeps its own format.",
     ),
 ]
-On = Annotated[
-    str, typer.Option("--on", help="Where it is done: here, or on ray, the Ray cluster of SARQC_RAY_ADDRESS.")
-]
+On = Annotated[str, typer.Option("--on", help="Where to run it: here, or ray, the Ray cluster at SARQC_RAY_ADDRESS.")]
 ReportTo = Annotated[
     str | None,
-    typer.Option("--report", help="Also tell a tracker of experiments: mlflow or trackio, as an extra of sarqc."),
+    typer.Option("--report", help="Also report to an experiment tracker: mlflow or trackio, an extra of sarqc."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 
@@ -557,17 +555,17 @@ def recipe(
 @app.command()
 def verify(
     folder: Annotated[Path, typer.Argument(help="A study, or an exported model.")],
-    layers: Annotated[str, typer.Option(help="How many linears are solved again, or all.")] = "3",
+    layers: Annotated[str, typer.Option(help="Number of linears to solve again, or all.")] = "3",
     seed: Annotated[
-        int | None, typer.Option(help="Random seed of the choice of layers; by default another one each time.")
+        int | None, typer.Option(help="Random seed of the choice of layers; a new one each time by default.")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="The float model, where it goes by another name here.")] = None,
+    model: Annotated[str | None, typer.Option(help="The float model, if its name differs on this host.")] = None,
     calibration: Annotated[
-        str | None, typer.Option(help="The calibration text, where it goes by another name here.")
+        str | None, typer.Option(help="The calibration text, if its name differs on this host.")
     ] = None,
     quantized_checkpoint: Annotated[
         str | None,
-        typer.Option(help="The quantized checkpoint, where it goes by another name here."),
+        typer.Option(help="The quantized checkpoint, if its name differs on this host."),
     ] = None,
     opened: Annotated[str | None, typer.Option(hidden=True, help="Its former name.")] = None,
     as_json: AsJson = False,
@@ -643,11 +641,11 @@ def survey(
     file: Path,
     output: Annotated[Path, typer.Option("--output", help="Folder of the study; its name is the study's id.")],
     add: Annotated[
-        bool, typer.Option("--add", help="Keep the lines that the study there already has; make only the others.")
+        bool, typer.Option("--add", help="Keep the lines of the existing study; make only the missing ones.")
     ] = False,
     take: Annotated[
         list[Path] | None,
-        typer.Option("--take", help="Another study whose lines are kept as they are, such as a part made elsewhere."),
+        typer.Option("--take", help="Another study whose lines are taken over, such as a part made elsewhere."),
     ] = None,
     report: ReportTo = None,
 ) -> None:
@@ -681,7 +679,7 @@ def survey(
 
 @app.command()
 def gather(
-    runs: Annotated[Path, typer.Argument(help="Folder with the studies of the runs, however deep.")],
+    runs: Annotated[Path, typer.Argument(help="Folder with the studies of the runs, at any depth.")],
     output: Annotated[Path, typer.Option("--output", help="New folder of the study; its name is the study's id.")],
 ) -> None:
     """Make one study of those that the runs of a batch left, for the Lab: draws, γ and λ side by side."""
@@ -733,9 +731,9 @@ def serve() -> None:
 def user(
     name: str,
     role: Annotated[str, typer.Option(help="viewer, runner or operator.")] = "runner",
-    file: Annotated[Path | None, typer.Option(help="The users file; SARQC_USERS_FILE if it is not given.")] = None,
+    file: Annotated[Path | None, typer.Option(help="The users file; SARQC_USERS_FILE by default.")] = None,
     sign_out: Annotated[
-        bool, typer.Option("--sign-out", help="Sign the person out everywhere instead, also while the app runs.")
+        bool, typer.Option("--sign-out", help="Sign the user out everywhere instead, even while the app runs.")
     ] = False,
 ) -> None:
     """Add a user of the web app, or give one another password and role. The password is asked for."""
@@ -776,7 +774,7 @@ def backup(
 def restore(
     source: Path,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Where the state folder is not empty: move aside what is there.")
+        bool, typer.Option("--replace", help="Move aside the contents of a state folder that is not empty.")
     ] = False,
 ) -> None:
     """Put a backup into the state folder of a host whose app does not run. Runs that were under way go on."""
@@ -813,7 +811,7 @@ def prune(
 
 @app.command()
 def audit(
-    days: Annotated[float | None, typer.Option(help="Only what was done in the last days.")] = None,
+    days: Annotated[float | None, typer.Option(help="Only the last days.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
 ) -> None:
     """Print who deleted, cancelled, exported, uploaded and shared what, and when; also while the app runs."""

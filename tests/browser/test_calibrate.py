@@ -111,12 +111,12 @@ def test_a_model_that_is_not_there_is_refused_before_a_text_is_asked_for(open_pa
     page.fill("#field-model input", "no-such-model")
     page.keyboard.press("Enter")
     page.wait_for_selector("[data-testid=refusal]")
-    assert "There is no model “no-such-model”" in page.text_content("[data-testid=refusal]")
+    assert "No model “no-such-model”" in page.text_content("[data-testid=refusal]")
     assert page.locator("[data-testid=text-question]").count() == 0
     assert page.text_content("[data-testid=start]") == "Start calibration"
     assert page.is_disabled("[data-testid=start]")
     page.set_viewport_size({"width": 390, "height": 844})
-    assert page.inner_text("[data-part=budget-words]") == "There is no model “no-such-model”"  # far from the plan
+    assert page.inner_text("[data-part=budget-words]") == "No model “no-such-model”"  # far from the plan
     assert page.evaluate(OVER_THE_BUTTONS) == []
 
 

@@ -459,7 +459,7 @@ def test_files_appear_whole_or_not_at_all(source: Path, tmp_path: Path) -> None:
     first = opened.layers[0]
     codes = opened.read(first).codes
     (tmp_path / "there").mkdir()
-    with pytest.raises(Refused, match="something of this name"):
+    with pytest.raises(Refused, match="the name is already taken"):
         opened.write_with({first.name: codes}, tmp_path / "there")
     wrong = {"a": {"no such linear": codes}, "b": {first.name: codes[1:]}, "c": {first.name: codes.int() + 100}}
     for name, given_codes in wrong.items():

@@ -55,7 +55,7 @@ def test_a_line_offers_what_it_has_and_shows_the_first_without_a_wish(study, mix
     assert lab_view(study)["quantity"] == "held_out"
     assert lab_view(study, quantity="sar")["quantity"] == "sar"
     assert lab_view(study, quantity="tokens")["quantity"] == "held_out"  # a dense model's layers all see the same
-    with pytest.raises(Refused, match="no quantity “loss”"):
+    with pytest.raises(Refused, match="unknown quantity “loss”"):
         lab_view(study, quantity="loss")
 
 

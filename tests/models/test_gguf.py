@@ -158,16 +158,16 @@ def test_positions_turned_as_in_llama3_are_recognised_by_their_factors(llama, tm
     path = write_gguf(source, tmp_path / "ones.gguf", "F32", **{"rope_freqs.weight": np.ones(16, dtype=np.float32)})
     assert described(path).config["rope_parameters"]["rope_type"] == "default"
     wrong = np.linspace(1, 3, 16, dtype=np.float32)
-    with pytest.raises(Refused, match="turns positions in a way that is not known"):
+    with pytest.raises(Refused, match="an unsupported rotation of positions"):
         described(write_gguf(source, tmp_path / "wrong.gguf", "F32", **{"rope_freqs.weight": wrong}))
 
 
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"logit_scale": 2.0}, "logit_scale is 2.0, which is not understood"),
-        ({"expert_count": 8}, "expert_count is 8, which is not understood"),
-        ({"attention.sliding_window": 16}, "attention.sliding_window is 16, which is not understood"),
+        ({"logit_scale": 2.0}, "logit_scale is 2.0, which is not supported"),
+        ({"expert_count": 8}, "expert_count is 8, which is not supported"),
+        ({"attention.sliding_window": 16}, "attention.sliding_window is 16, which is not supported"),
         ({"rope.scaling.type": "longrope"}, "positions are scaled as 'longrope'"),
         ({"attention.value_length": 16}, "attention.value_length is 16, and a head has 8 channels"),
     ],

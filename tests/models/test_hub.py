@@ -92,7 +92,7 @@ def test_the_unusable_is_refused_before_its_download(hub: FakeHub, tmp_path: Pat
     wrong = {
         "gpt2": ("refused", "type “gpt2”"), "code": ("refused", "code from the checkpoint"),
         "quantized": ("refused", "quantized already"), "damaged": ("refused", "num_hidden_layers"),
-        "pickled": ("refused", "no safetensors"), "gated": ("refused", "does not give"),
+        "pickled": ("refused", "no safetensors"), "gated": ("refused", "refuses access"),
         "missing": ("not_found", "no “somebody/missing”"),
     }  # fmt: skip
     plans = [recipe(f"somebody/{name}", text_file) for name in wrong]
