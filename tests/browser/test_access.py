@@ -80,7 +80,7 @@ def test_a_link_shows_a_run_to_somebody_without_the_token(public_app: App, open_
     page.wait_for_selector("text=No link shows this run any more.")
     other.watch.expected += ["401", "404"]
     other.goto(address)
-    assert "opens nothing" in other.text_content("[role=alert]")
+    assert "invalid or has expired" in other.text_content("[role=alert]")
     other.goto(f"{public_app.url}/calibrate?run={run['id']}")
     assert urlparse(other.url).path == "/sign-in"
 
