@@ -245,7 +245,7 @@ def test_it_is_planned_before_its_float_model_is_downloaded(
     ("more", "what"),
     [
         ({"method": "awq"}, "makes scales of its own"),
-        ({"method": "nothing"}, "no method"),
+        ({"method": "nothing"}, "unknown method"),
         ({"kind": "tune", "method": "sarqc-gbs"}, "tuning quantizes the float model"),
         ({"blocks": [0]}, "measured as a whole"),
         ({"inputs_from": "float"}, "behind its own blocks"),
