@@ -74,7 +74,9 @@ def _compared(summary: Mapping[str, Any]) -> Iterator[str]:
         yield f"Not made yet, for time: {'; '.join(absent)}. Rows say where they have fewer draws than others."
     for model, of_model in summary["models"].items():
         protocol = of_model["protocol"]
-        where = f" Made on {of_model['host']}." if "host" in of_model else ""
+        where = ""
+        if "host" in of_model:
+            where = f" Made on {of_model['host']}, with {_versions(of_model['versions'])}."
         group = f"Groups of {protocol['group_size']}" if protocol["group_size"] else "One group for a whole row"
         yield f"### {model}"
         yield (
