@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from sarqc.calibration.corpora import Sequences
 from sarqc.calibration.job import CalibrationJob, SolvedLayer
@@ -33,12 +33,17 @@ def main(folder: Path) -> None:
         dict.fromkeys(names, grid), method(settings.pop("method"), **settings), inputs_from,
         Sequences(tokens, tokens[:0], protocol={}),
     )  # fmt: skip
-    tensors = {}
+    kept = folder / "layers"
+    kept.mkdir()
     with measured() as costs:
         for step in calibrate(loaded, quantizing, None, dict.fromkeys(names, "")):
-            if isinstance(step, SolvedLayer):  # of which no more is held than is written
-                for part in ("codes", "scales", "zero_points"):
-                    tensors[f"{step.info.name}.{part}"] = getattr(step.quantized, part).contiguous()
+            if isinstance(step, SolvedLayer):  # written at once, as in a run
+                parts = {
+                    f"{step.info.name}.{part}": getattr(step.quantized, part).contiguous()
+                    for part in ("codes", "scales", "zero_points")
+                }
+                save_file(parts, kept / f"{step.info.name}.safetensors")
+    tensors = {name: tensor for path in kept.iterdir() for name, tensor in load_file(path).items()}
     (folder / "checkpoint").mkdir()
     save_file(tensors, folder / "checkpoint" / "weights.safetensors")
     write_done(folder, "parts", costs, versions())
