@@ -229,7 +229,7 @@ def worth_table(climbed: Ladder) -> str:
     for step in climbed.steps:
         row = [titles[step]]
         for each in (climbed.alone[step]["perplexity"], climbed.last[step]["perplexity"]):
-            row += [said(each, 2), VERDICTS[each.verdict(())]]
+            row += [said(each, 2), "one draw" if np.isnan(each.doubt) else VERDICTS[each.verdict(())]]
         rows.append(row)
     return table(["step", "alone, on the min–max grid", "", "after all the others", ""], rows)
 
