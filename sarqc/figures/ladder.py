@@ -128,29 +128,31 @@ def _sentence(climbed: Ladder) -> str:
 def _add_side(figure: Figure, rungs: tuple[Rung, ...], side: _Side) -> None:
     layout = figure["layout"]
     values = [rung.mean(side.quality) for rung in rungs]
-    low, high = min(values), max(values)
+    width = max(values) - min(values)
+    bars = [_bar_of(rung.differences[side.quality], width) if rung.differences else (0.0, 0.0) for rung in rungs]
+    # An interval without an end reaches out of the axis.
+    low = min(value - min(down, width) for value, (down, _) in zip(values, bars, strict=True))
+    high = max(value + min(up, width) for value, (_, up) in zip(values, bars, strict=True))
     pad = 0.12 * (high - low or 1.0)
-    bars = [_bar_of(rung.differences[side.quality], high - low) if rung.differences else (0.0, 0.0) for rung in rungs]
     layout[f"{side.axis[0]}axis{side.axis[1:]}"] = {
         **PLAIN_AXIS, "domain": list(side.domain), "range": [low - 2 * pad, high + 2 * pad], "nticks": 4, "anchor": "y",
     }  # fmt: skip
     figure["data"].append(_bars(side, values, bars, [_hover(rung, value, side) for rung, value in zip(
         rungs, values, strict=True)]))  # fmt: skip
-    middle = (low + high) / 2
     for at, rung in enumerate(rungs):
-        ends = (values[at], values[max(at - 1, 0)])
-        left = sum(ends) / 2 > middle  # the words stand on the emptier side
+        ends, (down, up) = (values[at], values[max(at - 1, 0)]), bars[at]
+        first, last = min(*ends, values[at] - down), max(*ends, values[at] + up)
+        left = first - low > high - last  # the words stand on the emptier side
         text = side.show(values[at]) if not rung.differences else span_of(
             rung.differences[side.quality], 50.0 if side.quality == "perplexity" else _KL)  # fmt: skip
-        down, up = bars[at]
-        place: dict[str, Any] = {"x": min(*ends, values[at] - down) if left else max(*ends, values[at] + up)}
+        place: dict[str, Any] = {"x": first if left else last}
         place |= {"xref": side.axis, "yref": "y", "y": at, "xanchor": "right" if left else "left"}
         font = {"size": 12, "color": "var(--ink)" if rung.step == "lambda" else "var(--ink-2)"}
         layout["annotations"].append(note(text, **place, yanchor="middle", xshift=-6 if left else 6, font=font))
         if rung.differences:  # on a phone without the interval
             difference = rung.differences[side.quality]
             mean, doubt = float(difference.mean), float(difference.doubt)
-            coarse = 1 if abs(mean) >= 1 else 2
+            coarse = 0 if abs(mean) >= 100 else 1 if abs(mean) >= 1 else 2
             short = number(mean, coarse if side.quality == "perplexity" else difference_decimals(doubt, _KL))
             figure["narrow"][f"layout.annotations.{len(layout['annotations']) - 1}.text"] = short
     at = len(layout["annotations"])
