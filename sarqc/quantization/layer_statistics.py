@@ -12,8 +12,8 @@ from torch import Tensor
 
 from sarqc.errors import NumericalError, Refused
 
-# Channels from which half a Gram and its mirror image take less time than all of it, by device.
-_HALVED_FROM = {"cpu": 512, "cuda": 2048}
+# Channels from which half a Gram and its mirror image take less time than all of it, on a processor and on a GPU.
+_HALVED_FROM, _HALVED_FROM_ON_GPU = 512, 2048
 _SUMMED_AT_ONCE = 1024  # tokens
 
 
@@ -240,7 +240,7 @@ def in_two(values: Tensor, dtype: torch.dtype) -> tuple[Tensor, tuple[Tensor, Te
 def _own_product(wide: Tensor) -> Tensor:
     """xᵀx of (N, I), where it is large only the half above the diagonal, in a few products: (I, I)."""
     width = wide.shape[-1]
-    if width < _HALVED_FROM[wide.device.type]:
+    if width < (_HALVED_FROM if wide.device.type == "cpu" else _HALVED_FROM_ON_GPU):
         return wide.mT @ wide
     product = wide.new_empty(width, width)
     step = -(-width // 4)

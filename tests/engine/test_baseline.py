@@ -182,7 +182,7 @@ def test_states_that_are_lost_on_the_way_are_told(recipe: Callable[..., Recipe],
     assert summary["perplexity"] == of_type(events, Measured)[1].value
     assert summary["log_ratio"] is None
     assert "SARQC_CACHE_GIB" in summary["baseline"]["reason"]
-    assert any("is gone" in event.what for event in of_type(events, Warned))
+    assert any("are gone" in event.what for event in of_type(events, Warned))
     again = list(execute(recipe(), fresh_settings))[-1].summary
     assert again["perplexity"] == summary["perplexity"]
     assert again["log_ratio"] is not None

@@ -483,7 +483,7 @@ def test_float_predictions_that_are_gone_are_said(
 
     with monkeypatch.context() as without:
         without.setattr(trials, "perplexity_steps", gone)
-        with pytest.raises(SarqcError, match="predictions is gone") as raised:
+        with pytest.raises(SarqcError, match="cached predictions of the float model are gone") as raised:
             run(document, fresh_settings)
     assert "SARQC_CACHE_GIB" in raised.value.remedy
     assert outcome(run(document, fresh_settings))["end"], "the same run goes on"
