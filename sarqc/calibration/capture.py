@@ -33,11 +33,11 @@ def collect(
         float_walk: Walk of the same sequences through float blocks, for a cross term. It is moved past the block, whose
             weights must still be float. Tokens are routed as in ``walk``, and their float inputs are those of the same
             tokens.
-        outputs: False where nobody reads the outputs: a batch then stops at the last linear's inputs, which spares a
-            quarter of the products in LLaMA's blocks.
+        outputs: Whether to return the outputs. Without them a batch ends at the inputs of the last linear, which saves
+            a quarter of the products in a LLaMA block.
 
     Returns:
-        The statistics by path within the block, and the outputs of each batch, if they are wanted.
+        The statistics by path within the block, and the outputs of each batch; none without ``outputs``.
     """
     found = _Found(block, walk.loaded.family, walk.loaded.groups(block))
     made = []
@@ -47,8 +47,11 @@ def collect(
                 # The float inputs come first: the statistics of the batch need both, and are added by the second pass.
                 with _hooked(block, found.keepers()):
                     float_walk.hidden[batch] = float_walk.through(block, float_walk.hidden[batch])
-            with _hooked(block, found.adders(complete=not outputs)), suppress(_AllSeen):
-                made.append(walk.through(block, hidden))
+            adders = found.adders()
+            with _hooked(block, adders if outputs else _ending(adders)), suppress(_AllSeen):
+                states = walk.through(block, hidden)
+                if outputs:
+                    made.append(states)
     return found.statistics(), made
 
 
@@ -79,8 +82,8 @@ class _Found:
 
         return {path: keeper(path) for path in self._hooked_paths()}
 
-    def adders(self, *, complete: bool = False) -> dict[str, Callable[..., None]]:
-        """Hooks that add inputs to the statistics; ``complete`` raises ``_AllSeen`` from the last one."""
+    def adders(self) -> dict[str, Callable[..., None]]:
+        """Hooks that add inputs to the statistics."""
 
         def adder(path: str) -> Callable[..., None]:
             def add(_module: nn.Module, given: tuple[Tensor, ...]) -> None:
@@ -91,7 +94,7 @@ class _Found:
         hooks = {path: adder(path) for path in self._shared}
         if self._n_experts:
             hooks[self._experts] = self._add_experts
-        return _ending(hooks) if complete else hooks
+        return hooks
 
     def _hooked_paths(self) -> list[str]:
         return [*self._shared, *([self._experts] if self._n_experts else [])]
@@ -128,7 +131,7 @@ class _Found:
 
 
 def _ending(hooks: dict[str, Callable[..., None]]) -> dict[str, Callable[..., None]]:
-    """The same hooks; that one which is called last raises ``_AllSeen`` after its work."""
+    """The same hooks for one pass; the last one called raises ``_AllSeen`` after its work."""
     left = set(hooks)
 
     def ending(path: str) -> Callable[..., None]:

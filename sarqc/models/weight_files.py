@@ -33,9 +33,9 @@ class WeightFiles:
         return tensor
 
     def fill(self, model: nn.Module, path: str, device: torch.device, dtype: torch.dtype) -> None:
-        """Fill the parameters of the module at a path with the values of the files, which are closed at its end.
+        """Fill the parameters of the module at a path with copies of the values in the files, then close the files.
 
-        Pages of an open file that were read count as this process's memory, and the values are copies.
+        Pages read from an open file count as memory of this process.
 
         Raises:
             Refused: For a tensor that is missing, of another shape, or holds NaN or infinity.

@@ -220,7 +220,7 @@ test("which figure a card shows, and which cards are not there", () => {
   assert.deepEqual(drawn({ drawing: "difference" }), ["surfaces_difference", null]);
   assert.match(weights.note({ ...state, webgl: false }, "surfaces_flat", true), /shown flat/);
   const missing = weights.note(state, "surfaces_flat", false);
-  for (const reason of [/another draw than the first/, /without pictures/]) assert.match(missing, reason);
+  for (const reason of [/not the first/, /without pictures/]) assert.match(missing, reason);
   assert.equal(mapPart().figure(state, "map"), "map"); // a dense model has one level
   const mixture = { ...state, view: { ...view, figures: { ...view.figures, map_experts: {}, tokens: {} } } };
   assert.equal(mapPart().figure(mixture, "map"), "map_experts");

@@ -10,7 +10,7 @@ import { pointAtWeights, withoutWords } from "./weight_cells.js";
 
 const NO_WEBGL = "This browser draws no three-dimensional figures";
 const MISSING =
-  "No surfaces: this line was made without pictures, or another draw than the first is shown, which alone has them.";
+  "No surfaces: this line was made without pictures, or the draw shown is not the first. Only the first has them.";
 /** @type {[label: string, bySaliency: boolean][]} */
 const ORDERS = [
   ["inputs as stored", false],
