@@ -1,5 +1,6 @@
 # make app    open the web app on http://127.0.0.1:7860
-# make test   make check, then the whole suite in two processes
+# make test   make check, then the suite in three processes, which keep two cores busy while some of them wait
+# make soak   the tests of faults, of a Ray cluster and of long use, which make test leaves out
 # make check  types, style, and whether what is generated is current
 # make bench  speed, as ratios within one run; MODEL=llama2-7b counts what calibrating a published model costs on GPUs
 # make docs   the documentation with the Python API as a site, in build/docs; a dead link or a bad docstring fails
@@ -29,13 +30,16 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --re
 
 SITE := $(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --doctree-dir build/doctrees docs build/docs
 
-.PHONY: app test check docs bench loaders real torture image space test-engines test-opened test-reports chromium pretrained requirements audit
+.PHONY: app test soak check docs bench loaders real torture image space test-engines test-opened test-reports chromium pretrained requirements audit
 
 app: .venv/app.done pretrained
 	$(BIN)/python app.py
 
 test: check chromium pretrained
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -m "not soak" -n 3 --dist loadfile --no-loadscope-reorder
+
+soak: .venv/dev.done chromium
+	$(BIN)/python -m pytest -m soak -n 2 --dist loadfile --no-loadscope-reorder
 
 check: .venv/dev.done node_modules/.package-lock.json
 	$(BIN)/ruff check .

@@ -34,11 +34,6 @@ def pytest_unconfigure() -> None:
     shutil.rmtree(os.environ["SARQC_STATE_DIR"], ignore_errors=True)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A long file comes first that would be the last by name: with two processes, one of them would wait for it."""
-    items.sort(key=lambda item: item.path.parent.name != "torture")
-
-
 @pytest.fixture(scope="session")
 def settings() -> Settings:
     """The host's settings with a state folder that only this test run uses."""

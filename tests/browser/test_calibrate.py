@@ -357,6 +357,7 @@ def test_fields_follow_the_method(open_page):
     assert page.locator("#field-sweep").is_hidden()
 
 
+@pytest.mark.soak
 def test_a_run_outlives_its_tab_and_is_found_again(app: App, open_page):
     first = open_page("/calibrate")
     fill_small(first)

@@ -244,6 +244,7 @@ def test_the_row_of_the_shown_point_is_marked_below_the_screen_and_on_it(lab):
     lab.wait_for_function(marked)
 
 
+@pytest.mark.soak
 def test_two_hundred_steps_by_key_and_pointer_lay_out_nothing_anew(lab):
     times = lab.evaluate(STEPS, {"steps": 120, "pause": 0})
     lab.wait_for_function(SETTLED)
@@ -266,6 +267,7 @@ def test_two_hundred_steps_by_key_and_pointer_lay_out_nothing_anew(lab):
         print(f"{name}: median {middle_time:.1f} ms, 95 % within {high:.1f} ms")
 
 
+@pytest.mark.soak
 def test_nothing_stays_behind_after_steps_and_changes_of_page(app, lab):
     session = lab.context.new_cdp_session(lab)
     session.send("Performance.enable")

@@ -46,6 +46,7 @@ def host(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
         yield app
 
 
+@pytest.mark.soak
 def test_a_checkpoint_of_others_is_opened_measured_repaired_and_saved(
     host: App, made: Path, open_page: Any, tmp_path: Path
 ) -> None:

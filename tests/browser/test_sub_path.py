@@ -18,6 +18,7 @@ TOKEN = "a-token-of-24-characters"
 PATH = "/sarqc"
 
 
+@pytest.mark.soak
 def test_every_page_stream_link_and_download_is_below_the_path(open_page: Any, tmp_path: Path) -> None:
     settings = {
         "SARQC_ROOT_PATH": PATH, "SARQC_PROXY_ADDRESSES": "127.0.0.1", "SARQC_HOSTS": "127.0.0.1",

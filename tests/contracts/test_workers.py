@@ -42,7 +42,7 @@ NODES = 2
 Start = Callable[..., tuple[Workers, Inbox, Run, int, int]]
 
 
-@pytest.fixture(scope="module", params=["local", "ray"])
+@pytest.fixture(scope="module", params=["local", pytest.param("ray", marks=pytest.mark.soak)])
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster | None]:
     """A Ray cluster, or None for this host."""
     if request.param == "local":
@@ -223,7 +223,7 @@ RECIPE = {
     "calibration": "tiny-llama-calibration", "samples": 8, "length": 128, "test": "tiny-llama-test",
     "baseline": False, "test_tokens": 256,
 }  # fmt: skip
-on_ray = pytest.mark.parametrize("cluster", ["ray"], indirect=True)
+on_ray = pytest.mark.parametrize("cluster", [pytest.param("ray", marks=pytest.mark.soak)], indirect=True)
 
 
 @on_ray

@@ -10,6 +10,7 @@ import signal
 import subprocess
 from pathlib import Path
 
+import pytest
 from fastapi.testclient import TestClient
 
 from app import create_app
@@ -31,6 +32,7 @@ RECIPE = {
 }
 
 
+@pytest.mark.soak
 def test_a_real_run_is_cancelled_killed_continued_and_seen(settings: Settings, tmp_path: Path) -> None:
     settings = settings.model_copy(update={"assets_dir": SITE / "assets"})
     app = create_app(settings, with_pages=False)

@@ -86,6 +86,7 @@ def test_a_run_that_does_not_tune_has_no_such_answer(tuned: tuple[TestClient, st
     assert error["what"] == "the run does not tune"
 
 
+@pytest.mark.soak
 def test_killed_twice_it_ends_the_same(tuned: tuple[TestClient, str], tmp_path: Path) -> None:
     """The worker is lost, then the whole app; another app goes on from what is kept, to the same end."""
     client, run_id = tuned

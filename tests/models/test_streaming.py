@@ -229,6 +229,7 @@ for job in json.loads(sys.argv[1]):
 """
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(600)
 def test_the_peak_is_that_of_a_block_whatever_the_depth(tiny_llama: Path, text_file: Path, tmp_path: Path) -> None:
     """Models of 4 and 44 blocks: streamed, their runs need the same memory; resident, it grows by the blocks.

@@ -16,6 +16,7 @@ from tests.torture.on_the_wire import STATUS
 REQUESTS, KILLS = 150, 1
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("profile", requests_of_a_profile.PROFILES)
 def test_malformed_requests_break_nothing(tmp_path: Path, profile: str) -> None:
     figures = Figures()
@@ -24,6 +25,7 @@ def test_malformed_requests_break_nothing(tmp_path: Path, profile: str) -> None:
     assert figures.counts["requests"] > 0.9 * REQUESTS
 
 
+@pytest.mark.soak
 def test_pattern_bombs_freeze_nothing(tmp_path: Path) -> None:
     figures = Figures()
     some = {"froze": [pattern_bombs.FROZE], "many": pattern_bombs.BOMBS["many"]}
@@ -32,6 +34,7 @@ def test_pattern_bombs_freeze_nothing(tmp_path: Path) -> None:
     assert figures.counts[pattern_bombs.PLANS] == 3 * (1 + len(some))
 
 
+@pytest.mark.soak
 def test_malformed_gguf_files_break_nothing(tmp_path: Path) -> None:
     figures = Figures()
     malformed_gguf.play(tmp_path, figures, 60, 1)
@@ -39,6 +42,7 @@ def test_malformed_gguf_files_break_nothing(tmp_path: Path) -> None:
     assert figures.counts[malformed_gguf.REFUSED] > 30
 
 
+@pytest.mark.soak
 def test_kills_change_nothing(tmp_path: Path) -> None:
     figures = Figures()
     kills.play(tmp_path, figures, KILLS, 1, [kills.RECIPES[-1]])
@@ -46,6 +50,7 @@ def test_kills_change_nothing(tmp_path: Path) -> None:
     assert figures.counts["kills"] == KILLS
 
 
+@pytest.mark.soak
 def test_a_crowd_hears_everything_and_leaves_nothing_behind(tmp_path: Path) -> None:
     figures = Figures()
     viewers.listen(tmp_path, figures, 300, 2)
@@ -53,6 +58,7 @@ def test_a_crowd_hears_everything_and_leaves_nothing_behind(tmp_path: Path) -> N
     assert figures.counts[viewers.HEARD] >= 300 * 3
 
 
+@pytest.mark.soak
 def test_runs_one_after_the_other_leave_nothing_behind(tmp_path: Path) -> None:
     figures = Figures()
     many_runs.play(tmp_path, figures, 4)
