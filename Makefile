@@ -7,6 +7,7 @@
 # make image  the steps of the Dockerfile, run without Docker
 # make space  what is pushed to a Space of Hugging Face, in build/space
 # make loaders  small checkpoints of every kind given to every reader that can be had; LOADERS="--only mlx-lm"
+# make models  a small model of each causal type of transformers from files to files; writes docs/models.md, ONLY="phi3 gpt_oss" for some
 # make torture  a running app under malformed requests and files, pattern bombs, kills, full disks, many runs and viewers, and damage; TORTURE="--seed 7 …"
 # make real    real models from a GGUF file to a checkpoint that others load, beside their plans; ONLY=smollm2-135m-instruct
 # make test-engines  other engines make the same codes of our recipes; in build/engines, ONLY=llmcompressor for one
@@ -30,7 +31,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --re
 
 SITE := $(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --doctree-dir build/doctrees docs build/docs
 
-.PHONY: app test soak check docs bench loaders real torture image space test-engines test-opened test-reports chromium pretrained requirements audit
+.PHONY: app test soak check docs bench loaders real models torture image space test-engines test-opened test-reports chromium pretrained requirements audit
 
 app: .venv/app.done pretrained
 	$(BIN)/python app.py
@@ -63,6 +64,9 @@ loaders: .venv/dev.done
 
 real: .venv/dev.done
 	$(BIN)/python -m tests.real $(if $(ONLY),--only $(ONLY))
+
+models: .venv/dev.done
+	$(BIN)/python -m tests.every_model $(if $(ONLY),--only $(ONLY))
 
 image: .venv/dev.done
 	$(BIN)/python -m tests.image_steps

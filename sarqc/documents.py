@@ -421,6 +421,7 @@ class Summary(Divergences):
     stamp: str | None  # digest of the run's stamp; None of a run that tunes, which keeps no codes
     opened: OpenedCheckpoint | None  # of a run of a checkpoint that others quantized
     repair: Repair | None  # of a run that solved the codes of such a checkpoint again
+    derived: str | None  # class of a model without a written family
 
 
 class Tuned(TypedDict):

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from sarqc.models.families import Family, InputGroup
-from sarqc.models.linears import weight_of
+from sarqc.models.linears import inside_expert, readers_of_states
 from sarqc.models.walk import BlockWalk
 from sarqc.quantization.layer_statistics import LayerStatistics, RunningSums
 
@@ -46,10 +46,10 @@ def collect(
             if float_walk is not None:
                 # The float inputs come first: the statistics of the batch need both, and are added by the second pass.
                 with _hooked(block, found.keepers()):
-                    float_walk.hidden[batch] = float_walk.through(block, float_walk.hidden[batch])
+                    float_walk.hidden[batch] = float_walk.through(block, float_walk.hidden[batch], batch)
             adders = found.adders()
             with _hooked(block, adders if outputs else _ending(adders)), suppress(_AllSeen):
-                states = walk.through(block, hidden)
+                states = walk.through(block, hidden, batch)
                 if outputs:
                     made.append(states)
     return found.statistics(), made
@@ -102,7 +102,6 @@ class _Found:
     def _add_experts(self, module: nn.Module, given: tuple[Tensor, ...]) -> None:
         """A hook of the module that holds the experts: (states (N, D), chosen (N, K), weights of those (N, K))."""
         states, chosen = given[0], given[1]
-        activation, linear = module.get_submodule("act_fn"), nn.functional.linear
         float_states = self._float_inputs.pop(self._experts, None)  # (N, D)
         if float_states is not None:
             float_states = float_states.reshape(states.shape)
@@ -111,16 +110,13 @@ class _Found:
         counts = chosen.flatten().bincount(minlength=self._n_experts).tolist()
         for expert, pairs in enumerate(order.split(counts)):
             rows = pairs // chosen.shape[-1]
-            gate, up, down = (f"{self._experts}.{expert}.{name}_proj" for name in ("gate", "up", "down"))
+            path = f"{self._experts}.{expert}"
             inputs, float_inputs = states[rows], None if float_states is None else float_states[rows]
-            self._add([gate, up], inputs, float_inputs)
+            self._add([f"{path}.{name}" for name in readers_of_states(module)], inputs, float_inputs)
             # What the second linear reads is inside the expert, where no hook reaches: it is made again.
-            gate_weight, up_weight = (weight_of(self._block, path) for path in (gate, up))
-            inner = activation(linear(inputs, gate_weight)) * linear(inputs, up_weight)
-            float_inner = None
-            if float_inputs is not None:
-                float_inner = activation(linear(float_inputs, gate_weight)) * linear(float_inputs, up_weight)
-            self._add([down], inner, float_inner)
+            inner = inside_expert(self._block, path, inputs)
+            float_inner = None if float_inputs is None else inside_expert(self._block, path, float_inputs)
+            self._add([f"{path}.down_proj"], inner, float_inner)
 
     def _add(self, paths: Sequence[str], inputs: Tensor, float_inputs: Tensor | None) -> None:
         self._sums.setdefault(tuple(paths), RunningSums()).add(inputs, float_inputs)

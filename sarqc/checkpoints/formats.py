@@ -79,6 +79,12 @@ def why_not(recipe: Recipe, checkpoint_format: Format, layers: Sequence[LayerInf
             f"{recipe.bits}-bit weights can't be packed here", where, f"Use {few} bits, or the format plain."
         )
     found = _GRIDS[checkpoint_format](recipe)
+    part = next((layer for layer in layers if not layer.has_own_tensor), None)
+    if part is not None:
+        return Refused(
+            f"{part.name} is not a tensor of its own in checkpoints, but part of one or transposed, and no reader is "
+            "known for its codes", where, "Use the format plain.",
+        )  # fmt: skip
     if found is None:
         found = _SHAPES[checkpoint_format](recipe, layers)
     return None if found is None else Refused(found[0], where, f"{found[1]}, or use the format plain.")
@@ -207,8 +213,8 @@ def is_no_gain(repair: Repair) -> bool:
     return repair["kl_difference"] is not None and repair["verdict"] != -1
 
 
-def exports_of(recipe: Recipe, *, is_mixture: bool) -> tuple[Carrier, ...]:
-    """Return the possible exports of a finished run, with their readers."""
+def exports_of(recipe: Recipe, *, is_mixture: bool | None) -> tuple[Carrier, ...]:
+    """Return the possible exports of a finished run, with their readers; see ``who_can_load``."""
     if recipe.kind != "tune":
         return who_can_load(recipe, is_mixture=is_mixture)
     note = (
@@ -226,7 +232,8 @@ def who_can_load(
 
     Args:
         recipe: The recipe.
-        is_mixture: True for a mixture of experts; None if the model is not known yet, and thus its readers.
+        is_mixture: True for a mixture of experts; None if no reader was tried with such a model, or if the model is
+            not known yet.
         loader_note: Further needs of the model's family.
         layers: Layers of the model, if they are known.
     """

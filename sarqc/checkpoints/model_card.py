@@ -64,7 +64,7 @@ def model_card(recipe: Recipe, summary: Summary, checkpoint_format: Format, fami
                  in_words(row.readers) if row.possible else "none", row.note)
                 for row in who_can_load(
                     recipe,
-                    is_mixture=summary.get("experts") is not None,
+                    is_mixture=None if summary.get("derived") else summary.get("experts") is not None,
                     loader_note="" if family is None else family.loader_note,
                 )
             ],

@@ -16,11 +16,9 @@ from types import MappingProxyType
 from typing import Any
 
 import safetensors.torch
-import torch
 from torch import Tensor
 
 from sarqc.files.modes import usual_mode
-from sarqc.models.linears import is_fused_parameter, slices_of, weight_of
 from sarqc.models.loading import STORED, LoadedModel
 
 SHARD_BYTES = 4 << 30  # a model larger than this is written as several files
@@ -44,27 +42,16 @@ def save_plain(loaded: LoadedModel, folder: Path, beside: Mapping[str, str] = NO
 
 def stored_tensors(loaded: LoadedModel) -> Iterator[tuple[str, Tensor]]:
     """Yield every tensor of the checkpoint under its name there, on the CPU, with the present weights of the blocks."""
-    checkpoint, family = loaded.checkpoint, loaded.family
+    checkpoint = loaded.checkpoint
     inside: set[str] = set()
     for index, block in enumerate(loaded.blocks()):
         with loaded.at(block):
-            for path, value in parameters_of(block):
-                name = family.in_file(f"{family.blocks}.{index}.{path}")
+            for name, value in loaded.stored_tensors(index):
                 inside.add(name)
                 yield name, value.detach().to("cpu", STORED[checkpoint.dtypes[name]])
     for name in checkpoint.shapes:
         if name not in inside:
             yield name, loaded.files.read(name)
-
-
-def parameters_of(block: torch.nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Yield the block's parameters by their paths in it, those of experts one by one; they share the model's memory."""
-    for name, parameter in block.named_parameters():
-        if is_fused_parameter(block, name):
-            for path in (path for of_expert in slices_of(name, len(parameter)) for path in of_expert):
-                yield f"{path}.weight", weight_of(block, path)
-        else:
-            yield name, parameter
 
 
 def write_weights(folder: Path, tensors: Iterable[tuple[str, Tensor]], shard_bytes: int = SHARD_BYTES) -> None:

@@ -16,7 +16,6 @@ from sarqc.checkpoints.compressed_tensors import read_packed
 from sarqc.checkpoints.formats import Format
 from sarqc.checkpoints.gptq import read_gptq
 from sarqc.checkpoints.mlx import read_mlx
-from sarqc.checkpoints.plain import parameters_of
 from sarqc.models.families import Family, LayerInfo
 from sarqc.models.loading import STORED, LoadedModel
 
@@ -33,8 +32,7 @@ def read_again(loaded: LoadedModel, folder: Path, checkpoint_format: Format) -> 
     with CheckpointReader(folder) as files:
         for index, block in enumerate(loaded.blocks()):
             with loaded.at(block), torch.no_grad():
-                for path, value in parameters_of(block):
-                    name = family.in_file(f"{family.blocks}.{index}.{path}")
+                for name, value in loaded.stored_tensors(index):
                     inside.add(name)
                     info, dtype = linears.get(name), STORED[checkpoint.dtypes[name]]
                     if info is not None and info.name in coded:

@@ -165,7 +165,7 @@ def memory_bytes(work: Work, budget: int, *, on_processor: bool, streamed: bool)
     the dtype of its files. ``streamed``: no more than one block is there at a time, and perplexity holds the states of
     the whole test text instead.
     """
-    recipe, checkpoint, config = work.recipe, work.checkpoint, work.checkpoint.config
+    recipe, checkpoint = work.recipe, work.checkpoint
     computed = 4 if on_processor else work.stored
     block = max(work.blocks)
     weights = checkpoint.parameters - (sum(work.blocks) - block if streamed else 0)
@@ -174,7 +174,7 @@ def memory_bytes(work: Work, budget: int, *, on_processor: bool, streamed: bool)
         weights += sum(work.blocks)  # a copy of the float ones
     solved = block * (2 * work.stored + 1)  # the float weights in their own dtype, the quantized ones and their codes
     held = work.calibration * work.task.walks + recipe.unseen_samples() * recipe.length  # tokens, while blocks pass
-    states = 2 * max(held, work.test_tokens if streamed else 0) * int(config["hidden_size"])
+    states = 2 * max(held, work.test_tokens if streamed else 0) * checkpoint.architecture.hidden_size
     solved += _waiting_bytes(work) * on_processor
     task = replace(work.task, budget_bytes=budget)
     solvers = [work.method] if work.baseline() is None else [work.method, work.recipe.baseline_method()]

@@ -25,6 +25,7 @@ from sarqc.engine.throughput import keep_pace
 from sarqc.engine.tune_run import save_statistics, tune_lambda
 from sarqc.events import Event, Finished, Stage, Warned
 from sarqc.files.artefacts import ArtefactStore
+from sarqc.models.admission import admit
 from sarqc.models.hub import NotCached
 from sarqc.models.loading import choose_device, load
 from sarqc.recipe import Recipe
@@ -112,6 +113,8 @@ def _executed(
         for line in imported.words():
             yield Warned(line, "quantized checkpoint")
     loaded = load(prepared.checkpoint, device, scratch=scratch, holding=[] if imported is None else [imported.dtype])
+    if prepared.checkpoint.decoder is not None:
+        admit(loaded)
     with spread_over(settings, device) as spread:
         bench = Workbench(loaded, ArtefactStore(settings.artefacts_root(), crew), settings, spread)
         job = calibration_job(prepared.recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel, imported)

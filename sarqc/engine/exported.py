@@ -12,17 +12,17 @@ from typing import Any, Self
 
 import torch
 from safetensors import SafetensorError
-from torch import Tensor, nn
+from torch import Tensor
 
 from sarqc.checkpoints.checkpoint_reader import CheckpointReader
 from sarqc.checkpoints.codes import Levels
 from sarqc.checkpoints.formats import FORMATS, Format
-from sarqc.checkpoints.plain import parameters_of
 from sarqc.checkpoints.round_trip import read_levels, read_tensor
 from sarqc.engine.stamp import hash_of, hashes_of
 from sarqc.errors import Refused, SarqcError
-from sarqc.models.checkpoint import Checkpoint
-from sarqc.models.families import LayerInfo, family_of
+from sarqc.models.checkpoint import Checkpoint, check_config
+from sarqc.models.families import LayerInfo
+from sarqc.models.loading import LoadedModel
 from sarqc.models.weight_files import WeightFiles
 from sarqc.study.stamp import LayerHashes, Stamp
 
@@ -40,6 +40,7 @@ _OF_ITS_OWN = {  # entries of config.json that an export may have otherwise than
 # What reading damaged tensors, or with a damaged description of the format, may raise.
 _UNREADABLE = (LookupError, TypeError, AttributeError, ValueError, RuntimeError, SafetensorError, SarqcError)
 PART_WORDS = ("codes", "scales", "zero points", "weight")  # of ``LayerHashes``
+_OF_QUANTIZATION = ("quantization_config", "quantization")  # entries of config.json
 BIASES = "biases"  # in place of zero points, on the affine grid
 
 
@@ -50,7 +51,9 @@ class Exported:
         """Raises ``Refused`` for a format or a family that is not known here."""
         self.files, self.stamp = files, stamp
         self.format = _format_of(files.config, folder)
-        self.family = family_of(str(files.config.get("model_type")), str(folder))
+        float_config = {key: value for key, value in files.config.items() if key not in _OF_QUANTIZATION}
+        stems = {f"{name.rpartition('.')[0]}.weight" for name in files.names}
+        self.family = check_config(float_config, str(folder), {*files.names, *stems})[1]
         self.folder = folder
 
     @classmethod
@@ -115,18 +118,17 @@ class Exported:
         names = sorted((own.keys() | original.keys()) - _OF_ITS_OWN)
         return [name for name in names if name not in own or name not in original or own[name] != original[name]]
 
-    def fill(self, block: nn.Module, index: int) -> None:
+    def fill(self, loaded: LoadedModel, index: int) -> None:
         """Gives a block of the float model the weights of the files."""
-        prefix = f"{self.family.blocks}.{index}."
+        infos = {f"{self.family.in_file(info.name)}.weight": info for info in loaded.checkpoint.linears
+                 if info.block == index}  # fmt: skip
         with torch.no_grad():
-            for path, value in parameters_of(block):
-                name = f"{prefix}{path}".removesuffix(".weight")
-                if name in self.stamp.layers:
-                    found = self.weight(name)
+            for name, value in loaded.stored_tensors(index):
+                info = infos.get(name)
+                if info is not None and info.name in self.stamp.layers:
+                    found = self.weight(info.name)
                 else:
-                    found = read_tensor(
-                        self.files, self.family, self.format, self.family.in_file(f"{prefix}{path}"), self._info(name)
-                    )
+                    found = read_tensor(self.files, self.family, self.format, name, info)
                 value.copy_(found.to(value.device, value.dtype))
 
     def _other_parts(self, name: str, stamped: LayerHashes) -> str:

@@ -18,7 +18,6 @@ import torch
 from torch import Tensor, nn
 
 from sarqc.checkpoints.layout import CheckpointLayout
-from sarqc.checkpoints.plain import parameters_of
 from sarqc.checkpoints.quantized_checkpoint import QuantizedCheckpoint
 from sarqc.documents import OpenedCheckpoint
 from sarqc.engine.imported_checkpoint import what_it_is
@@ -105,12 +104,10 @@ class ImportedModel:
         if self.is_folded:
             self._fold(loaded, block, prefix)
         others = {*self._rounded, *self._coded, *self._folded, *self._follow}
-        coded = {f"{layer.path_in_block(family.blocks)}.weight" for layer in self._layers.values()
-                 if layer.block == index}  # fmt: skip
+        coded = {f"{family.in_file(layer.name)}.weight" for layer in self._layers.values() if layer.block == index}
         with torch.no_grad():
-            for path, value in parameters_of(block):
-                name = family.in_file(f"{prefix}{path}")
-                if name in others and path not in coded:
+            for name, value in loaded.stored_tensors(index):
+                if name in others and name not in coded:
                     value.copy_(self.opened.tensor(name))
 
     def _fold(self, loaded: LoadedModel, block: nn.Module, prefix: str) -> None:

@@ -50,7 +50,7 @@ def weights_of(loaded: LoadedModel) -> Weights:
     outside = {
         path: fingerprint(module)
         for path, module in loaded.model.named_modules()
-        if id(module) not in inside and not any(True for _ in module.children())
+        if id(module) not in inside and (_has_own(module) or not any(True for _ in module.children()))
     }
 
     def of_block(block: nn.Module) -> str:
@@ -72,7 +72,7 @@ def layer_keys(loaded: LoadedModel, job: CalibrationJob, weights: Weights | None
     chain = chain_key(
         LAYER_FORMAT, torch.__version__, loaded.device.type, str(loaded.compute_dtype), _storage(loaded),
         _configuration(loaded), job.sequences.protocol, job.inputs_from,
-        weights.outside[loaded.family.embedding], *([] if job.found is None else [job.found.fingerprint]),
+        _before_blocks(loaded, weights), *([] if job.found is None else [job.found.fingerprint]),
     )  # fmt: skip
     # Gradients through a block are summed in as many parts as there are threads, and every step builds on the last bits
     # of the one before. No code of another solver was seen to depend on it.
@@ -98,13 +98,22 @@ def statistics_keys(loaded: LoadedModel, sequences: np.ndarray, weights: Weights
     chain = chain_key(
         "statistics", STATISTICS_FORMAT, torch.__version__, loaded.device.type, str(loaded.compute_dtype),
         _configuration(loaded), sequences.shape, np.ascontiguousarray(sequences).tobytes(),
-        weights.outside[loaded.family.embedding],
+        _before_blocks(loaded, weights),
     )  # fmt: skip
     keys = []
     for of_block in weights.blocks:
         chain = chain_key(chain, of_block)
         keys.append(chain)
     return keys
+
+
+def _before_blocks(loaded: LoadedModel, weights: Weights) -> str | dict[str, str]:
+    """The weights that the first block's states depend on; of a derived model all that are outside the blocks."""
+    return weights.outside[loaded.family.embedding] if loaded.checkpoint.decoder is None else weights.outside
+
+
+def _has_own(module: nn.Module) -> bool:
+    return any(True for _ in module.parameters(recurse=False))
 
 
 def _configuration(loaded: LoadedModel) -> dict[str, object]:

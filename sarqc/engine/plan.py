@@ -315,16 +315,21 @@ def _of_another_model(calibration: Text, test: Text | None, model: str) -> Itera
 
 
 def _check_storage(recipe: Recipe, checkpoint: Checkpoint) -> None:
-    """Raises ``Refused`` where linears would share a channel scale that each stores in another type."""
+    """Raises ``Refused`` where nothing takes up a channel scale, or where linears that share it have several types."""
     if recipe.to_method().unit != "group":
         return
+    if checkpoint.decoder is not None:
+        raise Refused(
+            f"no operation of {checkpoint.family.title} is known to take up channel scales", "mode",
+            "Use mode per_linear.",
+        ).about("mode", Fix("Use per linear", {"mode": "per_linear"}))  # fmt: skip
     first: dict[int, tuple[str, str]] = {}  # by block
     for layer in checkpoint.layers:
-        name = f"{checkpoint.family.in_file(layer.name)}.weight"
-        other, dtype = first.setdefault(layer.block, (name, checkpoint.dtypes[name]))
-        if checkpoint.dtypes[name] != dtype:
+        name, own = f"{checkpoint.family.in_file(layer.name)}.weight", checkpoint.dtype_of(f"{layer.name}.weight")
+        other, dtype = first.setdefault(layer.block, (name, own))
+        if own != dtype:
             raise Refused(
-                f"{other} is stored as {dtype} and {name} as {checkpoint.dtypes[name]}", checkpoint.name,
+                f"{other} is stored as {dtype} and {name} as {own}", checkpoint.name,
                 "Use mode per_linear, or a checkpoint whose linears are of one type.",
             )  # fmt: skip
 
@@ -407,7 +412,7 @@ def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...]) -
         minutes_on=f"this host, {pace.words}" if pace.words else f"{device}, a first guess",
         formats=who_can_load(
             recipe,
-            is_mixture=any(layer.expert is not None for layer in checkpoint.layers),
+            is_mixture=None if checkpoint.decoder else any(layer.expert is not None for layer in checkpoint.layers),
             loader_note=checkpoint.family.loader_note,
             layers=checkpoint.layers,
         ),
@@ -478,7 +483,7 @@ def _disk(needed: int, settings: Settings) -> Iterator[str]:
 
 
 def _warnings(recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ...], streamed: bool) -> list[str]:
-    warnings = [*_of_origin(recipe, checkpoint), *recipe.ignored()]
+    warnings = [*_of_origin(recipe, checkpoint), *_of_decoder(checkpoint), *recipe.ignored()]
     largest, tokens = TUNED_LAMS[-1], recipe.samples * recipe.length
     width = max(layer.shape[1] for layer in checkpoint.layers)
     enough = _TOKENS_OF_A_CHANNEL * width
@@ -506,6 +511,21 @@ def _warnings(recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ..
             + (", and for accuracy again for every batch of items, which is slow" if recipe.tasks else "")
         )
     return warnings
+
+
+def _of_decoder(checkpoint: Checkpoint) -> Iterator[str]:
+    """What was derived of a model without a written family."""
+    decoder = checkpoint.decoder
+    if decoder is None:
+        return
+    kinds = f"{len(decoder.kinds)} kinds of blocks" if len(decoder.kinds) > 1 else "its blocks"
+    words = f"{decoder.title} has no written family: the linears of {kinds} were derived from config.json"
+    if decoder.floats:
+        all_parameters = sum(checkpoint.parameters_of(block) for block in range(checkpoint.n_blocks))
+        share = sum(module.parameters for module in decoder.floats) / all_parameters
+        named = ", ".join(f"{module.path} ({module.reason})" for module in decoder.floats)
+        words += f"; {share:.1%} of their parameters stay float: {named}"
+    yield words
 
 
 def _of_origin(recipe: Recipe, checkpoint: Checkpoint) -> Iterator[str]:

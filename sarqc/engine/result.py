@@ -133,6 +133,7 @@ def summary_of(prepared: Prepared, original: Measurements, device: str) -> Summa
         "stamp": None,
         "opened": None,
         "repair": None,
+        "derived": None if checkpoint.decoder is None else checkpoint.decoder.title,
     }
 
 

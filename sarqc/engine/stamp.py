@@ -18,7 +18,6 @@ from sarqc.calibration.corpora import Sequences, Text
 from sarqc.calibration.job import CalibrationJob
 from sarqc.calibration.kept_layers import MOST_WAITING
 from sarqc.checkpoints.codes import Levels, levels_of
-from sarqc.checkpoints.plain import parameters_of
 from sarqc.engine.keys import LAYER_FORMAT, fingerprint_of
 from sarqc.engine.measure import versions
 from sarqc.engine.plan import Prepared
@@ -162,8 +161,7 @@ def _folded(loaded: LoadedModel) -> Iterator[tuple[str, str]]:
     weights = {f"{family.in_file(layer.name)}.weight" for layer in checkpoint.layers}
     for index, block in enumerate(loaded.blocks()):
         with loaded.at(block):
-            for path, value in parameters_of(block):
-                name = family.in_file(f"{family.blocks}.{index}.{path}")
+            for name, value in loaded.stored_tensors(index):
                 if name in weights:
                     continue
                 stored = value.detach().to("cpu", STORED[checkpoint.dtypes[name]])

@@ -59,6 +59,7 @@ from sarqc.engine.study_output import (
 from sarqc.errors import Refused
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.files.yaml_document import read_yaml
+from sarqc.models.admission import admit
 from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.loading import LoadedModel, choose_device, load
@@ -445,6 +446,8 @@ def _prepared(survey: Survey, settings: Settings) -> _Shared:
     checkpoint = checkpoint_of(survey.model, None, settings, download=True)
     assert checkpoint is not None  # fetched where it was not here
     loaded = load(checkpoint, choose_device(settings.device))
+    if checkpoint.decoder is not None:
+        admit(loaded)
     bench = Workbench(loaded, ArtefactStore(settings.artefacts_root()), settings)
     calibration, held_out_text, test = _texts(survey, checkpoint, settings)
     held_out = draw_sequences(

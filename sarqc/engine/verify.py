@@ -24,7 +24,6 @@ from sarqc.calibration.corpora import read_corpus
 from sarqc.calibration.job import CalibrationJob, SolvedLayer, calibration_job
 from sarqc.calibration.pipeline import calibrate, layers_by_block
 from sarqc.checkpoints.codes import levels_of
-from sarqc.checkpoints.plain import parameters_of
 from sarqc.engine.costs import sweep_bytes
 from sarqc.engine.exported import Exported, other_parts
 from sarqc.engine.imported_model import ImportedModel
@@ -332,9 +331,9 @@ def _others(
 
     def after_block(index: int, block: nn.Module) -> None:
         if index in blocks and stamp.folded:
-            found.update(_other_folds(loaded, index, block, stamp))
+            found.update(_other_folds(loaded, index, stamp))
         if given is not None and index < max(blocks):
-            given.fill(block, index)
+            given.fill(loaded, index)
 
     alone = replace(loaded, checkpoint=replace(loaded.checkpoint, of_names=frozenset(names)))
     steps = calibrate(
@@ -353,11 +352,10 @@ def _others(
     return found
 
 
-def _other_folds(loaded: LoadedModel, index: int, block: nn.Module, stamp: Stamp) -> dict[str, str]:
+def _other_folds(loaded: LoadedModel, index: int, stamp: Stamp) -> dict[str, str]:
     """What in a block took up other scales than the stamp says."""
-    found, family = {}, loaded.family
-    for path, value in parameters_of(block):
-        name = family.in_file(f"{family.blocks}.{index}.{path}")
+    found = {}
+    for name, value in loaded.stored_tensors(index):
         if name in stamp.folded:
             stored = value.detach().to("cpu", STORED[loaded.checkpoint.dtypes[name]])
             if hash_of(stored) != stamp.folded[name]:

@@ -193,7 +193,7 @@ def _states(loaded: LoadedModel, windows: Tensor) -> Iterator[tuple[Tensor, Tens
     batch = max(1, _positions_in(LOGIT_BYTES, loaded) // windows.shape[1])
     for part in torch.split(windows, batch):
         tokens = part.to(loaded.device)
-        yield tokens, loaded.model.base_model(tokens, use_cache=False).last_hidden_state
+        yield tokens, loaded.head_input(tokens)
 
 
 class _Prediction(NamedTuple):
@@ -211,12 +211,12 @@ def _predictions(loaded: LoadedModel, tokens: Tensor, states: Tensor, original: 
     Logits are many times as wide as states, so that no more than ``LOGIT_BYTES`` of them are made at once: those of the
     whole batch, or where a single window has more, of one stretch of it after the other.
     """
-    head, float_head = loaded.model.get_output_embeddings(), loaded.float_head()
+    float_head = loaded.float_head()
     at_once = _positions_in(LOGIT_BYTES, loaded)
     few = _positions_in(loss_bytes(on_processor=loaded.device.type == "cpu"), loaded)
     for begin in range(0, tokens.shape[1] - 1, at_once):
         stretch = slice(begin, begin + at_once)
-        logits = head(states[:, stretch])  # (B, stretch, V)
+        logits = loaded.logits(states[:, stretch])  # (B, stretch, V)
         beside = None if original is None else float_head(original[:, stretch])
         following = tokens[:, begin + 1 : begin + at_once + 1]
         for window, targets in enumerate(following):

@@ -131,7 +131,8 @@ def formats_of(run: Run) -> list[dict[str, Any]] | None:
         recipe = Recipe.parse(run.recipe)
     except Refused:
         return None
-    is_mixture = (run.summary or {}).get("experts") is not None
+    summary = run.summary or {}
+    is_mixture = None if summary.get("derived") else summary.get("experts") is not None
     return [asdict(carrier) for carrier in exports_of(recipe, is_mixture=is_mixture)]
 
 

@@ -17,7 +17,8 @@ from sarqc.errors import NotFound, SarqcError
 from sarqc.files.names import path_of, read_object, shortened
 from sarqc.models import download as hub
 from sarqc.models.checkpoint import Checkpoint, read_checkpoint
-from sarqc.models.families import fitting_group_sizes
+from sarqc.models.derived import is_described
+from sarqc.models.families import fitting_group_sizes, is_written
 from sarqc.models.gguf_header import gguf_files, is_gguf
 from sarqc.models.gguf_model import GgufModel, gguf_model
 from sarqc.models.hub import NotCached
@@ -104,6 +105,12 @@ def offered(settings: Settings) -> list[ModelEntry]:
     for name, folder in declared_models(settings).items():
         try:
             files = gguf_files(folder)
+            if not files and _is_unknown(folder, name):
+                entries.append(ModelEntry(
+                    name=name, title=name, where="local", suggested={"model": name, "indivisible": "per_channel"},
+                    description="Local checkpoint. Its decoder is derived when it is first planned, within a minute.",
+                ))  # fmt: skip
+                continue
             checkpoint = gguf_model(files, name).checkpoint(folder) if files else read_checkpoint(folder, name)
         except (SarqcError, OSError):  # an OSError: a folder that is being written or taken away
             continue  # not a model for us; naming it in a recipe says why
@@ -120,6 +127,14 @@ def offered(settings: Settings) -> list[ModelEntry]:
             )
         )  # fmt: skip
     return entries
+
+
+def _is_unknown(folder: Path, name: str) -> bool:
+    """True for a checkpoint without a written family whose description is not kept yet."""
+    config = read_object(folder / "config.json", name, remedy="Write it again.")
+    is_plain = not {"quantization_config", "quantization", "auto_map"} & config.keys()
+    model_type = config.get("model_type")
+    return is_plain and isinstance(model_type, str) and not is_written(model_type) and not is_described(config)
 
 
 def _fitting_groups(checkpoint: Checkpoint) -> dict[str, Any]:

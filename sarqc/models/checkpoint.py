@@ -6,6 +6,7 @@ truncated files, unknown families, missing linears. No torch.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
@@ -15,7 +16,9 @@ from typing import Any
 from sarqc.errors import Refused
 from sarqc.files.names import read_object
 from sarqc.models.architecture import Architecture, architecture_of
-from sarqc.models.families import Family, InputGroup, LayerInfo, family_of
+from sarqc.models.decoder import Decoder, DerivedFamily, family_of_decoder
+from sarqc.models.derived import decoder_of
+from sarqc.models.families import Family, InputGroup, LayerInfo, family_of, is_written
 from sarqc.models.origin import Origin, read_origin
 from sarqc.models.promised import promised_shapes
 from sarqc.models.tensor_files import read_tensors, same_bits
@@ -49,6 +52,11 @@ class Checkpoint:
     origin: Origin | None = None  # the files that the weights were unpacked from, if known
 
     @property
+    def decoder(self) -> Decoder | None:
+        """The derived description of a model whose type has no written family."""
+        return self.family.decoder if isinstance(self.family, DerivedFamily) else None
+
+    @property
     def n_blocks(self) -> int:
         return self.architecture.num_hidden_layers
 
@@ -64,7 +72,7 @@ class Checkpoint:
         """
         if not self.architecture.tie_word_embeddings:
             return False
-        head, embedding = f"{self.family.head}.weight", f"{self.family.embedding}.weight"
+        head, embedding = (self.family.in_file(f"{path}.weight") for path in (self.family.head, self.family.embedding))
         if head not in self.shapes:
             return True
         same = (self.shapes[head], self.dtypes[head]) == (self.shapes[embedding], self.dtypes[embedding])
@@ -74,7 +82,10 @@ class Checkpoint:
     def parameter_names(self) -> tuple[str, ...]:
         """Names of the tensors that are parameters: without stored buffers, and a tied head only as the embedding."""
         twice = f"{self.family.head}.weight" if self.tied else None
-        return tuple(name for name in self.shapes if name.endswith(_PARAMETERS) and name != twice)
+        own = set()
+        if isinstance(self.family, DerivedFamily) and self.decoder is not None:
+            own = {self.family.tensor_in_file(name) for name in self.decoder.stored}
+        return tuple(name for name in self.shapes if (name.endswith(_PARAMETERS) or name in own) and name != twice)
 
     @property
     def parameters(self) -> int:
@@ -106,6 +117,9 @@ class Checkpoint:
             Refused: If the router is missing.
         """
         family = self.family
+        if self.decoder is not None:
+            experts = self.decoder.kind(block).experts
+            return None if experts is None else experts.number
         shape = self.shapes.get(f"{family.in_file(f'{family.blocks}.{block}.{family.router}')}.weight")
         if shape is None and (family.dense or not family.mixture):
             return None
@@ -115,6 +129,8 @@ class Checkpoint:
 
     def groups(self, block: int) -> tuple[InputGroup, ...]:
         """Return the linears of a block, grouped by the tensor they read."""
+        if self.decoder is not None:
+            return self.decoder.input_groups(block)
         family, groups = self.family, self.family.groups(self.experts(block))
         if not family.optional:
             return groups
@@ -138,11 +154,26 @@ class Checkpoint:
         for block in range(self.n_blocks):
             for path in (path for group in self.groups(block) for path in group.linears):
                 name = f"{self.family.blocks}.{block}.{path}"
-                shape = self.shapes.get(f"{self.family.in_file(name)}.weight")
-                if shape is None or len(shape) != 2:
-                    raise self._lacks(name)
-                found.append(self.family.layer(block, path, (shape[0], shape[1])))
+                own = self.decoder is None or self.decoder.linears[name].is_own
+                found.append(self.family.layer(block, path, self._shape(name), has_own_tensor=own))
         return found
+
+    def dtype_of(self, path: str) -> str:
+        """Return the dtype in the files of the parameter at a full path, which may be the weight of an expert."""
+        if isinstance(self.family, DerivedFamily) and self.decoder is not None:
+            linear = self.decoder.linears.get(path.removesuffix(".weight"))
+            if linear is not None and path.endswith(".weight"):
+                return self.dtypes[self.family.tensor_in_file(linear.tensor)]
+        return self.dtypes[self.family.in_file(path)]
+
+    def _shape(self, name: str) -> tuple[int, int]:
+        """(out_features, in_features) of a linear by its full name."""
+        if self.decoder is not None:
+            return self.decoder.shape(name)
+        shape = self.shapes.get(f"{self.family.in_file(name)}.weight")
+        if shape is None or len(shape) != 2:
+            raise self._lacks(name)
+        return shape[0], shape[1]
 
     @cached_property
     def layers(self) -> list[LayerInfo]:
@@ -187,9 +218,7 @@ class Checkpoint:
         """
         family = self.family
         read = {
-            (number, family.expert_of(path)): self.shapes[
-                f"{family.in_file(f'{family.blocks}.{block}.{path}')}.weight"
-            ][1]
+            (number, family.expert_of(path)): self._shape(f"{family.blocks}.{block}.{path}")[1]
             for number, group in enumerate(self.groups(block))
             for path in group.linears
         }
@@ -215,9 +244,9 @@ def read_checkpoint(folder: Path, name: str | None = None) -> Checkpoint:
     if not (folder / "config.json").is_file():
         raise Refused("no config.json", where, "Give the folder of a transformers checkpoint.")
     config = read_object(folder / "config.json", where, remedy=_AGAIN)
-    architecture, family = check_config(config, where)
     check_settings(folder, where)
     tensors = read_tensors(folder, where)
+    architecture, family = check_config(config, where, tensors)
     checkpoint = Checkpoint(
         where, folder, config, architecture, family,
         {path: entry.shape for path, entry in tensors.items()},
@@ -239,13 +268,25 @@ def promised_checkpoint(name: str, config: dict[str, Any]) -> Checkpoint:
         Refused: As for ``check_config``.
     """
     architecture, family = check_config(config, name)
-    shapes = dict(promised_shapes(architecture, family))
+    if isinstance(family, DerivedFamily) and family.decoder is not None:
+        decoder = family.decoder
+        tied = f"{decoder.head}.weight" if decoder.tied else None
+        shapes = {name: tensor.shape for name, tensor in decoder.stored.items() if tensor.parameter != tied}
+    else:
+        shapes = dict(promised_shapes(architecture, family))
     stored = _NAMES.get(str(config.get("dtype", config.get("torch_dtype"))), "F32")
     return Checkpoint(name, Path(name), config, architecture, family, shapes, dict.fromkeys(shapes, stored), files={})
 
 
-def check_config(config: dict[str, Any], where: str) -> tuple[Architecture, Family]:
+def check_config(
+    config: dict[str, Any], where: str, keys: Collection[str] | None = None
+) -> tuple[Architecture, Family]:
     """Return the architecture and family that a config.json describes.
+
+    Args:
+        config: The configuration.
+        where: Name of the model for errors.
+        keys: Names of the tensors in its files, if they are known.
 
     Raises:
         Refused: For a model that is damaged, or of a kind that is not supported.
@@ -262,7 +303,12 @@ def check_config(config: dict[str, Any], where: str) -> tuple[Architecture, Fami
             "the model is quantized already", where,
             "Give the float checkpoint that it was made from, and this one as quantized_checkpoint.",
         )  # fmt: skip
-    family = family_of(model_type if isinstance(model_type, str) else repr(model_type)[:60], where)
+    if not isinstance(model_type, str):
+        raise Refused("config.json does not name the type of the model", where, _AGAIN)
+    if not is_written(model_type):
+        decoder = decoder_of(config, where)
+        return decoder.architecture(config), family_of_decoder(decoder, keys)
+    family = family_of(model_type, where)
     architecture = architecture_of(config, where)
     if family.mixture and not family.dense and not architecture.experts:
         raise Refused("config.json does not say how many experts there are", where, "Repair it, or download it again.")
@@ -272,6 +318,9 @@ def check_config(config: dict[str, Any], where: str) -> tuple[Architecture, Fami
 def _check_promises(checkpoint: Checkpoint) -> None:
     """Refuses configuration and files that do not belong together, or hold no floats."""
     family, where = checkpoint.family, checkpoint.name
+    if checkpoint.decoder is not None:
+        _check_stored(checkpoint, checkpoint.decoder)
+        return
     promised = list(promised_shapes(checkpoint.architecture, family))
     if (head := f"{family.head}.weight") in checkpoint.shapes and head not in dict(promised):
         promised.append((head, (checkpoint.architecture.vocab_size, checkpoint.architecture.hidden_size)))
@@ -295,6 +344,24 @@ def _check_promises(checkpoint: Checkpoint) -> None:
     for name in names:
         if checkpoint.dtypes[name] not in FLOATS:
             raise _not_float(name, checkpoint.dtypes[name], where)
+
+
+def _check_stored(checkpoint: Checkpoint, decoder: Decoder) -> None:
+    """Refuses files without a tensor of the decoder, or with another shape or no floats in its place."""
+    family = checkpoint.family
+    assert isinstance(family, DerivedFamily)
+    for name, tensor in decoder.stored.items():
+        there = family.tensor_in_file(name)
+        stored = checkpoint.shapes.get(there)
+        if stored is None and decoder.tied and tensor.parameter == f"{decoder.head}.weight":
+            continue
+        if stored != tensor.shape:
+            raise Refused(
+                f"config.json asks for {there} of {tensor.shape}, " + (f"and it is {stored}" if stored is not None else
+                "which is not there"), checkpoint.name, TOGETHER,
+            )  # fmt: skip
+        if checkpoint.dtypes[there] not in FLOATS and tensor.parameter not in decoder.integers:
+            raise _not_float(there, checkpoint.dtypes[there], checkpoint.name)
 
 
 def _not_float(name: str, dtype: str, where: str) -> Refused:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from sarqc.errors import Refused
 from sarqc.files.names import shortened
@@ -26,6 +26,7 @@ class LayerInfo(BaseModel):
     module: str  # short name within the block, e.g. down_proj or experts.down_proj
     shape: tuple[int, int]  # (out_features, in_features)
     expert: int | None = None  # number of the expert that it belongs to
+    has_own_tensor: bool = Field(default=True, exclude=True)  # (O, I) in checkpoints; else part of one, or transposed
 
     def path_in_block(self, blocks: str) -> str:
         """Return its path within its block; ``blocks`` is the path of the family's blocks."""
@@ -109,13 +110,16 @@ class Family:
         number = rest.partition(".")[0]
         return int(number) if number.isdigit() else None
 
-    def layer(self, block: int, path: str, shape: tuple[int, int]) -> LayerInfo:
+    def layer(self, block: int, path: str, shape: tuple[int, int], *, has_own_tensor: bool = True) -> LayerInfo:
         """Return the linear at a path within a block."""
         expert = self.expert_of(path)
         module = path.removeprefix("self_attn.").removeprefix("mlp.")
         if expert is not None:
             module = module.replace(f".{expert}.", ".", 1)
-        return LayerInfo(name=f"{self.blocks}.{block}.{path}", block=block, module=module, shape=shape, expert=expert)
+        name = f"{self.blocks}.{block}.{path}"
+        return LayerInfo(
+            name=name, block=block, module=module, shape=shape, expert=expert, has_own_tensor=has_own_tensor
+        )
 
 
 def _for_each_expert(group: InputGroup, n_experts: int) -> list[InputGroup]:
@@ -176,6 +180,11 @@ FAMILIES: tuple[Family, ...] = (
         loader_note="transformers has no class for it: call sarqc.models.deepseek_moe.register() before",
     ),
 )  # fmt: skip
+
+
+def is_written(model_type: object) -> bool:
+    """Return True for a ``model_type`` with an entry."""
+    return any(model_type in family.model_types for family in FAMILIES)
 
 
 def family_of(model_type: str, where: str) -> Family:

@@ -67,7 +67,7 @@ def folds(block: nn.Module, groups: Sequence[InputGroup], config: Mapping[str, A
         groups: Its input groups.
         config: The checkpoint's config.json.
     """
-    return [_fold(block, group, config["num_attention_heads"]) for group in reversed(groups)]
+    return [_fold(block, group, config.get("num_attention_heads", 1)) for group in reversed(groups)]
 
 
 def channel_ties(rows: int, channels: int, head_dim: int) -> Tensor | None:

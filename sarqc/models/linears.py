@@ -1,8 +1,9 @@
 """A linear seen from outside: a module's weight, or an expert's slice of the tensor of all experts.
 
-transformers keeps the experts of a mixture in two parameters, ``gate_up_proj`` (E, 2F, D), of each expert first the
-gate's F rows and then those of the other factor, and ``down_proj`` (E, D, F). Checkpoints and everything here know each
-expert's three linears by names of their own, such as mlp.experts.7.up_proj.
+transformers keeps the experts of a mixture in stacked parameters: ``gate_up_proj`` (E, 2F, D) with the rows of the gate
+before those of the other factor, or ``up_proj`` (E, F, D) without a gate, and ``down_proj`` (E, D, F). A module of
+experts says whether its layout differs: transposed, with alternating rows of both factors, with biases. Everything here
+knows each expert's linears by names of their own, such as mlp.experts.7.up_proj.
 
 Axes: E experts, O out_features, I in_features, D hidden size, F width of an expert.
 """
@@ -10,29 +11,68 @@ Axes: E experts, O out_features, I in_features, D hidden size, F width of an exp
 from __future__ import annotations
 
 from collections.abc import Mapping
+from inspect import signature
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 _FUSED = {"gate_proj": ("gate_up_proj", 0), "up_proj": ("gate_up_proj", 1), "down_proj": ("down_proj", None)}
-_PARTS = {"gate_up_proj": ("gate_proj", "up_proj"), "down_proj": ("down_proj",)}
+_PARTS = {"gate_up_proj": ("gate_proj", "up_proj"), "up_proj": ("up_proj",), "down_proj": ("down_proj",)}
+
+
+class _Slice(NamedTuple):
+    """Place of an expert's linear."""
+
+    parameter: str  # that has all experts
+    half: int | None  # of its rows; None for all
+
+
+def is_linear(module: nn.Module) -> bool:
+    """Return True for a linear, also with a transposed weight as in GPT-2."""
+    return isinstance(module, nn.Linear) or _is_transposed_linear(module)
+
+
+def is_stacked(module: nn.Module) -> bool:
+    """Return True for a module that has the experts of a mixture in stacked parameters and says in which layout."""
+    if not hasattr(module, "is_transposed"):
+        return False
+    stacks = (getattr(module, name, None) for name in ("down_proj", _first(module)))
+    return all(isinstance(stack, nn.Parameter) and stack.ndim == 3 for stack in stacks)
+
+
+def routes_tokens(module: nn.Module) -> bool:
+    """Return True for a module that gives each token to some of its experts."""
+    down = getattr(module, "down_proj", None)
+    has_stack = isinstance(down, nn.Parameter) and down.ndim == 3
+    return has_stack and len(signature(module.forward).parameters) > 1
+
+
+def rows_and_columns(module: nn.Module) -> tuple[int, int]:
+    """Return (out_features, in_features) of a linear."""
+    rows, columns = module.get_parameter("weight").shape
+    return (columns, rows) if _is_transposed_linear(module) else (rows, columns)
 
 
 def weight_of(block: nn.Module, path: str) -> Tensor:
     """Return the weight (O, I) of the linear, or (I,) of the norm, at a path within a block: the model's own memory."""
     container, number, name = _split(path)
-    if number is None or not _is_fused(experts := block.get_submodule(container)):
-        return block.get_submodule(path).get_parameter("weight")
-    fused, half = _FUSED[name]
-    weight = experts.get_parameter(fused)[number]
-    return weight if half is None else weight.chunk(2)[half]
+    if number is not None and is_stacked(experts := block.get_submodule(container)):
+        return _slice_of(experts, number, name)
+    module = block.get_submodule(path)
+    weight = module.get_parameter("weight")
+    return weight.mT if _is_transposed_linear(module) else weight
 
 
 def bias_of(block: nn.Module, path: str) -> Tensor | None:
-    """Return the bias of the linear or the norm at a path; None without one, as for experts in one tensor."""
-    container, number, _ = _split(path)
-    if number is not None and _is_fused(block.get_submodule(container)):
-        return None
+    """Return the bias of the linear, expert or norm at a path; None without one."""
+    container, number, name = _split(path)
+    if number is not None and is_stacked(experts := block.get_submodule(container)):
+        fused, half = _place(experts, name)
+        biases: Tensor | None = getattr(experts, f"{fused}_bias", None)
+        if biases is None or half is None:
+            return None if biases is None else biases[number]
+        return _half(biases[number], half, is_concatenated=_says(experts, "is_concatenated", True))
     bias: Tensor | None = getattr(block.get_submodule(path), "bias", None)
     return bias
 
@@ -43,25 +83,61 @@ def as_parameters(block: nn.Module, weights: Mapping[str, Tensor]) -> dict[str, 
     A slice that is not given is the block's own.
     """
     parameters: dict[str, Tensor] = {}
-    fused: set[str] = set()
+    stacked: set[str] = set()
     for path, weight in weights.items():
         container, number, name = _split(path)
-        if number is None or not _is_fused(block.get_submodule(container)):
-            parameters[f"{path}.weight"] = weight
+        module = block.get_submodule(container)
+        if number is not None and is_stacked(module):
+            stacked.add(f"{container}.{_place(module, name).parameter}")
         else:
-            fused.add(f"{container}.{_FUSED[name][0]}")
-    for name in sorted(fused):
-        parts = slices_of(name, len(block.get_parameter(name)))
-        stacked = [
-            torch.cat([weights[path] if path in weights else weight_of(block, path) for path in of_expert])
-            for of_expert in parts
-        ]
-        parameters[name] = torch.stack(stacked)
+            transposed = _is_transposed_linear(block.get_submodule(path))
+            parameters[f"{path}.weight"] = weight.mT if transposed else weight
+    for name in sorted(stacked):
+        experts = block.get_submodule(name.rpartition(".")[0])
+        made = []
+        for paths in slices_of(name, len(block.get_parameter(name))):
+            parts = [weights[path] if path in weights else weight_of(block, path) for path in paths]
+            if len(parts) == 2 and not _says(experts, "is_concatenated", True):
+                made.append(torch.stack(parts, dim=1).flatten(0, 1))
+            else:
+                made.append(torch.cat(parts))
+        whole = torch.stack(made)
+        parameters[name] = whole.mT if _says(experts, "is_transposed", False) else whole
     return parameters
 
 
+def readers_of_states(experts: nn.Module) -> tuple[str, ...]:
+    """Return the names of an expert's linears that read the hidden state."""
+    return _PARTS[_first(experts)]
+
+
+def inside_expert(block: nn.Module, path: str, states: Tensor) -> Tensor:
+    """Return what the second linear of an expert reads (N, F) for the hidden states (N, D) that the expert is given.
+
+    Args:
+        block: The block.
+        path: Path of the expert in it, such as mlp.experts.7.
+        states: The hidden states.
+    """
+    container = path.rpartition(".")[0]
+    experts: Any = block.get_submodule(container)
+    names = readers_of_states(experts) if is_stacked(experts) else ("gate_proj", "up_proj")
+    paths = [f"{path}.{name}" for name in names]
+    made = [nn.functional.linear(states, weight_of(block, linear), bias_of(block, linear)) for linear in paths]
+    if len(made) == 1:
+        inner: Tensor = experts.act_fn(made[0])
+    elif getattr(type(experts), "_apply_gate", None) in (None, _default_gate()):
+        inner = experts.act_fn(made[0]) * made[1]
+    else:  # a gate of the model's own, which takes both factors as they are stored
+        is_concatenated = _says(experts, "is_concatenated", True)
+        inner = experts._apply_gate(
+            torch.cat(made, dim=-1) if is_concatenated else torch.stack(made, dim=-1).flatten(-2)
+        )
+    return inner
+
+
 def slices_of(parameter: str, n_experts: int) -> list[tuple[str, ...]]:
-    """Return for each expert the paths of the linears in a fused parameter, in the order of its rows."""
+    """Return for each expert the paths of the linears in a stacked parameter, in the order of its rows."""
     container, _, name = parameter.rpartition(".")
     return [tuple(f"{container}.{expert}.{part}" for part in _PARTS[name]) for expert in range(n_experts)]
 
@@ -69,7 +145,43 @@ def slices_of(parameter: str, n_experts: int) -> list[tuple[str, ...]]:
 def is_fused_parameter(module: nn.Module, name: str) -> bool:
     """Return True if a parameter of the module holds slices of all experts."""
     container, _, last = name.rpartition(".")
-    return last in _PARTS and _is_fused(module.get_submodule(container))
+    return last in _PARTS and is_stacked(module.get_submodule(container))
+
+
+def _slice_of(experts: nn.Module, number: int, name: str) -> Tensor:
+    fused, half = _place(experts, name)
+    weight = experts.get_parameter(fused)[number]
+    if _says(experts, "is_transposed", False):
+        weight = weight.mT
+    return weight if half is None else _half(weight, half, is_concatenated=_says(experts, "is_concatenated", True))
+
+
+def _half(rows: Tensor, half: int, *, is_concatenated: bool) -> Tensor:
+    return rows.chunk(2)[half] if is_concatenated else rows[half::2]
+
+
+def _place(experts: nn.Module, name: str) -> _Slice:
+    return _Slice("up_proj", None) if name == "up_proj" and _first(experts) == "up_proj" else _Slice(*_FUSED[name])
+
+
+def _first(experts: nn.Module) -> str:
+    """Name of the parameter that reads the hidden state."""
+    return "gate_up_proj" if _says(experts, "has_gate", True) else "up_proj"
+
+
+def _says(experts: nn.Module, name: str, usual: bool) -> bool:
+    """What a module of experts says of its layout, in the terms of transformers."""
+    return bool(getattr(experts, name, usual))
+
+
+def _default_gate() -> object:
+    from transformers.integrations.moe import _default_apply_gate
+
+    return _default_apply_gate
+
+
+def _is_transposed_linear(module: nn.Module) -> bool:
+    return type(module).__name__ == "Conv1D" and type(module).__module__.startswith("transformers.")
 
 
 def _split(path: str) -> tuple[str, int | None, str]:
@@ -77,7 +189,3 @@ def _split(path: str) -> tuple[str, int | None, str]:
     parent, _, name = path.rpartition(".")
     container, _, number = parent.rpartition(".")
     return container, int(number) if number.isdigit() else None, name
-
-
-def _is_fused(module: nn.Module) -> bool:
-    return isinstance(getattr(module, "gate_up_proj", None), nn.Parameter)

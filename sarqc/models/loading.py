@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +18,10 @@ from torch import Tensor, nn
 
 from sarqc.errors import Refused
 from sarqc.models.checkpoint import Checkpoint
+from sarqc.models.decoder import DerivedFamily
 from sarqc.models.families import Family, InputGroup
-from sarqc.models.linears import weight_of
+from sarqc.models.linears import is_fused_parameter, slices_of, weight_of
+from sarqc.models.partial_pass import head_input, logits_of
 from sarqc.models.streaming import Streaming
 from sarqc.models.weight_files import WeightFiles
 
@@ -55,11 +57,11 @@ class LoadedModel:
     @property
     def vocabulary(self) -> int:
         """Size of the vocabulary."""
-        return int(self.model.config.vocab_size)
+        return self.checkpoint.architecture.vocab_size
 
     def stored_as(self, path: str) -> torch.dtype:
         """Return the dtype of a parameter in the checkpoint, by its full path."""
-        return STORED[self.checkpoint.dtypes[self.family.in_file(path)]]
+        return STORED[self.checkpoint.dtype_of(path)]
 
     def blocks(self) -> nn.ModuleList:
         """Return the blocks of the model."""
@@ -75,6 +77,23 @@ class LoadedModel:
         """Return the weight (O, I) of a quantized linear by its full name: the model's own memory."""
         block, _, path = name.removeprefix(f"{self.family.blocks}.").partition(".")
         return weight_of(self.blocks()[int(block)], path)
+
+    def stored_tensors(self, index: int) -> Iterator[tuple[str, Tensor]]:
+        """Yield the parameters of a block as tensors of the checkpoint, by their names there: the model's own memory.
+
+        Args:
+            index: Number of the block, whose weights must be in memory.
+        """
+        block, prefix = self.blocks()[index], f"{self.family.blocks}.{index}."
+        if isinstance(self.family, DerivedFamily):
+            yield from self.family.stored_tensors(block, prefix)
+            return
+        for name, parameter in block.named_parameters():
+            if is_fused_parameter(block, name):
+                for path in (path for of_expert in slices_of(name, len(parameter)) for path in of_expert):
+                    yield self.family.in_file(f"{prefix}{path}.weight"), weight_of(block, path)
+            else:
+                yield self.family.in_file(f"{prefix}{name}"), parameter
 
     @contextmanager
     def at(self, block: nn.Module, *, changes: bool = False) -> Iterator[nn.Module]:
@@ -107,12 +126,27 @@ class LoadedModel:
 
     def float_head(self) -> Callable[[Tensor], Tensor]:
         """Return the head of the float model, from states (…, D) to logits (…, V), even after ``replace``."""
-        head: nn.Module = self.model.get_output_embeddings()
         weight = self.replaced.get(f"{self.family.embedding if self.checkpoint.tied else self.family.head}.weight")
         if weight is None:
-            return head
-        bias: Tensor | None = getattr(head, "bias", None)
-        return lambda states: nn.functional.linear(states, weight, bias)
+            return self.logits
+        bias: Tensor | None = getattr(self.model.get_output_embeddings(), "bias", None)
+        original = partial(nn.functional.linear, weight=weight, bias=bias)
+        decoder = self.checkpoint.decoder
+        return original if decoder is None else lambda states: logits_of(self.model, decoder, states, original)
+
+    def head_input(self, tokens: Tensor) -> Tensor:
+        """Return the head's input (B, T, D) for tokens (B, T)."""
+        if self.checkpoint.decoder is not None:
+            return head_input(self.model, self.checkpoint.decoder, tokens)
+        states: Tensor = self.model.base_model(tokens, use_cache=False).last_hidden_state
+        return states
+
+    def logits(self, states: Tensor) -> Tensor:
+        """Return the logits (…, V) of inputs (…, D) of the head."""
+        if self.checkpoint.decoder is not None:
+            return logits_of(self.model, self.checkpoint.decoder, states)
+        logits: Tensor = self.model.get_output_embeddings()(states)
+        return logits
 
     def reset(self) -> None:
         """Restore the weights of the checkpoint: the blocks from its files, without a copy in memory."""
@@ -159,18 +193,22 @@ def load(
 
     compute_dtype = torch.float32
     if device.type != "cpu":
-        weights = (f"{checkpoint.family.in_file(layer.name)}.weight" for layer in checkpoint.linears)
-        compute_dtype = reduce(torch.promote_types, (*(STORED[checkpoint.dtypes[name]] for name in weights), *holding))
+        stored = (STORED[checkpoint.dtype_of(f"{layer.name}.weight")] for layer in checkpoint.linears)
+        compute_dtype = reduce(torch.promote_types, (*stored, *holding))
     model, files = _without_weights(checkpoint, compute_dtype), WeightFiles(checkpoint)
     model.config.tie_word_embeddings = checkpoint.tied  # who ties the model's weights again asks it
     tied = model.get_output_embeddings() if checkpoint.tied else None
     blocks = checkpoint.family.blocks
     for path, module in model.named_modules():
         is_leaf = not any(True for _ in module.children())
-        if is_leaf and module is not tied and not path.startswith(f"{blocks}."):
+        if checkpoint.decoder is None and is_leaf and module is not tied and not path.startswith(f"{blocks}."):
             files.fill(model, path, device, compute_dtype)
+    if checkpoint.decoder is not None:
+        files.fill_around(model, blocks, device, compute_dtype)
     for index in range(checkpoint.n_blocks if scratch is None else 0):
         files.fill(model, f"{blocks}.{index}", device, compute_dtype)
+    if checkpoint.decoder is not None:
+        model.tie_weights()  # also biases and parts of several blocks, in some models
     if tied is not None:
         tied.weight = model.get_input_embeddings().weight
     for module in model.modules():
@@ -199,8 +237,10 @@ def _without_weights(checkpoint: Checkpoint, dtype: torch.dtype) -> PreTrainedMo
         config = AutoConfig.from_pretrained(checkpoint.folder, local_files_only=True, trust_remote_code=False)
         with init_empty_weights(include_buffers=False):
             model: PreTrainedModel = AutoModelForCausalLM.from_config(
-                config, dtype=dtype, attn_implementation="sdpa", trust_remote_code=False, **_experts(checkpoint, dtype)
-            )
+                config, dtype=dtype, trust_remote_code=False, **_experts(checkpoint, dtype),
+                # Where attention of a derived model has several implementations, transformers takes its preferred one.
+                **({} if checkpoint.decoder is not None else {"attn_implementation": "sdpa"}),
+            )  # fmt: skip
     if (checkpoint.folder / "generation_config.json").is_file():
         with _refusing(checkpoint, "generation_config.json can't be read"):
             settings = GenerationConfig.from_pretrained(str(checkpoint.folder), local_files_only=True)

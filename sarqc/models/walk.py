@@ -12,9 +12,12 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from sarqc.errors import Refused
 from sarqc.models import batch_tokens
+from sarqc.models.decoder import Decoder
 from sarqc.models.linears import as_parameters
 from sarqc.models.loading import LoadedModel
+from sarqc.models.partial_pass import BlockCall, head_input, recorded_calls
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -40,35 +43,106 @@ class BlockWalk:
         per_batch = max(1, at_once // max(1, sequences.shape[-1]))
         self.hidden: list[Tensor] = []  # of (B, T, D)
         self._arguments: dict[nn.Module, dict[str, Any]] = {}  # by block
+        self._calls: DerivedCalls | None = None
+        decoder = loaded.checkpoint.decoder
+        if decoder is not None:
+            with torch.no_grad():
+                batches = [batch.to(loaded.device) for batch in sequences.split(per_batch)] if len(sequences) else []
+                self.hidden = [recorded_calls(loaded.model, decoder, batch)[0].hidden for batch in batches]
+                self._calls = DerivedCalls(loaded, decoder, batches) if batches else None
+            return
         with torch.no_grad():
             embed = model.get_submodule(family.embedding)
             if len(sequences):
                 self.hidden = [embed(batch.to(loaded.device)) for batch in sequences.split(per_batch)]
                 self._arguments = _arguments_of(model, loaded.blocks(), sequences[:1].to(loaded.device))
 
-    def through(self, block: nn.Module, hidden: Tensor) -> Tensor:
-        """Return the outputs of the block for states (B, T, D)."""
-        states: Tensor = block(hidden, **self._arguments[block])
-        return states
+    def through(self, block: nn.Module, hidden: Tensor, batch: int) -> Tensor:
+        """Return the outputs of the block for states (B, T, D) of the sequences of a batch."""
+        others, named = self._call(block, hidden, batch)
+        return _states_in(block(hidden, *others, **named))
 
     def forward(self, block: nn.Module) -> Callable[[dict[str, Tensor], Tensor], Tensor]:
         """Return the block as a function of its linears' weights, by path, and of states (B, T, D)."""
 
         def call(weights: dict[str, Tensor], hidden: Tensor) -> Tensor:
             parameters = as_parameters(block, weights)
-            states: Tensor = functional_call(block, parameters, (hidden,), self._arguments[block])
-            return states
+            others, named = self._call(block, hidden, None)
+            return _states_in(functional_call(block, parameters, (hidden, *others), named))
 
         return call
+
+    def _call(
+        self, block: nn.Module, hidden: Tensor, batch: int | None
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:  # fmt: skip
+        """The arguments of a block beside the states, by position and by name."""
+        return ((), self._arguments[block]) if self._calls is None else self._calls.of(block, len(hidden), batch)
 
     def outputs(self, block: nn.Module) -> list[Tensor]:
         """Return the outputs of the block for the current states, which are not changed."""
         with torch.no_grad():
-            return [self.through(block, hidden) for hidden in self.hidden]
+            return [self.through(block, hidden, batch) for batch, hidden in enumerate(self.hidden)]
 
     def advance(self, outputs: list[Tensor]) -> None:
         """Make the outputs of a block the states of the next."""
         self.hidden = outputs
+
+
+class DerivedCalls:
+    """Calls of a derived model's blocks, as its own forward pass makes them for sequences of one length.
+
+    Each size of a batch has its own: some models check the sizes of masks, and some fold heads into them. Arguments
+    that depend on the tokens, such as embeddings for each block, are recorded again whenever a batch passes.
+
+    Args:
+        loaded: The model.
+        decoder: Its description.
+        batches: Tokens (B, T) of each batch.
+    """
+
+    def __init__(self, loaded: LoadedModel, decoder: Decoder, batches: list[Tensor]) -> None:
+        self._loaded, self._decoder, self._length = loaded, decoder, batches[0].shape[1]
+        self._batches = batches
+        self._numbers = {block: index for index, block in enumerate(loaded.blocks())}
+        self._by_size: dict[int, list[BlockCall]] = {}
+        alone, other = (recorded_calls(loaded.model, decoder, first) for first in (batches[0][:1], self._tokens(1)))
+        self._depends_on_tokens = not all(
+            _same((call.others, call.named), (another.others, another.named))
+            for call, another in zip(alone, other, strict=True)
+        )
+        self._by_size[1] = [BlockCall(call.hidden[:0], call.others, call.named) for call in alone]
+
+    def of(self, block: nn.Module, size: int, batch: int | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments of a block beside the states, by position and by name.
+
+        Args:
+            block: The block.
+            size: Number of sequences.
+            batch: Number of their batch; None for sequences of several batches.
+
+        Raises:
+            Refused: For sequences of several batches, if the arguments depend on the tokens.
+        """
+        if self._depends_on_tokens:
+            if batch is None:
+                raise Refused(
+                    f"blocks of {self._decoder.title} get embeddings of the tokens beside the hidden state, which a "
+                    "method that learns over a block does not follow", self._loaded.checkpoint.name,
+                    "Use a method that solves single layers, such as gptq+saliency.",
+                )  # fmt: skip
+            with torch.no_grad():
+                calls = recorded_calls(self._loaded.model, self._decoder, self._batches[batch])
+            call = calls[self._numbers[block]]
+            return call.others, call.named
+        if size not in self._by_size:
+            with torch.no_grad():
+                calls = recorded_calls(self._loaded.model, self._decoder, self._tokens(size))
+            self._by_size[size] = [BlockCall(call.hidden[:0], call.others, call.named) for call in calls]
+        call = self._by_size[size][self._numbers[block]]
+        return call.others, call.named
+
+    def _tokens(self, size: int) -> Tensor:
+        return torch.zeros(size, self._length, dtype=torch.long, device=self._loaded.device)
 
 
 def last_states(loaded: LoadedModel, sequences: Tensor) -> Iterator[Tensor]:
@@ -83,7 +157,28 @@ def last_states(loaded: LoadedModel, sequences: Tensor) -> Iterator[Tensor]:
     with torch.no_grad():
         for hidden in walk.hidden:
             for states in hidden.split(1):
-                yield loaded.model.get_submodule(loaded.family.norm)(states)
+                if loaded.checkpoint.decoder is None:
+                    yield loaded.model.get_submodule(loaded.family.norm)(states)
+                else:
+                    tokens = torch.zeros(states.shape[:2], dtype=torch.long, device=states.device)
+                    yield head_input(loaded.model, loaded.checkpoint.decoder, tokens, states)
+
+
+def _states_in(returned: Any) -> Tensor:
+    """The hidden state among what a block returns."""
+    states: Tensor = returned[0] if isinstance(returned, tuple | list) else returned
+    return states
+
+
+def _same(first: Any, second: Any) -> bool:
+    """Return True for arguments with equal numbers."""
+    if isinstance(first, Tensor) and isinstance(second, Tensor):
+        return torch.equal(first, second)
+    if isinstance(first, tuple | list) and isinstance(second, tuple | list):
+        return len(first) == len(second) and all(map(_same, first, second))
+    if isinstance(first, dict) and isinstance(second, dict):
+        return first.keys() == second.keys() and all(_same(first[name], second[name]) for name in first)
+    return True  # objects of the model's own
 
 
 def _arguments_of(model: PreTrainedModel, blocks: nn.ModuleList, sequence: Tensor) -> dict[nn.Module, dict[str, Any]]:

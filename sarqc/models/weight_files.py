@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from sarqc.errors import Refused
 from sarqc.models.checkpoint import TOGETHER, Checkpoint
+from sarqc.models.decoder import Decoder, DerivedFamily
 from sarqc.models.linears import is_fused_parameter, slices_of
 
 
@@ -40,7 +41,10 @@ class WeightFiles:
         Raises:
             Refused: For a tensor that is missing, of another shape, or holds NaN or infinity.
         """
-        module = model.get_submodule(path)
+        module, decoder = model.get_submodule(path), self._checkpoint.decoder
+        if decoder is not None:
+            self._fill_stored(model, decoder, [f"{path}.{name}" for name in module.state_dict()], device, dtype)
+            return
         for name, parameter in list(module.named_parameters()):
             whole = f"{path}.{name}" if path else name
             shape = tuple(parameter.shape)
@@ -55,6 +59,44 @@ class WeightFiles:
                 value = self._checked(whole, shape).to(device, dtype, copy=True)  # not the file's own memory
                 self._check_finite(whole, value)
             put(module, name, value)
+        self.close()
+
+    def fill_around(self, model: nn.Module, blocks: str, device: torch.device, dtype: torch.dtype) -> None:
+        """Fill all of a derived model but its blocks."""
+        decoder = self._checkpoint.decoder
+        assert decoder is not None
+        tied = f"{decoder.head}.weight" if self._checkpoint.tied else None
+        names = [name for name in model.state_dict() if not name.startswith(f"{blocks}.") and name != tied]
+        self._fill_stored(model, decoder, names, device, dtype)
+
+    def _fill_stored(
+        self, model: nn.Module, decoder: Decoder, names: list[str], device: torch.device, dtype: torch.dtype
+    ) -> None:
+        """Fills parameters and stored buffers of a derived model, by their paths, from the tensors that are views of
+        them."""
+        family, all_tensors = self._checkpoint.family, model.state_dict(keep_vars=True)
+        ties: dict[str, str] = getattr(model, "all_tied_weights_keys", {})
+        assert isinstance(family, DerivedFamily)
+        for name in names:
+            own, stored = all_tensors[name], decoder.tensors_of.get(name)
+            if not stored and name in ties:
+                continue
+            if not stored:
+                raise Refused(
+                    f"{name} is not among the tensors of its checkpoints", self._checkpoint.name, "Use another model."
+                )
+            kind = dtype if own.is_floating_point() else own.dtype
+            value = torch.empty(own.shape, device=device, dtype=kind)
+            for tensor_name in stored:
+                tensor, there = decoder.stored[tensor_name], family.tensor_in_file(tensor_name)
+                target = value.as_strided(tensor.shape, tensor.stride or value.stride(), tensor.offset)
+                target.copy_(self.read(there))
+                self._check_finite(there, target)
+            if isinstance(own, nn.Parameter):
+                put(model, name, value)
+            else:
+                parent, _, last = name.rpartition(".")
+                model.get_submodule(parent).register_buffer(last, value)
         self.close()
 
     def close(self) -> None:

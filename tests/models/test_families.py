@@ -73,13 +73,12 @@ def test_every_known_type_is_tried() -> None:
     assert known == {case.config.model_type for case in CASES.values()}
 
 
-def test_unknown_types_are_refused_with_those_that_are_known(folders: dict[str, Path], tmp_path: Path) -> None:
+def test_unknown_types_are_refused(folders: dict[str, Path], tmp_path: Path) -> None:
     folder = Path(shutil.copytree(folders["qwen3"], tmp_path / "copy"))
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"model_type": "qwen9"}))
-    with pytest.raises(Refused, match="qwen9") as refused:
+    with pytest.raises(Refused, match="no causal language model of type “qwen9”"):
         read_checkpoint(folder)
-    assert "llama, mistral, qwen2, qwen3" in refused.value.remedy
 
 
 @every_case

@@ -70,7 +70,7 @@ def hub(random_llama: Path, tmp_path: Path) -> FakeHub:
     """A good model and several bad ones."""
     models = {}
     changes = {
-        "good": {}, "large": {}, "gated": {}, "pickled": {}, "gpt2": {"model_type": "gpt2"},
+        "good": {}, "large": {}, "gated": {}, "pickled": {}, "unknown": {"model_type": "gpt9"},
         "quantized": {"quantization_config": {}}, "damaged": {"num_hidden_layers": "three"},
         "code": {"auto_map": {"AutoModel": "a.B"}},
     }  # fmt: skip
@@ -90,7 +90,7 @@ def hub(random_llama: Path, tmp_path: Path) -> FakeHub:
 
 def test_the_unusable_is_refused_before_its_download(hub: FakeHub, tmp_path: Path, text_file: Path) -> None:
     wrong = {
-        "gpt2": ("refused", "type “gpt2”"), "code": ("refused", "code from the checkpoint"),
+        "unknown": ("refused", "type “gpt9”"), "code": ("refused", "code from the checkpoint"),
         "quantized": ("refused", "quantized already"), "damaged": ("refused", "num_hidden_layers"),
         "pickled": ("refused", "no safetensors"), "gated": ("refused", "refuses access"),
         "missing": ("not_found", "no “somebody/missing”"),

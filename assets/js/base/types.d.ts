@@ -1143,6 +1143,7 @@ export interface Summary {
   stamp: string | null;
   opened: OpenedCheckpoint | null;
   repair: Repair | null;
+  derived: string | null;
 }
 
 /**  */

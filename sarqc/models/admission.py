@@ -1,0 +1,121 @@
+"""Admission of a derived model: its blocks, run one by one, must give its own logits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sarqc.errors import Refused
+from sarqc.models.decoder import Decoder
+from sarqc.models.linears import weight_of
+from sarqc.models.loading import LoadedModel
+from sarqc.models.partial_pass import head_input
+from sarqc.models.walk import BlockWalk
+
+_TOKENS = 16
+_TOLERANCE = 1e-4  # of the largest logit, in float32
+_LEVELS = 3  # largest code of the rounded linears: 3 bits
+
+
+def admit(loaded: LoadedModel) -> None:
+    """Check a model on 16 tokens, with its linears rounded to 3 bits while their block is in use.
+
+    What passes between blocks beside the hidden state, and is recorded from the float model, is wrong for a rounded
+    one: on the float model alone it would go unnoticed.
+
+    Args:
+        loaded: A model without a written family.
+
+    Raises:
+        Refused: If the logits of both passes differ, with the first block that does.
+    """
+    decoder = loaded.checkpoint.decoder
+    assert decoder is not None
+    try:
+        _compare(loaded, decoder)
+    except Refused:
+        raise
+    except Exception as error:  # every architecture raises what it likes
+        reason = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+        raise Refused(
+            f"its blocks can't be run one by one ({reason[:200]})", loaded.checkpoint.name, "Use another model."
+        ) from error
+
+
+def _compare(loaded: LoadedModel, decoder: Decoder) -> None:
+    """Compares the hidden states and logits of both passes; raises ``Refused`` where they differ."""
+    generator = torch.Generator().manual_seed(0)
+    tokens = torch.randint(loaded.vocabulary, (1, _TOKENS), generator=generator).to(loaded.device)
+    inputs: list[Tensor] = []
+    with torch.no_grad():
+        with _rounded_blocks(loaded, decoder, inputs):
+            own = head_input(loaded.model, decoder, tokens)
+        walk = BlockWalk(loaded, tokens)
+        for index, block in enumerate(loaded.blocks()):
+            with loaded.at(block), _rounded(block, decoder, index):
+                if not _is_near(walk.hidden[0], inputs[index]):
+                    raise _differs(loaded, decoder, max(0, index - 1))
+                walk.advance(walk.outputs(block))
+        walked = head_input(loaded.model, decoder, tokens, walk.hidden[0])
+        if not _is_near(loaded.logits(own), loaded.logits(walked)):
+            raise _differs(loaded, decoder, len(inputs) - 1)
+
+
+def _differs(loaded: LoadedModel, decoder: Decoder, index: int) -> Refused:
+    kind = decoder.kind(index).module
+    return Refused(
+        f"run by itself, block {decoder.blocks}.{index} ({kind}) gives another hidden state than in the model's own "
+        "forward pass: something else passes between its blocks",
+        loaded.checkpoint.name,
+        "Use another model.",
+    )
+
+
+def _is_near(first: Tensor, second: Tensor) -> bool:
+    largest = max(float(first.abs().max()), 1e-6)
+    return first.shape == second.shape and float((first - second).abs().max()) <= _TOLERANCE * largest
+
+
+@contextmanager
+def _rounded_blocks(loaded: LoadedModel, decoder: Decoder, inputs: list[Tensor]) -> Iterator[None]:
+    """A context in which each block has rounded linears during its forward pass; its inputs are kept."""
+    before = {block: vars(block).get("forward") for block in loaded.blocks()}
+
+    def forward_of(index: int, block: nn.Module) -> Callable[..., Any]:
+        own = before[block] or type(block).forward.__get__(block)
+
+        def forward(*given: Any, **named: Any) -> Any:
+            inputs.append(next(value for value in (*given, *named.values()) if isinstance(value, Tensor)))
+            with loaded.at(block), _rounded(block, decoder, index):
+                return own(*given, **named)
+
+        return forward
+
+    try:
+        for index, block in enumerate(loaded.blocks()):
+            block.forward = forward_of(index, block)
+        yield
+    finally:
+        for block, own in before.items():
+            vars(block).pop("forward", None)
+            if own is not None:
+                block.forward = own
+
+
+@contextmanager
+def _rounded(block: nn.Module, decoder: Decoder, index: int) -> Iterator[None]:
+    """A context in which the linears of a block are rounded."""
+    paths = [path for group in decoder.kind(index).groups for path in group]
+    weights = {path: weight_of(block, path).detach().clone() for path in paths}
+    try:
+        for path, weight in weights.items():
+            scale = weight.abs().amax(dim=1, keepdim=True).clamp(min=1e-12) / _LEVELS
+            weight_of(block, path).data.copy_((weight / scale).round() * scale)
+        yield
+    finally:
+        for path, weight in weights.items():
+            weight_of(block, path).data.copy_(weight)

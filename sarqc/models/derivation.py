@@ -1,0 +1,428 @@
+"""Derivation of a decoder's description from one forward pass without numbers, on fake tensors.
+
+The list of blocks is the list of modules with the most parameters. Linears that are given the same tensor form a group;
+tensors are the same if they share memory. Nothing here depends on the names of an architecture.
+
+Axes: B sequences, T tokens of a sequence, D hidden size.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Hashable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.overrides import TorchFunctionMode
+
+from sarqc.errors import Refused
+from sarqc.files.names import shortened
+from sarqc.models.decoder import BlockKind, Decoder, FloatModule, Linear, StackedExperts, StoredTensor
+from sarqc.models.linears import is_linear, is_stacked, routes_tokens, rows_and_columns, weight_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+_TOKENS = 16
+_NO_LIMIT = 1 << 20  # positions of a model that names no limit
+# A linear with this many times more columns than rows, or the reverse, or with fewer than 16 of either, is a gate, a
+# router or a side of a product of low rank: few parameters, on each of which much depends.
+_LOPSIDED, _FEW = 16, 16
+_OTHER = "Use another model."
+_AGAIN = "Repair it, or download it again."
+_POSITIONS = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "seq_length")
+_CHOSEN = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk", "moe_k", "moe_top_k")
+
+
+def model_of(config: dict[str, Any], where: str) -> PreTrainedModel:
+    """Return the causal language model of a config.json; within ``FakeTensorMode`` it takes no memory.
+
+    Args:
+        config: The configuration.
+        where: Its name for errors.
+
+    Raises:
+        Refused: If transformers has no such model, or can't make it of these values.
+    """
+    import transformers
+    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers.initialization import no_init_weights
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    model_type = str(config["model_type"])
+    if model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+        raise Refused(
+            f"transformers {transformers.__version__} has no causal language model of type “{shortened(model_type)}”",
+            where, _OTHER,
+        )  # fmt: skip
+    try:
+        with tempfile.TemporaryDirectory() as folder:  # read as a file: JSON has no infinity, and transformers' has
+            Path(folder, "config.json").write_text(json.dumps(config), encoding="utf-8")
+            described = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        with no_init_weights():
+            made = AutoModelForCausalLM.from_config(described, trust_remote_code=False)
+            made.tie_weights()
+    except Exception as error:  # every architecture raises what it likes
+        reason = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+        raise Refused(f"config.json does not describe a model ({reason[:200]})", where, _AGAIN) from error
+    model: PreTrainedModel = made.eval()
+    return model
+
+
+def derive(model: PreTrainedModel, where: str) -> Decoder:
+    """Return the description of a decoder.
+
+    Args:
+        model: The model, made within the same ``FakeTensorMode``.
+        where: Its name for errors.
+
+    Raises:
+        Refused: If its forward pass can't be followed, or if its blocks are not called once each in their order.
+    """
+    path, blocks = _blocks(model, where)
+    head = model.get_output_embeddings()
+    if head is None or not is_linear(head):
+        raise Refused("its logits do not come from a linear", where, _OTHER)
+    pass_ = _Pass(path, blocks)
+    with pass_.watching(model, head):
+        logits = _forward(model, where)
+    _check_order(pass_, where)
+    shared = Counter(id(parameter) for block in blocks for parameter in set(block.parameters()))
+    kinds: dict[BlockKind, int] = {}
+    kind_of = []
+    floats: Counter[tuple[str, str]] = Counter()
+    for index, block in enumerate(blocks):
+        kind, kept = _kind(block, pass_.reads[index], pass_.returned[index], shared)
+        kind_of.append(kinds.setdefault(kind, len(kinds)))
+        for name, reason, parameters in kept:
+            floats[f"{path}.*.{name}", reason] += parameters
+    stored = _stored(model)
+    kinds_list = list(kinds)
+    config, embedding = model.config.get_text_config(decoder=True), model.get_input_embeddings()
+    widths = [rows_and_columns(module) for block in blocks for module in block.modules() if is_linear(module)]
+    return Decoder(
+        title=type(model).__name__,
+        model_type=model.config.model_type,
+        blocks=path,
+        embedding=_path_of(model, embedding),
+        norm=pass_.norm(),
+        head=_path_of(model, head),
+        tied=head.weight is embedding.weight,
+        logits_are_changed=_identity(logits) != _identity(pass_.of_head),
+        kinds=tuple(kinds),
+        kind_of=tuple(kind_of),
+        shapes={name: tuple(tensor.shape) for name, tensor in model.state_dict().items()},
+        integers=frozenset(name for name, tensor in model.state_dict().items() if not tensor.is_floating_point()),
+        stored=stored,
+        prefix=f"{model.base_model_prefix}.",
+        linears=_linears(path, blocks, [kinds_list[kind] for kind in kind_of], model, stored),
+        hidden_size=pass_.states[0].shape[-1],
+        widest=max((rows for rows, _ in widths), default=1),
+        vocabulary=logits.shape[-1],
+        positions=_first_number(config, _POSITIONS) or _NO_LIMIT,
+        experts_per_token=_first_number(config, _CHOSEN) if any(kind.experts for kind in kinds) else None,
+        floats=tuple(FloatModule(path=name, reason=why, parameters=n) for (name, why), n in floats.items()),
+    )
+
+
+class _Pass:
+    """What one forward pass shows."""
+
+    def __init__(self, path: str, blocks: nn.ModuleList) -> None:
+        self.path, self.blocks = path, blocks
+        self.calls: list[int] = []  # numbers of blocks
+        self.reads: list[list[tuple[str, Tensor]]] = [[] for _ in blocks]  # linears and experts with their inputs
+        self.states: list[Tensor] = []  # given to each block
+        self.returned: list[Any] = [None for _ in blocks]
+        self.of_head: Tensor  # its output
+        self._to_head: Tensor
+        self._outside: list[tuple[str, Tensor, Tensor]] = []  # path, input and output of modules beside the blocks
+
+    def watching(self, model: nn.Module, head: nn.Module) -> ExitStack:
+        """Return a context in which the model's forward pass is written down."""
+        hooks = ExitStack()
+        for index, block in enumerate(self.blocks):
+            hooks.callback(block.register_forward_pre_hook(self._entered(index), with_kwargs=True).remove)
+            hooks.callback(block.register_forward_hook(self._left(index)).remove)
+            for path, module in block.named_modules():
+                if is_linear(module) or is_stacked(module):
+                    hook = self._read(index, path)
+                    hooks.callback(module.register_forward_pre_hook(hook, with_kwargs=True).remove)
+                if routes_tokens(module):
+                    _stub(module, hooks)
+        hooks.callback(head.register_forward_hook(self._headed).remove)
+        for path, module in model.named_modules():
+            if not f"{path}.".startswith(f"{self.path}.") and not any(True for _ in module.children()):
+                hooks.callback(module.register_forward_hook(self._passed(path)).remove)
+        return hooks
+
+    def norm(self) -> str:
+        """Return the path of the module that makes the head's input of the last block's output; empty without one."""
+        last = _identity(_states_in(self.returned[-1]))
+        for path, given, made in self._outside:
+            if _identity(given) == last and _identity(made) == _identity(self._to_head):
+                return path
+        return ""
+
+    def _entered(self, index: int) -> Any:
+        def hook(_module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+            self.calls.append(index)
+            self.states.append(_first_tensor(given, named))
+
+        return hook
+
+    def _left(self, index: int) -> Any:
+        def hook(_module: nn.Module, _given: Any, returned: Any) -> None:
+            self.returned[index] = returned
+
+        return hook
+
+    def _read(self, index: int, path: str) -> Any:
+        def hook(_module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+            self.reads[index].append((path, _first_tensor(given, named)))
+
+        return hook
+
+    def _headed(self, _module: nn.Module, given: tuple[Tensor, ...], made: Tensor) -> None:
+        self._to_head, self.of_head = given[0], made
+
+    def _passed(self, path: str) -> Any:
+        def hook(_module: nn.Module, given: tuple[Any, ...], made: Any) -> None:
+            if given and isinstance(given[0], Tensor) and isinstance(made, Tensor):
+                self._outside.append((path, given[0], made))
+
+        return hook
+
+
+def _blocks(model: nn.Module, where: str) -> tuple[str, nn.ModuleList]:
+    """The list of modules with the most parameters of those that a pass over text uses; of lists within each other the
+    outermost.
+    """
+    lists = [(path, module) for path, module in model.named_modules() if isinstance(module, nn.ModuleList) and module]
+    used = _used(model, [child for _, module in lists for child in module])
+    lists = [(path, module) for path, module in lists if any(child in used for child in module)]
+    if not lists:
+        raise Refused("the model has no list of blocks", where, _OTHER)
+    sizes = [sum(parameter.numel() for parameter in module.parameters()) for _, module in lists]
+    return lists[max(range(len(lists)), key=lambda at: (sizes[at], -at))]
+
+
+def _used(model: nn.Module, modules: list[nn.Module]) -> set[nn.Module]:
+    """Those of some modules that a forward pass over text calls."""
+    used: set[nn.Module] = set()
+    with ExitStack() as hooks:
+        for module in modules:
+            hooks.callback(module.register_forward_pre_hook(lambda called, _given: used.add(called)).remove)
+        for module in model.modules():
+            if routes_tokens(module):
+                _stub(module, hooks)
+        _forward(model, "")
+    return used
+
+
+def _stub(experts: nn.Module, hooks: ExitStack) -> None:
+    """Makes experts return any states of the shape of theirs: where a token goes depends on numbers."""
+    experts.forward = lambda states, *_args, **_named: torch.empty_like(states)
+    hooks.callback(vars(experts).pop, "forward")
+
+
+def _forward(model: nn.Module, where: str) -> Tensor:
+    """The logits (1, T, V) of one pass."""
+    try:
+        with torch.no_grad():
+            logits: Tensor = model(torch.zeros(1, _TOKENS, dtype=torch.long), use_cache=False).logits
+    except Exception as error:  # every architecture raises what it likes
+        reason = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+        raise Refused(f"its forward pass can't be followed without numbers ({reason[:200]})", where, _OTHER) from error
+    return logits
+
+
+def _check_order(seen: _Pass, where: str) -> None:
+    """Refuses blocks that are not called once each, in their order, with the states of the block before."""
+    times = Counter(seen.calls)
+    for index, block in enumerate(seen.blocks):
+        if times[index] != 1:
+            what = (
+                f"block {seen.path}.{index} ({type(block).__name__}) is called {times[index]} times in a forward pass"
+            )
+            raise Refused(what, where, _OTHER)
+    if seen.calls != sorted(seen.calls):
+        raise Refused(f"the blocks of {seen.path} are not called in their order", where, _OTHER)
+
+
+def _kind(
+    block: nn.Module, reads: list[tuple[str, Tensor]], returned: Any, shared: Counter[int]
+) -> tuple[BlockKind, list[tuple[str, str, int]]]:
+    """The kind of a block, and what of it stays float: path, reason and number of parameters."""
+    times = Counter(path for path, _ in reads)
+    stacks = [(path, module) for path, module in block.named_modules() if is_stacked(module) and times[path]]
+    experts = None
+    if stacks:
+        path, module = stacks[0]
+        number, width = len(module.get_parameter("down_proj")), weight_of(block, f"{path}.0.down_proj").shape[1]
+        experts = StackedExperts(path=path, number=number, width=width)
+    floats, quantized = [], set()
+    for path, module in block.named_modules():
+        reason = None
+        if is_linear(module):
+            rows, columns = rows_and_columns(module)
+            if not times[path]:
+                reason = "not used by the decoder"
+            elif times[path] > 1:
+                reason = "called more than once in its block"
+            elif shared[id(module.weight)] > 1:
+                reason = "shared by several blocks"
+            elif experts is not None and rows == experts.number:
+                reason = "a router"
+            elif min(rows, columns) < _FEW or min(rows, columns) * _LOPSIDED < max(rows, columns):
+                reason = "few rows or columns"
+        elif is_stacked(module):
+            reason = None if experts is not None and path == experts.path else "a second stack of experts"
+        else:
+            matrices = [parameter for parameter in module.parameters(recurse=False) if parameter.ndim > 1]
+            if matrices:
+                is_router = experts is not None and any(len(matrix) == experts.number for matrix in matrices)
+                floats.append((path, "a router" if is_router else "no linear", sum(map(torch.numel, matrices))))
+            continue
+        if reason is None:
+            quantized.add(path)
+        else:
+            floats.append((path, reason, sum(parameter.numel() for parameter in module.parameters(recurse=False))))
+    groups: dict[Hashable, list[str]] = {}
+    downs: list[tuple[str, ...]] = []
+    for path, given in reads:
+        if path not in quantized:
+            continue
+        group = groups.setdefault(_identity(given), [])
+        if experts is None or path != experts.path:
+            group.append(path)
+            continue
+        first = ("gate_proj", "up_proj") if block.get_submodule(path).has_gate else ("up_proj",)
+        group += [f"{path}.{expert}.{name}" for expert in range(experts.number) for name in first]
+        downs = [(f"{path}.{expert}.down_proj",) for expert in range(experts.number)]
+    ordered: list[tuple[str, ...]] = []
+    for linears in groups.values():
+        ordered.append(tuple(linears))
+        if experts is not None and any(path.startswith(f"{experts.path}.") for path in linears):
+            ordered += downs
+    outputs = len(returned) if isinstance(returned, tuple | list) else 0
+    return BlockKind(module=type(block).__name__, groups=tuple(ordered), experts=experts, outputs=outputs), floats
+
+
+def _stored(model: PreTrainedModel) -> dict[str, StoredTensor]:
+    """The tensors of the model's checkpoints: what transformers writes, as views of its parameters.
+
+    A tensor that transformers puts together from several is left out: nothing is known of its place.
+    """
+    from transformers.core_model_loading import revert_weight_conversion
+
+    own = model.state_dict()
+    head = model.get_output_embeddings()
+    head_name = f"{_path_of(model, head)}.weight"
+    is_tied = head.weight is model.get_input_embeddings().weight
+    for name, source in model.all_tied_weights_keys.items():
+        if own[name].untyped_storage()._cdata == own[source].untyped_storage()._cdata:
+            del own[name]
+    owner = {tensor.untyped_storage()._cdata: (name, tensor) for name, tensor in own.items()}
+    stored = {}
+    with _OnlyViews():
+        reverted = revert_weight_conversion(model, dict(own))
+    for file_name, tensor in reverted.items():
+        name, parameter = owner.get(tensor.untyped_storage()._cdata, ("", None))
+        if parameter is None:
+            continue
+        is_whole = tensor.shape == parameter.shape and tensor.stride() == parameter.stride()
+        stored[file_name] = StoredTensor(
+            parameter=name, shape=tuple(tensor.shape), stride=() if is_whole else tensor.stride(),
+            offset=tensor.storage_offset(),
+        )  # fmt: skip
+    if is_tied:  # some checkpoints have it beside the embedding
+        stored[head_name] = StoredTensor(parameter=head_name, shape=tuple(head.weight.shape))
+    return stored
+
+
+class _OnlyViews(TorchFunctionMode):
+    """A mode in which ``contiguous`` copies nothing, so that a part of a tensor remains a view of it."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return args[0] if func is Tensor.contiguous else func(*args, **(kwargs or {}))
+
+
+def _linears(
+    path: str, blocks: nn.ModuleList, kinds: list[BlockKind], model: nn.Module, stored: dict[str, StoredTensor]
+) -> dict[str, Linear]:
+    """The linears to quantize by their full paths."""
+    parameters = model.state_dict()
+    by_place: dict[Hashable, str] = {}
+    by_storage: dict[Hashable, str] = {}
+    for name, each in stored.items():
+        parameter = parameters[each.parameter]
+        by_storage[parameter.untyped_storage()._cdata] = name
+        place = (parameter.untyped_storage()._cdata, each.offset, each.shape, each.stride or parameter.stride())
+        by_place[place] = name
+    found = {}
+    for index, (block, kind) in enumerate(zip(blocks, kinds, strict=True)):
+        for linear in (linear for group in kind.groups for linear in group):
+            weight = weight_of(block, linear).detach()
+            storage = weight.untyped_storage()._cdata
+            own, transposed = (by_place.get((storage, weight.storage_offset(), tuple(each.shape), each.stride()))
+                               for each in (weight, weight.mT))  # fmt: skip
+            rows, columns = weight.shape
+            tensor = own or transposed
+            if tensor is None and storage not in by_storage:
+                raise Refused(f"{path}.{index}.{linear} is in no tensor of the checkpoints of transformers", "", _OTHER)
+            found[f"{path}.{index}.{linear}"] = Linear(
+                shape=(rows, columns), tensor=tensor or by_storage[storage], is_own=own is not None,
+                is_part=tensor is None,
+            )  # fmt: skip
+    return found
+
+
+def _identity(tensor: Tensor) -> Hashable:
+    """The memory of a tensor and its place in it; another shape of the same numbers is the same."""
+    return tensor.untyped_storage()._cdata, tensor.storage_offset(), tensor.numel(), tensor.shape[-1]
+
+
+def _states_in(returned: Any) -> Tensor:
+    states = returned[0] if isinstance(returned, tuple | list) else returned
+    assert isinstance(states, Tensor)
+    return states
+
+
+def _first_tensor(given: tuple[Any, ...], named: dict[str, Any]) -> Tensor:
+    return next(value for value in (*given, *named.values()) if isinstance(value, Tensor))
+
+
+def _path_of(model: nn.Module, module: nn.Module) -> str:
+    path: str = next(path for path, each in model.named_modules() if each is module)
+    return path
+
+
+def _first_number(config: Any, names: tuple[str, ...]) -> int | None:
+    values = (getattr(config, name, None) for name in names)
+    return next((value for value in values if isinstance(value, int) and value > 0), None)
+
+
+def main() -> None:
+    """Read a config.json from standard input and write the description, or the refusal, as a line of JSON."""
+    most = int(sys.argv[1])
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    config = json.load(sys.stdin)
+    try:
+        with FakeTensorMode():
+            answer = derive(model_of(config, ""), "").model_dump(mode="json")
+    except Refused as refusal:
+        answer = {"problem": refusal.what, "remedy": refusal.remedy}
+    print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""Parts of a derived model's own forward pass: up to a block, up to the head, and from the head on.
+
+What lies between is never copied from the model's code: the model itself runs, and what is not wanted is skipped.
+
+Axes: B sequences, T tokens of a sequence, D hidden size, V size of the vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from sarqc.models.decoder import Decoder
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+class BlockCall(NamedTuple):
+    """Arguments of a block: the hidden state (B, T, D) and the others, by position and by name."""
+
+    hidden: Tensor
+    others: tuple[Any, ...]
+    named: dict[str, Any]
+
+
+class _Done(Exception):
+    """Ends a forward pass whose rest is not wanted."""
+
+
+def recorded_calls(model: PreTrainedModel, decoder: Decoder, tokens: Tensor) -> list[BlockCall]:
+    """Return how the model calls each of its blocks for tokens (B, T), without running the blocks.
+
+    Each block gets the first block's hidden state.
+    """
+    blocks = model.get_submodule(decoder.blocks)
+    calls: list[BlockCall] = []
+
+    def recorder(index: int) -> Callable[..., Any]:
+        def record(*given: Any, **named: Any) -> Any:
+            hidden, others = (given[0], given[1:]) if given else (named.pop("hidden_states"), ())
+            calls.append(BlockCall(hidden, others, named))
+            if index == len(decoder.kind_of) - 1:
+                raise _Done
+            return _as_returned(hidden, decoder, index)
+
+        return record
+
+    with _replaced(blocks, recorder), suppress(_Done):
+        model(tokens, use_cache=False)
+    return calls
+
+
+def head_input(model: PreTrainedModel, decoder: Decoder, tokens: Tensor, hidden: Tensor | None = None) -> Tensor:
+    """Return the input (B, T, D) of the head for tokens (B, T).
+
+    Args:
+        model: The model.
+        decoder: Its description.
+        tokens: The tokens.
+        hidden: Output of the last block (B, T, D), whose blocks are not run then; None to run them.
+    """
+    seen: list[Tensor] = []
+
+    def see(_module: nn.Module, given: tuple[Tensor, ...]) -> None:
+        seen.append(given[0])
+        raise _Done
+
+    with ExitStack() as changes:
+        if hidden is not None:
+            changes.enter_context(_replaced(model.get_submodule(decoder.blocks), _giving(decoder, hidden)))
+        changes.callback(model.get_submodule(decoder.head).register_forward_pre_hook(see).remove)
+        changes.enter_context(suppress(_Done))
+        model(tokens, use_cache=False)
+    return seen[0]
+
+
+def logits_of(
+    model: PreTrainedModel, decoder: Decoder, states: Tensor, head: Callable[[Tensor], Tensor] | None = None
+) -> Tensor:
+    """Return the logits (…, V) of head inputs (…, D), with all that the model does after its head.
+
+    Args:
+        model: The model.
+        decoder: Its description.
+        states: Inputs of the head.
+        head: Another head than the model's; None for its own.
+    """
+    whole = states.reshape(1, -1, states.shape[-1])
+    own = model.get_submodule(decoder.head)
+    if not decoder.logits_are_changed:
+        return (head or own)(states)
+
+    def substitute(_module: nn.Module, _given: tuple[Tensor, ...]) -> tuple[Tensor]:
+        return (whole,)
+
+    def answer(_module: nn.Module, _given: tuple[Tensor, ...], _made: Tensor) -> Tensor | None:
+        return None if head is None else head(whole)
+
+    token = torch.zeros(1, 1, dtype=torch.long, device=states.device)
+    with ExitStack() as changes:
+        changes.enter_context(_replaced(model.get_submodule(decoder.blocks), _passing(decoder)))
+        changes.callback(own.register_forward_pre_hook(substitute).remove)
+        changes.callback(own.register_forward_hook(answer).remove)
+        logits: Tensor = model(token, use_cache=False).logits
+    return logits.reshape(*states.shape[:-1], logits.shape[-1])
+
+
+def _as_returned(hidden: Tensor, decoder: Decoder, index: int) -> Any:
+    """A hidden state in the form in which a block returns it."""
+    outputs = decoder.kind(index).outputs
+    return hidden if not outputs else (hidden, *[None] * (outputs - 1))
+
+
+def _passing(decoder: Decoder) -> Callable[[int], Callable[..., Any]]:
+    """Blocks that return what they are given."""
+
+    def of_block(index: int) -> Callable[..., Any]:
+        return lambda *given, **named: _as_returned(given[0] if given else named["hidden_states"], decoder, index)
+
+    return of_block
+
+
+def _giving(decoder: Decoder, hidden: Tensor) -> Callable[[int], Callable[..., Any]]:
+    """Blocks that return a given hidden state."""
+    return lambda index: lambda *given, **named: _as_returned(hidden, decoder, index)
+
+
+@contextmanager
+def _replaced(blocks: nn.Module, forward: Callable[[int], Callable[..., Any]]) -> Iterator[None]:
+    """A context in which the blocks have other forward passes, by their numbers, above those of their classes."""
+    before = {block: vars(block).get("forward") for block in blocks.children()}
+    try:
+        for index, block in enumerate(blocks.children()):
+            block.forward = forward(index)
+        yield
+    finally:
+        for block, own in before.items():
+            vars(block).pop("forward", None)
+            if own is not None:
+                block.forward = own
