@@ -256,7 +256,7 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
 
 def _as_asked(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
     """The checkpoint with the linears that the recipe quantizes."""
-    return checkpoint.restricted(recipe.layer, recipe.blocks_of(checkpoint.n_blocks))
+    return checkpoint.restricted(recipe.layer, recipe.blocks_of(checkpoint.n_blocks), recipe.exclude)
 
 
 def _check_tasks(recipe: Recipe, settings: Settings) -> None:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from functools import cached_property
 from math import prod
 from pathlib import Path
 from typing import Any
 
 from sarqc.errors import Refused
-from sarqc.files.names import read_object
+from sarqc.files.names import read_object, shortened
 from sarqc.models.architecture import Architecture, architecture_of
 from sarqc.models.decoder import Decoder, DerivedFamily, family_of_decoder
 from sarqc.models.derived import decoder_of
@@ -49,6 +50,7 @@ class Checkpoint:
     only: str | None = None  # the single linear to quantize, instead of all
     of_blocks: tuple[int, ...] | None = None  # the blocks to quantize, instead of all
     of_names: frozenset[str] | None = None  # the linears to quantize, by name, instead of all
+    excluded: tuple[str, ...] = ()  # patterns of names of linears that are not quantized
     origin: Origin | None = None  # the files that the weights were unpacked from, if known
 
     @property
@@ -178,24 +180,39 @@ class Checkpoint:
     @cached_property
     def layers(self) -> list[LayerInfo]:
         """The linears to quantize."""
+        linears = [layer for layer in self.linears if not any(fnmatchcase(layer.name, one) for one in self.excluded)]
         if self.of_names is not None:
-            return [layer for layer in self.linears if layer.name in self.of_names]
-        of_blocks = [layer for layer in self.linears if self.of_blocks is None or layer.block in self.of_blocks]
+            return [layer for layer in linears if layer.name in self.of_names]
+        of_blocks = [layer for layer in linears if self.of_blocks is None or layer.block in self.of_blocks]
         return of_blocks if self.only is None else [layer for layer in of_blocks if layer.name == self.only]
 
-    def restricted(self, only: str | None, blocks: tuple[int, ...] | None = None) -> Checkpoint:
+    def restricted(
+        self, only: str | None, blocks: tuple[int, ...] | None = None, exclude: tuple[str, ...] = ()
+    ) -> Checkpoint:
         """Return the same checkpoint with fewer linears to quantize.
 
         Args:
             only: Full name of a single linear; None for all.
             blocks: Numbers of the blocks; None for all.
+            exclude: Patterns of names of linears that are not quantized, with * for any characters.
 
         Raises:
-            Refused: For an unknown name.
+            Refused: For an unknown name, a pattern without a linear, or if no linear is left.
         """
+        for pattern in exclude:
+            if not any(fnmatchcase(layer.name, pattern) for layer in self.linears):
+                raise Refused(
+                    f"no layer of the model is called “{shortened(pattern)}”", "recipe, exclude",
+                    f"Names are like {self.linears[0].name}; use * for any characters.",
+                ).about("exclude")  # fmt: skip
         if only is None:
-            return self if blocks is None else replace(self, of_blocks=blocks)
-        alone = replace(self, only=only, of_blocks=blocks)
+            part = replace(self, of_blocks=blocks, excluded=exclude)
+            if not part.layers:
+                raise Refused("no layer is left to quantize", "recipe, exclude", "Exclude fewer layers.").about(
+                    "exclude"
+                )
+            return part if blocks is not None or exclude else self
+        alone = replace(self, only=only, of_blocks=blocks, excluded=exclude)
         if not alone.layers:
             raise Refused(
                 f"no linear “{only}” in the model", "recipe, layer",

@@ -119,6 +119,7 @@ _OPENED_WHOLE = {
     "layer": "it is measured as a whole",
     "blocks": "it is measured as a whole",
     "block_fraction": "it is measured as a whole",
+    "exclude": "it is measured as a whole",
     "sweep": "its codes are solved at one λ, or at that of “auto”",
     "inputs_from": "its layers are measured behind its own blocks",
     "channel_fraction": "its codes are compared on all channels",
@@ -136,6 +137,7 @@ FORMER_NAMES = {
     "opened": "quantized_checkpoint", "share": "block_fraction", "starved": "expert_damping", "only": "layer"
 }  # fmt: skip
 
+MOST_PATTERNS = 100  # of excluded layers
 # Fields that only “auto” reads, by what it chooses for: each layer, or the whole model.
 AUTO_FIELDS = {"layer": ("validation_share", "channel_fraction"), "model": ("validation_share",)}
 
@@ -209,6 +211,15 @@ class Recipe(BaseModel):
         **_describe(
             "size", "Fraction of blocks",
             "Fraction of the blocks, evenly spread, that are quantized; the others stay float. Empty: all.",
+            advanced=True, rare=True,
+        ),
+    )  # fmt: skip
+    exclude: tuple[_Name, ...] = Field(
+        (),
+        max_length=MOST_PATTERNS,
+        **_describe(
+            "size", "Excluded layers",
+            "Names of layers that stay float, with * for any characters: *.down_proj, or model.layers.0.*.",
             advanced=True, rare=True,
         ),
     )  # fmt: skip
@@ -478,7 +489,7 @@ class Recipe(BaseModel):
         ),
     )  # fmt: skip
 
-    @field_validator("tasks", "sweep", "prompts", "blocks", mode="before")
+    @field_validator("tasks", "sweep", "prompts", "blocks", "exclude", mode="before")
     @classmethod
     def _split(cls, value: Any, info: ValidationInfo) -> Any:
         """“a, b” means two entries, so that a flag and a text field can say it; entries with commas stand on lines."""

@@ -173,3 +173,20 @@ def test_weights_keep_their_bits(tiny_llama: Path) -> None:
     assert loaded.stored_as("model.layers.0.mlp.down_proj.weight") == torch.float16
     assert weight.dtype == torch.float32
     assert torch.equal(weight.to(torch.float16).to(torch.float32), weight)
+
+
+def test_layers_are_excluded_by_patterns(copy: Path) -> None:
+    checkpoint = read_checkpoint(copy)
+    part = checkpoint.restricted(None, None, ("*.down_proj", "model.layers.0.self_attn.*"))
+    left = {layer.name for layer in part.layers}
+    assert left == {
+        layer.name for layer in checkpoint.layers
+        if not layer.name.endswith("down_proj") and not layer.name.startswith("model.layers.0.self_attn.")
+    }  # fmt: skip
+    assert 0 < part.share_quantized < checkpoint.share_quantized
+    in_block = part.restricted(None, (1,), ("*.up_proj",))
+    assert {layer.block for layer in in_block.layers} == {1}
+    with pytest.raises(Refused, match="no layer of the model is called “\\*.fc1”"):
+        checkpoint.restricted(None, None, ("*.fc1",))
+    with pytest.raises(Refused, match="no layer is left"):
+        checkpoint.restricted(None, None, ("*",))

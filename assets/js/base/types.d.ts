@@ -183,6 +183,7 @@ export interface Recipe {
   indivisible: "refuse" | "per_channel";
   blocks: number[];
   block_fraction: number | null;
+  exclude: string[];
   method: string;
   lambda: number | "auto" | null;
   gamma: number | "auto" | null;
