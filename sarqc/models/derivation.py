@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 from torch.overrides import TorchFunctionMode
 
 from sarqc.errors import Refused
@@ -104,8 +104,12 @@ def derive(model: PreTrainedModel, where: str) -> Decoder:
         kind_of.append(kinds.setdefault(kind, len(kinds)))
         for name, reason, parameters in kept:
             floats[f"{path}.*.{name}", reason] += parameters
-    stored = _stored(model)
-    kinds_list = list(kinds)
+    of_blocks = [list(kinds)[kind] for kind in kind_of]
+    with unset_fake_temporarily():  # thousands of views of meta tensors take a tenth of the time
+        _replace_fakes(model)
+        stored = _stored(model)
+        linears = _linears(path, blocks, of_blocks, model, stored)
+        own = {name: (tuple(tensor.shape), tensor.is_floating_point()) for name, tensor in model.state_dict().items()}
     config, embedding = model.config.get_text_config(decoder=True), model.get_input_embeddings()
     widths = [rows_and_columns(module) for block in blocks for module in block.modules() if is_linear(module)]
     return Decoder(
@@ -119,11 +123,11 @@ def derive(model: PreTrainedModel, where: str) -> Decoder:
         logits_are_changed=_identity(logits) != _identity(pass_.of_head),
         kinds=tuple(kinds),
         kind_of=tuple(kind_of),
-        shapes={name: tuple(tensor.shape) for name, tensor in model.state_dict().items()},
-        integers=frozenset(name for name, tensor in model.state_dict().items() if not tensor.is_floating_point()),
+        shapes={name: shape for name, (shape, _) in own.items()},
+        integers=frozenset(name for name, (_, is_float) in own.items() if not is_float),
         stored=stored,
         prefix=f"{model.base_model_prefix}.",
-        linears=_linears(path, blocks, [kinds_list[kind] for kind in kind_of], model, stored),
+        linears=linears,
         hidden_size=pass_.states[0].shape[-1],
         widest=max((rows for rows, _ in widths), default=1),
         vocabulary=logits.shape[-1],
@@ -315,6 +319,22 @@ def _kind(
             ordered += downs
     outputs = len(returned) if isinstance(returned, tuple | list) else 0
     return BlockKind(module=type(block).__name__, groups=tuple(ordered), experts=experts, outputs=outputs), floats
+
+
+def _replace_fakes(model: nn.Module) -> None:
+    """Makes meta tensors of all parameters and buffers; those that are one remain one."""
+    made: dict[int, Tensor] = {}
+    for module in model.modules():
+        tables: list[dict[str, Any]] = [module._parameters, module._buffers]
+        for table in tables:
+            for name, tensor in table.items():
+                if tensor is None:
+                    continue
+                if id(tensor) not in made:
+                    meta = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+                    is_parameter = isinstance(tensor, nn.Parameter)
+                    made[id(tensor)] = nn.Parameter(meta, requires_grad=False) if is_parameter else meta
+                table[name] = made[id(tensor)]
 
 
 def _stored(model: PreTrainedModel) -> dict[str, StoredTensor]:
