@@ -306,7 +306,7 @@ def test_several_lambdas_are_chips_and_one_batch(app: App, open_page):
     page.get_by_role("button", name="Remove λ = 0.05").focus()
     page.keyboard.press("Enter")
     page.wait_for_selector("[data-testid=start]:has-text('Start 2 calibrations')")
-    assert page.input_value("#field-lam input") == "0, 0.1"
+    page.wait_for_function("document.querySelector('#field-lam input').value === '0, 0.1'")
     page.click("[data-testid=copy-plan] summary")
     tabs = page.locator("[data-testid=copy-plan] [role=tab]")
     tabs.first.wait_for()

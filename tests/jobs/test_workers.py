@@ -164,7 +164,10 @@ def test_a_worker_that_still_imports_ends_with_its_app(tmp_path: Path, job: byte
 def test_a_stopped_worker_of_an_earlier_app_is_ended(settings: Settings, tmp_path: Path) -> None:
     read_end, write_end = os.pipe()
     command = [sys.executable, "-P", "-m", "sarqc.jobs.child", str(write_end), "tests.jobs.fake_runs:slow"]
-    leftover = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=(write_end,), start_new_session=True)
+    paths = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    leftover = subprocess.Popen(
+        command, stdin=subprocess.PIPE, pass_fds=(write_end,), start_new_session=True, env=paths
+    )  # fmt: skip
     stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
     workers = LocalWorkers(settings, lambda message: None)
     until(psutil.Process(leftover.pid).cmdline)  # none at first: Popen returns before that is in place

@@ -186,7 +186,7 @@ def test_layers_are_excluded_by_patterns(copy: Path) -> None:
     assert 0 < part.share_quantized < checkpoint.share_quantized
     in_block = part.restricted(None, (1,), ("*.up_proj",))
     assert {layer.block for layer in in_block.layers} == {1}
-    with pytest.raises(Refused, match="no layer of the model is called “\\*.fc1”"):
+    with pytest.raises(Refused, match=r"no layer of the model is called “\*\.fc1”"):
         checkpoint.restricted(None, None, ("*.fc1",))
     with pytest.raises(Refused, match="no layer is left"):
         checkpoint.restricted(None, None, ("*",))
