@@ -22,14 +22,12 @@ class StackedExperts(BaseModel):
     Attributes:
         path: Path of their module within the block.
         number: Number of experts.
-        width: Width of an expert.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     path: str
     number: int = Field(ge=1)
-    width: int = Field(ge=1)
 
 
 class BlockKind(BaseModel):
@@ -102,13 +100,11 @@ class Decoder(BaseModel):
 
     Attributes:
         title: Name of the model's class.
-        blocks: Path of the list of blocks; ``embedding``, ``norm`` and ``head`` are paths as well.
-        norm: The module between the last block and the head; empty if there is none or more than that.
+        blocks: Path of the list of blocks; ``embedding`` and ``head`` are paths as well.
         logits_are_changed: True if the model changes the output of its head, such as by a scale or a cap.
         kinds: The kinds of blocks.
         kind_of: The kind of each block.
-        shapes: Shape of each parameter and stored buffer, by its path in the model.
-        integers: Those of integers, which no quantization changes.
+        integers: Paths of stored buffers of integers, which no quantization changes.
         stored: The tensors of its checkpoints, by name there.
         prefix: Part of names in checkpoints that some of them leave out, with a full stop at its end.
         linears: The linears to quantize, by their paths in the model.
@@ -126,13 +122,11 @@ class Decoder(BaseModel):
     model_type: str
     blocks: str
     embedding: str
-    norm: str
     head: str
     tied: bool
     logits_are_changed: bool
     kinds: tuple[BlockKind, ...]
     kind_of: tuple[int, ...]
-    shapes: dict[str, Shape]
     integers: frozenset[str]
     stored: dict[str, StoredTensor]
     prefix: str
@@ -255,6 +249,6 @@ def family_of_decoder(decoder: Decoder, keys: Collection[str] | None = None) -> 
     experts = next((kind.experts.path for kind in decoder.kinds if kind.experts is not None), "mlp.experts")
     return DerivedFamily(
         title=decoder.title, model_types=(decoder.model_type,), dense=(), experts=experts, embedding=decoder.embedding,
-        blocks=decoder.blocks, norm=decoder.norm, head=decoder.head, decoder=decoder, in_checkpoint=names,
+        blocks=decoder.blocks, norm="", head=decoder.head, decoder=decoder, in_checkpoint=names,
         renamed=renamings,
     )  # fmt: skip

@@ -109,7 +109,7 @@ def derive(model: PreTrainedModel, where: str) -> Decoder:
         _replace_fakes(model)
         stored = _stored(model)
         linears = _linears(path, blocks, of_blocks, model, stored)
-        own = {name: (tuple(tensor.shape), tensor.is_floating_point()) for name, tensor in model.state_dict().items()}
+        integers = frozenset(name for name, own in model.state_dict().items() if not own.is_floating_point())
     config, embedding = model.config.get_text_config(decoder=True), model.get_input_embeddings()
     widths = [rows_and_columns(module) for block in blocks for module in block.modules() if is_linear(module)]
     return Decoder(
@@ -117,14 +117,12 @@ def derive(model: PreTrainedModel, where: str) -> Decoder:
         model_type=model.config.model_type,
         blocks=path,
         embedding=_path_of(model, embedding),
-        norm=pass_.norm(),
         head=_path_of(model, head),
         tied=head.weight is embedding.weight,
         logits_are_changed=_identity(logits) != _identity(pass_.of_head),
         kinds=tuple(kinds),
         kind_of=tuple(kind_of),
-        shapes={name: shape for name, (shape, _) in own.items()},
-        integers=frozenset(name for name, (_, is_float) in own.items() if not is_float),
+        integers=integers,
         stored=stored,
         prefix=f"{model.base_model_prefix}.",
         linears=linears,
@@ -147,8 +145,6 @@ class _Pass:
         self.states: list[Tensor] = []  # given to each block
         self.returned: list[Any] = [None for _ in blocks]
         self.of_head: Tensor  # its output
-        self._to_head: Tensor
-        self._outside: list[tuple[str, Tensor, Tensor]] = []  # path, input and output of modules beside the blocks
 
     def watching(self, model: nn.Module, head: nn.Module) -> ExitStack:
         """Return a context in which the model's forward pass is written down."""
@@ -163,18 +159,7 @@ class _Pass:
                 if routes_tokens(module):
                     _stub(module, hooks)
         hooks.callback(head.register_forward_hook(self._headed).remove)
-        for path, module in model.named_modules():
-            if not f"{path}.".startswith(f"{self.path}.") and not any(True for _ in module.children()):
-                hooks.callback(module.register_forward_hook(self._passed(path)).remove)
         return hooks
-
-    def norm(self) -> str:
-        """Return the path of the module that makes the head's input of the last block's output; empty without one."""
-        last = _identity(_states_in(self.returned[-1]))
-        for path, given, made in self._outside:
-            if _identity(given) == last and _identity(made) == _identity(self._to_head):
-                return path
-        return ""
 
     def _entered(self, index: int) -> Any:
         def hook(_module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -195,15 +180,8 @@ class _Pass:
 
         return hook
 
-    def _headed(self, _module: nn.Module, given: tuple[Tensor, ...], made: Tensor) -> None:
-        self._to_head, self.of_head = given[0], made
-
-    def _passed(self, path: str) -> Any:
-        def hook(_module: nn.Module, given: tuple[Any, ...], made: Any) -> None:
-            if given and isinstance(given[0], Tensor) and isinstance(made, Tensor):
-                self._outside.append((path, given[0], made))
-
-        return hook
+    def _headed(self, _module: nn.Module, _given: Any, made: Tensor) -> None:
+        self.of_head = made
 
 
 def _blocks(model: nn.Module, where: str) -> tuple[str, nn.ModuleList]:
@@ -271,8 +249,7 @@ def _kind(
     experts = None
     if stacks:
         path, module = stacks[0]
-        number, width = len(module.get_parameter("down_proj")), weight_of(block, f"{path}.0.down_proj").shape[1]
-        experts = StackedExperts(path=path, number=number, width=width)
+        experts = StackedExperts(path=path, number=len(module.get_parameter("down_proj")))
     floats, quantized = [], set()
     for path, module in block.named_modules():
         reason = None
@@ -294,7 +271,7 @@ def _kind(
             matrices = [parameter for parameter in module.parameters(recurse=False) if parameter.ndim > 1]
             if matrices:
                 is_router = experts is not None and any(len(matrix) == experts.number for matrix in matrices)
-                floats.append((path, "a router" if is_router else "no linear", sum(map(torch.numel, matrices))))
+                floats.append((path, "a router" if is_router else "not a linear", sum(map(torch.numel, matrices))))
             continue
         if reason is None:
             quantized.add(path)

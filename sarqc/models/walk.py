@@ -105,7 +105,9 @@ class DerivedCalls:
         self._batches = batches
         self._numbers = {block: index for index, block in enumerate(loaded.blocks())}
         self._by_size: dict[int, list[BlockCall]] = {}
-        alone, other = (recorded_calls(loaded.model, decoder, first) for first in (batches[0][:1], self._tokens(1)))
+        first = batches[0][:1]
+        alone = recorded_calls(loaded.model, decoder, first)
+        other = recorded_calls(loaded.model, decoder, (first + 1) % loaded.vocabulary)
         self._depends_on_tokens = not all(
             _same((call.others, call.named), (another.others, another.named))
             for call, another in zip(alone, other, strict=True)
