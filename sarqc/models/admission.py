@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -13,7 +13,7 @@ from sarqc.errors import Refused
 from sarqc.models.decoder import Decoder
 from sarqc.models.linears import weight_of
 from sarqc.models.loading import LoadedModel
-from sarqc.models.partial_pass import head_input
+from sarqc.models.partial_pass import head_input, replaced
 from sarqc.models.walk import BlockWalk
 
 _TOKENS = 16
@@ -80,13 +80,12 @@ def _is_near(first: Tensor, second: Tensor) -> bool:
     return first.shape == second.shape and float((first - second).abs().max()) <= _TOLERANCE * largest
 
 
-@contextmanager
-def _rounded_blocks(loaded: LoadedModel, decoder: Decoder, inputs: list[Tensor]) -> Iterator[None]:
+def _rounded_blocks(loaded: LoadedModel, decoder: Decoder, inputs: list[Tensor]) -> AbstractContextManager[None]:
     """A context in which each block has rounded linears during its forward pass; its inputs are kept."""
-    before = {block: vars(block).get("forward") for block in loaded.blocks()}
 
-    def forward_of(index: int, block: nn.Module) -> Callable[..., Any]:
-        own = before[block] or type(block).forward.__get__(block)
+    def forward_of(index: int) -> Callable[..., Any]:
+        block = loaded.blocks()[index]
+        own = block.forward
 
         def forward(*given: Any, **named: Any) -> Any:
             inputs.append(next(value for value in (*given, *named.values()) if isinstance(value, Tensor)))
@@ -95,15 +94,7 @@ def _rounded_blocks(loaded: LoadedModel, decoder: Decoder, inputs: list[Tensor])
 
         return forward
 
-    try:
-        for index, block in enumerate(loaded.blocks()):
-            block.forward = forward_of(index, block)
-        yield
-    finally:
-        for block, own in before.items():
-            vars(block).pop("forward", None)
-            if own is not None:
-                block.forward = own
+    return replaced(loaded.blocks(), forward_of)
 
 
 @contextmanager

@@ -43,9 +43,8 @@ def decoder_of(config: dict[str, Any], where: str) -> Decoder:
     for name, value in config.items():
         if isinstance(value, int) and value > (_MOST_BLOCKS if "layer" in name else _MOST):
             raise Refused(f"config.json: {shortened(name)} is {value}", where, "Repair it, or download it again.")
-    asked = {name: value for name, value in config.items() if name not in _NOT_ASKED}
     with _one_at_a_time:
-        result = _derived(json.dumps(asked, sort_keys=True))
+        result = _derived(_asked(config))
     if isinstance(result, Decoder):
         return result
     raise Refused(result["problem"], where, result["remedy"])
@@ -53,8 +52,12 @@ def decoder_of(config: dict[str, Any], where: str) -> Decoder:
 
 def is_described(config: dict[str, Any]) -> bool:
     """Return True if the description of a config.json is kept, so that ``decoder_of`` takes no time."""
-    asked = {name: value for name, value in config.items() if name not in _NOT_ASKED}
-    return _kept().touch(_name(json.dumps(asked, sort_keys=True)))
+    return _kept().touch(_name(_asked(config)))
+
+
+def _asked(config: dict[str, Any]) -> str:
+    """What of a configuration decides about the model, as text."""
+    return json.dumps({name: value for name, value in config.items() if name not in _NOT_ASKED}, sort_keys=True)
 
 
 def _kept() -> Folder:

@@ -50,7 +50,7 @@ def recorded_calls(model: PreTrainedModel, decoder: Decoder, tokens: Tensor) -> 
 
         return record
 
-    with _replaced(blocks, recorder), suppress(_Done):
+    with replaced(blocks, recorder), suppress(_Done):
         model(tokens, use_cache=False)
     return calls
 
@@ -72,7 +72,7 @@ def head_input(model: PreTrainedModel, decoder: Decoder, tokens: Tensor, hidden:
 
     with ExitStack() as changes:
         if hidden is not None:
-            changes.enter_context(_replaced(model.get_submodule(decoder.blocks), _giving(decoder, hidden)))
+            changes.enter_context(replaced(model.get_submodule(decoder.blocks), _giving(decoder, hidden)))
         changes.callback(model.get_submodule(decoder.head).register_forward_pre_hook(see).remove)
         changes.enter_context(suppress(_Done))
         model(tokens, use_cache=False)
@@ -103,7 +103,7 @@ def logits_of(
 
     token = torch.zeros(1, 1, dtype=torch.long, device=states.device)
     with ExitStack() as changes:
-        changes.enter_context(_replaced(model.get_submodule(decoder.blocks), _passing(decoder)))
+        changes.enter_context(replaced(model.get_submodule(decoder.blocks), _passing(decoder)))
         changes.callback(own.register_forward_pre_hook(substitute).remove)
         changes.callback(own.register_forward_hook(answer).remove)
         logits: Tensor = model(token, use_cache=False).logits
@@ -131,7 +131,7 @@ def _giving(decoder: Decoder, hidden: Tensor) -> Callable[[int], Callable[..., A
 
 
 @contextmanager
-def _replaced(blocks: nn.Module, forward: Callable[[int], Callable[..., Any]]) -> Iterator[None]:
+def replaced(blocks: nn.Module, forward: Callable[[int], Callable[..., Any]]) -> Iterator[None]:
     """A context in which the blocks have other forward passes, by their numbers, above those of their classes."""
     before = {block: vars(block).get("forward") for block in blocks.children()}
     try:

@@ -74,11 +74,13 @@ class WeightFiles:
     ) -> None:
         """Fills parameters and stored buffers of a derived model, by their paths, from the tensors that are views of
         them."""
-        family, all_tensors = self._checkpoint.family, model.state_dict(keep_vars=True)
+        family = self._checkpoint.family
         ties: dict[str, str] = getattr(model, "all_tied_weights_keys", {})
         assert isinstance(family, DerivedFamily)
         for name in names:
-            own, stored = all_tensors[name], decoder.tensors_of.get(name)
+            path, _, last = name.rpartition(".")
+            holder, stored = model.get_submodule(path), decoder.tensors_of.get(name)
+            own: Tensor = getattr(holder, last)
             if not stored and name in ties:
                 continue
             if not stored:
@@ -93,10 +95,9 @@ class WeightFiles:
                 target.copy_(self.read(there))
                 self._check_finite(there, target)
             if isinstance(own, nn.Parameter):
-                put(model, name, value)
+                put(holder, last, value)
             else:
-                parent, _, last = name.rpartition(".")
-                model.get_submodule(parent).register_buffer(last, value)
+                holder.register_buffer(last, value)
         self.close()
 
     def close(self) -> None:
