@@ -219,7 +219,7 @@ class Recipe(BaseModel):
         max_length=MOST_PATTERNS,
         **_describe(
             "size", "Excluded layers",
-            "Names of layers that stay float, with * for any characters: *.down_proj, or model.layers.0.*.",
+            "Names of layers that stay float. A star stands for any characters, as in *.down_proj.",  # two are emphasis
             advanced=True, rare=True,
         ),
     )  # fmt: skip
