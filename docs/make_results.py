@@ -120,18 +120,17 @@ def shared_windows(study: Study) -> str:
     calibration, settings = study.protocol["calibration"], Settings()
     checkpoint = checkpoint_of(study.model.name, None, settings)
     assert checkpoint is not None  # the embedded model
-    ids = text_of(calibration["corpus"], checkpoint, settings).ids
+    text = text_of(calibration["corpus"], checkpoint, settings)
     samples, length = calibration["samples"], calibration["length"]
     drawn = [
         {window.tobytes() for window in draw_sequences(
-            ids, calibration["corpus"], samples=samples, length=length, held_out_samples=0,
-            sampling=calibration["sampling"], seed=seed,
+            text, samples=samples, length=length, held_out_samples=0, sampling=calibration["sampling"], seed=seed
         ).calibration}
         for seed in study.lines[0].draws
     ]  # fmt: skip
     shared = [len(one & other) for one, other in itertools.combinations(drawn, 2)]
     return (
-        f"The draws come from one text of {len(ids) // length} windows; two of them share {min(shared)} to "
+        f"The draws come from one text of {len(text.ids) // length} windows; two of them share {min(shared)} to "
         f"{max(shared)} of their {samples}, so that they are almost, but not quite, independent."
     )
 

@@ -25,6 +25,11 @@ PENALTIES = (("rqc-gbs", "identity"), ("sarqc-gbs", "saliency"))
 WORDS = {-1: "better", 0: "not clear of 0", 1: "worse"}
 
 
+def _perplexity(value: float) -> str:
+    """Six digits: further ones of a mean depend on the processor."""
+    return perplexity_text(float(f"{value:.6g}"))
+
+
 def parts() -> Iterator[str]:
     """Paragraphs and tables; nothing where nothing was measured."""
     if STUDY.is_dir():
@@ -64,9 +69,9 @@ def _methods(study: Study) -> Iterator[str]:
         quality = line_facts(study, method=line.name, bits=line.bits, layer=None).perplexity
         assert quality is not None
         lam = f", λ = {line.lams[0]:g}" if line.lams[0] else ""
-        spread = f" ({perplexity_text(values.min())} to {perplexity_text(values.max())})" if len(values) > 1 else ""
+        spread = f" ({_perplexity(values.min())} to {_perplexity(values.max())})" if len(values) > 1 else ""
         rows.append(
-            [f"{line.label}{lam}", str(len(values)), perplexity_text(float(quality.mean[0, 0])) + spread,
+            [f"{line.label}{lam}", str(len(values)), _perplexity(float(quality.mean[0, 0])) + spread,
              _to_baseline(quality, (0, 0)) or "–"]
         )  # fmt: skip
     yield table(["method", "draws", "perplexity", "paired difference"], rows)
@@ -96,7 +101,7 @@ def _point(facts: LineFacts, g: int, m: int) -> str:
     quality = facts.perplexity
     assert quality is not None
     beside = _to_baseline(quality, (g, m))
-    return perplexity_text(float(quality.mean[g, m])) + (f", {beside}" if beside else "")
+    return _perplexity(float(quality.mean[g, m])) + (f", {beside}" if beside else "")
 
 
 def _to_baseline(quality: Quality, at: tuple[int, int]) -> str:
@@ -186,7 +191,7 @@ def _first_tokens(study: Study, document: dict[str, Any]) -> Iterator[str]:
     rows = []
     for at, case in enumerate(draws[0]):
         row = [case["case"]]
-        row += [", ".join(perplexity_text(draw[at]["perplexity"][name]) for draw in draws) for name in names]
+        row += [", ".join(_perplexity(draw[at]["perplexity"][name]) for draw in draws) for name in names]
         row += [f"{np.mean([draw[at][f'{which}_error'] for draw in draws]):.1%}" for which in ("first", "every")]
         rows.append(row)
     yield table(
@@ -226,7 +231,7 @@ def _runs(document: dict[str, Any]) -> Iterator[str]:
             f"{run['model']}, {run['bits']} bits{', streamed' * (run['weights'] == 'streamed')}",
             f"{run['minutes']:.1f} ({run['planned_minutes']:.1f})",
             f"{run['peak_bytes'] / 2**30:.1f} ({run['planned_bytes'] / 2**30:.1f})",
-            perplexity_text(run["perplexity_float"]), perplexity_text(run["perplexity"]), f"{run['kl']:.3f}",
+            _perplexity(run["perplexity_float"]), _perplexity(run["perplexity"]), f"{run['kl']:.3f}",
             f"{run['file_bytes'] / 2**20:,.0f}", f"{run['format']}, {run['exported_bytes'] / 2**20:,.0f}",
         ]
         for run in document["runs"]

@@ -35,6 +35,7 @@ class CalibrationProtocol(TypedDict, total=False):
     validation_samples: int  # kept for judging by “auto”
     unseen: CalibrationProtocol  # of sequences of another text on which nothing is fitted
     written_by: str  # the other model that the text was sampled from, where it was
+    begin: str  # the special tokens that each sequence begins with, where it does
 
 
 class PerplexityProtocol(TypedDict):
@@ -48,6 +49,7 @@ class PerplexityProtocol(TypedDict):
     device: NotRequired[str]
     part: NotRequired[str]  # of the corpus, where it is the calibration text too
     written_by: NotRequired[str]  # the other model that the text was sampled from, where it was
+    begin: NotRequired[str]  # the special tokens that each window begins with, where it does
     only_the_first_tokens: NotRequired[int]
     calibrated_on: NotRequired[int]  # sequences, where “auto” judged on others
     judged_on: NotRequired[int]

@@ -148,8 +148,7 @@ def main() -> None:
     }  # fmt: skip
     for seed in DRAWS:
         sequences = draw_sequences(
-            calibration.ids, calibration.corpus, part=calibration.part, samples=SAMPLES, length=LENGTH,
-            held_out_samples=0, sampling="random", seed=seed,
+            calibration, samples=SAMPLES, length=LENGTH, held_out_samples=0, sampling="random", seed=seed
         )  # fmt: skip
         document["draws"].append(list(measured(loaded, sequences, texts)))
         NUMBERS.write_text(json.dumps(document, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

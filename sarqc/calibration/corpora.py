@@ -29,7 +29,7 @@ from sarqc.files.names import file_identity, is_regular, path_of, shortened
 from sarqc.models.catalogue import embedded_models
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.hub import NotCached, ask, within
-from sarqc.models.tokenizer_files import FAST, encode, tokenizer_identity
+from sarqc.models.tokenizer_files import FAST, NOTHING, Beginning, beginning_of, encode, tokenizer_identity
 from sarqc.settings import Settings
 
 
@@ -111,12 +111,61 @@ def offered(settings: Settings) -> list[CorpusEntry]:
 
 @dataclass(frozen=True, eq=False)
 class Text:
-    """A text in the tokens of a model's tokenizer."""
+    """A text in the tokens of a model's tokenizer.
 
-    corpus: str  # its name in protocols
-    ids: np.ndarray  # (n_tokens,) int64
-    part: str = ""  # part of the corpus; empty: all of it
-    written_by: str = ""  # the other model that it was sampled from, if it was
+    Attributes:
+        corpus: Its name in protocols.
+        ids: (n_tokens,) int64; without ``begin``.
+        part: Part of the corpus; empty for all of it.
+        written_by: The other model that it was sampled from, if it was.
+        begin: The tokens that every sequence of it begins with.
+        first: Number of tokens that were taken, from the beginning of the corpus; None for all.
+    """
+
+    corpus: str
+    ids: np.ndarray
+    part: str = ""
+    written_by: str = ""
+    begin: Beginning = NOTHING
+    first: int | None = None
+
+    def beginning_with(self, begin: Beginning) -> Text:
+        """Return the text for sequences that begin with what the tokenizer has put before it."""
+        return replace(self, ids=self.ids[len(begin.ids) :], begin=begin)
+
+    def in_windows(self, window: int) -> Text:
+        """Return the text with ``begin`` as the first tokens of each window.
+
+        What is left at its end is dropped, unless it is the whole text.
+
+        Args:
+            window: Tokens of a window, ``begin`` included.
+
+        Raises:
+            Refused: If a window has no room for another token.
+        """
+        if not self.begin.ids:
+            return self
+        own = min(_own_tokens(window, self.begin, "window"), len(self.ids))
+        windows = self.ids[: len(self.ids) // own * own].reshape(-1, own) if own else self.ids.reshape(0, 0)
+        return replace(self, ids=_begun(windows, self.begin).ravel())
+
+
+def _own_tokens(length: int, begin: Beginning, field: str) -> int:
+    """Number of tokens of a sequence behind its beginning."""
+    own = length - len(begin.ids)
+    if own < 1:
+        raise Refused(
+            f"sequences of {length} tokens have no room behind {begin.text}", f"recipe, {field}",
+            f"Use {len(begin.ids) + 1} or more.",
+        ).about(field, Fix("Leave out what they begin with", {"begin": "none"}))  # fmt: skip
+    return own
+
+
+def _begun(windows: np.ndarray, begin: Beginning) -> np.ndarray:
+    """Windows (N, T) with their beginning in front."""
+    first = np.tile(np.array(begin.ids, dtype=windows.dtype), (len(windows), 1))
+    return np.concatenate([first, windows], axis=1)
 
 
 def apart(calibration: Text, other: Text) -> tuple[Text, Text]:
@@ -132,10 +181,10 @@ def apart(calibration: Text, other: Text) -> tuple[Text, Text]:
     )
 
 
-def found_in(sequences: np.ndarray, ids: np.ndarray) -> int:
-    """Return the number of sequences (N, length) that occur in a text (n_tokens,)."""
-    text = ids.astype(np.int32).tobytes()
-    return sum(row.tobytes() in text for row in sequences.astype(np.int32))
+def found_in(sequences: np.ndarray, text: Text) -> int:
+    """Return the number of sequences (N, length) that occur in a text, apart from what they begin with."""
+    tokens = text.ids.astype(np.int32).tobytes()
+    return sum(row.tobytes() in tokens for row in sequences[:, len(text.begin.ids) :].astype(np.int32))
 
 
 @dataclass(frozen=True)
@@ -148,13 +197,16 @@ class _Source:
     corpus: HubCorpus | None = None
 
 
-def text_of(name: str, checkpoint: Checkpoint, settings: Settings, *, download: bool = False) -> Text:
+def text_of(
+    name: str, checkpoint: Checkpoint, settings: Settings, *, begin: str = "none", download: bool = False
+) -> Text:
     """Return a named corpus or a UTF-8 file in a model's tokens, read and tokenised once while neither changes.
 
     Args:
         name: Name of a corpus, or path of a file.
         checkpoint: The model.
         settings: Settings of the host.
+        begin: “auto” if each sequence begins with what the tokenizer puts before a text, or “none”.
         download: Wait for a corpus of the Hub that takes longer than ``settings.hub_timeout`` seconds.
 
     Raises:
@@ -169,7 +221,10 @@ def text_of(name: str, checkpoint: Checkpoint, settings: Settings, *, download: 
             source, checkpoint.folder, tokenizer_identity(checkpoint.folder), checkpoint.name,
             checkpoint.architecture.vocab_size, settings.artefacts_root(),
         )  # fmt: skip
-    return replace(text, written_by=_writer(source.path, checkpoint, settings))
+    text = replace(text, written_by=_writer(source.path, checkpoint, settings))
+    if begin == "none":
+        return text
+    return text.beginning_with(beginning_of(checkpoint.folder, checkpoint.name, checkpoint.architecture.vocab_size))
 
 
 def _writer(path: Path, checkpoint: Checkpoint, settings: Settings) -> str:
@@ -396,30 +451,29 @@ class Sequences:
     calibration: np.ndarray  # (samples, length) int64
     held_out: np.ndarray  # (held_out_samples, length) int64
     protocol: CalibrationProtocol
+    begin: int = 0  # special tokens that each begins with
 
 
 def draw_sequences(
-    ids: np.ndarray, corpus: str, *, samples: int, length: int, held_out_samples: int, sampling: str, seed: int,
-    part: str = "",
-) -> Sequences:  # fmt: skip
+    text: Text, *, samples: int, length: int, held_out_samples: int, sampling: str, seed: int
+) -> Sequences:
     """Return disjoint windows of a text: from the beginning, or drawn by the seed without replacement.
 
     Held-out windows never overlap calibration windows.
 
     Args:
-        ids: (n_tokens,), tokens of the text.
-        corpus: Name of the text in the protocol.
+        text: The text.
         samples: Number of calibration sequences.
-        length: Tokens of a sequence.
+        length: Tokens of a sequence, with those that it begins with.
         held_out_samples: Number of held-out sequences.
         sampling: ``sequential`` or ``random``.
         seed: Seed of the draw.
-        part: Part of the corpus that ``ids`` are, see ``Text``.
 
     Raises:
-        Refused: If the text has too few tokens.
+        Refused: If the text has too few tokens, or if a sequence has no room behind its beginning.
     """
-    needed, available = samples + held_out_samples, len(ids) // length
+    own, part = _own_tokens(length, text.begin, "length"), text.part.partition(",")[0]
+    needed, available = samples + held_out_samples, len(text.ids) // own
     if needed > available:
         of_text, other = (
             (f"the {part} of the text", "measure on another text, which leaves all of this one") if part
@@ -427,15 +481,15 @@ def draw_sequences(
         )  # fmt: skip
         fixes = [Fix(f"Use {left} samples", {"samples": left})] if (left := available - held_out_samples) > 0 else []
         raise Refused(
-            f"{of_text} has {len(ids):,} tokens, {needed} sequences of {length} need {needed * length:,}",
-            f"calibration text {corpus}",
+            f"{of_text} has {len(text.ids):,} tokens, {needed} sequences of {own} need {needed * own:,}",
+            f"calibration text {text.corpus}",
             f"Use at most {available} sequences of {length} tokens, or {other}.",
         ).about("samples", *fixes)
-    windows = ids[: available * length].reshape(available, length)
+    windows = text.ids[: available * own].reshape(available, own)
     order = np.arange(available) if sampling == "sequential" else np.random.default_rng(seed).permutation(available)
-    chosen = windows[order[:needed]]
+    chosen = _begun(windows[order[:needed]], text.begin)
     protocol: CalibrationProtocol = {
-        "corpus": corpus,
+        "corpus": text.corpus,
         "sha256": hashlib.sha256(np.ascontiguousarray(chosen).tobytes()).hexdigest()[:16],
         "samples": samples,
         "length": length,
@@ -444,4 +498,6 @@ def draw_sequences(
         "sampling": sampling,
         "seed": seed if sampling == "random" else None,
     }
-    return Sequences(chosen[:samples], chosen[samples:], protocol)
+    if text.begin.ids:
+        protocol["begin"] = text.begin.text
+    return Sequences(chosen[:samples], chosen[samples:], protocol, len(text.begin.ids))

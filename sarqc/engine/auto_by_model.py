@@ -101,7 +101,8 @@ def select_for_model(
             for step in calibrate(loaded, trial, None, keys, budget_bytes=budget_bytes, spread=spread):
                 if isinstance(step, EpochDone):
                     yield step
-            measured = measure_perplexity(loaded, validation.reshape(-1), str(protocol["corpus"]), window)
+            text, begin = str(protocol["corpus"]), job.sequences.begin
+            measured = measure_perplexity(loaded, validation.reshape(-1), text, window, begin=begin)
             loaded.restore(state)
             payload = json.dumps({"value": measured.value, "protocol": measured.protocol}).encode()
             store.write(key, ".json", payload)

@@ -15,6 +15,7 @@ import torch
 import xxhash
 from torch import Tensor, nn
 
+from sarqc.calibration.corpora import Text
 from sarqc.calibration.job import CalibrationJob
 from sarqc.calibration.pipeline import layers_by_block
 from sarqc.evaluation import TEMPERATURE, TOP_P
@@ -166,19 +167,25 @@ def quantized_model_key(float_key: str, keys: Mapping[str, str]) -> str:
     return chain_key(float_key, [*keys.values()])
 
 
-def perplexity_key(model_key: str, ids: np.ndarray, window: int, corpus: str) -> str:
-    """Of a perplexity: ``ids`` (n_tokens,), ``corpus`` as its protocol says it."""
-    return chain_key("perplexity", MEASUREMENT_FORMAT, model_key, ids.tobytes(), window, corpus)
+def text_parts(test: Text, window: int) -> list[object]:
+    """The parts of a key that a test text decides: its tokens, the window, and how many of one are not predicted."""
+    skipped = len(test.begin.ids)
+    return [test.ids.tobytes(), window, *([skipped] if skipped > 1 else [])]
 
 
-def states_key(float_key: str, ids: np.ndarray, window: int) -> str:
-    """Of what the float model's head reads of a text: ``ids`` (n_tokens,)."""
-    return chain_key("float states", DIVERGENCE_FORMAT, float_key, ids.tobytes(), window)
+def perplexity_key(model_key: str, test: Text, window: int) -> str:
+    """Of a perplexity."""
+    return chain_key("perplexity", MEASUREMENT_FORMAT, model_key, *text_parts(test, window), test.corpus)
 
 
-def divergence_key(quantized_key: str, ids: np.ndarray, window: int) -> str:
+def states_key(float_key: str, test: Text, window: int) -> str:
+    """Of what the float model's head reads of a text."""
+    return chain_key("float states", DIVERGENCE_FORMAT, float_key, *text_parts(test, window))
+
+
+def divergence_key(quantized_key: str, test: Text, window: int) -> str:
     """Of how far a quantized model's predictions are from the float model's, which its key names too."""
-    return chain_key("divergence", DIVERGENCE_FORMAT, quantized_key, ids.tobytes(), window)
+    return chain_key("divergence", DIVERGENCE_FORMAT, quantized_key, *text_parts(test, window))
 
 
 def accuracy_key(model_key: str, task: str, limit: int | None, items: Sequence[str]) -> str:
@@ -206,9 +213,9 @@ def survey_line_key(
     return chain_key("survey line", SURVEY_FORMAT, torch.__version__, float_key, asdict(grid), values, [*lams], *tokens)
 
 
-def survey_point_key(model_key: str, float_key: str, ids: np.ndarray, window: int) -> str:
+def survey_point_key(model_key: str, float_key: str, test: Text, window: int) -> str:
     """Of what a point of a survey says of a text, beside the float model of that key."""
-    return chain_key("survey point", MEASUREMENT_FORMAT, model_key, float_key, ids.tobytes(), window)
+    return chain_key("survey point", MEASUREMENT_FORMAT, model_key, float_key, *text_parts(test, window))
 
 
 def float_text_key(float_key: str, ids: np.ndarray, new_tokens: int, seed: int) -> str:

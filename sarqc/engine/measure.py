@@ -154,7 +154,7 @@ def _float_perplexity(
 
 def _perplexity_keeping(bench: Workbench, prepared: Prepared, states: KeptStates) -> Generator[Event, None, Perplexity]:
     test = measured_text(prepared)
-    steps = perplexity_steps(bench.loaded, test.ids, test.corpus, prepared.window, None, states.add)
+    steps = perplexity_steps(bench.loaded, test.ids, test.corpus, prepared.window, None, states.add, begin=_begin(test))
     found, _ = yield from _told(steps)
     states.finish()
     return found
@@ -185,12 +185,12 @@ def beside_float(
         return found
     text = (bench.loaded, test.ids, test.corpus, prepared.window)
     try:
-        perplexity, divergence = yield from _told(perplexity_steps(*text, states))
+        perplexity, divergence = yield from _told(perplexity_steps(*text, states, begin=_begin(test)))
         assert divergence is not None
-        key = divergence_key(model_key, test.ids, prepared.window)
+        key = divergence_key(model_key, test, prepared.window)
         store.write(key, ".json", json.dumps(asdict(divergence)).encode())
     except StatesGone:
-        perplexity, divergence = yield from _told(perplexity_steps(*text, None))
+        perplexity, divergence = yield from _told(perplexity_steps(*text, None, begin=_begin(test)))
     payload = _as_kept(perplexity)
     store.write(_perplexity_key(prepared, model_key), ".json", payload)
     return *_read(prepared, payload), divergence
@@ -201,7 +201,7 @@ def kept_beside(
 ) -> tuple[float, PerplexityProtocol, Divergence] | None:
     """What ``beside_float`` found before; None where something of it is not kept."""
     test = measured_text(prepared)
-    keys = _perplexity_key(prepared, model_key), divergence_key(model_key, test.ids, prepared.window)
+    keys = _perplexity_key(prepared, model_key), divergence_key(model_key, test, prepared.window)
     perplexity, divergence = (bench.store.read(key, ".json") for key in keys)
     if perplexity is None or divergence is None:
         return None
@@ -230,9 +230,12 @@ def measured_text(prepared: Prepared) -> Text:
     return prepared.test
 
 
+def _begin(test: Text) -> int:
+    return len(test.begin.ids)
+
+
 def _perplexity_key(prepared: Prepared, model_key: str) -> str:
-    test = measured_text(prepared)
-    return perplexity_key(model_key, test.ids, prepared.window, test.corpus)
+    return perplexity_key(model_key, measured_text(prepared), prepared.window)
 
 
 def _as_kept(found: Perplexity) -> bytes:
@@ -247,8 +250,9 @@ def _read(prepared: Prepared, payload: bytes) -> tuple[float, PerplexityProtocol
         protocol = {**protocol, "part": part}
     if writer := measured_text(prepared).written_by:
         protocol = {**protocol, "written_by": writer}
-    limit, asked = prepared.recipe.tokens_of_test(), prepared.recipe.test_tokens
-    if limit is not None and (asked or len(measured_text(prepared).ids) == limit):
+    if begin := measured_text(prepared).begin.text:
+        protocol = {**protocol, "begin": begin}
+    if (limit := measured_text(prepared).first) is not None:
         protocol = {**protocol, "only_the_first_tokens": limit}
     return document["value"], protocol
 
@@ -361,7 +365,7 @@ def _point_keys(
     bench: Workbench, model_key: str, original: FloatStates, tasks: Sequence[str], task_limit: int | None
 ) -> list[str]:
     """Of the test text and of each task."""
-    return [survey_point_key(model_key, original.key, original.test.ids, original.window)] + [
+    return [survey_point_key(model_key, original.key, original.test, original.window)] + [
         accuracy_key(model_key, task, task_limit, ("survey", *items_key(task, bench.settings))) for task in tasks
     ]
 
@@ -374,7 +378,8 @@ def measure_point(
     test, window = original.test, original.window
 
     def on_text() -> bytes:
-        perplexity, divergence = measure_beside(bench.loaded, test.ids, test.corpus, window, original.states)
+        text = (bench.loaded, test.ids, test.corpus, window)
+        perplexity, divergence = measure_beside(*text, original.states, begin=_begin(test))
         return json.dumps({"perplexity": perplexity.value, "kl": divergence.kl.mean}).encode()
 
     def on_task(task: str) -> bytes:

@@ -72,6 +72,7 @@ class Plan(BaseModel):
     disk_bytes: int | None = None  # that a run writes to the state folder
     streamed: bool = False  # the weights of a block are on the device only while it is used
     calibration_tokens: int
+    begin: str = ""  # special tokens that each sequence and test window begins with
     test_tokens: int | None = None
     minutes: float | None = None
     minutes_on: str = ""  # whose rates these are
@@ -221,18 +222,21 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
     prompts = _prompts(recipe, checkpoint)
     per_channel = indivisible_layers(recipe, checkpoint.layers) if opened is None else ()
     _check_storage(recipe, checkpoint)
-    calibration = text_of(recipe.calibration, checkpoint, settings, download=download)
-    whole_test = text_of(recipe.test, checkpoint, settings, download=download) if recipe.test else None
+    calibration, whole_test = (
+        text_of(name, checkpoint, settings, begin=recipe.begin, download=download) if name else None
+        for name in (recipe.calibration, recipe.test)
+    )
+    assert calibration is not None
     if whole_test is not None:
         calibration, whole_test = apart(calibration, whole_test)
     sequences = draw_sequences(
-        calibration.ids, calibration.corpus, part=calibration.part, samples=recipe.samples, length=recipe.length,
-        held_out_samples=recipe.unseen_samples(), seed=recipe.seed,
-        sampling="random" if recipe.kind == "tune" else recipe.sampling,
+        calibration, samples=recipe.samples, length=recipe.length, held_out_samples=recipe.unseen_samples(),
+        seed=recipe.seed, sampling="random" if recipe.kind == "tune" else recipe.sampling,
     )  # fmt: skip
     if calibration.written_by:
         sequences = replace(sequences, protocol={**sequences.protocol, "written_by": calibration.written_by})
-    test = _test_text(recipe, whole_test)
+    beginning = _test_text(recipe, whole_test)
+    test = None if beginning is None else beginning.in_windows(window)
     work = costs.work_of(
         recipe, checkpoint, per_channel, test_tokens=0 if test is None else len(test.ids),
         prompt_tokens=sum(map(len, prompts)),
@@ -244,10 +248,11 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
     phases = costs.phases(work, rates_of_device(settings)[0])
     warnings = (
         *_of_another_model(calibration, test, checkpoint.name),
-        *_of_one_text(sequences, test),
+        *_of_one_text(sequences, beginning),
         *_of_first_tokens(recipe, whole_test),
     )
-    shown = shown.model_copy(update={"warnings": (*warnings, *shown.warnings)})
+    update = {"warnings": (*warnings, *shown.warnings), "begin": calibration.begin.text}
+    shown = shown.model_copy(update=update)
     return Prepared(
         recipe, checkpoint, calibration, sequences, per_channel, test, window, prompts, shown.streamed, phases, shown,
         opened,
@@ -268,7 +273,9 @@ def _test_text(recipe: Recipe, whole: Text | None) -> Text | None:
     """What perplexity is measured on. Raises ``Refused`` for fewer than two tokens."""
     if whole is None:
         return None
-    test = replace(whole, ids=whole.ids[: recipe.tokens_of_test()])
+    limit = recipe.tokens_of_test()
+    is_limited = limit is not None and (recipe.test_tokens is not None or len(whole.ids) >= limit)
+    test = replace(whole, ids=whole.ids[:limit], first=limit if is_limited else None)
     if len(test.ids) < 2:
         raise Refused(
             "the text has fewer than two tokens", f"test text {shortened(recipe.test or '')}", "Give a longer text."
@@ -285,7 +292,7 @@ def _of_one_text(sequences: Sequences, test: Text | None) -> Iterator[str]:
             "calibration and test are the same text: sequences are drawn from its first half, and perplexity is "
             "measured on its second half"
         )
-    elif known := found_in(sequences.calibration, test.ids):
+    elif known := found_in(sequences.calibration, test):
         yield (
             f"{known} of {len(sequences.calibration)} calibration sequences are in the test text too: perplexity is "
             "better there than on text that calibration has not seen"

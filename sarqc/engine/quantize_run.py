@@ -141,7 +141,7 @@ def _save_checkpoint(
 def _states(bench: Workbench, prepared: Prepared, float_key: str) -> KeptStates | None:
     """Where the float model's states of the test text are kept; None without one."""
     test = prepared.test
-    return None if test is None else KeptStates(bench.store, states_key(float_key, test.ids, prepared.window))
+    return None if test is None else KeptStates(bench.store, states_key(float_key, test, prepared.window))
 
 
 def _quantize(

@@ -80,7 +80,7 @@ from sarqc.quantization.methods import (
 )
 from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.quantization.solve import sweep_layer
-from sarqc.recipe import Recipe, renamed
+from sarqc.recipe import Begin, Recipe, renamed
 from sarqc.settings import Settings
 from sarqc.study.document import ArrayRef, Line, Study, StudyWriter, copied
 
@@ -179,6 +179,7 @@ class Survey(BaseModel):
     test: str
     test_tokens: int | None = Field(None, ge=2)  # the first of the test text; all where it is left out
     window: int = Field(ge=2)
+    begin: Begin = "auto"
     tasks: tuple[str, ...] = ()  # for accuracies, of which there are none without
     task_limit: int | None = Field(None, ge=1)  # items of each task, the first
     lines: tuple[SurveyLine, ...] = Field(min_length=1)
@@ -306,7 +307,7 @@ def recipe_for(
             "model": survey.model, "bits": line.bits, "grid": survey.grid,
             "group_size": "per_channel" if survey.group_size is None else survey.group_size, "method": line.method,
             "calibration": survey.calibration, "samples": survey.samples, "length": survey.length,
-            "sampling": "random", "seed": seed, "inputs_from": survey.inputs_from,
+            "sampling": "random", "seed": seed, "inputs_from": survey.inputs_from, "begin": survey.begin,
         }
         | line.fitting()
         | {name: value for name, value in values.items() if names[name] in tunes and value is not None}
@@ -451,20 +452,23 @@ def _prepared(survey: Survey, settings: Settings) -> _Shared:
     bench = Workbench(loaded, ArtefactStore(settings.artefacts_root()), settings)
     calibration, held_out_text, test = _texts(survey, checkpoint, settings)
     held_out = draw_sequences(
-        held_out_text.ids, held_out_text.corpus, part=held_out_text.part.partition(",")[0],
-        samples=survey.held_out_samples, length=survey.length, held_out_samples=0, sampling="sequential", seed=0,
+        held_out_text, samples=survey.held_out_samples, length=survey.length, held_out_samples=0,
+        sampling="sequential", seed=0,
     )  # fmt: skip
-    original = FloatStates.of(loaded, replace(test, ids=test.ids[: survey.test_tokens]), survey.window)
+    original = FloatStates.of(loaded, test.in_windows(survey.window), survey.window)
     return _Shared(survey, bench, calibration, held_out, held_out_text.part, original, loaded.weights())
 
 
 def _texts(survey: Survey, checkpoint: Checkpoint, settings: Settings) -> tuple[Text, Text, Text]:
     """The calibration, the held-out and the test text: of a text that is the calibration text too its second half."""
     whole, held_out, test = (
-        text_of(name, checkpoint, settings, download=True)
+        text_of(name, checkpoint, settings, begin=survey.begin, download=True)
         for name in (survey.calibration, survey.held_out, survey.test)
     )
     (beside_held_out, held_out), (beside_test, test) = apart(whole, held_out), apart(whole, test)
+    limit = survey.test_tokens
+    is_limited = limit is not None and len(test.ids) >= limit
+    test = replace(test, ids=test.ids[:limit], first=limit if is_limited else None)
     return (beside_held_out if beside_held_out.part else beside_test), held_out, test
 
 
@@ -474,7 +478,7 @@ def _of_one_text(shared: _Shared) -> Iterator[str]:
         if part:
             yield f"warning: calibration and {word} text are the same: the first half is calibration, {word} the second"
     sequences = shared.held_out.calibration
-    if known := found_in(sequences, shared.calibration.ids):
+    if known := found_in(sequences, shared.calibration):
         yield f"warning: {known} of {len(sequences)} held-out sequences are in the calibration text too"
 
 
@@ -529,10 +533,9 @@ class _Draw:
 
 
 def _sequences(shared: _Shared, seed: int, samples: int) -> Sequences:
-    text = shared.calibration
     return draw_sequences(
-        text.ids, text.corpus, part=text.part, samples=samples, length=shared.survey.length,
-        held_out_samples=0, sampling="random", seed=seed,
+        shared.calibration, samples=samples, length=shared.survey.length, held_out_samples=0, sampling="random",
+        seed=seed,
     )  # fmt: skip
 
 
@@ -667,7 +670,9 @@ def returned(steps: Generator[object, None, T]) -> T:
 def _protocol(shared: _Shared, items: int) -> dict[str, Any]:
     survey, loaded = shared.survey, shared.bench.loaded
     test = shared.original.test
-    windows = len(test.ids) // survey.window
+    windows, given = len(test.ids) // survey.window, max(1, len(test.begin.ids))
+    # Without it, a run of the study's settings begins its sequences as the model's tokenizer does.
+    begin = {"begin": test.begin.text or "none"} if test.begin.ids or survey.begin == "none" else {}
 
     def asked(name: str, corpus: str) -> dict[str, str]:
         """A text by the name that a recipe gives it, where that is not what it is called; no path of this host."""
@@ -678,20 +683,20 @@ def _protocol(shared: _Shared, items: int) -> dict[str, Any]:
             **asked(survey.calibration, shared.calibration.corpus),
             **({"part": shared.calibration.part} if shared.calibration.part else {}),
             "samples": survey.samples, "length": survey.length,
-            "tokens": survey.samples * survey.length, "sampling": "random",
+            "tokens": survey.samples * survey.length, "sampling": "random", **begin,
         },
         "held_out": {
             **asked(survey.held_out, shared.held_out.protocol["corpus"]),
             **({"part": shared.held_out_part} if shared.held_out_part else {}),
             "samples": survey.held_out_samples, "length": survey.length,
-            "tokens": survey.held_out_samples * survey.length,
+            "tokens": survey.held_out_samples * survey.length, **begin,
         },
         "test": {
             **asked(survey.test, test.corpus), **({"part": test.part} if test.part else {}),
             "window": survey.window, "windows": windows,
-            "predicted_tokens": windows * (survey.window - 1),
+            "predicted_tokens": windows * (survey.window - given), **begin,
             "dtype": str(loaded.compute_dtype).removeprefix("torch."),
-            **({"only_the_first_tokens": len(test.ids)} if len(test.ids) == survey.test_tokens else {}),
+            **({} if test.first is None else {"only_the_first_tokens": test.first}),
         },
         "tasks": [*survey.tasks],
         **({} if survey.task_limit is None else {"task_limit": survey.task_limit}),

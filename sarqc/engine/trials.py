@@ -30,7 +30,7 @@ from sarqc.calibration.pictures import CURVE_ARRAYS, LayerCurve, LayerNumbers, c
 from sarqc.calibration.pipeline import layers_by_block
 from sarqc.engine.costs import HELD, sweep_bytes
 from sarqc.engine.kept_states import KeptStates, StatesGone
-from sarqc.engine.keys import Weights, float_model_key, states_key, statistics_keys, tuning_key
+from sarqc.engine.keys import Weights, float_model_key, states_key, statistics_keys, text_parts, tuning_key
 from sarqc.engine.measure import Workbench, measured_text
 from sarqc.engine.plan import Prepared
 from sarqc.errors import SarqcError
@@ -73,7 +73,7 @@ class TuningContext:
 def ground_of(bench: Workbench, prepared: Prepared, grids: dict[str, Grid], weights: Weights) -> TuningContext:
     """Of a recipe with a test text, whose states are still to be kept: see ``measure.keep_states``."""
     float_key = float_model_key(bench.loaded, weights)
-    states = KeptStates(bench.store, states_key(float_key, measured_text(prepared).ids, prepared.window))
+    states = KeptStates(bench.store, states_key(float_key, measured_text(prepared), prepared.window))
     statistics = ArtefactStore(bench.settings.statistics_root(), bench.store.claims.crew)
     return TuningContext(bench, prepared, weights, grids, float_key, states, statistics)
 
@@ -202,7 +202,7 @@ def kept_or_made(
 def _key(draw: Draw, point: Method, *which: bool) -> str:
     ground, test = draw.ground, measured_text(draw.ground.prepared)
     return tuning_key(
-        "found", draw.keys(), grids_as_values(ground), [point], which, test.ids.tobytes(), ground.prepared.window,
+        "found", draw.keys(), grids_as_values(ground), [point], which, *text_parts(test, ground.prepared.window),
         ground.float_key,
     )  # fmt: skip
 
@@ -262,7 +262,8 @@ def _measured(ground: TuningContext, solution: Solution, check: Check) -> tuple[
     test = measured_text(ground.prepared)
     try:
         with quantized_by(ground, solution) as loaded:
-            steps = perplexity_steps(loaded, test.ids, test.corpus, ground.prepared.window, ground.states)
+            text = (loaded, test.ids, test.corpus, ground.prepared.window)
+            steps = perplexity_steps(*text, ground.states, begin=len(test.begin.ids))
             perplexity, divergence = drained(steps, check)
     except StatesGone:
         raise SarqcError(

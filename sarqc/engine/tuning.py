@@ -188,9 +188,8 @@ def first_draw(recipe: Recipe, settings: Settings) -> Draw:
 
 def draw_of(recipe: Recipe, ground: TuningContext, number: int) -> Draw:
     """Return the draw of a number, on statistics of its own sequences; the seed is the recipe's plus the number."""
-    calibration = ground.prepared.calibration
     sequences = draw_sequences(
-        calibration.ids, calibration.corpus, part=calibration.part, samples=recipe.samples, length=recipe.length,
+        ground.prepared.calibration, samples=recipe.samples, length=recipe.length,
         held_out_samples=recipe.unseen_samples(), sampling="random", seed=recipe.seed + number,
     )  # fmt: skip
     return Draw.of(ground, sequences)

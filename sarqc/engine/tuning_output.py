@@ -127,6 +127,8 @@ def _protocol(prepared: Prepared, original: Measurements, device: str) -> dict[s
     common: CalibrationProtocol = {"corpus": drawn["corpus"], "length": recipe.length}
     if "written_by" in drawn:
         common["written_by"] = drawn["written_by"]
+    if "begin" in drawn:
+        common["begin"] = drawn["begin"]
     return {
         "calibration": common | {
             "samples": recipe.samples, "tokens": recipe.samples * recipe.length, "sampling": "random"

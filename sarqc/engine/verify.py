@@ -37,7 +37,7 @@ from sarqc.models.families import LayerInfo
 from sarqc.models.loading import STORED, LoadedModel, choose_device, load
 from sarqc.models.tokenizer_files import encode
 from sarqc.models.weight_files import WeightFiles
-from sarqc.recipe import Recipe, renamed
+from sarqc.recipe import Recipe, recorded
 from sarqc.settings import Settings
 from sarqc.study.document import Study
 from sarqc.study.stamp import Stamp, shown
@@ -192,7 +192,7 @@ def _missing(what: str, error: SarqcError, flag: str) -> Check:
 def _recipe(stamp: Stamp, study: Study | None, wanted: VerificationRequest) -> Recipe:
     """The stamp's recipe, with the names that its model and its text have here."""
     own = (study.recipe if study is not None else None) or {}
-    document: dict[str, Any] = {name: own.get(name, value) for name, value in renamed(stamp.recipe).items()}
+    document: dict[str, Any] = {name: own.get(name, value) for name, value in recorded(stamp.recipe).items()}
     given = {
         "model": wanted.model, "calibration": wanted.calibration, "quantized_checkpoint": wanted.quantized_checkpoint
     }  # fmt: skip
@@ -230,7 +230,7 @@ def _tokenizer(prepared: Prepared, exported: Exported, settings: Settings) -> Ch
         ids = encode(text, exported.folder, checkpoint.name, checkpoint.architecture.vocab_size)
     except SarqcError as error:
         return Check("tokenizer", "different", f"That of the files can't be used: {error}")
-    known = prepared.calibration.ids
+    known = np.concatenate([np.array(prepared.calibration.begin.ids, dtype=np.int64), prepared.calibration.ids])
     if np.array_equal(ids[: len(known)], known):
         return Check("tokenizer", "equal", "That of the files makes the same tokens of the text.")
     return Check("tokenizer", "different", "That of the files makes other tokens of the text.")

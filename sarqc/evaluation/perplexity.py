@@ -46,29 +46,31 @@ def measure_perplexity(
     corpus: str,
     window: int,
     *,
+    begin: int = 0,
     keep: Callable[[Tensor], object] | None = None,
 ) -> Perplexity:
     """Measure perplexity over non-overlapping windows, each token predicted from those before it.
 
-    A remainder shorter than a window is left out, unless it is the whole text. Each window's first token is not
-    predicted.
+    A remainder shorter than a window is left out, unless it is the whole text. Neither a window's first token is
+    predicted nor special tokens that it begins with.
 
     Args:
         loaded: The model.
         ids: (n_tokens,), tokens of the text.
         corpus: Name of the text in the protocol.
         window: Tokens of a window.
+        begin: Special tokens that each window begins with.
         keep: Function that gets the head's input, (B, T, D) on the CPU, batch by batch.
 
     Raises:
         Refused: For fewer than two tokens.
         NumericalError: If the model returns NaN.
     """
-    return drained(perplexity_steps(loaded, ids, corpus, window, None, keep))[0]
+    return drained(perplexity_steps(loaded, ids, corpus, window, None, keep, begin=begin))[0]
 
 
 def measure_beside(
-    loaded: LoadedModel, ids: np.ndarray, corpus: str, window: int, float_states: States
+    loaded: LoadedModel, ids: np.ndarray, corpus: str, window: int, float_states: States, *, begin: int = 0
 ) -> tuple[Perplexity, Divergence]:
     """Measure the perplexity, and from the same passes the distance of the predictions from the float model's.
 
@@ -79,12 +81,13 @@ def measure_beside(
         window: Tokens of a window.
         float_states: The float model's states of the same windows, from ``states_of`` or ``keep`` of
             ``measure_perplexity``.
+        begin: Special tokens that each window begins with.
 
     Raises:
         Refused: For fewer than two tokens.
         NumericalError: If the model returns NaN.
     """
-    perplexity, divergence = drained(perplexity_steps(loaded, ids, corpus, window, float_states))
+    perplexity, divergence = drained(perplexity_steps(loaded, ids, corpus, window, float_states, begin=begin))
     assert divergence is not None
     return perplexity, divergence
 
@@ -129,6 +132,8 @@ def perplexity_steps(
     window: int,
     float_states: States | None,
     keep: Callable[[Tensor], object] | None = None,
+    *,
+    begin: int = 0,
 ) -> Steps:
     """Measure in steps: as ``measure_perplexity``, or with ``float_states`` as ``measure_beside``.
 
@@ -146,7 +151,7 @@ def perplexity_steps(
             keep(states.cpu())
         original = None if float_states is None else float_states[first : first + len(tokens)].to(states)
         losses = []
-        for part in _predictions(loaded, tokens, states, original):
+        for part in _predictions(loaded, tokens, states, original, max(1, begin)):
             losses.append(cross_entropy(part.logits.float(), part.following, reduction="none"))
             if summed is not None and part.original is not None:
                 summed.add(first + part.window, token_divergences(part.original, part.logits, part.following))
@@ -205,8 +210,10 @@ class _Prediction(NamedTuple):
     original: Tensor | None  # (n, V), logits of the float model
 
 
-def _predictions(loaded: LoadedModel, tokens: Tensor, states: Tensor, original: Tensor | None) -> Iterator[_Prediction]:
-    """Predictions of all tokens but each window's first, window by window.
+def _predictions(
+    loaded: LoadedModel, tokens: Tensor, states: Tensor, original: Tensor | None, given: int
+) -> Iterator[_Prediction]:
+    """Predictions of all tokens but the ``given`` first ones of each window, window by window.
 
     Logits are many times as wide as states, so that no more than ``LOGIT_BYTES`` of them are made at once: those of the
     whole batch, or where a single window has more, of one stretch of it after the other.
@@ -214,7 +221,7 @@ def _predictions(loaded: LoadedModel, tokens: Tensor, states: Tensor, original: 
     float_head = loaded.float_head()
     at_once = _positions_in(LOGIT_BYTES, loaded)
     few = _positions_in(loss_bytes(on_processor=loaded.device.type == "cpu"), loaded)
-    for begin in range(0, tokens.shape[1] - 1, at_once):
+    for begin in range(given - 1, tokens.shape[1] - 1, at_once):
         stretch = slice(begin, begin + at_once)
         logits = loaded.logits(states[:, stretch])  # (B, stretch, V)
         beside = None if original is None else float_head(original[:, stretch])

@@ -151,7 +151,8 @@ def _test(study: Study) -> str:
     tokens = f", {test['predicted_tokens']:,} tokens" if test.get("predicted_tokens") else ""
     part = f", {test['part']}" if test.get("part") else ""
     window = f", window {test['window']:,}" if test.get("window") else ""
-    return f"{test['corpus']}{part}{window}{tokens}"
+    begin = f", each behind {test['begin']}" if test.get("begin", "none") != "none" else ""
+    return f"{test['corpus']}{part}{window}{begin}{tokens}"
 
 
 def _chosen_facts(study: Study) -> LineFacts:

@@ -27,15 +27,25 @@ def token_lines(recipe: Recipe) -> Lines:
     if recipe.sampling == "random":
         drawn = f"windows[np.random.default_rng({recipe.seed}).permutation(len(windows))[:{recipe.samples}]]"
         how = f"drawn by the seed {recipe.seed}"
+    length, begun = str(recipe.length), ""
     ids = 'ids = np.array(tokenizer(text)["input_ids"])\n'
+    if recipe.begin == "auto":
+        length = f"({recipe.length} - len(begin))"
+        ids = (
+            "# What the tokenizer puts before a text is what every sequence begins with.\n"
+            'begin = np.array(commonprefix([tokenizer("")["input_ids"], tokenizer("a")["input_ids"]]), dtype=int)\n'
+            'ids = np.array(tokenizer(text)["input_ids"])[len(begin) :]\n'
+        )
+        begun = "tokens = np.hstack([np.tile(begin, (len(tokens), 1)), tokens])\n"
     if recipe.test == recipe.calibration:
         ids += "ids = ids[: len(ids) // 2]  # the other half is the test text\n"
     body = (
         f"# The tokens of the run: {recipe.samples} sequences of {recipe.length}, {how}.\n{text}{ids}"
-        f"windows = ids[: len(ids) // {recipe.length} * {recipe.length}].reshape(-1, {recipe.length})\n"
-        f"tokens = {drawn}\n"
+        f"windows = ids[: len(ids) // {length} * {length}].reshape(-1, {length})\n"
+        f"tokens = {drawn}\n{begun}"
     )
-    return Lines((*imports, "import numpy as np"), body)
+    paths = ("from os.path import commonprefix",) if recipe.begin == "auto" else ()
+    return Lines((*paths, *imports, "import numpy as np"), body)
 
 
 def _text(name: str) -> tuple[tuple[str, ...], str]:

@@ -39,7 +39,7 @@ from sarqc.jobs.database import Database
 from sarqc.jobs.listing import Answer, AnswerCache, Question, RunGroup
 from sarqc.jobs.run import ALLOWED, AT_REST, LANES, Removed, Run, State, StoredEvent, advice
 from sarqc.jobs.schema import HELD, KIND
-from sarqc.recipe import Recipe, renamed
+from sarqc.recipe import Recipe, recorded
 
 PORTION_BYTES = 1 << 20  # of events deleted at once on a full disk
 PORTION = 500  # runs read at once
@@ -582,7 +582,7 @@ def _run(row: sqlite3.Row) -> Run:
     fields = dict(row)
     summary, error = fields.pop("summary_json"), fields.pop("error_json")
     return Run(
-        recipe=renamed(json.loads(fields.pop("recipe_json"))),
+        recipe=recorded(json.loads(fields.pop("recipe_json"))),
         fingerprint=fields.pop("recipe_fingerprint"),
         state=State(fields.pop("state")),
         summary=json.loads(summary) if summary else None,

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +28,22 @@ CPU_SECONDS, CPU_SECONDS_EACH_MIB = 30, 10  # of a tokenizer with expressions of
 _STRICT = ConfigDict(strict=True, frozen=True, extra="ignore")
 
 Token = str | dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """The special tokens that a tokenizer puts before every text.
+
+    Attributes:
+        ids: The tokens; empty without any.
+        text: Their names, such as “<bos>”.
+    """
+
+    ids: tuple[int, ...] = ()
+    text: str = ""
+
+
+NOTHING = Beginning()
 
 
 class _TokenizerConfig(BaseModel):
@@ -127,6 +146,25 @@ def encode(text: str, folder: Path, where: str, vocabulary: int) -> np.ndarray:
     return array
 
 
+def beginning_of(folder: Path, where: str, vocabulary: int) -> Beginning:
+    """Return what a model's tokenizer puts before every text: what an empty text and another one begin with.
+
+    Args:
+        folder: Folder of the checkpoint.
+        where: Its name in errors.
+        vocabulary: Size of the model's vocabulary.
+
+    Raises:
+        Refused: As ``encode``.
+    """
+    of_two = zip(*(encode(text, folder, where, vocabulary).tolist() for text in ("", "a")), strict=False)
+    ids = [token for token, _ in takewhile(lambda pair: pair[0] == pair[1], of_two)]
+    if not ids:
+        return NOTHING
+    names = map(_fast(folder, where).id_to_token, ids) if (folder / FAST).exists() else _slow_names(ids, folder, where)
+    return Beginning(tuple(ids), "".join(map(str, names)))
+
+
 def tokenizer_identity(folder: Path) -> tuple[object, ...]:
     """Return a value that changes with the tokenizer in a folder, without reading it."""
     files = [folder / name for name in (FAST, *_SLOW, "tokenizer_config.json")]
@@ -178,11 +216,20 @@ def _has_expressions(tokenizer: Tokenizer) -> bool:
 
 
 def _slow_ids(text: str, folder: Path, where: str) -> list[int]:
+    ids: list[int] = _slow(folder, where, lambda tokenizer: tokenizer(text)["input_ids"])
+    return ids
+
+
+def _slow_names(ids: list[int], folder: Path, where: str) -> list[str]:
+    names: list[str] = _slow(folder, where, lambda tokenizer: tokenizer.convert_ids_to_tokens(ids))
+    return names
+
+
+def _slow(folder: Path, where: str, ask: Callable[[Any], Any]) -> Any:
+    """The answer of a tokenizer without tokenizer.json."""
     from transformers import AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-        ids: list[int] = tokenizer(text)["input_ids"]
+        return ask(AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False))
     except Exception as error:  # its vocabulary is the library's to judge
         raise Refused(f"its tokenizer can't be read: {type(error).__name__}", where, _AGAIN) from None
-    return ids

@@ -76,6 +76,7 @@ def _one_line(text: str, info: ValidationInfo) -> str:
 PAPERS_GRID: dict[str, str | int] = {"range": "minmax", "order": "natural", "refine": 0}
 BEST_GRID: dict[str, str | int] = {"range": "search", "order": "natural", "refine": 3}
 
+Begin = Literal["auto", "none"]
 NAME_LENGTH = 1024  # characters
 PROMPTS, PROMPT_LENGTH = 32, 8000
 TASKS, SWEEP, BLOCKS, DRAWS = 64, 256, 1024, 64
@@ -136,6 +137,9 @@ _WITHOUT_CHECKPOINT = Fix("Leave the checkpoint out", {"quantized_checkpoint": N
 FORMER_NAMES = {
     "opened": "quantized_checkpoint", "share": "block_fraction", "starved": "expert_damping", "only": "layer"
 }  # fmt: skip
+
+# What runs did before a field existed, where its default is different.
+_BEFORE = {"begin": "none"}
 
 MOST_PATTERNS = 100  # of excluded layers
 # Fields that only “auto” reads, by what it chooses for: each layer, or the whole model.
@@ -377,6 +381,15 @@ class Recipe(BaseModel):
         "sequential",
         **_describe("text", "Sampling", "Sequences from the beginning of the text, or drawn by the seed."),
     )
+    begin: Begin = Field(
+        "auto",
+        **_describe(
+            "text", "Begin token",
+            "auto lets each sequence and test window begin with the tokens that the model's tokenizer puts before a "
+            "text, none cuts the text as it is. Published perplexities are mostly without.",
+            advanced=True,
+        ),
+    )  # fmt: skip
     held_out_samples: int = Field(
         0,
         ge=0,
@@ -832,6 +845,11 @@ def renamed(document: dict[str, Any]) -> dict[str, Any]:
                 f"{name} is given twice, also under its former name {former}", f"recipe, {name}", f"Leave {former} out."
             ).about(name)
     return {FORMER_NAMES.get(name, name): value for name, value in document.items()}
+
+
+def recorded(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the recorded recipe of a run under today's names; what is newer than the record has its former effect."""
+    return _BEFORE | renamed(document)
 
 
 def deprecations(document: dict[str, Any]) -> list[str]:

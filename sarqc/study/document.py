@@ -66,7 +66,7 @@ from sarqc.files.modes import usual_mode
 from sarqc.models.families import LayerInfo
 from sarqc.plain import plain
 from sarqc.quantization.methods import FITTING, METHODS, public_method, title_of
-from sarqc.recipe import renamed
+from sarqc.recipe import recorded, renamed
 from sarqc.study import tensors
 from sarqc.study.experts import Experts, experts_of, unreached_is_unknown
 from sarqc.study.stamp import Stamp
@@ -220,7 +220,7 @@ class Study(_Document):
     @field_validator("recipe", mode="before")
     @classmethod
     def _take_former_names(cls, recipe: Any) -> Any:
-        return renamed(recipe) if isinstance(recipe, dict) else recipe
+        return recorded(recipe) if isinstance(recipe, dict) else recipe
 
     _once: dict[Hashable, Any] = PrivateAttr(default_factory=dict)
 

@@ -66,7 +66,8 @@ def drawn_run(run: Run) -> ParetoRun:
     title = method_title(str(recipe.get("method")))
     named = f"{title}, {recipe.get('bits')} bits" + ("" if lam is None else f", λ {lam}")
     corpus = ", ".join(filter(None, (test.get("corpus", recipe.get("test")), test.get("part"))))
-    where = f"{corpus}, window {test.get('window')}, {test.get('predicted_tokens')} tokens"
+    begin = f" behind {test['begin']}" if test.get("begin") else ""
+    where = f"{corpus}, window {test.get('window')}{begin}, {test.get('predicted_tokens')} tokens"
     return ParetoRun(
         run.id, run.name or named, shortened(str(recipe.get("model"))), where, summary.get("bits_per_weight"),
         summary.get("bytes_after"), summary.get("perplexity"),
@@ -192,8 +193,8 @@ MEASURED = (
     "accuracy", "accuracy_standard_error", "accuracy_float", "accuracy_standard_error_float",
     "bytes_before", "bytes_after", "bits_per_weight", "share_quantized", "quantized_layers",
 )  # fmt: skip
-TEST = ("corpus", "part", "window", "windows", "predicted_tokens", "dtype", "device")
-CALIBRATION = ("corpus", "sha256", "samples", "length", "tokens", "held_out_samples", "sampling", "seed")
+TEST = ("corpus", "part", "window", "windows", "begin", "predicted_tokens", "dtype", "device")
+CALIBRATION = ("corpus", "sha256", "samples", "length", "tokens", "begin", "held_out_samples", "sampling", "seed")
 TUNED = {
     "tuned": "words",
     "tuned_lambda": "lam",

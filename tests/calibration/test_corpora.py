@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
-from sarqc.calibration.corpora import described, draw_sequences, offered, read_corpus
+from sarqc.calibration.corpora import Text, described, draw_sequences, offered, read_corpus
 from sarqc.errors import NotFound, Refused, Unreachable
 from sarqc.models.tokenizer_files import encode
 from sarqc.settings import Settings
@@ -22,7 +22,7 @@ from sarqc.settings import Settings
 
 def draw(ids: np.ndarray, **changes: object) -> object:
     wanted = {"samples": 3, "length": 10, "held_out_samples": 2, "sampling": "sequential", "seed": 0} | changes
-    return draw_sequences(ids, "text", **wanted)
+    return draw_sequences(Text("text", ids), **wanted)
 
 
 def test_sequential_takes_the_first_tokens() -> None:

@@ -13,7 +13,7 @@ import safetensors.torch
 import torch
 
 from sarqc.calibration import pipeline
-from sarqc.calibration.corpora import draw_sequences
+from sarqc.calibration.corpora import Text, draw_sequences
 from sarqc.calibration.job import CalibrationJob, Curves, SolvedLayer
 from sarqc.calibration.kept_layers import MOST_WAITING, KeptLayers
 from sarqc.calibration.pictures import CURVE_ARRAYS
@@ -39,7 +39,7 @@ def a_plan(
 ) -> CalibrationJob:
     ids = np.random.default_rng(3).integers(0, 4096, 2000)
     sequences = draw_sequences(
-        ids, "noise", samples=6, length=32, held_out_samples=2, sampling="sequential", seed=0
+        Text("noise", ids), samples=6, length=32, held_out_samples=2, sampling="sequential", seed=0
     )  # fmt: skip
     grids = {layer.name: Grid(3, 16, "asymmetric") for layer in loaded.checkpoint.layers}
     return CalibrationJob(grids, method(name), inputs_from, sequences, **changes)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from sarqc.calibration.corpora import draw_sequences
+from sarqc.calibration.corpora import Text, draw_sequences
 from sarqc.calibration.job import CalibrationJob
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.keys import layer_keys
@@ -45,7 +45,7 @@ def quantized(folder: Path, grid: Grid, name: str = "gptq", **choices: object) -
     }
     ids = np.random.default_rng(0).integers(0, 4096, 400)
     sequences = draw_sequences(
-        ids, "random", samples=4, length=32, held_out_samples=0, sampling="sequential", seed=0
+        Text("random", ids), samples=4, length=32, held_out_samples=0, sampling="sequential", seed=0
     )  # fmt: skip
     plan = CalibrationJob(grids, method(name, **choices), "quantized", sequences)
     solved = calibrate(loaded, plan, None, layer_keys(loaded, plan))

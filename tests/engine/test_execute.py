@@ -144,7 +144,7 @@ def test_no_token_of_one_text_is_calibrated_on_and_second_half(
     assert prepared.test is not None
     assert prepared.test.ids.tolist() == ids[len(ids) // 2 :]
     assert [*prepared.calibration.ids, *prepared.test.ids] == ids
-    assert found_in(prepared.sequences.calibration, prepared.calibration.ids) == 10
+    assert found_in(prepared.sequences.calibration, prepared.calibration) == 10
     assert prepared.shown.test_tokens == len(prepared.test.ids)
     assert "same text" in prepared.shown.warnings[0]
 

@@ -371,6 +371,17 @@ export const RECIPE_FIELDS = frozen({
     rare: false,
     default: "sequential",
   },
+  begin: {
+    name: "begin",
+    key: "begin",
+    kind: "text",
+    title: "Begin token",
+    unit: "",
+    section: "text",
+    advanced: true,
+    rare: false,
+    default: "auto",
+  },
   held_out_samples: {
     name: "held_out_samples",
     key: "held_out_samples",

@@ -205,6 +205,7 @@ export interface Recipe {
   samples: number;
   length: number;
   sampling: "sequential" | "random";
+  begin: "auto" | "none";
   held_out_samples: number;
   inputs_from: "quantized" | "float";
   seed: number;
@@ -243,6 +244,7 @@ export interface Plan {
   disk_bytes: number | null;
   streamed: boolean;
   calibration_tokens: number;
+  begin: string;
   test_tokens: number | null;
   minutes: number | null;
   minutes_on: string;
@@ -951,6 +953,7 @@ export interface PerplexityProtocol {
   device?: string;
   part?: string;
   written_by?: string;
+  begin?: string;
   only_the_first_tokens?: number;
   calibrated_on?: number;
   judged_on?: number;
@@ -1183,6 +1186,7 @@ export interface CalibrationProtocol {
   validation_samples?: number;
   unseen?: CalibrationProtocol;
   written_by?: string;
+  begin?: string;
 }
 
 /** Both models' accuracies on a task; the protocol is of the measuring alone. */

@@ -19,6 +19,7 @@ export function planFacts(plan) {
   const { parameters, layers, experts, bytes_before: before, bytes_after: after } = plan;
   /** @type {(value: number | null, text: (value: number) => string) => string} */
   const known = (value, text) => (value === null ? "" : text(value));
+  const begun = plan.begin ? `, each sequence and test window behind ${plan.begin}` : "";
   /** @type {[string, string][]} */
   const rows = [
     ["Runs", plan.runs > 1 ? String(plan.runs) : ""],
@@ -36,7 +37,7 @@ export function planFacts(plan) {
     ["Size", before === null || after === null ? "" : `${bytes(before)} → ${bytes(after)} once packed`],
     ["Memory", known(plan.memory_bytes, (memory) => memoryText(memory, plan))],
     ["Disk", known(plan.disk_bytes, (disk) => `about ${bytes(disk)} in the state folder`)],
-    ["Calibration", known(plan.calibration_tokens, (tokens) => `${count(tokens)} tokens`)],
+    ["Calibration", known(plan.calibration_tokens, (tokens) => `${count(tokens)} tokens${begun}`)],
     ["Test", known(plan.test_tokens, (tokens) => `${count(tokens)} tokens`)],
     ["Time", known(plan.minutes, (minutes) => timeText(minutes, plan))],
   ];

@@ -276,9 +276,15 @@ const among = (words) => `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`;
 /** A test text with all that perplexities depend on; nothing where there is none. @param {TestText | null} [test] */
 function testWords(test) {
   if (!test?.corpus) return [];
-  const { corpus, part, window, predicted_tokens: tokens } = test;
+  const { corpus, part, window, begin, predicted_tokens: tokens } = test;
   return [
-    [corpus, part, window && `window ${grouped(window)}`, tokens && `${grouped(tokens)} tokens`]
+    [
+      corpus,
+      part,
+      window && `window ${grouped(window)}`,
+      begin && `each behind ${begin}`,
+      tokens && `${grouped(tokens)} tokens`,
+    ]
       .filter(Boolean)
       .join(", "),
   ];

@@ -23,6 +23,7 @@ export interface TestText {
   corpus?: string;
   part?: string | null;
   window?: number;
+  begin?: string;
   predicted_tokens?: number;
 }
 

@@ -58,7 +58,7 @@ def drawn(calibration: str, checkpoint: Checkpoint, *, samples: int, length: int
     """The calibration tokens of a draw, the same for every engine."""
     text = text_of(calibration, checkpoint, read_settings())
     return draw_sequences(
-        text.ids, text.corpus, samples=samples, length=length, held_out_samples=0, sampling="random", seed=draw
+        text, samples=samples, length=length, held_out_samples=0, sampling="random", seed=draw
     )  # fmt: skip
 
 

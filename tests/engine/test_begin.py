@@ -1,0 +1,180 @@
+"""Sequences and test windows begin with what a model's tokenizer puts before a text, or not, as the recipe says."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer
+from tokenizers.processors import TemplateProcessing
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from sarqc.calibration.corpora import Text, draw_sequences
+from sarqc.engine.execute import execute
+from sarqc.engine.plan import prepare
+from sarqc.engine.survey import Survey, conduct
+from sarqc.errors import Refused
+from sarqc.events import Finished
+from sarqc.figures.view import lab_view
+from sarqc.integrations.token_lines import token_lines
+from sarqc.models.tokenizer_files import Beginning, beginning_of
+from sarqc.recipe import Recipe, recorded
+from sarqc.settings import Settings
+from sarqc.study.as_recipe import as_recipe
+from sarqc.study.document import Study
+
+NAMES = ("<s>", "</s>")  # tokens 0 and 1 of the embedded tokenizer
+LENGTH, SAMPLES = 16, 4
+
+
+def with_beginning(folder: Path, source: Path, tokens: int) -> Path:
+    """A copy of a model whose tokenizer puts some special tokens before every text."""
+    shutil.copytree(source, folder)
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    template = " ".join([*NAMES[:tokens], "$A"])
+    tokenizer.post_processor = TemplateProcessing(
+        single=template, special_tokens=[(name, number) for number, name in enumerate(NAMES)]
+    )
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return folder
+
+
+@pytest.fixture(scope="module", params=[1, 2], ids=["one token", "two tokens"])
+def model(request: pytest.FixtureRequest, random_llama: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return with_beginning(tmp_path_factory.mktemp("begun") / "model", random_llama, request.param)
+
+
+@pytest.fixture
+def document(model: Path, text_file: Path, tiny_llama: Path) -> dict[str, Any]:
+    return {
+        "model": str(model), "calibration": str(text_file), "test": str(tiny_llama / "calibration.txt"),
+        "test_tokens": 100, "window": 24, "samples": SAMPLES, "length": LENGTH, "held_out_samples": 2,
+        "group_size": 16, "method": "gptq+saliency", "lambda": 0.1,
+    }  # fmt: skip
+
+
+def ids_of(model: Path, path: str) -> tuple[list[int], list[int]]:
+    """What transformers' tokenizer puts before a text, and the text's own tokens."""
+    tokenizer = AutoTokenizer.from_pretrained(model, local_files_only=True)
+    text = Path(path).read_text(encoding="utf-8")
+    own = tokenizer(text, add_special_tokens=False)["input_ids"]
+    whole = tokenizer(text)["input_ids"]
+    return whole[: len(whole) - len(own)], own
+
+
+def test_the_beginning_is_that_of_the_tokenizer(model: Path, tiny_llama: Path, text_file: Path) -> None:
+    begin, _ = ids_of(model, str(text_file))
+    assert beginning_of(model, "model", 4096) == Beginning(tuple(begin), "".join(NAMES[: len(begin)]))
+    assert beginning_of(tiny_llama, "model", 4096) == Beginning()
+
+
+def test_sequences_and_windows_begin_so(document: dict[str, Any], model: Path, settings: Settings) -> None:
+    prepared = prepare(Recipe.parse(document), settings)
+    begin, own = ids_of(model, document["calibration"])
+    step = LENGTH - len(begin)
+    expected = [begin + own[first : first + step] for first in range(0, (SAMPLES + 2) * step, step)]
+    drawn = prepared.sequences
+    assert [*drawn.calibration.tolist(), *drawn.held_out.tolist()] == expected
+    assert drawn.protocol["begin"] == "".join(NAMES[: len(begin)])
+    begin, own = ids_of(model, document["test"])
+    step = 24 - len(begin)
+    windows = [begin + own[first : first + step] for first in range(0, 100 - step + 1, step)]
+    assert prepared.test is not None
+    assert prepared.test.ids.reshape(-1, 24).tolist() == windows
+
+
+def test_without_it_the_text_is_cut_as_it_is(document: dict[str, Any], model: Path, settings: Settings) -> None:
+    prepared = prepare(Recipe.parse(document | {"begin": "none"}), settings)
+    begin, own = ids_of(model, document["calibration"])
+    assert prepared.sequences.calibration.ravel().tolist() == (begin + own)[: SAMPLES * LENGTH]
+    assert "begin" not in prepared.sequences.protocol
+    begin, own = ids_of(model, document["test"])
+    assert prepared.test is not None
+    assert prepared.test.ids.tolist() == (begin + own)[:100]
+
+
+def test_perplexity_predicts_every_token_of_the_text_and_nothing_else(
+    document: dict[str, Any], model: Path, fresh_settings: Settings, tmp_path: Path
+) -> None:
+    """Against a loop over single windows in float64."""
+    events = list(execute(Recipe.parse(document), fresh_settings, study_dir=tmp_path, study_id="one"))
+    (finished,) = [event for event in events if isinstance(event, Finished)]
+    reference = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float64)
+    begin, own = ids_of(model, document["test"])
+    step, losses = 24 - len(begin), []
+    for first in range(0, 100 - step + 1, step):
+        window = torch.tensor([begin + own[first : first + step]])
+        with torch.no_grad():
+            scores = reference(window).logits[0].log_softmax(-1)
+        losses += [-scores[at - 1, window[0, at]].item() for at in range(len(begin), 24)]
+    assert finished.summary["perplexity_float"] == pytest.approx(math.exp(sum(losses) / len(losses)), rel=1e-5)
+    protocol = finished.summary["protocol"]
+    assert protocol["test"]["predicted_tokens"] == len(losses)
+    assert protocol["test"]["only_the_first_tokens"] == 100
+    words = "".join(NAMES[: len(begin)])
+    assert [protocol[name]["begin"] for name in ("calibration", "test")] == [words, words]
+    facts = {fact["name"]: fact["text"] for fact in lab_view(Study.open(tmp_path / "one"))["measured"]}
+    assert all(f"begin {words}" in facts[name] for name in ("Calibration text", "Test text"))
+
+
+def test_a_text_shorter_than_a_window_is_one_window_behind_its_beginning() -> None:
+    text = Text("short", np.arange(5, 9), begin=Beginning((1,), "<s>"))
+    assert text.in_windows(100).ids.tolist() == [1, 5, 6, 7, 8]
+    assert text.in_windows(3).ids.tolist() == [1, 5, 6, 1, 7, 8]
+
+
+def test_a_sequence_without_room_is_refused() -> None:
+    text = Text("text", np.arange(50), begin=Beginning((0, 1), "<s></s>"))
+    with pytest.raises(Refused, match="no room behind <s></s>"):
+        draw_sequences(text, samples=1, length=2, held_out_samples=0, sampling="sequential", seed=0)
+
+
+@pytest.mark.parametrize("begin", ["auto", "none"])
+@pytest.mark.parametrize("sampling", ["sequential", "random"])
+def test_programs_of_other_engines_make_the_same_tokens(
+    document: dict[str, Any], model: Path, settings: Settings, begin: str, sampling: str
+) -> None:
+    recipe = Recipe.parse(document | {"begin": begin, "sampling": sampling, "seed": 3})
+    lines = token_lines(recipe)
+    names: dict[str, Any] = {"tokenizer": AutoTokenizer.from_pretrained(model, local_files_only=True)}
+    exec("\n".join([*lines.imports, lines.body]), names)
+    np.testing.assert_array_equal(names["tokens"], prepare(recipe, settings).sequences.calibration)
+
+
+def test_records_from_before_the_field_keep_their_tokens(document: dict[str, Any]) -> None:
+    assert Recipe.parse(recorded(document)).begin == "none"
+    assert Recipe.parse(recorded(document | {"begin": "auto"})).begin == "auto"
+    assert Recipe.parse(document).begin == "auto"
+
+
+@pytest.mark.parametrize(("asked", "said"), [("auto", "<s>"), ("none", "none")])
+def test_a_survey_begins_so_too_and_a_run_of_its_settings_repeats_it(
+    random_llama: Path, text_file: Path, tiny_llama: Path, fresh_settings: Settings, tmp_path: Path, asked: str,
+    said: str,
+) -> None:  # fmt: skip
+    survey = Survey.model_validate(
+        {
+            "title": "begin", "model": str(with_beginning(tmp_path / "model", random_llama, 1)), "grid": "asymmetric",
+            "group_size": 16, "calibration": str(text_file), "samples": 2, "length": 16, "draws": [0, 1],
+            "held_out": str(tiny_llama / "held_out.txt"), "held_out_samples": 2,
+            "test": str(tiny_llama / "calibration.txt"), "test_tokens": 60, "window": 16, "begin": asked,
+            "inputs_from": "quantized",
+            "lines": [{"method": "gptq+saliency", "bits": 3, "lambda": [0.1]}],
+        }
+    )  # fmt: skip
+    for _ in conduct(survey, fresh_settings, tmp_path / "study"):
+        pass
+    study = Study.open(tmp_path / "study")
+    assert [study.protocol[name]["begin"] for name in ("calibration", "held_out", "test")] == [said] * 3
+    recipe = as_recipe(study, study.lines[0])["recipe"]
+    assert recipe is not None
+    again = Recipe.parse(recipe | {"lambda": 0.1, "seed": 0})
+    assert again.begin == asked
+    (run,) = [event.summary for event in execute(again, fresh_settings) if isinstance(event, Finished)]
+    of_survey = study.read(study.lines[0], "perplexity")[0].item()
+    assert run["perplexity"] == pytest.approx(of_survey, rel=1e-6)
