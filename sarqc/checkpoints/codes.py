@@ -58,6 +58,8 @@ def tensors_and_codes(
 ) -> Iterator[tuple[str, Tensor | Coded]]:
     """Yield every tensor of the checkpoint under its name there, on the CPU, with codes in place of quantized weights.
 
+    Quantized weights that are not tensors of their own there remain values.
+
     Args:
         loaded: The quantized model.
         layers: Quantized layers by name.
@@ -66,7 +68,7 @@ def tensors_and_codes(
     Raises:
         Refused: If the codes do not make the weight of the model.
     """
-    in_file = {f"{loaded.family.in_file(name)}.weight": name for name in layers}
+    in_file = {f"{loaded.family.in_file(name)}.weight": name for name in with_codes(loaded, layers)}
     for stored, tensor in stored_tensors(loaded):
         if stored not in in_file:
             yield stored, tensor
@@ -92,6 +94,12 @@ def tensors_and_codes(
                 grid,
             ),
         )
+
+
+def with_codes(loaded: LoadedModel, layers: Mapping[str, QuantizedLayer]) -> list[str]:
+    """Return the quantized layers that are tensors of their own in checkpoints, by name."""
+    parts = {info.name for info in loaded.checkpoint.layers if not info.has_own_tensor}
+    return [name for name in layers if name not in parts]
 
 
 def refuse_biases(layers: Mapping[str, QuantizedLayer], grids: Mapping[str, Grid]) -> None:
@@ -142,8 +150,8 @@ def _unsigned(numbers: Tensor, lowest: int) -> Tensor:
 
 
 def float_linears(loaded: LoadedModel) -> list[str]:
-    """Return the linears and routers of the model that stay float, by their names in checkpoints."""
-    quantized, family = {layer.name for layer in loaded.checkpoint.layers}, loaded.family
+    """Return the linears and routers of the model without codes, by their names in checkpoints."""
+    quantized, family = {layer.name for layer in loaded.checkpoint.layers if layer.has_own_tensor}, loaded.family
     linears = [name for name, module in loaded.model.named_modules() if isinstance(module, nn.Linear)]
     experts = [info.name for info in loaded.checkpoint.linears]
     routers = [

@@ -23,6 +23,7 @@ from sarqc.checkpoints.codes import (
     refuse_biases,
     tensors_with_codes_as,
     unpack_bits,
+    with_codes,
 )
 from sarqc.checkpoints.plain import NOTHING, new_checkpoint, write_weights
 from sarqc.models.loading import LoadedModel
@@ -54,7 +55,7 @@ def save_packed(
         Refused: For a model that the format can't carry.
     """
     refuse_biases(layers, grids)
-    by_name = {loaded.family.in_file(name): grids[name] for name in layers}
+    by_name = {loaded.family.in_file(name): grids[name] for name in with_codes(loaded, layers)}
     config = {"quantization_config": quantization_config(float_linears(loaded), by_name)}
     with new_checkpoint(loaded, folder, beside, config) as partial:
         write_weights(partial, tensors_with_codes_as(_tensors, loaded, layers, grids))

@@ -7,6 +7,7 @@ loaders.json beside this file.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -79,11 +80,12 @@ def why_not(recipe: Recipe, checkpoint_format: Format, layers: Sequence[LayerInf
             f"{recipe.bits}-bit weights can't be packed here", where, f"Use {few} bits, or the format plain."
         )
     found = _GRIDS[checkpoint_format](recipe)
-    part = next((layer for layer in layers if not layer.has_own_tensor), None)
-    if part is not None:
+    parts = [layer for layer in layers if not layer.has_own_tensor]
+    if parts and (checkpoint_format != "packed" or len(parts) == len(layers)):
         return Refused(
-            f"{part.name} is not a tensor of its own in checkpoints, but part of one or transposed, and no reader is "
-            "known for its codes", where, "Use the format plain.",
+            f"{parts[0].name} is not a tensor of its own in checkpoints, but part of one or transposed, and no reader "
+            "is known for its codes", where,
+            "Use the format plain." if len(parts) == len(layers) else "Use the format packed or plain.",
         )  # fmt: skip
     if found is None:
         found = _SHAPES[checkpoint_format](recipe, layers)
@@ -249,7 +251,7 @@ def who_can_load(
             what = refused.what[0].upper() + refused.what[1:]
             carriers.append(Carrier(name, False, (), what, fixes=_fixes(recipe, name, layers)))
             continue
-        note = _NOTES[name](recipe) + (f"; {loader_note}" if loader_note else "")
+        note = "; ".join(filter(None, (_NOTES[name](recipe), loader_note, _of_parts(name, layers))))
         given = () if is_mixture is None else answers(name, recipe.bits, recipe.grid, is_mixture=is_mixture)
         carriers.append(Carrier(name, True, given, note, tried() if given else ""))
     return tuple(carriers)
@@ -261,6 +263,18 @@ def _fixes(recipe: Recipe, checkpoint_format: Format, layers: Sequence[LayerInfo
     if recipe.grid == "symmetric" or why_not(changed, checkpoint_format, layers) is not None:
         return ()
     return (Fix("Use symmetric", {"grid": "symmetric"}),)
+
+
+def _of_parts(checkpoint_format: Format, layers: Sequence[LayerInfo]) -> str:
+    """Words on the linears that a format with codes stores as dequantized values."""
+    parts = [layer for layer in layers if not layer.has_own_tensor]
+    if checkpoint_format == "plain" or not parts:
+        return ""
+    size, whole = (sum(math.prod(layer.shape) for layer in group) for group in (parts, layers))
+    return (
+        f"{len(parts):,} of its {len(layers):,} linears, {size / whole:.0%} of the quantized weights, are parts of "
+        "other tensors in checkpoints, or transposed there, and are stored dequantized: the file is larger than planned"
+    )
 
 
 def _plain_note(recipe: Recipe) -> str:

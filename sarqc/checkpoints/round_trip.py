@@ -27,7 +27,7 @@ def read_again(loaded: LoadedModel, folder: Path, checkpoint_format: Format) -> 
     """
     family, checkpoint = loaded.family, loaded.checkpoint
     linears = {f"{family.in_file(info.name)}.weight": info for info in checkpoint.linears}
-    coded = {info.name for info in checkpoint.layers} if checkpoint_format != "plain" else set()
+    coded = {info.name for info in checkpoint.layers if info.has_own_tensor} if checkpoint_format != "plain" else set()
     others, inside = [], set()
     with CheckpointReader(folder) as files:
         for index, block in enumerate(loaded.blocks()):

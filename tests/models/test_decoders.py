@@ -9,12 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from torch._subclasses.fake_tensor import FakeTensorMode
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.initialization import no_init_weights
 
+from sarqc.engine.execute import execute
+from sarqc.engine.plan import plan
 from sarqc.errors import Refused
 from sarqc.evaluation.perplexity import measure_perplexity
+from sarqc.events import Finished
 from sarqc.models import derived
 from sarqc.models.admission import admit
 from sarqc.models.checkpoint import promised_checkpoint, read_checkpoint
@@ -22,6 +26,8 @@ from sarqc.models.decoder import Decoder
 from sarqc.models.derivation import derive
 from sarqc.models.families import FAMILIES
 from sarqc.models.loading import load
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
 from tests.every_model.__main__ import RESULTS, TABLE, table
 from tests.every_model.check import check
 from tests.every_model.small import small_config, small_model
@@ -52,6 +58,47 @@ def test_from_files_to_files(model_type: str, tiny_llama: Path, tmp_path: Path) 
     assert outcome.rows > 1000
     assert outcome.other_rows == 0
     assert outcome.share > 0.9
+
+
+@pytest.mark.parametrize(("model_type", "has_parts"), [("gpt_oss", True), ("granitemoe", True), ("phi3", False)])
+def test_packed_files_have_codes_where_a_linear_is_a_tensor_of_its_own(
+    model_type: str, has_parts: bool, tiny_llama: Path, fresh_settings: Settings, tmp_path: Path
+) -> None:
+    """transformers goes on with the tokens of the model that was measured: experts of one tensor are values there."""
+    folder = saved(small_model(model_type), tmp_path / "model", tiny_llama)
+    recipe = Recipe.parse(
+        {
+            "model": str(folder), "calibration": "tiny-llama-calibration", "samples": 4, "length": 32, "bits": 4,
+            "grid": "symmetric", "group_size": 16, "method": "gptq+saliency", "lambda": 0.1,
+        }
+    )  # fmt: skip
+    packed = next(carrier for carrier in plan(recipe, fresh_settings).formats if carrier.format == "packed")
+    assert packed.possible
+    run = {"study_dir": tmp_path, "study_id": "one", "checkpoint_dir": tmp_path / "packed"}
+    (finished,) = (
+        event for event in execute(recipe, fresh_settings, checkpoint_format="packed", **run)
+        if isinstance(event, Finished)
+    )  # fmt: skip
+    assert finished.summary["written"]["other_tensors"] == []
+    assert finished.summary["written"]["parts_at"] is None
+    with safe_open(tmp_path / "packed" / "model.safetensors", "pt") as files:
+        names = files.keys()
+    assert sum(name.endswith("weight_packed") for name in names) == 16  # all linears, or those of attention
+    assert ("stored dequantized" in packed.note) == has_parts
+    plain = save_again(recipe, fresh_settings, tmp_path / "plain")
+    prompt = torch.arange(20).unsqueeze(0)
+    tokens = [
+        AutoModelForCausalLM.from_pretrained(made).generate(prompt, max_new_tokens=32, do_sample=False).tolist()
+        for made in (tmp_path / "packed", plain)
+    ]
+    assert tokens[0] == tokens[1]
+
+
+def save_again(recipe: Recipe, settings: Settings, folder: Path) -> Path:
+    """The same run, whose finished layers are kept, as dequantized weights."""
+    for _ in execute(recipe, settings, checkpoint_dir=folder):
+        pass
+    return folder
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if "deepseek" not in name])  # whose class is our own
