@@ -85,11 +85,11 @@ def _reads(block: nn.Module, decoder: Decoder, index: int) -> Iterator[dict[str,
     reads: dict[str, list[Tensor]] = {path: [] for group in _shared_groups(decoder, index) for path in group}
 
     def keep(path: str) -> Callable[..., None]:
-        return lambda _module, given: reads[path].append(given[0])
+        return lambda _module, given, named: reads[path].append(next(iter((*given, *named.values()))))
 
     with ExitStack() as hooks:
         for path in reads:
-            hooks.callback(block.get_submodule(path).register_forward_pre_hook(keep(path)).remove)
+            hooks.callback(block.get_submodule(path).register_forward_pre_hook(keep(path), with_kwargs=True).remove)
         yield reads
 
 
