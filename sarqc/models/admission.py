@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -25,13 +25,15 @@ def admit(loaded: LoadedModel) -> None:
     """Check a model on 16 tokens, with its linears rounded to 3 bits while their block is in use.
 
     What passes between blocks beside the hidden state, and is recorded from the float model, is wrong for a rounded
-    one: on the float model alone it would go unnoticed.
+    one: on the float model alone it would go unnoticed. The linears of a group, which were seen without numbers to read
+    one tensor, are seen here to read equal numbers.
 
     Args:
         loaded: A model without a written family.
 
     Raises:
-        Refused: If the logits of both passes differ, with the first block that does.
+        Refused: If the logits of both passes differ, with the first block that does, or if linears of a group read
+            different numbers.
     """
     decoder = loaded.checkpoint.decoder
     assert decoder is not None
@@ -59,7 +61,9 @@ def _compare(loaded: LoadedModel, decoder: Decoder) -> None:
             with loaded.at(block), _rounded(block, decoder, index):
                 if not _is_near(walk.hidden[0], inputs[index]):
                     raise _differs(loaded, decoder, max(0, index - 1))
-                walk.advance(walk.outputs(block))
+                with _reads(block, decoder, index) as reads:
+                    walk.advance(walk.outputs(block))
+                _check_groups(loaded, decoder, index, reads)
         walked = head_input(loaded.model, decoder, tokens, walk.hidden[0])
         if not _is_near(loaded.logits(own), loaded.logits(walked)):
             raise _differs(loaded, decoder, len(inputs) - 1)
@@ -73,6 +77,46 @@ def _differs(loaded: LoadedModel, decoder: Decoder, index: int) -> Refused:
         loaded.checkpoint.name,
         "Use another model.",
     )
+
+
+@contextmanager
+def _reads(block: nn.Module, decoder: Decoder, index: int) -> Iterator[dict[str, list[Tensor]]]:
+    """A context in which the inputs of the linears of a block outside its experts are kept, by path."""
+    reads: dict[str, list[Tensor]] = {path: [] for group in _shared_groups(decoder, index) for path in group}
+
+    def keep(path: str) -> Callable[..., None]:
+        return lambda _module, given, named: reads[path].append(next(iter((*given, *named.values()))))
+
+    with ExitStack() as hooks:
+        for path in reads:
+            hooks.callback(block.get_submodule(path).register_forward_pre_hook(keep(path), with_kwargs=True).remove)
+        yield reads
+
+
+def _check_groups(loaded: LoadedModel, decoder: Decoder, index: int, reads: dict[str, list[Tensor]]) -> None:
+    """Refuses linears that are not called once, or that read other numbers than the first of their group."""
+    for group in _shared_groups(decoder, index):
+        first = reads[group[0]]
+        for path in group:
+            given, name = reads[path], f"{decoder.blocks}.{index}.{path}"
+            if len(given) != 1:
+                what = f"{name} is called {len(given)} times in a forward pass"
+            elif not torch.equal(given[0].reshape(-1), first[0].reshape(-1)):
+                what = f"{name} does not read what {group[0]} reads"
+            else:
+                continue
+            raise Refused(
+                f"on real tokens {what}, other than on tensors without numbers", loaded.checkpoint.name,
+                "Use another model.",
+            )  # fmt: skip
+
+
+def _shared_groups(decoder: Decoder, index: int) -> list[list[str]]:
+    """The groups of a block without the linears of its experts, whose inputs are seen where tokens are routed."""
+    kind = decoder.kind(index)
+    inside = "" if kind.experts is None else f"{kind.experts.path}."
+    groups = ([path for path in group if not inside or not path.startswith(inside)] for group in kind.groups)
+    return [group for group in groups if group]
 
 
 def _is_near(first: Tensor, second: Tensor) -> bool:

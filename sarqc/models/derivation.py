@@ -20,7 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+    unset_fake_temporarily,
+)
 from torch.overrides import TorchFunctionMode
 
 from sarqc.errors import Refused
@@ -40,6 +45,27 @@ _OTHER = "Use another model."
 _AGAIN = "Repair it, or download it again."
 _POSITIONS = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "seq_length")
 _CHOSEN = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk", "moe_k", "moe_top_k")
+
+
+class WithoutNumbers(FakeTensorMode):
+    """Fake tensors that answer what depends on numbers: all elements are nonzero, and a number is 1.
+
+    A model that asks is followed in one of its ways. Which linears read one tensor rarely depends on the way, and the
+    blocks of a loaded model are compared with its forward pass on real numbers.
+    """
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Return the result of an operation."""
+        try:
+            return super().__torch_dispatch__(func, types, args, kwargs)
+        except DynamicOutputShapeException:
+            if func is not torch.ops.aten.nonzero.default:
+                raise
+            return args[0].new_empty((args[0].numel(), args[0].ndim), dtype=torch.long)
+        except DataDependentOutputException:
+            if func is not torch.ops.aten._local_scalar_dense.default:
+                raise
+            return 1.0 if args[0].is_floating_point() else 1
 
 
 def model_of(config: dict[str, Any], where: str) -> PreTrainedModel:
@@ -414,7 +440,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     config = json.load(sys.stdin)
     try:
-        with FakeTensorMode():
+        with WithoutNumbers():
             answer = derive(model_of(config, ""), "").model_dump(mode="json")
     except Refused as refusal:
         answer = {"problem": refusal.what, "remedy": refusal.remedy}

@@ -28,7 +28,7 @@ from sarqc.models.linears import weight_of
 from sarqc.models.loading import LoadedModel, load
 from sarqc.quantization.methods import method
 from tests.calibration.test_pipeline import a_plan
-from tests.every_model.small import small_model
+from tests.every_model.small import small_config, small_model
 from tests.oracles import algorithm_2, gram_by_token, regularised_gram
 
 METHODS = (method("gptq"), method("awq"), method("signround", steps=2))
@@ -74,6 +74,7 @@ def check(model_type: str, folder: Path, tokenizer: Path) -> Outcome:
         if parameter.ndim > 1:
             parameter.data.normal_(std=0.1, generator=generator)
     model.save_pretrained(folder / "float")
+    small_config(model_type).save_pretrained(folder / "float")  # some models keep their decoder's part alone
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(tokenizer / name, folder / "float" / name)
     outcome = None
@@ -126,7 +127,7 @@ def _compared(loaded: LoadedModel, layers: list[SolvedLayer], job: CalibrationJo
     """Compares codes with the printed algorithm on Grams from plain hooks in float64."""
     original = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64, experts_implementation="eager").eval()
     blocks = original.get_submodule(loaded.family.blocks)
-    with inputs_by_weight(original) as inputs, torch.no_grad():
+    with inputs_by_weight(original) as inputs, torch.no_grad(), _default_dtype(torch.float64):
         original(torch.from_numpy(job.sequences.calibration.copy()), use_cache=False)
     rows = other = 0
     for layer in layers:
@@ -146,6 +147,17 @@ def _compared(loaded: LoadedModel, layers: list[SolvedLayer], job: CalibrationJo
     outside = sum(parameter.numel() for parameter in blocks.parameters())
     share = sum(np.prod(layer.info.shape) for layer in layers) / outside
     return Outcome(len(layers), float(share), rows, other)
+
+
+@contextmanager
+def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """A context in which new tensors have a dtype: constants of a model in float64 need not fit into float32."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 class _Inputs(TorchFunctionMode):

@@ -48,12 +48,14 @@ _ENCODERS = re.compile(r".*(bert|electra|roformer|megatron|data2vec|big_bird|xmo
 
 def small_config(model_type: str) -> PretrainedConfig:
     """Return a configuration of a type with four blocks of width 64, of each kind that its default has."""
+    if model_type in BY_HAND:
+        return CONFIG_MAPPING[model_type](**BY_HAND[model_type])
     default = CONFIG_MAPPING[model_type]()
     values = dict(_sized(default.to_dict()))
     for part in _PARTS:
         inner = getattr(default, part, None)
         if isinstance(inner, PretrainedConfig) and inner is not default:
-            values[part] = inner.to_dict() | dict(_sized(inner.to_dict()))
+            values[part] = inner.to_dict() | dict(_sized(inner.to_dict())) | OF_TYPE.get(inner.model_type, {})
     if _ENCODERS.fullmatch(model_type):
         values["is_decoder"] = True
     return CONFIG_MAPPING[model_type](**values | OF_TYPE.get(model_type, {}))
@@ -112,7 +114,8 @@ OF_TYPE: dict[str, dict[str, Any]] = {
         "ffn_config": {"ffn_hidden_size": 64, "moe_num_experts": 4, "moe_top_k": 2, "ffn_act_fn": {"name": "silu"}},
     },
     "dots1": {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1},
-    "dots3_note_text": {"num_key_value_heads": 4},
+    "dots3_note": {"vision_config": {"adapter_out_dim": 64}, "audio_config": {"adapter_out_dim": 64}},
+    "dots3_note_text": {"num_key_value_heads": 4, "head_dim": 32, "index_n_heads": 4},
     "gemma3n_text": {
         "num_kv_shared_layers": 0, "layer_types": _ALTERNATING, "laurel_rank": 8, "hidden_size_per_layer_input": 16,
         "intermediate_size": [128] * LAYERS, "activation_sparsity_pattern": [0.0] * LAYERS,
@@ -123,6 +126,7 @@ OF_TYPE: dict[str, dict[str, Any]] = {
     "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1, "expert_layer_period": 2, "expert_layer_offset": 1,
               "mamba_dt_rank": 8},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"] * 2, "num_dense_layers": 1},
+    "longcat_flash": {"qk_head_dim": 32, "num_key_value_heads": 4, "zero_expert_num": 2},
     "mamba2": {"num_heads": 8},
     "nemotron": {"num_key_value_heads": 2, "num_attention_heads": 4, "head_dim": 16},
     "qwen4_exp_text": {
@@ -130,13 +134,33 @@ OF_TYPE: dict[str, dict[str, Any]] = {
         "indexer_compress_ratio": 4,
     },
     "reformer": {
-        "attn_layers": ["local", "lsh"], "is_decoder": True, "axial_pos_embds_dim": (32, 32),
+        "attn_layers": ["local", "lsh"] * 2, "is_decoder": True, "axial_pos_embds_dim": (32, 32),
         "axial_pos_shape": (16, 16),
     },
-    "xmod": {"default_language": "en_XX"},
+    "xmod": {"default_language": "en_XX", "languages": ["en_XX", "de_DE"]},
     "zamba": {"attn_layer_period": 2, "attn_layer_offset": 1, "attention_hidden_size": 128, "attention_head_dim": 32,
               "mamba_dt_rank": 8},
     "zamba2": {"mamba_headdim": 16, "n_mamba_heads": 8, "hybrid_layer_ids": [1, 3], "attention_head_dim": 32,
                "layers_block_type": ["mamba", "hybrid"] * 2},
     "zaya": {"num_experts_per_tok": 1},
+}  # fmt: skip
+# Whole configurations of types whose defaults contradict themselves, or whose parts have names of their own.
+_HALF = {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "intermediate_size": 128}
+_DRAFTING = {
+    "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "global_head_dim": 16,
+    "num_hidden_layers": LAYERS, "num_kv_shared_layers": LAYERS, "layer_types": _ALTERNATING, "intermediate_size": 128,
+    "hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 0, "vocab_size": 4096, "pad_token_id": 0,
+}  # fmt: skip
+BY_HAND: dict[str, dict[str, Any]] = {
+    "blt": {
+        "patcher_config": _HALF | {"vocab_size": 4096}, "encoder_config": _HALF | {"vocab_size": 4096},
+        "decoder_config": _HALF | {"vocab_size": 4096, "hidden_size_global": 128},
+        "global_config": {"hidden_size": 128, "num_attention_heads": 4, "num_hidden_layers": LAYERS,
+                          "intermediate_size": 256},
+        "vocab_size": 4096, "encoder_hash_byte_group_vocab": 512,
+    },
+    "gemma4_assistant": {"text_config": {"model_type": "gemma4_text"} | _DRAFTING, "backbone_hidden_size": 64},
+    "gemma4_unified_assistant": {
+        "text_config": {"model_type": "gemma4_unified_text"} | _DRAFTING, "backbone_hidden_size": 64,
+    },
 }  # fmt: skip

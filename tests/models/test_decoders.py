@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch import Tensor
+from torch._subclasses.fake_tensor import DynamicOutputShapeException
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.initialization import no_init_weights
 
@@ -22,10 +24,11 @@ from sarqc.events import Finished
 from sarqc.models import derived
 from sarqc.models.admission import admit
 from sarqc.models.checkpoint import promised_checkpoint, read_checkpoint
-from sarqc.models.decoder import Decoder
-from sarqc.models.derivation import derive
+from sarqc.models.decoder import Decoder, DerivedFamily
+from sarqc.models.derivation import WithoutNumbers, derive
 from sarqc.models.families import FAMILIES
-from sarqc.models.loading import load
+from sarqc.models.linears import is_linear
+from sarqc.models.loading import LoadedModel, load
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from tests.every_model.__main__ import RESULTS, TABLE, table
@@ -37,7 +40,7 @@ CPU = torch.device("cpu")
 
 
 def described(model_type: str) -> Decoder:
-    with FakeTensorMode(), no_init_weights():
+    with WithoutNumbers(), no_init_weights():
         model = AutoModelForCausalLM.from_config(small_config(model_type)).eval()
         model.tie_weights()
         return derive(model, model_type)
@@ -104,7 +107,7 @@ def save_again(recipe: Recipe, settings: Settings, folder: Path) -> Path:
 @pytest.mark.parametrize("name", [name for name in CASES if "deepseek" not in name])  # whose class is our own
 def test_a_written_family_is_what_would_be_derived(name: str) -> None:
     config = CASES[name].config
-    with FakeTensorMode(), no_init_weights():
+    with WithoutNumbers(), no_init_weights():
         model = AutoModelForCausalLM.from_config(config).eval()
         model.tie_weights()
         decoder = derive(model, name)
@@ -134,11 +137,73 @@ def test_blocks_of_a_hybrid_are_of_several_kinds() -> None:
 
 @pytest.mark.parametrize(
     ("model_type", "words"),
-    [("hrm_text", "is called 6 times in a forward pass"), ("xlm", "can't be followed without numbers")],
+    [("hrm_text", "is called 6 times in a forward pass"), ("blt", "can't be followed without numbers")],
 )
 def test_what_can_not_be_walked_is_refused(model_type: str, words: str) -> None:
     with pytest.raises(Refused, match=words):
         described(model_type)
+
+
+def test_what_depends_on_numbers_is_answered_as_for_ones() -> None:
+    real = torch.ones(3, 4)
+    places, chosen, largest = real.nonzero(), real[real > 0], real.max().item()
+    with WithoutNumbers():
+        values = torch.ones(3, 4)
+        assert values.nonzero().shape == places.shape
+        assert values[values > 0].shape == chosen.shape
+        assert values.max().item() == largest
+        assert (values > 0).any()
+        with pytest.raises(DynamicOutputShapeException):
+            values.unique()
+
+
+# Experts in a loop over those that were chosen; adapters of a language; an index of visible tokens.
+@pytest.mark.parametrize("model_type", ["dbrx", "xmod", "qwen4_exp_text"])
+def test_groups_without_numbers_are_those_of_real_tokens(model_type: str) -> None:
+    decoder, model = described(model_type), small_model(model_type)
+    given: dict[str, list[Tensor]] = {}
+    for path, module in model.get_submodule(decoder.blocks).named_modules():
+        if is_linear(module):
+            module.register_forward_pre_hook(
+                lambda _module, args, path=path: given.setdefault(path, []).append(args[0])
+            )
+    with torch.no_grad():
+        model(torch.arange(100, 132).reshape(2, 16), use_cache=False)
+    for index in range(len(decoder.kind_of)):
+        groups = [[path for path in group if ".experts." not in path] for group in decoder.kind(index).groups]
+        expected: dict[tuple[int, ...], list[str]] = {}
+        for path in (path for group in groups for path in group):
+            (read,) = given[f"{index}.{path}"]
+            # Without any token, as with another language's adapter, memory says nothing.
+            place = (read.data_ptr(),) if read.numel() else (0, len(expected))
+            expected.setdefault(place, []).append(path)
+        assert list(expected.values()) == [group for group in groups if group]
+
+
+def with_groups(loaded: LoadedModel, groups: tuple[tuple[str, ...], ...]) -> LoadedModel:
+    """The same model with other groups in its first kind of block."""
+    decoder, family = loaded.checkpoint.decoder, loaded.family
+    assert decoder is not None
+    assert isinstance(family, DerivedFamily)
+    kinds = (decoder.kinds[0].model_copy(update={"groups": groups}), *decoder.kinds[1:])
+    family = replace(family, decoder=decoder.model_copy(update={"kinds": kinds}))
+    return replace(loaded, checkpoint=replace(loaded.checkpoint, family=family))
+
+
+@pytest.mark.parametrize(
+    ("groups", "words"),
+    [
+        ((("self_attn.q_proj", "fc1"),), r"on real tokens .*\.0\.fc1 does not read what self_attn\.q_proj reads"),
+        ((("encoder_attn.q_proj",),), r"on real tokens .*\.0\.encoder_attn\.q_proj is called 0 times"),
+    ],
+)
+def test_admission_looks_at_what_the_linears_of_a_group_read(
+    groups: tuple[tuple[str, ...], ...], words: str, tiny_llama: Path, tmp_path: Path
+) -> None:
+    loaded = load(read_checkpoint(saved(small_model("bart"), tmp_path / "bart", tiny_llama)), CPU)
+    admit(loaded)
+    with pytest.raises(Refused, match=words):
+        admit(with_groups(loaded, groups))
 
 
 def test_a_second_state_between_blocks_is_noticed(tiny_llama: Path, tmp_path: Path) -> None:
