@@ -65,7 +65,7 @@ def calibrate(
     last_missing = max((layer.block for layer in loaded.checkpoint.layers if layer.name in missing), default=-1)
     if job.found is not None:
         job.found.put_outside(loaded)
-    walks = _Walks(loaded, job) if last_missing >= 0 else None
+    walks = Walks(loaded, job) if last_missing >= 0 else None
     context = Context.on(loaded.device, budget_bytes)
     with LayerWriter(store) as writer:
         for index, block in enumerate(loaded.blocks()):
@@ -148,7 +148,7 @@ def write_back(loaded: LoadedModel, job: CalibrationJob, index: int, solved: lis
         loaded.weight(one.info.name).data.copy_(one.quantized.dequantized)
 
 
-class _Walks:
+class Walks:
     """The calibration sequences in their parts, the held-out ones, and if needed the float model's states.
 
     After ``collect`` the states still are the block's inputs; ``advance`` moves them past it.
@@ -166,8 +166,12 @@ class _Walks:
         # Of the float block, by walk, where they are what the next block reads; empty after a block that was passed.
         self._outputs: list[list[Tensor]] = []
 
+    def all(self) -> list[BlockWalk]:
+        """Return all walks: of the parts, of the held-out sequences and of the float states."""
+        return [*self._parts, self._held_out, *self._floats]
+
     def collect(self, block: nn.Module) -> BlockData:
-        """Inputs of the solution of the block's layers; the float states are moved past the block."""
+        """Return the inputs of the solution of the block's layers; the float states are moved past the block."""
         has_cross = bool(self._floats) and not self._wants_targets
         are_read = self._job.inputs_from == "float"
         collected = [

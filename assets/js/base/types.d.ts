@@ -96,6 +96,7 @@ export type RoleName = "quality" | "recon" | "held_out" | "drift" | "penalty";
 export type EventType =
   | "started"
   | "stage"
+  | "dry_run"
   | "advanced"
   | "layer_done"
   | "point_done"
@@ -846,6 +847,16 @@ export interface Stage {
   detail: string;
 }
 
+/** The largest block and the largest linear were run once on random numbers, and the device had room for them. */
+export interface DryRun {
+  type: "dry_run";
+  block: string;
+  layer: string;
+  peak_bytes: number | null;
+  device_bytes: number | null;
+  seconds: number;
+}
+
 /** How far a stage is that takes long and says nothing else: now and then, not after every step. */
 export interface Advanced {
   type: "advanced";
@@ -1295,6 +1306,7 @@ export interface Interrupted {
 export type RunEvent =
   | Started
   | Stage
+  | DryRun
   | Advanced
   | LayerDone
   | PointDone
