@@ -69,7 +69,7 @@ def calibrate(
     context = Context.on(loaded.device, budget_bytes)
     with LayerWriter(store) as writer:
         for index, block in enumerate(loaded.blocks()):
-            layers = by_block.get(index, [])
+            layers, own = by_block.get(index, []), job.in_block(index)
             kept = {
                 layer.name: None if store is None else read_layer(store, keys[layer.name], layer) for layer in layers
             }
@@ -88,14 +88,14 @@ def calibrate(
                     else:
                         walks.pass_float(block)  # while the block is float: its layers are all kept
                 solved_layers = []
-                for solved in _solved(loaded, job, index, layers, kept, data, context, spread):
+                for solved in _solved(loaded, own, index, layers, kept, data, context, spread):
                     if isinstance(solved, SolvedLayer):
                         solved_layers.append(solved)
                         yield from writer.keep(keys[solved.info.name], solved)
                     else:
                         yield solved
                 if layers:
-                    write_back(loaded, job, index, solved_layers)  # after all were solved on the block's float outputs
+                    write_back(loaded, own, index, solved_layers)  # after all were solved on the block's float outputs
                 if after_block is not None:
                     after_block(index, block)
                 if walks is not None and index < last_missing:

@@ -95,6 +95,15 @@ const epoch = (seq, block, number, objective, epochs = 2) => ({
 const candidate = (seq, index, lam, perplexity) => ({ type: "candidate_done", seq, index, total: 3, lam, perplexity });
 const stage = (seq, name, detail = "") => ({ type: "stage", seq, name, detail });
 
+test("the first block that is not done is known once one before it is", () => {
+  assert.equal(State.unfinishedBlock(after(started)), null);
+  const half = after(started, done(2, 0), done(3, 1));
+  assert.equal(State.unfinishedBlock(half), half.layers[2].block);
+  assert.notEqual(half.layers[2].block, half.layers[0].block);
+  assert.equal(State.unfinishedBlock(after(started, done(2, 0))), null);
+  assert.equal(State.unfinishedBlock(after(started, done(2, 0), done(3, 1), done(4, 2), done(5, 3))), null);
+});
+
 test("the trial of the largest layer says what it took, where that is known", () => {
   const tried = (seq, peak, all) => ({
     type: "dry_run",

@@ -189,6 +189,9 @@ export interface Recipe {
   lambda: number | "auto" | null;
   gamma: number | "auto" | null;
   shift_strength: number | "auto" | null;
+  from_block: number | null;
+  then_lambda: number | null;
+  then_gamma: number | null;
   validation_share: number;
   channel_fraction: number;
   mode: "per_linear" | "foldable";

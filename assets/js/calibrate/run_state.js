@@ -278,6 +278,16 @@ export function reduce(state, event) {
 }
 
 /**
+ * The first block with a layer that is not done, where a block before it is; null where there is none.
+ * @param {RunProgress} state
+ * @returns {number | null}
+ */
+export function unfinishedBlock({ layers, results }) {
+  const next = layers.find((_, index) => !results.has(index));
+  return next && next.block !== layers[0].block ? next.block : null;
+}
+
+/**
  * True while one λ is sought for the whole model; layers are reported only after that.
  * @param {RunProgress} state
  */
