@@ -151,6 +151,28 @@ def test_everything_that_is_said_of_the_run_says_so(document: dict, fresh_settin
     assert sorted(one.label for one in both.lines) == sorted([line.label, line.title])
 
 
+def test_it_is_never_taken_for_the_baseline(document: dict, fresh_settings: Settings, tmp_path: Path) -> None:
+    """GPTQ 1 % is identity at λ = 0.01 in all blocks: not such a line, alone or beside another one in a batch."""
+    document |= {"method": "rqc-gbs", "lambda": 0.01, "gamma": None}
+    changed = Recipe.parse(document | {"from_block": 1, "then_lambda": 0.3})
+    list(execute(changed, fresh_settings, study_dir=fresh_settings.studies_dir()))
+    alone = studies(fresh_settings, changed)
+    facts = line_facts(alone, method=alone.lines[0].name, bits=3, layer=None)
+    assert facts.baseline is None
+    assert facts.baseline_position is None
+    list(execute(Recipe.parse(document), fresh_settings, study_dir=fresh_settings.studies_dir()))
+    both = gather([alone, studies(fresh_settings, Recipe.parse(document))], tmp_path / "both")
+    facts = line_facts(both, method=alone.lines[0].name, bits=3, layer=None)
+    other = line_facts(both, method="rqc-gbs", bits=3, layer=None)
+    assert facts.baseline is not None
+    assert other.perplexity is not None
+    assert facts.baseline.perplexity is not None
+    assert facts.perplexity is not None
+    assert facts.perplexity.mean[0, 0] != pytest.approx(other.perplexity.mean[0, 0])
+    assert facts.baseline.perplexity.mean() == pytest.approx(other.perplexity.mean[0, 0])
+    assert (facts.baseline_position, other.baseline_position) == (None, 0)
+
+
 def test_gamma_changes_too(document: dict, fresh_settings: Settings) -> None:
     recipe = Recipe.parse(document | {"from_block": 1, "then_gamma": 1.0})
     list(execute(recipe, fresh_settings, study_dir=fresh_settings.studies_dir()))
