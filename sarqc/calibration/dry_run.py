@@ -78,7 +78,7 @@ def dry_run(
         torch.OutOfMemoryError: If the device has too little memory.
         SarqcError: For errors of the mathematics.
     """
-    random = torch.Generator(loaded.device).manual_seed(seed)
+    random = torch.Generator().manual_seed(seed)  # of the CPU, so that every device gets the same numbers
     context = Context.on(loaded.device, budget_bytes)
     block = loaded.blocks()[largest_block(loaded)]
     with loaded.at(block):
@@ -98,19 +98,20 @@ def dry_run(
 
 def random_like(states: Tensor, random: Generator) -> Tensor:
     """Return random states of the same shape, dtype and device, with a variance of 1."""
-    return torch.randn(states.shape, generator=random, device=states.device).to(states.dtype)
+    return torch.randn(states.shape, generator=random).to(states.device, states.dtype)
 
 
-def random_statistics(width: int, random: Generator, *, shifted: bool) -> LayerStatistics:
+def random_statistics(width: int, random: Generator, device: torch.device, *, shifted: bool) -> LayerStatistics:
     """Return statistics of random inputs, with a Gram that has a Cholesky factor.
 
     Args:
         width: Number of input channels.
-        random: Generator, on the device of the statistics.
+        random: Generator of the CPU.
+        device: Device of the statistics.
         shifted: Whether there is a cross term too.
     """
-    inputs = torch.randn(min(width, _TOKENS), width, generator=random, device=random.device)
-    floats = inputs + _SHIFT * torch.randn(inputs.shape, generator=random, device=random.device) if shifted else None
+    inputs = torch.randn(min(width, _TOKENS), width, generator=random).to(device)
+    floats = inputs + _SHIFT * torch.randn(inputs.shape, generator=random).to(device) if shifted else None
     statistics = LayerStatistics.from_inputs(inputs, floats)
     statistics.gram.diagonal().add_(len(inputs))
     return statistics
@@ -130,10 +131,10 @@ def random_linears(
     own = largest.path_in_block(loaded.family.blocks)
     together = next(batch for batch in batches(by_path, storages) if own in batch)
     weights = {
-        path: (_WEIGHT * torch.randn(by_path[path].shape, generator=random, device=random.device)).to(storages[path])
+        path: (_WEIGHT * torch.randn(by_path[path].shape, generator=random)).to(loaded.device, storages[path])
         for path in together
     }
-    statistics = random_statistics(largest.shape[1], random, shifted="cross" in job.method.needs)
+    statistics = random_statistics(largest.shape[1], random, loaded.device, shifted="cross" in job.method.needs)
     return {path: by_path[path] for path in together}, weights, dict.fromkeys(together, statistics)
 
 

@@ -19,6 +19,7 @@ from sarqc.quantization.methods import method
 from sarqc.quantization.solve import quantize_layer
 from tests.calibration.test_pipeline import a_plan, fresh
 from tests.models.cases import make_checkpoint
+from tests.pretend_device import pretend, pretended
 
 BUDGET = 1 << 28
 
@@ -132,6 +133,19 @@ def test_states_of_all_sequences_are_held_meanwhile(loaded: LoadedModel, monkeyp
     dry_run(loaded, a_plan(loaded), budget_bytes=BUDGET)
     assert alive == [4]  # three batches to calibrate on and one held out
     assert not any(one() is not None for one in walks)
+
+
+@pytest.mark.parametrize("name", ["rtn", "gptq", "sarqc-gbs", "gptaq", "awq", "signround"])
+def test_on_a_device_it_is_the_same(random_llama: Path, loaded: LoadedModel, name: str) -> None:
+    """With all tensors there, from the same random numbers: codes differ where a value lies next to a tie."""
+    here = dry_run(loaded, a_plan(loaded, name), budget_bytes=BUDGET)
+    with pretended():
+        guest = load(read_checkpoint(random_llama), pretend())
+        there = dry_run(guest, a_plan(guest, name), budget_bytes=BUDGET)
+        assert len(there) == len(here)
+        for one, other in zip(here, there, strict=True):
+            assert other.codes.device.type == pretend().type
+            assert (one.codes == other.codes.cpu()).float().mean() > 0.97
 
 
 @pytest.mark.parametrize("streamed", [False, True])
