@@ -57,7 +57,7 @@ class FoundModel(Protocol):
 
 
 @dataclass(frozen=True)
-class LaterBlocks:
+class LaterMethod:
     """Another method of the same family, from a block on."""
 
     block: int
@@ -91,7 +91,7 @@ class CalibrationJob:
     channel_fraction: float = 1.0
     curves: Curves = field(default_factory=Curves)
     found: FoundModel | None = None
-    later: LaterBlocks | None = None
+    later: LaterMethod | None = None
 
     def in_block(self, index: int) -> CalibrationJob:
         """Return the job with the method of a block, by its number."""
@@ -151,7 +151,7 @@ def calibration_job(
         grids, recipe.to_method(), recipe.inputs_from, sequences, candidates,
         recipe.validation_samples() if candidates else 0, recipe.channel_fraction,
         Curves(recipe.sweep, tells_points=recipe.layer is not None and not candidates), found,
-        None if later is None or recipe.from_block is None else LaterBlocks(recipe.from_block, later),
+        None if later is None or recipe.from_block is None else LaterMethod(recipe.from_block, later),
     )  # fmt: skip
 
 
