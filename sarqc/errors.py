@@ -15,6 +15,7 @@
     │   ├── Misdirected    a request under a foreign host name       exit 2   HTTP 421
     │   └── TooMany        more requests than one address may send   exit 2   HTTP 429
     ├── NumericalError     NaN or infinity met in the mathematics    exit 1   HTTP 500
+    ├── OutOfMemory          the device has too little memory          exit 1   HTTP 500
     ├── Damaged            a file of this host that can't be read    exit 1   HTTP 500
     └── WorkerLost         the process doing the work is gone        exit 1   HTTP 500
 
@@ -175,6 +176,12 @@ class NumericalError(SarqcError):
     kind = "numerical"
 
 
+class OutOfMemory(SarqcError):
+    """A device without room for what a run has to hold at once."""
+
+    kind = "out_of_memory"
+
+
 class Damaged(SarqcError):
     """A file of this host that is not what was written."""
 
@@ -189,7 +196,8 @@ class WorkerLost(SarqcError):
 
 def from_parts(kind: str, what: str, where: str, remedy: str) -> SarqcError:
     """The error that ``parts`` was asked of; of a kind that no error here has, a failure."""
-    classes: list[type[SarqcError]] = [*Refused.__subclasses__(), Refused, NumericalError, Damaged, WorkerLost]
+    failures = (NumericalError, OutOfMemory, Damaged, WorkerLost)
+    classes: list[type[SarqcError]] = [*Refused.__subclasses__(), Refused, *failures]
     error = {one.kind: one for one in classes}.get(kind, SarqcError)(what, where, remedy)
     error.kind = kind
     return error

@@ -61,6 +61,18 @@ class Stage(Event):
 
 
 @dataclass(frozen=True)
+class DryRun(Event):
+    """The largest block and the largest linear were run once on random numbers, and the device had room for them."""
+
+    type: ClassVar[str] = "dry_run"
+    block: str
+    layer: str
+    peak_bytes: int | None  # of the device's memory, the model and all held states included; None where not known
+    device_bytes: int | None  # that the device has
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Advanced(Event):
     """How far a stage is that takes long and says nothing else: now and then, not after every step."""
 
@@ -272,6 +284,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
     for cls in (
         Started,
         Stage,
+        DryRun,
         Advanced,
         LayerDone,
         PointDone,

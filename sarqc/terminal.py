@@ -15,6 +15,7 @@ from sarqc.documents import SIGNS, Divergences, LayerErrors, PrintedRun, Tuning,
 from sarqc.errors import disk_full
 from sarqc.events import (
     CandidateDone,
+    DryRun,
     EpochDone,
     Event,
     LayerDone,
@@ -26,6 +27,7 @@ from sarqc.events import (
     Warned,
 )
 from sarqc.files.room import WAITS, free_bytes, met_full_disk, wait_for_more
+from sarqc.plain import gib
 
 
 class ProgressBar:
@@ -60,7 +62,7 @@ class ProgressBar:
             case Stage():
                 self.close()
                 self._line(words(event))
-            case CandidateDone() | Warned() | Saved():
+            case CandidateDone() | DryRun() | Warned() | Saved():
                 self._line(words(event))
             case TuningStanding():
                 known = (event.tuning["draws"], bool(event.tuning["suggested"]))
@@ -101,6 +103,8 @@ def words(event: Event) -> str:
     match event:
         case Stage():
             return f"{event.name}: {event.detail}" if event.detail else event.name
+        case DryRun():
+            return _dry_run(event)
         case EpochDone():
             return f"block {event.block}, epoch {event.epoch} of {event.epochs}, objective {event.objective:.3g}"
         case PointDone():
@@ -114,6 +118,13 @@ def words(event: Event) -> str:
         case Saved():
             return f"saved {event.what}: {event.path}"
     return event.type
+
+
+def _dry_run(event: DryRun) -> str:
+    """The memory that the largest layer took."""
+    if event.peak_bytes is None or event.device_bytes is None:
+        return f"the largest layer was tried in {event.seconds:.1f} s"
+    return f"the largest layer fits: {gib(event.peak_bytes)} of {gib(event.device_bytes)} at the peak"
 
 
 def waiting_for_room(begin: Callable[[], Iterator[Event]], folder: Path) -> Iterator[Event]:

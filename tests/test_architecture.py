@@ -40,7 +40,8 @@ TREE: dict[str, set[str]] = {
     | {"sarqc.quantization", "sarqc.models", "sarqc.study", "sarqc.figures"}
     | {"sarqc.calibration.corpora", "sarqc.calibration.uploaded_texts", "sarqc.engine.plan", "sarqc.jobs"}
     | {"sarqc.integrations"},
-    "sarqc.terminal": {"sarqc.errors", "sarqc.documents", "sarqc.events", "sarqc.figures", "sarqc.files.room"},
+    "sarqc.terminal": {"sarqc.errors", "sarqc.documents", "sarqc.events", "sarqc.figures", "sarqc.files.room"}
+    | {"sarqc.plain"},
     "sarqc.__main__": GROUND
     | {"sarqc.quantization", "sarqc.models", "sarqc.checkpoints", "sarqc.study", "sarqc.engine", "sarqc.terminal"}
     | {"sarqc.web.users", "sarqc.jobs", "sarqc.integrations", "sarqc.reports"},

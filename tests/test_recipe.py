@@ -331,3 +331,49 @@ def test_a_method_has_a_telling_name_where_the_papers_does_not_say_what_it_is() 
     assert METHODS.keys().isdisjoint(entry.also for entry in METHODS.values())
     with pytest.raises(Refused, match="unknown method"):
         Recipe.parse(LEAST | {"method": "gptq+more"}).to_method()
+
+
+LATER = LEAST | {"method": "sarqc-gbs", "lambda": 0.1, "from_block": 20, "then_lambda": 0.3}
+
+
+@pytest.mark.parametrize(
+    ("change", "words", "field"),
+    [
+        ({"from_block": None}, "then_lambda is given without the block", "from_block"),
+        ({"then_lambda": None}, "nothing changes at block 20", "from_block"),
+        ({"then_lambda": 0.1}, "nothing changes at block 20: the values are those", "from_block"),
+        ({"kind": "tune", "lambda": None, "test": "t"}, "tuning finds one λ", "from_block"),
+        ({"layer": "model.layers.0.mlp.down_proj"}, "a single layer is quantized", "from_block"),
+        ({"lambda": "auto"}, "“auto” chooses λ and γ", "from_block"),
+        ({"sweep": [0, 1]}, "a λ curve is drawn", "from_block"),
+        ({"quantized_checkpoint": "q"}, "the codes of a quantized checkpoint are solved at one λ", "from_block"),
+        ({"method": "rtn", "lambda": None}, "rtn has no λ", "then_lambda"),
+        ({"method": "rqc-gbs", "then_lambda": None, "then_gamma": 0.5}, "rqc-gbs has no γ", "then_gamma"),
+        ({"from_block": 0}, "1 or more", "from_block"),
+        ({"then_lambda": -1}, "0 or more", "then_lambda"),
+        ({"then_lambda": "auto"}, "a number", "then_lambda"),
+        ({"then_gamma": 2}, "1 or less", "then_gamma"),
+    ],
+)
+def test_values_from_a_block_on_are_refused_where_they_mean_nothing(change: dict, words: str, field: str) -> None:
+    with pytest.raises(Refused, match=words) as caught:
+        Recipe.parse(LATER | change)
+    assert caught.value.field == field
+    for fix in caught.value.fixes:  # each mends it
+        Recipe.parse({name: value for name, value in (LATER | change | fix.values).items() if value is not None})
+
+
+def test_values_from_a_block_on_make_one_further_method() -> None:
+    recipe = Recipe.parse(LATER | {"then_gamma": 1.0})
+    assert recipe.later_method() == method("sarqc-gbs", lam=0.3, gamma=1.0)
+    assert recipe.to_method() == method("sarqc-gbs", lam=0.1)
+    assert Recipe.parse(LEAST).later_method() is None
+    assert Recipe.parse(recipe.to_json()) == recipe
+    assert list(expanded(LATER | {"then_lambda": [0.2, 0.3]})) == ["then_lambda=0.2", "then_lambda=0.3"]
+
+
+def test_a_recipe_without_them_is_the_document_that_it_was() -> None:
+    """Its fingerprint is the name of studies on many hosts."""
+    recipe = Recipe.parse(LEAST)
+    assert recipe.fingerprint() == "47c1da7842f0a301"
+    assert not {"from_block", "then_lambda", "then_gamma"} & set(recipe.to_json())

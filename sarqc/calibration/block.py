@@ -79,7 +79,7 @@ def solve_block(
     if job.found is None:  # exact: they were loaded from there, and nothing is multiplied into them
         weights = {path: weight.to(loaded.stored_as(f"{layers[path].name}.weight")) for path, weight in weights.items()}
     if job.method.unit == "layer":
-        together = _batches_of(job, layers, weights, data)
+        together = layer_batches(job, layers, weights, data)
         if spread is not None:
             yield from spread.solved(together)
         else:
@@ -107,9 +107,17 @@ def solve_block(
         yield SolvedLayer(layer, points[job.own_point()], curve, seconds, from_cache=False)
 
 
-def _batches_of(
+def layer_batches(
     job: CalibrationJob, layers: dict[str, LayerInfo], weights: dict[str, Tensor], data: BlockData
 ) -> Iterator[LayerBatch]:
+    """Yield the linears of a block as they are solved together, by a method that works on single layers.
+
+    Args:
+        job: The calibration.
+        layers: Layers by path within the block.
+        weights: Their weights (O, I) by path, each in its own dtype.
+        data: Statistics of their inputs.
+    """
     for together in batches(layers, {path: weight.dtype for path, weight in weights.items()}):
         linears = (
             LinearData(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 import numpy as np
@@ -57,6 +57,14 @@ class FoundModel(Protocol):
 
 
 @dataclass(frozen=True)
+class LaterMethod:
+    """Another method of the same family, from a block on."""
+
+    block: int
+    method: Method
+
+
+@dataclass(frozen=True)
 class CalibrationJob:
     """Everything that determines the quantized weights, apart from the float model; and the curves beside them.
 
@@ -71,6 +79,7 @@ class CalibrationJob:
         curves: Curves beside the weights.
         found: A quantized checkpoint of the model: its linears keep their scales, or all that they have there, and the
             model gets the values beside them.
+        later: Method from a block on, if that is not ``method``.
     """
 
     grids: dict[str, Grid]
@@ -82,6 +91,13 @@ class CalibrationJob:
     channel_fraction: float = 1.0
     curves: Curves = field(default_factory=Curves)
     found: FoundModel | None = None
+    later: LaterMethod | None = None
+
+    def in_block(self, index: int) -> CalibrationJob:
+        """Return the job with the method of a block, by its number."""
+        if self.later is None or index < self.later.block:
+            return self
+        return replace(self, method=self.later.method, later=None)
 
     def curve_lams(self) -> tuple[float, ...]:
         """Return the λ of the curves: the method's own and the further ones, in order; (0,) if there is not one λ."""
@@ -130,10 +146,12 @@ def calibration_job(
     candidates = recipe.candidates() if recipe.auto_by() == "layer" else ()
     if recipe.repairs:
         candidates = candidates or (recipe.to_method(),)
+    later = recipe.later_method()
     return CalibrationJob(
         grids, recipe.to_method(), recipe.inputs_from, sequences, candidates,
         recipe.validation_samples() if candidates else 0, recipe.channel_fraction,
         Curves(recipe.sweep, tells_points=recipe.layer is not None and not candidates), found,
+        None if later is None or recipe.from_block is None else LaterMethod(recipe.from_block, later),
     )  # fmt: skip
 
 

@@ -65,11 +65,11 @@ def calibrate(
     last_missing = max((layer.block for layer in loaded.checkpoint.layers if layer.name in missing), default=-1)
     if job.found is not None:
         job.found.put_outside(loaded)
-    walks = _Walks(loaded, job) if last_missing >= 0 else None
+    walks = Walks(loaded, job) if last_missing >= 0 else None
     context = Context.on(loaded.device, budget_bytes)
     with LayerWriter(store) as writer:
         for index, block in enumerate(loaded.blocks()):
-            layers = by_block.get(index, [])
+            layers, own = by_block.get(index, []), job.in_block(index)
             kept = {
                 layer.name: None if store is None else read_layer(store, keys[layer.name], layer) for layer in layers
             }
@@ -88,14 +88,14 @@ def calibrate(
                     else:
                         walks.pass_float(block)  # while the block is float: its layers are all kept
                 solved_layers = []
-                for solved in _solved(loaded, job, index, layers, kept, data, context, spread):
+                for solved in _solved(loaded, own, index, layers, kept, data, context, spread):
                     if isinstance(solved, SolvedLayer):
                         solved_layers.append(solved)
                         yield from writer.keep(keys[solved.info.name], solved)
                     else:
                         yield solved
                 if layers:
-                    write_back(loaded, job, index, solved_layers)  # after all were solved on the block's float outputs
+                    write_back(loaded, own, index, solved_layers)  # after all were solved on the block's float outputs
                 if after_block is not None:
                     after_block(index, block)
                 if walks is not None and index < last_missing:
@@ -148,7 +148,7 @@ def write_back(loaded: LoadedModel, job: CalibrationJob, index: int, solved: lis
         loaded.weight(one.info.name).data.copy_(one.quantized.dequantized)
 
 
-class _Walks:
+class Walks:
     """The calibration sequences in their parts, the held-out ones, and if needed the float model's states.
 
     After ``collect`` the states still are the block's inputs; ``advance`` moves them past it.
@@ -166,8 +166,12 @@ class _Walks:
         # Of the float block, by walk, where they are what the next block reads; empty after a block that was passed.
         self._outputs: list[list[Tensor]] = []
 
+    def all(self) -> list[BlockWalk]:
+        """Return all walks: of the parts, of the held-out sequences and of the float states."""
+        return [*self._parts, self._held_out, *self._floats]
+
     def collect(self, block: nn.Module) -> BlockData:
-        """Inputs of the solution of the block's layers; the float states are moved past the block."""
+        """Return the inputs of the solution of the block's layers; the float states are moved past the block."""
         has_cross = bool(self._floats) and not self._wants_targets
         are_read = self._job.inputs_from == "float"
         collected = [

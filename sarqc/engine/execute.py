@@ -10,10 +10,13 @@ import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
+import torch
+
 from sarqc.calibration.job import calibration_job
 from sarqc.checkpoints.formats import ExportFormat, check_export
 from sarqc.documents import Summary
 from sarqc.engine.device_check import require_sound_device
+from sarqc.engine.device_memory import out_of_memory
 from sarqc.engine.devices import solving_devices, spread_over
 from sarqc.engine.imported_model import ImportedModel
 from sarqc.engine.keys import weights_of
@@ -68,6 +71,7 @@ def execute(
 
     Raises:
         Refused: Before any work, as by ``plan.prepare``.
+        OutOfMemory: If the device has too little memory, on a GPU in the first seconds.
         SarqcError: Every other error.
     """
     settings = settings or Settings()
@@ -82,14 +86,17 @@ def execute(
     taken: dict[tuple[str, str], float] = {}
     phase, since = ("", ""), time.perf_counter()
     output = Output(study_dir, study_id or prepared.recipe.fingerprint(), checkpoint_dir, checkpoint_format)
-    for event in _executed(recipe, settings, prepared, started, output, crew):
-        yield event
-        if isinstance(event, Stage | Finished):
-            now = time.perf_counter()
-            taken[phase] = taken.get(phase, 0.0) + now - since
-            if isinstance(event, Stage):
-                alone = any(one["stage"] == event.name and not one["detail"] for one in prepared.phases)
-                phase, since = (event.name, "" if alone else event.detail), now
+    try:
+        for event in _executed(recipe, settings, prepared, started, output, crew):
+            yield event
+            if isinstance(event, Stage | Finished):
+                now = time.perf_counter()
+                taken[phase] = taken.get(phase, 0.0) + now - since
+                if isinstance(event, Stage):
+                    alone = any(one["stage"] == event.name and not one["detail"] for one in prepared.phases)
+                    phase, since = (event.name, "" if alone else event.detail), now
+    except torch.OutOfMemoryError as error:
+        raise out_of_memory(error, prepared, settings, choose_device(settings.device), phase[0]) from error
     if crew == 1:
         keep_pace(settings, prepared.checkpoint.name, prepared.phases, taken)
 

@@ -83,9 +83,9 @@ def layer_keys(loaded: LoadedModel, job: CalibrationJob, weights: Weights | None
     for index, of_block in enumerate(weights.blocks):
         chain = chain_key(chain, of_block)
         names = [layer.name for layer in by_block.get(index, [])]
-        grids = {name: asdict(job.grids[name]) for name in names}
+        grids, choices = {name: asdict(job.grids[name]) for name in names}, _choices(job.in_block(index))
         block_keys = [
-            chain_key(chain, name, grids[name] if job.method.unit == "layer" else grids, _choices(job), *threads)
+            chain_key(chain, name, grids[name] if job.method.unit == "layer" else grids, choices, *threads)
             for name in names
         ]
         keys.update(zip(names, block_keys, strict=True))

@@ -261,7 +261,26 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
 
 def _as_asked(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
     """The checkpoint with the linears that the recipe quantizes."""
-    return checkpoint.restricted(recipe.layer, recipe.blocks_of(checkpoint.n_blocks), recipe.exclude)
+    asked = checkpoint.restricted(recipe.layer, recipe.blocks_of(checkpoint.n_blocks), recipe.exclude)
+    _check_later(recipe, asked)
+    return asked
+
+
+def _check_later(recipe: Recipe, checkpoint: Checkpoint) -> None:
+    """Raises ``Refused`` where the block from which on λ or γ are others does not part the linears in two."""
+    if recipe.from_block is None:
+        return
+    quantized, block = sorted({layer.block for layer in checkpoint.layers}), recipe.from_block
+    if block >= checkpoint.n_blocks:
+        what = f"no block {block}"
+    elif block <= quantized[0]:
+        what = f"no layer is quantized before block {block}"
+    elif block > quantized[-1]:
+        what = f"no layer is quantized from block {block} on"
+    else:
+        return
+    remedy = f"Use {quantized[0] + 1} to {quantized[-1]}." if len(quantized) > 1 else "Leave from_block out."
+    raise Refused(what, "recipe, from_block", remedy).about("from_block")
 
 
 def _check_tasks(recipe: Recipe, settings: Settings) -> None:

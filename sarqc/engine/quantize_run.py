@@ -7,11 +7,12 @@ from typing import cast
 
 from sarqc import documents
 from sarqc.calibration.job import CalibrationJob, SolvedLayer
-from sarqc.calibration.kept_layers import KeptLayers
+from sarqc.calibration.kept_layers import SUFFIX, KeptLayers
 from sarqc.calibration.pictures import LayerCurve
 from sarqc.checkpoints.formats import check_format, is_no_gain
 from sarqc.engine.auto_by_model import settle
 from sarqc.engine.baseline import baseline_key, compare
+from sarqc.engine.device_memory import LITTLE_MEMORY_WORDS, rehearse
 from sarqc.engine.kept_states import KeptStates
 from sarqc.engine.keys import float_model_key, layer_keys, quantized_model_key, states_key
 from sarqc.engine.measure import (
@@ -38,7 +39,7 @@ from sarqc.recipe import method_title
 
 _FALLBACKS = {  # flags of a layer that got something else than was asked for
     "not_foldable": "no operation before it can take up scales: it is rounded without any",
-    "little_memory": "the device ran out of memory: fewer candidates were solved at once, which takes longer",
+    "little_memory": LITTLE_MEMORY_WORDS,
     "not_recorded": "operations can't be recorded as one on this device: each is started by itself, which takes longer",
     "not_judged": "no token came by which its candidates could be judged: the first one was taken",
 }
@@ -54,6 +55,8 @@ def quantize_model(run: RunContext) -> Generator[Event, None, documents.Summary]
     bench, prepared, recipe, loaded = run.bench, run.prepared, run.recipe, run.bench.loaded
     keys, float_key = layer_keys(loaded, run.job, run.weights), float_model_key(loaded, run.weights)
     yield run.started_event(keys)
+    if not all(bench.store.has(key, SUFFIX) for key in keys.values()):
+        yield from rehearse(bench, prepared, run.job)
     states = _states(bench, prepared, float_key)
     original = yield from measure(bench, prepared, "float", float_key, states)
     float_texts = yield from continue_prompts(bench, prepared, float_key)

@@ -26,6 +26,7 @@ from sarqc.recipe import Recipe
 from sarqc.study.document import (
     SIGNED_ZERO,
     ArrayRef,
+    LaterBlocks,
     Line,
     ModelFacts,
     Study,
@@ -222,7 +223,7 @@ def write_run(outcome: RunResult, folder: Path, study_id: str) -> Study:
             protocol["opened"] = outcome.opened
         facts = model_facts(recipe.model, checkpoint, value(original.perplexity), original.mean_accuracy())
         name = Path(recipe.quantized_checkpoint or recipe.model).name + (" repaired" if recipe.repairs else "")
-        title = f"{name}, {recipe.bits} bits, {line.title}"
+        title = f"{name}, {recipe.bits} bits, {line.label if line.later is not None else line.title}"
         return writer.finish(
             study_of(
                 study_id, title, recipe.inputs_from, facts, checkpoint, protocol, (line,), recipe, outcome.reports,
@@ -250,6 +251,8 @@ def _run_line(outcome: RunResult, writer: StudyWriter) -> Line:
         arrays["correct"] = writer.add(correct, (*AXES, "item"))
     arrays |= {"perplexity": writer.add(perplexity, AXES), "accuracy": writer.add(accuracy, AXES)}
     fields: dict[str, Any] = {"lams": lams, "gammas": (job.method.gamma,), "chosen": (0, own)}
+    if recipe.from_block is not None:
+        fields["later"] = LaterBlocks(from_block=recipe.from_block, lam=recipe.then_lam, gamma=recipe.then_gamma)
     if recipe.auto_by() is not None:
         fields = auto_axes(recipe)
         arrays |= auto_arrays(writer, recipe, [list(outcome.reports.values())], [outcome.selection])

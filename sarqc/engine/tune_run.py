@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
 
 from sarqc.documents import Summary
 from sarqc.engine.budget import Budget
 from sarqc.engine.bundle import save_bundle
+from sarqc.engine.device_memory import rehearse
 from sarqc.engine.measure import NOTHING_MEASURED
 from sarqc.engine.run_context import RunContext
 from sarqc.engine.trials import ground_of
@@ -18,6 +20,8 @@ from sarqc.events import Event, Saved, Stage
 def tune_lambda(run: RunContext) -> Generator[Event, None, Summary]:
     """Compares values of λ instead of quantizing the model once; returns the summary."""
     yield run.started_event({})
+    points = run.recipe.to_method().points(*run.recipe.compared())
+    yield from rehearse(run.bench, run.prepared, replace(run.job, inputs_from="float"), points)
     ground = ground_of(run.bench, run.prepared, run.job.grids, run.weights)
     minutes = run.recipe.minutes
     budget = Budget(None if minutes is None else 60 * minutes, run.bench.store.claims.crew, run.started)

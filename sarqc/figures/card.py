@@ -43,7 +43,7 @@ def point_title(facts: LineFacts, at: CardPoint) -> str:
     """Model, bits, method, layer, λ, γ, and what was measured there."""
     line, quality = facts.line, facts.accuracy if at.quality == "accuracy" else facts.perplexity
     parts = [line_title(facts)]
-    if has_lam(line):
+    if has_lam(line) and line.later is None:  # whose title has it
         parts.append(f"λ = {lam_text(line.lams[at.lam])}")
     gamma = line.gammas[at.gamma]
     if gamma is not None and len(line.gammas) > 1:

@@ -31,7 +31,8 @@ def lam_names(line: Line) -> list[str]:
 def point_names(line: Line) -> list[str]:
     """The λ of a line as labels: “λ = 0.1”, or what its one point is where that is not a value of λ."""
     if has_lam(line):
-        return [f"λ = {lam_text(lam)}" for lam in line.lams]
+        later = "" if line.later is None else f", {line.later.words}"
+        return [f"λ = {lam_text(lam)}{later}" for lam in line.lams]
     return ["auto" if line.selected else line.title] * len(line.lams)
 
 

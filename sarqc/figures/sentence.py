@@ -150,13 +150,17 @@ def _whole(facts: LineFacts) -> str:
 
 
 def _where(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
-    """“At λ = 0.1, γ = 0.5 the 2-bit model”, “With λ and γ chosen layer by layer … the 2-bit model”."""
+    """“At λ = 0.1, γ = 0.5 the 2-bit model”, “At λ = 0.1, from block 20: 0.3, the …”, “With λ and γ chosen
+    layer by layer … the 2-bit model”.
+    """
     if facts.line.selected:
         return [piece("With "), *_auto_part(facts), piece(f" the {_whole(facts)}{facts.line.bits}-bit model")]
     value = facts.line.gammas[gamma]
     point = f"λ = {lam_text(facts.line.lams[lam])}".replace(" ", NBSP)
     if value is not None and len(facts.line.gammas) > 1:
         point += f", γ = {lam_text(value)}".replace(" ", NBSP).replace(f",{NBSP}", ", ")
+    if facts.line.later is not None:
+        point += f", {facts.line.later.words},"
     if not has_lam(facts.line):
         is_found = facts.line.method == AS_FOUND
         return [

@@ -108,6 +108,11 @@ def _check(recipe: Recipe, study: Study | None) -> None:
             "the codes of a quantized checkpoint are solved again on its own scales, which no other engine does",
             "recipe, quantized_checkpoint", "Leave it out.",
         ).about("quantized_checkpoint", Fix("Leave the checkpoint out", {"quantized_checkpoint": None}))  # fmt: skip
+    if recipe.from_block is not None:
+        raise Refused(
+            f"λ or γ are others from block {recipe.from_block} on, and programs for other engines have one setting",
+            "recipe, from_block", "Leave from_block and the values with it out.",
+        ).about("from_block")  # fmt: skip
     if recipe.range != "minmax":
         raise Refused(
             "the range of each group is searched for, and no other engine weighs that search by the Gram",

@@ -245,6 +245,10 @@ class Method:
         """Return the method for a linear that every token reaches, as all do but those of experts."""
         return self
 
+    def shortest(self) -> Self:
+        """Return the method with its repetitions cut to one, which takes as much memory at once."""
+        return self
+
     def why_not_packed(self) -> str | None:
         """Return the reason why codes, scales and zero points alone can't carry the result; None if they can."""
         return None
@@ -568,6 +572,9 @@ class LearnedClipping(LearnedMethod):
         """Return the number of passes over the calibration sequences at a bit width."""
         return self.epochs or (40 if bits == 2 else 20)
 
+    def shortest(self) -> Self:
+        return replace(self, epochs=1)
+
     def working_bytes(self, work: Workload) -> int:
         return 4 * 10 * work.block_weights
 
@@ -620,6 +627,9 @@ class LearnedRounding(LearnedMethod):
         if self.warm_start == "none":
             return None
         return ColumnSolver(lam=0.01, static_groups=True, range=self.range, order=self.order)
+
+    def shortest(self) -> Self:
+        return replace(self, steps=1)
 
     def working_bytes(self, work: Workload) -> int:
         solver = self.starting_solver()

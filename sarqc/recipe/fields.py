@@ -111,7 +111,11 @@ OF_THE_OTHER_KIND = {
 }
 
 # Fields that a form leaves out of tuning besides: what it finds or refuses.
-NOT_ASKED_TO_TUNE = ("lam", "gamma", "sweep", "layer")
+NOT_ASKED_TO_TUNE = ("lam", "gamma", "sweep", "layer", "from_block", "then_lam", "then_gamma")
+
+# Values from a block on, by the values that they follow. Documents leave them out where they are not given, so that
+# recipes without them keep their fingerprints.
+LATER_VALUES = {"then_lam": "lam", "then_gamma": "gamma"}
 
 # What solves codes again on the scales of a quantized checkpoint.
 REPAIRING = ("gptq", "rqc-gbs", "sarqc-gbs")
@@ -129,7 +133,9 @@ _OPENED_WHOLE = {
 
 # Fields that a form leaves out for a quantized checkpoint: what it has itself, and what it leaves no choice of.
 OF_THE_FILE = ("bits", "grid", "group_size")
-NOT_ASKED_OF_OPENED = (*OF_THE_FILE, "indivisible", "range", "static_groups", *_OPENED_WHOLE)
+NOT_ASKED_OF_OPENED = (
+    *OF_THE_FILE, "indivisible", "range", "static_groups", *_OPENED_WHOLE, "from_block", "then_lam", "then_gamma"
+)  # fmt: skip
 
 _WITHOUT_CHECKPOINT = Fix("Leave the checkpoint out", {"quantized_checkpoint": None})
 
@@ -253,6 +259,31 @@ class Recipe(BaseModel):
             "method", "α",
             "How much of the way back to the float model's inputs GPTAQ's shift goes: a number or “auto”; empty takes "
             "the method's own default.",
+        ),
+    )  # fmt: skip
+    from_block: int | None = Field(
+        None,
+        ge=1,
+        **_describe(
+            "method", "From block",
+            "From this block on, counted from 0, λ or γ are the two values below. Blocks before it come out as without "
+            "these, so that their finished layers are not solved again. Empty: one λ and γ for all.",
+            advanced=True, rare=True,
+        ),
+    )  # fmt: skip
+    then_lam: Annotated[float, Field(ge=0)] | None = Field(
+        None,
+        alias="then_lambda",
+        **_describe(
+            "method", "λ from there", "λ of the block “From block” and of all after it; empty: as before it.",
+            advanced=True, rare=True,
+        ),
+    )  # fmt: skip
+    then_gamma: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        None,
+        **_describe(
+            "method", "γ from there", "γ of the block “From block” and of all after it; empty: as before it.",
+            advanced=True, rare=True,
         ),
     )  # fmt: skip
     validation_share: float = Field(
@@ -528,6 +559,7 @@ class Recipe(BaseModel):
             raise Refused(
                 "the blocks are given by number and as a fraction", "recipe, blocks", "Leave one of the two out."
             ).about("blocks", Fix("Leave the fraction out", {"block_fraction": None}))
+        self._check_later()
         if self.quantized_checkpoint is not None:
             self._check_opened()
         elif self.method == AS_FOUND:
@@ -582,6 +614,59 @@ class Recipe(BaseModel):
             choices = {name: value for name, value in given.items() if value not in (None, "auto")}
             choices |= {name: getattr(self, name) for name in entry.options}
         return method(self.method, **choices)
+
+    def later_method(self) -> Method | None:
+        """Return the method from ``from_block`` on; None if one method is that of all blocks.
+
+        Raises:
+            Refused: If the method or one of its values is not valid.
+        """
+        if self.from_block is None:
+            return None
+        given = {name: getattr(self, later) for later, name in LATER_VALUES.items()}
+        return self.to_method().with_(**{name: value for name, value in given.items() if value is not None})
+
+    def _check_later(self) -> None:
+        """Refuses values from a block on that have no block, no method that has them, or no one λ before them."""
+        given = [later for later in LATER_VALUES if getattr(self, later) is not None]
+        if self.from_block is None:
+            if given:
+                name = public_name(given[0])
+                raise Refused(
+                    f"{name} is given without the block from which on it is meant", f"recipe, {name}",
+                    f"Give from_block, or leave {name} out.",
+                ).about("from_block", Fix("Leave it out", {name: None}))  # fmt: skip
+            return
+        alone = Fix("Use one λ for all blocks", {"from_block": None, **{public_name(name): None for name in given}})
+        if not given:
+            raise Refused(
+                f"nothing changes at block {self.from_block}", "recipe, from_block",
+                "Give then_lambda or then_gamma, or leave from_block out.",
+            ).about("from_block", alone)  # fmt: skip
+        for what, is_meant in (
+            ("tuning finds one λ for the whole model", self.kind == "tune"),
+            ("the codes of a quantized checkpoint are solved at one λ", self.quantized_checkpoint is not None),
+            ("a single layer is quantized", self.layer is not None),
+            ("“auto” chooses λ and γ, from the first block on", bool(self.candidates())),
+            ("a λ curve is drawn over λ of the whole model", bool(self.sweep)),
+        ):
+            if is_meant:
+                raise Refused(
+                    f"{what}, and other values are given from block {self.from_block} on", "recipe, from_block",
+                    "Leave from_block and the values with it out.",
+                ).about("from_block", alone)  # fmt: skip
+        for later in given:
+            name = LATER_VALUES[later]
+            if name not in METHODS[self.method].tunes:
+                raise Refused(
+                    f"{self.method} has no {Recipe.model_fields[name].title}", f"recipe, {public_name(later)}",
+                    "Leave it out, or use another method.",
+                ).about(public_name(later), alone)  # fmt: skip
+        if self.later_method() == self.to_method():
+            raise Refused(
+                f"nothing changes at block {self.from_block}: the values are those of the blocks before it",
+                "recipe, from_block", "Give others, or leave from_block out.",
+            ).about("from_block", alone)  # fmt: skip
 
     @property
     def repairs(self) -> bool:
@@ -767,8 +852,13 @@ class Recipe(BaseModel):
         return cls.parse(read_document(path))
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data under the public names; ``Recipe.parse`` of it gives an equal recipe."""
-        return self.model_dump(mode="json", by_alias=True)
+        """Return plain data under the public names; ``Recipe.parse`` of it gives an equal recipe.
+
+        Without values from a block on, the fields of these are left out.
+        """
+        later = {public_name(name) for name in ("from_block", *LATER_VALUES)}
+        document = self.model_dump(mode="json", by_alias=True)
+        return {name: value for name, value in document.items() if name not in later or value is not None}
 
     def differences(self) -> dict[str, Any]:
         """Return the required fields and all that differ from the defaults, as plain data under the public names.
@@ -818,7 +908,9 @@ def idle_fields(name: str, *, auto: bool) -> frozenset[str]:
     if auto and entry.auto is not None:
         read |= {*AUTO_FIELDS[entry.auto.by]}
     every = {field for one in METHODS.values() for field in (*one.tunes, *one.options)}
-    return frozenset((every | {*AUTO_FIELDS["layer"]}) - read)
+    later = {later for later, field in LATER_VALUES.items() if field in read and not auto}
+    read |= later | ({"from_block"} if later else set())
+    return frozenset((every | {*AUTO_FIELDS["layer"], "from_block", *LATER_VALUES}) - read)
 
 
 def read_document(path: Path) -> dict[str, Any]:
@@ -934,5 +1026,5 @@ def spare(document: dict[str, Any]) -> dict[str, Any]:
     for recipe in recipes:
         said |= recipe.differences()
     documents = [recipe.to_json() for recipe in recipes]
-    lists = {name: list(dict.fromkeys(one[name] for one in documents)) for name in varied}
+    lists = {name: list(dict.fromkeys(one.get(name) for one in documents)) for name in varied}
     return {name: value for name, value in said.items() if name not in lists} | lists

@@ -155,6 +155,22 @@ class ModelFacts(_Document):
     accuracy_standard_error: float | None = None
 
 
+class LaterBlocks(_Document):
+    """λ and γ of a line from a block on, where they are not those before it; None: as before."""
+
+    from_block: int
+    lam: float | None = None
+    gamma: float | None = None
+
+    @property
+    def words(self) -> str:
+        """“from block 20: 0.3” after a λ; with γ “from block 20: λ = 0.3, γ = 0.5”."""
+        if self.gamma is None:
+            return f"from block {self.from_block}: {self.lam:g}"
+        parts = [f"λ = {self.lam:g}"] if self.lam is not None else []
+        return f"from block {self.from_block}: {', '.join([*parts, f'γ = {self.gamma:g}'])}"
+
+
 class Line(_Document):
     """One method at one bit width over its own axes."""
 
@@ -174,6 +190,7 @@ class Line(_Document):
     candidate_lams: tuple[float, ...] = ()
     candidate_gammas: tuple[float | None, ...] = ()
     sizes: tuple[int, ...] = ()  # numbers of calibration sequences of the arrays “by size”
+    later: LaterBlocks | None = Field(default=None, exclude_if=lambda later: later is None)
     texts: tuple[dict[str, Any], ...] = ()  # prompts side by side, as events.TextsCompared says them
     speed: dict[str, Any] | None = None  # as events.SpeedMeasured says it
     arrays: dict[str, ArrayRef]
@@ -185,13 +202,20 @@ class Line(_Document):
 
     @property
     def name(self) -> str:
-        """Name that sets the line apart from others of its width: method, fitting of the grid, and “auto”."""
+        """Name that sets the line apart from others of its width: method, fitting of the grid, later blocks, “auto”."""
         marks = [f"refine{value}" if name == "refine" else str(value) for name, value in self.fitting.items()]
+        if self.later is not None:
+            values = {"lambda": self.later.lam, "gamma": self.later.gamma}
+            marks += [f"from{self.later.from_block}"]
+            marks += [f"{name}{value:g}" for name, value in values.items() if value is not None]
         return "-".join([self.method, *marks, *(["auto"] if self.selected else [])])
 
     @property
     def label(self) -> str:
-        """The title for people, with “auto” if that chose λ."""
+        """The title for people, with “auto” if that chose λ, and with what changes at a block."""
+        if self.later is not None:
+            gamma = "" if self.later.gamma is None else f", γ = {self.gammas[0]:g}"
+            return f"{self.title}, λ = {self.lams[0]:g}{gamma}, {self.later.words}"
         return f"{self.title}, auto" if self.selected else self.title
 
 

@@ -177,7 +177,7 @@ class LineFacts:
     @property
     def baseline_position(self) -> int | None:
         """Position of the baseline on the line's own λ axis; None if it is not a point of this line."""
-        if self.baseline is None or self.line.selected:
+        if self.baseline is None or self.line.selected or self.line.later:
             return None
         if self.line.method == self.baseline.method:
             return 0
@@ -210,6 +210,8 @@ def equal_points(line: Line, other: Line) -> list[int | None]:
     """Return for each λ of a line its position on another line; two lines of “auto” are compared as they are."""
     if line.selected and line.selected == other.selected:
         return [0]
+    if line.later != other.later:
+        return [None] * len(line.lams)
     return [lam_index(other, lam) for lam in line.lams] if has_lam(line) else [None] * len(line.lams)
 
 
@@ -239,7 +241,7 @@ def find_baseline(study: Study, line: Line, layer: int | None) -> BaselinePoint 
     A line is compared with its own grid's baseline, so that the effects of λ and of the grid are not mixed.
     """
     lam, holders = BASELINE_POINTS.get(line.baseline, (0.0, ()))
-    plain = [one for one in study.lines if one.bits == line.bits and not one.selected]
+    plain = [one for one in study.lines if one.bits == line.bits and not one.selected and not one.later]
     for fitting, method in product(([line.fitting] if line.fitting else []) + [{}], (line.baseline, *holders)):
         held = next((one for one in plain if one.method == method and one.fitting == fitting), None)
         if held is None:
@@ -334,13 +336,13 @@ def line_facts(study: Study, *, method: str, bits: int, layer: int | None, with_
 def _is_identity_of(twin: Line, line: Line) -> bool:
     """True for the same solver without saliency, at the same width, on the same grid, with λ chosen in the same way."""
     same = twin.bits == line.bits and twin.selected == line.selected and twin.fitting == line.fitting
-    return same and twin.method == IDENTITY_OF.get(line.method)
+    return same and twin.later == line.later and twin.method == IDENTITY_OF.get(line.method)
 
 
 def _is_plain_of(twin: Line, line: Line) -> bool:
     """True for the same method at the same width and at the same values of γ, on the plain grid."""
     same = twin.bits == line.bits and twin.method == line.method and twin.selected == line.selected
-    return bool(line.fitting) and same and not twin.fitting and twin.gammas == line.gammas
+    return bool(line.fitting) and same and twin.later == line.later and not twin.fitting and twin.gammas == line.gammas
 
 
 def read_selection(study: Study, line: Line) -> Selection | None:

@@ -109,7 +109,8 @@ def _corners(study: Study, bits: int) -> dict[frozenset[str], _Place] | None:
 
     The step of refinement has the most passes that the study has.
     """
-    lines = [line for line in study.lines if line.bits == bits and line.method == "rqc-gbs" and not line.selected]
+    of_width = [line for line in study.lines if line.bits == bits and not line.selected and not line.later]
+    lines = [line for line in of_width if line.method == "rqc-gbs"]
     passes = max((int(line.fitting.get("refine", 0)) for line in lines), default=0)
     made = {"order": "activation", "range": "search", "refine": passes}
     corners: dict[frozenset[str], _Place] = {}
@@ -130,6 +131,11 @@ def _place_of(study: Study, bits: int, methods: Sequence[str], draws: tuple[int,
     """
     for method in methods:
         for line in sorted(study.lines, key=lambda line: len(line.fitting)):
-            if line.method == method and line.bits == bits and line.draws == draws and not line.selected:
+            if (
+                line.method == method
+                and line.bits == bits
+                and line.draws == draws
+                and not (line.selected or line.later)
+            ):
                 return _Place(line, len(line.lams) - 1)
     return None

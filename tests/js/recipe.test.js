@@ -8,6 +8,7 @@ import {
   idleFields,
   judgedOn,
   recipeOf,
+  restOf,
   severalValues,
   shortModel,
   valuesOf,
@@ -155,4 +156,28 @@ test("one line for a run", () => {
   );
   assert.equal(describe({ model: "toy", method: "awq", ...fitted, refine: 0 }), "toy, 2 bits, AWQ, searched range");
   assert.equal(shortModel("/models/toy/"), "toy");
+});
+
+test("the rest of a run with another λ begins at the first block that is not done", () => {
+  const recipe = { model: "toy", bits: 3, method: "sarqc-gbs", lambda: 0.1, sweep: [], from_block: null };
+  assert.deepEqual(restOf(recipe, 20), { ...recipe, from_block: 20 });
+  assert.equal(restOf(recipe, null), null);
+  for (const change of [
+    { method: "rtn" },
+    { lambda: "auto" },
+    { gamma: "auto" },
+    { sweep: [0, 1] },
+    { layer: "model.layers.0.mlp.down_proj" },
+    { quantized_checkpoint: "q" },
+    { kind: "tune" },
+    { from_block: 10 }, // between the two blocks there is a λ that the field can't say
+  ])
+    assert.equal(restOf({ ...recipe, ...change }, 20), null, JSON.stringify(change));
+  assert.equal(restOf({ ...recipe, from_block: 30, then_lambda: 0.2 }, 20)?.from_block, 20);
+});
+
+test("values from a block on are a part of the words", () => {
+  const recipe = { model: "toy", bits: 3, method: "sarqc-gbs", lambda: 0.1, from_block: 20, then_lambda: 0.3 };
+  assert.match(describe(recipe), /, λ = 0.1, from block 20: λ = 0.3$/);
+  assert.match(describe({ ...recipe, then_gamma: 1 }), /, from block 20: λ = 0.3, γ = 1$/);
 });

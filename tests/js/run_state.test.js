@@ -95,6 +95,30 @@ const epoch = (seq, block, number, objective, epochs = 2) => ({
 const candidate = (seq, index, lam, perplexity) => ({ type: "candidate_done", seq, index, total: 3, lam, perplexity });
 const stage = (seq, name, detail = "") => ({ type: "stage", seq, name, detail });
 
+test("the first block that is not done is known once one before it is", () => {
+  assert.equal(State.unfinishedBlock(after(started)), null);
+  const half = after(started, done(2, 0), done(3, 1));
+  assert.equal(State.unfinishedBlock(half), half.layers[2].block);
+  assert.notEqual(half.layers[2].block, half.layers[0].block);
+  assert.equal(State.unfinishedBlock(after(started, done(2, 0))), null);
+  assert.equal(State.unfinishedBlock(after(started, done(2, 0), done(3, 1), done(4, 2), done(5, 3))), null);
+});
+
+test("the trial of the largest layer says what it took, where that is known", () => {
+  const tried = (seq, peak, all) => ({
+    type: "dry_run",
+    seq,
+    block: "model.layers.0",
+    layer: "model.layers.0.mlp.down_proj",
+    peak_bytes: peak,
+    device_bytes: all,
+    seconds: 2.5,
+  });
+  const known = after(started, tried(2, 13 * 2 ** 30, 80 * 2 ** 30));
+  assert.equal(known.log.at(-1).text, "The largest layer fits: 13.0\u00a0GiB of 80.0\u00a0GiB at the peak");
+  assert.match(after(started, tried(2, null, null)).log.at(-1).text, /^The largest layer was tried in /);
+});
+
 test("a block that is learned tells where it stands, and one line when it is done", () => {
   const begun = after(started, stage(2, "quantizing"), epoch(3, 0, 0, 0.91), epoch(4, 0, 1, 0.875));
   assert.equal(State.learningWords(begun), "block 0 · epoch 1 of 2 · objective 0.875 (0.910 before the first step)");

@@ -23,6 +23,7 @@ export function frozen(value) {
 export const EVENT_TYPES = frozen([
   "started",
   "stage",
+  "dry_run",
   "advanced",
   "layer_done",
   "point_done",

@@ -96,6 +96,7 @@ export type RoleName = "quality" | "recon" | "held_out" | "drift" | "penalty";
 export type EventType =
   | "started"
   | "stage"
+  | "dry_run"
   | "advanced"
   | "layer_done"
   | "point_done"
@@ -188,6 +189,9 @@ export interface Recipe {
   lambda: number | "auto" | null;
   gamma: number | "auto" | null;
   shift_strength: number | "auto" | null;
+  from_block: number | null;
+  then_lambda: number | null;
+  then_gamma: number | null;
   validation_share: number;
   channel_fraction: number;
   mode: "per_linear" | "foldable";
@@ -848,6 +852,16 @@ export interface Stage {
   detail: string;
 }
 
+/** The largest block and the largest linear were run once on random numbers, and the device had room for them. */
+export interface DryRun {
+  type: "dry_run";
+  block: string;
+  layer: string;
+  peak_bytes: number | null;
+  device_bytes: number | null;
+  seconds: number;
+}
+
 /** How far a stage is that takes long and says nothing else: now and then, not after every step. */
 export interface Advanced {
   type: "advanced";
@@ -1299,6 +1313,7 @@ export interface Interrupted {
 export type RunEvent =
   | Started
   | Stage
+  | DryRun
   | Advanced
   | LayerDone
   | PointDone

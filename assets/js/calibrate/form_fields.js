@@ -92,7 +92,9 @@ export function drawFields(names, values, off) {
     const value = /** @type {Record<string, unknown>} */ (said)[key];
     return value !== undefined && JSON.stringify(value) !== JSON.stringify(own);
   };
-  const hidden = names.filter((name) => idle.includes(name) || (RECIPE_FIELDS[name].rare && !isGiven(name)));
+  // Values from a block on are asked for with the block.
+  const isWanted = (/** @type {string} */ name) => isGiven(name) || (name.startsWith("then_") && isGiven("from_block"));
+  const hidden = names.filter((name) => idle.includes(name) || (RECIPE_FIELDS[name].rare && !isWanted(name)));
   const advanced = names.filter((name) => RECIPE_FIELDS[name].advanced);
   const empty = [...new Set(advanced.map((name) => RECIPE_FIELDS[name].section))].filter((section) =>
     advanced.every((name) => RECIPE_FIELDS[name].section !== section || hidden.includes(name)),

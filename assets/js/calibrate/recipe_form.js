@@ -194,6 +194,21 @@ export function valuesOf(names, recipe) {
 }
 
 /**
+ * A recipe for the rest of a run, from a block on, whose λ is still to be given; null where the recipe can't change it.
+ * @param {Said} recipe
+ * @param {number | null} block the first that is not finished; null: none
+ * @returns {Said | null}
+ */
+export function restOf(recipe, block) {
+  const { kind, layer, sweep, quantized_checkpoint: opened, from_block: before } = recipe;
+  const method = methodOf(recipe.method);
+  const isOneLambda = method?.tunes.includes("lam") && !tuned(recipe, method).length && !sweep?.length;
+  const isWhole = kind !== "tune" && !layer && !opened;
+  if (block === null || !isOneLambda || !isWhole || (before != null && before < block)) return null;
+  return { ...recipe, from_block: block };
+}
+
+/**
  * One line for headings and tables: model, bits, method and its numbers.
  * @param {Said} recipe
  */
@@ -207,6 +222,12 @@ export function describe(recipe) {
     if (value === "auto") parts.push(`${sign} auto`);
     else if (value !== null && value !== undefined) parts.push(`${sign} = ${value}`);
   }
+  const later = [
+    ["λ", recipe.then_lambda],
+    ["γ", recipe.then_gamma],
+  ].filter(([, value]) => value !== null && value !== undefined);
+  if (later.length)
+    parts.push(`from block ${recipe.from_block}: ${later.map(([sign, value]) => `${sign} = ${value}`).join(", ")}`);
   parts.push(...fittingWords(recipe));
   if (recipe.kind === "tune") parts.push("finding λ");
   return parts.filter(Boolean).join(", ");

@@ -4,7 +4,7 @@
  */
 
 import { CIVIDIS } from "../base/contract.js";
-import { duration, format, number, plain } from "../base/format.js";
+import { bytes, duration, format, number, plain } from "../base/format.js";
 import { distanceWords } from "./distances.js";
 import { share, timed } from "./run_clock.js";
 import { logWords } from "./tuning_progress.js";
@@ -162,6 +162,13 @@ export function reduce(state, event) {
       next.phase = timed(state.phases, state.phase, event.name, event.detail ?? "", event.at);
       tell(event.detail ? `${sentence(event.name)}: ${event.detail}` : sentence(event.name));
       break;
+    case "dry_run":
+      tell(
+        event.peak_bytes === null || event.device_bytes === null
+          ? `The largest layer was tried in ${duration(event.seconds)}`
+          : `The largest layer fits: ${bytes(event.peak_bytes)} of ${bytes(event.device_bytes)} at the peak`,
+      );
+      break;
     case "advanced":
       next.advanced = { done: event.done, total: event.total, what: event.what };
       break;
@@ -268,6 +275,16 @@ export function reduce(state, event) {
       /** @satisfies {never} */ (event);
   }
   return next;
+}
+
+/**
+ * The first block with a layer that is not done, where a block before it is; null where there is none.
+ * @param {RunProgress} state
+ * @returns {number | null}
+ */
+export function unfinishedBlock({ layers, results }) {
+  const next = layers.find((_, index) => !results.has(index));
+  return next && next.block !== layers[0].block ? next.block : null;
 }
 
 /**

@@ -20,7 +20,7 @@ import { mayChange, mayShare } from "../base/whoami.js";
 import { exportsCard } from "./exports_card.js";
 import { keptWords } from "./kept.js";
 import { guessing, nextStep } from "./next_step.js";
-import { describe, saidBeside, valuesOf } from "./recipe_form.js";
+import { describe, restOf, saidBeside, valuesOf } from "./recipe_form.js";
 import { candidateStrip, recipeCard, reportCard } from "./report.js";
 import { runMatrix } from "./run_matrix.js";
 import * as State from "./run_state.js";
@@ -321,7 +321,7 @@ function cardOf(shown, acts) {
       }</div>
       ${isFinished ? buttonsOf(run, acts) : nothing}
       <div>${isFinished ? acts.files?.element : nothing}</div>
-      ${isFinished ? howItRan(shown, acts) : [course(shown, acts), run ? buttonsOf(run, acts) : nothing, logOf(said, true)]}
+      ${isFinished ? howItRan(shown, acts) : [course(shown, acts), run ? buttonsOf(run, acts, State.unfinishedBlock(said)) : nothing, logOf(said, true)]}
     </div>`;
 }
 
@@ -574,8 +574,8 @@ const liveButtons = (run, { act, leave, isTheirs }) =>
       : nothing
   }${button("Plan another run", "leave", leave)}</div>`;
 
-/** @param {Run} run @param {Acts} acts */
-function buttonsOf(run, acts) {
+/** @param {Run} run @param {Acts} acts @param {number | null} unfinished first block that is not done */
+function buttonsOf(run, acts, unfinished = null) {
   const { act, leave, isTheirs, names, link, files, asksForFiles } = acts;
   if (!isAtRest(run.state)) return liveButtons(run, acts);
   const canGoOn = isTheirs && run.state !== "finished";
@@ -588,6 +588,7 @@ function buttonsOf(run, acts) {
   ].filter((one) => one !== nothing);
   return html`<div class="run-buttons">${[
     canGoOn ? button("Continue", "continue", () => act("continue"), "act") : nothing,
+    canGoOn ? restLink(run.recipe, unfinished, names) : nothing,
     run.state === "finished" && study
       ? html`<a class=${tunes(run) ? "act-quiet" : "act"} href=${at(`/?study=${encodeURIComponent(study)}`)} data-testid="open-lab">Open in the Lab</a>`
       : nothing,
@@ -601,6 +602,19 @@ function buttonsOf(run, acts) {
       ? html`<details class="run-share" data-testid="run-share"><summary>Share this run</summary>${link}</details>`
       : nothing
   }`;
+}
+
+/**
+ * The form for the rest of a run with another λ: a new run, which takes the finished layers as they are.
+ * @param {Recipe} recipe
+ * @param {number | null} block the first that is not done
+ * @param {string[]} names of the form's fields
+ */
+function restLink(recipe, block, names) {
+  const rest = restOf(recipe, block);
+  return rest
+    ? html`<a class="act-quiet" href=${calibrateLink(saidBeside(names, valuesOf(names, rest)))} data-testid="rest">Run the rest with another λ</a>`
+    : nothing;
 }
 
 /**

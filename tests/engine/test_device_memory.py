@@ -1,0 +1,185 @@
+"""A run and its device's memory: tried out before the work, and one error wherever it does not suffice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from sarqc.engine import device_memory, quantize_run, tune_run
+from sarqc.engine.device_memory import rehearsed
+from sarqc.engine.execute import execute
+from sarqc.errors import OutOfMemory, from_parts
+from sarqc.events import DryRun, Event, LayerDone, Measured, Stage, Warned, from_json
+from sarqc.quantization import column_solver, round_to_nearest
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+
+NO_ROOM = "CUDA out of memory. Tried to allocate 20.50 GiB. GPU 0 has a total capacity of 79.10 GiB."
+
+
+@pytest.fixture
+def document(random_llama: Path, text_file: Path) -> dict[str, object]:
+    return {
+        "model": str(random_llama), "bits": 3, "group_size": 16, "method": "sarqc-gbs", "lambda": 0.3,
+        "calibration": str(text_file), "samples": 6, "length": 32, "test": str(text_file), "window": 64,
+        "test_tokens": 1000, "baseline": False,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def on_any_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (quantize_run, tune_run):
+        monkeypatch.setattr(module, "rehearse", rehearsed)
+
+
+def no_room(*_given: object, **_named: object) -> object:
+    raise torch.OutOfMemoryError(NO_ROOM)
+
+
+def told(events: list[Event], kind: type) -> list:
+    return [event for event in events if isinstance(event, kind)]
+
+
+@pytest.mark.usefixtures("on_any_device")
+def test_it_is_told_before_anything_is_measured(document: dict, fresh_settings: Settings) -> None:
+    events = list(execute(Recipe.parse(document), fresh_settings))
+    [dry] = told(events, DryRun)
+    assert (dry.block, dry.layer) == ("model.layers.0", "model.layers.0.mlp.gate_proj")
+    assert (dry.peak_bytes, dry.device_bytes) == (None, None)  # of a CPU they are not known
+    assert from_json(dry.to_json()) == dry
+    first = min(events.index(event) for kind in (Measured, LayerDone) for event in told(events, kind))
+    assert events.index(dry) < first
+    assert not [event for event in told(events, Warned) if event.where != "plan"]
+    # Where all layers are on disk there is nothing to try.
+    assert not told(list(execute(Recipe.parse(document), fresh_settings)), DryRun)
+
+
+def test_a_processor_is_not_asked(document: dict, fresh_settings: Settings) -> None:
+    assert not told(list(execute(Recipe.parse(document), fresh_settings)), DryRun)
+
+
+@pytest.mark.usefixtures("on_any_device")
+def test_the_result_of_the_run_is_the_same(
+    document: dict, fresh_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = fresh_settings.model_copy(update={"state_dir": tmp_path / "other"})
+    tried = told(list(execute(Recipe.parse(document), fresh_settings)), LayerDone)
+    monkeypatch.setattr(quantize_run, "rehearse", lambda *_: iter(()))
+    plain = told(list(execute(Recipe.parse(document), other)), LayerDone)
+    assert [event.report for event in tried] == [event.report for event in plain]
+
+
+@pytest.mark.usefixtures("on_any_device")
+def test_little_memory_is_an_error_in_the_first_seconds(
+    document: dict, fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(column_solver, "_solve_together", no_room)
+    events: list[Event] = []
+    with pytest.raises(OutOfMemory) as caught:
+        events.extend(_collected(events, document, fresh_settings))
+    assert caught.value.what == "the device has too little memory, 20.50 GiB more did not fit"
+    assert caught.value.where == "device cpu, trying the largest layer"
+    assert not told(events, Measured)
+    assert not told(events, LayerDone)
+    assert isinstance(caught.value.__cause__, torch.OutOfMemoryError)
+
+
+def _collected(events: list[Event], document: dict, settings: Settings) -> list[Event]:
+    for event in execute(Recipe.parse(document), settings):
+        events.append(event)
+    return []
+
+
+def test_the_same_error_ends_a_run_later(
+    document: dict, fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(column_solver, "_solve_together", no_room)
+    with pytest.raises(OutOfMemory) as caught:
+        list(execute(Recipe.parse(document), fresh_settings))
+    error = caught.value
+    assert error.where == "device cpu, quantizing"
+    assert type(from_parts(**error.parts())) is OutOfMemory
+    # Of 6 × 32 tokens with 32 numbers of 4 bytes two copies are held.
+    assert f"6 of 32 tokens take {2 * 6 * 32 * 32 * 4 / 2**30:.3g} GiB" in error.remedy
+    assert "SARQC_SWEEP_GIB=0.5: candidates solved at once take up to 1 GiB" in error.remedy
+    assert "SARQC_DEVICE=cpu" not in error.remedy  # it is the CPU
+    # Embedding and last norm, and one block of three: 4096 × 32 + 32 and 4 · 32² ... as the model's own parameters.
+    parameters = _parameters(document["model"])
+    whole, block = sum(parameters.values()), sum(n for name, n in parameters.items() if ".layers.0." in name)
+    resident = 4 * whole / 2**30
+    streamed = 4 * (whole - 2 * block) / 2**30
+    assert f"the weights take {streamed:.3g} GiB instead of {resident:.3g} GiB" in error.remedy
+
+
+def _parameters(folder: object) -> dict[str, int]:
+    from safetensors import safe_open
+
+    with safe_open(Path(str(folder)) / "model.safetensors", "pt") as file:
+        return {name: file.get_tensor(name).numel() for name in file.keys()}  # noqa: SIM118
+
+
+@pytest.mark.usefixtures("on_any_device")
+def test_a_batch_made_smaller_is_a_warning(
+    document: dict, fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = column_solver._solve_together
+
+    def small(points: list, recorder: object) -> object:
+        return together(points, recorder) if len(points) == 1 else no_room()
+
+    monkeypatch.setattr(column_solver, "_solve_together", small)
+    events = list(execute(Recipe.parse(document | {"sweep": [0, 1]}), fresh_settings))
+    warned = [event.where for event in told(events, Warned) if event.what == device_memory.LITTLE_MEMORY_WORDS]
+    assert warned[0] == "model.layers.0.mlp.gate_proj"
+    before = events[: events.index(told(events, DryRun)[0])]
+    assert [event.where for event in told(before, Warned) if event.where != "plan"] == warned[:1]
+
+
+@pytest.mark.usefixtures("on_any_device")
+def test_the_baseline_is_tried_where_it_takes_more(
+    document: dict, fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rounding to nearest solves nothing, and GPTQ beside it does."""
+    monkeypatch.setattr(column_solver, "_solve_together", no_room)
+    document |= {"method": "rtn", "lambda": None}
+    recipe = Recipe.parse(document | {"baseline": True})
+    with pytest.raises(OutOfMemory, match="trying the largest layer"):
+        list(execute(recipe, fresh_settings))
+    monkeypatch.setattr(round_to_nearest, "solve", no_room)
+    with pytest.raises(OutOfMemory, match="trying the largest layer"):
+        list(execute(Recipe.parse(document), fresh_settings))
+
+
+@pytest.mark.usefixtures("on_any_device")
+def test_what_random_numbers_break_is_a_warning(
+    document: dict, fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sarqc.errors import NumericalError
+
+    def broken(*_given: object, **_named: object) -> object:
+        raise NumericalError("gram is not finite", "layer statistics", "Look.")
+
+    monkeypatch.setattr(device_memory, "dry_run", broken)
+    events = list(execute(Recipe.parse(document), fresh_settings))
+    assert any("the trial of the largest layer ended early" in event.what for event in told(events, Warned))
+    assert not told(events, DryRun)
+    assert told(events, LayerDone)
+
+
+@pytest.mark.usefixtures("on_any_device")
+def test_tuning_tries_all_its_points(document: dict, fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes, together = [], column_solver._solve_together
+
+    def counted(points: list, recorder: object) -> object:
+        sizes.append(len(points))
+        return together(points, recorder)
+
+    monkeypatch.setattr(column_solver, "_solve_together", counted)
+    document |= {"kind": "tune", "lambda": None, "sweep": [0.1, 0.3], "gamma": 0.5, "held_out_samples": 2, "draws": 2}
+    for event in execute(Recipe.parse(document), fresh_settings):
+        if isinstance(event, DryRun):
+            break
+        assert not (isinstance(event, Stage) and event.name == "comparing layers")
+    assert sizes == [2]
