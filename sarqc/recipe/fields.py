@@ -873,8 +873,9 @@ class Recipe(BaseModel):
         return {name: value for name, value in self.to_json().items() if name in said}
 
     def fingerprint(self) -> str:
-        """Return 16 hex digits that are equal for equal recipes."""
-        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()[:16]
+        """Return 16 hex digits that are equal for equal recipes; those of a recorded recipe are what they were."""
+        document = {name: value for name, value in self.to_json().items() if _BEFORE.get(name) != value}
+        return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _known_entry(name: str) -> MethodEntry:
