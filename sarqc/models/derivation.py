@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Hashable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ from sarqc.models.decoder import BlockKind, Decoder, FloatModule, Linear, Stacke
 from sarqc.models.families import InputGroup
 from sarqc.models.linears import is_linear, is_stacked, routes_tokens, rows_and_columns, weight_of
 from sarqc.models.partial_pass import first_tensor, identity
-from sarqc.models.sources import with_sources
+from sarqc.models.sources import LittleMemory, with_sources
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -405,17 +405,17 @@ def _first_number(config: Any, names: tuple[str, ...]) -> int | None:
 
 def main() -> None:
     """Read a config.json from standard input and write the description, or the refusal, as a line of JSON."""
-    from accelerate import init_empty_weights
-
     most = int(sys.argv[1])
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     config = json.load(sys.stdin)
     try:
         with FakeTensorMode():
             decoder = derive(model_of(config, ""), "")
-        with init_empty_weights(include_buffers=False):  # buffers have numbers, as rotations of positions
-            model = model_of(config, "")
-        answer = with_sources(decoder, model).model_dump(mode="json")
+        with suppress(Refused):  # without sources it is a decoder as well
+            with LittleMemory():
+                model = model_of(config, "")
+            decoder = with_sources(decoder, model)
+        answer = decoder.model_dump(mode="json")
     except Refused as refusal:
         answer = {"problem": refusal.what, "remedy": refusal.remedy}
     print(json.dumps(answer))

@@ -16,15 +16,26 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from math import sqrt
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from sarqc.models.decoder import BlockKind, Decoder
 from sarqc.models.families import InputGroup
 from sarqc.models.folding import Fold, folds, take_up
-from sarqc.models.linears import between_products, is_linear, is_plain_linear, is_stacked, routes_tokens, rows_and_columns
+from sarqc.models.linears import (
+    between_products,
+    bias_of,
+    is_linear,
+    is_plain_linear,
+    is_stacked,
+    routes_tokens,
+    rows_and_columns,
+    weight_of,
+)
 from sarqc.models.partial_pass import BlockCall, first_tensor, identity, recorded_calls
 
 if TYPE_CHECKING:
@@ -32,6 +43,7 @@ if TYPE_CHECKING:
 
 _TOKENS = 16
 _TAPS = 4  # columns that a row of a sparse linear reads, at least
+_LARGE = 1 << 16  # numbers of a tensor
 _WHOLE = 1 << 22  # numbers of a random tensor; a larger one has fewer, which overlap
 _STEP = 7  # between the rows of such a tensor
 _EXPONENT = 10  # of the largest scale
@@ -44,13 +56,14 @@ def with_sources(decoder: Decoder, model: PreTrainedModel) -> Decoder:
 
     Args:
         decoder: The description.
-        model: The model, whose buffers have their numbers. Its parameters may be on the meta device: all of them are
-            replaced.
+        model: The model, whose buffers have their numbers; all of its parameters are replaced. Made within
+            ``LittleMemory`` it takes little.
     """
     generator = torch.Generator().manual_seed(0)
     _fill(model, generator)
     blocks = list(model.get_submodule(decoder.blocks).children())
     shared = Counter(id(parameter) for block in blocks for parameter in set(block.parameters()))
+    whole = {tensor.parameter for tensor in decoder.stored.values() if not tensor.stride}
     tokens = torch.randint(decoder.vocabulary, (1, _TOKENS), generator=generator)
     kinds = []
     with torch.no_grad(), _small_functions(model, generator):
@@ -61,12 +74,31 @@ def with_sources(decoder: Decoder, model: PreTrainedModel) -> Decoder:
         for number, kind in enumerate(decoder.kinds):
             own = [index for index, of_kind in enumerate(decoder.kind_of) if of_kind == number]
             # Blocks of a kind may differ by their number: an operation is accepted if the first and the last have it.
-            found = [
-                _Probe(blocks[index], kind, calls[index], decoder.heads, shared, generator).groups()
-                for index in dict.fromkeys((own[0], own[-1]))
-            ]
+            found = []
+            for index in dict.fromkeys((own[0], own[-1])):
+                prefix = f"{decoder.blocks}.{index}."
+                changeable = {
+                    name for name, parameter in blocks[index].named_parameters()
+                    if shared[id(parameter)] == 1 and f"{prefix}{name}" in whole
+                }  # fmt: skip
+                found.append(_Probe(blocks[index], kind, calls[index], decoder.heads, changeable, generator).groups())
             kinds.append(kind.model_copy(update={"groups": tuple(map(_agreed, *found)) if found[1:] else found[0]}))
     return decoder.model_copy(update={"kinds": tuple(kinds)})
+
+
+class LittleMemory(TorchFunctionMode):
+    """A mode in which large tensors without numbers, or of experts, have one number in memory.
+
+    Other modes without memory leave buffers without numbers, or take the memory of each parameter for a moment.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func in (torch.empty, torch.zeros):
+            shape = func(*args, **kwargs | {"device": "meta"}).shape
+            if shape.numel() > _LARGE and (func is torch.empty or len(shape) == 3):
+                return func((), **{name: value for name, value in kwargs.items() if name != "size"}).expand(shape)
+        return func(*args, **kwargs)
 
 
 def _agreed(first: InputGroup, last: InputGroup) -> InputGroup:
@@ -98,16 +130,16 @@ class _Probe:
         kind: Its kind.
         call: How the model calls it.
         heads: Number of query heads.
-        shared: Number of blocks that have a parameter, by its ``id``.
+        changeable: Names of its parameters that are tensors in checkpoints, and in no other block.
         generator: Generator of the random numbers.
     """
 
     def __init__(
-        self, block: nn.Module, kind: BlockKind, call: BlockCall, heads: int, shared: Counter[int],
+        self, block: nn.Module, kind: BlockKind, call: BlockCall, heads: int, changeable: set[str],
         generator: torch.Generator,
     ) -> None:  # fmt: skip
         self._block, self._kind, self._call, self._heads = block, kind, call, heads
-        self._shared, self._generator = shared, generator
+        self._changeable, self._generator = changeable, generator
         self._hidden = torch.randn(call.hidden.shape, generator=generator)  # (B, T, D)
 
     def groups(self) -> tuple[InputGroup, ...]:
@@ -134,28 +166,35 @@ class _Probe:
 
     def _candidates(self, group: InputGroup, earlier: Sequence[str]) -> Iterator[InputGroup]:
         """The group with each operation that could take up its scale."""
-        first = group.linears[0]
-        experts = self._kind.experts
+        first, experts = group.linears[0], self._kind.experts
+        readers = {experts.path if experts is not None and self._is_expert(path) else path for path in group.linears}
         given = self._seen.reads[experts.path if experts is not None and self._is_expert(first) else first]
+        others = tuple(path for path, read in self._seen.reads.items() if read == given and path not in readers)
         norm = self._seen.made_by.get(given)
-        if norm is None:
-            yield from (InputGroup(group.linears, path) for path in reversed(earlier) if self._can_scale(path))
-            return
-        if not self._is_own(norm):
-            return
-        readers = (path for path, read in self._seen.reads.items() if read == given and path not in group.linears)
-        yield InputGroup(group.linears, norm, tuple(path for path in readers if self._can_scale(path)))
+        if norm is not None:
+            width = weight_of(self._block, first).shape[-1]
+            if self._can_take_up(norm) and all(self._can_follow(path, width) for path in others):
+                yield InputGroup(group.linears, norm, others)
+        elif not others:
+            yield from (InputGroup(group.linears, path) for path in reversed(earlier) if self._can_divide(path))
 
-    def _can_scale(self, path: str) -> bool:
-        """Whether the linear or router at a path can get other columns: it has them alone, and for one tensor."""
-        if self._seen.times[path] != 1 or not self._is_own(path):
-            return False
+    def _can_take_up(self, path: str) -> bool:
+        """Whether the parameters of a norm can be divided."""
+        parameters = self._block.get_submodule(path).named_parameters(recurse=False)
+        return all(f"{path}.{name}" in self._changeable for name, _ in parameters)
+
+    def _can_divide(self, path: str) -> bool:
+        """Whether the rows of a quantized linear can be divided; its bias is divided in its checkpoint."""
         module = self._block.get_submodule(path)
-        return is_plain_linear(module) or _has_columns(module)
+        has_bias = bias_of(self._block, path) is not None
+        return is_plain_linear(module) and (not has_bias or f"{path}.bias" in self._changeable)
 
-    def _is_own(self, path: str) -> bool:
-        parameters = self._block.get_submodule(path).parameters()
-        return all(self._shared[id(parameter)] == 1 for parameter in parameters)
+    def _can_follow(self, path: str, width: int) -> bool:
+        """Whether the columns of a float reader can be multiplied; it must not read another tensor as well."""
+        module = self._block.get_submodule(path)
+        if self._seen.times[path] != 1 or f"{path}.weight" not in self._changeable or is_stacked(module):
+            return False
+        return weight_of(self._block, path).shape[-1] == width and (is_plain_linear(module) or not is_linear(module))
 
     def _is_expert(self, path: str) -> bool:
         return self._kind.experts is not None and path.startswith(f"{self._kind.experts.path}.")
@@ -305,21 +344,21 @@ def _fill(model: PreTrainedModel, generator: torch.Generator) -> None:
 
     So a weight that is used otherwise than by its module is noticed.
     """
-    replaced = [module for module in model.modules() if is_plain_linear(module) or routes_tokens(module)]
-    of_others = {id(parameter) for module in model.modules() if module not in set(replaced)
-                 for parameter in module.parameters(recurse=False)}  # fmt: skip
-    unused = {id(parameter) for module in replaced for name, parameter in module.named_parameters(recurse=False)
-              if "bias" not in name} - of_others  # fmt: skip
+    unused: set[int] = set()
+    used: set[int] = set()
+    for module in model.modules():
+        is_replaced = is_plain_linear(module) or routes_tokens(module)
+        for name, parameter in module.named_parameters(recurse=False):
+            (unused if is_replaced and name != "bias" else used).add(id(parameter))
+    unused -= used
     made: dict[int, tuple[nn.Parameter, nn.Parameter]] = {}  # with the former one, so that its id is not given away
     for module in model.modules():
-        for name, parameter in module._parameters.items():
-            if parameter is None:
-                continue
-            if id(parameter) not in made:
-                nothing = torch.full((), torch.nan).expand(parameter.shape)
-                numbers = nothing if id(parameter) in unused else _random(parameter.shape, generator)
-                made[id(parameter)] = parameter, nn.Parameter(numbers, requires_grad=False)
-            module._parameters[name] = made[id(parameter)][1]
+        for name, former in list(module.named_parameters(recurse=False, remove_duplicate=False)):
+            if id(former) not in made:
+                nothing = torch.full((), torch.nan).expand(former.shape)
+                numbers = nothing if id(former) in unused else _random(former.shape, generator)
+                made[id(former)] = former, nn.Parameter(numbers, requires_grad=False)
+            module._parameters[name] = made[id(former)][1]
         for name, buffer in module._buffers.items():
             if buffer is not None and buffer.is_floating_point():
                 is_stored = name not in module._non_persistent_buffers_set
@@ -334,9 +373,9 @@ def _random(shape: torch.Size, generator: torch.Generator) -> Tensor:
     while len(strides) < len(shape):
         strides.insert(0, _STEP * strides[0])
     if shape.numel() <= _WHOLE:
-        return torch.randn(shape, generator=generator) / shape[-1] ** 0.5
+        return torch.randn(shape, generator=generator) / sqrt(shape[-1])
     length = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
-    return (torch.randn(length, generator=generator) / shape[-1] ** 0.5).as_strided(shape, strides)
+    return (torch.randn(length, generator=generator) / sqrt(shape[-1])).as_strided(shape, strides)
 
 
 @contextmanager
@@ -366,7 +405,7 @@ def _sparse(columns: int, rows: int, bias: Tensor | None, generator: torch.Gener
             order = torch.cat([torch.randperm(columns, generator=generator) for _ in range(times)])
             made[:] = order[: rows * taps].view(rows, taps), torch.randn(rows, taps, generator=generator)
         at, factors = made  # (O, K)
-        product = (states[..., at] * factors).sum(-1) / taps**0.5
+        product = (states[..., at] * factors).sum(-1) / sqrt(taps)
         return product if bias is None else product + bias
 
     return forward
@@ -381,9 +420,9 @@ def _experts(generator: torch.Generator) -> Callable[..., Tensor]:
             made.append(_sparse(states.shape[-1], states.shape[-1], None, generator))
         output = made[0](states).tanh()
         for routing in _tensors((given, named)):
-            sum_of = (routing.float() * torch.arange(1, 1 + routing.shape[-1])).sum(-1)
-            fits = sum_of.numel() == output[..., 0].numel()
-            output = output * (1 + (sum_of.reshape(*output.shape[:-1], 1) if fits else sum_of.mean()))
+            factor = (routing.float() * torch.arange(1, 1 + routing.shape[-1])).sin().mean(-1)
+            fits = factor.numel() == output[..., 0].numel()
+            output = output * (2 + (factor.reshape(*output.shape[:-1], 1) if fits else factor.mean()))
         return output
 
     return forward

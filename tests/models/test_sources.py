@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import copy
+import resource
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
-from transformers import AutoModelForCausalLM, OlmoConfig, PretrainedConfig
+from transformers import AutoModelForCausalLM, CohereConfig, PretrainedConfig
 from transformers.initialization import no_init_weights
 
 from sarqc.models.decoder import Decoder
 from sarqc.models.derivation import derive
-from sarqc.models.families import FAMILIES, InputGroup
+from sarqc.models.families import FAMILIES
 from sarqc.models.linears import bias_of, weight_of
-from sarqc.models.sources import with_sources
+from sarqc.models.sources import LittleMemory, with_sources
 from tests.every_model.small import small_config
-from tests.models.cases import CASES, SIZES
-
-ATTENTION = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
+from tests.models.cases import CASES
 
 
 def described(config: PretrainedConfig) -> Decoder:
@@ -47,7 +47,7 @@ def folded(model: nn.Module, decoder: Decoder, *, readers: bool = True) -> int:
             source = weight_of(block, group.source)
             rows = torch.rand(len(source), generator=generator, dtype=torch.float64) * 1.5 + 0.5
             width = weight_of(block, group.linears[0]).shape[1]
-            per_head = width // model.config.num_attention_heads
+            per_head = width // model.config.get_text_config().num_attention_heads
             columns = rows
             if len(rows) < width:  # heads of values that several query heads read
                 columns = rows.reshape(-1, 1, per_head).expand(-1, width // len(rows), -1).flatten()
@@ -108,3 +108,48 @@ def test_scales_that_are_taken_up_change_nothing(model_type: str, least: int) ->
         alone = copy.deepcopy(model)
         folded(alone, decoder, readers=False)
         assert change(model, alone) > 1e-3
+
+
+# A norm that multiplies by 1 + w; norms whose outputs are the residual as well, or the input of another linear alone;
+# a squared activation; a clamp, which acts on large numbers only; another order of factors.
+@pytest.mark.parametrize(
+    ("model_type", "changes", "linear", "operation"),
+    [
+        ("gemma2", {}, "self_attn.q_proj", "input_layernorm"),
+        ("bert", {}, "intermediate.dense", "attention.output.LayerNorm"),
+        ("bart", {}, "fc1", "self_attn_layer_norm"),
+        ("arcee", {}, "mlp.down_proj", "mlp.up_proj"),
+        ("olmo", {"clip_qkv": 8.0}, "self_attn.o_proj", "self_attn.v_proj"),
+        ("olmo2", {}, "mlp.gate_proj", "self_attn.o_proj"),
+    ],
+)
+def test_what_takes_up_no_scale(model_type: str, changes: dict, linear: str, operation: str) -> None:
+    config = small_config(model_type)
+    for name, value in changes.items():
+        setattr(config, name, value)
+    decoder = described(config)
+    assert sources(decoder)[linear] is None
+    group = next(group for group in decoder.kind(0).groups if linear in group.linears)
+    forced = decoder.kinds[0].model_copy(update={"groups": (replace(group, source=operation),)})
+    model = random_model(config)
+    if changes:  # numbers that the clamp changes
+        for name, parameter in model.named_parameters():
+            if "v_proj" in name:
+                parameter.mul_(8)
+    other = copy.deepcopy(model)
+    assert folded(other, decoder.model_copy(update={"kinds": (forced,)})) == len(decoder.kind_of)
+    assert change(model, other) > 1e-3
+
+
+def test_a_large_block_takes_little_memory() -> None:
+    """The weights of these blocks, four billion in float32, would take 17 GB."""
+    config = CohereConfig(hidden_size=16384, intermediate_size=65536, num_hidden_layers=1, num_attention_heads=128)
+    with FakeTensorMode(), no_init_weights():
+        decoder = derive(AutoModelForCausalLM.from_config(config).eval(), "large")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with LittleMemory(), no_init_weights():
+        model = AutoModelForCausalLM.from_config(config).eval()
+    assert list(sources(with_sources(decoder, model)).values()) == [
+        "input_layernorm", "self_attn.v_proj", "mlp.up_proj",
+    ]  # fmt: skip
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20  # KiB
