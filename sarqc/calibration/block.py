@@ -245,7 +245,7 @@ def _by_group(
     found: Layers = {}
     row_scales: dict[str, Tensor] = {}
     block = loaded.blocks()[next(iter(layers.values())).block]
-    for fold in folds(block, loaded.groups(block), loaded.checkpoint.config):
+    for fold in folds(block, loaded.groups(block), loaded.checkpoint.architecture.num_attention_heads):
         solving = [
             LayerJob(_checked(path, job, layers, weights, data, name=path, row_scale=row_scales.get(path)), [point])
             for path in fold.linears

@@ -113,7 +113,7 @@ class ImportedModel:
     def _fold(self, loaded: LoadedModel, block: nn.Module, prefix: str) -> None:
         """Multiplies the columns of linears by what the operation before them was divided by."""
         with torch.no_grad():
-            for fold in folds(block, loaded.groups(block), self._checkpoint.config):
+            for fold in folds(block, loaded.groups(block), self._checkpoint.architecture.num_attention_heads):
                 if fold.source is None:
                     continue
                 norm = self._checkpoint.family.in_file(f"{prefix}{fold.source}.weight")

@@ -344,9 +344,9 @@ def _check_storage(recipe: Recipe, checkpoint: Checkpoint) -> None:
     """Raises ``Refused`` where nothing takes up a channel scale, or where linears that share it have several types."""
     if recipe.to_method().unit != "group":
         return
-    if checkpoint.decoder is not None:
+    if len(_without_source(checkpoint)) == len(checkpoint.layers):
         raise Refused(
-            f"no operation of {checkpoint.family.title} is known to take up channel scales", "mode",
+            f"no operation of {checkpoint.family.title} can take up channel scales", "mode",
             "Use mode per_linear.",
         ).about("mode", Fix("Use per linear", {"mode": "per_linear"}))  # fmt: skip
     first: dict[int, tuple[str, str]] = {}  # by block
@@ -358,6 +358,16 @@ def _check_storage(recipe: Recipe, checkpoint: Checkpoint) -> None:
                 f"{other} is stored as {dtype} and {name} as {own}", checkpoint.name,
                 "Use mode per_linear, or a checkpoint whose linears are of one type.",
             )  # fmt: skip
+
+
+def _without_source(checkpoint: Checkpoint) -> list[LayerInfo]:
+    """The layers before which no operation can take up a channel scale."""
+    groups = {
+        block: {path: group for group in checkpoint.groups(block) for path in group.linears}
+        for block in range(checkpoint.n_blocks)
+    }
+    blocks = checkpoint.family.blocks
+    return [layer for layer in checkpoint.layers if groups[layer.block][layer.path_in_block(blocks)].source is None]
 
 
 def _prompts(recipe: Recipe, checkpoint: Checkpoint) -> tuple[np.ndarray, ...]:
@@ -510,6 +520,12 @@ def _disk(needed: int, settings: Settings) -> Iterator[str]:
 
 def _warnings(recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ...], streamed: bool) -> list[str]:
     warnings = [*_of_origin(recipe, checkpoint), *_of_decoder(checkpoint), *recipe.ignored()]
+    if recipe.to_method().unit == "group" and (left := _without_source(checkpoint)):
+        modules = ", ".join(dict.fromkeys(layer.module for layer in left))
+        warnings.append(
+            f"no operation before {len(left)} of the {len(checkpoint.layers)} layers can take up channel scales: these "
+            f"are rounded without any ({modules})"
+        )
     largest, tokens = TUNED_LAMS[-1], recipe.samples * recipe.length
     width = max(layer.shape[1] for layer in checkpoint.layers)
     enough = _TOKENS_OF_A_CHANNEL * width

@@ -115,7 +115,7 @@ def _shared_groups(decoder: Decoder, index: int) -> list[list[str]]:
     """The groups of a block without the linears of its experts, whose inputs are seen where tokens are routed."""
     kind = decoder.kind(index)
     inside = "" if kind.experts is None else f"{kind.experts.path}."
-    groups = ([path for path in group if not inside or not path.startswith(inside)] for group in kind.groups)
+    groups = ([path for path in group.linears if not inside or not path.startswith(inside)] for group in kind.groups)
     return [group for group in groups if group]
 
 
@@ -144,7 +144,7 @@ def _rounded_blocks(loaded: LoadedModel, decoder: Decoder, inputs: list[Tensor])
 @contextmanager
 def _rounded(block: nn.Module, decoder: Decoder, index: int) -> Iterator[None]:
     """A context in which the linears of a block are rounded."""
-    paths = [path for group in decoder.kind(index).groups for path in group]
+    paths = [path for group in decoder.kind(index).groups for path in group.linears]
     weights = {path: weight_of(block, path).detach().clone() for path in paths}
     try:
         for path, weight in weights.items():

@@ -132,7 +132,7 @@ class Checkpoint:
     def groups(self, block: int) -> tuple[InputGroup, ...]:
         """Return the linears of a block, grouped by the tensor they read."""
         if self.decoder is not None:
-            return self.decoder.input_groups(block)
+            return self.decoder.kind(block).groups
         family, groups = self.family, self.family.groups(self.experts(block))
         if not family.optional:
             return groups
@@ -324,7 +324,7 @@ def check_config(
         raise Refused("config.json does not name the type of the model", where, _AGAIN)
     if not is_written(model_type):
         decoder = decoder_of(config, where)
-        return decoder.architecture(config), family_of_decoder(decoder, keys)
+        return decoder.architecture(), family_of_decoder(decoder, keys)
     family = family_of(model_type, where)
     architecture = architecture_of(config, where)
     if family.mixture and not family.dense and not architecture.experts:

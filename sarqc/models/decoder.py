@@ -35,7 +35,7 @@ class BlockKind(BaseModel):
 
     Attributes:
         module: Name of their class.
-        groups: The linears to quantize, grouped by the tensor they read; paths within the block.
+        groups: The linears to quantize, grouped by the tensor they read, with the operations that take up their scales.
         experts: Its experts; None for a dense block.
         outputs: Number of values that the block returns: 0 for a tensor, otherwise the length of its tuple, whose first
             entry is the hidden state.
@@ -44,7 +44,7 @@ class BlockKind(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     module: str
-    groups: tuple[tuple[str, ...], ...]
+    groups: tuple[InputGroup, ...]
     experts: StackedExperts | None = None
     outputs: int = 0
 
@@ -108,6 +108,7 @@ class Decoder(BaseModel):
         stored: The tensors of its checkpoints, by name there.
         prefix: Part of names in checkpoints that some of them leave out, with a full stop at its end.
         linears: The linears to quantize, by their paths in the model.
+        heads: Number of query heads; 1 if the configuration does not say it.
         hidden_size: Width of the hidden state.
         widest: Largest number of output channels of a linear in a block.
         vocabulary: Number of logits of a position.
@@ -131,6 +132,7 @@ class Decoder(BaseModel):
     stored: dict[str, StoredTensor]
     prefix: str
     linears: dict[str, Linear]
+    heads: int
     hidden_size: int
     widest: int
     vocabulary: int
@@ -159,21 +161,16 @@ class Decoder(BaseModel):
         """Return the kind of a block."""
         return self.kinds[self.kind_of[block]]
 
-    def input_groups(self, block: int) -> tuple[InputGroup, ...]:
-        """Return the input groups of a block; none of them has an operation that takes up scales."""
-        return tuple(InputGroup(linears, None) for linears in self.kind(block).groups)
-
     def shape(self, path: str) -> tuple[int, int]:
         """Return (out_features, in_features) of a linear to quantize, by its full path."""
         rows, columns = self.linears[path].shape
         return rows, columns
 
-    def architecture(self, config: Mapping[str, Any]) -> Architecture:
-        """Return the sizes for a plan, with those of config.json that have the usual names."""
-        heads = config.get("num_attention_heads")
+    def architecture(self) -> Architecture:
+        """Return the sizes for a plan."""
         return Architecture.model_construct(
             model_type=self.model_type, hidden_size=self.hidden_size, intermediate_size=self.widest,
-            num_hidden_layers=len(self.kind_of), num_attention_heads=heads if isinstance(heads, int) else 1,
+            num_hidden_layers=len(self.kind_of), num_attention_heads=self.heads,
             vocab_size=self.vocabulary, max_position_embeddings=self.positions, tie_word_embeddings=self.tied,
             num_experts_per_tok=self.experts_per_token,
         )  # fmt: skip

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Hashable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,10 @@ from torch.overrides import TorchFunctionMode
 from sarqc.errors import Refused
 from sarqc.files.names import shortened
 from sarqc.models.decoder import BlockKind, Decoder, FloatModule, Linear, StackedExperts, StoredTensor
+from sarqc.models.families import InputGroup
 from sarqc.models.linears import is_linear, is_stacked, routes_tokens, rows_and_columns, weight_of
+from sarqc.models.partial_pass import first_tensor, identity
+from sarqc.models.sources import LittleMemory, with_sources
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -145,13 +148,14 @@ def derive(model: PreTrainedModel, where: str) -> Decoder:
         embedding=_path_of(model, embedding),
         head=_path_of(model, head),
         tied=head.weight is embedding.weight,
-        logits_are_changed=_identity(logits) != _identity(pass_.of_head),
+        logits_are_changed=identity(logits) != identity(pass_.of_head),
         kinds=tuple(kinds),
         kind_of=tuple(kind_of),
         integers=integers,
         stored=stored,
         prefix=f"{model.base_model_prefix}.",
         linears=linears,
+        heads=heads if isinstance(heads := getattr(config, "num_attention_heads", None), int) else 1,
         hidden_size=pass_.states[0].shape[-1],
         widest=max((rows for rows, _ in widths), default=1),
         vocabulary=logits.shape[-1],
@@ -190,7 +194,7 @@ class _Pass:
     def _entered(self, index: int) -> Any:
         def hook(_module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
             self.calls.append(index)
-            self.states.append(_first_tensor(given, named))
+            self.states.append(first_tensor(given, named))
 
         return hook
 
@@ -202,7 +206,7 @@ class _Pass:
 
     def _read(self, index: int, path: str) -> Any:
         def hook(_module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-            self.reads[index].append((path, _first_tensor(given, named)))
+            self.reads[index].append((path, first_tensor(given, named)))
 
         return hook
 
@@ -287,7 +291,7 @@ def _kind(
                 reason = "called more than once in its block"
             elif shared[id(module.weight)] > 1:
                 reason = "shared by several blocks"
-            elif experts is not None and rows == experts.number:
+            elif experts is not None and rows == experts.number and _routes(block, path, experts):
                 reason = "a router"
             elif min(rows, columns) < _FEW or min(rows, columns) * _LOPSIDED < max(rows, columns):
                 reason = "few rows or columns"
@@ -308,20 +312,31 @@ def _kind(
     for path, given in reads:
         if path not in quantized:
             continue
-        group = groups.setdefault(_identity(given), [])
+        group = groups.setdefault(identity(given), [])
         if experts is None or path != experts.path:
             group.append(path)
             continue
         first = ("gate_proj", "up_proj") if block.get_submodule(path).has_gate else ("up_proj",)
         group += [f"{path}.{expert}.{name}" for expert in range(experts.number) for name in first]
         downs = [(f"{path}.{expert}.down_proj",) for expert in range(experts.number)]
-    ordered: list[tuple[str, ...]] = []
+    ordered: list[InputGroup] = []
     for linears in groups.values():
-        ordered.append(tuple(linears))
+        ordered.append(InputGroup(tuple(linears), None))
         if experts is not None and any(path.startswith(f"{experts.path}.") for path in linears):
-            ordered += downs
+            ordered += (InputGroup(down, None) for down in downs)
     outputs = len(returned) if isinstance(returned, tuple | list) else 0
     return BlockKind(module=type(block).__name__, groups=tuple(ordered), experts=experts, outputs=outputs), floats
+
+
+def _routes(block: nn.Module, path: str, experts: StackedExperts) -> bool:
+    """Whether a linear with a row for each expert stands beside them, or alone in a module there.
+
+    Keys, values and linears of a shared expert may have as many rows.
+    """
+    owner, holder = experts.path.rpartition(".")[0], path.rpartition(".")[0]
+    if owner and not path.startswith(f"{owner}."):
+        return False
+    return holder == owner or sum(map(is_linear, block.get_submodule(holder).children())) == 1
 
 
 def _replace_fakes(model: nn.Module) -> None:
@@ -393,7 +408,7 @@ def _linears(
         by_place[place] = name
     found = {}
     for index, (block, kind) in enumerate(zip(blocks, kinds, strict=True)):
-        for linear in (linear for group in kind.groups for linear in group):
+        for linear in (linear for group in kind.groups for linear in group.linears):
             weight = weight_of(block, linear).detach()
             storage = weight.untyped_storage()._cdata
             own, transposed = (by_place.get((storage, weight.storage_offset(), tuple(each.shape), each.stride()))
@@ -409,19 +424,10 @@ def _linears(
     return found
 
 
-def _identity(tensor: Tensor) -> Hashable:
-    """The memory of a tensor and its place in it; another shape of the same numbers is the same."""
-    return tensor.untyped_storage()._cdata, tensor.storage_offset(), tensor.numel(), tensor.shape[-1]
-
-
 def _states_in(returned: Any) -> Tensor:
     states = returned[0] if isinstance(returned, tuple | list) else returned
     assert isinstance(states, Tensor)
     return states
-
-
-def _first_tensor(given: tuple[Any, ...], named: dict[str, Any]) -> Tensor:
-    return next(value for value in (*given, *named.values()) if isinstance(value, Tensor))
 
 
 def _path_of(model: nn.Module, module: nn.Module) -> str:
@@ -441,7 +447,12 @@ def main() -> None:
     config = json.load(sys.stdin)
     try:
         with WithoutNumbers():
-            answer = derive(model_of(config, ""), "").model_dump(mode="json")
+            decoder = derive(model_of(config, ""), "")
+        with suppress(Refused):  # without sources it is a decoder as well
+            with LittleMemory():
+                model = model_of(config, "")
+            decoder = with_sources(decoder, model)
+        answer = decoder.model_dump(mode="json")
     except Refused as refusal:
         answer = {"problem": refusal.what, "remedy": refusal.remedy}
     print(json.dumps(answer))

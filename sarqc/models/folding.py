@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -57,7 +57,7 @@ class Fold:
         return scale
 
 
-def folds(block: nn.Module, groups: Sequence[InputGroup], config: Mapping[str, Any]) -> list[Fold]:
+def folds(block: nn.Module, groups: Sequence[InputGroup], heads: int) -> list[Fold]:
     """Return the groups of a block in the order of a foldable search: readers before what they read.
 
     So ``source_scale`` of one step is known as the row scale of its source when that is solved.
@@ -65,9 +65,9 @@ def folds(block: nn.Module, groups: Sequence[InputGroup], config: Mapping[str, A
     Args:
         block: The block.
         groups: Its input groups.
-        config: The checkpoint's config.json.
+        heads: Number of query heads.
     """
-    return [_fold(block, group, config.get("num_attention_heads", 1)) for group in reversed(groups)]
+    return [_fold(block, group, heads) for group in reversed(groups)]
 
 
 def channel_ties(rows: int, channels: int, head_dim: int) -> Tensor | None:

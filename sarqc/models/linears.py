@@ -33,6 +33,12 @@ def is_linear(module: nn.Module) -> bool:
     return isinstance(module, nn.Linear) or _is_transposed_linear(module)
 
 
+def is_plain_linear(module: nn.Module) -> bool:
+    """Return True for a linear that returns the product with its weight plus its bias, and nothing else."""
+    forward = type(module).forward
+    return is_linear(module) and (forward is nn.Linear.forward or _is_transposed_linear(module))
+
+
 def is_stacked(module: nn.Module) -> bool:
     """Return True for a module that has the experts of a mixture in stacked parameters and says in which layout."""
     if not hasattr(module, "is_transposed"):
@@ -124,6 +130,16 @@ def inside_expert(block: nn.Module, path: str, states: Tensor) -> Tensor:
     names = readers_of_states(experts) if is_stacked(experts) else ("gate_proj", "up_proj")
     paths = [f"{path}.{name}" for name in names]
     made = [nn.functional.linear(states, weight_of(block, linear), bias_of(block, linear)) for linear in paths]
+    return between_products(experts, made)
+
+
+def between_products(experts: Any, made: list[Tensor]) -> Tensor:
+    """Return what the second linear of an expert reads (N, F), without its products.
+
+    Args:
+        experts: Module of the experts.
+        made: Outputs (N, F) of its first linears: of the gate and of the other factor, or of the one that there is.
+    """
     if len(made) == 1:
         inner: Tensor = experts.act_fn(made[0])
     elif getattr(type(experts), "_apply_gate", None) in (None, _default_gate()):

@@ -7,7 +7,7 @@ Axes: B sequences, T tokens of a sequence, D hidden size, V size of the vocabula
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -128,6 +128,16 @@ def _passing(decoder: Decoder) -> Callable[[int], Callable[..., Any]]:
 def _giving(decoder: Decoder, hidden: Tensor) -> Callable[[int], Callable[..., Any]]:
     """Blocks that return a given hidden state."""
     return lambda index: lambda *given, **named: _as_returned(hidden, decoder, index)
+
+
+def identity(tensor: Tensor) -> Hashable:
+    """Return the memory of a tensor and its place in it; another shape of the same numbers is the same."""
+    return tensor.untyped_storage()._cdata, tensor.storage_offset(), tensor.numel(), tensor.shape[-1]
+
+
+def first_tensor(given: tuple[Any, ...], named: dict[str, Any]) -> Tensor:
+    """Return the first tensor among the arguments of a call, by position and by name."""
+    return next(value for value in (*given, *named.values()) if isinstance(value, Tensor))
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from sarqc.models.admission import admit
 from sarqc.models.checkpoint import promised_checkpoint, read_checkpoint
 from sarqc.models.decoder import Decoder, DerivedFamily
 from sarqc.models.derivation import WithoutNumbers, derive
-from sarqc.models.families import FAMILIES
+from sarqc.models.families import FAMILIES, InputGroup
 from sarqc.models.linears import is_linear
 from sarqc.models.loading import LoadedModel, load
 from sarqc.recipe import Recipe
@@ -116,7 +116,7 @@ def test_a_written_family_is_what_would_be_derived(name: str) -> None:
     for block in range(config.num_hidden_layers):
         kind = decoder.kind(block)
         groups = family.groups(None if kind.experts is None else kind.experts.number)
-        assert kind.groups == tuple(group.linears for group in groups)
+        assert [group.linears for group in kind.groups] == [group.linears for group in groups]
     for path, linear in decoder.linears.items():
         assert linear.tensor == f"{family.in_file(path)}.weight"
         assert linear.is_own
@@ -126,13 +126,24 @@ def test_blocks_of_a_hybrid_are_of_several_kinds() -> None:
     decoder = described("qwen3_next")
     assert len(decoder.kinds) == 2
     assert {decoder.kind_of[0], decoder.kind_of[1]} == {0, 1}
-    read = {linear for kind in decoder.kinds for group in kind.groups for linear in group}
+    read = {linear for kind in decoder.kinds for group in kind.groups for linear in group.linears}
     assert "linear_attn.in_proj_qkvz" in read
     assert "self_attn.q_proj" in read
     reasons = {module.path.rpartition("*.")[2]: module.reason for module in decoder.floats}
     assert reasons["mlp.gate"] == "a router"
     assert reasons["mlp.shared_expert_gate"] == "few rows or columns"
     assert reasons["linear_attn.conv1d"] == "not a linear"
+
+
+def test_a_linear_with_a_row_for_each_expert_need_not_be_a_router() -> None:
+    """Keys, values and linears of the shared expert with 32 rows, beside 32 experts."""
+    config = small_config("qwen3_next")
+    config.update({"num_experts": 32, "shared_expert_intermediate_size": 32})
+    with WithoutNumbers(), no_init_weights():
+        decoder = derive(AutoModelForCausalLM.from_config(config).eval(), "qwen3_next")
+    quantized = {path for kind in decoder.kinds for group in kind.groups for path in group.linears}
+    assert {"self_attn.k_proj", "self_attn.v_proj", "mlp.shared_expert.gate_proj"} <= quantized
+    assert {module.path for module in decoder.floats if module.reason == "a router"} == {"model.layers.*.mlp.gate"}
 
 
 @pytest.mark.parametrize(
@@ -170,7 +181,7 @@ def test_groups_without_numbers_are_those_of_real_tokens(model_type: str) -> Non
     with torch.no_grad():
         model(torch.arange(100, 132).reshape(2, 16), use_cache=False)
     for index in range(len(decoder.kind_of)):
-        groups = [[path for path in group if ".experts." not in path] for group in decoder.kind(index).groups]
+        groups = [[path for path in group.linears if ".experts." not in path] for group in decoder.kind(index).groups]
         expected: dict[tuple[int, ...], list[str]] = {}
         for path in (path for group in groups for path in group):
             (read,) = given[f"{index}.{path}"]
@@ -185,7 +196,8 @@ def with_groups(loaded: LoadedModel, groups: tuple[tuple[str, ...], ...]) -> Loa
     decoder, family = loaded.checkpoint.decoder, loaded.family
     assert decoder is not None
     assert isinstance(family, DerivedFamily)
-    kinds = (decoder.kinds[0].model_copy(update={"groups": groups}), *decoder.kinds[1:])
+    changed = tuple(InputGroup(group, None) for group in groups)
+    kinds = (decoder.kinds[0].model_copy(update={"groups": changed}), *decoder.kinds[1:])
     family = replace(family, decoder=decoder.model_copy(update={"kinds": kinds}))
     return replace(loaded, checkpoint=replace(loaded.checkpoint, family=family))
 

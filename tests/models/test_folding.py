@@ -74,11 +74,11 @@ def random_scale(step: Fold, dtype: torch.dtype) -> torch.Tensor:
 
 
 def quantize(
-    block: nn.Module, config: dict, dtype: torch.dtype, search: ScaleSearch = SEARCH
+    block: nn.Module, heads: int, dtype: torch.dtype, search: ScaleSearch = SEARCH
 ) -> dict[str, QuantizedLayer]:
     """All of a block's linears, readers first, on made-up inputs."""
     layers, taken = {}, {}
-    for step in folds(block, FAMILY.dense, config):
+    for step in folds(block, FAMILY.dense, heads):
         weights = {path: block.get_submodule(path).weight.to(dtype) for path in step.linears}
         width = next(iter(weights.values())).shape[-1]
         inputs = torch.from_numpy(oracles.correlated_inputs(width, 80, width))
@@ -110,7 +110,7 @@ class TestTies:
         """One row of v_proj at a time; whatever then reaches o_proj comes from it."""
         model = llama(kv_heads, head_dim=head_dim)
         attention = blocks(model)[0].self_attn
-        step = folds(blocks(model)[0], FAMILY.dense, model.config.to_dict())[-2]
+        step = folds(blocks(model)[0], FAMILY.dense, model.config.num_attention_heads)[-2]
         assert step.linears == ("self_attn.o_proj",)
         weight = attention.v_proj.weight.clone()
         seen = {}
@@ -129,19 +129,8 @@ class TestTies:
     def test_sizes_that_do_not_fit(self, rows: int, channels: int, head_dim: int) -> None:
         assert channel_ties(rows, channels, head_dim) is None
 
-    @pytest.mark.parametrize("head_dim", [8, 16])
-    def test_a_configuration_need_not_say_the_head_size(self, head_dim: int) -> None:
-        model = llama(2, head_dim=head_dim)
-        block, config = blocks(model)[0], model.config.to_dict()
-        expected = folds(block, FAMILY.dense, config)
-        for older in (config | {"head_dim": None}, {name: config[name] for name in config if name != "head_dim"}):
-            assert all(
-                torch.equal(one.ties, two.ties)
-                for one, two in zip(folds(block, FAMILY.dense, older), expected, strict=True)
-            )
-
     def test_steps_and_their_sources(self) -> None:
-        steps = folds(blocks(llama(2))[0], FAMILY.dense, llama(2).config.to_dict())
+        steps = folds(blocks(llama(2))[0], FAMILY.dense, llama(2).config.num_attention_heads)
         assert [step.source for step in steps] == [
             "mlp.up_proj", "post_attention_layernorm", "self_attn.v_proj", "input_layernorm",
         ]  # fmt: skip
@@ -160,7 +149,7 @@ def test_folding_changes_logits_by_rounding_only(kv_heads: int, biases: bool, dt
     model = llama(kv_heads, biases=biases, dtype=dtype)
     folded = copy.deepcopy(model)
     for block in blocks(folded):
-        for step in folds(block, FAMILY.dense, model.config.to_dict()):
+        for step in folds(block, FAMILY.dense, model.config.num_attention_heads):
             fold(block, step, random_scale(step, dtype), dtype)
     assert distance(folded, model) < least
     for name, tensor in blocks(folded).state_dict().items():
@@ -173,7 +162,7 @@ def test_folding_a_checkpoint(random_llama: Path) -> None:
         model = AutoModelForCausalLM.from_pretrained(random_llama, dtype=dtype).requires_grad_(False)
         folded = copy.deepcopy(model)
         for block in blocks(folded):
-            for step in folds(block, FAMILY.dense, model.config.to_dict()):
+            for step in folds(block, FAMILY.dense, model.config.num_attention_heads):
                 fold(block, step, random_scale(step, dtype), dtype)
         assert distance(folded, model) < least
 
@@ -182,7 +171,7 @@ def test_one_scale_in_the_wrong_place_is_seen() -> None:
     """What the tests above measure is not small by itself."""
     model = llama(2)
     folded = copy.deepcopy(model)
-    step = folds(blocks(folded)[0], FAMILY.dense, model.config.to_dict())[2]
+    step = folds(blocks(folded)[0], FAMILY.dense, model.config.num_attention_heads)[2]
     scale = torch.rand(32, dtype=torch.float64) + 0.5  # of query heads that are not tied
     fold(blocks(folded)[0], step, scale, torch.float64)
     assert distance(folded, model) > 1e-3
@@ -205,7 +194,7 @@ def test_a_folded_quantized_model_says_what_its_dequantized_weights_say(
     model = llama(kv_heads, biases=biases, dtype=storage).to(compute)
     folded, spelt_out, resumed = (copy.deepcopy(model) for _ in range(3))
     for index, block in enumerate(blocks(model)):
-        layers = quantize(block, model.config.to_dict(), storage)
+        layers = quantize(block, model.config.num_attention_heads, storage)
         write_folded(blocks(folded)[index], FAMILY.dense, layers, lambda _: storage)
         write_folded(
             blocks(resumed)[index], FAMILY.dense, {path: from_disk(layers[path]) for path in LINEARS}, lambda _: storage
@@ -234,7 +223,7 @@ def test_losses_are_those_of_the_model_as_written() -> None:
     """ΔW of the report, from the folded modules alone: columns back by the norm, rows by what the reader has."""
     model = llama(2)
     block = blocks(model)[0]
-    layers = quantize(block, model.config.to_dict(), torch.float64)
+    layers = quantize(block, model.config.num_attention_heads, torch.float64)
     folded = copy.deepcopy(block)
     write_folded(folded, FAMILY.dense, layers, lambda _: torch.float64)
     taken = block.input_layernorm.weight / folded.input_layernorm.weight  # s̃ of q, k and v
@@ -248,10 +237,10 @@ class TestSourcesThatDoNotFit:
     def test_values_of_another_size(self) -> None:
         block = blocks(llama(2))[0]
         block.self_attn.v_proj = nn.Linear(32, 12, bias=False, dtype=torch.float64).requires_grad_(False)
-        steps = folds(block, FAMILY.dense, llama(2).config.to_dict())
+        steps = folds(block, FAMILY.dense, llama(2).config.num_attention_heads)
         assert steps[2] == Fold(("self_attn.o_proj",), None, steps[2].ties)
         assert torch.equal(steps[2].ties, torch.zeros(32, dtype=torch.long))
-        layers = quantize(block, llama(2).config.to_dict(), torch.float64)
+        layers = quantize(block, llama(2).config.num_attention_heads, torch.float64)
         assert layers["self_attn.o_proj"].channel_scale is None
         assert layers["self_attn.v_proj"].row_scale is None
         assert layers["self_attn.v_proj"].channel_scale is not None
@@ -264,7 +253,7 @@ class TestSourcesThatDoNotFit:
             block.input_layernorm = nn.LayerNorm(32, elementwise_affine=False)
         folded, spelt_out = copy.deepcopy(model), copy.deepcopy(model)
         for index, block in enumerate(blocks(model)):
-            layers = quantize(block, model.config.to_dict(), torch.float64)
+            layers = quantize(block, model.config.num_attention_heads, torch.float64)
             assert layers["self_attn.q_proj"].channel_scale is None
             assert layers["self_attn.v_proj"].row_scale is not None
             write_folded(blocks(folded)[index], FAMILY.dense, layers, lambda _: torch.float64)
@@ -305,7 +294,7 @@ class TestLayersThatDoNotBelongTogether:
 
     @pytest.fixture
     def layers(self, block: nn.Module) -> dict[str, QuantizedLayer]:
-        return quantize(block, llama(2).config.to_dict(), torch.float64)
+        return quantize(block, llama(2).config.num_attention_heads, torch.float64)
 
     @pytest.mark.parametrize("path", ["self_attn.q_proj", "self_attn.v_proj", "mlp.up_proj"])
     @pytest.mark.parametrize("name", ["rtn", "sarqc-gs"])

@@ -1,0 +1,428 @@
+"""Operations of a derived decoder that take up channel scales: candidates, each checked on random numbers.
+
+An operation is accepted for a group if a block computes the same with the columns of the group's linears multiplied by
+random scales and the operation divided by them, and another result without the division. Whether that is so depends on
+what the block computes and not on its weights; so linears and experts are replaced by small random functions, and a
+block of any size takes little memory and time. Scales are powers of two, so that what is divided and multiplied again
+is exactly the same, and far apart, so that a clamp between the operation and the group is noticed.
+
+Axes: B sequences, T tokens of a sequence, R rows of the operation, I channels of the tensor that a group reads, O
+output channels of a linear, K taps of a sparse linear.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from math import sqrt
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from sarqc.models.decoder import BlockKind, Decoder
+from sarqc.models.families import InputGroup
+from sarqc.models.folding import Fold, folds, take_up
+from sarqc.models.linears import (
+    between_products,
+    bias_of,
+    is_linear,
+    is_plain_linear,
+    is_stacked,
+    routes_tokens,
+    rows_and_columns,
+    weight_of,
+)
+from sarqc.models.partial_pass import BlockCall, first_tensor, identity, recorded_calls
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+_TOKENS = 16
+_TAPS = 4  # columns that a row of a sparse linear reads, at least
+_LARGE = 1 << 16  # numbers of a tensor
+_WHOLE = 1 << 22  # numbers of a random tensor; a larger one has fewer, which overlap
+_STEP = 7  # between the rows of such a tensor
+_EXPONENT = 10  # of the largest scale
+_EQUAL = 1e-5  # of the largest number of a result, in float32
+_DIFFERENT = 1e-3
+
+
+def with_sources(decoder: Decoder, model: PreTrainedModel) -> Decoder:
+    """Return a description with the operations that take up channel scales, and the float readers beside each group.
+
+    Args:
+        decoder: The description.
+        model: The model, whose buffers have their numbers; all of its parameters are replaced. Made within
+            ``LittleMemory`` it takes little.
+    """
+    generator = torch.Generator().manual_seed(0)
+    _fill(model, generator)
+    blocks = list(model.get_submodule(decoder.blocks).children())
+    shared = Counter(id(parameter) for block in blocks for parameter in set(block.parameters()))
+    whole = {tensor.parameter for tensor in decoder.stored.values() if not tensor.stride}
+    tokens = torch.randint(decoder.vocabulary, (1, _TOKENS), generator=generator)
+    kinds = []
+    with torch.no_grad(), _small_functions(model, generator):
+        try:
+            calls = recorded_calls(model, decoder, tokens)
+        except Exception:  # every architecture raises what it likes; without calls nothing is verified
+            return decoder
+        for number, kind in enumerate(decoder.kinds):
+            own = [index for index, of_kind in enumerate(decoder.kind_of) if of_kind == number]
+            # Blocks of a kind may differ by their number: an operation is accepted if the first and the last have it.
+            found = []
+            for index in dict.fromkeys((own[0], own[-1])):
+                prefix = f"{decoder.blocks}.{index}."
+                changeable = {
+                    name for name, parameter in blocks[index].named_parameters()
+                    if shared[id(parameter)] == 1 and f"{prefix}{name}" in whole
+                }  # fmt: skip
+                found.append(_Probe(blocks[index], kind, calls[index], decoder.heads, changeable, generator).groups())
+            kinds.append(kind.model_copy(update={"groups": tuple(map(_agreed, *found)) if found[1:] else found[0]}))
+    return decoder.model_copy(update={"kinds": tuple(kinds)})
+
+
+class LittleMemory(TorchFunctionMode):
+    """A mode in which large tensors without numbers, or of experts, have one number in memory.
+
+    Other modes without memory leave buffers without numbers, or take the memory of each parameter for a moment.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func in (torch.empty, torch.zeros):
+            shape = func(*args, **kwargs | {"device": "meta"}).shape
+            if shape.numel() > _LARGE and (func is torch.empty or len(shape) == 3):
+                return func((), **{name: value for name, value in kwargs.items() if name != "size"}).expand(shape)
+        return func(*args, **kwargs)
+
+
+def _agreed(first: InputGroup, last: InputGroup) -> InputGroup:
+    return first if first == last else InputGroup(first.linears, None)
+
+
+@dataclass
+class _Seen:
+    """What one pass through a block shows.
+
+    Attributes:
+        reads: Input of each linear, stack of experts and router, by path.
+        made_by: Path of the module with one weight for each channel that made a tensor.
+        times: Number of calls by path.
+        held: Tensors whose memory must not be given to another one.
+    """
+
+    reads: dict[str, Hashable] = field(default_factory=dict)
+    made_by: dict[Hashable, str] = field(default_factory=dict)
+    times: Counter[str] = field(default_factory=Counter)
+    held: list[Tensor] = field(default_factory=list)
+
+
+class _Probe:
+    """A block with random numbers.
+
+    Args:
+        block: The block.
+        kind: Its kind.
+        call: How the model calls it.
+        heads: Number of query heads.
+        changeable: Names of its parameters that are tensors in checkpoints, and in no other block.
+        generator: Generator of the random numbers.
+    """
+
+    def __init__(
+        self, block: nn.Module, kind: BlockKind, call: BlockCall, heads: int, changeable: set[str],
+        generator: torch.Generator,
+    ) -> None:  # fmt: skip
+        self._block, self._kind, self._call, self._heads = block, kind, call, heads
+        self._changeable, self._generator = changeable, generator
+        self._hidden = torch.randn(call.hidden.shape, generator=generator)  # (B, T, D)
+
+    def groups(self) -> tuple[InputGroup, ...]:
+        """Return the input groups with the operations that were accepted; without any if the block can't be run."""
+        try:
+            self._seen, self._own = self._watched(), self._results()
+            return tuple(self._accepted())
+        except Exception:  # every architecture raises what it likes
+            return tuple(InputGroup(group.linears, None) for group in self._kind.groups)
+
+    def _accepted(self) -> Iterator[InputGroup]:
+        earlier: list[str] = []  # linears of the groups before that take up no scale
+        experts_have = self._kind.experts is not None and self._is_linear_in_up(self._kind.experts.path)
+        for group in self._kind.groups:
+            expert = group.linears[0].removesuffix(".down_proj")
+            if self._is_expert(expert) and expert != group.linears[0]:
+                yield replace(group, source=f"{expert}.up_proj" if experts_have else None)
+                continue
+            chosen = next(filter(self._is_taken_up, self._candidates(group, earlier)), InputGroup(group.linears, None))
+            if chosen.source in earlier:
+                earlier.remove(chosen.source)
+            earlier += [path for path in group.linears if not self._is_expert(path)]
+            yield chosen
+
+    def _candidates(self, group: InputGroup, earlier: Sequence[str]) -> Iterator[InputGroup]:
+        """The group with each operation that could take up its scale."""
+        first, experts = group.linears[0], self._kind.experts
+        readers = {experts.path if experts is not None and self._is_expert(path) else path for path in group.linears}
+        given = self._seen.reads[experts.path if experts is not None and self._is_expert(first) else first]
+        others = tuple(path for path, read in self._seen.reads.items() if read == given and path not in readers)
+        norm = self._seen.made_by.get(given)
+        if norm is not None:
+            width = weight_of(self._block, first).shape[-1]
+            if self._can_take_up(norm) and all(self._can_follow(path, width) for path in others):
+                yield InputGroup(group.linears, norm, others)
+        elif not others:
+            yield from (InputGroup(group.linears, path) for path in reversed(earlier) if self._can_divide(path))
+
+    def _can_take_up(self, path: str) -> bool:
+        """Whether the parameters of a norm can be divided."""
+        parameters = self._block.get_submodule(path).named_parameters(recurse=False)
+        return all(f"{path}.{name}" in self._changeable for name, _ in parameters)
+
+    def _can_divide(self, path: str) -> bool:
+        """Whether the rows of a quantized linear can be divided; its bias is divided in its checkpoint."""
+        module = self._block.get_submodule(path)
+        has_bias = bias_of(self._block, path) is not None
+        return is_plain_linear(module) and (not has_bias or f"{path}.bias" in self._changeable)
+
+    def _can_follow(self, path: str, width: int) -> bool:
+        """Whether the columns of a float reader can be multiplied; it must not read another tensor as well."""
+        module = self._block.get_submodule(path)
+        if self._seen.times[path] != 1 or f"{path}.weight" not in self._changeable or is_stacked(module):
+            return False
+        return weight_of(self._block, path).shape[-1] == width and (is_plain_linear(module) or not is_linear(module))
+
+    def _is_expert(self, path: str) -> bool:
+        return self._kind.experts is not None and path.startswith(f"{self._kind.experts.path}.")
+
+    def _is_taken_up(self, group: InputGroup) -> bool:
+        """Whether the block computes the same after the operation took up a random scale."""
+        fold = folds(self._block, [group], self._heads)[0]
+        if fold.source is None:
+            return False
+        scale = self._powers(int(fold.ties.max()) + 1)[fold.ties]
+        with self._scaled(group, scale):
+            without = self._results()
+            with self._divided(fold, scale):
+                taken_up = self._results()
+        return _apart(taken_up, self._own) <= _EQUAL and _apart(without, self._own) > _DIFFERENT
+
+    def _powers(self, number: int) -> Tensor:
+        """Random scales, powers of two."""
+        return torch.randint(-_EXPONENT, _EXPONENT + 1, (number,), generator=self._generator).float().exp2()
+
+    def _is_linear_in_up(self, path: str) -> bool:
+        """Whether what an expert's second linear reads is proportional to the outputs of its last one before."""
+        experts = self._block.get_submodule(path)
+        if any(name.endswith("bias") for name, _ in experts.named_parameters(recurse=False)):
+            return False  # stored in one tensor for all experts, which nothing divides by parts
+        width = experts.get_parameter("down_proj").shape[-1 if not getattr(experts, "is_transposed", False) else -2]
+        scale = self._powers(width)
+        *gate, up = torch.randn(1 + bool(experts.has_gate), _TOKENS, width, generator=self._generator)
+        own, other = (between_products(experts, [*gate, values]) for values in (up, up / scale))
+        return _apart([other * scale], [own]) <= _EQUAL
+
+    @contextmanager
+    def _scaled(self, group: InputGroup, scale: Tensor) -> Iterator[None]:
+        """A context in which the columns of a group's linears, and of their float readers, are multiplied by (I,)."""
+
+        def multiply(_module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+            states = first_tensor(given, named)
+            return (
+                tuple(value * scale if value is states else value for value in given),
+                {name: value * scale if value is states else value for name, value in named.items()},
+            )
+
+        experts = self._kind.experts
+        paths = {
+            experts.path if experts is not None and self._is_expert(path) else path
+            for path in (*group.linears, *group.also)
+        }
+        with ExitStack() as changes:
+            for path in sorted(paths):
+                module = self._block.get_submodule(path)
+                if is_plain_linear(module) or routes_tokens(module):  # a product: of its input instead
+                    changes.callback(module.register_forward_pre_hook(multiply, with_kwargs=True).remove)
+                else:
+                    weight = module.get_parameter("weight")
+                    changes.callback(weight.data.copy_, weight.detach().clone())
+                    weight.data.mul_(scale)
+            yield
+
+    @contextmanager
+    def _divided(self, fold: Fold, channel_scale: Tensor) -> Iterator[None]:
+        """A context in which an operation has taken up a scale (I,)."""
+        assert fold.source is not None
+        module, rows = self._block.get_submodule(fold.source), fold.source_scale(channel_scale)
+        with ExitStack() as changes:
+            if is_linear(module):
+                hook = module.register_forward_hook(lambda _module, _given, made: made / rows)
+                changes.callback(hook.remove)
+            else:
+                for parameter in module.parameters(recurse=False):
+                    changes.callback(parameter.data.copy_, parameter.detach().clone())
+                take_up(module, rows, torch.float32)
+            yield
+
+    def _results(self) -> list[Tensor]:
+        """All floating-point numbers that the block returns or writes into its arguments."""
+        _, others, named = self._call
+        returned = self._block(self._hidden.clone(), *others, **named)
+        return [tensor.clone() for tensor in _tensors((returned, others, named)) if tensor.is_floating_point()]
+
+    def _watched(self) -> _Seen:
+        """One pass in which inputs and outputs of modules are written down."""
+        seen = _Seen()
+
+        def read(path: str) -> Callable[..., None]:
+            def hook(_module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+                states = first_tensor(given, named)
+                seen.held.append(states)
+                seen.times[path] += 1
+                seen.reads[path] = identity(states)
+
+            return hook
+
+        def made(path: str) -> Callable[..., None]:
+            def hook(_module: nn.Module, _given: Any, output: Any) -> None:
+                if isinstance(output, Tensor):
+                    seen.held.append(output)
+                    seen.made_by[identity(output)] = path
+
+            return hook
+
+        with ExitStack() as hooks:
+            for path, module in self._block.named_modules():
+                if is_linear(module) or is_stacked(module) or _has_columns(module):
+                    hooks.callback(module.register_forward_pre_hook(read(path), with_kwargs=True).remove)
+                elif _has_channels(module):
+                    hooks.callback(module.register_forward_hook(made(path)).remove)
+            self._results()
+        return seen
+
+
+def _has_channels(module: nn.Module) -> bool:
+    """Return True for a module whose only parameters are a weight and perhaps a bias for each channel, as a norm's."""
+    own = dict(module.named_parameters(recurse=False))
+    return "weight" in own and own.keys() <= {"weight", "bias"} and all(each.ndim == 1 for each in own.values())
+
+
+def _has_columns(module: nn.Module) -> bool:
+    """Return True for a module with a matrix of weights, as a router's."""
+    return isinstance(weight := getattr(module, "weight", None), nn.Parameter) and weight.ndim == 2
+
+
+def _tensors(values: Any) -> Iterator[Tensor]:
+    """The tensors within tuples, lists and dictionaries."""
+    if isinstance(values, Tensor):
+        yield values
+    elif isinstance(values, tuple | list | dict):
+        for value in values.values() if isinstance(values, dict) else values:
+            yield from _tensors(value)
+
+
+def _apart(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
+    """The largest difference, relative to the largest number of its tensor; infinite for other shapes and for NaN."""
+    if [tensor.shape for tensor in found] != [tensor.shape for tensor in expected]:
+        return torch.inf
+    most = 0.0
+    for one, other in zip(found, expected, strict=True):
+        equal = one == other  # infinities of masks among them
+        difference = torch.where(equal, 0.0, (one - other).abs())
+        size = other[other.isfinite()].abs().max() if bool(other.isfinite().any()) else other.new_ones(())
+        relative = float(difference.max() / size.clamp(min=1e-6)) if one.numel() else 0.0
+        most = max(most, relative if relative == relative else torch.inf)
+    return most
+
+
+def _fill(model: PreTrainedModel, generator: torch.Generator) -> None:
+    """Gives all parameters and stored buffers random numbers, but those that ``_small_functions`` replaces NaN.
+
+    So a weight that is used otherwise than by its module is noticed.
+    """
+    unused: set[int] = set()
+    used: set[int] = set()
+    for module in model.modules():
+        is_replaced = is_plain_linear(module) or routes_tokens(module)
+        for name, parameter in module.named_parameters(recurse=False):
+            (unused if is_replaced and name != "bias" else used).add(id(parameter))
+    unused -= used
+    made: dict[int, tuple[nn.Parameter, nn.Parameter]] = {}  # with the former one, so that its id is not given away
+    for module in model.modules():
+        for name, former in list(module.named_parameters(recurse=False, remove_duplicate=False)):
+            if id(former) not in made:
+                nothing = torch.full((), torch.nan).expand(former.shape)
+                numbers = nothing if id(former) in unused else _random(former.shape, generator)
+                made[id(former)] = former, nn.Parameter(numbers, requires_grad=False)
+            module._parameters[name] = made[id(former)][1]
+        for name, buffer in module._buffers.items():
+            if buffer is not None and buffer.is_floating_point():
+                is_stored = name not in module._non_persistent_buffers_set
+                module._buffers[name] = _random(buffer.shape, generator) if is_stored else buffer.float()
+
+
+def _random(shape: torch.Size, generator: torch.Generator) -> Tensor:
+    """A random tensor; one of many numbers has parts that overlap."""
+    if len(shape) < 2:
+        return torch.empty(shape).uniform_(0.5, 1.5, generator=generator)
+    strides = [1]
+    while len(strides) < len(shape):
+        strides.insert(0, _STEP * strides[0])
+    if shape.numel() <= _WHOLE:
+        return torch.randn(shape, generator=generator) / sqrt(shape[-1])
+    length = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+    return (torch.randn(length, generator=generator) / sqrt(shape[-1])).as_strided(shape, strides)
+
+
+@contextmanager
+def _small_functions(model: PreTrainedModel, generator: torch.Generator) -> Iterator[None]:
+    """A context in which linears are sparse, and experts a function without products of their own."""
+    with ExitStack() as changes:
+        for module in model.modules():
+            if is_plain_linear(module):
+                rows, columns = rows_and_columns(module)
+                module.forward = _sparse(columns, rows, getattr(module, "bias", None), generator)
+            elif routes_tokens(module):
+                module.forward = _experts(generator)
+            else:
+                continue
+            changes.callback(vars(module).pop, "forward", None)
+        yield
+
+
+def _sparse(columns: int, rows: int, bias: Tensor | None, generator: torch.Generator) -> Callable[[Tensor], Tensor]:
+    """A random linear in which each row reads a few columns, and each column is read."""
+    taps = max(_TAPS, -(-2 * columns // rows))
+    made: list[Tensor] = []
+
+    def forward(states: Tensor) -> Tensor:
+        if not made:
+            times = -(-rows * taps // columns)
+            order = torch.cat([torch.randperm(columns, generator=generator) for _ in range(times)])
+            made[:] = order[: rows * taps].view(rows, taps), torch.randn(rows, taps, generator=generator)
+        at, factors = made  # (O, K)
+        product = (states[..., at] * factors).sum(-1) / sqrt(taps)
+        return product if bias is None else product + bias
+
+    return forward
+
+
+def _experts(generator: torch.Generator) -> Callable[..., Tensor]:
+    """A random function of states (N, D), of the chosen experts and of their weights, which depends on all of them."""
+    made: list[Callable[[Tensor], Tensor]] = []
+
+    def forward(states: Tensor, *given: Any, **named: Any) -> Tensor:
+        if not made:
+            made.append(_sparse(states.shape[-1], states.shape[-1], None, generator))
+        output = made[0](states).tanh()
+        for routing in _tensors((given, named)):
+            factor = (routing.float() * torch.arange(1, 1 + routing.shape[-1])).sin().mean(-1)
+            fits = factor.numel() == output[..., 0].numel()
+            output = output * (2 + (factor.reshape(*output.shape[:-1], 1) if fits else factor.mean()))
+        return output
+
+    return forward

@@ -1,0 +1,104 @@
+"""Scale searches of derived decoders whose operations before take up the scales: planned, run, exported, loaded."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+
+from sarqc.engine.execute import execute
+from sarqc.engine.plan import plan
+from sarqc.errors import Refused
+from sarqc.events import Event, LayerDone, Warned
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+from tests.every_model.small import small_config
+
+
+def saved(model_type: str, folder: Path, tokenizer: Path) -> Path:
+    """A random model; norms and biases are random too."""
+    torch.manual_seed(0)
+    model: PreTrainedModel = AutoModelForCausalLM.from_config(small_config(model_type)).float()
+    for parameter in model.parameters():
+        if parameter.ndim > 1:
+            parameter.data.normal_(std=0.2)
+        else:
+            parameter.data.uniform_(0.5, 1.5)
+    model.save_pretrained(folder)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(tokenizer / name, folder / name)
+    return folder
+
+
+def recipe_of(folder: Path, text: Path, **changes: object) -> Recipe:
+    return Recipe.parse(
+        {"model": str(folder), "bits": 3, "group_size": 16, "method": "awq", "mode": "foldable", "grid": "symmetric",
+         "calibration": str(text), "samples": 6, "length": 32, "held_out_samples": 2, "test": str(text), "window": 64,
+         "test_tokens": 1000, "baseline": False} | changes
+    )  # fmt: skip
+
+
+def perplexity(folder: Path, text: Path) -> float:
+    """Of what transformers loads, on the second half of the text."""
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    ids = AutoTokenizer.from_pretrained(folder)(text.read_text(encoding="utf-8"))["input_ids"]
+    windows = torch.tensor(ids[len(ids) // 2 :][: 15 * 64]).reshape(15, 1, 64)
+    with torch.no_grad():
+        return float(np.exp(np.mean([float(model(window, labels=window).loss) for window in windows])))
+
+
+# Modules that no operation before serves, and a tensor that takes up a scale in some model. Norms of Gemma multiply by
+# 1 + w; those of OLMo have no weight; in Phi-3 a part of the rows of a fused linear would be divided.
+MODELS = {
+    "stablelm": (set(), "model.layers.1.input_layernorm.bias"),
+    "cohere": (set(), "model.layers.1.input_layernorm.weight"),
+    "granite": (set(), "model.layers.1.post_attention_layernorm.weight"),
+    "olmo": ({"q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"}, None),
+    "phi3": ({"o_proj", "down_proj"}, "model.layers.1.input_layernorm.weight"),
+    "gemma2": ({"q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"}, None),
+    "opt": (set(), "model.decoder.layers.1.fc1.bias"),
+    "olmoe": (set(), "model.layers.1.mlp.gate.weight"),
+}
+
+
+@pytest.mark.parametrize(
+    ("model_type", "form"), [*((name, "plain") for name in MODELS), ("stablelm", "packed"), ("olmoe", "packed")]
+)
+def test_a_run_is_a_checkpoint_that_transformers_loads(
+    model_type: str, form: str, fresh_settings: Settings, tiny_llama: Path, text_file: Path, tmp_path: Path
+) -> None:
+    folder = saved(model_type, tmp_path / "float", tiny_llama)
+    recipe = recipe_of(folder, text_file)
+    without, changed = MODELS[model_type]
+    planned = [words for words in plan(recipe, fresh_settings).warnings if "take up channel scales" in words]
+    events: list[Event] = list(
+        execute(recipe, fresh_settings, checkpoint_dir=tmp_path / "model", checkpoint_format=form)
+    )
+    done = [event for event in events if isinstance(event, LayerDone)]
+    left = {event.name for event in done if "not_foldable" in event.report["flags"]}
+    assert {name.rpartition(".")[2] for name in left} == without
+    assert {event.where for event in events if isinstance(event, Warned) and "take up scales" in event.what} == left
+    assert len(planned) == bool(left)
+    assert all(f"{len(left)} of the {len(done)} layers" in words for words in planned)
+    assert any(event.report["chosen"].get("alpha") not in (None, 0) for event in done if event.name not in left)
+    measured = events[-1].summary["perplexity"]
+    assert perplexity(tmp_path / "model", text_file) == pytest.approx(measured, rel=1e-4)
+    if changed is not None:
+        before, after = (load_file(path / "model.safetensors")[changed] for path in (folder, tmp_path / "model"))
+        assert not torch.equal(before, after)
+
+
+def test_a_model_in_which_nothing_takes_up_scales_is_refused(
+    fresh_settings: Settings, tiny_llama: Path, tmp_path: Path, text_file: Path
+) -> None:
+    """Norms are read by the residual as well, linears are fused, and their activation is curved."""
+    folder = saved("openai-gpt", tmp_path / "float", tiny_llama)
+    with pytest.raises(Refused, match="no operation of OpenAIGPTLMHeadModel can take up channel scales") as refused:
+        plan(recipe_of(folder, text_file), fresh_settings)
+    (fix,) = refused.value.fixes
+    plan(recipe_of(folder, text_file, **fix.values), fresh_settings)
