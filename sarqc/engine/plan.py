@@ -7,8 +7,10 @@ is queued, ``Job``: the recipe with every value that the host supplies, and its 
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -261,7 +263,7 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
 
 def _as_asked(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
     """The checkpoint with the linears that the recipe quantizes."""
-    asked = checkpoint.restricted(recipe.layer, recipe.blocks_of(checkpoint.n_blocks), recipe.exclude)
+    asked = checkpoint.restricted(recipe.layer, recipe.blocks_of(checkpoint.n_blocks), recipe.exclude, recipe.include)
     _check_later(recipe, asked)
     return asked
 
@@ -562,10 +564,13 @@ def _of_decoder(checkpoint: Checkpoint) -> Iterator[str]:
         return
     kinds = f"{len(decoder.kinds)} kinds of blocks" if len(decoder.kinds) > 1 else "its blocks"
     words = f"{decoder.title} has no written family: the linears of {kinds} were derived from config.json"
-    if decoder.floats:
+    floats = Counter({f"{module.path} ({module.reason})": module.parameters for module in decoder.floats})
+    for layer in checkpoint.float_linears():
+        path = f"{decoder.blocks}.*.{layer.path_in_block(decoder.blocks)}"
+        floats[f"{path} (few rows or columns)"] += prod(layer.shape)
+    if floats:
         all_parameters = sum(checkpoint.parameters_of(block) for block in range(checkpoint.n_blocks))
-        share = sum(module.parameters for module in decoder.floats) / all_parameters
-        named = ", ".join(f"{module.path} ({module.reason})" for module in decoder.floats)
+        share, named = floats.total() / all_parameters, ", ".join(floats)
         words += f"; {share:.1%} of their parameters stay float: {named}"
     yield words
 

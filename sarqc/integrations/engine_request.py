@@ -126,11 +126,11 @@ def _check(recipe: Recipe, study: Study | None) -> None:
         raise Refused(
             "a single layer is asked for", "recipe, layer", "Leave layer out; blocks takes a part of the model."
         ).about("layer", Fix("Leave it out", {"layer": None}))
-    if recipe.exclude:
+    if recipe.exclude or recipe.include:
         raise Refused(
-            "layers are excluded by patterns, which other engines write in other ways", "recipe, exclude",
-            "Leave exclude out; blocks takes a part of the model.",
-        ).about("exclude", Fix("Leave it out", {"exclude": []}))  # fmt: skip
+            "layers are chosen by patterns, which other engines write in other ways", "recipe, exclude",
+            "Leave exclude and include out; blocks takes a part of the model.",
+        ).about("exclude", Fix("Leave them out", {"exclude": [], "include": []}))  # fmt: skip
     if recipe.block_fraction is not None and study is None:
         raise Refused(
             "the blocks that a fraction selects depend on the model",

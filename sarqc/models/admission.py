@@ -144,7 +144,10 @@ def _rounded_blocks(loaded: LoadedModel, decoder: Decoder, inputs: list[Tensor])
 @contextmanager
 def _rounded(block: nn.Module, decoder: Decoder, index: int) -> Iterator[None]:
     """A context in which the linears of a block are rounded."""
-    paths = [path for group in decoder.kind(index).groups for path in group.linears]
+    paths = [
+        path for group in decoder.kind(index).groups for path in group.linears
+        if f"{decoder.blocks}.{index}.{path}" not in decoder.small
+    ]  # fmt: skip
     weights = {path: weight_of(block, path).detach().clone() for path in paths}
     try:
         for path, weight in weights.items():

@@ -51,6 +51,7 @@ class Checkpoint:
     of_blocks: tuple[int, ...] | None = None  # the blocks to quantize, instead of all
     of_names: frozenset[str] | None = None  # the linears to quantize, by name, instead of all
     excluded: tuple[str, ...] = ()  # patterns of names of linears that are not quantized
+    included: tuple[str, ...] = ()  # patterns of names of small linears that are quantized as well
     origin: Origin | None = None  # the files that the weights were unpacked from, if known
 
     @property
@@ -130,7 +131,30 @@ class Checkpoint:
         return shape[0]
 
     def groups(self, block: int) -> tuple[InputGroup, ...]:
-        """Return the linears of a block, grouped by the tensor they read."""
+        """Return the linears to quantize of a block, grouped by the tensor they read, with its float readers."""
+        prefix, groups = f"{self.family.blocks}.{block}.", []
+        for group in self._all_groups(block):
+            parts: dict[bool, list[str]] = {True: [], False: []}
+            for path in group.linears:
+                parts[f"{prefix}{path}" in self._quantized].append(path)
+            if not parts[True]:
+                continue
+            source = group.source
+            if f"{prefix}{source}" in self._left_float:
+                source = None  # its rows are divided as a part of its solution
+            groups.append(InputGroup(tuple(parts[True]), source, (*group.also, *parts[False])))
+        return tuple(groups)
+
+    @cached_property
+    def _left_float(self) -> frozenset[str]:
+        return frozenset(layer.name for layer in self.linears) - self._quantized
+
+    @cached_property
+    def _quantized(self) -> frozenset[str]:
+        return frozenset(layer.name for layer in self.layers)
+
+    def _all_groups(self, block: int) -> tuple[InputGroup, ...]:
+        """The linears of a block that could be quantized, grouped by the tensor they read."""
         if self.decoder is not None:
             return self.decoder.kind(block).groups
         family, groups = self.family, self.family.groups(self.experts(block))
@@ -154,7 +178,7 @@ class Checkpoint:
         """
         found = []
         for block in range(self.n_blocks):
-            for path in (path for group in self.groups(block) for path in group.linears):
+            for path in (path for group in self._all_groups(block) for path in group.linears):
                 name = f"{self.family.blocks}.{block}.{path}"
                 own = self.decoder is None or self.decoder.linears[name].is_own
                 found.append(self.family.layer(block, path, self._shape(name), has_own_tensor=own))
@@ -180,21 +204,39 @@ class Checkpoint:
     @cached_property
     def layers(self) -> list[LayerInfo]:
         """The linears to quantize."""
-        linears = [layer for layer in self.linears if not any(fnmatchcase(layer.name, one) for one in self.excluded)]
+        linears = [layer for layer in self.linears if self._is_wanted(layer.name)]
         if self.of_names is not None:
             return [layer for layer in linears if layer.name in self.of_names]
         of_blocks = [layer for layer in linears if self.of_blocks is None or layer.block in self.of_blocks]
         return of_blocks if self.only is None else [layer for layer in of_blocks if layer.name == self.only]
 
+    def _is_wanted(self, name: str) -> bool:
+        """Whether the patterns leave a linear to quantize; small ones only if they are included."""
+        if self._is_small(name) and not any(fnmatchcase(name, pattern) for pattern in self.included):
+            return False
+        return not any(fnmatchcase(name, pattern) for pattern in self.excluded)
+
+    def _is_small(self, name: str) -> bool:
+        return self.decoder is not None and name in self.decoder.small
+
+    def float_linears(self) -> list[LayerInfo]:
+        """Return the small linears that stay float."""
+        return [layer for layer in self.linears if self._is_small(layer.name) and layer.name not in self._quantized]
+
     def restricted(
-        self, only: str | None, blocks: tuple[int, ...] | None = None, exclude: tuple[str, ...] = ()
+        self,
+        only: str | None,
+        blocks: tuple[int, ...] | None = None,
+        exclude: tuple[str, ...] = (),
+        include: tuple[str, ...] = (),
     ) -> Checkpoint:
-        """Return the same checkpoint with fewer linears to quantize.
+        """Return the same checkpoint with other linears to quantize.
 
         Args:
             only: Full name of a single linear; None for all.
             blocks: Numbers of the blocks; None for all.
             exclude: Patterns of names of linears that are not quantized, with * for any characters.
+            include: Patterns of names of small linears that are quantized as well.
 
         Raises:
             Refused: For an unknown name, a pattern without a linear, or if no linear is left.
@@ -205,14 +247,22 @@ class Checkpoint:
                     f"no layer of the model is called “{shortened(pattern)}”", "recipe, exclude",
                     f"Names are like {self.linears[0].name}; use * for any characters.",
                 ).about("exclude")  # fmt: skip
+        small = [layer.name for layer in self.linears if self._is_small(layer.name)]
+        for pattern in include:
+            if not any(fnmatchcase(name, pattern) for name in small):
+                names = f"Names are like {small[0]}" if small else "It has no linears of few rows or columns"
+                raise Refused(
+                    f"no small layer of the model is called “{shortened(pattern)}”", "recipe, include",
+                    f"{names}; all others are quantized anyway.",
+                ).about("include")  # fmt: skip
         if only is None:
-            part = replace(self, of_blocks=blocks, excluded=exclude)
+            part = replace(self, of_blocks=blocks, excluded=exclude, included=include)
             if not part.layers:
                 raise Refused("no layer is left to quantize", "recipe, exclude", "Exclude fewer layers.").about(
                     "exclude"
                 )
-            return part if blocks is not None or exclude else self
-        alone = replace(self, only=only, of_blocks=blocks, excluded=exclude)
+            return part if blocks is not None or exclude or include else self
+        alone = replace(self, only=only, of_blocks=blocks, excluded=exclude, included=include)
         if not alone.layers:
             raise Refused(
                 f"no linear “{only}” in the model", "recipe, layer",

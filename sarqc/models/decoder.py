@@ -35,7 +35,8 @@ class BlockKind(BaseModel):
 
     Attributes:
         module: Name of their class.
-        groups: The linears to quantize, grouped by the tensor they read, with the operations that take up their scales.
+        groups: The linears that can be quantized, grouped by the tensor they read, with the operations that take up
+            their scales.
         experts: Its experts; None for a dense block.
         outputs: Number of values that the block returns: 0 for a tensor, otherwise the length of its tuple, whose first
             entry is the hidden state.
@@ -75,6 +76,7 @@ class Linear(BaseModel):
         tensor: Name of its weight in checkpoints of transformers, or of the tensor that has it as a part.
         is_own: True if that tensor is the weight (O, I); False if it is transposed there or a part.
         is_part: True for a part, such as an expert of a stack.
+        is_small: True for a linear of few rows or columns, which stays float unless a recipe includes it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -83,6 +85,7 @@ class Linear(BaseModel):
     tensor: str
     is_own: bool
     is_part: bool
+    is_small: bool = False
 
 
 class FloatModule(BaseModel):
@@ -148,6 +151,11 @@ class Decoder(BaseModel):
             if not linear.is_part:
                 paths.setdefault(linear.tensor, []).append(path)
         return paths
+
+    @cached_property
+    def small(self) -> frozenset[str]:
+        """Paths of small linears."""
+        return frozenset(path for path, linear in self.linears.items() if linear.is_small)
 
     @cached_property
     def tensors_of(self) -> dict[str, list[str]]:

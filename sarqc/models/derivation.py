@@ -284,7 +284,7 @@ def _kind(
     for path, module in block.named_modules():
         reason = None
         if is_linear(module):
-            rows, columns = rows_and_columns(module)
+            rows, _ = rows_and_columns(module)
             if not times[path]:
                 reason = "not used by the decoder"
             elif times[path] > 1:
@@ -293,8 +293,6 @@ def _kind(
                 reason = "shared by several blocks"
             elif experts is not None and rows == experts.number and _routes(block, path, experts):
                 reason = "a router"
-            elif min(rows, columns) < _FEW or min(rows, columns) * _LOPSIDED < max(rows, columns):
-                reason = "few rows or columns"
         elif is_stacked(module):
             reason = None if experts is not None and path == experts.path else "a second stack of experts"
         else:
@@ -414,12 +412,12 @@ def _linears(
             own, transposed = (by_place.get((storage, weight.storage_offset(), tuple(each.shape), each.stride()))
                                for each in (weight, weight.mT))  # fmt: skip
             rows, columns = weight.shape
-            tensor = own or transposed
+            tensor, (few, many) = own or transposed, sorted((rows, columns))
             if tensor is None and storage not in by_storage:
                 raise Refused(f"{path}.{index}.{linear} is in no tensor of the checkpoints of transformers", "", _OTHER)
             found[f"{path}.{index}.{linear}"] = Linear(
                 shape=(rows, columns), tensor=tensor or by_storage[storage], is_own=own is not None,
-                is_part=tensor is None,
+                is_part=tensor is None, is_small=few < _FEW or few * _LOPSIDED < many,
             )  # fmt: skip
     return found
 

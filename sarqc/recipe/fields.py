@@ -125,6 +125,7 @@ _OPENED_WHOLE = {
     "blocks": "it is measured as a whole",
     "block_fraction": "it is measured as a whole",
     "exclude": "it is measured as a whole",
+    "include": "it is measured as a whole",
     "sweep": "its codes are solved at one λ, or at that of “auto”",
     "inputs_from": "its layers are measured behind its own blocks",
     "channel_fraction": "its codes are compared on all channels",
@@ -147,7 +148,7 @@ FORMER_NAMES = {
 # What runs did before a field existed, where its default is different.
 _BEFORE = {"begin": "none"}
 
-MOST_PATTERNS = 100  # of excluded layers
+MOST_PATTERNS = 100  # of layers
 # Fields that only “auto” reads, by what it chooses for: each layer, or the whole model.
 AUTO_FIELDS = {"layer": ("validation_share", "channel_fraction"), "model": ("validation_share",)}
 
@@ -230,6 +231,16 @@ class Recipe(BaseModel):
         **_describe(
             "size", "Excluded layers",
             "Names of layers that stay float. A star stands for any characters, as in *.down_proj.",  # two are emphasis
+            advanced=True, rare=True,
+        ),
+    )  # fmt: skip
+    include: tuple[_Name, ...] = Field(
+        (),
+        max_length=MOST_PATTERNS,
+        **_describe(
+            "size", "Included layers",
+            "Names of layers with few rows or columns that are quantized as well; the plan lists those that stay "
+            "float. A star stands for any characters.",
             advanced=True, rare=True,
         ),
     )  # fmt: skip
@@ -533,7 +544,7 @@ class Recipe(BaseModel):
         ),
     )  # fmt: skip
 
-    @field_validator("tasks", "sweep", "prompts", "blocks", "exclude", mode="before")
+    @field_validator("tasks", "sweep", "prompts", "blocks", "exclude", "include", mode="before")
     @classmethod
     def _split(cls, value: Any, info: ValidationInfo) -> Any:
         """“a, b” means two entries, so that a flag and a text field can say it; entries with commas stand on lines."""
@@ -854,11 +865,11 @@ class Recipe(BaseModel):
     def to_json(self) -> dict[str, Any]:
         """Return plain data under the public names; ``Recipe.parse`` of it gives an equal recipe.
 
-        Without values from a block on, the fields of these are left out.
+        Fields that are newer than many records are left out where nothing is given for them.
         """
-        later = {public_name(name) for name in ("from_block", *LATER_VALUES)}
+        later = {public_name(name) for name in ("from_block", *LATER_VALUES, "include")}
         document = self.model_dump(mode="json", by_alias=True)
-        return {name: value for name, value in document.items() if name not in later or value is not None}
+        return {name: value for name, value in document.items() if name not in later or value not in (None, [])}
 
     def differences(self) -> dict[str, Any]:
         """Return the required fields and all that differ from the defaults, as plain data under the public names.
@@ -874,7 +885,9 @@ class Recipe(BaseModel):
 
     def fingerprint(self) -> str:
         """Return 16 hex digits that are equal for equal recipes; those of a recorded recipe are what they were."""
-        document = {name: value for name, value in self.to_json().items() if _BEFORE.get(name) != value}
+        document = {
+            name: value for name, value in self.to_json().items() if name not in _BEFORE or value != _BEFORE[name]
+        }
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]
 
 

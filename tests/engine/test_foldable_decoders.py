@@ -102,3 +102,26 @@ def test_a_model_in_which_nothing_takes_up_scales_is_refused(
         plan(recipe_of(folder, text_file), fresh_settings)
     (fix,) = refused.value.fixes
     plan(recipe_of(folder, text_file, **fix.values), fresh_settings)
+
+
+def test_linears_left_out_of_a_group_are_scaled_with_it(
+    fresh_settings: Settings, tiny_llama: Path, text_file: Path, tmp_path: Path
+) -> None:
+    """They read what the norm has divided; a float linear takes up nothing."""
+    folder = saved("stablelm", tmp_path / "float", tiny_llama)
+    recipe = recipe_of(folder, text_file, exclude=["*.k_proj", "*.1.self_attn.v_proj"])
+    events = list(execute(recipe, fresh_settings, checkpoint_dir=tmp_path / "model"))
+    measured = events[-1].summary["perplexity"]
+    assert perplexity(tmp_path / "model", text_file) == pytest.approx(measured, rel=1e-4)
+    names = [f"model.layers.{block}.self_attn.{part}.weight" for block in range(4) for part in ("k_proj", "v_proj")]
+    before, after = (load_file(made / "model.safetensors") for made in (folder, tmp_path / "model"))
+    factor = {name: after[name] / before[name] for name in names}
+    scales = [factor[f"model.layers.{block}.self_attn.k_proj.weight"] for block in range(4)]
+    assert all(torch.allclose(scale, scale[:1].expand_as(scale), rtol=1e-4) for scale in scales)  # of each column
+    assert any((scale - 1).abs().max() > 1e-3 for scale in scales)
+    done = [event for event in events if isinstance(event, LayerDone)]
+    left = {event.name for event in done if "not_foldable" in event.report["flags"]}
+    assert left == {"model.layers.1.self_attn.o_proj"}
+    assert not {event.name for event in done} & {
+        n.removesuffix(".weight") for n in names if "k_proj" in n or ".1." in n
+    }

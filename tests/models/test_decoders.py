@@ -20,7 +20,7 @@ from sarqc.engine.execute import execute
 from sarqc.engine.plan import plan
 from sarqc.errors import Refused
 from sarqc.evaluation.perplexity import measure_perplexity
-from sarqc.events import Finished
+from sarqc.events import Finished, LayerDone
 from sarqc.models import derived
 from sarqc.models.admission import admit
 from sarqc.models.checkpoint import promised_checkpoint, read_checkpoint
@@ -131,8 +131,30 @@ def test_blocks_of_a_hybrid_are_of_several_kinds() -> None:
     assert "self_attn.q_proj" in read
     reasons = {module.path.rpartition("*.")[2]: module.reason for module in decoder.floats}
     assert reasons["mlp.gate"] == "a router"
-    assert reasons["mlp.shared_expert_gate"] == "few rows or columns"
+    assert "model.layers.0.mlp.shared_expert_gate" in decoder.small
     assert reasons["linear_attn.conv1d"] == "not a linear"
+
+
+def test_small_linears_stay_float_unless_they_are_included(
+    tiny_llama: Path, fresh_settings: Settings, tmp_path: Path
+) -> None:
+    folder = saved(small_model("qwen3_next"), tmp_path / "model", tiny_llama)
+    document = {
+        "model": str(folder), "calibration": "tiny-llama-calibration", "samples": 2, "length": 32, "bits": 3,
+        "group_size": 16, "method": "gptq", "test": None, "baseline": False,
+    }  # fmt: skip
+    small = "model.layers.0.linear_attn.in_proj_ba"
+    (said,) = (words for words in plan(Recipe.parse(document), fresh_settings).warnings if "stay float" in words)
+    assert "model.layers.*.linear_attn.in_proj_ba (few rows or columns)" in said
+    wanted = Recipe.parse(document | {"include": ["*.in_proj_ba"], "exclude": ["*.experts.*"]})
+    (said,) = (words for words in plan(wanted, fresh_settings).warnings if "stay float" in words)
+    assert "in_proj_ba" not in said
+    for recipe, is_done in ((Recipe.parse(document), False), (wanted, True)):
+        done = {event.name for event in execute(recipe, fresh_settings) if isinstance(event, LayerDone)}
+        assert (small in done) == is_done
+        assert any(".experts." in name for name in done) != is_done
+    with pytest.raises(Refused, match="no small layer of the model is called"):
+        plan(Recipe.parse(document | {"include": ["*.q_proj"]}), fresh_settings)
 
 
 def test_a_linear_with_a_row_for_each_expert_need_not_be_a_router() -> None:

@@ -185,6 +185,7 @@ export interface Recipe {
   blocks: number[];
   block_fraction: number | null;
   exclude: string[];
+  include: string[];
   method: string;
   lambda: number | "auto" | null;
   gamma: number | "auto" | null;
