@@ -157,6 +157,12 @@ def beginning_of(folder: Path, where: str, vocabulary: int) -> Beginning:
     Raises:
         Refused: As ``encode``.
     """
+    return _beginning(folder, tokenizer_identity(folder), where, vocabulary)
+
+
+@lru_cache(maxsize=64)
+def _beginning(folder: Path, _identity: tuple[object, ...], where: str, vocabulary: int) -> Beginning:
+    """The same, kept: every plan asks, and a tokenizer with expressions of its own takes a process for each text."""
     of_two = zip(*(encode(text, folder, where, vocabulary).tolist() for text in ("", "a")), strict=False)
     ids = [token for token, _ in takewhile(lambda pair: pair[0] == pair[1], of_two)]
     if not ids:

@@ -955,7 +955,8 @@ def renamed(document: dict[str, Any]) -> dict[str, Any]:
 
 def recorded(document: dict[str, Any]) -> dict[str, Any]:
     """Return the recorded recipe of a run under today's names; what is newer than the record has its former effect."""
-    return _BEFORE | renamed(document)
+    today = renamed(document)
+    return today | {name: value for name, value in _BEFORE.items() if name not in today}
 
 
 def deprecations(document: dict[str, Any]) -> list[str]:

@@ -114,10 +114,10 @@ def without_float_passes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """From now on a pass through the float model is an error; returns what is added to by each quantized one."""
     passes, steps = [], measure.perplexity_steps
 
-    def counted(*given: object) -> object:
+    def counted(*given: object, **named: object) -> object:
         assert given[4] is not None, "a pass beside nothing"
         passes.append("quantized")
-        return steps(*given)
+        return steps(*given, **named)
 
     monkeypatch.setattr(measure, "perplexity_steps", counted)
     return passes

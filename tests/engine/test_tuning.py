@@ -205,9 +205,9 @@ class Clock:
                 self.now += solving
                 yield step
 
-        def measured(*given: Any) -> Any:
+        def measured(*given: Any, **named: Any) -> Any:
             self.now += measuring / 2
-            found = yield from perplexity_steps(*given)
+            found = yield from perplexity_steps(*given, **named)
             self.now += measuring / 2
             return found
 
@@ -391,9 +391,9 @@ def test_one_more_value_costs_its_own_work_alone(
 ) -> None:
     measured, solved = [], []
 
-    def measuring(*given: Any) -> Any:
+    def measuring(*given: Any, **named: Any) -> Any:
         measured.append(1)
-        return perplexity_steps(*given)
+        return perplexity_steps(*given, **named)
 
     def solving(*given: Any) -> Any:
         solved.append(len(given[2]))
