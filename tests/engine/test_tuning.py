@@ -478,7 +478,7 @@ def test_tasks_have_what_is_left_of_the_budget(
 def test_float_predictions_that_are_gone_are_said(
     document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def gone(*_given: Any) -> Any:
+    def gone(*_given: Any, **_named: Any) -> Any:
         raise StatesGone
 
     with monkeypatch.context() as without:
