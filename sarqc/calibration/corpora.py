@@ -131,7 +131,17 @@ class Text:
 
     def beginning_with(self, begin: Beginning) -> Text:
         """Return the text for sequences that begin with what the tokenizer has put before it."""
-        return replace(self, ids=self.ids[len(begin.ids) :], begin=begin)
+        return replace(self, ids=self.ids[len(begin) :], begin=begin)
+
+    def limited(self, limit: int | None, *, is_asked: bool = False) -> Text:
+        """Return the first tokens of the text.
+
+        Args:
+            limit: Their number at most; None for all.
+            is_asked: Whether a protocol names the limit of a shorter text as well.
+        """
+        is_named = limit is not None and (is_asked or len(self.ids) >= limit)
+        return replace(self, ids=self.ids[:limit], first=limit if is_named else None)
 
     def in_windows(self, window: int) -> Text:
         """Return the text with ``begin`` as the first tokens of each window.
@@ -144,20 +154,20 @@ class Text:
         Raises:
             Refused: If a window has no room for another token.
         """
-        if not self.begin.ids:
+        if not self.begin:
             return self
-        own = min(_own_tokens(window, self.begin, "window"), len(self.ids))
-        windows = self.ids[: len(self.ids) // own * own].reshape(-1, own) if own else self.ids.reshape(0, 0)
+        own = max(1, min(_own_tokens(window, self.begin, "window"), len(self.ids)))
+        windows = self.ids[: len(self.ids) // own * own].reshape(-1, own)
         return replace(self, ids=_begun(windows, self.begin).ravel())
 
 
 def _own_tokens(length: int, begin: Beginning, field: str) -> int:
     """Number of tokens of a sequence behind its beginning."""
-    own = length - len(begin.ids)
+    own = length - len(begin)
     if own < 1:
         raise Refused(
             f"sequences of {length} tokens have no room behind {begin.text}", f"recipe, {field}",
-            f"Use {len(begin.ids) + 1} or more.",
+            f"Use {len(begin) + 1} or more.",
         ).about(field, Fix("Leave out what they begin with", {"begin": "none"}))  # fmt: skip
     return own
 
@@ -184,7 +194,7 @@ def apart(calibration: Text, other: Text) -> tuple[Text, Text]:
 def found_in(sequences: np.ndarray, text: Text) -> int:
     """Return the number of sequences (N, length) that occur in a text, apart from what they begin with."""
     tokens = text.ids.astype(np.int32).tobytes()
-    return sum(row.tobytes() in tokens for row in sequences[:, len(text.begin.ids) :].astype(np.int32))
+    return sum(row.tobytes() in tokens for row in sequences[:, len(text.begin) :].astype(np.int32))
 
 
 @dataclass(frozen=True)
@@ -498,6 +508,6 @@ def draw_sequences(
         "sampling": sampling,
         "seed": seed if sampling == "random" else None,
     }
-    if text.begin.ids:
+    if text.begin:
         protocol["begin"] = text.begin.text
-    return Sequences(chosen[:samples], chosen[samples:], protocol, len(text.begin.ids))
+    return Sequences(chosen[:samples], chosen[samples:], protocol, len(text.begin))

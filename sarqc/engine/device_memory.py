@@ -23,7 +23,7 @@ from sarqc.quantization.solving import LITTLE_MEMORY
 from sarqc.settings import Settings
 
 LITTLE_MEMORY_WORDS = "the device ran out of memory: fewer candidates were solved at once, which takes longer"
-_LEAST_BUDGET = 1 << 28  # bytes of candidates solved at once, below which less is no advice
+_LEAST_BUDGET = 1 << 28  # bytes; a smaller budget for candidates is not worth suggesting
 _ASKED = re.compile(r"Tried to allocate ([\d.]+ \w+)")  # in PyTorch's words
 
 

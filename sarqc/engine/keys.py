@@ -169,7 +169,7 @@ def quantized_model_key(float_key: str, keys: Mapping[str, str]) -> str:
 
 def text_parts(test: Text, window: int) -> list[object]:
     """The parts of a key that a test text decides: its tokens, the window, and how many of one are not predicted."""
-    skipped = len(test.begin.ids)
+    skipped = len(test.begin)
     return [test.ids.tobytes(), window, *([skipped] if skipped > 1 else [])]
 
 

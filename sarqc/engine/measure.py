@@ -154,7 +154,9 @@ def _float_perplexity(
 
 def _perplexity_keeping(bench: Workbench, prepared: Prepared, states: KeptStates) -> Generator[Event, None, Perplexity]:
     test = measured_text(prepared)
-    steps = perplexity_steps(bench.loaded, test.ids, test.corpus, prepared.window, None, states.add, begin=_begin(test))
+    steps = perplexity_steps(
+        bench.loaded, test.ids, test.corpus, prepared.window, None, states.add, begin=len(test.begin)
+    )
     found, _ = yield from _told(steps)
     states.finish()
     return found
@@ -185,12 +187,12 @@ def beside_float(
         return found
     text = (bench.loaded, test.ids, test.corpus, prepared.window)
     try:
-        perplexity, divergence = yield from _told(perplexity_steps(*text, states, begin=_begin(test)))
+        perplexity, divergence = yield from _told(perplexity_steps(*text, states, begin=len(test.begin)))
         assert divergence is not None
         key = divergence_key(model_key, test, prepared.window)
         store.write(key, ".json", json.dumps(asdict(divergence)).encode())
     except StatesGone:
-        perplexity, divergence = yield from _told(perplexity_steps(*text, None, begin=_begin(test)))
+        perplexity, divergence = yield from _told(perplexity_steps(*text, None, begin=len(test.begin)))
     payload = _as_kept(perplexity)
     store.write(_perplexity_key(prepared, model_key), ".json", payload)
     return *_read(prepared, payload), divergence
@@ -228,10 +230,6 @@ def measured_text(prepared: Prepared) -> Text:
     """The text of a recipe that measures on one."""
     assert prepared.test is not None  # states are of a text
     return prepared.test
-
-
-def _begin(test: Text) -> int:
-    return len(test.begin.ids)
 
 
 def _perplexity_key(prepared: Prepared, model_key: str) -> str:
@@ -379,7 +377,7 @@ def measure_point(
 
     def on_text() -> bytes:
         text = (bench.loaded, test.ids, test.corpus, window)
-        perplexity, divergence = measure_beside(*text, original.states, begin=_begin(test))
+        perplexity, divergence = measure_beside(*text, original.states, begin=len(test.begin))
         return json.dumps({"perplexity": perplexity.value, "kl": divergence.kl.mean}).encode()
 
     def on_task(task: str) -> bytes:

@@ -294,9 +294,7 @@ def _test_text(recipe: Recipe, whole: Text | None) -> Text | None:
     """What perplexity is measured on. Raises ``Refused`` for fewer than two tokens."""
     if whole is None:
         return None
-    limit = recipe.tokens_of_test()
-    is_limited = limit is not None and (recipe.test_tokens is not None or len(whole.ids) >= limit)
-    test = replace(whole, ids=whole.ids[:limit], first=limit if is_limited else None)
+    test = whole.limited(recipe.tokens_of_test(), is_asked=recipe.test_tokens is not None)
     if len(test.ids) < 2:
         raise Refused(
             "the text has fewer than two tokens", f"test text {shortened(recipe.test or '')}", "Give a longer text."
@@ -565,7 +563,7 @@ def _of_decoder(checkpoint: Checkpoint) -> Iterator[str]:
     kinds = f"{len(decoder.kinds)} kinds of blocks" if len(decoder.kinds) > 1 else "its blocks"
     words = f"{decoder.title} has no written family: the linears of {kinds} were derived from config.json"
     floats = Counter({f"{module.path} ({module.reason})": module.parameters for module in decoder.floats})
-    for layer in checkpoint.float_linears():
+    for layer in checkpoint.small_float_linears():
         path = f"{decoder.blocks}.*.{layer.path_in_block(decoder.blocks)}"
         floats[f"{path} (few rows or columns)"] += prod(layer.shape)
     if floats:

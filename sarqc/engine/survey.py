@@ -10,7 +10,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -466,10 +466,8 @@ def _texts(survey: Survey, checkpoint: Checkpoint, settings: Settings) -> tuple[
         for name in (survey.calibration, survey.held_out, survey.test)
     )
     (beside_held_out, held_out), (beside_test, test) = apart(whole, held_out), apart(whole, test)
-    limit = survey.test_tokens
-    is_limited = limit is not None and len(test.ids) >= limit
-    test = replace(test, ids=test.ids[:limit], first=limit if is_limited else None)
-    return (beside_held_out if beside_held_out.part else beside_test), held_out, test
+    calibration = beside_held_out if beside_held_out.part else beside_test
+    return calibration, held_out, test.limited(survey.test_tokens)
 
 
 def _of_one_text(shared: _Shared) -> Iterator[str]:
@@ -670,9 +668,9 @@ def returned(steps: Generator[object, None, T]) -> T:
 def _protocol(shared: _Shared, items: int) -> dict[str, Any]:
     survey, loaded = shared.survey, shared.bench.loaded
     test = shared.original.test
-    windows, given = len(test.ids) // survey.window, max(1, len(test.begin.ids))
+    windows, given = len(test.ids) // survey.window, max(1, len(test.begin))
     # Without it, a run of the study's settings begins its sequences as the model's tokenizer does.
-    begin = {"begin": test.begin.text or "none"} if test.begin.ids or survey.begin == "none" else {}
+    begin = {"begin": test.begin.text or "none"} if test.begin or survey.begin == "none" else {}
 
     def asked(name: str, corpus: str) -> dict[str, str]:
         """A text by the name that a recipe gives it, where that is not what it is called; no path of this host."""

@@ -263,7 +263,7 @@ def _measured(ground: TuningContext, solution: Solution, check: Check) -> tuple[
     try:
         with quantized_by(ground, solution) as loaded:
             text = (loaded, test.ids, test.corpus, ground.prepared.window)
-            steps = perplexity_steps(*text, ground.states, begin=len(test.begin.ids))
+            steps = perplexity_steps(*text, ground.states, begin=len(test.begin))
             perplexity, divergence = drained(steps, check)
     except StatesGone:
         raise SarqcError(

@@ -219,7 +219,7 @@ class Checkpoint:
     def _is_small(self, name: str) -> bool:
         return self.decoder is not None and name in self.decoder.small
 
-    def float_linears(self) -> list[LayerInfo]:
+    def small_float_linears(self) -> list[LayerInfo]:
         """Return the small linears that stay float."""
         return [layer for layer in self.linears if self._is_small(layer.name) and layer.name not in self._quantized]
 

@@ -69,7 +69,7 @@ def with_sources(decoder: Decoder, model: PreTrainedModel) -> Decoder:
     with torch.no_grad(), _small_functions(model, generator):
         try:
             calls = recorded_calls(model, decoder, tokens)
-        except Exception:  # every architecture raises what it likes; without calls nothing is verified
+        except Exception:  # every architecture raises what it likes; plans name layers that nothing serves
             return decoder
         for number, kind in enumerate(decoder.kinds):
             own = [index for index, of_kind in enumerate(decoder.kind_of) if of_kind == number]
@@ -147,7 +147,7 @@ class _Probe:
         try:
             self._seen, self._own = self._watched(), self._results()
             return tuple(self._accepted())
-        except Exception:  # every architecture raises what it likes
+        except Exception:  # see above
             return tuple(InputGroup(group.linears, None) for group in self._kind.groups)
 
     def _accepted(self) -> Iterator[InputGroup]:

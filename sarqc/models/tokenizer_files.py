@@ -42,6 +42,10 @@ class Beginning:
     ids: tuple[int, ...] = ()
     text: str = ""
 
+    def __len__(self) -> int:
+        """Return the number of tokens."""
+        return len(self.ids)
+
 
 NOTHING = Beginning()
 
