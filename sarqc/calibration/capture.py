@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from sarqc.models.families import Family, InputGroup
-from sarqc.models.linears import inside_expert, readers_of_states
+from sarqc.models.linears import inside_expert, readers_of_states, rows_by_expert
 from sarqc.models.walk import BlockWalk
 from sarqc.quantization.layer_statistics import LayerStatistics, RunningSums
 
@@ -32,7 +32,7 @@ def collect(
         block: The block.
         float_walk: Walk of the same sequences through float blocks, for a cross term. It is moved past the block, whose
             weights must still be float. Tokens are routed as in ``walk``, and their float inputs are those of the same
-            tokens.
+            tokens; where a model sorts states by expert, they are zero for a token that it routed elsewhere.
         outputs: Whether to return the outputs. Without them a batch ends at the inputs of the last linear, which saves
             a quarter of the products in a LLaMA block.
 
@@ -69,7 +69,7 @@ class _Found:
         by_group = [[path for path in group.linears if family.expert_of(path) is None] for group in groups]
         self._shared = {paths[0]: paths for paths in by_group if paths}  # linears that read all tokens of one tensor
         numbers = (family.expert_of(path) for group in groups for path in group.linears)
-        self._n_experts = len({number for number in numbers if number is not None})
+        self._n_experts = 1 + max((number for number in numbers if number is not None), default=-1)
 
     def keepers(self) -> dict[str, Callable[..., None]]:
         """Hooks that keep inputs until the next batch."""
@@ -100,16 +100,12 @@ class _Found:
         return [*self._shared, *([self._experts] if self._n_experts else [])]
 
     def _add_experts(self, module: nn.Module, given: tuple[Tensor, ...]) -> None:
-        """A hook of the module that holds the experts: (states (N, D), chosen (N, K), weights of those (N, K))."""
-        states, chosen = given[0], given[1]
+        """A hook of the module that holds the experts, whose first argument is the hidden states (N, D)."""
+        states = given[0]
         float_states = self._float_inputs.pop(self._experts, None)  # (N, D)
         if float_states is not None:
             float_states = float_states.reshape(states.shape)
-        # Pairs of token and expert in the order of the experts; within an expert in that of the tokens.
-        order = chosen.flatten().argsort(stable=True)
-        counts = chosen.flatten().bincount(minlength=self._n_experts).tolist()
-        for expert, pairs in enumerate(order.split(counts)):
-            rows = pairs // chosen.shape[-1]
+        for expert, rows in enumerate(rows_by_expert(module, given, self._n_experts)):
             path = f"{self._experts}.{expert}"
             inputs, float_inputs = states[rows], None if float_states is None else float_states[rows]
             self._add([f"{path}.{name}" for name in readers_of_states(module)], inputs, float_inputs)

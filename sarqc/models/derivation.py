@@ -32,7 +32,15 @@ from sarqc.errors import Refused
 from sarqc.files.names import shortened
 from sarqc.models.decoder import BlockKind, Decoder, FloatModule, Linear, StackedExperts, StoredTensor
 from sarqc.models.families import InputGroup
-from sarqc.models.linears import is_linear, is_stacked, routes_tokens, rows_and_columns, weight_of
+from sarqc.models.linears import (
+    expert_counts,
+    is_linear,
+    is_stacked,
+    readers_of_states,
+    routes_tokens,
+    rows_and_columns,
+    weight_of,
+)
 from sarqc.models.partial_pass import first_tensor, identity
 from sarqc.models.sources import LittleMemory, with_sources
 
@@ -276,10 +284,11 @@ def _kind(
     """The kind of a block, and what of it stays float: path, reason and number of parameters."""
     times = Counter(path for path, _ in reads)
     stacks = [(path, module) for path, module in block.named_modules() if is_stacked(module) and times[path]]
-    experts = None
+    experts, n_routes = None, 0
     if stacks:
         path, module = stacks[0]
-        experts = StackedExperts(path=path, number=len(module.get_parameter("down_proj")))
+        number, n_routes = expert_counts(module)
+        experts = StackedExperts(path=path, number=number)
     floats, quantized = [], set()
     for path, module in block.named_modules():
         reason = None
@@ -291,14 +300,14 @@ def _kind(
                 reason = "called more than once in its block"
             elif shared[id(module.weight)] > 1:
                 reason = "shared by several blocks"
-            elif experts is not None and rows == experts.number and _routes(block, path, experts):
+            elif experts is not None and rows == n_routes and _routes(block, path, experts):
                 reason = "a router"
         elif is_stacked(module):
             reason = None if experts is not None and path == experts.path else "a second stack of experts"
         else:
             matrices = [parameter for parameter in module.parameters(recurse=False) if parameter.ndim > 1]
             if matrices:
-                is_router = experts is not None and any(len(matrix) == experts.number for matrix in matrices)
+                is_router = experts is not None and any(len(matrix) == n_routes for matrix in matrices)
                 floats.append((path, "a router" if is_router else "not a linear", sum(map(torch.numel, matrices))))
             continue
         if reason is None:
@@ -314,7 +323,7 @@ def _kind(
         if experts is None or path != experts.path:
             group.append(path)
             continue
-        first = ("gate_proj", "up_proj") if block.get_submodule(path).has_gate else ("up_proj",)
+        first = readers_of_states(block.get_submodule(path))
         group += [f"{path}.{expert}.{name}" for expert in range(experts.number) for name in first]
         downs = [(f"{path}.{expert}.down_proj",) for expert in range(experts.number)]
     ordered: list[InputGroup] = []

@@ -21,7 +21,7 @@ from sarqc.files.names import shortened
 from sarqc.models.decoder import Decoder
 from sarqc.settings import Settings
 
-_FORMAT = 13  # of what is kept; higher after every change of the derivation
+_FORMAT = 14  # of what is kept; higher after every change of the derivation
 _SECONDS = 120
 _MEMORY = 12 << 30  # bytes of addresses: shapes alone take little, a hostile number of blocks much
 _MOST_BLOCKS, _MOST = 1 << 12, 1 << 40  # of a number in a configuration

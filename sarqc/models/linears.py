@@ -2,15 +2,17 @@
 
 transformers keeps the experts of a mixture in stacked parameters: ``gate_up_proj`` (E, 2F, D) with the rows of the gate
 before those of the other factor, or ``up_proj`` (E, F, D) without a gate, and ``down_proj`` (E, D, F). A module of
-experts says whether its layout differs: transposed, with alternating rows of both factors, with biases. Everything here
-knows each expert's linears by names of their own, such as mlp.experts.7.up_proj.
+experts says whether its layout differs: transposed, with alternating rows of both factors, with biases. Two classes do
+not say it: the states of Llama 4 come sorted, those of all tokens for each expert, with zeros for tokens that are
+routed elsewhere; LongCat's last experts are identities without weights. Everything here knows each expert's linears by
+names of their own, such as mlp.experts.7.up_proj.
 
 Axes: E experts, O out_features, I in_features, D hidden size, F width of an expert.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from inspect import signature
 from typing import Any, NamedTuple
 
@@ -19,6 +21,7 @@ from torch import Tensor, nn
 
 _FUSED = {"gate_proj": ("gate_up_proj", 0), "up_proj": ("gate_up_proj", 1), "down_proj": ("down_proj", None)}
 _PARTS = {"gate_up_proj": ("gate_proj", "up_proj"), "up_proj": ("up_proj",), "down_proj": ("down_proj",)}
+_UNSAID: dict[str, dict[str, bool]] = {"Llama4TextExperts": {"is_transposed": True}, "LongcatFlashExperts": {}}
 
 
 class _Slice(NamedTuple):
@@ -40,8 +43,8 @@ def is_plain_linear(module: nn.Module) -> bool:
 
 
 def is_stacked(module: nn.Module) -> bool:
-    """Return True for a module that has the experts of a mixture in stacked parameters and says in which layout."""
-    if not hasattr(module, "is_transposed"):
+    """Return True for a module that has the experts of a mixture in stacked parameters of a known layout."""
+    if not hasattr(module, "is_transposed") and _unsaid(module) is None:
         return False
     stacks = (getattr(module, name, None) for name in ("down_proj", _first(module)))
     return all(isinstance(stack, nn.Parameter) and stack.ndim == 3 for stack in stacks)
@@ -52,6 +55,33 @@ def routes_tokens(module: nn.Module) -> bool:
     down = getattr(module, "down_proj", None)
     has_stack = isinstance(down, nn.Parameter) and down.ndim == 3
     return has_stack and len(signature(module.forward).parameters) > 1
+
+
+def expert_counts(experts: nn.Module) -> tuple[int, int]:
+    """Return the number of experts with weights in stacked parameters, and of those with identities beside them."""
+    return len(experts.get_parameter("down_proj")), len(experts.get_parameter(_first(experts)))
+
+
+def rows_by_expert(experts: nn.Module, given: tuple[Tensor, ...], number: int) -> Iterator[Tensor]:
+    """Yield for each expert with weights the rows of the states that it is given, in their order.
+
+    Args:
+        experts: Module of the experts.
+        given: Its arguments: states (N, D), the experts chosen for each token (N, K) and their weights (N, K); or the
+            states (E·N, D) alone, sorted by expert.
+        number: Number of experts with weights.
+    """
+    if len(given) == 1:
+        is_given = given[0].reshape(number, -1, given[0].shape[-1]).any(dim=-1)  # (E, N)
+        for expert, tokens in enumerate(is_given):
+            yield tokens.nonzero()[:, 0] + expert * len(tokens)
+        return
+    chosen = given[1]
+    # Pairs of token and expert in the order of the experts; within an expert in that of the tokens.
+    order = chosen.flatten().argsort(stable=True)
+    counts = chosen.flatten().bincount(minlength=number).tolist()
+    for pairs in order.split(counts)[:number]:
+        yield pairs // chosen.shape[-1]
 
 
 def rows_and_columns(module: nn.Module) -> tuple[int, int]:
@@ -187,7 +217,12 @@ def _first(experts: nn.Module) -> str:
 
 def _says(experts: nn.Module, name: str, usual: bool) -> bool:
     """What a module of experts says of its layout, in the terms of transformers."""
-    return bool(getattr(experts, name, usual))
+    return bool(getattr(experts, name, (_unsaid(experts) or {}).get(name, usual)))
+
+
+def _unsaid(module: nn.Module) -> dict[str, bool] | None:
+    """The layout of a class that does not say it; None for other classes."""
+    return _UNSAID.get(type(module).__name__) if type(module).__module__.startswith("transformers.") else None
 
 
 def _default_gate() -> object:

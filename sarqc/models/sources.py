@@ -32,6 +32,7 @@ from sarqc.models.linears import (
     is_linear,
     is_plain_linear,
     is_stacked,
+    readers_of_states,
     routes_tokens,
     rows_and_columns,
     weight_of,
@@ -220,9 +221,9 @@ class _Probe:
         experts = self._block.get_submodule(path)
         if any(name.endswith("bias") for name, _ in experts.named_parameters(recurse=False)):
             return False  # stored in one tensor for all experts, which nothing divides by parts
-        width = experts.get_parameter("down_proj").shape[-1 if not getattr(experts, "is_transposed", False) else -2]
+        width = weight_of(self._block, f"{path}.0.down_proj").shape[1]
         scale = self._powers(width)
-        *gate, up = torch.randn(1 + bool(experts.has_gate), _TOKENS, width, generator=self._generator)
+        *gate, up = torch.randn(len(readers_of_states(experts)), _TOKENS, width, generator=self._generator)
         own, other = (between_products(experts, [*gate, values]) for values in (up, up / scale))
         return _apart([other * scale], [own]) <= _EQUAL
 
@@ -245,7 +246,7 @@ class _Probe:
         with ExitStack() as changes:
             for path in sorted(paths):
                 module = self._block.get_submodule(path)
-                if is_plain_linear(module) or routes_tokens(module):  # a product: of its input instead
+                if is_plain_linear(module) or routes_tokens(module) or is_stacked(module):  # a product: of its input
                     changes.callback(module.register_forward_pre_hook(multiply, with_kwargs=True).remove)
                 else:
                     weight = module.get_parameter("weight")

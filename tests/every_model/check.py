@@ -173,7 +173,10 @@ class _Inputs(TorchFunctionMode):
             tensors = [value for value in args if isinstance(value, Tensor) and value.ndim > 1]
             weights = [value for value in tensors if value.untyped_storage().data_ptr() in self._own]
             given = [value for value in tensors if value.untyped_storage().data_ptr() not in self._own]
-            if len(weights) == len(given) == 1:
+            if len(weights) == len(given) == 1 and weights[0].ndim == 3:  # experts side by side
+                for weight, states in zip(weights[0], given[0], strict=True):
+                    self._seen.setdefault(self._key(weight), []).append(states.detach())
+            elif len(weights) == len(given) == 1:
                 self._seen.setdefault(self._key(weights[0]), []).append(given[0].detach())
         return func(*args, **(kwargs or {}))
 
