@@ -121,7 +121,7 @@ def _executed(
             yield Warned(line, "quantized checkpoint")
     loaded = load(prepared.checkpoint, device, scratch=scratch, holding=[] if imported is None else [imported.dtype])
     if prepared.checkpoint.decoder is not None:
-        admit(loaded)
+        admit(loaded, learns=prepared.recipe.to_method().unit == "block")
     with spread_over(settings, device) as spread:
         bench = Workbench(loaded, ArtefactStore(settings.artefacts_root(), crew), settings, spread)
         job = calibration_job(prepared.recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel, imported)

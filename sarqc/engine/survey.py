@@ -448,7 +448,7 @@ def _prepared(survey: Survey, settings: Settings) -> _Shared:
     assert checkpoint is not None  # fetched where it was not here
     loaded = load(checkpoint, choose_device(settings.device))
     if checkpoint.decoder is not None:
-        admit(loaded)
+        admit(loaded, learns=any(line.to_method().unit == "block" for line in survey.lines))
     bench = Workbench(loaded, ArtefactStore(settings.artefacts_root()), settings)
     calibration, held_out_text, test = _texts(survey, checkpoint, settings)
     held_out = draw_sequences(

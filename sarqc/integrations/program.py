@@ -64,8 +64,11 @@ def exactly(names: Sequence[str]) -> str:
 
 
 def outside(blocks: Sequence[int]) -> str:
-    """Return a regular expression for modules in other blocks than these."""
-    return rf"^model\.layers\.(?!(?:{'|'.join(map(str, blocks))})\.)"
+    """Return a regular expression for modules in other blocks than these.
+
+    The number of a block is the first number in a path, whatever the model calls its list of blocks.
+    """
+    return rf"^(?:[A-Za-z_]\w*\.)*(?!(?:{'|'.join(map(str, blocks))})\.)\d+\."
 
 
 def check_grid(engine: str, wanted: EngineRequest) -> None:

@@ -21,7 +21,7 @@ _TOLERANCE = 1e-4  # of the largest logit, in float32
 _LEVELS = 3  # largest code of the rounded linears: 3 bits
 
 
-def admit(loaded: LoadedModel) -> None:
+def admit(loaded: LoadedModel, *, learns: bool) -> None:
     """Check a model on 16 tokens, with its linears rounded to 3 bits while their block is in use.
 
     What passes between blocks beside the hidden state, and is recorded from the float model, is wrong for a rounded
@@ -30,15 +30,16 @@ def admit(loaded: LoadedModel) -> None:
 
     Args:
         loaded: A model without a written family.
+        learns: Whether a method learns over its blocks.
 
     Raises:
-        Refused: If the logits of both passes differ, with the first block that does, or if linears of a group read
-            different numbers.
+        Refused: If the logits of both passes differ, with the first block that does, if linears of a group read
+            different numbers, or if nothing can be learned over its blocks.
     """
     decoder = loaded.checkpoint.decoder
     assert decoder is not None
     try:
-        _compare(loaded, decoder)
+        _compare(loaded, decoder, learns=learns)
     except Refused:
         raise
     except Exception as error:  # every architecture raises what it likes
@@ -48,7 +49,7 @@ def admit(loaded: LoadedModel) -> None:
         ) from error
 
 
-def _compare(loaded: LoadedModel, decoder: Decoder) -> None:
+def _compare(loaded: LoadedModel, decoder: Decoder, *, learns: bool) -> None:
     """Compares the hidden states and logits of both passes; raises ``Refused`` where they differ."""
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randint(loaded.vocabulary, (1, _TOKENS), generator=generator).to(loaded.device)
@@ -57,6 +58,8 @@ def _compare(loaded: LoadedModel, decoder: Decoder) -> None:
         with _rounded_blocks(loaded, decoder, inputs):
             own = head_input(loaded.model, decoder, tokens)
         walk = BlockWalk(loaded, tokens)
+        if learns:
+            walk.check_learning()
         for index, block in enumerate(loaded.blocks()):
             with loaded.at(block), _rounded(block, decoder, index):
                 if not _is_near(walk.hidden[0], inputs[index]):

@@ -72,6 +72,15 @@ class BlockWalk:
 
         return call
 
+    def check_learning(self) -> None:
+        """Check that blocks can be called with sequences of several batches, as methods that learn over a block do.
+
+        Raises:
+            Refused: If their arguments depend on the tokens.
+        """
+        if self._calls is not None:
+            self._calls.check_learning()
+
     def _call(
         self, block: nn.Module, hidden: Tensor, batch: int | None
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:  # fmt: skip
@@ -127,13 +136,9 @@ class DerivedCalls:
         """
         if self._depends_on_tokens:
             if batch is None:
-                raise Refused(
-                    f"blocks of {self._decoder.title} get embeddings of the tokens beside the hidden state, which a "
-                    "method that learns over a block does not follow", self._loaded.checkpoint.name,
-                    "Use a method that solves single layers, such as gptq+saliency.",
-                )  # fmt: skip
+                self.check_learning()
             with torch.no_grad():
-                calls = recorded_calls(self._loaded.model, self._decoder, self._batches[batch])
+                calls = recorded_calls(self._loaded.model, self._decoder, self._batches[batch or 0])
             call = calls[self._numbers[block]]
             return call.others, call.named
         if size not in self._by_size:
@@ -142,6 +147,19 @@ class DerivedCalls:
             self._by_size[size] = [BlockCall(call.hidden[:0], call.others, call.named) for call in calls]
         call = self._by_size[size][self._numbers[block]]
         return call.others, call.named
+
+    def check_learning(self) -> None:
+        """Check that the arguments don't depend on the tokens.
+
+        Raises:
+            Refused: If they do.
+        """
+        if self._depends_on_tokens:
+            raise Refused(
+                f"blocks of {self._decoder.title} get embeddings of the tokens beside the hidden state, which a "
+                "method that learns over a block does not follow", self._loaded.checkpoint.name,
+                "Use a method that solves single layers, such as gptq+saliency.",
+            )  # fmt: skip
 
     def _tokens(self, size: int) -> Tensor:
         return torch.zeros(size, self._length, dtype=torch.long, device=self._loaded.device)

@@ -80,10 +80,10 @@ def check(model_type: str, folder: Path, tokenizer: Path) -> Outcome:
     outcome = None
     for chosen in METHODS:
         loaded = load(read_checkpoint(folder / "float"), torch.device("cpu"))
-        if loaded.checkpoint.decoder is not None:
-            admit(loaded)
         job = replace(a_plan(loaded, inputs_from="float"), method=chosen)
         try:
+            if loaded.checkpoint.decoder is not None:
+                admit(loaded, learns=chosen.unit == "block")
             layers = [step for step in calibrate(loaded, job, None, layer_keys(loaded, job))
                       if isinstance(step, SolvedLayer)]  # fmt: skip
         except Refused as refused:

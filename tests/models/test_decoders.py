@@ -235,16 +235,26 @@ def test_admission_looks_at_what_the_linears_of_a_group_read(
     groups: tuple[tuple[str, ...], ...], words: str, tiny_llama: Path, tmp_path: Path
 ) -> None:
     loaded = load(read_checkpoint(saved(small_model("bart"), tmp_path / "bart", tiny_llama)), CPU)
-    admit(loaded)
+    admit(loaded, learns=False)
     with pytest.raises(Refused, match=words):
-        admit(with_groups(loaded, groups))
+        admit(with_groups(loaded, groups), learns=False)
 
 
 def test_a_second_state_between_blocks_is_noticed(tiny_llama: Path, tmp_path: Path) -> None:
     folder = saved(small_model("zaya"), tmp_path / "zaya", tiny_llama)
     loaded = load(read_checkpoint(folder), CPU)
     with pytest.raises(Refused, match=r"block model\.layers\.\d \(ZayaDecoderLayer\) gives another hidden state"):
-        admit(loaded)
+        admit(loaded, learns=False)
+
+
+@pytest.mark.parametrize("model_type", ["gemma4_text", "zamba2"])  # embeddings of the tokens for each block
+def test_learning_over_blocks_that_depend_on_tokens_is_refused_before_any_work(
+    model_type: str, tiny_llama: Path, tmp_path: Path
+) -> None:
+    loaded = load(read_checkpoint(saved(small_model(model_type), tmp_path / model_type, tiny_llama)), CPU)
+    admit(loaded, learns=False)
+    with pytest.raises(Refused, match="embeddings of the tokens .* learns over a block"):
+        admit(loaded, learns=True)
 
 
 def test_admission_leaves_the_weights_as_they_were(tiny_llama: Path, tmp_path: Path) -> None:
@@ -252,7 +262,7 @@ def test_admission_leaves_the_weights_as_they_were(tiny_llama: Path, tmp_path: P
     for scratch in (None, tmp_path / "scratch"):
         loaded = load(read_checkpoint(folder), CPU, scratch=scratch)
         before = loaded.weights()
-        admit(loaded)
+        admit(loaded, learns=False)
         assert all(torch.equal(value, before[name]) for name, value in loaded.weights().items())
         assert scratch is not None or not any("forward" in vars(block) for block in loaded.blocks())
 
