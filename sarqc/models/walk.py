@@ -110,16 +110,20 @@ class DerivedCalls:
     """
 
     def __init__(self, loaded: LoadedModel, decoder: Decoder, batches: list[Tensor]) -> None:
-        self._loaded, self._decoder, self._length = loaded, decoder, batches[0].shape[1]
+        self._loaded, self._decoder = loaded, decoder
         self._batches = batches
         self._numbers = {block: index for index, block in enumerate(loaded.blocks())}
         self._by_size: dict[int, list[BlockCall]] = {}
         first = batches[0][:1]
         alone = recorded_calls(loaded.model, decoder, first)
-        other = recorded_calls(loaded.model, decoder, (first + 1) % loaded.vocabulary)
+        # Other tokens, and those that some models take for padding.
+        changed = [recorded_calls(loaded.model, decoder, tokens) for tokens in (
+            (first + 1) % loaded.vocabulary, torch.zeros_like(first)
+        )]  # fmt: skip
         self._depends_on_tokens = not all(
-            _same((call.others, call.named), (another.others, another.named))
-            for call, another in zip(alone, other, strict=True)
+            _same((call.others, call.named), (other.others, other.named))
+            for calls in changed
+            for call, other in zip(alone, calls, strict=True)
         )
         self._by_size[1] = [BlockCall(call.hidden[:0], call.others, call.named) for call in alone]
 
@@ -162,7 +166,7 @@ class DerivedCalls:
             )  # fmt: skip
 
     def _tokens(self, size: int) -> Tensor:
-        return torch.zeros(size, self._length, dtype=torch.long, device=self._loaded.device)
+        return self._batches[0][:1].expand(size, -1)
 
 
 def last_states(loaded: LoadedModel, sequences: Tensor) -> Iterator[Tensor]:

@@ -29,6 +29,7 @@ from sarqc.models.derivation import WithoutNumbers, derive
 from sarqc.models.families import FAMILIES, InputGroup
 from sarqc.models.linears import is_linear
 from sarqc.models.loading import LoadedModel, load
+from sarqc.models.walk import BlockWalk
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from tests.every_model.__main__ import RESULTS, TABLE, table
@@ -253,7 +254,7 @@ def test_learning_over_blocks_that_depend_on_tokens_is_refused_before_any_work(
 ) -> None:
     loaded = load(read_checkpoint(saved(small_model(model_type), tmp_path / model_type, tiny_llama)), CPU)
     admit(loaded, learns=False)
-    with pytest.raises(Refused, match="embeddings of the tokens .* learns over a block"):
+    with pytest.raises(Refused, match=r"embeddings of the tokens .* learns over a block"):
         admit(loaded, learns=True)
 
 
@@ -344,3 +345,18 @@ def test_a_hostile_configuration_is_refused(changes: dict[str, object], words: s
 
 def test_the_table_of_models_is_that_of_the_results() -> None:
     assert TABLE.read_text(encoding="utf-8") == table(json.loads(RESULTS.read_text(encoding="utf-8")))
+
+
+def test_blocks_get_the_arguments_of_their_own_sequences(tiny_llama: Path, tmp_path: Path) -> None:
+    """CPM-Ant takes token 0 for padding, and makes masks of it for each batch."""
+    loaded = load(read_checkpoint(saved(small_model("cpmant"), tmp_path / "cpmant", tiny_llama)), CPU)
+    sequences = torch.randint(1, 4096, (3, 16), generator=torch.Generator().manual_seed(3))
+    walk, own = BlockWalk(loaded, sequences), []
+    for block in loaded.blocks():
+        block.register_forward_hook(lambda _module, _given, states: own.append(states[0].clone()))
+    with torch.no_grad():
+        loaded.model(sequences, use_cache=False)
+    expected = list(own)
+    for block, states in zip(loaded.blocks(), expected, strict=True):
+        walk.advance(walk.outputs(block))
+        assert torch.equal(torch.cat(walk.hidden), states)
