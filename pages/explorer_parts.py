@@ -1,4 +1,4 @@
-"""What the Lab shows: figures, sliders, numbers, and how they were measured."""
+"""What the Lab shows: two figures, and below them five parts that open."""
 
 from __future__ import annotations
 
@@ -6,26 +6,32 @@ import gradio as gr
 
 from pages.layout import part
 from pages.plot import choice, plot
-from sarqc.web.browser_contract import DRAWINGS, QUALITIES
+from sarqc.web.browser_contract import DOORS, DRAWINGS, SHOWN
 
-SLIDERS = """
-<div class="card sliders" data-part="sliders" data-testid="sliders" data-panel data-control="sliders">
-  <label class="slider slider-lambda" data-control="lambda"><span class="sign">λ</span>
-    <span class="track"><span class="band" data-part="band" data-control="band"></span>
-      <input type="range" min="0" max="1" step="1" value="0" data-part="lambda" data-testid="lambda"
-             aria-label="λ, weight of the penalty"></span>
-    <output data-part="lambda-value" data-testid="lambda-value">0</output></label>
-  <label class="slider slider-gamma" data-part="gamma-box" data-control="gamma" hidden><span class="sign">γ</span>
-    <span class="track"><input type="range" min="0" max="1" step="1" value="0" data-part="gamma" data-testid="gamma"
-             aria-label="γ, how saliency mixes activations and weights"></span>
-    <output data-part="gamma-value" data-testid="gamma-value">0</output></label>
-  <span class="hint" aria-hidden="true">← → to step</span>
-  <button type="button" class="quiet play" data-part="play" data-testid="play" data-control="play"
-    aria-pressed="false">▶ play</button>
+# The λ axis of the main figure, as a slider: its track lies on the axis (assets/js/explorer/axis_slider.js).
+AXIS = """
+<div class="lambda-axis" data-part="sliders" data-testid="sliders" data-panel data-control="sliders">
+  <span class="track" data-control="lambda"><span class="band" data-part="band" data-control="band"></span>
+    <input type="range" min="0" max="1" step="1" value="0" data-part="lambda" data-testid="lambda"
+      aria-label="λ, weight of the penalty"></span>
 </div>
 """
 
-NUMBERS = """
+_PLAY = """
+<button type="button" class="quiet play" data-part="play" data-testid="play" data-control="play" aria-pressed="false"
+  title="λ moves by itself">▶ play</button>
+"""
+
+_ACTS = """
+<p class="door-acts">
+  <a class="quiet" data-part="download" data-testid="download" data-control="download"
+    title="This study as a zip file" download hidden>Download the study</a>
+  <button type="button" class="quiet" data-part="copy" data-testid="copy" data-control="copy"
+    title="The sentence and what it was measured on">Copy as text</button>
+</p>
+"""
+
+_NUMBERS = """
 <section class="card" aria-labelledby="numbers-title" data-panel data-control="numbers">
   <header class="card-head"><h2 class="card-title" id="numbers-title">The numbers</h2>
     <div class="card-tools">
@@ -36,7 +42,7 @@ NUMBERS = """
 </section>
 """
 
-MEASURED = """
+_MEASURED = """
 <section class="card" aria-labelledby="measured-title" data-panel data-control="measured">
   <header class="card-head"><h2 class="card-title" id="measured-title">How this was measured</h2></header>
   <dl class="measured" data-part="measured" data-testid="measured"></dl>
@@ -67,48 +73,88 @@ _THEOREM = """
 """
 
 
-def drawings(prefix: str) -> str:
+def _drawings(prefix: str) -> str:
     """What a cell says, where a study has more than one answer, and the switch between surfaces and flat maps."""
     pooled = (
         f'<label data-control="pool" hidden><select data-pool data-for="{prefix}" '
         'data-testid="pool" aria-label="What a cell of the surfaces says"></select></label>'
     )
-    return pooled + choice("drawing", prefix, DRAWINGS, "Drawing of the surfaces")
+    return choice("drawing", prefix, DRAWINGS, "Drawing of the surfaces") + pooled
 
 
-# Of the main figure, explained in its corner.
+# Of the main figure, explained in its menu.
 _WORDS = ("recon", "drift", "penalty", "identity", "saliency", "baseline", "undamped", "draws", "band", "scale", "edge")
 
+_HERO_PICKS = """
+<label data-control="scale"><select data-pick="scale" data-testid="pick-scale"
+  aria-label="Scale of the errors"></select></label>
+<label data-control="draw"><select data-pick="draw" data-testid="pick-draw"
+  aria-label="Calibration draw"></select></label>
+<span class="figure-enlarge"></span>
+"""
 
-def explorer_plots(prefix: str, tools: str = "") -> None:
-    """The Lab's main figures, in the order of a narrow screen. ``tools``: more markup for the corner of the first."""
-    quality = choice("quality", prefix, QUALITIES, "Quality shown", "show")
-    plot(f"{prefix}hero", "What λ changes", classes="plot-hero", words=_WORDS, tools=tools + quality)
+_MAP_PICK = """
+<label data-control="quantity"><select data-pick="quantity" data-testid="pick-quantity"
+  aria-label="Quantity of the map"></select></label>
+"""
+
+
+def main_plots(prefix: str) -> None:
+    """The Lab's main figures, in the order of a narrow screen: the curve over λ with its slider, and the drift."""
+    shown = choice("quality", prefix, SHOWN, "Quantity shown", "show")
+    plot(
+        f"{prefix}hero",
+        "Perplexity over λ",
+        classes="plot-hero",
+        words=_WORDS,
+        options=shown + _HERO_PICKS + _PLAY,
+        foot=AXIS,
+    )
     with gr.Column(elem_classes=["evidence"]):
-        plot(f"{prefix}surfaces", "|Ŵ − W|", classes="plot-surfaces", words=("cells",), tools=drawings(prefix))
-        plot(
-            f"{prefix}surfaces_flat",
-            "|Ŵ − W|",
-            classes="plot-surfaces",
-            words=("cells",),
-            tools=drawings(prefix),
-            hidden=True,
-        )
-        plot(
-            f"{prefix}deciles",
-            "Root-mean-square drift by saliency decile",
-            classes="plot-deciles",
-            words=("deciles",),
-        )
+        for name in ("surfaces", "surfaces_flat"):
+            plot(
+                f"{prefix}{name}",
+                "|Ŵ − W|",
+                classes="plot-surfaces",
+                words=("cells",),
+                options=_drawings(prefix),
+                hidden=name == "surfaces_flat",
+            )
 
 
-def further_plots(prefix: str) -> None:
-    """What only some lines have, below the fold: hidden until the explorer has something to show."""
+def doors(prefix: str, *, small_print: str) -> None:
+    """The parts below the main figures, each closed until it is opened; ``small_print`` stands under their buttons."""
+    buttons = "".join(
+        f'''<button type="button" class="door-button" data-door="{name}" data-testid="door-{name}" aria-expanded="false"
+          aria-controls="door-{name}"><b>{title}</b><span data-finding="{name}"></span></button>'''
+        for name, title in DOORS.items()
+    )
+    part(f'<div class="doors" data-part="doors" data-panel data-control="doors">{buttons}</div>', classes="area-doors")
+    part(small_print, classes="area-small-print")
+    for name, content in _CONTENT.items():
+        with gr.Column(elem_id=f"door-{name}", elem_classes=["door", "is-off"]):
+            content(prefix)
+
+
+def _where(prefix: str) -> None:
+    plot(f"{prefix}map", "Every layer", classes="plot-map plot-further plot-whole", tools=_MAP_PICK)
     plot(f"{prefix}inspector", "Weight by weight", classes="plot-further plot-whole", hidden=True)
-    plot(f"{prefix}tokens", "Calibration tokens of each expert", classes="plot-further plot-tokens", hidden=True)
-    plot(f"{prefix}tokens_error", "Error by tokens", classes="plot-further", hidden=True)
-    part(_TOKENS)
+
+
+def _trade_off(prefix: str) -> None:
+    plot(f"{prefix}curves", "Perplexity, error and drift over λ", classes="plot-tall", hidden=True)
+    plot(f"{prefix}plane", "Error against drift", classes="plot-further", words=("radius", "hollow", "edge"))
+    plot(f"{prefix}deciles", "Root-mean-square drift by saliency decile", classes="plot-further", words=("deciles",))
+    plot(f"{prefix}gamma_grid", "λ × γ", classes="plot-further", hidden=True)
+
+
+def _steps(prefix: str) -> None:
+    plot(f"{prefix}ladder", "What each step is worth", classes="plot-ladder", hidden=True)
+    plot(f"{prefix}methods", "Every method of this study", classes="plot-methods", words=("draws", "edge"), hidden=True)
     plot(f"{prefix}selection", "What “auto” chose", classes="plot-further", hidden=True)
+
+
+def _text(prefix: str) -> None:
     plot(
         f"{prefix}gap",
         "More calibration text, smaller gap",
@@ -116,5 +162,17 @@ def further_plots(prefix: str) -> None:
         words=("recon", "undamped", "edge"),
         hidden=True,
     )
+    plot(f"{prefix}tokens", "Calibration tokens of each expert", classes="plot-further plot-tokens", hidden=True)
+    plot(f"{prefix}tokens_error", "Error by tokens", classes="plot-further", hidden=True)
+    part(_TOKENS)
+
+
+def _proof(prefix: str) -> None:
+    part(_ACTS)
+    part(_MEASURED)
+    part(_NUMBERS)
     plot(f"{prefix}theorem", "What the calibration text can’t see", classes="plot-further", hidden=True)
     part(_THEOREM)
+
+
+_CONTENT = {"where": _where, "trade_off": _trade_off, "steps": _steps, "text": _text, "proof": _proof}

@@ -6,9 +6,8 @@ from html import escape
 
 import gradio as gr
 
-from pages.explorer_parts import MEASURED, NUMBERS, SLIDERS, explorer_plots, further_plots
+from pages.explorer_parts import doors, main_plots
 from pages.layout import Page, part
-from pages.plot import plot
 from sarqc.settings import Settings
 from sarqc.web.link_preview import FirstSight
 
@@ -34,34 +33,27 @@ _WHAT = """The weights <i>W</i> of a language model{model} are rounded to
 _SKELETON = """
 <div class="skeleton{known}" aria-hidden="true"><div class="lab page">
   <div class="block area-equation"><div class="equation" data-control="equation">{objective}</div></div>
-  <div class="area-words"><p class="what">{what}</p>
-    <div class="picks"></div>
-    <div class="told"{over} data-control="sentence"><p class="sentence">{sentence}</p>
-      <p class="small-print">{small_print}</p></div></div>
+  <div class="area-about"><p class="what">{what}</p></div>
+  <div class="area-picks"><div class="picks"></div></div>
+  <div class="area-told"><div class="told" data-control="sentence"><p class="sentence">{sentence}</p></div></div>
   <div class="story"><div class="card plot-card plot-hero" data-control="hero">
       <header class="card-head"><h2 class="card-title">{title}</h2></header>{figures}</div>
-    <div class="evidence"><div class="card plot-card plot-surfaces" data-control="surfaces"></div>
-      <div class="card plot-card plot-deciles" data-control="deciles"></div></div></div>
+    <div class="evidence"><div class="card plot-card plot-surfaces" data-control="surfaces"></div></div></div>
 </div></div>
 """
-
-
-_EXPLORED = '<span class="tag">float-model inputs <i class="info">i</i></span> '
 
 
 def _skeleton(sight: FirstSight | None) -> str:
     """The page before its scripts: with its sentence and its main figure where they are known."""
     if sight is None:
         what = _WHAT.format(model="", bits="a few", grid="")
-        nothing = dict.fromkeys(("known", "over", "sentence", "small_print", "title", "figures"), "")
+        nothing = dict.fromkeys(("known", "sentence", "title", "figures"), "")
         return _SKELETON.format(objective=_OBJECTIVE, what=what, **nothing)
     return _SKELETON.format(
         known=" is-known",
-        over=" data-over-lambda" if sight.has_curves else "",
         objective=_OBJECTIVE,
         what=_WHAT.format(model=f", {escape(sight.model)},", bits=sight.bits, grid=""),
         sentence="".join(_spoken(piece["text"], piece["role"], verdict=piece["verdict"]) for piece in sight.sentence),
-        small_print=(_EXPLORED if sight.explored else "") + escape(sight.small_print),
         title=escape(sight.title),
         figures="".join(sight.figures),
     )
@@ -73,14 +65,16 @@ def _spoken(text: str, role: str, *, verdict: bool) -> str:
     return f'<strong class="{kind}">{escape(text)}</strong>' if role else escape(text)
 
 
-_WORDS = (
+_ABOUT = (
     '<p class="what" data-testid="what">'
     + _WHAT.format(
         model='<span data-part="what"></span>',
         bits='<span data-part="what-bits">a few</span>',
         grid='<span data-part="grid" data-testid="grid"></span>',
     )
-    + """</p>
+    + "</p>"
+)
+_PICKS = """
 <div class="picks" data-testid="picks">
   <label data-control="study"><select data-pick="study" data-testid="pick-study" aria-label="Study"></select></label>
   <label data-control="bits"><select data-pick="bits" data-testid="pick-bits" aria-label="Bits"></select></label>
@@ -96,13 +90,11 @@ _WORDS = (
   <span class="picks-end">
     <button type="button" class="quiet" data-part="use" data-testid="use" data-control="use"
       title="A run with these settings" hidden>Use these settings</button>
-    <a class="quiet" data-part="download" data-testid="download" data-control="download"
-       title="This study as a zip file" download hidden>Download</a>
-    <button type="button" class="quiet" data-part="copy" data-testid="copy" data-control="copy"
-      title="The sentence and what it was measured on">Copy as text</button>
     <button type="button" class="quiet" data-part="share" data-testid="share" data-control="share">Share</button>
   </span>
 </div>
+"""
+_TOLD = """
 <p class="waiting" role="status">Fetching the study</p>
 <div data-part="computing"></div>
 <div data-part="problem"></div>
@@ -110,53 +102,22 @@ _WORDS = (
 <div class="link-note" data-part="link-note" data-testid="link-note" role="status"></div>
 <div class="told" data-control="sentence">
   <p class="sentence" data-part="sentence" data-testid="sentence" aria-live="polite" aria-atomic="true"></p>
-  <p class="small-print" data-part="small-print" data-testid="small-print"></p>
 </div>
 """
-)
 
-_HERO_PICKS = """
-<label data-control="scale"><select data-pick="scale" data-testid="pick-scale"
-  aria-label="Scale of the errors"></select></label>
-<label data-control="draw"><select data-pick="draw" data-testid="pick-draw"
-  aria-label="Calibration draw"></select></label>
-"""
-
-_MAP_PICK = """
-<label data-control="quantity"><select data-pick="quantity" data-testid="pick-quantity"
-  aria-label="Quantity of the map"></select></label>
-"""
+_SMALL_PRINT = '<p class="small-print" data-part="small-print" data-testid="small-print"></p>'
 
 
 def build(settings: Settings) -> None:
-    """The pickers and the sentence above the explorer's figures."""
+    """The equation, pickers and the sentence above the main figures, and the parts below them."""
     with gr.Column(elem_id="content", elem_classes=["lab", "page"]):
         part(_EQUATION, classes="area-equation")
-        part(_WORDS, script="lab/lab_page.js", classes="area-words")
+        part(_ABOUT, classes="area-about")
+        part(_PICKS, classes="area-picks")
+        part(_TOLD, script="lab/lab_page.js", classes="area-told")
         with gr.Column(elem_classes=["story"]):
-            explorer_plots("lab-", _HERO_PICKS)
-        part(SLIDERS, classes="area-sliders")
-        with gr.Column(elem_classes=["planes"]):
-            plot("lab-map", "Every layer", classes="plot-small plot-map", tools=_MAP_PICK)
-            plot(
-                "lab-plane",
-                "Error against drift",
-                classes="plot-small",
-                words=("radius", "hollow", "edge"),
-            )
-            plot("lab-gamma_grid", "λ × γ", classes="plot-small", hidden=True)
-        with gr.Column(elem_classes=["below"]):
-            further_plots("lab-")
-            part(MEASURED)
-            plot("lab-ladder", "What each step is worth", classes="plot-further plot-ladder", hidden=True)
-            plot(
-                "lab-methods",
-                "Every method of this study",
-                classes="plot-further plot-methods",
-                words=("draws", "edge"),
-                hidden=True,
-            )
-        part(NUMBERS, classes="area-numbers")
+            main_plots("lab-")
+        doors("lab-", small_print=_SMALL_PRINT)
 
 
 PAGE = Page(
@@ -166,6 +127,5 @@ PAGE = Page(
     "What λ does to a quantized model",
     scripts=("charts/plot_host.js", "lab/lab_page.js"),
     styles=("equation", "lab"),
-    draws=True,
     skeleton=_skeleton,
 )

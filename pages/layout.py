@@ -36,7 +36,6 @@ class Page:
     scripts: tuple[str, ...]
     about: str = ABOUT
     styles: tuple[str, ...] = ()
-    draws: bool = False  # whether it needs plotly
     # Markup that stands where its elements will be, until its script takes it away, made of what they will show.
     skeleton: Callable[[FirstSight | None], str] | None = None
     heading_of: Callable[[Settings, Mapping[str, str]], str | None] | None = None  # of one address, by its parameters

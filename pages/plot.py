@@ -19,25 +19,38 @@ _TEMPLATE = """
   <header class="card-head"><h2 class="card-title" id="title-{name}">{title}</h2
     ><div class="card-tools">{tools}</div></header>
   <div class="plot-frame" role="img" aria-label="{title}"><div class="plot-canvas"></div></div>
+  {foot}
   <p class="plot-notice" role="status"></p>
+  {options}
 </section>
 """
 
 
 def plot(
-    name: str, title: str, *, classes: str = "", words: Sequence[str] = (), tools: str = "", hidden: bool = False
+    name: str,
+    title: str,
+    *,
+    classes: str = "",
+    words: Sequence[str] = (),
+    tools: str = "",
+    options: str = "",
+    foot: str = "",
+    hidden: bool = False,
 ) -> gr.HTML:
     """A named place for a figure. ``words`` of the glossary are explained there; ``tools`` is markup of ours for the
-    card's right upper corner. A link can hide it by its name without the page's prefix; both drawings of the surfaces
-    go by one name.
+    card's right upper corner, ``options`` for its menu, ``foot`` for below the figure. A link can hide it by its name
+    without the page's prefix; both drawings of the surfaces go by one name.
 
     A function and not a subclass of gr.HTML: Gradio writes a stub file beside every module that subclasses it.
     """
+    about = _about(name, words) if words else ""
     markup = _TEMPLATE.format(
         name=escape(name),
         control=escape(name.split("-", 1)[-1].removesuffix("_flat")),
         title=escape(title),
-        tools=(_about(name, words) if words else "") + tools,
+        tools=("" if options else about) + tools,
+        options=options and f'<div class="figure-options" hidden>{options}{about}</div>',
+        foot=foot,
         classes=escape(f"{classes} is-off" if hidden else classes),
     )
     return gr.HTML(

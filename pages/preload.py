@@ -11,7 +11,6 @@ import posixpath
 import re
 from collections.abc import Sequence
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 
 from starlette.middleware.gzip import GZipMiddleware
@@ -44,9 +43,6 @@ def preloads(page: Page, folder: Path, root: str) -> str:
     assets = assets_root(folder, root)
     scripts = modules(folder, tuple(f"js/{name}" for name in (*EVERYWHERE, *page.scripts)))
     links = [f'<link rel="modulepreload" fetchpriority="low" href="{assets}/{name}">' for name in scripts]
-    if page.draws:
-        address = f"{root}/assets/plotly.min.js?v={metadata.version('plotly')}"
-        links.insert(0, f'<link rel="preload" as="script" href="{address}">')
     return "".join(links)
 
 

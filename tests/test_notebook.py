@@ -105,7 +105,7 @@ def test_a_figure_shows_the_asked_point(study: Study) -> None:
     view = lab_view(study, method="sarqc-gbs", bits=2, layer=5)
     line = study.line("sarqc-gbs", 2)
     g, m = 1, line.lams.index(0.2)
-    wanted = at(view["figures"]["hero"], g, m)["data"]
+    wanted = at(view["figures"]["curves"], g, m)["data"]
     layer = study.layers[5].name
     made = study.figure("trade_off", method="sarqc-gbs", bits=2, layer=layer, lam=0.2, gamma=line.gammas[g])
     for ours, theirs in zip(json.loads(made.to_json())["data"], wanted, strict=True):

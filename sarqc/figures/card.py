@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from html import escape
 
 from sarqc.figures.as_svg import svg_body
+from sarqc.figures.hero import Shown
 from sarqc.figures.numbers import accuracy_text, lam_text, perplexity_text
 from sarqc.figures.panels import BAND
 from sarqc.figures.plotly_figure import coloured, resolved
@@ -35,8 +36,13 @@ class CardPoint:
 
     gamma: int
     lam: int
-    quality: QualityName = "perplexity"
+    shown: Shown = "perplexity"
     scale: str = "raw"
+
+    @property
+    def quality(self) -> QualityName:
+        """The quality that the sentence speaks of."""
+        return "accuracy" if self.shown == "accuracy" else "perplexity"
 
 
 def point_title(facts: LineFacts, at: CardPoint) -> str:
@@ -61,14 +67,14 @@ def point_sentence(facts: LineFacts, at: CardPoint) -> str:
 
 def point_aria(facts: LineFacts, at: CardPoint) -> str:
     """The picture in words."""
-    figure = first_figure(facts, at.quality, at.scale)
+    figure = first_figure(facts, at.shown, at.scale)
     said = [binding for binding in figure["bindings"] if binding["path"] == "aria" and "values" in binding]
     return str(said[0]["values"][at.gamma]) if said else figure.get("aria", "")
 
 
 def point_card(facts: LineFacts, at: CardPoint, colours: Mapping[str, str]) -> str:
     """The picture of a point as an SVG document. ``colours``: by role, see ``plotly_figure.colours_of``."""
-    figure = first_figure(facts, at.quality, at.scale)
+    figure = first_figure(facts, at.shown, at.scale)
     made = resolved(figure, {"gamma": at.gamma, "lambda": at.lam}, _no_arrays)
     lines = _wrapped(point_sentence(facts, at), _TEXT, _LINES)
     top = 106 + 1.36 * _TEXT * len(lines) + 4
@@ -83,7 +89,7 @@ def point_picture(facts: LineFacts, at: CardPoint, width: int, height: int, *, n
 
     ``banded``: whether the λ that are as good as the best are marked.
     """
-    figure = first_figure(facts, at.quality, at.scale)
+    figure = first_figure(facts, at.shown, at.scale)
     made = resolved(figure, {"gamma": at.gamma, "lambda": at.lam}, _no_arrays, narrow=narrow)
     for kind in () if banded else ("shapes", "annotations"):
         made["layout"][kind] = [one for one in made["layout"].get(kind, []) if one.get("name") != BAND]

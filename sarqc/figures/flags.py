@@ -25,6 +25,11 @@ class Flag:
     short: str = ""  # the name on a narrow screen
     to: float | None = None
 
+    def label(self, *, short: bool = False) -> str:
+        """What stands on the axis: the name, of a range with its ends."""
+        name = (short and self.short) or self.name
+        return name if self.to is None else f"{name} {self.value}"
+
     @property
     def value(self) -> str:
         """“0.05”, or “0.25–0.75”."""
@@ -98,7 +103,7 @@ def planted(flags: Sequence[Flag], lams: Sequence[float], width: float, *, short
 
 def name_width(flag: Flag, *, short: bool = False) -> float:
     """Pixels that a name takes at most in type of 11, with the room around it."""
-    return 6.1 * len((short and flag.short) or flag.name) + 6
+    return 6.1 * len(flag.label(short=short)) + 6
 
 
 def not_flagged(facts: LineFacts) -> str:

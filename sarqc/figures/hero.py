@@ -1,8 +1,11 @@
-"""The Lab's main figure: quality, error, drift and penalty over λ, with sweet spot, baseline and flags."""
+"""The Lab's main figure: quality, error or drift over λ, with sweet spot and flags; and all three together."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
@@ -24,31 +27,72 @@ from sarqc.quantization.methods import entry_of
 from sarqc.study.facts import LineFacts, Quality, equal_points, is_point, lam_index
 from sarqc.study.paired import spans
 
+Shown = Literal["perplexity", "accuracy", "error", "drift"]
+
+TRACK = 16  # pixels below the axis for the lower half of the slider, whose track lies on the axis
 LANE = 14  # pixels of a row of flags
 WIDE_AXIS, NARROW_AXIS = 400, 200  # pixels from the first λ to the last, at least, on a wide and a narrow screen
 FLAGS_NARROW = 600  # pixels of the figure, below which the names of flags are short
 
 
-def hero(facts: LineFacts, quality_name: str = "perplexity", *, scale: str = "raw") -> Figure:
-    """Quality, reconstruction error, drift and penalty over λ, with the marker, the band and the named ticks.
+def hero(facts: LineFacts, shown: Shown = "perplexity", *, scale: str = "raw") -> Figure | None:
+    """Return one quantity over λ, with the marker of the shown λ, the band and the named ticks; None without it.
 
-    All but quality are drawn on a named scale (see ``scales``).
+    Args:
+        facts: The line.
+        shown: The quantity.
+        scale: Scale of errors and drift, see ``scales``.
     """
-    told, facts = facts, on_scale(facts, scale)
-    quality = facts.accuracy if quality_name == "accuracy" else facts.perplexity
-    panels: list[Panel] = []
-    if quality is not None:
-        panels.append(_quality_panel(facts, quality, quality_name))
-    if facts.recon is not None or facts.held_out is not None:
-        panels.append(_error_panel(facts, SCALE_WORDS[scale]))
-    if facts.drift is not None or facts.sar is not None:
-        panels.append(_drift_panel(facts, SCALE_WORDS[scale]))
-    figure = stack(facts.line.lams, lam_names(facts.line), panels, ring=True)
-    figure["title"] = "Quality, error and drift" if is_point(facts.line) else "What λ changes"
-    _add_band(figure, facts, quality)
-    _add_flags(figure, facts)
-    figure["bindings"].append(bind("aria", [_aria(told, quality, quality_name, g) for g in _gammas(facts)], "gamma"))
+    quality = facts.accuracy if shown == "accuracy" else facts.perplexity
+    scaled = on_scale(facts, scale)
+    panels = _panels(scaled, quality, shown, scale)
+    at = {"perplexity": 0, "accuracy": 0, "error": 1, "drift": 2}[shown]
+    panel = panels[at]
+    if panel is None:
+        return None
+    figure = _drawn(facts, scaled, quality, [replace(panel, alone=True)], is_axis=True)
+    figure["title"], figure["subtitle"] = panel.title, _subtitle(facts, quality if at == 0 else None)
     return figure
+
+
+def curves(facts: LineFacts, *, scale: str = "raw") -> Figure:
+    """Return perplexity, reconstruction error, drift and penalty over one axis of λ; see ``hero``."""
+    scaled = on_scale(facts, scale)
+    panels = [panel for panel in _panels(scaled, facts.perplexity, "perplexity", scale) if panel is not None]
+    figure = _drawn(facts, scaled, facts.perplexity, panels, is_axis=False)
+    figure["title"] = "Quality, error and drift" if is_point(facts.line) else "Perplexity, error and drift over λ"
+    return figure
+
+
+def _panels(facts: LineFacts, quality: Quality | None, shown: Shown, scale: str) -> list[Panel | None]:
+    """The panels of quality, error, and drift; None for what was not measured."""
+    name = "accuracy" if shown == "accuracy" else "perplexity"
+    has_error = facts.recon is not None or facts.held_out is not None
+    has_drift = facts.drift is not None or facts.sar is not None
+    return [
+        None if quality is None else _quality_panel(facts, quality, name),
+        _error_panel(facts, SCALE_WORDS[scale]) if has_error else None,
+        _drift_panel(facts, SCALE_WORDS[scale]) if has_drift else None,
+    ]
+
+
+def _drawn(
+    facts: LineFacts, scaled: LineFacts, quality: Quality | None, panels: Sequence[Panel], *, is_axis: bool
+) -> Figure:
+    """The panels with band and flags; with ``is_axis`` there is room for the slider on the axis."""
+    figure = stack(facts.line.lams, lam_names(facts.line), panels, ring=True)
+    _add_band(figure, scaled, quality)
+    _add_flags(figure, scaled, room=TRACK if is_axis and not is_point(facts.line) else 0)
+    name = "accuracy" if quality is not None and quality is facts.accuracy else "perplexity"
+    figure["bindings"].append(bind("aria", [_aria(facts, quality, name, g) for g in _gammas(facts)], "gamma"))
+    return figure
+
+
+def _subtitle(facts: LineFacts, quality: Quality | None) -> str:
+    """What the bars around the points are."""
+    if quality is None or quality.ends is None:
+        return draws_text(facts.n_draws)
+    return f"{draws_text(facts.n_draws)}, 95 % intervals"
 
 
 def _gammas(facts: LineFacts) -> range:
@@ -177,46 +221,47 @@ def _add_band(figure: Figure, facts: LineFacts, quality: Quality | None) -> None
         ]
 
 
-def _add_flags(figure: Figure, facts: LineFacts) -> None:
-    """Known settings between the axis and its numbers: a pole at each λ with its name, a range along the axis; under a
-    saliency penalty, in words, whose axis the other tools' dampings are on."""
+def _add_flags(figure: Figure, facts: LineFacts, *, room: int) -> None:
+    """Known settings between the axis and its numbers: a pole at each λ, or at the start of a range, with its name;
+    under a saliency penalty, in words, whose axis the other tools' dampings are on. ``room``: pixels between axis and
+    names."""
     flags, lams, layout = flags_of(facts), facts.line.lams, figure["layout"]
     if not flags:
+        layout["margin"]["b"] += room
+        layout["xaxis"]["ticklabelstandoff"] = room
         return
     wide, narrow = planted(flags, lams, WIDE_AXIS), planted(flags, lams, NARROW_AXIS, short=True)
     words = not_flagged(facts)
     lanes, few = (1 + max(one.lane for one in rows) + bool(words) for rows in (wide, narrow))
-    layout["margin"]["b"] += LANE * lanes
-    layout["xaxis"]["ticklabelstandoff"] = LANE * lanes
+    layout["margin"]["b"] += room + LANE * lanes
+    layout["xaxis"]["ticklabelstandoff"] = room + LANE * lanes
     figure["narrow"] |= {
         "layout.margin.b": layout["margin"]["b"] + LANE * (few - lanes),
-        "layout.xaxis.ticklabelstandoff": LANE * few,
+        "layout.xaxis.ticklabelstandoff": room + LANE * few,
     }
     figure["narrow_below"] = FLAGS_NARROW
     sign = next(at for at, one in enumerate(layout["annotations"]) if one.get("name") == AXIS)
-    layout["annotations"][sign]["yshift"] = -LANE * lanes
-    figure["narrow"][f"layout.annotations.{sign}.yshift"] = -LANE * few
+    layout["annotations"][sign]["yshift"] = -(room + LANE * lanes)
+    figure["narrow"][f"layout.annotations.{sign}.yshift"] = -(room + LANE * few)
     font = {"size": 11, "color": "var(--ink-2)"}
     # Poles pass behind the names at their left.
     for one, small in reversed(list(zip(wide, narrow, strict=True))):
         at = len(layout["annotations"])
         pole = {"showarrow": True, "arrowhead": 0, "arrowwidth": 1, "arrowcolor": "var(--ink-3)", "ax": 0}
-        place = {"xref": "x", "yref": "paper", "x": one.place, "y": 0, "ay": _depth(one.lane), "yanchor": "middle"}
+        place = {"xref": "x", "yref": "paper", "x": one.place, "y": 0, "ay": room + _depth(one.lane)}
+        place["yanchor"] = "middle"
         layout["annotations"].append(
-            note(f" {one.flag.name}", **(pole | place), font=font, borderpad=0, bgcolor="var(--surface)")
+            note(f" {one.flag.label()}", **(pole | place), font=font, borderpad=0, bgcolor="var(--surface)")
         )
-        figure["narrow"][f"layout.annotations.{at}.ay"] = _depth(small.lane)
+        figure["narrow"][f"layout.annotations.{at}.ay"] = room + _depth(small.lane)
         if one.flag.short:
-            figure["narrow"][f"layout.annotations.{at}.text"] = f" {one.flag.short}"
-        if one.flag.to is not None:
-            line = {"color": "var(--accent)", "width": 3}
-            ends = {"x0": one.place, "x1": one.end, "y0": 0, "y1": 0, "xref": "x", "yref": "paper"}
-            layout["shapes"].append({"type": "line", "line": line, **ends})
+            figure["narrow"][f"layout.annotations.{at}.text"] = f" {one.flag.label(short=True)}"
     if words:
         at = len(layout["annotations"])
-        place = {"xref": "paper", "yref": "paper", "x": 0, "y": 0, "yanchor": "middle", "yshift": -_depth(lanes - 1)}
+        place = {"xref": "paper", "yref": "paper", "x": 0, "y": 0, "yanchor": "middle"}
+        place["yshift"] = -(room + _depth(lanes - 1))
         layout["annotations"].append(note(words[0].upper() + words[1:], **place, font=font))
-        figure["narrow"][f"layout.annotations.{at}.yshift"] = -_depth(few - 1)
+        figure["narrow"][f"layout.annotations.{at}.yshift"] = -(room + _depth(few - 1))
         figure["narrow"][f"layout.annotations.{at}.text"] = "GPTQ’s damping: identity penalty alone"
 
 

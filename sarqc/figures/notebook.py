@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 # Further name of the Lab's main figure.
-ALIASES = {"trade_off": "hero"}
+ALIASES = {"trade_off": "curves"}
 
 
 class StudyWithFigures(StoredStudy):

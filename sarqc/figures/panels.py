@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -33,11 +33,13 @@ from sarqc.figures.numbers import Format, difference_decimals
 from sarqc.study.intervals import span_text
 
 WORDS_ROOM = 0.09  # of a panel's range, beside the usual air, for words at its edge
+BREAK_ROOM = 0.16  # the same for the float model's line beyond a break of the axis
+VALUE_SIZE = 26  # of the value at the shown point
 NARROW_ROOM = 0.24  # the same on a narrow screen, where panels are low
 FEW_LAMS = 3  # up to so many, names at the lines' ends reach to where words at the right edge begin
 AXIS = "axis"  # the name of the axis’ sign, before the names of its ticks
 BAND = "band"  # the name of its shapes and words, by which the page finds what a link hides
-LABEL_GAP = 0.2  # least distance of two labels at the lines' ends, as a share of their panel
+LABEL_GAP, LONE_LABEL_GAP = 0.2, 0.065  # least distance of two labels at the lines' ends, as a share of their panel
 
 
 @dataclass(frozen=True)
@@ -68,12 +70,19 @@ class Panel:
     ticks: str = ""  # how plotly writes them
     pinned: tuple[float, ...] = field(default=())  # values that must be inside the range
     points: tuple[tuple[str, float, float], ...] = field(default=())  # named single points (label, λ, value)
+    alone: bool = False  # the only panel of its figure, whose title the card has: a single value stands at its point
+
+    @property
+    def has_value_at_point(self) -> bool:
+        """True where the shown value stands beside its point, in large type."""
+        return self.alone and sum(not curve.faint for curve in self.curves) == 1
 
 
 def stack(lams: Sequence[float], names: Sequence[str], panels: Sequence[Panel], *, ring: bool) -> Figure:
     """Panels one above the other over one axis of λ with these names. With ``ring`` the shown λ is marked in each."""
     names = list(names)
-    layout = base_layout(left=50, right=104, top=22, bottom=30)
+    is_alone = len(panels) == 1 and panels[0].has_value_at_point
+    layout = base_layout(left=50, right=104, top=8 if is_alone else 22, bottom=30)
     layout |= {"xaxis": lam_axis(names), "hovermode": "x unified", "hoversubplots": "axis"}
     figure: Figure = {"data": [], "layout": layout, "bindings": [], "narrow": {}, "narrow_bindings": []}
     figure["narrow"] |= {"layout.margin.r": 16} if ring else {"layout.margin.r": 32}
@@ -129,7 +138,7 @@ def axis_name(index: int) -> str:
     return "y" if index == 0 else f"y{index + 1}"
 
 
-def _add_marker(figure: Figure, axis: str, names: list[str], span: tuple[float, float]) -> None:
+def _add_marker(figure: Figure, axis: str, names: list[str], span: Sequence[float]) -> None:
     """The shown λ in one panel: a trace and not a shape, so that it lies above the grid and below the curves."""
     at = len(figure["data"])
     figure["data"].append(
@@ -161,14 +170,17 @@ def _add_panel(
     layout["yaxis" + axis[1:]] = value_axis(domain, span, ticks=5 if panel.weight > 1.2 else 4)
     if panel.ticks:
         layout["yaxis" + axis[1:]]["tickformat"] = panel.ticks
+    beyond = _break_side(panel, span)
+    if beyond:
+        _break_axis(layout["yaxis" + axis[1:]], span, beyond)
     if ring:
-        _add_marker(figure, axis, names, span)
+        _add_marker(figure, axis, names, layout["yaxis" + axis[1:]]["range"])
     off: list[tuple[np.ndarray, np.ndarray]] = []
     ends: list[tuple[Curve, np.ndarray]] = []
     # Faint curves first, so that what is compared lies behind what is shown.
     for curve in sorted(panel.curves, key=lambda one: not one.faint):
         drawn, side = clamp(curve.values, span)
-        trace = line_trace(curve.name, curve.style, names, axis)
+        trace = line_trace(curve.name, curve.style, names, axis, width=3 if panel.alone else 2)
         if curve.faint:
             hollow = {**trace["marker"], "symbol": f"{curve.style['symbol']}-open", "size": 5}
             trace |= {"line": {**trace["line"], "width": 1.5}, "marker": hollow}
@@ -210,7 +222,9 @@ def _add_panel(
     if ring:
         _add_rings(figure, panel, axis, names, span)
     _add_off_scale(figure, off, axis, names, span, panel.show)
-    if (
+    if beyond:
+        _add_beyond_break(figure, panel, axis, span, beyond)
+    elif (
         ends
         and ring
         and len(names) > FEW_LAMS
@@ -221,8 +235,12 @@ def _add_panel(
         _add_reference(figure, panel, axis, span, len(names), at_end=True)
     else:
         _add_reference(figure, panel, axis, span, len(names))
-    _add_title(figure, panel, domain[1], ring)
-    _add_end_labels(figure, ends, axis, len(names), span, ring)
+    if ring and panel.has_value_at_point:
+        _add_value(figure, panel, axis, names, span)
+    else:
+        _add_title(figure, panel, domain[1], ring)
+    gap = LONE_LABEL_GAP if panel.alone else LABEL_GAP
+    _add_end_labels(figure, ends, axis, len(names), span, ring, gap)
 
 
 def _panel_range(panel: Panel, lams: Sequence[float]) -> tuple[float, float]:
@@ -243,10 +261,68 @@ def _panel_range(panel: Panel, lams: Sequence[float]) -> tuple[float, float]:
         if alone or abs(panel.reference - float(measured.min())) < 0.6 * spread:
             always.append(panel.reference)
     low, high = honest_range(inside, outer, always=always)
-    if panel.reference is None or low <= panel.reference <= high:
+    if panel.reference is None or panel.alone or low <= panel.reference <= high:
         return low, high
     room = WORDS_ROOM * (high - low)  # for the word that says where the float model is
     return (low - room, high) if panel.reference < low else (low, high + room)
+
+
+def _break_side(panel: Panel, span: tuple[float, float]) -> Literal[-1, 0, 1]:
+    """On which side of a lone panel the axis is broken, so that the float model has its line: −1 below, 1 above."""
+    if not panel.alone or panel.reference is None or span[0] <= panel.reference <= span[1]:
+        return 0
+    return -1 if panel.reference < span[0] else 1
+
+
+def _break_axis(axis: dict[str, Any], span: tuple[float, float], side: Literal[-1, 1]) -> None:
+    """Gives an axis room beyond a span, in which no value is named."""
+    room, step = BREAK_ROOM * (span[1] - span[0]), axis["dtick"]
+    axis["range"] = [span[0] - room, span[1]] if side < 0 else [span[0], span[1] + room]
+    first, last = math.ceil(span[0] / step - 1e-9), math.floor(span[1] / step + 1e-9)
+    values = [step * at for at in range(first, last + 1)]
+    show = f"{axis['tickformat'] if '%' not in axis['tickformat'] else '.3g'}"
+    texts = [f"{value:{show}}" if show != ".3g" else f"{100 * value:{show}} %" for value in values]
+    axis |= {"tickvals": values, "ticktext": [text.replace("-", "\u2212") for text in texts]}
+
+
+def _add_beyond_break(figure: Figure, panel: Panel, axis: str, span: tuple[float, float], side: Literal[-1, 1]) -> None:
+    """The float model as a line beyond the break of the axis."""
+    assert panel.reference is not None
+    layout, edge, room = figure["layout"], span[0] if side < 0 else span[1], BREAK_ROOM * (span[1] - span[0])
+    height = edge + side * 0.75 * room
+    line = {"color": "var(--ink-2)", "width": 1, "dash": "2px 3px"}
+    ends = {"xref": "paper", "yref": axis, "x0": 0, "x1": 1, "y0": height, "y1": height}
+    layout["shapes"].append({"type": "line", "line": line, **ends})
+    font = {"size": 12, "color": "var(--ink-2)"}
+    words = {"xref": "paper", "yref": axis, "x": 1, "y": height, "xanchor": "right", "yanchor": "bottom"}
+    layout["annotations"].append(note(f"float model {panel.show(panel.reference)}", **words | {"font": font}))
+    sign = {"xref": "paper", "yref": axis, "x": 0, "y": edge + side * 0.25 * room, "xshift": -12}
+    place = {"xanchor": "right", "yanchor": "middle", "font": {"size": 16, "color": "var(--ink-2)"}}
+    layout["annotations"].append(note("≈", **sign | place))
+
+
+def _add_value(figure: Figure, panel: Panel, axis: str, names: list[str], span: tuple[float, float]) -> None:
+    """The shown value in large type beside its point, on the side that has more room."""
+    (curve,) = (each for each in panel.curves if not each.faint)
+    drawn = clamp(curve.values, span)[0]
+    at = len(figure["layout"]["annotations"])
+    ink = curve.style["color"].replace(")", "-ink)")
+    place = {"xref": "x", "yref": axis, "x": 0, "y": 0, "yanchor": "bottom", "yshift": 8, "xshift": 12}
+    font = {"size": VALUE_SIZE, "color": ink}
+    figure["layout"]["annotations"].append(note("", **place | {"font": font}))
+    texts = [
+        [f"<b>{panel.show(float(value))}</b>" if math.isfinite(value) else "not measured" for value in row]
+        for row in curve.values
+    ]
+    is_left = [index < len(names) / 2 for index in range(len(names))]
+    path = f"layout.annotations.{at}"
+    figure["bindings"] += [
+        bind(f"{path}.text", texts, "gamma", "lambda"),
+        bind(f"{path}.y", np.where(np.isfinite(drawn), drawn, sum(span) / 2), "gamma", "lambda"),
+        bind(f"{path}.x", list(range(len(names))), "lambda"),
+        bind(f"{path}.xanchor", ["left" if left else "right" for left in is_left], "lambda"),
+        bind(f"{path}.xshift", [12 if left else -12 for left in is_left], "lambda"),
+    ]
 
 
 def _hover(curve: Curve, show: Format, row: int, column: int) -> str:
@@ -445,6 +521,7 @@ def _add_end_labels(
     n_lams: int,
     span: tuple[float, float],
     ring: bool,
+    gap: float,
 ) -> None:
     if not ends:
         return
@@ -454,7 +531,7 @@ def _add_end_labels(
     for row in range(rows):
         raw = [_last(drawn[row], (span[0] + span[1]) / 2) for _, drawn in ends]
         room = span[1] - span[0]
-        placed = apart(raw, LABEL_GAP * room, span[0] + 0.06 * room, span[1] - 0.06 * room)
+        placed = apart(raw, gap * room, span[0] + 0.06 * room, span[1] - 0.06 * room)
         for one, value in zip(heights, placed, strict=True):
             one.append(value)
     for offset, (curve, _) in enumerate(ends):

@@ -97,8 +97,8 @@ def sentence(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "per
     told = _TOLD[quality]
     parts = [
         _quality_part(facts, gamma, lam, told),
-        _layer_part(facts, gamma, lam),
         _band_part(facts, gamma, told),
+        _drift_part(facts, gamma, lam),
     ]
     pieces: list[Piece] = []
     for part in (part for part in parts if part):
@@ -109,9 +109,10 @@ def sentence(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "per
 
 
 def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "perplexity") -> list[str]:
-    """Further facts of the point, one plain sentence each: what “auto” chose, the quality that is not shown, what
-    saliency adds."""
+    """Further facts of the point, one plain sentence each: what “auto” chose, errors, the quality that is not shown,
+    what saliency adds."""
     lines: list[str] = [] if facts.selection is None else _chosen_texts(facts.selection)
+    lines += filter(None, [_error_text(facts, gamma, lam), _damping_text(facts, gamma, _TOLD[quality])])
     at = (gamma, lam)
     other = _TOLD["accuracy" if quality == "perplexity" else "perplexity"]
     measured, reference = other.of(facts), other.reference(facts)
@@ -314,65 +315,45 @@ def _compared(change: float, less: str, more: str) -> str:
     return f"{percent(abs(change))} {less if change < 0 else more}"
 
 
-def _layer_part(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
-    """What happens in the chosen layer, relative to the baseline, or in absolute numbers at the baseline."""
+def _drift_part(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
+    """How far the weights of the chosen layer, or of all, drift: relative to the baseline, or absolute at it."""
     at = (gamma, lam)
-    where = "Over all layers" if facts.layer is None else "In this layer"
-    shares = {name: float(change[at]) for name, change in facts.change.items() if math.isfinite(change[at])}
-    if not shares or _is_baseline(facts, lam):
-        return _absolute_part(facts, at, where)
-    phrases: list[list[Piece]] = []
-    if "drift" in shares:
-        text = _compared(shares["drift"], "less", "more")
-        weights = [piece("the weights "), piece("drift", "drift")]
-        phrases.append([*weights, piece(" "), _verdict(text or "just as far", "drift")])
-    texts: list[Piece] = []
-    for name, what in (("recon", "calibration text"), ("held_out", "unseen text")):
-        if name not in shares:
-            continue
-        text = _compared(shares[name], "better", "worse") or "just as well"
-        link = piece(" ") if texts else piece(" is reproduced ")
-        texts += [piece(" and ")] * bool(texts) + [piece(what, name), link, _verdict(text, name)]
-    if texts:
-        phrases.append(texts)
-    pieces = [piece(f"{where} ")]
-    for index, phrase in enumerate(phrases):
-        pieces += ([piece("; ")] if index else []) + phrase
-    return [*pieces, piece(".")]
-
-
-def _absolute_part(facts: LineFacts, at: tuple[int, int], where: str) -> list[Piece]:
-    phrases: list[list[Piece]] = []
-    if facts.drift is not None and math.isfinite(facts.drift[at]):
-        phrases.append(
-            [
-                piece("the weights "),
-                piece(f"drift by {small_percent(facts.drift[at])}", "drift"),
-                piece(" of their size"),
-            ]
-        )
-    errors = [
-        (what, role, array)
-        for what, role, array in (
-            ("calibration text", "recon", facts.recon),
-            ("unseen text", "held_out", facts.held_out),
-        )
-        if array is not None and math.isfinite(array[at])
-    ]
-    if errors:
-        phrase: list[Piece] = [piece("the output error is ")]
-        for index, (what, role, array) in enumerate(errors):
-            phrase += ([piece(" and ")] if index else []) + [
-                piece(small_percent(array[at]), role),
-                piece(f" on {what}"),
-            ]
-        phrases.append(phrase)
-    if not phrases:
+    change = _change(facts, "drift", at)
+    weights = [piece(f"{_which(facts)} the weights ")]
+    if change is not None:
+        text = _compared(change, "less", "more") or "just as far"
+        return [*weights, piece("drift", "drift"), piece(" "), _verdict(text, "drift"), piece(".")]
+    if facts.drift is None or not math.isfinite(facts.drift[at]):
         return []
-    pieces = [piece(f"{where} ")]
-    for index, phrase in enumerate(phrases):
-        pieces += ([piece("; ")] if index else []) + phrase
-    return [*pieces, piece(".")]
+    return [*weights, piece(f"drift by {small_percent(facts.drift[at])}", "drift"), piece(" of their size.")]
+
+
+def _error_text(facts: LineFacts, gamma: int, lam: int) -> str:
+    """How well both texts are reproduced: relative to the baseline, or absolute at it; empty where not measured."""
+    at, texts = (gamma, lam), (("recon", "calibration text"), ("held_out", "unseen text"))
+    changes = [(what, change) for name, what in texts if (change := _change(facts, name, at)) is not None]
+    if changes:
+        parts = [f"{_compared(change, 'better', 'worse') or 'just as well'} on {what}" for what, change in changes]
+        return f"{_which(facts)} outputs are reproduced {' and '.join(parts)}."
+    errors = [(what, values) for (_, what), values in zip(texts, (facts.recon, facts.held_out), strict=True)]
+    shares = [
+        f"{small_percent(values[at])} on {what}"
+        for what, values in errors
+        if values is not None and math.isfinite(values[at])
+    ]
+    return f"{_which(facts)} the output error is {' and '.join(shares)}." if shares else ""
+
+
+def _which(facts: LineFacts) -> str:
+    return "Over all layers" if facts.layer is None else "In this layer"
+
+
+def _change(facts: LineFacts, name: str, at: tuple[int, int]) -> float | None:
+    """Relative change of a quantity to the baseline; None at the baseline and where it was not measured."""
+    change = facts.change.get(name)
+    if change is None or _is_baseline(facts, at[1]) or not math.isfinite(change[at]):
+        return None
+    return float(change[at])
 
 
 def _band_part(facts: LineFacts, gamma: int, told: _Told) -> list[Piece]:
@@ -389,7 +370,6 @@ def _band_part(facts: LineFacts, gamma: int, told: _Told) -> list[Piece]:
     help_text = _no_help(facts, quality, gamma, told)
     if runs == [(0, len(lams) - 1)]:
         return [piece(f"No λ on this axis stands out, as far as {sample} can tell."), *help_text]
-    help_text += _damping_part(facts, runs)
     if len(runs) == 1 and runs[0][0] == runs[0][1]:
         only = f"λ = {lam_text(lams[best])}".replace(" ", NBSP)
         return [piece(only, "lambda"), piece(" is the best of those tried; the others are clearly worse."), *help_text]
@@ -437,11 +417,13 @@ def _beside_baseline(quality: Quality, at: tuple[int, int], name: str, told: _To
     return f"{told.size(apart, reference)} {word} {name}, {told.interval(apart, reference)}"
 
 
-def _damping_part(facts: LineFacts, runs: list[tuple[int, int]]) -> list[Piece]:
-    """Where GPTQ's own damping stands against the band, for a line whose λ it is."""
-    if GPTQ not in flags_of(facts):
-        return []
+def _damping_text(facts: LineFacts, gamma: int, told: _Told) -> str:
+    """Where GPTQ's own damping stands against the band, for a line whose λ it is; empty where all λ are in it."""
+    quality = told.of(facts)
+    runs = [] if quality is None else spans(quality.band[gamma])
     lams, lam = facts.line.lams, GPTQ.lam
+    if GPTQ not in flags_of(facts) or runs in ([], [(0, len(lams) - 1)]):
+        return ""
     ends = [(lams[first], lams[last]) for first, last in runs]
     if any(low <= lam <= high for low, high in ends):
         where = "lies in the band"
@@ -449,11 +431,7 @@ def _damping_part(facts: LineFacts, runs: list[tuple[int, int]]) -> list[Piece]:
         where = "lies below the band"
     else:
         where = "lies above the band" if lam > ends[-1][1] else "lies outside the band"
-    return [
-        piece(" GPTQ’s damping is λ: its default, "),
-        piece(lam_text(lam), "lambda"),
-        piece(f", {where}."),
-    ]
+    return f"GPTQ’s damping is λ: its default, {lam_text(lam)}, {where}."
 
 
 def _beside_text(what: str, difference: Difference, at: tuple[int, int]) -> str:

@@ -158,11 +158,9 @@ def surfaces(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling =
                 }
         else:
             trace |= {"type": "surface", "cmin": low, "cmax": scale, "scene": f"scene{suffix}", **_lighting()}
-            layout[f"scene{suffix}"] = _scene((x0, x1), scale, pooling)
+            layout[f"scene{suffix}"] = _scene((1 - x1, 1 - x0), scale, pooling)
         figure["data"].append(trace)
-    # Names stand above maps, and in the empty air over surfaces.
-    above = {"yanchor": "bottom", "yshift": 2} if flat else {"yanchor": "top", "yshift": 6}
-    _side_by_side(figure, facts, pooling.array, what, above, cut_values(facts, layer, pooling.array, scale))
+    _bind_sides(figure, facts, pooling.array, what, cut_values(facts, layer, pooling.array, scale), flat=flat)
     info = facts.study.layers[layer]
     words = [_surface_aria(facts, i, info.name, scale, pooling.words) for i in range(len(facts.line.lams))]
     figure["bindings"].append(bind("aria", words, "lambda"))
@@ -170,7 +168,8 @@ def surfaces(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling =
 
 
 def _sides(facts: LineFacts, gap: float) -> list[tuple[float, float]]:
-    """From where to where across the figure each side reaches: the smallest λ and the shown one, or a lone one."""
+    """From where to where each side reaches, of maps across the figure, of surfaces from its top: the smallest λ and
+    the shown one, or a lone one."""
     if len(facts.line.lams) < 2:
         return [(0.0, 1.0)]
     return [(0.0, (1 - gap / 2) / 2), ((1 + gap / 2) / 2, 1.0)]
@@ -210,10 +209,10 @@ def cut_values(facts: LineFacts, layer: int, array: str, scale: float) -> list[l
     return [[value if value > 1.001 * scale else None for value in row] for row in most.tolist()]
 
 
-def _side_by_side(
-    figure: Figure, facts: LineFacts, array: str, what: str, above: dict[str, Any], cut: list[list[float | None]]
+def _bind_sides(
+    figure: Figure, facts: LineFacts, array: str, what: str, cut: list[list[float | None]], *, flat: bool
 ) -> None:
-    """Binds the traces to the smallest λ and to the shown one; ``above`` them stands what they show."""
+    """Binds the traces to the smallest λ and to the shown one, with names above maps and beside surfaces."""
     sides = _sides(facts, 0.0)
     texts = [
         [
@@ -227,7 +226,11 @@ def _side_by_side(
         if side < len(sides) - 1:
             bound["lambda"] = 0
         figure["bindings"].append(bound)
-        place = {"xref": "paper", "yref": "paper", "x": (x0 + x1) / 2, "y": 1, "xanchor": "center", **above}
+        if flat:
+            place = {"x": (x0 + x1) / 2, "y": 1, "xanchor": "center", "yanchor": "bottom", "yshift": 2}
+        else:
+            place = {"x": 0.02, "y": 1 - x0, "xanchor": "left", "yanchor": "top", "yshift": -2}
+        place |= {"xref": "paper", "yref": "paper"}
         text = note(texts[0][0], **place, font={"size": 12, "color": "var(--ink)"})
         figure["layout"]["annotations"].append(text)
         path = f"layout.annotations.{side}.text"
@@ -260,7 +263,7 @@ def _scene(domain: tuple[float, float], scale: float, pooling: Pooling) -> dict[
     low = -1.02 * scale if pooling.signed else 0
     font = {"size": 11, "color": "var(--ink-2)"}
     return {
-        "domain": {"x": list(domain), "y": [0, 1]},
+        "domain": {"x": [0, 1], "y": list(domain)},
         "aspectmode": "manual",
         "aspectratio": {"x": 1.15, "y": 1.15, "z": 0.62},
         "dragmode": False,  # the page turns all scenes together

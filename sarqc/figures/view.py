@@ -11,10 +11,11 @@ from sarqc.figures.deciles import deciles
 from sarqc.figures.drawing import Figure, Point
 from sarqc.figures.equation import Equation, equation
 from sarqc.figures.expert_maps import TokenTable, counts_of, expert_map, token_map, token_table, tokens_error
+from sarqc.figures.findings import Door, findings
 from sarqc.figures.flags import flags_of
 from sarqc.figures.gamma_grid import gamma_grid
 from sarqc.figures.gap import gap
-from sarqc.figures.hero import hero
+from sarqc.figures.hero import Shown, curves, hero
 from sarqc.figures.inspector import inspector
 from sarqc.figures.ladder import LadderWords, ladder_figure, ladder_words
 from sarqc.figures.layer_map import layer_label, layer_map
@@ -205,6 +206,7 @@ class View(TypedDict):
     arrays: Arrays
     poolings: list[PoolingChoice]
     surface_layer: int
+    findings: dict[Door, list[list[str]]]
     table: DataTable
     tokens: TokenTable | None
     theorem: list[Term] | None
@@ -290,6 +292,7 @@ def lab_view(
         "arrays": arrays,
         "poolings": pooling_choices(arrays),
         "surface_layer": shown,
+        "findings": findings(facts, climbed),
         "table": point_rows(facts, grid),
         "tokens": token_table(counts),
         "theorem": theorem_terms(facts),
@@ -334,6 +337,9 @@ def _figures(
     return {
         "hero": first_figure(facts, "perplexity", scale),
         "hero_accuracy": None if facts.accuracy is None else first_figure(facts, "accuracy", scale),
+        "hero_error": hero(facts, "error", scale=scale),
+        "hero_drift": hero(facts, "drift", scale=scale),
+        "curves": curves(facts, scale=scale) if several else None,
         "gamma_grid_accuracy": None if facts.accuracy is None else gamma_grid(facts, "accuracy"),
         **weight_figures(facts, arrays, shown),
         "inspector": inspector(facts, shown),
@@ -353,11 +359,14 @@ def line_title(facts: LineFacts) -> str:
     return f"{facts.study.model.name} at {facts.line.bits} bits: {facts.line.label}{layer}"
 
 
-def first_figure(facts: LineFacts, quality: QualityName, scale: str) -> Figure:
+def first_figure(facts: LineFacts, shown: Shown, scale: str) -> Figure:
     """The Lab's main figure. A line of one point has no curves: there the methods of the study, side by side, take the
-    first place."""
-    compared = methods(facts, quality) if is_point(facts.line) else None
-    return hero(facts, quality, scale=scale) if compared is None else compared
+    first place; without them, and where the quantity was not measured, stand all that were."""
+    quality = "accuracy" if shown == "accuracy" else "perplexity"
+    compared = methods(facts, quality) if is_point(facts.line) and shown == quality else None
+    if compared is None and not is_point(facts.line):
+        compared = hero(facts, shown, scale=scale)
+    return curves(facts, scale=scale) if compared is None else compared
 
 
 def _whole(value: int | str | None, name: str) -> int | None:

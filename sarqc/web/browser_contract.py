@@ -61,7 +61,8 @@ from sarqc.web.typescript import Declarations, literal
 SCRIPTS = Path(__file__).resolve().parents[2] / "assets" / "js" / "base"
 
 # What the switches above the figures offer: name in an address → as the page says it.
-QUALITIES = {"perplexity": "Perplexity", "accuracy": "Accuracy"}
+SHOWN = {"perplexity": "Perplexity", "accuracy": "Accuracy", "error": "Error", "drift": "Drift"}
+DOORS = {"where": "Where", "trade_off": "Trade-off", "steps": "Steps", "text": "Text", "proof": "Proof"}
 DRAWINGS = {"surface": "3-D", "flat": "flat", "difference": "difference"}
 SIZES = {"bits": "Bits per weight", "mib": "MiB"}
 RATIOS = {"log_ratio": "ln ratio", "perplexity": "Perplexity"}
@@ -72,7 +73,7 @@ CONTROLS = {
     "bits": "Bits",
     "method": "Method",
     "layer": "Layer",
-    "show": "Perplexity or accuracy",
+    "show": "Quantity of the main figure",
     "scale": "Scale of the errors",
     "draw": "Calibration draw",
     "drawing": "Drawing of the weights",
@@ -92,12 +93,14 @@ CONTROLS = {
 PANELS = {
     "equation": "The equation",
     "sentence": "The sentence",
-    "hero": "Curves over λ",
+    "hero": "Curve over λ",
     "band": "The λ as good as the best",
     "surfaces": "|Ŵ − W|",
     "deciles": "Drift by saliency decile",
-    "sliders": "Sliders",
+    "sliders": "Slider",
+    "doors": "The parts below",
     "map": "Every layer",
+    "curves": "Perplexity, error and drift over λ",
     "plane": "Error against drift",
     "gamma_grid": "λ × γ",
     "ladder": "What each step is worth",
@@ -336,7 +339,8 @@ def names() -> list[Constant]:
         Constant("QUANTITIES", "Record<Quantity, string>", "What the map of layers can be coloured by.", quantities),
         Constant("LADDER_STEPS", "string[]", "Steps of the ladder, in their usual order.", list(STEPS)),
         Constant("POOLINGS", "Record<PoolingName, string>", "Ways of pooling ΔW, and their words.", poolings),
-        Constant("QUALITIES", "Record<Quality, string>", "What the main figure can show as quality.", QUALITIES),
+        Constant("SHOWN", "Record<Shown, string>", "What the main figure can show.", SHOWN),
+        Constant("DOORS", "Record<Door, string>", "Parts of the Lab below its main figure.", DOORS),
         Constant("DRAWINGS", "Record<Drawing, string>", "How the weights can be drawn.", DRAWINGS),
         Constant("COLUMNS", "Record<ColumnKey, ColumnKind>", "Columns of the table of numbers.", columns),
         Constant("CLEAR_FROM", "number[]", "Standard errors to be clear, by degrees of freedom from 1.", _clear_from()),
@@ -410,7 +414,8 @@ def shapes() -> str:
         ("Scale", SCALES, "Scale of the main figure's errors."),
         ("Quantity", QUANTITIES, "What the map of layers is coloured by."),
         ("PoolingName", [one.name for one in POOLINGS], "How ΔW is pooled."),
-        ("Quality", QUALITIES, "What the main figure shows as quality."),
+        ("Shown", SHOWN, "What the main figure shows."),
+        ("Door", DOORS, "Part of the Lab below its main figure."),
         ("Drawing", DRAWINGS, "How the weights are drawn."),
         ("ColumnKey", [key for key, _, _ in COLUMNS], "Column of the table of numbers."),
         ("ColumnKind", dict.fromkeys(kind for _, _, kind in COLUMNS), "How a number is written."),

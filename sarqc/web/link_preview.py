@@ -11,6 +11,7 @@ from functools import lru_cache
 from html import escape
 from pathlib import Path
 from threading import Lock
+from typing import get_args
 from urllib.parse import parse_qsl, urlencode
 
 import resvg_py
@@ -33,9 +34,10 @@ from sarqc.figures.card import (
     point_title,
     site_card,
 )
+from sarqc.figures.hero import Shown
 from sarqc.figures.plotly_figure import colours_of
 from sarqc.figures.scales import scales_of
-from sarqc.figures.sentence import Piece, sentence, small_print
+from sarqc.figures.sentence import Piece, sentence
 from sarqc.figures.view import default_line, first_figure, line_title, start_of
 from sarqc.jobs.links import Link
 from sarqc.settings import Settings
@@ -117,9 +119,6 @@ class FirstSight:
     bits: int
     title: str  # of the main figure
     sentence: Sequence[Piece]
-    small_print: str
-    has_curves: bool  # over λ; otherwise one point
-    explored: bool  # its layers were solved on what the float model gives them
     figures: tuple[str, ...]  # the main figure as SVG elements, for a wide and a narrow screen
 
 
@@ -163,11 +162,8 @@ class Introductions:
         return FirstSight(
             facts.study.model.name,
             facts.line.bits,
-            first_figure(facts, at.quality, at.scale).get("title", ""),
+            first_figure(facts, at.shown, at.scale).get("title", ""),
             sentence(facts, at.gamma, at.lam, at.quality),
-            " ".join(small_print(facts, at.gamma, at.lam, at.quality)),
-            len(facts.line.lams) > 1,
-            facts.study.prefix == "float",
             tuple(point_picture(facts, at, *size, narrow=narrow, banded=banded) for size, narrow in sizes),
         )
 
@@ -239,12 +235,15 @@ class Introductions:
     def _point(self, key: FactsKey, query: Query) -> CardPoint:
         facts = self._facts(*key)
         start, line = start_of(facts), facts.line
-        shows_accuracy = query.get("show") == "accuracy" and facts.accuracy is not None
+        names: tuple[Shown, ...] = get_args(Shown)
+        shown = next((name for name in names if name == query.get("show")), "perplexity")
+        if shown == "accuracy" and facts.accuracy is None:
+            shown = "perplexity"
         scale = query.get("scale", "raw")
         return CardPoint(
             _nearest(line.gammas, query.get("gamma"), start["gamma"]),
             _nearest(line.lams, query.get("lambda"), start["lambda"]),
-            "accuracy" if shows_accuracy else "perplexity",
+            shown,
             scale if scale in scales_of(facts) else "raw",
         )
 

@@ -155,6 +155,16 @@ def browser() -> Iterator[Any]:
         chromium.close()
 
 
+OPEN = "open=where,trade_off,steps,text,proof"  # of the Lab's address: all its parts
+
+
+def figure_menu(page: Any, name: str) -> Any:
+    """Opens the menu of a figure of the Lab, which has its settings."""
+    if not page.locator(f"#menu-lab-{name}").is_visible():
+        page.click(f"[data-testid=save-lab-{name}]")
+    return page.locator(f"#menu-lab-{name}")
+
+
 class Watch:
     """What a page asked for and complained about."""
 
@@ -219,7 +229,7 @@ def open_page(app: App, browser: Any) -> Iterator[Callable[..., Any]]:
         path: str = "/", *, of: App = app, width: int = 1280, height: int = 800, script: str = "", **options: Any
     ) -> Any:
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
-        context.set_default_timeout(90_000)  # of a slow host with busy cores
+        context.set_default_timeout(20_000)
         context.add_init_script(COUNT_WEBGL + script)
         page = context.new_page()
         page.watch = Watch()

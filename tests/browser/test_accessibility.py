@@ -62,7 +62,7 @@ def test_no_finding_of_any_level_in_either_theme(
 
 def test_a_whole_visit_by_keyboard_alone(app: App, open_page: Any) -> None:
     """From λ in the Lab to a plan, a run, its row in Runs, and its deletion, which Escape takes back once."""
-    page = open_page("/?study=toy&lambda=0.1", reduced_motion="reduce")
+    page = open_page("/?study=toy&lambda=0.1&open=where", reduced_motion="reduce")
     page.wait_for_selector(".lab.is-open")
     press = page.keyboard.press
 
@@ -83,13 +83,13 @@ def test_a_whole_visit_by_keyboard_alone(app: App, open_page: Any) -> None:
     page.wait_for_function(
         "(words) => document.querySelector('[data-testid=sentence]').textContent !== words", arg=before
     )
-    at = page.text_content("[data-testid=lambda-value]")
+    at = page.input_value("[data-testid=knob-lambda]")
     tab_to("#cells-lab-map")  # a map of layers, whose cells the arrows go through
     spoken = "document.activeElement.nextElementSibling.textContent"
     first = page.evaluate(spoken)
     press("ArrowDown")
     assert page.evaluate(spoken) not in ("", first)
-    assert page.text_content("[data-testid=lambda-value]") == at
+    assert page.input_value("[data-testid=knob-lambda]") == at
     layer = page.evaluate(spoken).split(":")[0]
     press("Enter")
     page.wait_for_function("location.search.includes('layer=')")

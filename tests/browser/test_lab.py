@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from sarqc.recipe import Recipe
-from tests.browser.conftest import SHIFTS
+from tests.browser.conftest import OPEN, SHIFTS, figure_menu
 from tests.synthetic_study import LAMS
 
 pytestmark = pytest.mark.browser
@@ -31,7 +31,7 @@ READ_MARKERS = """() => {
 
 
 def lab(open_page: Any, query: str = "study=toy&method=sarqc-gbs&bits=2&lambda=0.1&gamma=0.1", **options: Any) -> Any:
-    page = open_page(f"/?{query}", **options)
+    page = open_page(f"/?{query}&{OPEN}", **options)
     page.wait_for_selector('[data-plot="lab-map"][data-drawn]')
     return page
 
@@ -78,8 +78,8 @@ def test_lambda_by_keyboard_moves_marker_sentence_and_right_surface_and_asks_nob
     drawn_at(page, 0, 3)
 
     after = page.evaluate(READ_SURFACE)
-    assert page.evaluate(READ_MARKERS) == ["0.3"] * 3
-    assert page.text_content("[data-testid=lambda-value]") == "0.3"
+    assert page.evaluate(READ_MARKERS) == ["0.3"]
+    assert page.input_value("[data-testid=knob-lambda]") == "0.3"
     assert page.text_content("[data-testid=sentence]") != sentence
     assert after["left"] == before["left"]
     assert after["right"] != before["right"]
@@ -92,14 +92,14 @@ def test_typing_is_not_stepping_dragging_on_the_curves_is_and_the_wheel_scrolls_
     page = lab(open_page)
     page.focus("[data-testid=pick-layer]")
     page.keyboard.press("ArrowLeft")
-    assert page.text_content("[data-testid=lambda-value]") == "0.1"
+    assert page.input_value("[data-testid=knob-lambda]") == "0.1"
 
     box = page.locator('[data-plot="lab-hero"] .plot-canvas').bounding_box()
     page.mouse.move(box["x"] + 0.3 * box["width"], box["y"] + 0.5 * box["height"])
     page.mouse.down()
     page.mouse.move(box["x"] + 0.1 * box["width"], box["y"] + 0.5 * box["height"], steps=4)
     page.mouse.up()
-    assert page.text_content("[data-testid=lambda-value]") == "0"
+    assert page.input_value("[data-testid=knob-lambda]") == "0"
 
     page.locator(f"{SURFACES} .plot-canvas").hover()
     before = page.evaluate("scrollY")
@@ -133,7 +133,7 @@ def test_the_address_is_the_state(open_page):
     page.wait_for_function("location.search.includes('lambda=1')")
     page.reload()
     page.wait_for_selector('[data-plot="lab-map"][data-drawn]')
-    assert page.text_content("[data-testid=lambda-value]") == "1"
+    assert page.input_value("[data-testid=knob-lambda]") == "1"
     assert page.input_value("[data-testid=pick-layer]") == "3"
     assert page.input_value("[data-testid=pick-method]") == "rqc-gbs"
 
@@ -145,7 +145,7 @@ def test_back_goes_one_choice_back_and_lambda_is_no_choice(open_page):
         page.keyboard.press(key)
     page.select_option("[data-testid=pick-layer]", "2")
     page.wait_for_function("location.search.includes('layer=2')")
-    lam = page.text_content("[data-testid=lambda-value]")
+    lam = page.input_value("[data-testid=knob-lambda]")
     page.select_option("[data-testid=pick-method]", "sarqc-gbs")
     page.wait_for_function("!location.search.includes('method=')")  # the study's own default
     assert page.evaluate("history.length") == entries + 2
@@ -155,7 +155,7 @@ def test_back_goes_one_choice_back_and_lambda_is_no_choice(open_page):
     assert page.input_value("[data-testid=pick-layer]") == "2"
     page.go_back()
     page.wait_for_function("document.querySelector('[data-testid=pick-layer]').value === 'all'")
-    assert page.text_content("[data-testid=lambda-value]") == lam
+    assert page.input_value("[data-testid=knob-lambda]") == lam
     page.go_forward()
     page.wait_for_function("document.querySelector('[data-testid=pick-layer]').value === '2'")
     assert page.evaluate("history.length") == entries + 2
@@ -172,47 +172,97 @@ def test_a_click_on_the_map_chooses_the_layer(open_page):
 
 
 # The largest distance in pixels between a tick of the λ axis and the slider's thumb there; 999 where they are apart.
-APART = """() => {
+APART = r"""() => {
   const canvas = document.querySelector('[data-plot="lab-hero"] .plot-canvas');
-  const axis = canvas._fullLayout.xaxis;
+  const ticks = [...canvas.querySelectorAll(".axis[data-axis=x] text")]
+    .filter((text) => /^[\d.]+$/.test(text.textContent));
   const slider = document.querySelector("[data-testid=lambda]");
-  const [track, { left }] = [slider.getBoundingClientRect(), canvas.getBoundingClientRect()];
-  const [last, thumb] = [Number(slider.max), 18];
+  const track = slider.getBoundingClientRect();
+  const [last, thumb] = [Number(slider.max), 22];
   const step = (track.width - thumb) / last;
-  const apart = (at) => left + axis._offset + axis.l2p(at) - track.left - thumb / 2 - at * step;
-  const all = Array.from({ length: last + 1 }, (_, at) => Math.abs(apart(at)));
-  return slider.closest(".sliders.is-axis") ? Math.max(...all) : 999;
+  const middle = ({ left, width }) => left + width / 2;
+  const apart = ticks.map((tick, at) =>
+    Math.abs(middle(tick.getBoundingClientRect()) - track.left - thumb / 2 - at * step));
+  return slider.closest(".lambda-axis.is-axis") && ticks.length === last + 1 ? Math.max(...apart) : 999;
 }"""
 
 
-def test_the_slider_stands_under_the_axis_to_the_pixel_at_every_width(open_page):
+def test_the_slider_stands_on_the_axis_to_the_pixel_at_every_width(open_page):
     page = lab(open_page)
     for width, height in ((1280, 800), (1920, 1080), (390, 844), (1000, 700), (1280, 800)):
         page.set_viewport_size({"width": width, "height": height})
-        page.wait_for_function(f"({APART})() < 0.5")
-    page.click("[data-quality=accuracy]")
+        page.wait_for_function(f"({APART})() < 1")
+    figure_menu(page, "hero").locator("[data-quality=accuracy]").click()
+    page.keyboard.press("Escape")
     page.select_option("[data-testid=pick-method]", "rqc-gbs")
     page.wait_for_selector(".lab:not(.is-loading)")
-    page.wait_for_function(f"({APART})() < 0.5")
+    page.wait_for_function(f"({APART})() < 1")
 
 
 def test_play_steps_until_it_is_paused(open_page):
     page = lab(open_page)
-    page.click("[data-testid=play]")
-    page.wait_for_function("document.querySelector('[data-testid=lambda-value]').textContent === '0.3'")
+    figure_menu(page, "hero").locator("[data-testid=play]").click()
+    page.wait_for_function("document.querySelector('[data-testid=knob-lambda]').value === '0.3'")
     page.click("[data-testid=play]")
     assert page.get_attribute("[data-testid=play]", "aria-pressed") == "false"
-    paused_at = page.text_content("[data-testid=lambda-value]")
+    paused_at = page.input_value("[data-testid=knob-lambda]")
     page.wait_for_timeout(1200)
-    assert page.text_content("[data-testid=lambda-value]") == paused_at
+    assert page.input_value("[data-testid=knob-lambda]") == paused_at
 
 
 def test_accuracy_takes_the_place_of_perplexity_and_back(open_page):
     page = lab(open_page)
-    page.click("button[data-quality=accuracy]")
-    page.wait_for_function("location.search.includes('show=accuracy')")
-    titles = "() => [...document.querySelectorAll('[data-plot=lab-hero] .annotation-text')].map(t => t.textContent)"
-    page.wait_for_function(f"({titles})().some(text => text.startsWith('Accuracy'))")
+    title = "document.querySelector('[data-plot=lab-hero] .card-title').textContent"
+    for quality, words in (("accuracy", "Accuracy"), ("perplexity", "Perplexity")):
+        figure_menu(page, "hero").locator(f"[data-quality={quality}]").click()
+        page.wait_for_function(f"{title}.startsWith('{words}')")
+        page.wait_for_function(f"location.search.includes('show=accuracy') === {str(quality == 'accuracy').lower()}")
+
+
+def test_a_term_of_the_equation_puts_its_curve_in_the_place_of_perplexity_and_back(open_page):
+    page = lab(open_page)
+    title = "document.querySelector('[data-plot=lab-hero] .card-title').textContent"
+    for term, words, shown in (("recon", "Reconstruction error", "error"), ("drift", "Weight drift", "drift")):
+        page.click(f"[data-testid=term-{term}]")
+        page.wait_for_function(f"{title}.startsWith('{words}')")
+        page.wait_for_function(f"location.search.includes('show={shown}')")
+    page.click("[data-testid=term-drift]")
+    page.wait_for_function(f"{title}.startsWith('Perplexity')")
+    page.wait_for_function("!location.search.includes('show=')")
+
+
+# Names of the controls in the first window, without the cells of a figure, which are there for arrow keys.
+IN_SIGHT = """all => all
+  .filter((one) => !one.matches('.cells') && one.checkVisibility({ visibilityProperty: true }) && one.tabIndex >= 0)
+  .filter((one) => one.getBoundingClientRect().bottom <= innerHeight)
+  .map((one) => one.dataset.testid ?? one.className)"""
+
+
+def test_everything_stands_on_one_screen_and_each_part_opens_at_its_finding(app, open_page):
+    page = open_page("/?study=tiny-llama&method=sarqc-gbs&bits=2&lambda=0.1&gamma=0.1")
+    page.wait_for_selector('[data-plot="lab-surfaces"][data-drawn]')
+    view = app.json("/studies/tiny-llama/view?method=sarqc-gbs&bits=2")
+    controls = page.locator("#content :is(button, select, input, a, [tabindex='0'])").evaluate_all(IN_SIGHT)
+    assert len(controls) <= 20, controls
+    for name, told in view["findings"].items():
+        button = page.locator(f"[data-testid=door-{name}]")
+        assert button.locator("[data-finding]").text_content() == told[0][view["lams"].index(0.1)] != ""
+        assert button.bounding_box()["y"] + button.bounding_box()["height"] <= 800
+        assert page.locator(f"#door-{name}").is_hidden()
+        button.click()
+        assert page.locator(f"#door-{name} [data-plot]:visible").count() > 0
+        assert button.get_attribute("aria-expanded") == "true"
+    page.wait_for_function("location.search.includes('open=where,trade_off,steps,text,proof')")
+    page.click("[data-testid=door-proof]")
+    assert page.locator("#door-proof").is_hidden()
+
+
+def test_an_address_from_before_there_were_parts_shows_what_it_names(open_page):
+    page = open_page("/?study=tiny-llama&bits=2&method=sarqc-gbs&quantity=drift&steps=range,order,lambda,refine")
+    page.wait_for_selector('[data-plot="lab-map"][data-drawn]')
+    page.wait_for_selector('[data-plot="lab-ladder"][data-drawn]')
+    assert page.input_value("[data-testid=pick-quantity]") == "drift"
+    assert page.locator("#door-proof").is_hidden()
 
 
 def test_without_webgl_the_surfaces_are_flat(open_page):
@@ -232,7 +282,7 @@ def test_without_webgl_the_surfaces_are_flat(open_page):
         page.wait_for_function("(said) => /three-dimensional/.test(document.querySelector(said).textContent)", arg=said)
         below, above = page.locator(said).bounding_box(), page.locator(frame).bounding_box()
         assert below["y"] >= above["y"] + above["height"] - 1
-        assert page.locator('[data-plot="lab-surfaces_flat"] [data-drawing="surface"]').is_disabled()
+        assert page.locator('#menu-lab-surfaces_flat [data-drawing="surface"]').is_disabled()
         page.evaluate("(said) => { document.querySelector(said).textContent = ''; }", said)
         page.select_option("[data-testid=pick-layer]", index=2)
 
@@ -246,7 +296,7 @@ def test_what_auto_chose_and_the_amount_of_text_have_cards_where_there_is_someth
     assert page.text_content("[data-testid=sentence]").startswith("With λ and γ chosen layer by layer")
     assert page.locator("[data-testid=sliders]").is_hidden()
     assert page.locator('[data-plot="lab-gap"]').is_hidden()
-    row = page.locator('[data-plot="lab-hero"] .yaxislayer-above text, [data-plot="lab-hero"] .yaxislayer-below text')
+    row = page.locator('[data-plot="lab-hero"] .axis[data-axis=y] text')
     assert any("auto" in text for text in row.all_text_contents())
 
     page.select_option("[data-testid=pick-method]", "sarqc-gbs")
@@ -256,7 +306,7 @@ def test_what_auto_chose_and_the_amount_of_text_have_cards_where_there_is_someth
     page.keyboard.press("ArrowRight")
     drawn_at(page, 0, 3, '[data-plot="lab-gap"]')
     assert "λ = 0.3" in nonbreaking(page.get_attribute('[data-plot="lab-gap"] .plot-frame', "aria-label"))
-    assert page.text_content(title.format("hero")) == "What λ changes"
+    assert page.text_content(title.format("hero")).startswith("Perplexity on unseen text")
     assert page.locator('[data-plot="lab-selection"]').is_hidden()
 
 
@@ -299,8 +349,9 @@ def test_what_stands_below_the_sentence_keeps_its_place(open_page):
     bar, hero = page.locator("[data-testid=equation]"), page.locator("[data-plot=lab-hero]")
     places, lines = set(), set()
     for quality in ("perplexity", "accuracy"):
-        page.click(f"[data-quality={quality}][data-for='lab-']")
-        assert quality in bar.inner_text()
+        figure_menu(page, "hero").locator(f"[data-quality={quality}]").click()
+        page.keyboard.press("Escape")
+        assert quality in bar.text_content()
         assert ("%" in page.text_content("[data-testid=bar-quality]")) == (quality == "accuracy")
         for _ in range(10):
             places.add(hero.bounding_box()["y"])

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlparse
 
 import pytest
 
-from tests.browser.conftest import SHIFTS, findings
+from tests.browser.conftest import OPEN, SHIFTS, figure_menu, findings
 
 pytestmark = pytest.mark.browser
 
@@ -18,7 +18,7 @@ LINE = "study=toy&method=sarqc-gbs&bits=2"
 
 
 def lab(open_page: Any, query: str, **options: Any) -> Any:
-    page = open_page(f"/?{query}", **options)
+    page = open_page(f"/?{query}&{OPEN}" if "open=" not in query else f"/?{query}", **options)
     page.wait_for_selector(".lab.is-open")
     page.wait_for_selector('[data-plot="lab-plane"][data-drawn]')
     return page
@@ -35,15 +35,15 @@ def test_a_lesson_by_link(open_page):
     for name in ("lambda", "pick-layer", "pick-bits"):
         assert page.locator(f"[data-testid={name}]").is_disabled()
         assert page.get_attribute(f"[data-testid={name}]", "aria-description") == "Set by the link"
-    assert page.locator("[data-testid=gamma]").is_enabled()
+    assert page.locator("[data-testid=knob-gamma]").is_enabled()
 
     page.keyboard.press("ArrowRight")
     page.locator("[data-testid=numbers] tbody tr").first.click()  # asks for another λ and another γ
-    page.wait_for_function("document.querySelector('[data-testid=gamma-value]').textContent === '0.1'")
+    page.wait_for_function("document.querySelector('[data-testid=knob-gamma]').value === '0.1'")
     box = page.locator('[data-plot="lab-map"] .plot-canvas').bounding_box()
     page.mouse.click(box["x"] + 0.25 * box["width"], box["y"] + 0.25 * box["height"])
     page.wait_for_timeout(300)
-    assert page.text_content("[data-testid=lambda-value]") == "0.3"
+    assert page.input_value("[data-testid=knob-lambda]") == "0.3"
     assert page.input_value("[data-testid=pick-layer]") == "all"
     assert page.get_attribute("[data-testid=radius]", "aria-disabled") == "true"
     given = parse_qs(urlparse(page.url).query)
@@ -61,7 +61,7 @@ def test_what_an_address_gets_wrong_is_said_and_the_rest_is_shown(open_page):
     assert page.input_value("[data-testid=pick-draw]") == "1"
     assert page.input_value("[data-testid=pick-scale]") == "paper"
     assert "draw=1" in page.url
-    page.select_option("[data-testid=pick-scale]", "ratio")
+    figure_menu(page, "hero").locator("[data-testid=pick-scale]").select_option("ratio")
     page.wait_for_function("location.search.includes('scale=ratio') && !location.search.includes('nonsense')")
 
 
@@ -78,7 +78,7 @@ def test_sharing_and_saving(open_page):
     given = parse_qs(urlparse(page.input_value("[data-testid=share-link]")).query)
     assert given == {
         "study": ["toy"], "method": ["sarqc-gbs"], "bits": ["2"], "lambda": ["0.1"], "gamma": ["0.1"],
-        "quantity": ["held_out"],
+        "quantity": ["held_out"], "open": ["where,trade_off,steps,text,proof"],
         "hide": ["map,lambda"],
     }  # fmt: skip
     page.keyboard.press("Escape")
@@ -105,9 +105,7 @@ def test_sharing_and_saving(open_page):
     assert len(lines) == 40  # layers × γ × λ
     page.click("[data-testid=save-lab-surfaces]")
     assert page.locator("#menu-lab-surfaces [data-save=SVG]").is_hidden()
-    page.keyboard.press("Escape")
-
-    page.click('[data-drawing=difference][data-for="lab-"] >> visible=true')
+    page.click("#menu-lab-surfaces [data-drawing=difference]")
     page.wait_for_function("location.search.includes('drawing=difference')")
     drawn = page.evaluate("document.querySelector('[data-plot=lab-surfaces_flat] .plot-canvas').data[0].zmin")
     assert drawn < 0
@@ -116,7 +114,7 @@ def test_sharing_and_saving(open_page):
     for _ in range(4):
         page.keyboard.press("ArrowLeft")
     assert page.get_attribute("[data-testid=radius]", "aria-valuetext") != words
-    assert page.text_content("[data-testid=lambda-value]") == "1"  # the least drift leaves one point
+    assert page.input_value("[data-testid=knob-lambda]") == "1"  # the least drift leaves one point
 
 
 def test_share_and_what_a_link_locks_have_no_finding_of_any_level_in_either_theme(open_page):
@@ -143,7 +141,7 @@ def test_a_link_for_a_purpose_is_seen_before_it_is_sent(open_page):
     address = page.input_value("[data-testid=share-link]")
     page.click("[data-testid=preview]")
     small = page.frame_locator(".share-preview iframe")
-    small.locator("[data-plot=lab-hero] .plot-canvas .main-svg").first.wait_for()
+    small.locator("[data-plot=lab-hero] .plot-canvas svg.flat").wait_for()
     assert small.locator("[data-testid=sentence]").is_hidden()
     shown = open_page(urlparse(address).path + "?" + urlparse(address).query, width=600, height=500)
     hero = shown.locator("[data-plot=lab-hero]")

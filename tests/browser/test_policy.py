@@ -18,8 +18,8 @@ document.addEventListener("securitypolicyviolation", (event) =>
   window.violations.push(`${event.effectiveDirective}: ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`));
 """
 PAGES = {  # with what has come when all of a page is there
-    "/?study=toy&layer=0": "[data-plot=lab-map][data-drawn]",
-    "/?study=mixture": "[data-plot=lab-map][data-drawn]",
+    "/?study=toy&layer=0": "[data-plot=lab-surfaces][data-drawn]",
+    "/?study=mixture": "[data-plot=lab-surfaces][data-drawn]",
     "/calibrate": "[data-testid=start]:enabled",
     "/runs": "#content",
     "/learn": "#content",

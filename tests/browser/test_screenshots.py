@@ -25,7 +25,7 @@ def picture(page: Any, name: str, *, full: bool = False) -> None:
 
 def test_pictures_of_the_lab(open_page):
     page = open_page("/", height=830, color_scheme="light")
-    page.wait_for_selector('[data-plot="lab-map"][data-drawn]')
+    page.wait_for_selector('[data-plot="lab-surfaces"][data-drawn]')
     picture(page, "lab-light")
 
 

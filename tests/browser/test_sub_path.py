@@ -31,7 +31,11 @@ def test_every_page_stream_link_and_download_is_below_the_path(open_page: Any, t
         page.click("button[type=submit]")
         page.wait_for_selector("[data-testid=visitor]")
         assert page.url == f"{app.url}{PATH}/runs?filter=x"
-        shown = {"Lab": ".js-plotly-plot", "Learn": "[data-testid=tour] svg", "Calibrate": "[data-testid=start]"}
+        shown = {
+            "Lab": "[data-plot=lab-hero] svg.flat",
+            "Learn": "[data-testid=tour] svg",
+            "Calibrate": "[data-testid=start]",
+        }
         for name, element in shown.items():
             page.click(f".pages >> text={name}")
             page.wait_for_selector(element)

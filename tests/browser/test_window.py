@@ -9,7 +9,7 @@ import pytest
 pytestmark = pytest.mark.browser
 
 TYPE = """(card) => {
-  const tick = document.querySelector(`${card} .xtick text`);
+  const tick = document.querySelector(`${card} .axis[data-axis=x] text`);
   return Number.parseFloat(getComputedStyle(tick).fontSize);
 }"""
 BOX = """(card) => {
@@ -24,10 +24,11 @@ def fills(page: Any, card: str, *, below: float = 0) -> bool:
 
 
 def test_a_figure_fills_the_window_with_larger_type_and_goes_back(open_page):
-    page = open_page("/?study=toy&method=sarqc-gbs&bits=2&lambda=0.1", width=1920, height=1080)
+    page = open_page("/?study=toy&method=sarqc-gbs&bits=2&lambda=0.1&open=trade_off", width=1920, height=1080)
     card = '[data-plot="lab-plane"]'
     page.wait_for_selector(f"{card}[data-drawn]")
     page.wait_for_selector('[data-plot="lab-surfaces"][data-drawn]')
+    page.locator(card).scroll_into_view_if_needed()
     before, type_before = page.evaluate(BOX, card), page.evaluate(TYPE, card)
     assert 14 < type_before < 16  # a large screen
     button = page.locator(f"{card} .enlarge-button")

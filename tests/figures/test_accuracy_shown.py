@@ -58,8 +58,7 @@ def test_the_sentence_is_of_accuracy_in_per_cent_and_points(view: View) -> None:
 
 def test_the_switched_figures_say_what_they_show(view: View) -> None:
     hero = view["figures"]["hero_accuracy"]
-    titles = [value["text"] for value in hero["layout"]["annotations"]]
-    assert "Accuracy, higher is better" in titles
+    assert hero["title"] == "Accuracy, higher is better"
     assert hero["layout"]["yaxis"]["tickformat"].endswith("%")
     assert not view["figures"]["hero"]["layout"]["yaxis"]["tickformat"].endswith("%")
 

@@ -12,7 +12,7 @@ import pytest
 
 from sarqc.figures.as_svg import svg_body
 from sarqc.figures.card import CardPoint, point_card, point_title
-from sarqc.figures.hero import hero
+from sarqc.figures.hero import curves, hero
 from sarqc.figures.plotly_figure import coloured, colours_of, resolved
 from sarqc.study.document import Study
 from sarqc.study.facts import LineFacts, line_facts
@@ -42,7 +42,7 @@ def test_every_line_of_the_shipped_studies_has_a_picture(study: str) -> None:
 
 def test_the_marker_stands_at_the_shown_value_and_the_ticks_at_theirs() -> None:
     facts = facts_of("tiny-llama", "sarqc-gbs")
-    figure = hero(facts)
+    figure = curves(facts)
     for lam in (1, 8):
         made = coloured(resolved(figure, {"gamma": 0, "lambda": lam}, None), COLOURS)
         root = ElementTree.fromstring(f'<svg xmlns="{SVG[1:-1]}">{svg_body(made, 800, 300, "Inter")}</svg>')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from pathlib import Path
@@ -14,7 +15,7 @@ from scipy.stats import ttest_rel
 from sarqc.errors import NotFound, Refused
 from sarqc.figures import compare_view, lab_view
 from sarqc.figures.drawing import QUALITY, Figure, clamp, honest_range, position
-from sarqc.figures.hero import hero
+from sarqc.figures.hero import curves, hero
 from sarqc.figures.measured import grid_text
 from sarqc.figures.numbers import decimals_for, lam_text, number, percent, perplexity_text, significant
 from sarqc.figures.panels import Curve, Panel, stack
@@ -94,11 +95,34 @@ def _titles(figure: Figure) -> list[int]:
 class TestHero:
     def test_marker_stands_at_the_shown_lambda_in_every_panel(self, study):
         facts = line_facts(study, method="rqc-gbs", bits=2, layer=None)
-        made = at(hero(facts), 0, 3)
+        made = at(curves(facts), 0, 3)
         lines = [trace["x"] for trace in made["data"] if trace["name"] == "marker"]
         assert lines == [["0.3", "0.3"]] * 3
         rings = [trace for trace in made["data"] if trace.get("marker", {}).get("size") == 13]
         assert [trace["x"] for trace in rings] == [["0.3"]] * 5
+
+    @pytest.mark.parametrize(("shown", "count"), [("perplexity", 1), ("error", 2), ("drift", 2)])
+    def test_one_quantity_stands_alone(self, study, shown, count):
+        facts = line_facts(study, method="rqc-gbs", bits=2, layer=None)
+        made = at(hero(facts, shown), 0, 3)
+        assert [trace["x"] for trace in made["data"] if trace["name"] == "marker"] == [["0.3", "0.3"]]
+        rings = [trace for trace in made["data"] if trace.get("marker", {}).get("size") == 13]
+        assert [trace["x"] for trace in rings] == [["0.3"]] * count
+
+    def test_the_value_stands_beside_its_point_on_the_side_with_room(self, study):
+        facts = line_facts(study, method="rqc-gbs", bits=2, layer=None)
+        for lam, side in ((1, "left"), (3, "right")):
+            made = at(hero(facts), 0, lam)
+            value = facts.perplexity.mean[0, lam]
+            (note,) = (note for note in made["layout"]["annotations"] if note["font"].get("size") == 26)
+            assert note["text"] == f"<b>{perplexity_text(value)}</b>"
+            assert (note["x"], note["xanchor"]) == (lam, side)
+            assert note["y"] == pytest.approx(value, rel=1e-5)
+
+    def test_a_quantity_that_was_not_measured_has_no_figure(self, study):
+        facts = line_facts(study, method="rqc-gbs", bits=2, layer=None)
+        bare = dataclasses.replace(facts, recon=None, held_out=None)
+        assert hero(bare, "error") is None
 
     def test_ring_lies_on_its_curve(self, study):
         facts = line_facts(study, method="rqc-gbs", bits=2, layer=None)
@@ -144,8 +168,18 @@ class TestHero:
         assert sides == {"hero": "bottom", "hero_accuracy": "top"}  # a curve that falls, and one that rises
 
     def test_float_model_out_of_range_is_named_at_the_edge(self, view):
-        texts = [note["text"] for note in view["figures"]["hero"]["layout"]["annotations"]]
+        texts = [note["text"] for note in view["figures"]["curves"]["layout"]["annotations"]]
         assert "↓ float model 60.0, off the scale" in texts
+
+    def test_alone_the_axis_is_broken_before_the_float_model(self, view):
+        layout = view["figures"]["hero"]["layout"]
+        texts = {note["text"]: note for note in layout["annotations"]}
+        line = next(shape for shape in layout["shapes"] if shape.get("line", {}).get("dash") == "2px 3px")
+        low, high = layout["yaxis"]["range"]
+        named = layout["yaxis"]["tickvals"]
+        assert low < line["y0"] == texts["float model 60.0"]["y"] < texts["≈"]["y"] < min(named) < max(named) < high
+        points = [value for row in view["table"]["rows"] if (value := row["perplexity"]) < high]
+        assert texts["≈"]["y"] < min(points)
 
     @pytest.mark.parametrize(
         ("float_model", "count", "corner"),
@@ -189,7 +223,7 @@ class TestHero:
     def test_beside_a_layer_the_quality_is_said_to_be_the_whole_models(self, study):
         view = lab_view(study, method="sarqc-gbs", bits=2, layer=1)
         quality, error, weights = (
-            view["figures"]["hero"]["layout"]["annotations"][at]["text"] for at in _titles(view["figures"]["hero"])
+            view["figures"]["curves"]["layout"]["annotations"][at]["text"] for at in _titles(view["figures"]["curves"])
         )
         assert "whole model" in quality
         assert all("this layer" in text and "whole model" not in text for text in (error, weights))

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from sarqc.figures.flags import DAMPINGS, flags_of, name_width, not_flagged, planted
-from sarqc.figures.sentence import plain
 from sarqc.figures.tables import figure_table
 from sarqc.figures.view import lab_view
 from sarqc.quantization.methods import METHODS
@@ -74,7 +73,7 @@ def test_the_figure_its_words_and_its_table_have_every_flag(study: Study) -> Non
     table = figure_table(study, "hero", method="rqc-gbs", bits=2, layer=None)
     flagged = [row for row in table["rows"] if row["flag"]]
     for flag in flags_of(facts_of(study, "rqc-gbs")):
-        assert texts.count(flag.name) == 1
+        assert texts.count(flag.label()) == 1
         assert f"{flag.name} at λ = {flag.value}" in aria[0]
         (row,) = (row for row in flagged if flag.name in row["flag"])
         assert row["lambda"] == flag.lam
@@ -86,8 +85,8 @@ def test_the_figure_its_words_and_its_table_have_every_flag(study: Study) -> Non
 def test_the_sentence_says_where_gptq_stands_against_the_band(study: Study) -> None:
     facts = facts_of(study, "rqc-gbs")
     assert not facts.perplexity.band[0, : facts.line.lams.index(0.01) + 1].any()  # the band begins later
-    told = lab_view(study, method="rqc-gbs", bits=2)["told"]["perplexity"]["sentences"]
-    assert plain(told[0][4]).endswith("GPTQ’s damping is λ: its default, 0.01, lies below the band.")
-    other = lab_view(study, method="sarqc-gbs", bits=2)["told"]["perplexity"]["sentences"]
-    assert "damping" not in plain(other[0][4])
+    told = lab_view(study, method="rqc-gbs", bits=2)["told"]["perplexity"]["small_print"]
+    assert "GPTQ’s damping is λ: its default, 0.01, lies below the band." in told[0][4]
+    other = lab_view(study, method="sarqc-gbs", bits=2)["told"]["perplexity"]["small_print"]
+    assert "damping" not in " ".join(other[0][4])
     assert np.diff([flag.lam for flag in DAMPINGS]).min() > 0

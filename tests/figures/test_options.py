@@ -46,12 +46,13 @@ class TestScales:
         assert [one["name"] for one in raw["scales"]] == ["raw", "paper", "ratio"]
         assert raw["table"] == paper["table"]
         assert raw["told"] == paper["told"]
-        titles = [note["text"] for note in paper["figures"]["hero"]["layout"]["annotations"]]
-        assert any(text.endswith("paper’s rule") for text in titles)
-        assert (
-            raw["figures"]["hero"]["layout"]["yaxis2"]["range"] != paper["figures"]["hero"]["layout"]["yaxis2"]["range"]
-        )
-        assert raw["figures"]["hero"]["layout"]["yaxis"] == paper["figures"]["hero"]["layout"]["yaxis"]
+        for name in ("hero_error", "hero_drift"):
+            assert paper["figures"][name]["title"].endswith("paper’s rule")
+            ranges = [view["figures"][name]["layout"]["yaxis"]["range"] for view in (raw, paper)]
+            assert ranges[0] != ranges[1]
+        assert raw["figures"]["hero"] == paper["figures"]["hero"]
+        titles = [note["text"] for note in paper["figures"]["curves"]["layout"]["annotations"]]
+        assert sum(text.endswith("paper’s rule") for text in titles) == 2
 
     def test_what_a_line_can_not_be_drawn_on_is_raw_and_nonsense_is_refused(self, study):
         assert scales_of(line_facts(study, method="rtn", bits=2, layer=None)) == ["raw"]

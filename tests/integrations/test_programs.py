@@ -115,7 +115,11 @@ def test_the_recipe_of_llmcompressor() -> None:
     assert modifier["config_groups"]["group_0"]["weights"] == weights
     assert assigned(program)["propagate_error"] is False
     outside = re.compile(modifier["ignore"][1].removeprefix("re:"))
-    for path in ("model.layers.{}.mlp.down_proj", "transformer.h.{}.attn.c_attn", "model.layers.{}.mlp.experts.1.up_proj"):
+    for path in (
+        "model.layers.{}.mlp.down_proj",
+        "transformer.h.{}.attn.c_attn",
+        "model.layers.{}.mlp.experts.1.up_proj",
+    ):
         names = [path.format(block) for block in (0, 1, 2, 20)]
         assert [bool(outside.match(name)) for name in names] == [False, True, False, True]
 

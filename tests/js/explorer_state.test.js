@@ -15,6 +15,7 @@ const view = {
   layer: null,
   scale: "raw",
   quantity: "held_out",
+  quantities: [{ name: "held_out", title: "error" }],
   draw: null,
   lams: [0, 0.1, 1],
   gammas: [0.1, 0.5],
@@ -159,6 +160,7 @@ test("the address asks for what is shown: chosen things, not what merely fits th
     draw: "all",
     steps: undefined,
     show: "perplexity",
+    open: undefined,
     drawing: undefined,
     pool: "mean",
   });
@@ -169,10 +171,32 @@ test("the address asks for what is shown: chosen things, not what merely fits th
 });
 
 test("accuracy is shown where it was measured", () => {
-  assert.equal(opened({ show: "accuracy" }).quality, "accuracy");
+  assert.equal(opened({ show: "accuracy" }).shown, "accuracy");
   const without = { ...view, figures: { ...view.figures, hero_accuracy: null } };
   const news = { type: "opened", view: without, arrays: {}, wanted: { study: "toy", show: "accuracy" } };
-  assert.equal(reduce(initial(), news).quality, "perplexity");
+  assert.equal(reduce(initial(), news).shown, "perplexity");
+});
+
+test("doors open and close; an address from before there were doors opens those of what it names", () => {
+  assert.deepEqual(opened().open, []);
+  const door = (/** @type {string} */ name) => ({ type: "door", name });
+  const state = after(opened(), door("proof"), door("where"), door("proof"));
+  assert.deepEqual(state.open, ["where"]);
+  assert.equal(addressOf(state).open, "where");
+  assert.deepEqual(opened({ open: "steps,text" }).open, ["steps", "text"]);
+  assert.deepEqual(opened({ quantity: "drift", steps: "order,range,lambda,refine" }).open, ["where"]);
+  assert.deepEqual(opened({ steps: "range,order,lambda,refine" }).open, ["steps"]);
+  const next = reduce(state, { type: "opened", view, arrays: {}, wanted: { study: "toy", open: "proof" } });
+  assert.deepEqual(next.open, ["where"]); // another line leaves them as they are
+});
+
+test("errors are shown once something is drawn over them", () => {
+  const overlay = { lams: [], recon: [], heldOut: [], sar: [], words: "" };
+  const withError = { ...view, figures: { ...view.figures, hero_error: {} } };
+  const state = reduce({ ...opened(), view: withError }, { type: "overlaid", overlay });
+  assert.equal(state.shown, "error");
+  assert.equal(reduce({ ...state, shown: "drift" }, { type: "overlaid", overlay: { ...overlay } }).shown, "drift");
+  assert.equal(reduce(opened(), { type: "overlaid", overlay }).shown, "perplexity");
 });
 
 test("another quantity changes the map alone", () => {
@@ -206,7 +230,7 @@ test("which figure a card shows, and which cards are not there", () => {
     curves.cards.map((card) => curves.figure(state, card)),
     ["hero", "plane", null],
   );
-  const right = { ...state, quality: "accuracy" };
+  const right = { ...state, shown: "accuracy" };
   assert.equal(curves.figure(right, "hero"), "hero_accuracy");
   const mapped = { ...view, figures: { ...view.figures, gamma_grid: {}, gamma_grid_accuracy: {} } };
   assert.equal(curves.figure({ ...right, view: mapped }, "gamma_grid"), "gamma_grid_accuracy");
@@ -249,7 +273,7 @@ test("a point as text says what it is and where it is seen", () => {
   const at = { gamma: 0, lambda: 0 };
   const state = { view: { ...view, told: { perplexity: said("λ"), accuracy: said("λ, right") } }, at };
   const line = "tiny, SARQC, 2 bits, asymmetric. http://here/";
-  assert.equal(asText({ ...state, quality: "perplexity" }, "http://here/"), `At λ\nOnce.\n${line}`);
-  assert.equal(asText({ ...state, quality: "accuracy" }, "http://here/"), `At λ, right\nOnce.\n${line}`);
+  assert.equal(asText({ ...state, shown: "perplexity" }, "http://here/"), `At λ\nOnce.\n${line}`);
+  assert.equal(asText({ ...state, shown: "accuracy" }, "http://here/"), `At λ, right\nOnce.\n${line}`);
   assert.equal(fileName(view, "tokens"), "toy-sarqc-gbs-2bit-tokens");
 });

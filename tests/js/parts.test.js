@@ -27,13 +27,9 @@ test("neighbours of the sweet spot make one stretch on the slider", () => {
   assert.deepEqual(parts.stretches([true]), []);
 });
 
-test("a track whose thumb stands under the first and the last tick, inside its card", () => {
-  const ticks = { first: 80, last: 580 };
-  const { left, width } = parts.trackUnder(ticks, 10, 1000);
-  assert.deepEqual([left + 9, left + width - 9], [90, 590]);
-  assert.equal(parts.trackUnder(ticks, 10, 590), null); // the thumb would stand out at the right
-  assert.equal(parts.trackUnder(ticks, -40, 1000), null); // no room for the value before it
-  assert.equal(parts.trackUnder({ first: 80, last: 80 }, 0, 1000), null);
+test("a track whose thumb stands on the axis, under the first and the last tick", () => {
+  const { left, top, width } = parts.trackOn({ first: 80, last: 580, top: 300 }, { left: 10, top: 40 });
+  assert.deepEqual([left + 11, left + width - 11, top + 11], [90, 590, 340]);
 });
 
 test("turning keeps the distance and stays above the ground", () => {

@@ -33,9 +33,10 @@ const MAKE = {
   draw: (dice) => dice.pick(["all", 0, 4, 123456]),
   quantity: (dice) => dice.pick(["held_out", "recon", "drift", "sar", "lambda", "gamma", "tokens"]),
   steps: (dice) => dice.pick(["order,range,lambda,refine", "lambda,refine,order,range", "refine,order,range,lambda"]),
-  show: (dice) => dice.pick(["perplexity", "accuracy"]),
+  show: (dice) => dice.pick(["perplexity", "accuracy", "error", "drift"]),
   drawing: (dice) => dice.pick(["surface", "flat", "difference"]),
   pool: (dice) => dice.pick(["max", "mean", "max-saliency", "mean-saliency", "signed"]),
+  open: (dice) => dice.pick(["where", "trade_off,steps", "text,proof"]),
   preview: anyName,
 };
 const STANDARD = {

@@ -5,7 +5,7 @@
  * @module address
  */
 
-import { DRAWINGS, LADDER_STEPS, POOLINGS, QUALITIES, QUANTITIES, SCALES } from "./contract.js";
+import { DOORS, DRAWINGS, LADDER_STEPS, POOLINGS, QUANTITIES, SCALES, SHOWN } from "./contract.js";
 
 /**
  * How a control stands in the address.
@@ -62,6 +62,20 @@ const anyOrder = (title, all) => ({
   standard: all.join(),
 });
 
+/** @param {string} title @param {readonly string[]} all @returns {Parameter} */
+const some = (title, all) => ({
+  title,
+  read: (text) => (text.split(",").every((name) => all.includes(name)) ? inOrder(text.split(","), all) : undefined),
+  wants: `some of ${all.join(", ")}, joined by commas`,
+});
+
+/**
+ * Names in the order of all that there are, each once, joined by commas.
+ * @param {string[]} names
+ * @param {readonly string[]} all
+ */
+const inOrder = (names, all) => all.filter((name) => names.includes(name)).join();
+
 /** The Lab. Study, line, λ and γ have no fixed standard: without them the page opens with what tells most. */
 export const LAB_VIEW = {
   study: name("study"),
@@ -74,9 +88,10 @@ export const LAB_VIEW = {
   draw: position("calibration draw"),
   quantity: oneOf("quantity of the map", Object.keys(QUANTITIES)), // standard: the line's first
   steps: anyOrder("order of the ladder’s steps", LADDER_STEPS),
-  show: oneOf("quality shown", Object.keys(QUALITIES), "perplexity"),
+  show: oneOf("quantity shown", Object.keys(SHOWN), "perplexity"),
   drawing: oneOf("drawing of the weights", Object.keys(DRAWINGS)), // standard: what fits the screen
   pool: oneOf("what a cell of the drawing says", Object.keys(POOLINGS), "max"),
+  open: some("parts that are open", Object.keys(DOORS)),
   preview: name("preview"), // a run of one layer, drawn over the curves
 };
 

@@ -14,7 +14,7 @@ export function frozen(value) {
   return Object.freeze(value);
 }
 
-/** @import { ColumnKey, ColumnKind, Control, Drawing, EventType, Lane, Panel, PoolingName, Quality, Quantity, Role, RoleName, Scale, State } from "./types.d.ts" */
+/** @import { ColumnKey, ColumnKind, Control, Door, Drawing, EventType, Lane, Panel, PoolingName, Quantity, Role, RoleName, Scale, Shown, State } from "./types.d.ts" */
 
 /**
  * What a run says.
@@ -190,10 +190,16 @@ export const POOLINGS = frozen({
 });
 
 /**
- * What the main figure can show as quality.
- * @type {Readonly<Record<Quality, string>>}
+ * What the main figure can show.
+ * @type {Readonly<Record<Shown, string>>}
  */
-export const QUALITIES = frozen({ perplexity: "Perplexity", accuracy: "Accuracy" });
+export const SHOWN = frozen({ perplexity: "Perplexity", accuracy: "Accuracy", error: "Error", drift: "Drift" });
+
+/**
+ * Parts of the Lab below its main figure.
+ * @type {Readonly<Record<Door, string>>}
+ */
+export const DOORS = frozen({ where: "Where", trade_off: "Trade-off", steps: "Steps", text: "Text", proof: "Proof" });
 
 /**
  * How the weights can be drawn.
@@ -241,7 +247,7 @@ export const CONTROLS = frozen({
   bits: "Bits",
   method: "Method",
   layer: "Layer",
-  show: "Perplexity or accuracy",
+  show: "Quantity of the main figure",
   scale: "Scale of the errors",
   draw: "Calibration draw",
   drawing: "Drawing of the weights",
@@ -265,12 +271,14 @@ export const CONTROLS = frozen({
 export const PANELS = frozen({
   equation: "The equation",
   sentence: "The sentence",
-  hero: "Curves over λ",
+  hero: "Curve over λ",
   band: "The λ as good as the best",
   surfaces: "|Ŵ − W|",
   deciles: "Drift by saliency decile",
-  sliders: "Sliders",
+  sliders: "Slider",
+  doors: "The parts below",
   map: "Every layer",
+  curves: "Perplexity, error and drift over λ",
   plane: "Error against drift",
   gamma_grid: "λ × γ",
   ladder: "What each step is worth",

@@ -17,8 +17,11 @@ export type Quantity = "held_out" | "recon" | "drift" | "sar" | "lambda" | "gamm
 /** How ΔW is pooled. */
 export type PoolingName = "max" | "mean" | "max-saliency" | "mean-saliency" | "signed";
 
-/** What the main figure shows as quality. */
-export type Quality = "perplexity" | "accuracy";
+/** What the main figure shows. */
+export type Shown = "perplexity" | "accuracy" | "error" | "drift";
+
+/** Part of the Lab below its main figure. */
+export type Door = "where" | "trade_off" | "steps" | "text" | "proof";
 
 /** How the weights are drawn. */
 export type Drawing = "surface" | "flat" | "difference";
@@ -75,7 +78,9 @@ export type Panel =
   | "surfaces"
   | "deciles"
   | "sliders"
+  | "doors"
   | "map"
+  | "curves"
   | "plane"
   | "gamma_grid"
   | "ladder"
@@ -346,6 +351,7 @@ export interface View {
   arrays: Record<string, ArrayPlace>;
   poolings: PoolingChoice[];
   surface_layer: number;
+  findings: Partial<Record<"where" | "trade_off" | "steps" | "text" | "proof", string[][]>>;
   table: DataTable;
   tokens: TokenTable | null;
   theorem: Term[] | null;

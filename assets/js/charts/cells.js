@@ -5,12 +5,11 @@
  * @module cells
  */
 
-/** @import { Box } from "./plotly_internals.js" */
+/** @import { Box } from "./flat/figure.d.ts" */
 /** @import { PlotHost } from "./plot_host.js" */
 /** @import { Trace } from "./plotly.d.ts" */
 
 import { html, made } from "../base/html.js";
-import { cellBox, rowBox } from "./plotly_internals.js";
 
 /** @typedef {[row: number, column: number]} Cell rows are counted upwards, as figures draw them */
 /** @typedef {{box: Box, lines: string[], isSpot?: boolean}} Mark where a cell is drawn, and what is written beside it */
@@ -177,7 +176,7 @@ export function heatmapCells(host, help, start) {
     size,
     has: ([row, column]) => Number.isFinite(trace().z?.[row]?.[column] ?? Number.NaN),
     start: () => (size()[0] ? start(trace()) : null),
-    marks: (cell) => boxed(cellBox(host.canvas, 0, cell), words(cell)),
+    marks: (cell) => boxed(host.cellBox(0, cell), words(cell)),
     words,
     choose: ([row, column]) =>
       host.clicked({
@@ -220,7 +219,7 @@ export function rowCells(host, help, start) {
       const row = size()[0] ? start(trace()) : -1;
       return row < 0 ? null : [row, 0];
     },
-    marks: (cell) => boxed(rowBox(host.canvas, 0, cell[0]), ...said(cell)),
+    marks: (cell) => boxed(host.rowBox(0, cell[0]), ...said(cell)),
     words,
     choose: ([row]) =>
       host.clicked({

@@ -17,9 +17,10 @@ const icon = () =>
 
 /**
  * Gives a card its button.
- * @param {{name: string, root: HTMLElement, tools: HTMLElement}} card
+ * @param {{name: string, root: HTMLElement}} card
+ * @param {Element} place of the button
  */
-export function enlargeButton({ name, root, tools }) {
+export function enlargeButton({ name, root }, place) {
   const heading = root.querySelector(".card-title");
   if (heading) heading.id ||= `title-${name}`; // which may say another thing later
   const button = made(html`<button
@@ -57,7 +58,7 @@ export function enlargeButton({ name, root, tools }) {
     };
     document.addEventListener("keydown", onEscape);
   });
-  tools.append(button);
+  place.append(button);
 }
 
 /** Gives the window back to the page, where a figure fills it. */

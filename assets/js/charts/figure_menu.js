@@ -3,6 +3,7 @@
  * @module figure_menu
  */
 
+/** @import { FlatDrawing } from "./flat/drawing.js" */
 /** @import { Layout, PlotElement, Trace } from "./plotly.d.ts" */
 
 import { asProblem } from "../base/client.js";
@@ -14,6 +15,7 @@ import { scrolling, table } from "../base/table.js";
 import { colour } from "../base/theme.js";
 import { enlargeButton } from "./enlarge.js";
 import { scenesOf } from "./plotly_internals.js";
+import { svgPicture } from "./svg_picture.js";
 
 const ROWS = 500; // shown at most; the file has all
 const PART = 10_000; // rows of the file that are asked for at once
@@ -28,7 +30,8 @@ const TITLE = 30; // pixels above the picture for the card's title
 /** @typedef {(offset: number, limit: number) => Numbers | Promise<Numbers>} Source rows from a place on, or all of them */
 /**
  * A card with a figure, such as a PlotHost.
- * @typedef {{name: string, root: HTMLElement, canvas: HTMLElement, heading: HTMLElement|null, tools: HTMLElement}} Card
+ * @typedef {{name: string, root: HTMLElement, canvas: HTMLElement, heading: HTMLElement|null, tools: HTMLElement,
+ *   flat?: FlatDrawing|null}} Card
  */
 
 /**
@@ -36,9 +39,9 @@ const TITLE = 30; // pixels above the picture for the card's title
  * @param {Card} card
  * @param {{file: () => string, table: Source,
  *   picture?: (kind: "png"|"svg") => Promise<string>}} options the name of what is saved, without its ending, the numbers,
- * and the address of a picture, of plotly's drawing if nothing is said
+ * and the address of a picture, of the card's own drawing if nothing is said
  */
-export function figureMenu(card, { file, table: numbers, picture = (kind) => plotlyPicture(card, kind) }) {
+export function figureMenu(card, { file, table: numbers, picture = (kind) => pictureOf(card, kind) }) {
   const { name, heading } = card;
   const save = async (/** @type {"png"|"svg"} */ kind) => saveAs(`${file()}.${kind}`, await picture(kind));
   /** @type {Record<string, () => Promise<void>>} */
@@ -70,10 +73,15 @@ export function figureMenu(card, { file, table: numbers, picture = (kind) => plo
     )}
     <p class="figure-note" role="status"></p>
   </div>`);
+  const options = card.root.querySelector(".figure-options");
+  if (options instanceof HTMLElement) {
+    options.hidden = false;
+    menu.prepend(options);
+  }
   const [first, svg, notice] = ["[data-save]", "[data-save=SVG]", ".figure-note"].map(
     (part) => /** @type {HTMLElement} */ (menu.querySelector(part)),
   );
-  const words = "Numbers and pictures";
+  const words = options ? "Settings, numbers and pictures" : "Numbers and pictures";
   if (heading) heading.id ||= `title-${name}`;
   const button = made(html`<button
     type="button"
@@ -97,7 +105,7 @@ export function figureMenu(card, { file, table: numbers, picture = (kind) => plo
   menu.addEventListener("toggle", (event) =>
     button.setAttribute("aria-expanded", String(/** @type {ToggleEvent} */ (event).newState === "open")),
   );
-  enlargeButton(card);
+  enlargeButton(card, options?.querySelector(".figure-enlarge") ?? card.tools);
   card.tools.append(button);
   card.root.append(menu);
 }
@@ -118,14 +126,16 @@ export function drawnTable(data) {
 }
 
 /**
- * What plotly has drawn, with the card's title, on the card's own ground.
+ * What a card has drawn, with its title, on its own ground.
  * @param {Card} card
  * @param {"png"|"svg"} kind
  */
-function plotlyPicture({ canvas, heading }, kind) {
+function pictureOf({ canvas, heading, flat }, kind) {
+  const [text, ground, ink] = [heading?.textContent ?? "", colour("--surface"), colour("--ink")];
+  if (flat) return svgPicture(kind, flat.svgText({ title: text, ground, ink }), SCALE);
   const { data, layout } = /** @type {PlotElement} */ (canvas);
   const title = {
-    text: heading?.textContent ?? "",
+    text,
     x: 0,
     xref: "container",
     xanchor: "left",
@@ -134,12 +144,12 @@ function plotlyPicture({ canvas, heading }, kind) {
     yref: "container",
     yanchor: "top",
     yshift: 0,
-    font: { size: 14, color: colour("--ink") },
+    font: { size: 14, color: ink },
   };
   const margin = { ...layout.margin, t: (layout.margin?.t ?? 0) + TITLE };
   const size = { width: canvas.clientWidth, height: canvas.clientHeight + TITLE };
   /** @type {Layout} */
-  const titled = { ...layout, ...size, title, margin, paper_bgcolor: colour("--surface") };
+  const titled = { ...layout, ...size, title, margin, paper_bgcolor: ground };
   return window.Plotly.toImage({ data, layout: titled }, { format: kind, ...size, scale: kind === "png" ? SCALE : 1 });
 }
 

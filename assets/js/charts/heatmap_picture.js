@@ -33,12 +33,6 @@ export function heatmapPicture(z, look) {
 }
 
 /**
- * Whether every colour of a scale is written in a way that is read here.
- * @param {[number, string][]} colorscale
- */
-export const isReadable = (colorscale) => colorscale.every(([, colour]) => channels(colour));
-
-/**
  * @param {Matrix} z
  * @param {Look} look
  */

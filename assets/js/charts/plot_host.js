@@ -1,6 +1,7 @@
 /**
- * One persistent plot: an element that is made once and then only updated with Plotly.react, so that the camera stays,
- * no second WebGL context is made and nothing jumps. Figures come with bindings (see bind.js).
+ * One persistent plot: an element that is made once and then only updated. Flat figures are drawn as SVG (flat/drawing.js),
+ * surfaces with Plotly.react, so that the camera stays and no second WebGL context is made. Figures come with bindings
+ * (see bind.js).
  * @module plot_host
  */
 
@@ -11,9 +12,10 @@ import { html, nothing, render } from "../base/html.js";
 import { at } from "../base/site.js";
 import { colour, onTheme } from "../base/theme.js";
 import { boundValue, figureAt, withColours } from "./bind.js";
+import { FlatDrawing } from "./flat/drawing.js";
 import { keepSizes } from "./paper.js";
-import { drawsScenes, localReferences, nameMarks, plotArea, quickenScenes, scenesOf } from "./plotly_internals.js";
-import { movingBindings, prepare, stepInPlace } from "./step.js";
+import { drawsScenes, quickenScenes, scenesOf } from "./plotly_internals.js";
+import { movingBindings, stepInPlace } from "./step.js";
 import { marksOf } from "./terms.js";
 import { grown, growthOf } from "./type_size.js";
 
@@ -68,7 +70,6 @@ export function mount(element) {
   const host = new PlotHost(root);
   hosts.set(host.name, host);
   waiting.get(host.name)?.resolve(host);
-  plotly.promise.catch(() => host.fail("The drawing library can't be loaded. Reload the page."));
 }
 
 onTheme(() => {
@@ -87,10 +88,14 @@ export class PlotHost {
     this.heading = part("card-title");
     this.notice = part("plot-notice");
     this.tools = part("card-tools");
+    /** @type {FlatDrawing|null} of a flat figure */
+    this.flat = null;
     /** @type {Figure|null} */
     this.figure = null;
     /** @type {Figure|null} with the colours of the theme, and as large as its place wants its type */
     this.themed = null;
+    /** @type {ReturnType<typeof marksOf>|null} what each mark of the figure shows */
+    this.marks = null;
     this.growth = 1;
     /** @type {Point} */
     this.at = { gamma: 0, lambda: 0 };
@@ -150,6 +155,7 @@ export class PlotHost {
     this.at = at;
     this.arrays = arrays;
     this.themed = null;
+    this.marks = null;
     this.moving = null;
     this.asked = false;
     this.frame.classList.toggle("is-empty", !figure);
@@ -182,7 +188,7 @@ export class PlotHost {
   }
 
   /**
-   * The same figure at another point, as soon as plotly can.
+   * The same figure at another point, as soon as it can be drawn.
    * @param {Point} at
    */
   move(at) {
@@ -197,6 +203,12 @@ export class PlotHost {
    */
   step(at) {
     if (!this.figure) return true;
+    if (this.isFlat) {
+      this.at = at;
+      if (!this.asked) return false;
+      this.drawFlat();
+      return true;
+    }
     if (this.busy || !this.moving || !this.shown) return false;
     if (!stepInPlace(this.canvas, this.moving, this.shown, at, this.arrays)) return false;
     this.describe(at);
@@ -233,7 +245,7 @@ export class PlotHost {
   }
 
   /**
-   * Calls back with plotly's points when something in the figure is clicked.
+   * Calls back with the points at a click, in plotly's words.
    * @param {(event: {points: PlotPoint[]}) => void} handler
    */
   onClick(handler) {
@@ -241,7 +253,7 @@ export class PlotHost {
   }
 
   /**
-   * Calls back with plotly's points that the mouse is at; with none when it leaves.
+   * Calls back with the points that the mouse is at, in plotly's words; with none when it leaves.
    * @param {(points: PlotPoint[]) => void} handler
    */
   onPoint(handler) {
@@ -255,7 +267,7 @@ export class PlotHost {
   onScrub(handler) {
     this.canvas.classList.add("is-scrub");
     const follow = (/** @type {PointerEvent} */ event) => {
-      const area = plotArea(this.canvas);
+      const { area } = this;
       if (!area) return;
       const x = event.clientX - this.canvas.getBoundingClientRect().left;
       if (x < area.left - 12 || x > area.left + area.width + 12) return;
@@ -281,16 +293,52 @@ export class PlotHost {
     if (this.asked) this.draw();
   }
 
+  /** False for a figure that is drawn in three dimensions. */
+  get isFlat() {
+    return !this.figure?.data.some(({ type }) => type === "surface");
+  }
+
+  /** Where the first horizontal axis of a flat figure lies; null before it is drawn. */
+  get area() {
+    return this.flat?.area ?? null;
+  }
+
+  /**
+   * Where a cell of a heatmap is drawn; null where there is none.
+   * @param {number} trace its position in the figure
+   * @param {[row: number, column: number]} cell
+   */
+  cellBox(trace, cell) {
+    return this.flat?.cellBox(trace, cell) ?? null;
+  }
+
+  /**
+   * The row of a point over the whole width; null where there is none.
+   * @param {number} trace its position in the figure
+   * @param {number} point
+   */
+  rowBox(trace, point) {
+    return this.flat?.rowBox(trace, point) ?? null;
+  }
+
   /** Draws what is current; while one drawing is under way, only the newest request is remembered. */
   async draw() {
     this.asked = this.figure !== null;
+    if (this.isFlat) {
+      this.drawFlat();
+      return;
+    }
     if (this.busy) {
       this.again = true;
       return;
     }
     this.busy = true;
     try {
-      const Plotly = await library();
+      const Plotly = await library().catch(() => null);
+      if (!Plotly) {
+        this.fail("The drawing library can't be loaded. Reload the page.");
+        return;
+      }
       do {
         this.again = false;
         await this.react(Plotly);
@@ -300,29 +348,69 @@ export class PlotHost {
     }
   }
 
-  /** @param {Library} Plotly */
-  async react(Plotly) {
+  /**
+   * The figure at the point that is to be drawn, as wide and as high as its place; null where there is none: a hidden card
+   * has no size, and is drawn when it gets one.
+   */
+  made() {
     const width = this.canvas.clientWidth;
     const height = this.canvas.clientHeight;
-    // A hidden card has no size; it is drawn when it gets one.
-    if (!width || !height || !this.figure) return;
+    if (!width || !height || !this.figure) return null;
     const growth = growthOf(this.frame);
     if (growth !== this.growth) this.themed = null;
     this.growth = growth;
     this.themed ??= grown(withColours(this.figure, colour), growth);
-    const { at } = this;
     const narrow = width / growth < (this.figure.narrow_below ?? NARROW);
-    const made = figureAt(this.themed, at, this.arrays, narrow);
-    const moving = movingBindings(this.themed, narrow);
-    prepare(made, moving);
-    made.layout.width = width;
-    made.layout.height = height;
-    made.layout.autosize = false;
-    this.keepCamera(made.layout, width, height);
     [this.width, this.height, this.narrow] = [width, height, narrow];
+    return figureAt(this.themed, this.at, this.arrays, narrow);
+  }
+
+  drawFlat() {
+    const made = this.made();
+    if (!made || !this.figure) return;
+    this.flat ??= this.begun();
+    this.flat.draw(made, { width: this.width, height: this.height });
+    Object.assign(this.canvas, { data: made.data, layout: made.layout });
+    this.nameMarks(this.figure);
+    this.frame.setAttribute("aria-label", made.aria);
+    this.isAt(this.at);
+  }
+
+  /** A drawing of flat figures that tells what is clicked and pointed at. */
+  begun() {
+    const flat = new FlatDrawing(this.canvas);
+    flat.onClick((points) => this.clicked({ points }));
+    flat.onHover((points) => this.pointed(points));
+    return flat;
+  }
+
+  /**
+   * Names each mark by what it shows (`data-shows`, and a trace's quantity as `data-of`), for the styles.
+   * @param {Figure} figure
+   */
+  nameMarks(figure) {
+    this.marks ??= marksOf(figure);
+    const { traces, annotations, quantities } = this.marks;
+    for (const element of this.canvas.querySelectorAll("[data-trace]")) {
+      const at = Number(element.getAttribute("data-trace"));
+      if (traces[at]) element.setAttribute("data-shows", traces[at]);
+      element.setAttribute("data-of", quantities[at] ?? "");
+    }
+    for (const element of this.canvas.querySelectorAll(".annotation[data-index]")) {
+      const shows = annotations[Number(element.getAttribute("data-index"))];
+      if (shows) element.setAttribute("data-shows", shows);
+    }
+  }
+
+  /** @param {Library} Plotly */
+  async react(Plotly) {
+    const { at } = this;
+    const made = this.made();
+    if (!made || !this.themed) return;
+    const moving = movingBindings(this.themed, this.narrow);
+    Object.assign(made.layout, { width: this.width, height: this.height, autosize: false });
+    this.keepCamera(made.layout, this.width, this.height);
     await Plotly.react(this.canvas, made.data, made.layout, { ...CONFIG, plotGlPixelRatio: scenePixels() });
-    localReferences(this.canvas);
-    nameMarks(this.canvas, marksOf(this.figure));
     this.frame.setAttribute("aria-label", made.aria);
     if (!this.drawn) this.listen(Plotly);
     quickenScenes(this.canvas);
@@ -340,8 +428,8 @@ export class PlotHost {
     const { l = 0, r = 0, t = 0, b = 0 } = margin;
     for (const one of [scene, scene2]) {
       if (!one) continue;
-      const [from, to] = one.domain?.x ?? [0, 1];
-      this.aspect = ((to - from) * (width - l - r)) / (height - t - b);
+      const [{ x: [left, right] = [0, 1], y: [bottom, top] = [0, 1] } = {}] = [one.domain];
+      this.aspect = ((right - left) * (width - l - r)) / ((top - bottom) * (height - t - b));
       const camera = this.camera ?? this.figure?.camera;
       if (camera) one.camera = fitted(camera, this.aspect);
       if (one.aspectratio) one.aspectratio = { ...one.aspectratio, z: one.aspectratio.z * stretched(this.aspect) };

@@ -39,7 +39,7 @@ export interface Camera {
 
 export interface SceneLayout {
   camera?: Camera;
-  domain?: { x?: [number, number] };
+  domain?: { x?: [number, number]; y?: [number, number] };
   aspectratio?: { x: number; y: number; z: number };
   [more: string]: unknown;
 }
@@ -95,112 +95,14 @@ declare global {
 
 export interface Drawn extends PlotElement {
   _fullData: FullTrace[];
-  _fullLayout: FullLayout;
-  /** For each trace what was calculated of it: the points of a scatter trace, the cells of a heatmap. */
-  calcdata: Calculated[][];
-}
-
-export interface FullLayout {
-  /** The plot area in pixels: margins of left, right, top and bottom, width and height. */
-  _size: { l: number; r: number; t: number; b: number; w: number; h: number };
-  annotations: FullAnnotation[];
-  shapes: FullShape[];
-  scene?: { _scene?: Scene };
-  scene2?: { _scene?: Scene };
-  [axis: `${"x" | "y"}axis${string}`]: Axis | undefined;
-}
-
-/** d: as in the data; c: a number, of a category its position; r: as in a range; l: linear; p: pixels in the plot area. */
-export interface Axis {
-  type: string;
-  _offset: number;
-  _length: number;
-  d2c(value: Datum): number;
-  c2p(value: number): number;
-  r2p(value: Datum): number;
-  l2p(value: number): number;
-  p2l(pixel: number): number;
+  _fullLayout: { scene?: { _scene?: Scene }; scene2?: { _scene?: Scene } };
 }
 
 export interface FullTrace {
   type: string;
-  index: number;
   uid: string;
-  visible: boolean | "legendonly";
-  mode: string;
-  hoverinfo: string;
-  x: Datum[];
-  y: Datum[];
   z: Matrix;
-  text?: string[] | string[][];
-  xaxis: string;
-  yaxis: string;
   scene: string;
-  error_y?: ErrorBars;
-  fill: string;
-  /** Of a trace with an area to the one before: that one; and of that one this trace. */
-  _prevtrace?: FullTrace;
-  _nexttrace?: FullTrace;
-  marker: { color: unknown; symbol: string | string[]; line: { color: unknown } };
-  colorscale: [number, string][];
-  zmin: number;
-  zmax: number;
-  xgap?: number;
-  ygap?: number;
-  zsmooth?: string | false;
-  texttemplate?: string;
-  transpose?: boolean;
-  connectgaps?: boolean;
-  reversescale?: boolean;
-  /** Whether all cells of a heatmap are of one size. */
-  _islinear?: boolean;
-  _length: number;
-}
-
-export interface ErrorBars {
-  visible: boolean;
-  type: string;
-  symmetric?: boolean;
-  width: number;
-  array?: number[];
-  arrayminus?: number[];
-}
-
-/** A point of a scatter trace, or in the first place of a heatmap's its cells with their edges. */
-export interface Calculated {
-  i?: number;
-  x: unknown;
-  y: unknown;
-  /** Text of a point. */
-  tx?: string;
-  /** Ends of an error bar. */
-  ys?: number;
-  yh?: number;
-}
-
-export interface Cells {
-  x: number[];
-  y: number[];
-  z: (number | undefined)[][];
-  text?: string[] | string[][];
-}
-
-export interface FullAnnotation {
-  visible: boolean;
-  x: Datum;
-  y: Datum;
-  xref: string;
-  yref: string;
-}
-
-export interface FullShape {
-  type: string;
-  x0: Datum;
-  x1: Datum;
-  y0: Datum;
-  y1: Datum;
-  xref: string;
-  yref: string;
 }
 
 /** A drawing in three dimensions, which is empty where the browser has no WebGL. */

@@ -5,7 +5,6 @@
  */
 
 /** @import { Binding, Figure, Opened, Point } from "./bind.js" */
-/** @import { Layout, Trace } from "./plotly.d.ts" */
 
 import { boundValue } from "./bind.js";
 import { moveInPlace } from "./plotly_internals.js";
@@ -18,21 +17,6 @@ import { moveInPlace } from "./plotly_internals.js";
 export function movingBindings(figure, narrow) {
   const all = [...(figure.bindings ?? []), ...((narrow && figure.narrow_bindings) || [])];
   return all.filter((binding) => binding.array !== undefined || binding.over.length);
-}
-
-/**
- * Prepares a figure for moving: a line keeps all its points, and a text that hangs on its left end grows to the right.
- * @param {{data: Trace[], layout: Layout}} made the figure for plotly, which is changed
- * @param {Binding[]} moving its bindings that follow λ or γ
- */
-export function prepare(made, moving) {
-  for (const { path } of moving) {
-    const [where, index, name] = path.split(".");
-    const line = where === "data" && name === "y" && made.data[Number(index)].line;
-    if (line) line.simplify = false;
-    const text = where === "layout" && index === "annotations" && made.layout.annotations?.[Number(name)];
-    if (text && text.xanchor !== "center") text.align ??= text.xanchor;
-  }
 }
 
 /**

@@ -8,9 +8,12 @@ import { CellPointer, heatmapCells, rowCells } from "../charts/cells.js";
 import { drawnOver } from "./overlay.js";
 
 /** There only where the view has them. */
-const OPTIONAL = ["gamma_grid", "methods", "selection", "gap", "inspector"];
+const OPTIONAL = ["curves", "gamma_grid", "methods", "selection", "gap", "inspector"];
 
-/** Drawn by the quality that is shown. */
+/** With curves of error and penalty, beside which others can be drawn. */
+const OVERLAID = ["hero", "curves"];
+
+/** Drawn by the quantity that is shown. */
 const SWITCHED = ["hero", "gamma_grid", "methods"];
 
 /** @type {Object<string, string>} */
@@ -25,22 +28,24 @@ const MISSING = {
  * @returns {import("./explorer.js").Part}
  */
 export function curvesPart(cards) {
-  /** @type {{figure: unknown, overlay: unknown, made: import("./state.js").Figure}|null} the last figure with an overlay */
-  let last = null;
+  /** @type {Map<string, {figure: unknown, overlay: unknown, made: import("./state.js").Figure}>} the last with an overlay */
+  const lasts = new Map();
 
   return {
     cards,
 
     over({ view, overlay }, card, figure) {
-      if (card !== cards[0] || !overlay) return figure;
-      if (last?.figure !== figure || last.overlay !== overlay)
-        last = { figure, overlay, made: drawnOver(figure, overlay, view.lams) };
-      return last.made;
+      if (!OVERLAID.includes(card) || !overlay) return figure;
+      const last = lasts.get(card);
+      if (last?.figure === figure && last.overlay === overlay) return last.made;
+      const made = drawnOver(figure, overlay, view.lams);
+      lasts.set(card, { figure, overlay, made });
+      return made;
     },
 
-    figure({ view, quality }, card) {
+    figure({ view, shown }, card) {
       if (OPTIONAL.includes(card) && !view.figures[card]) return null;
-      const other = `${card}_${quality}`; // where the card follows the switch, and there is such a figure
+      const other = `${card}_${shown}`; // where the card follows the switch, and there is such a figure
       return SWITCHED.includes(card) && view.figures[other] ? other : card;
     },
 
@@ -78,21 +83,18 @@ export function curvesPart(cards) {
           if (typeof point?.customdata === "string") explorer.pickLine(point.customdata);
         });
       for (const button of explorer.switches("quality")) {
-        button.addEventListener("click", () =>
-          explorer.dispatch({
-            type: "quality",
-            name: button.dataset.quality === "accuracy" ? "accuracy" : "perplexity",
-          }),
-        );
+        const name = /** @type {import("../base/types.d.ts").Shown} */ (button.dataset.quality);
+        button.addEventListener("click", () => explorer.dispatch({ type: "shown", name }));
       }
     },
 
-    render(explorer, { view, quality }, before) {
-      if (view === before.view && quality === before.quality) return;
+    render(explorer, { view, shown }, before) {
+      if (view === before.view && shown === before.shown) return;
       explorer.hosts.hero?.canvas.classList.toggle("is-scrub", view.lams.length > 1);
       for (const button of explorer.switches("quality")) {
-        if (button.parentElement) button.parentElement.hidden = !view.figures.hero_accuracy;
-        button.setAttribute("aria-pressed", String(button.dataset.quality === quality));
+        const { quality: name } = button.dataset;
+        button.hidden = name !== "perplexity" && !view.figures[`hero_${name}`];
+        button.setAttribute("aria-pressed", String(name === shown));
       }
     },
   };

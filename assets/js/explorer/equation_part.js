@@ -1,7 +1,7 @@
 /**
  * The objective above the page, which is also its control: λ and γ in it are dragged and typed, and a term that is
  * pointed at, focused or tapped stands out on the whole page. The bar stays in sight, with play and the quality shown, once
- * the sliders have left the screen.
+ * the main figure has left the screen.
  * @module equation_part
  */
 
@@ -26,6 +26,8 @@ const KNOBS = {
 };
 /** Cards that show one term as a whole, or both, whatever the colours in them. @type {Record<string, Term[]>} */
 const WHOLE = { surfaces: ["drift"], surfaces_flat: ["drift"], inspector: ["drift"], plane: ["recon", "drift"] };
+/** What the main figure shows once a term is pressed. @type {Record<Term, import("../base/types.d.ts").Shown>} */
+const CURVES = { recon: "error", drift: "drift" };
 /** @type {Record<string, Term>} */
 const QUANTITIES = { recon: "recon", held_out: "recon", drift: "drift", sar: "drift" };
 
@@ -43,11 +45,10 @@ export function equationPart() {
   return {
     cards: [],
     wire(explorer) {
-      const sliders = explorer.part("sliders");
-      if (!explorer.part("equation") || !sliders) return;
+      if (!explorer.part("equation")) return;
       new IntersectionObserver((entries) =>
         explorer.root.classList.toggle("is-away", !entries[entries.length - 1].isIntersecting),
-      ).observe(sliders);
+      ).observe(explorer.hosts.hero.root);
     },
     render(explorer, state, before) {
       const place = explorer.part("equation");
@@ -59,7 +60,7 @@ export function equationPart() {
         draw(explorer, place, state, asked);
       }
       if (isNew || state.playing !== before.playing) play(place, state);
-      if (isNew || state.at !== before.at || state.quality !== before.quality) values(place, state);
+      if (isNew || state.at !== before.at || state.shown !== before.shown) values(place, state);
       if (state.lit !== before.lit || (state.lit && isNew)) light(explorer, place, state);
     },
   };
@@ -119,14 +120,18 @@ function term(explorer, asked, name, set, title, said) {
     @focus=${(/** @type {FocusEvent} */ { target }) =>
       ask({ focused: target instanceof Element && target.matches(":focus-visible") ? name : null })}
     @blur=${() => ask({ focused: null })}
-    @click=${() => ask({ pressed: asked.pressed === name ? null : name })}
+    @click=${() => {
+      const isPressed = asked.pressed === name;
+      ask({ pressed: isPressed ? null : name });
+      explorer.dispatch({ type: "shown", name: isPressed ? "perplexity" : CURVES[name] });
+    }}
     @keydown=${(/** @type {KeyboardEvent} */ event) => {
       if (event.key !== "Escape" || !explorer.state.lit) return;
       event.preventDefault();
       ask({ pressed: null, focused: null, pointed: null });
     }}
     ><span class="set" aria-hidden="true">${set}</span><span class="caption">${title}</span
-    ><span class="visually-hidden">: ${said}. Show where it is on this page.</span></button>`;
+    ><span class="visually-hidden">: ${said}. Show it over λ.</span></button>`;
 }
 
 /**
@@ -249,7 +254,8 @@ function drag(event, explorer, axis, move) {
  * @param {WithView} state
  */
 function values(place, state) {
-  const { view, at, quality: shown } = state;
+  const { view, at } = state;
+  const shown = state.shown === "accuracy" ? "accuracy" : "perplexity";
   for (const input of place.querySelectorAll("input")) {
     const axis = /** @type {Axis} */ (input.dataset.knob);
     const text = textOf(state, axis);

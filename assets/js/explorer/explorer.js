@@ -15,7 +15,7 @@ import { link } from "../base/link.js";
 import { problemBlock } from "../base/problem.js";
 import { openArray } from "../charts/bind.js";
 import { Follower, painted, whenIdle } from "../charts/follow.js";
-import { library, plot } from "../charts/plot_host.js";
+import { plot } from "../charts/plot_host.js";
 import { figureMenus } from "./figure_tables.js";
 import { addressOf, carriedOn, initial, reduce } from "./state.js";
 
@@ -104,9 +104,7 @@ export class Explorer {
     await this.ready;
     this.dispatch({ type: "requested" });
     try {
-      const asked = request(viewPath(wanted));
-      library(); // it starts while the server makes the view
-      const view = await asked;
+      const view = await request(viewPath(wanted));
       const arrays = await openedArrays(view);
       if (mine !== this.requests) return;
       this.dispatch({ type: "opened", view, arrays, wanted });
@@ -212,8 +210,8 @@ export class Explorer {
   }
 
   /**
-   * Draws cards that were given another figure: the main figure, which is seen before the others are made, then what is
-   * near the screen, from the top of the page down, and the rest while the page has nothing else to do.
+   * Draws cards that were given another figure: the main figure, which is seen before the others are made, then the flat
+   * ones, then surfaces near the screen, and other surfaces while the page has nothing else to do.
    * @param {string[]} cards
    */
   async draw(cards) {
@@ -228,15 +226,15 @@ export class Explorer {
         .filter((card) => card !== main && cards.includes(card))
         .map((card) => ({ part, card, host: this.hosts[card] })),
     );
-    const now = rest
-      .filter(({ part, host }) => part.eager || host.near)
-      .sort((a, b) => inOrder(a.host.root, b.host.root));
-    for (const { part, card, host } of now) {
+    const [flat, spatial] = [rest.filter(({ host }) => host.isFlat), rest.filter(({ host }) => !host.isFlat)];
+    for (const { part, card, host } of flat) {
       await host.draw();
       await part.drawn?.(this, card);
     }
+    const now = spatial.filter(({ part, host }) => part.eager || host.near);
+    for (const { part, card, host } of now) host.draw().then(() => part.drawn?.(this, card)); // plotly may be on its way
     whenIdle(
-      rest
+      spatial
         .filter((later) => !now.includes(later))
         .map(
           ({ host }) =>
@@ -255,9 +253,6 @@ export class Explorer {
     ]);
   }
 }
-
-/** Which of two elements comes first in the document, as `sort` asks it. @param {Element} a @param {Element} b */
-const inOrder = (a, b) => (a.compareDocumentPosition(b) & Node.DOCUMENT_POSITION_FOLLOWING ? -1 : 1);
 
 /** The arrays of a view by name, opened. @param {import("./state.js").View} view */
 async function openedArrays(view) {

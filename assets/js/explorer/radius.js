@@ -7,7 +7,6 @@
 import { say } from "../base/dom.js";
 import { number } from "../base/format.js";
 import { html, made } from "../base/html.js";
-import { plotArea } from "../charts/plotly_internals.js";
 
 /** @typedef {(number|null)[]} Values null was not measured */
 
@@ -75,7 +74,7 @@ function radiusLine(explorer) {
 
   function show() {
     const curve = facts();
-    const area = plotArea(host.canvas);
+    const { area } = host;
     bound = curve && boundAt(bound, curve.all, explorer.state.at);
     const radius = bound?.radius ?? null;
     line.hidden = !curve || !area || !place || radius === null; // the drift of a point may not have been measured
@@ -122,7 +121,7 @@ function radiusLine(explorer) {
   });
   line.addEventListener("pointermove", (event) => {
     if (!line.hasPointerCapture(event.pointerId)) return;
-    const area = plotArea(host.canvas);
+    const { area } = host;
     if (area) set(area.valueAt(event.clientX - host.canvas.getBoundingClientRect().left));
   });
   line.addEventListener("keydown", (event) => {

@@ -1,9 +1,10 @@
 /**
- * The sliders of λ and γ with the sweet spot on their track, the arrow keys, and λ moving by itself.
+ * The slider of λ on the axis of the main figure, with the sweet spot on its track, the arrow keys, and λ moving by
+ * itself.
  * @module sliders_part
  */
 
-import { isTyping, say } from "../base/dom.js";
+import { isTyping } from "../base/dom.js";
 import { html, render } from "../base/html.js";
 import { alignWithAxis } from "./axis_slider.js";
 import { toldOf } from "./state.js";
@@ -19,21 +20,19 @@ export function slidersPart() {
     cards: [],
 
     wire(explorer) {
-      for (const axis of /** @type {const} */ (["lambda", "gamma"])) {
-        const input = slider(explorer, axis);
-        input?.addEventListener("input", () => explorer.move({ [axis]: Number(input.value) }));
-      }
+      const input = slider(explorer);
+      input?.addEventListener("input", () => explorer.move({ lambda: Number(input.value) }));
       explorer
         .part("play")
         ?.addEventListener("click", () => explorer.dispatch({ type: explorer.state.playing ? "stopped" : "played" }));
       document.addEventListener("keydown", (event) => key(explorer, event));
-      const card = explorer.part("sliders");
-      if (card) alignWithAxis(explorer, card);
+      const axis = explorer.part("sliders");
+      if (axis) alignWithAxis(explorer, axis);
     },
 
     render(explorer, state, before) {
-      const { view, at, quality } = before;
-      if (state.view !== view || state.at !== at || state.quality !== quality) controls(explorer, state);
+      const { view, at, shown } = before;
+      if (state.view !== view || state.at !== at || state.shown !== shown) controls(explorer, state);
       if (state.playing === before.playing) return;
       clearInterval(timer);
       if (state.playing) timer = setInterval(() => step(explorer), STEP_MS);
@@ -60,14 +59,14 @@ function step(explorer) {
 function key(explorer, event) {
   if (!explorer.state.view || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
   if (explorer.root.offsetParent === null || (event.key !== "ArrowLeft" && event.key !== "ArrowRight")) return;
-  if (isTyping(event.target) || event.target === explorer.part("gamma")) return;
+  if (isTyping(event.target)) return;
   event.preventDefault();
   explorer.stop();
   explorer.move({ lambda: explorer.state.at.lambda + (event.key === "ArrowLeft" ? -1 : 1) });
 }
 
-/** @param {import("./explorer.js").Explorer} explorer @param {string} axis */
-const slider = (explorer, axis) => /** @type {HTMLInputElement|null} */ (explorer.part(axis));
+/** @param {import("./explorer.js").Explorer} explorer */
+const slider = (explorer) => /** @type {HTMLInputElement|null} */ (explorer.part("lambda"));
 
 /**
  * @param {import("./explorer.js").Explorer} explorer
@@ -75,34 +74,17 @@ const slider = (explorer, axis) => /** @type {HTMLInputElement|null} */ (explore
  */
 function controls(explorer, state) {
   const { view, at } = state;
-  place(explorer, "lambda", at.lambda, view.lam_texts, "λ", view.lam_flags[at.lambda]);
-  place(explorer, "gamma", at.gamma, view.gamma_texts, "γ");
-  const gammaBox = explorer.part("gamma-box");
-  if (gammaBox) gammaBox.hidden = view.gammas.length < 2;
-  const still = view.lams.length < 2 && view.gammas.length < 2; // a single point: nothing to move
-  explorer.part("sliders")?.classList.toggle("is-off", still);
+  const [input, last] = [slider(explorer), view.lam_texts.length - 1];
+  if (!input) return;
+  input.max = String(last);
+  input.value = String(at.lambda);
+  input.disabled = last < 1;
+  input.style.setProperty("--filled", last < 1 ? "0%" : `${(100 * at.lambda) / last}%`);
+  const flag = view.lam_flags[at.lambda];
+  input.setAttribute("aria-valuetext", `λ = ${view.lam_texts[at.lambda]}${flag && `, ${flag}`}`);
+  explorer.part("sliders")?.classList.toggle("is-off", last < 1); // a single point: nothing to move
   const band = explorer.part("band");
   if (band) render(bandPieces(toldOf(state).band[at.gamma]), band);
-}
-
-/**
- * @param {import("./explorer.js").Explorer} explorer
- * @param {"lambda"|"gamma"} axis
- * @param {number} position
- * @param {string[]} texts of its positions
- * @param {string} sign
- * @param {string} [flag] what is flagged at the position
- */
-function place(explorer, axis, position, texts, sign, flag = "") {
-  const input = slider(explorer, axis);
-  if (!input) return;
-  const last = texts.length - 1;
-  input.max = String(last);
-  input.value = String(position);
-  input.disabled = last < 1;
-  input.style.setProperty("--filled", last < 1 ? "0%" : `${(100 * position) / last}%`);
-  input.setAttribute("aria-valuetext", `${sign} = ${texts[position]}${flag && `, ${flag}`}`);
-  say(explorer.part(`${axis}-value`), texts[position]);
 }
 
 /** The sweet spot drawn on the slider's track, as shares of its length. @param {boolean[]} band */

@@ -4,11 +4,13 @@
  */
 
 import { nearest } from "../base/address_bar.js";
+import { LADDER_STEPS } from "../base/contract.js";
 import { withoutBand } from "./band.js";
 
 /** @typedef {import("../charts/bind.js").Point} Point */
 /** @typedef {import("../base/problem.js").Trouble} Trouble */
-/** @typedef {import("../base/types.d.ts").Quality} Quality */
+/** @typedef {import("../base/types.d.ts").Shown} Shown */
+/** @typedef {import("../base/types.d.ts").Door} Door */
 /** @typedef {import("../base/types.d.ts").Drawing} Drawing */
 /** @typedef {import("../base/types.d.ts").Piece} Piece of a sentence */
 /** @typedef {{band: boolean[][], sentences: Piece[][][], small_print: string[][][]}} Told of a quality at every point, γ first */
@@ -43,7 +45,8 @@ import { withoutBand } from "./band.js";
  * @property {string[]} lam_flags what is flagged at each λ, empty for most
  * @property {string[]} gamma_texts
  * @property {Point} start
- * @property {{perplexity: Told, accuracy?: Told}} told by the quality that is shown
+ * @property {{perplexity: Told, accuracy?: Told, error?: undefined, drift?: undefined}} told by the quality that is shown
+ * @property {Record<Door, string[][]>} findings of the parts that open, at every point, γ first
  * @property {Object<string, Figure|null>} figures
  * @property {Object<string, {file: string, version: string, offset: number, length: number, dtype: string, shape: number[],
  *   scale: number, zero?: number}>} arrays
@@ -73,7 +76,8 @@ import { withoutBand } from "./band.js";
  * @property {number|"all"} [draw]
  * @property {string|null} [quantity]
  * @property {string} [steps] of the ladder, joined by commas
- * @property {Quality} [show]
+ * @property {Shown} [show]
+ * @property {string} [open] parts that are open, joined by commas
  * @property {Drawing} [drawing]
  * @property {string} [pool]
  * @property {string} [preview] a run of one layer
@@ -92,7 +96,8 @@ import { withoutBand } from "./band.js";
  * @property {"first"|"drawn"|"next"} phase no view has been drawn to the end yet; the view is drawn; another is coming
  * @property {boolean} pictured whether the first view's main figure has been drawn
  * @property {Trouble|null} problem
- * @property {Quality} quality of the main figure
+ * @property {Shown} shown quantity of the main figure
+ * @property {Door[]} open parts
  * @property {Drawing} drawing of the weights
  * @property {Drawing|undefined} wish the drawing that a person chose; undefined while it is what fits the screen
  * @property {boolean} webgl false once the browser could draw nothing in three dimensions
@@ -109,7 +114,7 @@ import { withoutBand } from "./band.js";
  *   | {type: "drawn"} | {type: "failed", problem: Trouble} | {type: "troubled", problem: Trouble}
  *   | {type: "redrawn", name: "quantity"|"steps", answer: View}
  *   | {type: "moved", gamma?: number, lambda?: number} | {type: "played"} | {type: "stopped"}
- *   | {type: "quality", name: Quality} | {type: "drawing", name: Drawing} | {type: "flattened"}
+ *   | {type: "shown", name: Shown} | {type: "door", name: Door} | {type: "drawing", name: Drawing} | {type: "flattened"}
  *   | {type: "pool", name: string} | {type: "level", name: Level} | {type: "overlaid", overlay: Overlay|null}
  *   | {type: "lit", term: Term|null}} Action
  */
@@ -129,7 +134,8 @@ export function initial({ narrow = false, locked = [], hidden = [] } = {}) {
     phase: "first",
     pictured: false,
     problem: null,
-    quality: "perplexity",
+    shown: "perplexity",
+    open: [],
     drawing: narrow ? "flat" : "surface",
     wish: undefined,
     webgl: true,
@@ -171,8 +177,13 @@ export function reduce(state, action) {
       return played(state);
     case "stopped":
       return state.playing ? { ...state, playing: false } : state;
-    case "quality":
-      return { ...state, quality: action.name };
+    case "shown":
+      return { ...state, shown: action.name };
+    case "door": {
+      const { name } = action;
+      const open = state.open.includes(name) ? state.open.filter((other) => other !== name) : [...state.open, name];
+      return { ...state, open };
+    }
     case "drawing": {
       const drawing = drawable(state, action.name);
       return { ...state, drawing, wish: drawing };
@@ -184,7 +195,7 @@ export function reduce(state, action) {
     case "level":
       return { ...state, level: action.name };
     case "overlaid":
-      return state.overlay === action.overlay ? state : { ...state, overlay: action.overlay };
+      return overlaid(state, action.overlay);
     case "lit":
       return state.lit === action.term ? state : { ...state, lit: action.term };
   }
@@ -211,11 +222,28 @@ function opened(state, { view: whole, arrays, wanted }) {
       lambda: soughtOf(view.line.has_lam ? view.lams : [null], state.sought.lambda, wanted.lambda ?? shown.lambda),
       gamma: soughtOf(view.gammas, state.sought.gamma, wanted.gamma ?? shown.gamma),
     },
-    quality: wanted.show === "accuracy" && view.figures.hero_accuracy ? "accuracy" : "perplexity",
+    shown: wanted.show && view.figures[`hero_${wanted.show}`] ? wanted.show : "perplexity",
+    open: state.view ? state.open : openIn(wanted, view),
     drawing: drawable(state, wanted.drawing ?? state.drawing),
     wish: wanted.drawing ?? state.wish,
     pool: wanted.pool ?? state.pool,
   };
+}
+
+/**
+ * The parts that an address opens. One from before there were parts opens those of which it names another choice than
+ * the usual one.
+ * @param {Wanted} wanted
+ * @param {View} view
+ * @returns {Door[]}
+ */
+function openIn({ open, quantity, steps }, { quantities }) {
+  if (open) return /** @type {Door[]} */ (open.split(","));
+  /** @type {Door[]} */
+  const named = [];
+  if (quantity && quantity !== quantities[0]?.name) named.push("where");
+  if (steps && steps !== LADDER_STEPS.join()) named.push("steps");
+  return named;
 }
 
 /**
@@ -264,6 +292,16 @@ function moved(state, { gamma = state.at.gamma, lambda = state.at.lambda }) {
   return { ...state, at: next, sought };
 }
 
+/**
+ * What is drawn over errors is seen once the main figure shows those.
+ * @type {(state: State, overlay: Overlay|null) => State}
+ */
+function overlaid(state, overlay) {
+  if (state.overlay === overlay) return state;
+  const shown = overlay && !state.overlay && state.view?.figures.hero_error ? "error" : state.shown;
+  return { ...state, overlay, shown };
+}
+
 /** λ begins to move by itself, from the start where it stands at the end. @type {(state: State) => State} */
 function played(state) {
   const { view, at, locked } = state;
@@ -277,7 +315,7 @@ function played(state) {
  * @param {State & {view: View}} state
  * @returns {Wanted}
  */
-export function addressOf({ view, at, quality, wish, pool }) {
+export function addressOf({ view, at, shown, open, wish, pool }) {
   const { lambda, gamma } = valuesAt(view, at);
   return {
     study: view.study.id,
@@ -290,7 +328,8 @@ export function addressOf({ view, at, quality, wish, pool }) {
     quantity: view.quantity,
     steps: view.ladder?.steps.map(({ name }) => name).join(),
     draw: view.draw ?? "all",
-    show: quality,
+    show: shown,
+    open: open.length ? open.join() : undefined,
     drawing: wish,
     pool,
   };
@@ -305,7 +344,7 @@ export function addressOf({ view, at, quality, wish, pool }) {
 export const carriedOn = (state) => ({ ...addressOf(state), ...state.sought });
 
 /** What is said of the quality that is shown. @param {State & {view: View}} state @returns {Told} */
-export const toldOf = ({ view, quality }) => view.told[quality] ?? view.told.perplexity;
+export const toldOf = ({ view, shown }) => view.told[shown] ?? view.told.perplexity;
 
 /** The layer at a position in the model, if it is among those that the view has.
  * @param {{layers: Layer[]}} view

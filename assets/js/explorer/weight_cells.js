@@ -12,7 +12,7 @@
 
 import { format } from "../base/format.js";
 import { CellPointer } from "../charts/cells.js";
-import { cellBox, spotIn } from "../charts/plotly_internals.js";
+import { spotIn } from "../charts/plotly_internals.js";
 
 const SPOT = 10; // pixels
 
@@ -107,7 +107,7 @@ function weightCells(explorer, host) {
 
 /** @param {PlotHost} host @param {number} side @param {Cell} cell @param {string[]} lines @returns {Mark[]} */
 function box(host, side, cell, lines) {
-  const edges = cellBox(host.canvas, side, cell);
+  const edges = host.cellBox(side, cell);
   return edges ? [{ box: edges, lines }] : [];
 }
 

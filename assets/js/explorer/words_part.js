@@ -49,9 +49,9 @@ export function wordsPart() {
     },
 
     render(explorer, state, before) {
-      const { view, at, quality } = state;
-      if (view === before.view && at === before.at && quality === before.quality) return;
-      if (view !== before.view || quality !== before.quality) keepRoom(explorer, state);
+      const { view, at, shown } = state;
+      if (view === before.view && at === before.at && shown === before.shown) return;
+      if (view !== before.view || shown !== before.shown) keepRoom(explorer, state);
       const { sentences, small_print } = toldOf(state);
       const pieces = sentences[at.gamma][at.lambda];
       const sentence = explorer.part("sentence");
@@ -75,7 +75,7 @@ function printed({ explore }, sentences) {
 }
 
 /**
- * Keeps the room of the longest sentence of a view, whichever λ and quality are shown, so that what stands below never
+ * Keeps the room of the longest sentence of a view, whichever λ and quantity are shown, so that what stands below never
  * moves; on a narrow screen of the quality that is shown alone.
  * @param {Explorer} explorer
  * @param {WithView} state
@@ -85,20 +85,17 @@ function keepRoom(explorer, state) {
   const place = explorer.part("sentence")?.parentElement;
   if (!place?.classList.contains("told")) return;
   const narrow = matchMedia("(max-width: 760px)").matches;
-  const every = (narrow ? [toldOf(state)] : Object.values(view.told)).flatMap(({ sentences, small_print }) =>
-    sentences.flatMap((row, gamma) =>
-      row.map(
-        (pieces, lambda) => html`<div><p class="sentence">${written(pieces)}</p>
-          <p class="small-print">${printed(view, small_print[gamma][lambda])}</p></div>`,
-      ),
-    ),
+  /** @type {import("./state.js").Told[]} */
+  const qualities = narrow ? [toldOf(state)] : Object.values(view.told);
+  const every = qualities.flatMap(({ sentences }) =>
+    sentences.flatMap((row) => row.map((pieces) => html`<div><p class="sentence">${written(pieces)}</p></div>`)),
   );
   const measured = made(html`<div class="told-measured" aria-hidden="true" inert>${every}</div>`);
   place.append(measured);
   const heights = [...measured.children].map((one) => one.getBoundingClientRect().height);
   measured.remove();
   place.toggleAttribute("data-over-lambda", view.lams.length > 1);
-  place.style.minHeight = `max(${Math.ceil(Math.max(...heights))}px, var(--least, 0px))`;
+  place.style.minHeight = `max(${Math.ceil(Math.max(...heights) - 0.5)}px, var(--least, 0px))`;
 }
 
 /**

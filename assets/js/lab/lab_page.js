@@ -17,6 +17,7 @@ import { shareLink } from "../base/share_link.js";
 import { at } from "../base/site.js";
 import { visitor } from "../base/whoami.js";
 import { curvesPart } from "../explorer/curves_part.js";
+import { doorsPart } from "../explorer/doors_part.js";
 import { equationPart } from "../explorer/equation_part.js";
 import { expertsPart } from "../explorer/experts_part.js";
 import { Explorer } from "../explorer/explorer.js";
@@ -37,7 +38,7 @@ import { useCard } from "./use_card.js";
 
 /** @import { Visitor } from "../base/whoami.js" */
 
-const CURVES = ["hero", "deciles", "plane", "gamma_grid", "methods", "selection", "gap", "inspector"];
+const CURVES = ["hero", "curves", "deciles", "plane", "gamma_grid", "methods", "selection", "gap", "inspector"];
 const HIDEABLE = { ...PANELS, ...EVERYWHERE };
 
 /** Called by the page's js_on_load. */
@@ -57,6 +58,7 @@ export async function mount() {
       wordsPart(),
       equationPart(),
       slidersPart(),
+      doorsPart(),
       numbersPart(),
       radiusPart(),
       weightsPart(),

@@ -6,6 +6,7 @@
 
 import { colour } from "../base/theme.js";
 import { s } from "../charts/svg.js";
+import { svgPicture } from "../charts/svg_picture.js";
 
 const SCALE = 2; // pixels of a PNG for each pixel of the screen
 const TITLE = 32; // pixels above the drawing
@@ -110,7 +111,6 @@ function maps(figures, width, top) {
  * The file's text.
  * @param {SVGSVGElement} svg as it is on the page
  * @param {{title: string, figures?: HTMLElement[]}} more the title, and figures with a map in a canvas each
- * @returns {{text: string, width: number, height: number}} in pixels of the screen
  */
 export function asSvg(svg, { title, figures = [] }) {
   const { clientWidth: width, clientHeight: tall } = svg;
@@ -128,10 +128,8 @@ export function asSvg(svg, { title, figures = [] }) {
     body,
     maps(figures, width, TITLE + tall),
   );
-  return { text: new XMLSerializer().serializeToString(root), width, height };
+  return new XMLSerializer().serializeToString(root);
 }
-
-const address = (/** @type {string} */ text) => `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
 
 /**
  * The address of a picture of a drawing, for a link to save.
@@ -140,14 +138,4 @@ const address = (/** @type {string} */ text) => `data:image/svg+xml;charset=utf-
  * @param {{title: string, figures?: HTMLElement[]}} more as for `asSvg`
  * @returns {Promise<string>}
  */
-export async function pictureOf(kind, svg, more) {
-  const { text, width, height } = asSvg(svg, more);
-  if (kind === "svg") return address(text);
-  const image = new Image();
-  image.src = address(text);
-  await image.decode();
-  const canvas = document.createElement("canvas");
-  Object.assign(canvas, { width: Math.round(SCALE * width), height: Math.round(SCALE * height) });
-  canvas.getContext("2d")?.drawImage(image, 0, 0, canvas.width, canvas.height);
-  return canvas.toDataURL("image/png");
-}
+export const pictureOf = (kind, svg, more) => svgPicture(kind, asSvg(svg, more), SCALE);

@@ -1,0 +1,387 @@
+"""What each closed section of the Lab has found, in one short sentence that is read before the section is opened.
+
+A sentence has no full stop and begins in lower case or with a number, since it stands beside a heading. Ratios are of
+positive finite numbers only. A difference that several draws do not show clearly is not given a size.
+
+Axes in comments: D calibration draws, L layers, S sizes of calibration text, G γ values, M λ values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from sarqc.figures.layer_quantities import quantities_of, quantity_of
+from sarqc.figures.numbers import NBSP, draws_text, lam_text, number, percent, small_percent
+from sarqc.figures.theorem import terms, theorem_terms
+from sarqc.quantization.methods import FITTING_WORDS
+from sarqc.study.document import Study
+from sarqc.study.facts import LineFacts, has_lam, lam_index, line_facts
+from sarqc.study.intervals import decimals_of
+from sarqc.study.ladder import LAMBDA, Ladder
+from sarqc.study.paired import Difference, mean_over_draws, paired_ratio, spans, sweet_spots
+
+Door = Literal["where", "trade_off", "steps", "text", "proof"]
+Say = Callable[[int, int], str]  # the sentence at positions of γ and λ
+
+TEXTS = {"held_out": "unseen text", "recon": "calibration text"}  # in the order in which an error is looked for
+SAME = 0.005  # a change below this share is none once it is rounded to whole per cents
+NO_LOSS = 1e-9  # by this share a sum may fall short of half, as sums of rounded numbers do
+STEP_NAMES = {
+    "order": FITTING_WORDS["order"],
+    "range": f"the {FITTING_WORDS['range']}",
+    "refine": "refinement",
+    "lambda": f"λ = {lam_text(LAMBDA)}",
+}
+
+
+def findings(facts: LineFacts, climbed: Ladder | None) -> dict[Door, list[list[str]]]:
+    """Return the sentence of each section, by γ, then λ; empty where nothing was measured for it.
+
+    Args:
+        facts: A line, and the layer that is chosen or all of them.
+        climbed: The ladder of the line's width; None where the study has none.
+    """
+    steps = _steps(facts) if climbed is None else _worth(climbed)
+    return {
+        "where": _at_each(facts, _where(facts)),
+        "trade_off": _at_each(facts, _trade_off(facts)),
+        "steps": _at_each(facts, lambda g, m: steps),
+        "text": _at_each(facts, _text(facts)),
+        "proof": _at_each(facts, _proof(facts)),
+    }
+
+
+def _at_each(facts: LineFacts, say: Say) -> list[list[str]]:
+    return [[say(g, m) for m in range(len(facts.line.lams))] for g in range(len(facts.line.gammas))]
+
+
+def _nothing(g: int, m: int) -> str:
+    return ""
+
+
+@dataclass(frozen=True)
+class _Ratio:
+    """A positive quantity over another in the draws that have both, G M: of means, as the Lab's other changes are."""
+
+    mean: np.ndarray
+    paired: Difference  # by draw, for the verdict
+
+    def known(self, at: tuple[int, int]) -> bool:
+        return bool(np.isfinite(self.mean[at]))
+
+    def clear(self, at: tuple[int, int]) -> bool:
+        """Whether the draws show the direction. One draw has no others beside it, so its ratio stands as it is."""
+        error = float(self.paired.error[at])
+        if not math.isfinite(error) or error == 0:
+            return True
+        verdict = self.paired.verdict(at)
+        return verdict != 0 and (verdict > 0) == bool(self.mean[at] > 1)
+
+    def same(self, at: tuple[int, int]) -> bool:
+        return bool(abs(self.mean[at] - 1) < SAME)
+
+    def change(self, at: tuple[int, int], less: str, more: str) -> str:
+        """“31 % less”."""
+        ratio = float(self.mean[at])
+        return f"{_change_text(ratio - 1)}{NBSP}{less if ratio < 1 else more}"
+
+
+def _ratio(values: np.ndarray, reference: np.ndarray) -> _Ratio:
+    """Of ``values`` (D G M) to ``reference``, which broadcasts against them."""
+    values, reference = np.broadcast_arrays(values, reference)
+    with np.errstate(invalid="ignore"):
+        both = np.isfinite(values) & np.isfinite(reference) & (values > 0) & (reference > 0)
+    above, below = (np.where(both, part, np.nan) for part in (values, reference))
+    return _Ratio(mean_over_draws(above) / mean_over_draws(below), paired_ratio(above, below))
+
+
+def _change_text(change: float) -> str:
+    """The size of a change in whole per cents; with decimals where it is less than one, or would round to all."""
+    size, left = abs(change), 1 + change
+    if size < 0.01:
+        return small_percent(size)
+    return percent(size, decimals_of(100 * left, 1) if 0 < left < SAME else 0)
+
+
+def _times(ratio: float) -> str:
+    """“2.4 ×”."""
+    return f"{number(ratio, decimals_of(ratio, 2))}{NBSP}×"
+
+
+def _ordinal(rank: int) -> str:
+    """“3rd”, “11th”."""
+    ending = "th" if rank % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
+    return f"{rank:,}{ending}"
+
+
+def _where(facts: LineFacts) -> Say:
+    """Which layers the error is in.
+
+    A layer's error is ‖ΔW X‖² / ‖W X‖², relative to its own output, as on the map of layers. The Lab's error of all
+    layers is the mean of these, so they add up to it, and half of it is what is spoken of; absolute errors of layers
+    would not tell more, as the outputs of different layers have different units.
+    """
+    name = next((name for name in TEXTS if name in quantities_of(facts)), None)
+    if name is None:
+        return _nothing
+    quantity = facts.study.once(facts.line, f"layers of {name}", lambda: quantity_of(facts, name))
+    assert quantity is not None
+
+    def say(g: int, m: int) -> str:
+        errors = quantity.values[:, g, m]  # L
+        known = errors[np.isfinite(errors)]
+        if facts.layer is not None:
+            return _rank(float(errors[facts.layer]), known, TEXTS[name])
+        return _half(known, len(errors), TEXTS[name])
+
+    return say
+
+
+def _half(known: np.ndarray, layers: int, text: str) -> str:
+    """The fewest layers that together make half of the sum."""
+    count = fewest_for_half(known)
+    if count is None:
+        return ""
+    # Experts that no token reached have no error, and nothing is said of them.
+    of = f"{len(known):,}{' measured' if len(known) < layers else ''}"
+    return f"{count:,} of {of} layers {'makes' if count == 1 else 'make'} up half the relative error on {text}"
+
+
+def fewest_for_half(errors: np.ndarray) -> int | None:
+    """Return the smallest number of layers whose errors add up to half of all.
+
+    Args:
+        errors: (L,), finite.
+
+    Returns:
+        The number; None for fewer than two layers, and where there is no error.
+    """
+    total = float(errors.sum())
+    if len(errors) < 2 or not total > 0:
+        return None
+    sums = np.cumsum(np.sort(errors)[::-1])
+    return int(np.argmax(sums >= (0.5 - NO_LOSS) * total)) + 1
+
+
+def _rank(error: float, known: np.ndarray, text: str) -> str:
+    """The place of one layer among all."""
+    if not math.isfinite(error) or not len(known):
+        return ""
+    if len(known) == 1:
+        return "the only layer measured"
+    larger, smaller = int((known > error).sum()), int((known < error).sum())
+    order = f"{_ordinal(larger + 1)} largest" if larger else "largest"
+    if larger and not smaller:
+        order = "smallest"
+    joint = "joint " if larger + smaller + 1 < len(known) else ""
+    return f"{joint}{order} relative error of {len(known):,} layers on {text}"
+
+
+def _trade_off(facts: LineFacts) -> Say:
+    """What λ does to drift and error, against λ = 0 of the same γ, or against the first λ."""
+    line = facts.line
+    text = next((name for name in TEXTS if facts.selected(name) is not None), None)
+    drift, error = facts.selected("drift"), None if text is None else facts.selected(text)
+    if not has_lam(line) or len(line.lams) < 2:
+        return _absolute(facts, text)
+    zero = lam_index(line, 0.0)
+    reference, last = 0 if zero is None else zero, int(np.argmax(line.lams))
+    base = f"λ = {lam_text(line.lams[reference])}".replace(" ", NBSP)
+    noun = "error" if text in (None, "held_out") else f"error on {TEXTS['recon']}"
+    ratios = [
+        (name, _ratio(values, values[..., [reference]]))
+        for name, values in (("drift", drift), (noun, error))
+        if values is not None
+    ]
+
+    def say(g: int, m: int) -> str:
+        if m == reference:
+            known = [(name, ratio) for name, ratio in ratios if ratio.known((g, last))]
+            rise = f"raising λ from {lam_text(line.lams[m])} to {lam_text(line.lams[last])}"
+            return _range(rise, *known[0], (g, last)) if known and last != m else ""
+        known = [(name, ratio) for name, ratio in ratios if ratio.known((g, m))]
+        return _exchange(known, (g, m), base) if known else ""
+
+    return say
+
+
+def _range(rise: str, name: str, ratio: _Ratio, at: tuple[int, int]) -> str:
+    """What the whole range of λ does, said at its beginning."""
+    if not ratio.clear(at):
+        return f"{rise} has no clear effect on {name}"
+    if ratio.same(at):
+        return f"{rise} leaves {name} the same"
+    change = float(ratio.mean[at]) - 1
+    return f"{rise} takes {name} {'down' if change < 0 else 'up'} by {_change_text(change)}"
+
+
+def _exchange(known: Sequence[tuple[str, _Ratio]], at: tuple[int, int], base: str) -> str:
+    """What is had for what: of drift and error that which moves first, then that which does not."""
+    moved = [(name, ratio) for name, ratio in known if ratio.clear(at) and not ratio.same(at)]
+    still = [(name, ratio) for name, ratio in known if not ratio.clear(at) or ratio.same(at)]
+    if len(moved) == 2:
+        (_, first), (_, second) = moved
+        word = "for" if (first.mean[at] < 1) != (second.mean[at] < 1) else "and"
+        changes = [f"{ratio.change(at, 'less', 'more')} {name}" for name, ratio in moved]
+        return f"{f' {word} '.join(changes)} than at {base}"
+    unclear = [name for name, ratio in still if not ratio.clear(at)]
+    if moved:
+        name, ratio = moved[0]
+        rest = "".join(f", {'no clear change in' if name in unclear else 'with the same'} {name}" for name, _ in still)
+        return f"{ratio.change(at, 'less', 'more')} {name} than at {base}{rest}"
+    if unclear:
+        return f"no clear change in {' or '.join(name for name, _ in still)} from {base}"
+    return f"the same {' and '.join(name for name, _ in still)} as at {base}"
+
+
+def _absolute(facts: LineFacts, text: str | None) -> Say:
+    """Of a point that has no other λ beside it: where it stands."""
+    error = None if text is None else getattr(facts, text)
+
+    def say(g: int, m: int) -> str:
+        parts = []
+        if facts.drift is not None and math.isfinite(facts.drift[g, m]):
+            parts.append(f"weights drift by {small_percent(float(facts.drift[g, m]))}")
+        if text is not None and error is not None and math.isfinite(error[g, m]):
+            size = small_percent(float(error[g, m]))
+            parts.append(f"{'with an ' if parts else ''}error of {size} on {TEXTS[text]}")
+        return ", ".join(parts)
+
+    return say
+
+
+def _worth(climbed: Ladder) -> str:
+    """Which step of a ladder is worth most: each taken alone, which does not depend on the order that is shown."""
+    alone = {step: worth["perplexity"] for step, worth in climbed.alone.items() if "perplexity" in worth}
+    alone = {step: worth for step, worth in alone.items() if math.isfinite(worth.mean)}
+    before = next((rung.mean("perplexity") for rung in climbed.rungs if rung.step == "gptq"), math.nan)
+    if not alone or not before > 0:
+        return ""
+    step = min(alone, key=lambda name: float(alone[name].mean))
+    most, lam = alone[step], alone.get("lambda")
+    known = math.isfinite(most.error)
+    if (known and most.verdict(()) >= 0) or not most.mean < 0:
+        return "no step alone clearly lowers perplexity"
+    if step != "lambda" and lam is not None and lam.verdict(()) < 0:
+        times = _times(float(most.mean / lam.mean))
+        worth = "as much as" if times.startswith("1.0") else f"{times} as much as"
+        return f"{STEP_NAMES[step]} alone is worth {worth} {STEP_NAMES['lambda']}"
+    size = _change_text(float(most.mean) / before)
+    return f"{STEP_NAMES[step]} alone cuts perplexity most, by {size}{'' if known else ' (one draw)'}"
+
+
+def _steps(facts: LineFacts) -> str:
+    """The place of the line among the methods of its width, as in the figure of methods side by side."""
+    bits = facts.line.bits
+    best = facts.study.once(None, f"best perplexities at {bits} bits", lambda: _best_perplexities(facts.study, bits))
+    own = best.get(facts.line.name)
+    if own is None or len(best) < 2:
+        return ""
+    lower, higher = sum(value < own for value in best.values()), sum(value > own for value in best.values())
+    order = f"{_ordinal(lower + 1)} lowest" if lower else "lowest"
+    if lower and not higher:
+        order = "highest"
+    joint = "joint " if lower + higher + 1 < len(best) else ""
+    several = any(len(line.lams) > 1 for line in facts.study.lines if line.bits == bits)
+    return f"{joint}{order} perplexity of {len(best)} methods" + (
+        ", each at its best λ" if several else f" at {bits} bits"
+    )
+
+
+def _best_perplexities(study: Study, bits: int) -> dict[str, float]:
+    """By method, each at its own best point; a baseline that only another line's λ stands for is a method too."""
+    lines = [line for line in study.lines if line.bits == bits]
+    best: dict[str, float] = {}
+    named = {line.name for line in lines}
+    for line in lines:
+        own = line_facts(study, method=line.name, bits=bits, layer=None, with_identity=False)
+        quality = own.perplexity
+        points = [] if quality is None else [(g, m) for g, m in enumerate(quality.best) if m is not None]
+        if quality is None or not points:
+            continue
+        best[line.name] = min(float(quality.mean[at]) for at in points)
+        position = own.baseline_position
+        if own.baseline is not None and position is not None and own.baseline.method not in named:
+            best.setdefault(own.baseline.method, float(quality.mean[0, position]))
+    return {name: value for name, value in best.items() if math.isfinite(value)}
+
+
+def _text(facts: LineFacts) -> Say:
+    """How much calibration text flatters, and which λ is best with the most of it that was tried."""
+    unseen, calibration = facts.selected("held_out"), facts.selected("recon")
+    ratio = None if unseen is None or calibration is None else _ratio(unseen, calibration)
+    best = [_best_lam(facts, g) for g in range(len(facts.line.gammas))]
+    count = facts.line.sizes[-1] if facts.line.sizes else 0
+    sequences = f"with {count:,} {'sequence' if count == 1 else 'sequences'}"
+
+    def say(g: int, m: int) -> str:
+        if ratio is None or not ratio.known((g, m)):
+            return f"{sequences} the best λ is {best[g]}" if best[g] else ""
+        lead = _beside_calibration(ratio, (g, m), brief=bool(best[g]))
+        return f"{lead}; best λ {sequences} is {best[g]}" if best[g] else lead
+
+    return say
+
+
+def _beside_calibration(ratio: _Ratio, at: tuple[int, int], *, brief: bool) -> str:
+    """Unseen beside calibration text; ``brief`` where more follows, and the comparison goes without saying."""
+    if not ratio.clear(at):
+        return (
+            "no clear extra error on unseen text"
+            if brief
+            else "no clear difference between unseen and calibration text"
+        )
+    if ratio.same(at):
+        return "the same error on unseen text" if brief else "unseen text has the same error as calibration text"
+    size = float(ratio.mean[at])
+    more = f"{_times(size)} the error" if size >= 2 else f"{ratio.change(at, 'less', 'more')} error"
+    if brief:
+        return f"{more} on unseen text"
+    return f"unseen text has {more} {'of' if size >= 2 else 'than'} calibration text"
+
+
+def _best_lam(facts: LineFacts, gamma: int) -> str:
+    """The λ with the least error on unseen text with the most calibration text, and those not clearly worse.
+
+    Empty where they leave open where the best lies: on one draw, for λ apart, and for more than half of those tried.
+    """
+    unseen = facts.selected("held_out_by_size")  # D S G M
+    if unseen is None or len(facts.line.sizes) < 2 or len(facts.line.lams) < 2 or not has_lam(facts.line):
+        return ""
+    with np.errstate(invalid="ignore"):
+        errors = np.where(unseen[:, -1, gamma] > 0, unseen[:, -1, gamma], np.nan)
+    best, band = sweet_spots(errors[:, None])
+    runs = spans(band[0])
+    if best[0] is None or len(runs) != 1 or 2 * band[0].sum() > len(facts.line.lams):
+        return ""
+    first, last = (lam_text(facts.line.lams[end]) for end in runs[0])
+    return first if first == last else f"{first}–{last}"
+
+
+def _proof(facts: LineFacts) -> Say:
+    """On how much it all rests, and how far the bound of Theorem 1 lies above what was measured."""
+    known, rows = terms(facts), theorem_terms(facts)
+    loose = next((row["values"] for row in rows or () if row["symbol"] == "bound ÷ gap"), None)
+    tokens = (facts.study.protocol.get("test") or {}).get("predicted_tokens")
+    quality = facts.perplexity
+
+    def say(g: int, m: int) -> str:
+        measured = quality is not None and math.isfinite(quality.mean[g, m])
+        parts = [f"{number(tokens, 0)} test tokens"] if measured and isinstance(tokens, int) else []
+        bound = ""
+        if known is not None and loose is not None:
+            gap, limit = known.gap.at((g, m)), float(known.bound[g, m])
+            if math.isfinite(gap.mean) and math.isfinite(limit) and gap.mean != 0 and limit > 0:
+                unclear = math.isfinite(gap.error) and gap.verdict(()) == 0
+                bound = "no clear gap to unseen text" if unclear else f"the bound is {loose[g][m]}{NBSP}× the gap"
+        if not parts and not bound:
+            return ""
+        lead = ", ".join([draws_text(facts.n_draws), *parts])
+        return f"{lead}; {bound}" if bound else lead
+
+    return say
