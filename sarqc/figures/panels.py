@@ -479,7 +479,7 @@ def _add_title(figure: Figure, panel: Panel, top: float, ring: bool) -> None:
     layout = figure["layout"]
     at = len(layout["annotations"])
     place = {"xref": "paper", "yref": "paper", "x": 0, "y": top, "xanchor": "left", "yanchor": "bottom", "yshift": 2}
-    layout["annotations"].append(note(panel.title, **place))
+    layout["annotations"].append(note("" if panel.alone else panel.title, **place))
     if not ring:
         return
     curves = [curve for curve in panel.curves if not curve.faint]
@@ -498,7 +498,8 @@ def _title_text(panel: Panel, curves: list[Curve], row: int, column: int) -> str
         text = panel.show(value) if math.isfinite(value) else "not measured"
         ink = curve.style["color"].replace(")", "-ink)")
         shown.append(f'<span style="color:{ink}"><b>{text}</b></span>')
-    return f"{panel.title}   {'  ·  '.join(shown)}"
+    values = "  ·  ".join(shown)
+    return values if panel.alone else f"{panel.title}   {values}"
 
 
 def _short_title(panel: Panel, row: int, column: int) -> str:
@@ -511,7 +512,8 @@ def _short_title(panel: Panel, row: int, column: int) -> str:
         ink = "var(--ink-2)" if curve.faint else curve.style["color"].replace(")", "-ink)")
         name = f"{curve.short} " if curve.short else ""
         shown.append(f'<span style="color:{ink}">{name}<b>{panel.show(value)}</b></span>')
-    return f"{panel.short or panel.title}  {' · '.join(shown)}"
+    values = " · ".join(shown)
+    return values if panel.alone else f"{panel.short or panel.title}  {values}"
 
 
 def _add_end_labels(

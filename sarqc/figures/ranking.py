@@ -36,6 +36,7 @@ from sarqc.study.document import Line
 from sarqc.study.facts import BaselinePoint, LineFacts, Quality, has_lam, line_facts
 from sarqc.study.paired import Difference, interval_of_draws, paired_items
 
+WIDE = 760  # pixels of the figure, below which it is drawn as on a phone
 # Two panels side by side, with a column of values between them; narrower on a phone.
 LEFT, RIGHT = (0.0, 0.42), (0.58, 1.0)
 NARROW_LEFT, NARROW_RIGHT = (0.0, 0.33), (0.64, 1.0)
@@ -74,7 +75,7 @@ def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None
     layout["yaxis"] |= {"tickvals": list(range(len(rows))), "ticktext": _ticks(rows, facts.line.name)}
     layout["yaxis"] |= {"tickfont": {"size": 12, "color": "var(--ink)"}, "ticks": "outside", "ticklen": 4}
     layout["yaxis"] |= {"tickcolor": "rgba(0,0,0,0)"}
-    figure: Figure = {"data": [], "layout": layout, "bindings": [], "narrow": {}}
+    figure: Figure = {"data": [], "layout": layout, "bindings": [], "narrow": {}, "narrow_below": WIDE}
     for at, row in enumerate(rows):
         if row.line == facts.line.name:
             layout["shapes"].append(_stripe(at))

@@ -236,7 +236,7 @@ class Introductions:
         facts = self._facts(*key)
         start, line = start_of(facts), facts.line
         names: tuple[Shown, ...] = get_args(Shown)
-        shown = next((name for name in names if name == query.get("show")), "perplexity")
+        shown: Shown = next((name for name in names if name == query.get("show")), "perplexity")
         if shown == "accuracy" and facts.accuracy is None:
             shown = "perplexity"
         scale = query.get("scale", "raw")

@@ -229,7 +229,7 @@ def open_page(app: App, browser: Any) -> Iterator[Callable[..., Any]]:
         path: str = "/", *, of: App = app, width: int = 1280, height: int = 800, script: str = "", **options: Any
     ) -> Any:
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(30_000)
         context.add_init_script(COUNT_WEBGL + script)
         page = context.new_page()
         page.watch = Watch()

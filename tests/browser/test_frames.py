@@ -135,9 +135,8 @@ def test_a_mark_in_a_figure_restyles_what_it_is_in_and_no_other_part_of_the_page
     lab.wait_for_function(SETTLED)
     mark = "document.createElementNS('http://www.w3.org/2000/svg', 'path')"
     for name in ("hero", "plane"):
-        assert (
-            0 < restyled(browser, lab, f"""document.querySelector('[data-plot="lab-{name}"] svg').append({mark})""") < 8
-        )
+        place = f"""document.querySelector('[data-plot="lab-{name}"] .plot-canvas svg')"""
+        assert 0 < restyled(browser, lab, f"{place}.append({mark})") < 8
     link = "document.querySelector('.brand').classList.add('is-nothing')"
     assert restyled(browser, lab, link) == 0
 

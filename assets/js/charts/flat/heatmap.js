@@ -4,6 +4,8 @@
  */
 
 /** @import { Axis, Plane } from "./axes.js" */
+const BESIDE = 10; // pixels between a map and its bar, at most
+
 /** @import { Clips } from "./clips.js" */
 /** @import { Box, FlatTrace, Font } from "./figure.d.ts" */
 
@@ -117,7 +119,8 @@ export function colorBar(trace, plane, font, id) {
   const { len = 1, thickness = 30, x = 1.02, xpad = 10, ypad = 10, outlinewidth = 1, title } = bar;
   if (title?.text && (title.side ?? "top") !== "top") throw new Error(`no title at the ${title.side} of a colour bar`);
   const { paper } = plane;
-  const left = paper.left + paper.width * x + xpad;
+  // A bar stands beside the paper, however wide that is: its room is a margin of pixels.
+  const left = paper.left + paper.width + Math.min(paper.width * (x - 1), BESIDE) + xpad;
   const [whole, middle] = [paper.height * len - 2 * ypad, paper.top + paper.height / 2];
   const bottom = middle + whole / 2;
   const titleSize = title?.font?.size ?? font.size ?? 12;
