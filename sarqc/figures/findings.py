@@ -1,4 +1,4 @@
-"""What each closed section of the Lab has found, in one short sentence that is read before the section is opened.
+"""The finding of each part of the Lab that opens, in one short sentence that is read before.
 
 A sentence has no full stop and begins in lower case or with a number, since it stands beside a heading. Ratios are of
 positive finite numbers only. A difference that several draws do not show clearly is not given a size.
@@ -40,7 +40,7 @@ STEP_NAMES = {
 
 
 def findings(facts: LineFacts, climbed: Ladder | None) -> dict[Door, list[list[str]]]:
-    """Return the sentence of each section, by γ, then λ; empty where nothing was measured for it.
+    """Return the sentence of each part, by γ, then λ; empty where nothing was measured for it.
 
     Args:
         facts: A line, and the layer that is chosen or all of them.

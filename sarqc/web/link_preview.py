@@ -60,7 +60,7 @@ SHOWN = ("study", "method", "bits", "layer", "lambda", "gamma", "scale", "draw",
 FACTS_KEPT = 8
 WORDS_KEPT = 64  # of points, a few hundred characters each
 SIGHTS_KEPT = 16  # of points, some 40 KB each
-WIDE, NARROW = (714, 336), (358, 348)  # pixels of the main figure in a window of 1280 × 800 and of 390 × 844
+WIDE, NARROW = (680, 382), (356, 346)  # pixels of the main figure in a window of 1280 × 800 and of 390 × 844
 
 Query = Mapping[str, str]
 FactsKey = tuple[str, str, str, int, int | None, int | None]  # study, its content, line, bits, layer, draw

@@ -16,10 +16,10 @@ HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {
 """
 LIVE_CONTEXTS = "window.watchedContexts.filter((context) => !context.isContextLost()).length"
 
-# Moves the slider of λ or γ to and fro. A step begins with a frame, so that waiting for the screen is not part of it.
+# Moves the slider of λ to and fro. A step begins with a frame, so that waiting for the screen is not part of it.
 # For lines it ends when that frame is laid out and painted, for surfaces after the frame in which they are drawn.
-STEPS = """async ({ steps, pause, slider = 'lambda' }) => {
-  const input = document.querySelector(`[data-testid=${slider}]`);
+STEPS = """async ({ steps, pause }) => {
+  const input = document.querySelector('[data-testid=lambda]');
   const of = (name) => document.querySelector(`[data-plot="lab-${name}"]`);
   const frame = () => new Promise(requestAnimationFrame);
   const painted = () => new Promise((resolve) => {
@@ -35,7 +35,7 @@ STEPS = """async ({ steps, pause, slider = 'lambda' }) => {
     if (pause) await new Promise((resolve) => setTimeout(resolve, pause));
     await frame();
     const start = performance.now();
-    if (step % 2 && slider === 'lambda') {
+    if (step % 2) {
       const key = direction > 0 ? 'ArrowRight' : 'ArrowLeft';
       document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));
     } else {
@@ -43,7 +43,7 @@ STEPS = """async ({ steps, pause, slider = 'lambda' }) => {
       input.dispatchEvent(new Event('input', { bubbles: true }));
     }
     found.handler.push(performance.now() - start);
-    const at = (name) => of(name).dataset.drawn.split(',')[slider === 'lambda' ? 1 : 0] === input.value;
+    const at = (name) => of(name).dataset.drawn.split(',')[1] === input.value;
     found.line.push((await painted()) - start);
     if (!at('hero')) found.mixed += 1;
     for (let wait = 0; !at('surfaces') && wait < 100; wait += 1) await frame();
