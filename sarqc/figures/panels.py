@@ -29,7 +29,7 @@ from sarqc.figures.drawing import (
     value_axis,
     whiskers,
 )
-from sarqc.figures.numbers import Format, difference_decimals
+from sarqc.figures.numbers import NBSP, Format, difference_decimals, number
 from sarqc.study.intervals import span_text
 
 WORDS_ROOM = 0.09  # of a panel's range, beside the usual air, for words at its edge
@@ -280,9 +280,9 @@ def _break_axis(axis: dict[str, Any], span: tuple[float, float], side: Literal[-
     axis["range"] = [span[0] - room, span[1]] if side < 0 else [span[0], span[1] + room]
     first, last = math.ceil(span[0] / step - 1e-9), math.floor(span[1] / step + 1e-9)
     values = [step * at for at in range(first, last + 1)]
-    show = f"{axis['tickformat'] if '%' not in axis['tickformat'] else '.3g'}"
-    texts = [f"{value:{show}}" if show != ".3g" else f"{100 * value:{show}} %" for value in values]
-    axis |= {"tickvals": values, "ticktext": [text.replace("-", "\u2212") for text in texts]}
+    unit, sign = (100, f"{NBSP}%") if "%" in axis["tickformat"] else (1, "")
+    decimals = max(0, -math.floor(math.log10(unit * step) + 1e-9))
+    axis |= {"tickvals": values, "ticktext": [f"{number(unit * value, decimals)}{sign}" for value in values]}
 
 
 def _add_beyond_break(figure: Figure, panel: Panel, axis: str, span: tuple[float, float], side: Literal[-1, 1]) -> None:
