@@ -61,6 +61,7 @@ def test_a_link_shows_a_run_to_somebody_without_the_token(public_app: App, open_
     assert findings(page) == []
     run = page.context.request.post(f"{public_app.url}/api/runs", data=RUN).json()
     page.goto(f"{public_app.url}/calibrate?run={run['id']}")
+    page.wait_for_selector("[data-testid=run-share]", timeout=200_000)  # the end of a real run
     page.click("[data-testid=run-share] summary")
     page.click("[data-testid=make-link]")
     address = page.input_value("[data-testid=shared-address]")
