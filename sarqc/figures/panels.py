@@ -311,7 +311,7 @@ def _add_value(figure: Figure, panel: Panel, axis: str, names: list[str], span: 
     font = {"size": VALUE_SIZE, "color": ink}
     figure["layout"]["annotations"].append(note("", **place | {"font": font}))
     texts = [
-        [f"<b>{panel.show(float(value))}</b>" if math.isfinite(value) else "not measured" for value in row]
+        [f"<b>{panel.show(float(value))}</b>" if math.isfinite(value) else "" for value in row]
         for row in curve.values
     ]
     is_left = [index < len(names) / 2 for index in range(len(names))]
@@ -457,9 +457,8 @@ def _add_reference(
         layout["annotations"].append(note(f"↑ {text}, off the scale", y=span[1], yanchor="top", **right))
         return
     line = {"color": "var(--ink-2)", "width": 1, "dash": "2px 3px"}
-    layout["shapes"].append(
-        {"type": "line", "xref": "paper", "yref": axis, "x0": 0, "x1": 1, "y0": value, "y1": value, "line": line}
-    )
+    across = {"xref": "x", "x0": -0.45, "x1": n_lams - 1} if at_end else {"xref": "paper", "x0": 0, "x1": 1}
+    layout["shapes"].append({"type": "line", "yref": axis, "y0": value, "y1": value, "line": line, **across})
     if at_end:
         lowest = span[0] - NARROW_ROOM * (span[1] - span[0])
         figure["narrow"] |= {
