@@ -29,7 +29,7 @@ COMPARE = """async ([names, at]) => {
   const scripts = document.querySelector('meta[name=assets]').content + '/js';
   const host_of = (await import(scripts + '/charts/plot_host.js')).plot;
   const { figureAt } = await import(scripts + '/charts/bind.js');
-  const { FlatDrawing } = await import(scripts + '/charts/flat/drawing.js');
+  const { FlatDrawing } = await import(scripts + '/charts/flat/flat_drawing.js');
   const marks = (svg) => [...svg.querySelectorAll('.trace, .annotation, .shape, .axis')].map((one) =>
     one.outerHTML.replace(/flat-\\d+/g, '').replace(/ data-(shows|of)="\\w*"/g, ''));
   const found = {};

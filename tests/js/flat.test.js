@@ -18,7 +18,7 @@ window.HTMLCanvasElement.prototype.getContext = () => ({
 });
 window.HTMLCanvasElement.prototype.toDataURL = () => "data:image/png;base64,AA==";
 
-const { FlatDrawing } = await import("../../assets/js/charts/flat/drawing.js");
+const { FlatDrawing } = await import("../../assets/js/charts/flat/flat_drawing.js");
 const { formatNumber, hoverWords } = await import("../../assets/js/charts/flat/format.js");
 
 // Inside the margins 500 pixels from 50 on across, and 300 from 20 on down.

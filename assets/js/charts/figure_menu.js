@@ -3,7 +3,7 @@
  * @module figure_menu
  */
 
-/** @import { FlatDrawing } from "./flat/drawing.js" */
+/** @import { FlatDrawing } from "./flat/flat_drawing.js" */
 /** @import { Layout, PlotElement, Trace } from "./plotly.d.ts" */
 
 import { asProblem } from "../base/client.js";

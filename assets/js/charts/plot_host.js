@@ -1,5 +1,5 @@
 /**
- * One persistent plot: an element that is made once and then only updated. Flat figures are drawn as SVG (flat/drawing.js),
+ * One persistent plot: an element that is made once and then only updated. Flat figures are drawn as SVG (flat/flat_drawing.js),
  * surfaces with Plotly.react, so that the camera stays and no second WebGL context is made. Figures come with bindings
  * (see bind.js).
  * @module plot_host
@@ -12,7 +12,7 @@ import { html, nothing, render } from "../base/html.js";
 import { at } from "../base/site.js";
 import { colour, onTheme } from "../base/theme.js";
 import { boundValue, figureAt, withColours } from "./bind.js";
-import { FlatDrawing } from "./flat/drawing.js";
+import { FlatDrawing } from "./flat/flat_drawing.js";
 import { keepSizes } from "./paper.js";
 import { drawsScenes, quickenScenes, scenesOf } from "./plotly_internals.js";
 import { movingBindings, stepInPlace } from "./step.js";

@@ -1,7 +1,7 @@
 /**
  * Flat figures as SVG: what plotly's words say, drawn at once and anew at each change. It knows the words that the
  * figures of the app are written in (figure.d.ts); what it can't draw is an error, never left out.
- * @module flat/drawing
+ * @module flat/flat_drawing
  */
 
 /** @import { Box, FlatLayout, FlatPoint, FlatTrace, Font, Hit } from "./figure.d.ts" */
@@ -14,7 +14,7 @@ import { Plane } from "./axes.js";
 import { bars } from "./bars.js";
 import { Clips } from "./clips.js";
 import { hoverWords } from "./format.js";
-import { gridOf } from "./grid.js";
+import { gridOf } from "./grid_lines.js";
 import { boxBetween, colorBar, edgesOf, heatmap } from "./heatmap.js";
 import { HoverLabel } from "./hover.js";
 import { INK } from "./marks.js";

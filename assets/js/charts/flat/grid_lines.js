@@ -1,6 +1,6 @@
 /**
  * What stands around a plot and behind it: grid lines, ticks and their names, and titles of axes.
- * @module flat/grid
+ * @module flat/grid_lines
  */
 
 /** @import { Axis, Plane } from "./axes.js" */
