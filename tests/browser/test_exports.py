@@ -23,7 +23,7 @@ def test_a_finished_run_is_saved_downloaded_and_its_files_deleted(app: App, smal
     assert "dequantized weights" in page.inner_text("[data-testid=save-plain]")
     page.click("[data-testid=save-plain]")
     page.wait_for_selector("[data-testid=export-plain]")
-    page.wait_for_selector("[data-testid=download-plain]", timeout=200_000)  # a process that writes and checks the files
+    page.wait_for_selector("[data-testid=download-plain]", timeout=200_000)  # written and checked by a process
     with page.expect_download() as saved:
         page.click("[data-testid=download-plain]")
     assert saved.value.suggested_filename == "tiny-llama-2bit-rqc-gbs-plain.tar"
