@@ -311,8 +311,7 @@ def _add_value(figure: Figure, panel: Panel, axis: str, names: list[str], span: 
     font = {"size": VALUE_SIZE, "color": ink}
     figure["layout"]["annotations"].append(note("", **place | {"font": font}))
     texts = [
-        [f"<b>{panel.show(float(value))}</b>" if math.isfinite(value) else "" for value in row]
-        for row in curve.values
+        [f"<b>{panel.show(float(value))}</b>" if math.isfinite(value) else "" for value in row] for row in curve.values
     ]
     is_left = [index < len(names) / 2 for index in range(len(names))]
     path = f"layout.annotations.{at}"
