@@ -26,7 +26,10 @@ export function doorsPart() {
         const isOpen = open.includes(name);
         button.setAttribute("aria-expanded", String(isOpen));
         document.querySelector(`#door-${name}`)?.classList.toggle("is-off", !isOpen);
-        if (isNew) say(button.querySelector("[data-finding]"), view.findings[name][at.gamma][at.lambda]);
+        if (!isNew) continue;
+        const finding = view.findings[name][at.gamma][at.lambda];
+        say(button.querySelector("[data-finding]"), finding);
+        button.hidden = !finding; // nothing was measured for it
       }
     },
   };
