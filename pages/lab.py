@@ -105,7 +105,9 @@ _TOLD = """
 </div>
 """
 
-_SMALL_PRINT = '<p class="small-print" data-part="small-print" data-testid="small-print"></p>'
+_SMALL_PRINT = (
+    '<div data-control="sentence"><p class="small-print" data-part="small-print" data-testid="small-print"></p></div>'
+)
 
 
 def build(settings: Settings) -> None:

@@ -159,7 +159,7 @@ def fewest_for_half(errors: np.ndarray) -> int | None:
         errors: (L,), finite.
 
     Returns:
-        The number; None for fewer than two layers, and where there is no error.
+        The number; None for fewer than two layers, or without any error.
     """
     total = float(errors.sum())
     if len(errors) < 2 or not total > 0:

@@ -142,7 +142,7 @@ def test_ranks_at_the_ends_and_of_equal_layers(tmp_path: Path) -> None:
     assert [text.partition(" relative")[0] for text in where] == [
         "largest", "smallest", "joint 2nd largest", "joint 2nd largest",
     ]  # fmt: skip
-    assert all(text.endswith("of 4 layers on calibration text") for text in where)  # there is no unseen one
+    assert all(text.endswith("of 4 layers on calibration text") for text in where)  # without unseen text
     half = sentences(study, "rqc-gbs")["where"][0][0]
     assert half == "2 of 4 layers make up half the relative error on calibration text"
 

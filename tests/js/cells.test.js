@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 globalThis.matchMedia ??= () => ({ matches: false, addEventListener() {} });
-const { firstCell, hoverWords, nextCell } = await import("../../assets/js/charts/cells.js");
+const { firstCell, cellWords, nextCell } = await import("../../assets/js/charts/cells.js");
 const { cellOf, placeOf, saidOf, withoutWords } = await import("../../assets/js/explorer/weight_cells.js");
 
 const map = {
@@ -38,9 +38,9 @@ test("a cell says what the mouse is told", () => {
     ],
     hovertemplate: "λ = %{x}, γ = %{y}: %{text}<extra></extra>",
   };
-  assert.equal(hoverWords(trace, [1, 1]), "λ = 0.1, γ = 0.5: 77.4");
+  assert.equal(cellWords(trace, [1, 1]), "λ = 0.1, γ = 0.5: 77.4");
   const leads = { ...trace, customdata: [[], [[], [7, "block 1 · q"]]], hovertemplate: "%{customdata[1]}: %{text}" };
-  assert.equal(hoverWords(leads, [1, 1]), "block 1 · q: 77.4");
+  assert.equal(cellWords(leads, [1, 1]), "block 1 · q: 77.4");
 });
 
 test("a point of either picture of the weights is in one cell, named by its channels and its value in each", () => {

@@ -190,6 +190,11 @@ test("doors open and close; an address from before there were doors opens those 
   assert.deepEqual(next.open, ["where"]); // another line leaves them as they are
 });
 
+test("a link that locks what is shown keeps it", () => {
+  const state = { ...opened(), locked: ["show"] };
+  assert.equal(reduce(state, { type: "shown", name: "drift" }), state);
+});
+
 test("errors are shown once something is drawn over them", () => {
   const overlay = { lams: [], recon: [], heldOut: [], sar: [], words: "" };
   const withError = { ...view, figures: { ...view.figures, hero_error: {} } };

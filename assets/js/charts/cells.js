@@ -10,6 +10,7 @@
 /** @import { Trace } from "./plotly.d.ts" */
 
 import { html, made } from "../base/html.js";
+import { hoverWords } from "./flat/format.js";
 
 /** @typedef {[row: number, column: number]} Cell rows are counted upwards, as figures draw them */
 /** @typedef {{box: Box, lines: string[], isSpot?: boolean}} Mark where a cell is drawn, and what is written beside it */
@@ -165,7 +166,7 @@ function put(element, { left, top, width, height }, inner, card) {
  */
 export function heatmapCells(host, help, start) {
   const trace = () => host.canvas.data?.[0];
-  const words = (/** @type {Cell} */ cell) => hoverWords(trace(), cell);
+  const words = (/** @type {Cell} */ cell) => cellWords(trace(), cell);
   /** @type {Grid["size"]} */
   const size = () => {
     const z = host.figure ? trace()?.z : undefined;
@@ -235,18 +236,12 @@ const boxed = (box, ...lines) => (box ? [{ box, lines }] : []);
 const at = (lists, place) => place.reduce((found, index) => /** @type {any} */ (found)?.[index], lists);
 
 /**
- * What plotly would say of a cell of a heatmap in a hover, from its template.
+ * What a hover says of a cell of a heatmap, in one line.
  * @param {Trace} trace
  * @param {Cell} cell
  */
-export function hoverWords(trace, [row, column]) {
-  /** @type {Record<string, unknown>} */
-  const known = { x: trace.x?.[column], y: trace.y?.[row], text: at(trace.text, [row, column]) };
-  const custom = at(trace.customdata, [row, column]);
-  return String(trace.hovertemplate)
-    .replace(/<extra>.*/, "")
-    .replace(/%\{(\w+)(?:\[(\d+)\])?\}/g, (_, name, index) =>
-      String((index === undefined ? known[name] : at(custom, [Number(index)])) ?? ""),
-    )
-    .replace(/<br>/g, ", ");
+export function cellWords(trace, [row, column]) {
+  const values = { x: trace.x?.[column], y: trace.y?.[row], text: at(trace.text, [row, column]) };
+  const customdata = at(trace.customdata, [row, column]);
+  return hoverWords(String(trace.hovertemplate), { ...values, customdata }).text.replace(/<br>/g, ", ");
 }

@@ -18,7 +18,7 @@ export function doorsPart() {
     },
 
     render(explorer, state, before) {
-      const { view, at, open } = state;
+      const { view, at, open, banded } = state;
       const isNew = view !== before.view || at !== before.at;
       if (!isNew && open === before.open) return;
       for (const button of buttons(explorer)) {
@@ -28,7 +28,7 @@ export function doorsPart() {
         document.querySelector(`#door-${name}`)?.classList.toggle("is-off", !isOpen);
         if (!isNew) continue;
         const finding = view.findings[name][at.gamma][at.lambda];
-        say(button.querySelector("[data-finding]"), finding);
+        say(button.querySelector("[data-finding]"), banded ? finding : ""); // it may say which λ is best
         button.hidden = !finding; // nothing was measured for it
       }
     },

@@ -178,7 +178,7 @@ export function reduce(state, action) {
     case "stopped":
       return state.playing ? { ...state, playing: false } : state;
     case "shown":
-      return { ...state, shown: action.name };
+      return state.locked.includes("show") ? state : { ...state, shown: action.name };
     case "door": {
       const { name } = action;
       const open = state.open.includes(name) ? state.open.filter((other) => other !== name) : [...state.open, name];

@@ -145,7 +145,7 @@ export class Plane {
    */
   axis(name) {
     const axis = this.axes.get(name);
-    if (!axis) throw new Error(`there is no axis ${name}`);
+    if (!axis) throw new Error(`no axis “${name}” in this figure`);
     return axis;
   }
 

@@ -28,7 +28,7 @@ export function formatNumber(spec, value) {
 }
 
 /**
- * A number with so many significant digits, never with an exponent.
+ * A number rounded to significant digits, without an exponent.
  * @param {number} size not negative
  * @param {number} digits
  */

@@ -36,7 +36,7 @@ export function noteOf(note, index, plane, base) {
   const pad = borderpad + borderwidth;
   const height = heightOf(text, size) + 2 * pad;
   const top = at.y - BEFORE[yanchor] * height;
-  // Without a ground and with lines that begin where the text is anchored, nobody needs to know how wide it is.
+  // The width matters only for a background, or if the lines are aligned differently from the anchor.
   const align = linesOf(text).length > 1 ? (note.align ?? "center") : xanchor;
   const isMeasured = Boolean(bgcolor) || align !== xanchor;
   const width = isMeasured ? widthOf(text, size, family) + 2 * pad : 0;
