@@ -169,7 +169,13 @@ def test_homework_shows_the_question_and_not_the_answer(open_page):
     assert "as good as the best" not in work.text_content(hero)
     assert work.evaluate(BANDS) == 0
     assert work.locator("[data-part=band] span").count() == 0
-    for answer in ("[data-testid=sentence]", "[data-testid=numbers]", "[data-plot=lab-methods]"):
+    assert "".join(work.locator("[data-finding]").all_text_contents()) == ""
+    for answer in (
+        "[data-testid=sentence]",
+        "[data-testid=small-print]",
+        "[data-testid=numbers]",
+        "[data-plot=lab-methods]",
+    ):
         assert work.locator(answer).is_hidden()
     work.click("[data-testid=save-lab-hero]")
     work.click("#menu-lab-hero [data-save=Table]")

@@ -298,7 +298,8 @@ function moved(state, { gamma = state.at.gamma, lambda = state.at.lambda }) {
  */
 function overlaid(state, overlay) {
   if (state.overlay === overlay) return state;
-  const shown = overlay && !state.overlay && state.view?.figures.hero_error ? "error" : state.shown;
+  const isNew = overlay && !state.overlay && !state.locked.includes("show");
+  const shown = isNew && state.view?.figures.hero_error ? "error" : state.shown;
   return { ...state, overlay, shown };
 }
 
