@@ -13,6 +13,7 @@ import sys
 import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 import uvicorn
 from fastapi import FastAPI
@@ -41,8 +42,11 @@ from sarqc.web.process import prepare_process
 from sarqc.web.profile import check_profile, is_private
 from sarqc.web.responses import OneShape, unexpected
 from sarqc.web.sign_in import sign_in_router
-from sarqc.web.static import _add_assets
+from sarqc.web.static import Bundle, add_assets
 from sarqc.web.visitor import Cookies
+
+if TYPE_CHECKING:
+    from pages.layout import Page
 
 PAGE_BODY_BYTES = 1 << 20  # what a page may send to Gradio; the REST interface has its own limit
 GRACE_SECONDS = 3  # for open connections when the app is asked to end
@@ -96,10 +100,10 @@ def create_app(
     introductions = Introductions(settings, access)
 
     def not_found(scope: Scope) -> Response:
-        import pages
+        every = _pages()
         from pages.not_found import not_found
 
-        return not_found(scope, introductions.own(scope), pages.PAGES, settings)
+        return not_found(scope, introductions.own(scope), every, settings)
 
     app.add_middleware(OneShape, not_found=not_found if with_pages else None)
     app.add_middleware(RequestLimits, settings=settings)
@@ -113,31 +117,39 @@ def create_app(
     app.include_router(api_router(supervisor, settings, access, resolve=resolve))
     app.include_router(sign_in_router(settings, identity, cookies, access.links, introductions))
     app.include_router(introduction_router(introductions))
-    _add_assets(app, settings.assets_dir)
+    add_assets(app, settings.assets_dir, _bundles() if with_pages else {})
     if with_pages:
         _add_pages(app, settings, introductions)
     is_logged = settings.access_log if settings.access_log is not None else not is_private(settings)
     listeners = [metrics.exchange, *([log_access] if is_logged else [])]
-    app.add_middleware(Exchanges, listeners=listeners, pages=_paths() if with_pages else ())
+    app.add_middleware(Exchanges, listeners=listeners, pages=[page.path for page in _pages()] if with_pages else ())
     if settings.root():
         app.add_middleware(SubPath, root=settings.root())
     return app
 
 
-def _paths() -> tuple[str, ...]:
+def _pages() -> tuple[Page, ...]:
+    """Imported here: Gradio takes seconds, and reads its switch then."""
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
     import pages
 
-    return tuple(page.path for page in pages.PAGES)
+    return pages.PAGES
+
+
+def _bundles() -> dict[str, Bundle]:
+    every = _pages()
+    from pages.resources import bundles
+
+    return bundles(every)
 
 
 def _add_pages(app: FastAPI, settings: Settings, introductions: Introductions) -> None:
-    """Gradio at ``/``, behind everything else. It is imported here: it takes seconds, and reads its switch then."""
-    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+    """Gradio at ``/``, behind everything else."""
+    every = _pages()
     import gradio
 
     import pages
-    from pages.document import Document
-    from pages.preload import Packed
+    from pages.document import Document, Packed
 
     blocks = pages.build(settings).queue(max_size=EVENTS_WAITING, api_open=False)
     with warnings.catch_warnings():
@@ -155,8 +167,8 @@ def _add_pages(app: FastAPI, settings: Settings, introductions: Introductions) -
     mounted = app.router.routes[-1]
     assert isinstance(mounted, Mount)
     app.state.gradio = mounted.app
-    mounted.app = Document(mounted.app, pages.PAGES, settings, introductions)
-    app.add_middleware(Packed, pages=pages.PAGES)
+    mounted.app = Document(mounted.app, every, settings, introductions)
+    app.add_middleware(Packed, pages=every)
 
 
 class Server(uvicorn.Server):

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pages.layout import Page, head, style_links, top_bar
-from pages.preload import preloads
+from pages.layout import Page, head, top_bar
 from sarqc.settings import Settings
 from sarqc.web.link_preview import Introductions, document_title, head_of, query_of
 from sarqc.web.middleware import content_security_policy, held_back, is_page, nonce_of
@@ -65,9 +66,7 @@ class Document:
         address = path + (f"?{search}" if search else "")
         pages = tuple(self._pages.values())
         told_of = head_of(told, self._introductions.own(scope), address)
-        needed = style_links(pages, 'rel="preload" as="style"', self._settings)
-        needed += preloads(page, self._settings.assets_dir, self._settings.root())
-        ours = "\n".join([_CHARSET, told_of, needed, head(self._settings, nonce), ""])
+        ours = "\n".join([_CHARSET, told_of, head(self._settings, nonce, page), ""])
         text = text.replace(_SCRIPT, f'{_SCRIPT} nonce="{nonce}"')  # of Gradio's, while nothing else is in it
         text = _OF_GRADIO.sub("", text).replace(_CHARSET, ours, 1)
         before = top_bar(path, pages, self._settings, nonce)
@@ -85,3 +84,15 @@ def _titled(text: str, title: str) -> str:
     """The same with the title in what Gradio's scripts are told, which put that over the document's own."""
     ours = json.dumps(title).replace("<", "\\u003c").replace("&", "\\u0026")
     return text.replace(f'"title":"{TITLE}"', f'"title":{ours}', 1)
+
+
+class Packed:
+    """Compresses the pages; nothing else is compressed here, since streams and parts of files must stay as they are."""
+
+    def __init__(self, app: ASGIApp, pages: Sequence[Page]) -> None:
+        self.app, self._packed = app, GZipMiddleware(app)
+        self._paths = {page.path for page in pages}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"].rstrip("/") or "/" if scope["type"] == "http" else ""
+        await (self._packed if path in self._paths else self.app)(scope, receive, send)

@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from importlib import metadata
 from typing import Any
 
 import gradio as gr
@@ -20,6 +19,12 @@ FIRST, LAST = (
     ("base",),
     ("access", "link", "touch", "print"),
 )  # styles that every page needs, before and behind the pages' own
+EVERYWHERE = (
+    "base/link.js",
+    "base/top_bar.js",
+)  # modules that every page asks for; the first one hides what a link hides
+STYLE_SHEET = "pages.css"
+_NAME = "page-scripts"  # of the page's module in its import map
 
 
 @dataclass(frozen=True)
@@ -51,18 +56,19 @@ def styles_of(pages: Sequence[Page]) -> list[str]:
     return list(dict.fromkeys([*FIRST, *(name for page in pages for name in page.styles), *LAST]))
 
 
-_HEAD = """<meta name="plotly" content="{plotly}">
-<meta name="assets" content="{assets}">
+_HEAD = """<meta name="assets" content="{assets}">
 <style>{ground}</style>
 <script nonce="{nonce}">{at_once}</script>
-<script type="module" src="{assets}/js/base/link.js"></script>
+<script type="importmap" nonce="{nonce}">{imports}</script>
+<link rel="modulepreload" href="{module}">
+<link rel="preload" as="style" href="{assets}/{styles}">
 <link rel="icon" href="data:,">"""
 _EMBED_SCRIPT = (
     'if (new URLSearchParams(location.search).get("embed") === "1") document.documentElement.dataset.embed = "";'
 )
 
 _BAR = """
-{styles}
+<link rel="stylesheet" href="{assets}/{styles}">
 <a class="skip" href="#content">To the content</a>
 <header class="bar" data-control="bar">
   <a class="brand" href="{root}/">sarqc</a><span class="tagline">what a little regularisation buys</span>
@@ -71,8 +77,8 @@ _BAR = """
   <button type="button" class="theme" data-action="theme" data-testid="theme" aria-label="Light or dark">◐</button>
 </header>
 <script type="module" nonce="{nonce}">
-import {{ mount }} from "{assets}/js/base/top_bar.js";
-mount(document.querySelector(".bar"));
+import {{ scripts }} from "{name}";
+scripts["base/top_bar.js"].mount(document.querySelector(".bar"));
 </script>
 """
 
@@ -81,28 +87,35 @@ def _assets(settings: Settings) -> str:
     return assets_root(settings.assets_dir, settings.root())
 
 
-def style_links(pages: Sequence[Page], relation: str, settings: Settings) -> str:
-    """Links to the styles of all pages, in their order; ``relation``: the attributes that say what for."""
-    assets = _assets(settings)
-    return "".join(f'<link {relation} href="{assets}/css/{name}.css">' for name in styles_of(pages))
+def module_of(page: Page | None) -> str:
+    """Return the file name of a page's module; None is the page for an address without one."""
+    return f"{page.title.lower() if page else 'no_page'}.js"
 
 
-def head(settings: Settings, nonce: str) -> str:
+def head(settings: Settings, nonce: str, page: Page | None = None) -> str:
     """What every page has in the head of its document: all but the styles, see ``top_bar``, and their ground.
-    ``nonce``: of the answer, see ``sarqc.web.middleware``."""
+
+    Gradio puts our scripts in only when it has itself started. The module of the page is announced here, to be there by
+    then, and an import map gives it the name that elements ask for. ``nonce``: of the answer, see
+    ``sarqc.web.middleware``.
+    """
+    assets = _assets(settings)
+    module = f"{assets}/{module_of(page)}"
     return _HEAD.format(
-        plotly=metadata.version("plotly"),
-        assets=_assets(settings),
+        assets=assets,
         ground=ground_style(settings.assets_dir),
         at_once=THEME_SCRIPT + _EMBED_SCRIPT,
+        imports=json.dumps({"imports": {_NAME: module}}),
+        module=module,
+        styles=STYLE_SHEET,
         nonce=nonce,
     )
 
 
 def script(name: str) -> str:
-    """The expression for a module of assets/js, as a promise, for what Gradio runs in the browser. Each is asked for by
-    one address only: another would be another module, with a state of its own."""
-    return f"import('{_assets(Settings())}/js/{name}')"
+    """The expression for a module of assets/js, as a promise, for what Gradio runs in the browser; ``name`` is below
+    ``js/``, of a script of the page or one that these import."""
+    return f"import('{_NAME}').then(({{ scripts }}) => scripts['{name}'])"
 
 
 def mounted(name: str) -> str:
@@ -128,8 +141,7 @@ def top_bar(current: str, pages: Sequence[Page], settings: Settings, nonce: str)
     links = "".join(
         f'<a href="{root}{escape(page.path)}"{marks.get(page.path, "")}>{escape(page.title)}</a>' for page in pages
     )
-    styles = style_links(pages, 'rel="stylesheet"', settings)
-    return _BAR.format(links=links, assets=_assets(settings), root=root, styles=styles, nonce=nonce)
+    return _BAR.format(links=links, assets=_assets(settings), root=root, styles=STYLE_SHEET, name=_NAME, nonce=nonce)
 
 
 def heading(page: Page) -> gr.HTML:

@@ -78,7 +78,7 @@ ELSEWHERE = {
     ".venv", "functools.partial", "gr.Plot", "tsc", "Accept: application/json",
     '{"error": {"kind", "what", "where", "remedy"}}',
     # how something is spelled, of which the parts vary
-    "line/bits/quantity", "/assets/v-…/js/", "<dataset id>/<config>/<split>.jsonl", "<split>.partial.txt",
+    "line/bits/quantity", "/assets/v-…/lab.js", "<dataset id>/<config>/<split>.jsonl", "<split>.partial.txt",
     ".partial.jsonl",
     # variables that Ray and trackers of experiments read
     "MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME", "TRACKIO_DIR", "TRACKIO_SPACE_ID", "TRACKIO_SERVER_URL",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -81,7 +82,8 @@ def test_the_app_starts(installed: Path, tmp_path: Path) -> None:
     process = subprocess.Popen([installed / "sarqc", "serve"], cwd=tmp_path, env=environment)
     try:
         page = answer(process, f"http://127.0.0.1:{port}/learn")
-        assert "/js/base/link.js" in page
+        (script,) = set(re.findall(r"/assets/v-\w+/learn\.js", page))
+        assert "scripts" in answer(process, f"http://127.0.0.1:{port}{script}")
         studies = answer(process, f"http://127.0.0.1:{port}/api/studies")
         assert "tiny-moe" in studies
     finally:

@@ -20,7 +20,7 @@ from sarqc.web.identity import Identity, proof_of
 from sarqc.web.link_preview import PICTURE, Introduction, Introductions, head_of, query_of
 from sarqc.web.middleware import nonce_of
 from sarqc.web.responses import ApiRoute, body_response, refuse_other_sites
-from sarqc.web.static import THEME_SCRIPT, assets_root
+from sarqc.web.static import SIGN_IN, THEME_SCRIPT, assets_root
 from sarqc.web.users import NAME
 from sarqc.web.visitor import GUEST, LINKS_AT_MOST, Cookies, Visitor, new_guest
 
@@ -40,8 +40,7 @@ _PAGE = f"""<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="robots" content="noindex">{{further}}
 <link rel="icon" href="data:,">
-<link rel="stylesheet" href="{{assets}}/css/base.css">
-<link rel="stylesheet" href="{{assets}}/css/sign_in.css">
+<link rel="stylesheet" href="{{assets}}/{SIGN_IN}">
 <script nonce="{{nonce}}">{THEME_SCRIPT.replace("{", "{{").replace("}", "}}")}</script>
 </head>
 <body>

@@ -72,17 +72,13 @@ def test_a_change_by_the_page_outlasts_a_late_word_of_the_form(open_page):
     """Gradio may deliver what it gathered before the page put a method into the form."""
     page = open_page("/calibrate")
     page.wait_for_selector("[data-testid=start]:enabled")
-    module = page.evaluate(
-        "performance.getEntriesByType('resource').find(({name}) => /calibrate_page/.test(name)).name"
-    )
     page.evaluate(
-        """async (module) => {
-          const { formChanged, fieldsChanged } = await import(module);
+        """async () => {
+          const { formChanged, fieldsChanged } = (await import("page-scripts")).scripts["calibrate/calibrate_page.js"];
           const former = (await fieldsChanged()).map((value) => (value?.__type__ ? value.value : value));
           const late = () => formChanged(former);
           document.getElementById("fields-changed").addEventListener("click", late, { capture: true, once: true });
-        }""",
-        module,
+        }"""
     )
 
     def is_of_awq(answer: Any) -> bool:  # a slow answer to an earlier question may come first

@@ -14,8 +14,8 @@ pytestmark = pytest.mark.browser
 
 MAP, EXPERTS = '[data-plot="lab-map"]', '[data-plot="lab-tokens"]'
 CELL = """async ([plot, row, column]) => {
-  const scripts = document.querySelector('meta[name=assets]').content + '/js';
-  const host = await (await import(scripts + '/charts/plot_host.js')).plot(document.querySelector(plot).dataset.plot);
+  const { scripts } = await import('page-scripts');
+  const host = await scripts['charts/plot_host.js'].plot(document.querySelector(plot).dataset.plot);
   const [box, cell] = [host.canvas.getBoundingClientRect(), host.cellBox(0, [row, column])];
   return [box.left + cell.left + cell.width / 2, box.top + cell.top + cell.height / 2];
 }"""
@@ -43,7 +43,7 @@ def test_from_all_layers_to_an_expert_and_back(app, open_page):
     click_cell(page, MAP, 1, 2)
     page.wait_for_url(f"**layer={worst[0]}*")
     opened(page)
-    title = page.locator(f"{MAP} .card-title")
+    title = page.locator(f"{MAP} .card-name")
     assert title.text_content() == "Block 1: reconstruction error, unseen text"
     assert page.input_value("[data-testid=pick-layer]") == str(worst[0])
     groups = page.eval_on_selector_all("[data-testid=pick-layer] optgroup", "all => all.map((one) => one.label)")
@@ -89,10 +89,10 @@ def test_tokens_of_experts_are_a_map_a_table_and_words(open_page):
 
 
 RUN = """async ([blocks, experts]) => {
-  const scripts = document.querySelector('meta[name=assets]').content + '/js';
-  const { render } = await import(scripts + '/base/html.js');
-  const { runMatrix } = await import(scripts + '/calibrate/run_matrix.js');
-  const State = await import(scripts + '/calibrate/run_state.js');
+  const { scripts } = await import('page-scripts');
+  const { render } = scripts['base/html.js'];
+  const { runMatrix } = scripts['calibrate/run_matrix.js'];
+  const State = scripts['calibrate/run_state.js'];
   const layers = [];
   for (let block = 0; block < blocks; block += 1) {
     const add = (module, expert) => layers.push({ name: `l.${layers.length}`, block, module, expert });

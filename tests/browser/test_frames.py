@@ -26,10 +26,10 @@ SETTLED = """() => {
 
 # What figures show, and the same figures drawn anew in another place; numbers of clips are made up anew each time.
 COMPARE = """async ([names, at]) => {
-  const scripts = document.querySelector('meta[name=assets]').content + '/js';
-  const host_of = (await import(scripts + '/charts/plot_host.js')).plot;
-  const { figureAt } = await import(scripts + '/charts/bind.js');
-  const { FlatDrawing } = await import(scripts + '/charts/flat/flat_drawing.js');
+  const { scripts } = await import('page-scripts');
+  const host_of = scripts['charts/plot_host.js'].plot;
+  const { figureAt } = scripts['charts/bind.js'];
+  const { FlatDrawing } = scripts['charts/flat/flat_drawing.js'];
   const marks = (svg) => [...svg.querySelectorAll('.trace, .annotation, .shape, .axis')].map((one) =>
     one.outerHTML.replace(/flat-\\d+/g, '').replace(/ data-(shows|of)="\\w*"/g, ''));
   const found = {};

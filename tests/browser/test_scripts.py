@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
 import pytest
 
-from pages.layout import script
+from sarqc.web.static import assets_root
 
 pytestmark = pytest.mark.browser
 
 
 def run(page: Any, body: str) -> Any:
     """What a script answers that has the modules of base/ at hand and an empty ``place`` in the page."""
-    modules = {name: script(f"base/{name}.js") for name in ("html", "table", "problem", "page_state", "clipboard")}
-    loaded = "\n".join(f"const {name} = await {expression};" for name, expression in modules.items())
+    names = ("html", "table", "problem", "page_state", "clipboard")
+    loaded = "const { scripts } = await import(address);\n"
+    loaded += "\n".join(f"const {name} = scripts['base/{name}.js'];" for name in names)
+    address = f"{assets_root(Path('assets').resolve(), '')}/runs.js"
     place = "const place = document.createElement('main'); document.body.replaceChildren(place);"
-    return page.evaluate(f"async () => {{ {loaded} {place} {body} }}")
+    return page.evaluate(f"async (address) => {{ {loaded} {place} {body} }}", address)
 
 
 @pytest.fixture
@@ -104,14 +107,15 @@ def test_a_copy_is_said_for_a_moment_however_often_it_is_asked_for(page: Any) ->
 
 
 @pytest.mark.parametrize("path", ["/", "/calibrate", "/runs", "/learn"])
-def test_a_page_announces_the_modules_that_it_then_asks_for(app: Any, open_page: Any, path: str) -> None:
+def test_a_page_announces_its_module_and_its_styles_and_asks_for_no_other_file_of_ours(
+    app: Any, open_page: Any, path: str
+) -> None:
     page = open_page("/api/health")
     with page.expect_response(app.url + path) as answer:
         page.goto(app.url + path, wait_until="networkidle")
-    head = answer.value.text().partition("<script")[0]  # Gradio's own come later
-    announced = set(re.findall(r'<link rel="(?:preload|modulepreload|stylesheet)"[^>]*href="([^"?]+)', head))
-    asked = page.evaluate("performance.getEntriesByType('resource').map((one) => [one.name, one.initiatorType])")
-    needed = {urlparse(url).path for url, kind in asked if kind != "early-hints"}
-    own = {one for one in needed if re.match(r"/assets/(v-\w+/)?(js|css|vendor)/", one)}
-    assert own == announced
-    assert ("/assets/plotly.min.js" in needed) == (path == "/")  # for surfaces, after the first picture
+    head = answer.value.text().partition("<gradio-app")[0].partition("<body")[0]
+    announced = set(re.findall(r'<link rel="(?:preload|modulepreload)"[^>]*href="(/assets/v-[^"?]+)', head))
+    asked = page.evaluate("performance.getEntriesByType('resource').map(({ name }) => name)")
+    own = [urlparse(url).path for url in asked if urlparse(url).path.startswith("/assets/v-")]
+    assert sorted(own) == sorted(announced)
+    assert [name.rpartition("/")[2] for name in sorted(own)] == sorted([f"{path[1:] or 'lab'}.js", "pages.css"])

@@ -16,8 +16,8 @@ CELLS = """card => {
 }"""
 # Where each arrow ends, by the axes, from what is drawn.
 ENDS = """async card => {
-  const scripts = document.querySelector('meta[name=assets]').content + '/js';
-  const { canvas, flat } = await (await import(scripts + '/charts/plot_host.js')).plot('lab-inspector');
+  const { scripts } = await import('page-scripts');
+  const { canvas, flat } = await scripts['charts/plot_host.js'].plot('lab-inspector');
   const [xaxis, yaxis] = ["x", "y"].map((name) => flat.plane.axis(name));
   const paths = [1, 2].map((at) => canvas.querySelector(`path[data-index="${at}"]`).getAttribute("d"));
   const arrows = [...paths.join("").matchAll(/M([-\\d.]+) [-\\d.]+L([-\\d.]+) ([-\\d.]+)M[^Z]+Z/g)];

@@ -1,0 +1,17 @@
+"""What the pages load of ours: a module of scripts for each page, and one style sheet for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from pages.layout import EVERYWHERE, STYLE_SHEET, Page, module_of, styles_of
+from pages.scripts import bundled
+from sarqc.web.static import Bundle, joined_styles
+
+
+def bundles(pages: Sequence[Page]) -> dict[str, Bundle]:
+    """Return each file of the pages by its name: how it is made from the assets folder."""
+    entries = {module_of(page): (*EVERYWHERE, *(page.scripts if page else ())) for page in (None, *pages)}
+    scripts: dict[str, Bundle] = {name: partial(bundled, entries=names) for name, names in entries.items()}
+    return {**scripts, STYLE_SHEET: partial(joined_styles, names=styles_of(pages))}
