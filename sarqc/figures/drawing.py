@@ -58,9 +58,19 @@ class Radius(TypedDict):
     on: str
 
 
+class Means(TypedDict):
+    """Matrices whose means over rows and over columns a page draws beside a surface, so many times as high, and the
+    words for that; ``of`` is filled by bindings."""
+
+    times: float
+    words: str
+    of: list[Any]
+
+
 class Figure(TypedDict):
     """A drawing in plotly's words, with what changes with γ and λ. ``narrow`` is what belongs at its paths on a screen
-    narrower than ``narrow_below``; ``aria`` is the drawing in words."""
+    narrower than ``narrow_below``; ``aria`` is the drawing in words, ``finding`` what it shows at a point, as a heading
+    above the title."""
 
     data: list[dict[str, Any]]
     layout: dict[str, Any]
@@ -68,10 +78,11 @@ class Figure(TypedDict):
     narrow: NotRequired[dict[str, Any]]
     narrow_bindings: NotRequired[list[Binding]]
     narrow_below: NotRequired[int]
+    finding: NotRequired[BoundValues]
     title: NotRequired[str]
     subtitle: NotRequired[str]
     aria: NotRequired[str]
-    camera: NotRequired[dict[str, dict[str, float]]]
+    means: NotRequired[Means]
     radius: NotRequired[Radius]
 
 

@@ -177,6 +177,7 @@ def _add_weights(figure: Figure, group: WeightGroup, channels: np.ndarray, digit
                 "line": {"color": "var(--ink)", "width": 1.25},
             },
             "hovertemplate": "input %{x}: float weight %{y}<br>takes %{text}<extra></extra>",
+            "meta": {"row": group.row, "first": group.first, "count": len(group.weight)},  # where the group is
         }
     )
     taken = [

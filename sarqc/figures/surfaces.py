@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import numpy as np
 
-from sarqc.figures.drawing import SHADES, Binding, BoundArray, Figure, base_layout, bind, note
+from sarqc.figures.drawing import SHADES, Binding, BoundArray, Figure, Means, base_layout, bind, note
 from sarqc.figures.numbers import number, point_names, significant
 from sarqc.study.document import SIGNED_ZERO
 from sarqc.study.facts import LineFacts, layer_slice
 from sarqc.study.paired import mean_over_draws
 
 BOTH_SIGNS = [[0, "var(--drift)"], [0.5, "var(--line)"], [1, "var(--recon)"]]
+# Of notebooks; pages have a camera of their own (assets/js/charts/surface/projection.js).
 CAMERA: dict[str, dict[str, float]] = {
     "eye": {"x": 1.17, "y": -1.27, "z": 0.8},
     "center": {"x": 0, "y": 0, "z": -0.15},
@@ -125,27 +127,31 @@ def weight_figures(facts: LineFacts, arrays: Arrays, layer: int) -> dict[str, Fi
         if array is None and end:
             continue
         figures |= {
-            f"surfaces{end}": None if array is None else surfaces(facts, array, layer, pooling, flat=False),
-            f"surfaces_flat{end}": None if array is None else surfaces(facts, array, layer, pooling, flat=True),
+            f"surfaces{end}": None if array is None else surfaces(facts, arrays, layer, pooling, flat=False),
+            f"surfaces_flat{end}": None if array is None else surfaces(facts, arrays, layer, pooling, flat=True),
             f"surfaces_difference{end}": None if array is None else difference(facts, array, layer, pooling),
         }
     return figures
 
 
-def surfaces(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling = POOLINGS[0], *, flat: bool) -> Figure:
-    """|Ŵ − W| at the smallest λ and at the shown one: one scale, one camera. ``flat`` draws them as maps."""
+def surfaces(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling = POOLINGS[0], *, flat: bool) -> Figure:
+    """|Ŵ − W| at the smallest λ and at the shown one, on one scale. ``flat`` draws them as maps.
+
+    Pages draw both as parts of one surface, with the means of all channels on its walls; plotly draws two.
+    """
+    array = arrays[pooling.array]
     scale = array["scale"]
     layout = (
         base_layout(left=24, right=60, top=24, bottom=24) if flat else base_layout(left=8, right=8, top=8, bottom=0)
     )
     what, low = ("Ŵ − W", -scale) if pooling.signed else ("|Ŵ − W|", 0)
-    figure: Figure = {"data": [], "layout": layout, "bindings": [], "camera": CAMERA}
+    figure: Figure = {"data": [], "layout": layout, "bindings": []}
     for side, (x0, x1) in enumerate(_sides(facts, 0.06 if flat else 0.0)):
         trace: dict[str, Any] = {
             "z": [],
             "colorscale": BOTH_SIGNS if pooling.signed else SHADES,
             "showscale": False,
-            **_places(facts, layer, array),
+            **_places(facts, layer, array, pooling),
             "hovertemplate": f"{what} %{{z:.3r}}<br>{_WHERE[pooling.by_saliency]}<extra></extra>",
         }
         suffix = "" if side == 0 else "2"
@@ -158,9 +164,16 @@ def surfaces(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling =
                 }
         else:
             trace |= {"type": "surface", "cmin": low, "cmax": scale, "scene": f"scene{suffix}", **_lighting()}
-            layout[f"scene{suffix}"] = _scene((1 - x1, 1 - x0), scale, pooling)
+            layout[f"scene{suffix}"] = _scene((1 - x1, 1 - x0), scale, pooling, what)
         figure["data"].append(trace)
     _bind_sides(figure, facts, pooling.array, what, cut_values(facts, layer, pooling.array, scale), flat=flat)
+    means = None if flat else _means(facts, arrays, layer, pooling)
+    if means:
+        figure["means"] = means
+        figure["bindings"] += [
+            {**one, "path": f"means.of.{side}", "array": mean_of(pooling)}
+            for side, one in enumerate(binding for binding in figure["bindings"] if "array" in binding)
+        ]
     info = facts.study.layers[layer]
     words = [_surface_aria(facts, i, info.name, scale, pooling.words) for i in range(len(facts.line.lams))]
     figure["bindings"].append(bind("aria", words, "lambda"))
@@ -179,14 +192,44 @@ _BAR = {"thickness": 8, "len": 1.0, "x": 1.02, "xpad": 0, "ypad": 2, "outlinewid
 _WHERE = {False: "inputs from %{x}, outputs from %{y}", True: "inputs from saliency rank %{x}, outputs from %{y}"}
 
 
-def _places(facts: LineFacts, layer: int, array: ArrayPlace) -> dict[str, list[int]]:
-    """The first input and output channel of each cell, and as ``meta`` how many outputs and inputs there are."""
+def mean_of(pooling: Pooling) -> str:
+    """Return the array of the mean of |Ŵ − W| in each cell, with the inputs in the order of a pooling."""
+    return "surface_mean_sorted" if pooling.by_saliency else "surface_mean"
+
+
+def _means(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling) -> Means | None:
+    """What the walls of a surface show; None for a study without the means of cells.
+
+    Means are far smaller than the largest values, so that they are drawn a round number of times as high, the same for
+    all γ and λ: the largest of 1, 2 and 5 times a power of ten with which the highest mean of a channel fits.
+    """
+    name = mean_of(pooling)
+    if name not in arrays:
+        return None
+    place, cells = arrays[name], facts.study.array(facts.line, name, layer)  # G M rows columns
+    means = cells.astype(np.float64) * (place["scale"] / 255)
+    highest = max(float(means.mean(axis=axis).max()) for axis in (-1, -2))
+    if not highest > 0:
+        return None
+    times = _round_below(arrays[pooling.array]["scale"] / highest)
+    return {"times": times, "words": "mean" if times == 1 else f"mean × {times:g}", "of": []}
+
+
+def _round_below(value: float) -> float:
+    """Return the largest of 1, 2 and 5 times a power of ten that is not above a positive value."""
+    power = 10.0 ** math.floor(math.log10(value))
+    return float(f"{max(step for step in (1, 2, 5) if step * power <= value * (1 + 1e-9)) * power:g}")
+
+
+def _places(facts: LineFacts, layer: int, array: ArrayPlace, pooling: Pooling) -> dict[str, list[Any]]:
+    """The first input and output channel of each cell, and as ``meta`` how many outputs and inputs there are and what
+    an input's number is."""
     outputs, inputs = facts.study.layers[layer].shape
     rows, columns = array["shape"][-2:]
     return {
         "x": [at * inputs // columns for at in range(columns)],
         "y": [at * outputs // rows for at in range(rows)],
-        "meta": [outputs, inputs],
+        "meta": [outputs, inputs, "saliency rank" if pooling.by_saliency else "input"],
     }
 
 
@@ -216,7 +259,7 @@ def _bind_sides(
     sides = _sides(facts, 0.0)
     texts = [
         [
-            f"{what}, {name}" if most is None else f"{name}: cut, up to {significant(most)}"
+            f"{name}: cut, up to {significant(most)}" if most is not None else f"{what}, {name}" if flat else name
             for name, most in zip(point_names(facts.line), row, strict=True)
         ]
         for row in cut
@@ -247,7 +290,7 @@ def _lighting() -> dict[str, Any]:
     }
 
 
-def _scene(domain: tuple[float, float], scale: float, pooling: Pooling) -> dict[str, Any]:
+def _scene(domain: tuple[float, float], scale: float, pooling: Pooling, what: str) -> dict[str, Any]:
     quiet = {
         "showgrid": True,
         "gridcolor": "var(--line)",
@@ -266,15 +309,17 @@ def _scene(domain: tuple[float, float], scale: float, pooling: Pooling) -> dict[
         "domain": {"x": [0, 1], "y": list(domain)},
         "aspectmode": "manual",
         "aspectratio": {"x": 1.15, "y": 1.15, "z": 0.62},
-        "dragmode": False,  # the page turns all scenes together
         "camera": CAMERA,
-        "xaxis": {**side, "title": {"text": "saliency" if pooling.by_saliency else "input", "font": font}},
-        "yaxis": {**side, "title": {"text": "output", "font": font}},
+        "xaxis": {
+            **side,
+            "title": {"text": "inputs by saliency" if pooling.by_saliency else "input channels", "font": font},
+        },
+        "yaxis": {**side, "title": {"text": "output channels", "font": font}},
         "zaxis": {
             **quiet,
             "range": [low, scale * 1.02],
             "nticks": 4,
-            "title": {"text": ""},
+            "title": {"text": what, "font": font},
         },
     }
 
@@ -296,7 +341,7 @@ def difference(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling
     layout = base_layout(left=8, right=60, top=24, bottom=6)
     for axis in ("xaxis", "yaxis"):
         layout[axis] = {"visible": False, "fixedrange": True}
-    trace = _both_signs(0.6 * scale) | _places(facts, layer, array)
+    trace = _both_signs(0.6 * scale) | _places(facts, layer, array, pooling)
     place = {"xref": "paper", "yref": "paper", "x": 0.5, "y": 1, "xanchor": "center", "yshift": 2}
     layout["annotations"].append(note("", **place, font={"size": 12, "color": "var(--ink)"}))
     meaning = "blue is less, orange more" if pooling.signed else "blue drifts less, orange more"

@@ -14,8 +14,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# What matters most is that no page can load from, or send to, another origin. Styles are inline all over: plotly's and
-# Gradio's. Scripts are files of ours, or carry the nonce of their answer.
+# What matters most is that no page can load from, or send to, another origin. Gradio's styles are inline all over.
+# Scripts are files of ours, or carry the nonce of their answer.
 _POLICY = {
     "default-src": "'self'",
     "style-src": "'self' 'unsafe-inline'",

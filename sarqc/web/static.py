@@ -64,7 +64,7 @@ def joined_styles(assets: Path, names: Sequence[str]) -> str:
 def assets_router(folder: Path, bundles: Mapping[str, Bundle]) -> APIRouter:
     """The route of the bundles, by their names. Gradio keeps its files under ``/assets`` too."""
     router = APIRouter(include_in_schema=False, route_class=ApiRoute)
-    every = {SIGN_IN: partial(joined_styles, names=("base", "sign_in")), **bundles}
+    every: dict[str, Bundle] = {SIGN_IN: partial(joined_styles, names=("base", "sign_in")), **bundles}
 
     @lru_cache(maxsize=2 * len(every))
     def made(name: str, version: str) -> CachedBody:

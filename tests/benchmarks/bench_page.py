@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.browser.conftest import ARGUMENTS, CHROMIUM, ROOT, figure_menu
-from tests.browser.probe import LIVE_CONTEXTS, STEPS, WATCH_CONTEXTS, median_and_high
+from tests.browser.probe import STEPS, median_and_high
 
 LOADS = 5
 # The sentence and the picture come with the document, drawn by the server; “hero” and “surfaces” are the live figures.
@@ -109,7 +109,6 @@ def measure(browser: Any, url: str) -> Iterator[tuple[str, float]]:
 def watch_heap(browser: Any, url: str, minutes: float) -> None:
     """Keys, layers, quantities and drawings at random, the same each time; what is alive after each minute."""
     page = browser.new_page(viewport={"width": 1280, "height": 800})
-    page.add_init_script(WATCH_CONTEXTS)
     page.goto(f"{url}?open=where,trade_off")
     page.wait_for_selector('[data-plot="lab-surfaces"][data-drawn]')
     session = page.context.new_cdp_session(page)
@@ -138,7 +137,7 @@ def watch_heap(browser: Any, url: str, minutes: float) -> None:
             heap = session.send("Runtime.getHeapUsage")["usedSize"] / 1e6
             print(
                 f"{told} min, {steps} steps: heap {heap:.2f} MB, {counts['Nodes']:.0f} nodes, "
-                f"{counts['JSEventListeners']:.0f} listeners, {page.evaluate(LIVE_CONTEXTS)} contexts",
+                f"{counts['JSEventListeners']:.0f} listeners",
                 flush=True,
             )
     page.close()

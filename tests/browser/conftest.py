@@ -32,8 +32,7 @@ CHROMIUM = os.environ.get("SARQC_CHROMIUM") or shutil.which("chromium-headless-s
 ARGUMENTS = (
     "--no-sandbox",
     "--use-angle=swiftshader",
-    "--enable-unsafe-swiftshader",
-    "--disable-gpu-compositing",  # WebGL alone is drawn by SwiftShader: for whole pages it takes more than all else
+    "--disable-gpu-compositing",  # by SwiftShader it takes more than all else
     "--disable-gpu-rasterization",
     "--disable-background-networking",
     "--disable-component-update",
@@ -141,7 +140,7 @@ def small_run(app: App) -> dict[str, Any]:
 
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
-    """A headless Chromium with software WebGL; tests are skipped with the reason where none starts.
+    """A headless Chromium; tests are skipped with the reason where none starts.
 
     It ends with this folder: while it lives, Playwright keeps an event loop in the main thread, and no other can run.
     """
@@ -196,17 +195,6 @@ new PerformanceObserver((list) => {
 }).observe({ type: "layout-shift", buffered: true });
 """
 
-# Counts the contexts that were ever made, before any script of the page runs.
-COUNT_WEBGL = """
-window.madeContexts = new Set();
-const original = HTMLCanvasElement.prototype.getContext;
-HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {
-  const context = original.call(this, kind, ...rest);
-  if (context && /webgl/.test(kind)) window.madeContexts.add(context);
-  return context;
-};
-"""
-
 
 def findings(page: Any) -> list[str]:
     """What an accessibility checker says of a page that is whole, of any level: the content that its link leads to is
@@ -230,7 +218,8 @@ def open_page(app: App, browser: Any) -> Iterator[Callable[..., Any]]:
     ) -> Any:
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         context.set_default_timeout(30_000)
-        context.add_init_script(COUNT_WEBGL + script)
+        if script:
+            context.add_init_script(script)
         page = context.new_page()
         page.watch = Watch()
         page.watch.attach(page)

@@ -4,18 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-# Every WebGL context that was made, for as long as its canvas has not given it up.
-WATCH_CONTEXTS = """
-window.watchedContexts = [];
-const given = HTMLCanvasElement.prototype.getContext;
-HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {
-  const context = given.call(this, kind, ...rest);
-  if (context && /webgl/.test(kind) && !window.watchedContexts.includes(context)) window.watchedContexts.push(context);
-  return context;
-};
-"""
-LIVE_CONTEXTS = "window.watchedContexts.filter((context) => !context.isContextLost()).length"
-
 # Moves the slider of λ to and fro. A step begins with a frame, so that waiting for the screen is not part of it.
 # For lines it ends when that frame is laid out and painted, for surfaces after the frame in which they are drawn.
 STEPS = """async ({ steps, pause }) => {

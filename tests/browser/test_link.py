@@ -103,8 +103,12 @@ def test_sharing_and_saving(open_page):
         page.click("#menu-lab-map [data-save=CSV]")
     lines = list(csv.DictReader(io.StringIO(Path(saved.value.path()).read_text(encoding="utf-8"))))
     assert len(lines) == 40  # layers × γ × λ
+    for kind, start in (("SVG", b"<svg"), ("PNG", b"\x89PNG")):
+        with page.expect_download() as saved:
+            page.click("[data-testid=save-lab-surfaces]")
+            page.click(f"#menu-lab-surfaces [data-save={kind}]")
+        assert Path(saved.value.path()).read_bytes().startswith(start)
     page.click("[data-testid=save-lab-surfaces]")
-    assert page.locator("#menu-lab-surfaces [data-save=SVG]").is_hidden()
     page.click("#menu-lab-surfaces [data-drawing=difference]")
     page.wait_for_function("location.search.includes('drawing=difference')")
     drawn = page.evaluate("document.querySelector('[data-plot=lab-surfaces_flat] .plot-canvas').data[0].zmin")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.browser.conftest import figure_menu
@@ -69,53 +71,113 @@ MARKS = """() => [...document.querySelectorAll(".cell-mark")].map((mark) => {
 })"""
 
 
-def test_a_cell_that_is_pointed_at_is_marked_in_both_pictures(small_run, open_page):
+def test_a_cell_that_is_pointed_at_is_marked_with_its_values(small_run, open_page):
     page = open_page(f"/?study={small_run['study_id']}&layer=3&lambda=1")
     page.wait_for_selector('[data-plot="lab-surfaces"][data-drawn]')
-    for card, near, across, down in (("lab-surfaces", 16, 0.5, 0.35), ("lab-surfaces_flat", 8, 0.24, 0.62)):
-        if card == "lab-surfaces_flat":
-            figure_menu(page, "surfaces").locator("[data-drawing=flat]").click()
-            page.wait_for_selector(f'[data-plot="{card}"][data-drawn]')
-        box = page.locator(f'[data-plot="{card}"] .plot-canvas').bounding_box()
-        x, y = box["x"] + across * box["width"], box["y"] + down * box["height"]
-        page.wait_for_timeout(300)
-        for step in range(40):  # a scene looks for what is under the mouse once it has moved
-            page.mouse.move(x + step % 2, y)
-            marks = page.evaluate(MARKS)
-            if marks:
-                break
-            page.wait_for_timeout(50)
-        first, second = page.evaluate(MARKS)
-        assert abs(first["x"] - x) < near
-        assert abs(first["y"] - y) < near
-        assert first["lines"][1:] == second["lines"][1:]  # the same channels
-        assert first["lines"][1].startswith("inputs ")
-        assert first["lines"][0] != second["lines"][0]
-        if card == "lab-surfaces":  # surfaces stand above each other, maps side by side
-            assert second["y"] > first["y"] + 0.3 * box["height"]
-        else:
-            assert second["x"] > first["x"] + 0.3 * box["width"]
-        page.mouse.move(5, 5)
-        page.wait_for_function("!document.querySelector('.cell-mark')")
+    box = page.locator('[data-plot="lab-surfaces"] .plot-canvas').bounding_box()
+    x, y = box["x"] + 0.4 * box["width"], box["y"] + 0.6 * box["height"]
+    page.mouse.move(x, y)
+    page.wait_for_selector(".cell-mark")
+    (mark,) = page.evaluate(MARKS)
+    assert abs(mark["x"] - x) < 16
+    assert abs(mark["y"] - y) < 16
+    place, values = mark["lines"][:2]
+    assert re.fullmatch(r"inputs? [\d–]+, outputs? [\d–]+", place)
+    assert re.fullmatch(r"λ = 0: \S+ · λ = 1: \S+", values)
+    page.mouse.click(x, y)  # the mark stays
+    page.mouse.move(5, 5)
+    page.wait_for_timeout(200)
+    (kept,) = page.evaluate(MARKS)
+    assert kept["lines"] == mark["lines"]
+    page.mouse.click(x, y)
+    page.mouse.move(5, 5)
+    page.wait_for_function("!document.querySelector('.cell-mark')")
+
+    figure_menu(page, "surfaces").locator("[data-drawing=flat]").click()
+    page.wait_for_selector('[data-plot="lab-surfaces_flat"][data-drawn]')
+    page.keyboard.press("Escape")
+    box = page.locator('[data-plot="lab-surfaces_flat"] .plot-canvas').bounding_box()
+    x, y = box["x"] + 0.24 * box["width"], box["y"] + 0.62 * box["height"]
+    page.mouse.move(x, y)
+    page.wait_for_selector(".cell-mark")
+    first, second = page.evaluate(MARKS)
+    assert abs(first["x"] - x) < 8
+    assert abs(first["y"] - y) < 8
+    assert first["lines"][1:] == second["lines"][1:]  # the same channels
+    assert first["lines"][0] != second["lines"][0]
+    assert second["x"] > first["x"] + 0.3 * box["width"]  # maps are side by side
+    page.mouse.move(5, 5)
+    page.wait_for_function("!document.querySelector('.cell-mark')")
 
 
-EYE = """() => {
-  const { scene } = document.querySelector('[data-plot="lab-surfaces"] .plot-canvas')._fullLayout;
-  return [scene.camera.eye.x, scene.camera.eye.y, scene.camera.eye.z].map((one) => Math.round(1e6 * one));
+SURFACE = """async () => {
+  const { scripts } = await import('page-scripts');
+  return (await scripts['charts/plot_host.js'].plot('lab-surfaces')).surface;
 }"""
+
+
+def test_a_click_on_weights_that_the_study_has_shows_them(small_run, open_page):
+    page = open_page(f"/?study={small_run['study_id']}&layer=3&lambda=1")
+    page.wait_for_selector('[data-plot="lab-surfaces"][data-drawn]')
+    assert page.locator(INSPECTOR).is_hidden()
+    # The cells of the group are known once its figure is there; keys go to one and choose it.
+    place = page.evaluate(
+        """async (id) => {
+          const answer = await fetch(`api/studies/${id}/view?method=rqc-gbs&bits=2&layer=3`);
+          const { figures } = await answer.json();
+          const { row, first } = figures.inspector.data.find(({ meta }) => meta?.row !== undefined).meta;
+          const [{ x, y }] = figures.surfaces.data;
+          return [y.findLastIndex((start) => start <= row), x.findLastIndex((start) => start <= first)];
+        }""",
+        small_run["study_id"],
+    )
+    page.focus("#cells-lab-surfaces")
+    for _ in range(39 - place[0]):  # keys begin at the upper left
+        page.keyboard.press("ArrowDown")
+    for _ in range(place[1]):
+        page.keyboard.press("ArrowRight")
+    assert "one by one" in page.text_content("#cells-lab-surfaces .cell-words")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(f"{INSPECTOR}[data-drawn]")
+    page.wait_for_function("location.search.includes('open=where')")
+
+
+def test_the_curtain_is_a_slider(small_run, open_page):
+    page = open_page(f"/?study={small_run['study_id']}&layer=3&lambda=1")
+    page.wait_for_selector('[data-plot="lab-surfaces"][data-drawn]')
+    lam = page.input_value("[data-testid=lambda]")
+    curtain = page.get_by_role("slider", name="Curtain between λ = 0 and λ = 1")
+    assert curtain.input_value() == "20"
+    curtain.focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function(f"({SURFACE})().then((surface) => surface.cut === 21)")
+    page.keyboard.press("Home")
+    page.wait_for_function(f"({SURFACE})().then((surface) => surface.cut === 0)")
+    assert page.input_value("[data-testid=lambda]") == lam
+    page.keyboard.press("End")
+    page.wait_for_function(f"({SURFACE})().then((surface) => surface.cut === 39)")
+    # The thumb is at the right end of the slider, which lies along the near edge: dragged to the left it goes back.
+    box = curtain.bounding_box()
+    x, y = box["x"] + box["width"] - 12, box["y"] + box["height"] - 12
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x - box["width"] / 2, y - box["height"] / 2, steps=8)
+    page.mouse.up()
+    page.wait_for_function(f"({SURFACE})().then((surface) => surface.cut > 10 && surface.cut < 30)")
 
 
 def test_surfaces_are_turned_by_keys(small_run, open_page):
     page = open_page(f"/?study={small_run['study_id']}&layer=3&lambda=1")
     page.wait_for_selector('[data-plot="lab-surfaces"][data-drawn]')
-    first, lam = page.evaluate(EYE), page.input_value("[data-testid=lambda]")
+    eye = f"({SURFACE})().then((surface) => JSON.stringify(surface.camera))"
+    first, lam = page.evaluate(eye), page.input_value("[data-testid=lambda]")
     page.focus("#cells-lab-surfaces")
     for key in ("Shift+ArrowRight", "Shift+ArrowUp"):
-        before = page.evaluate(EYE)
+        before = page.evaluate(eye)
         page.keyboard.press(key)
-        page.wait_for_function(f"(before) => String(({EYE})()) !== String(before)", arg=before)
-    page.keyboard.press("Shift+Home")
-    page.wait_for_function(f"(first) => String(({EYE})()) === String(first)", arg=first)
+        page.wait_for_function(f"(before) => {eye}.then((now) => now !== before)", arg=before)
+    page.keyboard.press("Home")
+    page.wait_for_function(f"(first) => {eye}.then((now) => now === first)", arg=first)
     assert page.input_value("[data-testid=lambda]") == lam
 
 

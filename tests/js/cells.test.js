@@ -4,7 +4,9 @@ import { test } from "node:test";
 
 globalThis.matchMedia ??= () => ({ matches: false, addEventListener() {} });
 const { firstCell, cellWords, nextCell } = await import("../../assets/js/charts/cells.js");
-const { cellOf, placeOf, saidOf, withoutWords } = await import("../../assets/js/explorer/weight_cells.js");
+const { cellOf, holdsGroup, placeOf, saidOf, surfaceLines, withoutWords } = await import(
+  "../../assets/js/explorer/weight_cells.js"
+);
 
 const map = {
   z: [
@@ -44,10 +46,14 @@ test("a cell says what the mouse is told", () => {
 });
 
 test("a point of either picture of the weights is in one cell, named by its channels and its value in each", () => {
-  const trace = { x: [0, 19, 38], y: [0, 6], meta: [12, 57] };
+  const trace = { x: [0, 19, 38], y: [0, 6], meta: [12, 57, "input"] };
   assert.deepEqual(cellOf(trace, { x: 21.5, y: 5 }), [1, 1]);
+  assert.deepEqual(cellOf(trace, { pointNumber: [1, 0] }), [1, 0]);
   assert.deepEqual(placeOf(trace, [1, 2]), ["inputs 38–56", "outputs 6–11"]);
-  assert.deepEqual(placeOf({ x: [0, 1], y: [0, 1], meta: [2, 2] }, [0, 1], " to "), ["input 1", "output 0"]);
+  assert.deepEqual(placeOf({ x: [0, 1], y: [0, 1], meta: [2, 2, "saliency rank"] }, [0, 1], " to "), [
+    "saliency rank 1",
+    "output 0",
+  ]);
   const values = [
     { point: "λ = 0", value: 0.1404 },
     { point: "λ = 0.1", value: 0.032 },
@@ -58,11 +64,37 @@ test("a point of either picture of the weights is in one cell, named by its chan
   );
 });
 
-test("plotly is silent where both pictures speak, and the figure stays as it was given", () => {
-  const figure = { data: [{ type: "surface", hovertemplate: "%{z}" }], layout: { scene: { camera: 1 }, scene2: {} } };
+test("a cell of a surface names its channels, then its values", () => {
+  const values = [
+    { point: "λ = 0", value: 0.0312 },
+    { point: "λ = 0.1", value: 0.019 },
+  ];
+  assert.deepEqual(surfaceLines(values, ["inputs 12–15", "outputs 40–44"], false), [
+    "inputs 12–15, outputs 40–44",
+    "λ = 0: 0.0312 · λ = 0.1: 0.0190",
+  ]);
+  const [, alone, leads] = surfaceLines([{ point: "", value: 0.5 }], ["input 1", "output 2"], true);
+  assert.equal(alone, "0.500");
+  assert.match(leads, /one by one/);
+});
+
+test("a cell has the weights of a group where its channels are among them, and none in another order", () => {
+  const trace = { x: [0, 19, 38], y: [0, 6], meta: [12, 57, "input"] };
+  const group = { row: 7, first: 32, count: 8 }; // output 7, inputs 32 to 39
+  const cells = [0, 1].flatMap((row) => [0, 1, 2].map((column) => [row, column]));
+  const holding = cells.filter((cell) => holdsGroup(trace, cell, group));
+  assert.deepEqual(holding, [
+    [1, 1],
+    [1, 2],
+  ]);
+  assert.equal(holdsGroup({ ...trace, meta: [12, 57, "saliency rank"] }, [1, 1], group), false);
+});
+
+test("a figure is silent where both pictures speak, and stays as it was given", () => {
+  const figure = { data: [{ type: "surface", hovertemplate: "%{z}" }], layout: { scene: { zaxis: {} } } };
   const made = withoutWords(figure);
   assert.deepEqual(made.data, [{ type: "surface", hoverinfo: "none" }]);
-  assert.deepEqual(made.layout, { scene: { camera: 1, hovermode: false }, scene2: { hovermode: false } });
+  assert.equal(made.layout, figure.layout);
   assert.equal(figure.data[0].hovertemplate, "%{z}");
   assert.equal(withoutWords(figure), made);
 });

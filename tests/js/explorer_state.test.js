@@ -76,10 +76,15 @@ test("a link that hides the band takes it out of all that shows it, and nothing 
     values: 1,
   }));
   const told = { band: [[true, false]], sentences: [], small_print: [] };
+  const finding = { over: [], values: "Perplexity is lowest at λ = 0.1" };
   const whole = {
     ...view,
     told: { perplexity: told, accuracy: told },
-    figures: { ...view.figures, hero: { data: [], layout: { shapes, annotations }, bindings }, plane: { layout: {} } },
+    figures: {
+      ...view.figures,
+      hero: { data: [], layout: { shapes, annotations }, bindings, finding },
+      plane: { layout: {} },
+    },
     table: { columns: [{ key: "lambda" }, { key: "sweet_spot" }], rows: [{ lambda: 0, sweet_spot: true }] },
   };
   const action = { type: "opened", view: whole, arrays: {}, wanted: { study: "toy" } };
@@ -94,6 +99,7 @@ test("a link that hides the band takes it out of all that shows it, and nothing 
     ["layout.shapes.0.x0", "aria"],
   );
   assert.deepEqual([plane, gap], [whole.figures.plane, null]);
+  assert.deepEqual([whole.figures.hero.finding, hero.finding], [finding, undefined]); // it says which λ is best
   assert.deepEqual(shown.table.columns, [{ key: "lambda" }]);
 });
 
@@ -138,13 +144,11 @@ test("only what is shown can be dimmed, and a view that fails leaves the old one
   assert.equal(after(failed, { type: "requested" }, { type: "drawn" }).problem, null);
 });
 
-test("a browser without three dimensions draws flat, also what is wished otherwise later", () => {
-  const state = after(opened(), { type: "flattened" });
-  assert.deepEqual([state.drawing, state.wish], ["flat", undefined]);
-  assert.equal(after(state, { type: "drawing", name: "surface" }).drawing, "flat");
-  assert.equal(after(state, { type: "drawing", name: "difference" }).drawing, "difference");
-  assert.equal(opened({ drawing: "surface" }, state).drawing, "flat");
-  assert.equal(initial({ narrow: true }).drawing, "flat");
+test("the weights are a surface until another drawing is chosen, on every screen", () => {
+  assert.deepEqual([opened().drawing, opened().wish], ["surface", undefined]);
+  const flat = after(opened(), { type: "drawing", name: "flat" });
+  assert.deepEqual([flat.drawing, flat.wish], ["flat", "flat"]);
+  assert.equal(opened({ drawing: "difference" }).drawing, "difference");
 });
 
 test("the address asks for what is shown: chosen things, not what merely fits the screen", () => {
@@ -247,7 +251,7 @@ test("which figure a card shows, and which cards are not there", () => {
   assert.deepEqual(drawn({ drawing: "surface" }), [null, "surfaces"]);
   assert.deepEqual(drawn({ drawing: "flat" }), ["surfaces_flat", null]);
   assert.deepEqual(drawn({ drawing: "difference" }), ["surfaces_difference", null]);
-  assert.match(weights.note({ ...state, webgl: false }, "surfaces_flat", true), /shown flat/);
+  assert.equal(weights.note(state, "surfaces", true), "");
   const missing = weights.note(state, "surfaces_flat", false);
   for (const reason of [/not the first/, /without pictures/]) assert.match(missing, reason);
   assert.equal(mapPart().figure(state, "map"), "map"); // a dense model has one level

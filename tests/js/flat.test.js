@@ -556,3 +556,49 @@ test("a drawing is replaced, saved as a document, and taken away", () => {
   flat.clear();
   assert.deepEqual([flat.area, flat.svg.childNodes.length, flat.data.length], [null, 0, 0]);
 });
+
+const KEYED = { ...markers({ ids: ["a", "b"], x: [2, 4], y: [1, 2] }), error_y: { array: [1, 0.5], width: 0 } };
+
+/** What is animated by a second drawing: the key's first frame. */
+function hops(before, after, { isReduced = false, width = SIZE.width } = {}) {
+  const frames = [];
+  window.SVGElement.prototype.animate = function (keyframes) {
+    frames.push([this.tagName, keyframes[0]]);
+  };
+  const media = globalThis.matchMedia;
+  globalThis.matchMedia = () => ({ matches: isReduced, addEventListener() {} });
+  const flat = drawing([before]);
+  flat.draw({ data: [after], layout: { margin: MARGIN, xaxis: X, yaxis: Y } }, { ...SIZE, width });
+  globalThis.matchMedia = media;
+  delete window.SVGElement.prototype.animate;
+  return frames;
+}
+
+test("a mark with a key comes from its former place, and its interval shrinks", () => {
+  // “a” goes from 1 to 2, a hundred pixels up; its interval is half as long: from 120..320 to 70..170 pixels.
+  const after = { ...KEYED, y: [2, 2], error_y: { array: [0.5, 0.5], width: 0 } };
+  assert.deepEqual(hops(KEYED, after), [
+    ["circle", { transform: "matrix(1, 0, 0, 1, 0, 100)" }],
+    ["path", { transform: "matrix(1, 0, 0, 2, 0, -20)" }],
+  ]);
+});
+
+test("what is new appears, and nothing moves without a reason", () => {
+  const one = { ...KEYED, ids: ["a"], x: [2], y: [1] };
+  assert.deepEqual(hops(one, KEYED), [
+    ["circle", { opacity: 0 }],
+    ["path", { opacity: 0 }],
+  ]);
+  assert.deepEqual(hops(KEYED, KEYED), []);
+  const moved = { ...KEYED, y: [2, 1] };
+  assert.deepEqual(hops({ ...KEYED, ids: undefined }, { ...moved, ids: undefined }), []);
+  assert.deepEqual(hops(KEYED, moved, { isReduced: true }), []);
+  assert.deepEqual(hops(KEYED, moved, { width: 500 }), []); // another size is not a move
+});
+
+test("the edge of a marker may be dashed", () => {
+  const flat = drawing([
+    markers({ x: [1], y: [1], marker: { symbol: "circle", color: "#fff", line: { width: 2, dash: "2px 2px" } } }),
+  ]);
+  assert.deepEqual(attributes(flat, "circle.point", "stroke-dasharray"), [["2 2"]]);
+});

@@ -59,30 +59,27 @@ const open = after(
   { type: "explored", explored },
 );
 
-test("without a wish a shipped study with curves opens, whichever comes first", () => {
-  const studies = [study("new"), study("z", { shipped: true, has_curves: true }), study("a", { shipped: true })];
-  assert.equal(Lab.opening(studies, {}).first, "z");
-  assert.equal(Lab.opening(studies, {}).load.study, "z");
-  assert.equal(Lab.opening(studies.slice(0, 1), {}).first, "new");
-  const drawn = (id, draws) => study(id, { shipped: true, has_curves: true, lines: [{ ...line, draws }] });
-  assert.equal(Lab.opening([drawn("a", [0]), drawn("b", [0, 1, 2]), drawn("c", [0, 1, 2])], {}).first, "b");
-  const wished = Lab.opening(studies, { study: "new", bits: 7 });
+test("without a wish the study that the server names opens, or the newest", () => {
+  const studies = [study("new"), study("z"), study("a")];
+  assert.equal(Lab.opening({ studies, first: "z" }, {}).load.study, "z");
+  assert.equal(Lab.opening({ studies, first: null }, {}).load.study, "new");
+  const wished = Lab.opening({ studies, first: "z" }, { study: "new", bits: 7 });
   assert.equal(wished.load.study, "new");
   assert.equal(wished.load.bits, undefined);
   assert.match(wished.remarks[0], /nothing at 7 bits/);
 });
 
 test("a study that is not there is said, and nothing is fetched", () => {
-  const { load, problem, first } = Lab.opening([study("a")], { study: "moon" });
-  assert.deepEqual([load, first], [null, null]);
+  const { load, problem } = Lab.opening({ studies: [study("a")], first: "a" }, { study: "moon" });
+  assert.equal(load, null);
   assert.match(problem.what, /moon/);
-  assert.equal(Lab.opening([], {}).problem, null);
+  assert.equal(Lab.opening({ studies: [], first: null }, {}).problem, null);
 });
 
 test("the page opens with its first picture, an error, or the word that there is nothing", () => {
   assert.equal(Lab.isOpen(begin), false);
   assert.equal(Lab.isOpen(open), true);
-  const none = after(begin, { type: "listed", studies: [] });
+  const none = after(begin, { type: "listed", studies: [], first: null });
   assert.deepEqual([Lab.isOpen(none), Lab.isEmpty(none)], [true, true]);
   const problem = { what: "The server does not answer." };
   const silent = after(none, { type: "explored", explored: { ...Explorer.initial(), problem } });

@@ -11,7 +11,6 @@ before(async () => {
     import("../../assets/js/explorer/words_part.js"),
     import("../../assets/js/charts/figure_menu.js"),
     import("../../assets/js/lab/state.js"),
-    import("../../assets/js/charts/plot_host.js"),
     import("../../assets/js/explorer/radius.js"),
     import("../../assets/js/explorer/figure_tables.js"),
     import("../../assets/js/explorer/axis_slider.js"),
@@ -30,22 +29,6 @@ test("neighbours of the sweet spot make one stretch on the slider", () => {
 test("a track whose thumb stands on the axis, under the first and the last tick", () => {
   const { left, top, width } = parts.trackOn({ first: 80, last: 580, top: 300 }, { left: 10, top: 40 });
   assert.deepEqual([left + 11, left + width - 11, top + 11], [90, 590, 340]);
-});
-
-test("turning keeps the distance and stays above the ground", () => {
-  const camera = { eye: { x: 1, y: -1, z: 0.5 }, up: { x: 0, y: 0, z: 1 } };
-  const far = Math.hypot(1, 1, 0.5);
-  for (const [dx, dy] of [
-    [10, 0],
-    [0, 40],
-    [0, -4000],
-    [500, 4000],
-  ]) {
-    const { eye } = parts.turned(camera, dx, dy);
-    assert.ok(Math.abs(Math.hypot(eye.x, eye.y, eye.z) - far) < 1e-9);
-    assert.ok(eye.z > 0);
-  }
-  assert.deepEqual(camera.eye, { x: 1, y: -1, z: 0.5 });
 });
 
 test("a sentence is the text of its pieces", () => {

@@ -6,19 +6,14 @@ import { describe } from "../../assets/js/calibrate/recipe_form.js";
 import * as State from "../../assets/js/calibrate/run_state.js";
 import {
   followingRecipe,
+  moreOf,
   nextOf,
   tuningFields,
   tuningRecipe,
   whyNotTuned,
 } from "../../assets/js/calibrate/tune_form.js";
-import {
-  budgetWords,
-  leftWords,
-  modelsWords,
-  now,
-  share,
-  standing,
-} from "../../assets/js/calibrate/tuning_progress.js";
+import { clock, segmentsOf } from "../../assets/js/calibrate/tuning_bar.js";
+import { budgetWords, leftWords, modelsWords, now, standing } from "../../assets/js/calibrate/tuning_progress.js";
 
 const NAMES = ["model", "bits", "method", "lam", "gamma", "samples", "test", "tasks", "sweep", "speed", "baseline"];
 const VALUES = ["toy", 2, "sarqc-gbs", "0.1", "auto", 8, "toy-test", "a, b", "0, 0.1", true, true];
@@ -70,14 +65,23 @@ test("what follows is the run with λ, GPTQ 1 % where nothing is measurably bett
   assert.equal(to(""), null);
   assert.equal(to("run", { recipe: null }), null);
   const run = to("run");
-  assert.deepEqual([run.button, run.isMain, run.recipe.test], ["Run it", true, "toy-test"]);
+  assert.deepEqual([run.button, run.isMain, run.recipe.test], ["Quantize with λ = 0.2", true, "toy-test"]);
   assert.match(run.lead, /^Next: toy, 2 bits, .*judged on toy-test\.$/);
   const keep = to("keep", { recipe: { ...recipe, method: "gptq", lambda: null } });
-  assert.deepEqual([keep.button, keep.isMain, keep.recipe.method], ["Run GPTQ 1 %", false, "gptq"]);
+  assert.deepEqual([keep.button, keep.isMain, keep.recipe.method], ["Quantize with GPTQ 1 %", false, "gptq"]);
   const longer = { ...recipe, kind: "tune", minutes: 5 };
   const more = to("go_on", { recipe: longer, more_minutes: 5 });
   assert.deepEqual([more.button, more.recipe], ["Go on for 5 minutes", longer]); // on the same text, as it began
   assert.equal(to("go_on", { recipe: longer, more_minutes: 1 }).button, "Go on for 1 minute");
+});
+
+test("more time is offered where the budget ended it, beside what it came to", () => {
+  const recipe = { model: "toy", kind: "tune", minutes: 2 };
+  const more = (known) => moreOf({ next: "run", end: "budget", more_minutes: 3, ...known }, recipe);
+  assert.deepEqual(more({}), { recipe: { ...recipe, minutes: 3 }, button: "Go on for 3 minutes" });
+  assert.equal(more({ next: "keep", more_minutes: 1 }).button, "Go on for 1 minute");
+  for (const known of [{ next: "go_on" }, { next: "" }, { end: "known" }, { more_minutes: null }])
+    assert.equal(more(known), null);
 });
 
 test("while tasks are asked, the draw that they are on is said", () => {
@@ -139,6 +143,10 @@ test("a tuning run stands where its last word says, and its log has the errors o
   const state = told(...layers.slice(0, 2), first, { ...first, measured: 1 }, second, third, last);
   assert.deepEqual(state.tuning, last);
   assert.deepEqual(
+    state.turns.map(({ seconds }) => seconds),
+    [20, 80, 170],
+  );
+  assert.deepEqual(
     state.log.map(({ text }) => text),
     [
       "Errors of layers compared: 3 λ left, 1 ruled out",
@@ -148,7 +156,7 @@ test("a tuning run stands where its last word says, and its log has the errors o
   );
 });
 
-test("how far tuning is, in words and as a share, from the first layer on", () => {
+test("how far tuning is, in words, from the first layer on", () => {
   assert.equal(standing(screening, { draws: 8 }), "Comparing the errors of layers: layer 12 of 42");
   const open = "0 models measured, 0 λ compared, 3 not reached yet, 1 ruled out";
   assert.equal(standing(first, { draws: 8 }), `Draw 1 of at most 8: ${open}`);
@@ -157,17 +165,78 @@ test("how far tuning is, in words and as a share, from the first layer on", () =
     standing({ ...second, end: "budget" }, { draws: 8 }),
     "1 draw: 4 models measured, 0 λ compared, 3 not reached, 1 ruled out",
   );
-  const shares = [screening, first, second, third].map((tuning) => share(tuning));
-  assert.deepEqual(shares, [20 / 180, 20 / 180, 80 / 180, 170 / 180]);
-  assert.equal(share({ ...first, end: "budget" }), 1);
-  const endless = [0, 12, 41].map((done) => ({ ...screening, screened: [done, 42], budget: null }));
-  const grows = [...endless, first, second, third].map((tuning) => share({ ...tuning, budget: null }));
+});
+
+const turn = (what, seconds) => ({ what, seconds, draws: 0, leading: null, left: [], out: [] });
+const TURNS = [turn("screening", 3), turn("screened", 31)];
+const shares = (parts) => parts.map(({ kind, share }) => [kind, Math.round(1000 * share) / 1000]);
+const sum = (parts) => parts.reduce((total, { share }) => total + share, 0);
+
+test("the bar is the budget: its parts are the seconds of each stage and those that are left", () => {
+  const parts = segmentsOf({ ...second, measured: 36, turns: TURNS }, 146);
+  assert.deepEqual(shares(parts), [
+    ["screening", 0.172],
+    ["comparing", 0.639],
+    ["left", 0.189],
+  ]);
   assert.deepEqual(
-    grows,
-    [...grows].sort((one, other) => one - other),
-  ); // never back
-  assert.ok(grows[0] === 0 && grows[2] < 1 / 3 && grows[5] < 1);
-  assert.equal(share(third, 400), 1);
+    parts.map(({ words }) => words),
+    ["screening 0:31", "comparing, 36 models 1:55", "0:34 of 3:00 left"],
+  );
+  assert.deepEqual(shares(segmentsOf({ ...screening, turns: TURNS.slice(0, 1) }, 18)), [
+    ["screening", 0.1],
+    ["left", 0.9],
+  ]);
+  const asking = { ...third, turns: [...TURNS, turn("tasks", 90)], tasks: { names: ["piqa"], draws: 1 } };
+  assert.deepEqual(
+    segmentsOf(asking, 120).map(({ kind, words }) => [kind, words]),
+    [
+      ["screening", "screening 0:31"],
+      ["comparing", "comparing, 8 models 0:59"],
+      ["asking", "asking piqa 0:30"],
+      ["left", "1:00 of 3:00 left"],
+    ],
+  );
+});
+
+test("the bar is never overrun: past the budget it is full and says what still works", () => {
+  for (const tuning of [third, { ...third, turns: TURNS }, { ...screening, turns: TURNS.slice(0, 1) }])
+    for (const seconds of [0, 1, 31, 179.9, 180, 400]) {
+      const parts = segmentsOf(tuning, seconds);
+      assert.ok(Math.abs(sum(parts) - 1) < 1e-9 && parts.every(({ share }) => share > 0 && share <= 1));
+      assert.equal(
+        parts.some(({ kind }) => kind === "left"),
+        seconds < 180,
+      );
+    }
+  const late = segmentsOf({ ...third, turns: TURNS }, 400).at(-1);
+  assert.equal(late.words, "comparing, 8 models 2:29, budget spent: finishing the model at work");
+  assert.doesNotMatch(segmentsOf({ ...third, turns: TURNS, end: "budget" }, 400).at(-1).words, /finishing/);
+});
+
+test("without a budget the bar says the share of the planned models, and never goes back", () => {
+  const endless = [0, 12, 41].map((done) => ({ ...screening, screened: [done, 42] }));
+  const stages = [...endless, first, second, third, { ...third, end: "known", planned: 8 }];
+  const bars = stages.map((tuning) => segmentsOf({ ...tuning, budget: null }, 500));
+  for (const parts of bars) assert.ok(Math.abs(sum(parts) - 1) < 1e-9);
+  const done = bars.map((parts) => 1 - (parts.find(({ kind }) => kind === "left")?.share ?? 0));
+  assert.deepEqual(
+    done,
+    [...done].sort((one, other) => one - other),
+  );
+  assert.ok(done[0] === 0 && done[2] < 1 / 3 && done[5] < 1 && done[6] === 1);
+  assert.deepEqual(
+    bars[1].map(({ words }) => words),
+    ["screening, 12 of 42 layers", "then at most 32 models"],
+  );
+  assert.deepEqual(
+    bars[5].map(({ words }) => words),
+    ["screening", "comparing, 8 models", "at most 18 more"],
+  );
+});
+
+test("the clock has minutes and two digits of seconds, and hours where there are any", () => {
+  assert.deepEqual([0, 31.9, 115, 3725, -1].map(clock), ["0:00", "0:31", "1:55", "1:02:05", "0:00"]);
 });
 
 test("what is left goes by the run's own clock, also between two words of it", () => {
@@ -187,8 +256,12 @@ test("what is left goes by the run's own clock, also between two words of it", (
   assert.equal(modelsWords({ ...third, end: "known" }), "8");
 });
 
-test("the page knows whether the run that it shows tunes", () => {
-  const shown = page(page(START, { type: "run shown", id: "a" }), { type: "run arrived", title: "toy", tunes: true });
-  assert.equal(shown.runTunes, true);
-  assert.equal(page(shown, { type: "run shown", id: "b" }).runTunes, false);
+test("the page knows whether the run that it shows compares models", () => {
+  const shown = page(page(START, { type: "run shown", id: "a" }), {
+    type: "run arrived",
+    title: "toy",
+    compares: true,
+  });
+  assert.equal(shown.runCompares, true);
+  assert.equal(page(shown, { type: "run shown", id: "b" }).runCompares, false);
 });

@@ -1,7 +1,6 @@
-/** A figure that grows as a whole with the type of its place, and the distance from which a scene is seen. */
+/** A figure that grows as a whole with the type of its place. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fitted, stretched } from "../../assets/js/charts/plot_host.js";
 import { grown } from "../../assets/js/charts/type_size.js";
 
 const figure = {
@@ -26,11 +25,6 @@ const figure = {
   bindings: [{ path: "data.0.x", over: ["lambda"], values: [[1], [2]] }],
 };
 
-test("where plotly takes whole pixels alone they stay whole", () => {
-  const { layout } = grown({ ...figure, layout: { xaxis: { ticklabelstandoff: 28 } } }, 1.03);
-  assert.equal(layout.xaxis.ticklabelstandoff, 29);
-});
-
 test("what is measured in pixels grows, what is measured on an axis stays", () => {
   const { data, layout, narrow, bindings } = grown(figure, 2);
   assert.deepEqual(data[0], { type: "bar", width: 0.5, x: [1, 2], marker: { size: [12, 16], line: { width: 4 } } });
@@ -44,15 +38,4 @@ test("what is measured in pixels grows, what is measured on an axis stays", () =
   assert.equal(bindings, figure.bindings);
   assert.equal(figure.layout.font.size, 12);
   assert.equal(grown(figure, 1), figure);
-});
-
-test("a narrow scene is seen from further away, in the same direction", () => {
-  const camera = { eye: { x: 1, y: -1, z: 0.5 }, center: { x: 0, y: 0, z: -0.1 } };
-  const [wide, narrow] = [3, 0.725].map((aspect) => fitted(camera, aspect));
-  assert.deepEqual(wide, camera);
-  assert.deepEqual(narrow, { ...camera, eye: { x: 2, y: -2, z: 1 } });
-});
-
-test("a surface in a scene that is higher than wide is drawn higher, within bounds", () => {
-  assert.deepEqual([3, 1.45, 1, 0.5].map(stretched), [1, 1, 1.45, 1.7]);
 });

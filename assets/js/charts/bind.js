@@ -1,11 +1,11 @@
 /**
- * From a figure with bindings to a figure for one (γ, λ). Pure: decoding and indexing only, no DOM, no plotly.
+ * From a figure with bindings to a figure for one (γ, λ). Pure: decoding and indexing only, no DOM.
  *
  * Python writes figures (sarqc/figures/drawing.py); tests/golden/bind.json is read by the tests of both halves.
  * @module bind
  */
 
-/** @import { Camera, Layout, Trace } from "./plotly.d.ts" */
+/** @import { Layout, MadeFigure, MeansOf, Trace } from "./figure.d.ts" */
 
 /**
  * Positions on the axes of γ and λ.
@@ -21,8 +21,10 @@
  */
 /** @typedef {Table | FromArray} Binding */
 /**
- * A figure as it travels. `narrow` is what belongs at its paths on a screen narrower than `narrow_below`.
- * @typedef {{data: Trace[], layout: Layout, aria?: string, title?: string, subtitle?: string, camera?: Camera,
+ * A figure as it travels. `narrow` is what belongs at its paths on a screen narrower than `narrow_below`; `finding` is
+ * what it shows at a point, in words.
+ * @typedef {{data: Trace[], layout: Layout, aria?: string, finding?: Pick<Table, "over"|"values">, title?: string,
+ *   subtitle?: string, means?: MeansOf,
  *   bindings?: Binding[], narrow?: Record<string, unknown>, narrow_bindings?: Binding[], narrow_below?: number}} Figure
  */
 /**
@@ -108,10 +110,11 @@ export function openArray(buffer, info) {
  * @param {Point} at
  * @param {Record<string, Opened>} [arrays]
  * @param {boolean} [narrow] with what the figure says for a narrow screen
- * @returns {{data: Trace[], layout: Layout, aria: string}}
+ * @returns {MadeFigure}
  */
 export function figureAt(figure, at, arrays = {}, narrow = false) {
-  const made = structuredClone({ data: figure.data, layout: figure.layout, aria: figure.aria ?? "" });
+  const { data, layout, means, aria = "" } = figure;
+  const made = structuredClone({ data, layout, aria, ...(means && { means }) });
   const bindings = [...(figure.bindings ?? []), ...((narrow && figure.narrow_bindings) || [])];
   for (const binding of bindings) {
     const value = boundValue(binding, at, arrays);

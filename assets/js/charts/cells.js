@@ -7,7 +7,7 @@
 
 /** @import { Box } from "./flat/figure.d.ts" */
 /** @import { PlotHost } from "./plot_host.js" */
-/** @import { Trace } from "./plotly.d.ts" */
+/** @import { Trace } from "./figure.d.ts" */
 
 import { html, made } from "../base/html.js";
 import { hoverWords } from "./flat/format.js";

@@ -4,7 +4,8 @@
  */
 
 /** @import { FlatDrawing } from "./flat/flat_drawing.js" */
-/** @import { Layout, PlotElement, Trace } from "./plotly.d.ts" */
+/** @import { Trace } from "./figure.d.ts" */
+/** @import { SurfaceDrawing } from "./surface/surface_drawing.js" */
 
 import { asProblem } from "../base/client.js";
 import { download, saveAs } from "../base/dom.js";
@@ -14,13 +15,11 @@ import { placeBeside } from "../base/popover.js";
 import { scrolling, table } from "../base/table.js";
 import { colour } from "../base/theme.js";
 import { enlargeButton } from "./enlarge.js";
-import { scenesOf } from "./plotly_internals.js";
 import { svgPicture } from "./svg_picture.js";
 
 const ROWS = 500; // shown at most; the file has all
 const PART = 10_000; // rows of the file that are asked for at once
 const SCALE = 3; // pixels of a PNG for each pixel of the screen
-const TITLE = 30; // pixels above the picture for the card's title
 
 /**
  * Numbers as a table: what stands above a column, how its values are written (format.js), and the values by key; of how
@@ -31,7 +30,7 @@ const TITLE = 30; // pixels above the picture for the card's title
 /**
  * A card with a figure, such as a PlotHost.
  * @typedef {{name: string, root: HTMLElement, canvas: HTMLElement, heading: HTMLElement|null, tools: HTMLElement,
- *   flat?: FlatDrawing|null}} Card
+ *   flat?: FlatDrawing|null, surface?: SurfaceDrawing|null}} Card
  */
 
 /**
@@ -78,7 +77,7 @@ export function figureMenu(card, { file, table: numbers, picture = (kind) => pic
     options.hidden = false;
     menu.prepend(options);
   }
-  const [first, svg, notice] = ["[data-save]", "[data-save=SVG]", ".figure-note"].map(
+  const [first, notice] = ["[data-save]", ".figure-note"].map(
     (part) => /** @type {HTMLElement} */ (menu.querySelector(part)),
   );
   const words = options ? "Settings, numbers and pictures" : "Numbers and pictures";
@@ -98,9 +97,6 @@ export function figureMenu(card, { file, table: numbers, picture = (kind) => pic
     if (!menu.togglePopover()) return;
     placeBeside(button, menu);
     first.focus();
-  });
-  menu.addEventListener("beforetoggle", () => {
-    svg.hidden = scenesOf(card.canvas).length > 0; // three dimensions are pixels in any case
   });
   menu.addEventListener("toggle", (event) =>
     button.setAttribute("aria-expanded", String(/** @type {ToggleEvent} */ (event).newState === "open")),
@@ -130,27 +126,17 @@ export function drawnTable(data) {
  * @param {Card} card
  * @param {"png"|"svg"} kind
  */
-function pictureOf({ canvas, heading, flat }, kind) {
-  const [text, ground, ink] = [heading?.textContent ?? "", colour("--surface"), colour("--ink")];
-  if (flat) return svgPicture(kind, flat.svgText({ title: text, ground, ink }), SCALE);
-  const { data, layout } = /** @type {PlotElement} */ (canvas);
-  const title = {
-    text,
-    x: 0,
-    xref: "container",
-    xanchor: "left",
-    pad: { l: 12, t: 10 },
-    y: 1,
-    yref: "container",
-    yanchor: "top",
-    yshift: 0,
-    font: { size: 14, color: ink },
-  };
-  const margin = { ...layout.margin, t: (layout.margin?.t ?? 0) + TITLE };
-  const size = { width: canvas.clientWidth, height: canvas.clientHeight + TITLE };
-  /** @type {Layout} */
-  const titled = { ...layout, ...size, title, margin, paper_bgcolor: ground };
-  return window.Plotly.toImage({ data, layout: titled }, { format: kind, ...size, scale: kind === "png" ? SCALE : 1 });
+async function pictureOf({ heading, flat, surface }, kind) {
+  const drawing = surface?.made ? surface : flat;
+  if (!drawing) throw new Error("there is no figure yet");
+  const title = heading ? titleLines(heading) : "";
+  return svgPicture(kind, drawing.svgText({ title, ground: colour("--surface"), ink: colour("--ink") }), SCALE);
+}
+
+/** The finding and the name of a figure in lines; a heading without a finding as it is. @param {HTMLElement} heading */
+function titleLines(heading) {
+  const parts = [...heading.querySelectorAll(".card-finding, .card-name")].map(({ textContent }) => textContent);
+  return parts.filter(Boolean).join("\n") || heading.textContent;
 }
 
 /**

@@ -1,7 +1,6 @@
 /**
- * In which frame each figure follows a step of λ or γ. The ones that can be moved in place, surfaces too, do so in the
- * frame of the step; then comes what plotly has to draw and what is just off the screen, one figure a frame.
- * Figures further down follow once the page has been left alone for a moment.
+ * In which frame each figure follows a step of λ or γ. Those on the screen do so in the frame of the step; then comes what
+ * is just off the screen, one figure a frame. Figures further down follow once the page has been left alone for a moment.
  * @module follow
  */
 
@@ -27,17 +26,6 @@ export function painted() {
  * @typedef {{seen: boolean, near: boolean, step: (at: Point) => boolean, move?: (at: Point) => unknown}} Follows
  */
 
-/**
- * Calls one function after the other whenever the page has nothing else to do.
- * @param {(() => unknown)[]} calls
- */
-export async function whenIdle(calls) {
-  for (const call of calls) {
-    await new Promise((resolve) => (window.requestIdleCallback ?? setTimeout)(resolve));
-    await call();
-  }
-}
-
 export class Follower {
   /** @param {() => Point} point the shown point, asked whenever something is drawn */
   constructor(point) {
@@ -60,7 +48,7 @@ export class Follower {
 
   /**
    * A step has been made. The first one in a frame is drawn at once, what else comes in that frame with the next.
-   * @param {Follows[]} figures one that can't be moved in place is behind until there is time
+   * @param {Follows[]} figures one that has not been drawn yet is behind until there is time
    */
   follow(figures) {
     this.figures = figures;

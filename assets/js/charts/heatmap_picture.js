@@ -3,7 +3,9 @@
  * @module heatmap_picture
  */
 
-/** @import { Matrix } from "./plotly.d.ts" */
+/** @import { Matrix } from "./figure.d.ts" */
+
+import { shadesOf } from "./color_scale.js";
 
 /**
  * How a picture is made: its size and the edges of its columns and rows in pixels, gaps between cells in pixels, the
@@ -37,7 +39,7 @@ export function heatmapPicture(z, look) {
  * @param {Look} look
  */
 function paint(z, { size: [width, height], lefts, tops, xgap, ygap, zmin, zmax, colorscale }) {
-  const stops = colorscale.map(([share, colour]) => ({ share, colour: channels(colour) ?? [] }));
+  const shade = shadesOf(colorscale);
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [width, height];
   const brush = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d", { willReadFrequently: true }));
@@ -47,33 +49,9 @@ function paint(z, { size: [width, height], lefts, tops, xgap, ygap, zmin, zmax, 
       const value = row[across];
       if (value === null || value === undefined) continue;
       const [left, right] = [lefts[across], lefts[across + 1]].sort((a, b) => a - b);
-      brush.fillStyle = shade((value - zmin) / (zmax - zmin), stops);
+      brush.fillStyle = `rgb(${shade((value - zmin) / (zmax - zmin)).join(",")})`;
       brush.fillRect(left + Math.floor(xgap / 2), top + Math.floor(ygap / 2), right - left - xgap, bottom - top - ygap);
     }
   });
   return canvas.toDataURL("image/png");
-}
-
-/**
- * Colour of a share of the scale; what lies outside has the colour of the nearer end.
- * @param {number} share
- * @param {{share: number, colour: number[]}[]} stops
- */
-function shade(share, stops) {
-  const next = stops.findIndex((stop) => stop.share >= share);
-  const to = stops[next < 0 ? stops.length - 1 : next];
-  const from = stops[next < 0 ? stops.length - 1 : Math.max(next - 1, 0)];
-  const way = to.share === from.share ? 0 : (share - from.share) / (to.share - from.share);
-  const mixed = from.colour.map((value, index) => Math.round(value + way * (to.colour[index] - value)));
-  return `rgb(${mixed.join(",")})`;
-}
-
-/**
- * Red, green and blue of “rgb(…)” or “#rrggbb”; null for other ways to write a colour.
- * @param {string} text
- */
-function channels(text) {
-  const hex = /^#([\da-f]{6})$/i.exec(text);
-  if (hex) return [0, 2, 4].map((at) => Number.parseInt(hex[1].slice(at, at + 2), 16));
-  return /^rgb\((\d+), ?(\d+), ?(\d+)\)$/.exec(text)?.slice(1).map(Number) ?? null;
 }

@@ -1,10 +1,8 @@
 /**
- * Figures on paper: a sheet has another size than the window, and while it is printed plotly draws nothing anew. So a sheet is
+ * Figures on paper: a sheet has another size than the window, and while it is printed no figure is drawn anew. So a sheet is
  * as wide as the window, which the browser or the printer makes as large as the paper, and each card keeps its height.
  * @module paper
  */
-
-import { redrawScenes } from "./plotly_internals.js";
 
 const LONG_SIDE = Math.SQRT2; // of a sheet of a size A, in short ones
 const WIDE_FROM = 901; // pixels of the window, as in lab.css
@@ -20,7 +18,7 @@ export function sheetFor(width) {
   return `@page { size: ${across}px ${down}px; margin: ${MARGIN}px; }`;
 }
 
-/** @param {Iterable<{root: HTMLElement, canvas: HTMLElement}>} figures all of the page, asked whenever it is printed */
+/** @param {Iterable<{root: HTMLElement}>} figures all of the page, asked whenever it is printed */
 export function keepSizes(figures) {
   const { documentElement: page } = document;
   const sheet = document.createElement("style");
@@ -31,7 +29,6 @@ export function keepSizes(figures) {
     document.head.append(sheet);
     const heights = [...figures].map(({ root }) => /** @type {const} */ ([root, root.offsetHeight]));
     for (const [root, height] of heights) root.style.height = height ? `${height}px` : "";
-    for (const { canvas } of figures) redrawScenes(canvas); // what they last drew is no longer theirs to show
   });
   window.addEventListener("afterprint", () => {
     sheet.remove();

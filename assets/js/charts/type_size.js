@@ -14,7 +14,7 @@ export const WRITTEN = 12; // pixels
  */
 export const growthOf = (place) => (Number.parseFloat(getComputedStyle(place).fontSize) || WRITTEN) / WRITTEN;
 
-// Lengths in pixels by the name of what they are a part of. plotly has others of the same names that are none, such as
+// Lengths in pixels by the name of what they are a part of. There are others of the same names that are none, such as
 // the width of a bar, in the unit of its axis.
 /** @type {[parent: RegExp, names: RegExp][]} */
 const LENGTHS = [
@@ -27,8 +27,6 @@ const LENGTHS = [
   [/axis\d*$/, /^(ticklen|ticklabelstandoff)$/],
   [/^(annotations|data)$/, /^([xy]shift|a[xy]|arrowwidth|borderpad|[xy]gap)$/],
 ];
-
-const WHOLE = /^ticklabelstandoff$/; // plotly takes no part of a pixel there
 
 /**
  * The same figure with all that is measured in pixels so many times as large. Its bindings are places and words, no lengths.
@@ -52,9 +50,7 @@ export function grown(figure, growth) {
   /** @type {(value: unknown, parent: string, name: string) => unknown} */
   const number = (value, parent, name) =>
     typeof value === "number" && LENGTHS.some(([of, names]) => of.test(parent) && names.test(name))
-      ? WHOLE.test(name)
-        ? Math.round(value * growth)
-        : value * growth
+      ? value * growth
       : value;
   const { data, layout, narrow } = figure;
   const paths = Object.entries(narrow ?? {}).map(([path, value]) => {

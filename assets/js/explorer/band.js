@@ -1,5 +1,6 @@
 /**
- * The λ that are as good as the best, for a class that is to find them: taken out of all that shows them.
+ * The λ that are as good as the best, for a class that is to find them: taken out of all that shows them. Findings above
+ * figures may say which λ are best, so that figures have only their names.
  * @module explorer/band
  */
 
@@ -42,7 +43,7 @@ const unsaid = (told) => ({ ...told, band: told.band.map((row) => row.map(() => 
  * @param {Figure} figure
  * @returns {Figure}
  */
-function bandless(figure) {
+function bandless({ finding: _, ...figure }) {
   /** @type {string[]} */
   const gone = [];
   const layout = { ...figure.layout };

@@ -14,7 +14,7 @@ import { render } from "../base/html.js";
 import { link } from "../base/link.js";
 import { problemBlock } from "../base/problem.js";
 import { openArray } from "../charts/bind.js";
-import { Follower, painted, whenIdle } from "../charts/follow.js";
+import { Follower, painted } from "../charts/follow.js";
 import { plot } from "../charts/plot_host.js";
 import { figureMenus } from "./figure_tables.js";
 import { addressOf, carriedOn, initial, reduce } from "./state.js";
@@ -31,7 +31,6 @@ const REDRAWN = { quantity: "the map of layers", steps: "the ladder" };
 /**
  * @typedef {object} Part of an explorer
  * @property {string[]} cards the names of its figures' places on the page
- * @property {boolean} [eager] whether its figures are drawn at once wherever they are on the page
  * @property {(state: WithView, card: string) => string|null} [figure] the name in `view.figures` of what a card shows now;
  *   null where the card is not there
  * @property {(state: WithView, card: string, figure: Figure) => Figure} [over] a card's figure with more drawn over it; the
@@ -40,7 +39,6 @@ const REDRAWN = { quantity: "the map of layers", steps: "the ladder" };
  * @property {Follows[]} [follows] what follows a step of λ or γ beside its figures
  * @property {(explorer: Explorer) => void} [wire] its listeners, which live as long as the page
  * @property {(explorer: Explorer, state: WithView, before: State) => void} [render] the rest of what it shows
- * @property {(explorer: Explorer, card: string) => Promise<void>|undefined} [drawn] hears of each figure that was drawn
  */
 
 export class Explorer {
@@ -54,7 +52,7 @@ export class Explorer {
     this.prefix = prefix;
     this.parts = parts;
     this.onState = onState;
-    this.state = initial({ narrow: matchMedia("(max-width: 760px)").matches, locked: link.lock, hidden: link.hide });
+    this.state = initial({ locked: link.lock, hidden: link.hide });
     this.rendered = this.state;
     this.requests = 0; // of views
     this.redrawings = 0; // requests of single figures
@@ -97,15 +95,15 @@ export class Explorer {
   /**
    * Shows a line. The old picture stays, dimmed, until the new one is there. What goes wrong is part of the state.
    * @param {Wanted} wanted
+   * @param {ReturnType<typeof fetchLine>} [answer] what was asked for already
    */
-  async load(wanted) {
+  async load(wanted, answer) {
     this.requests += 1;
     const mine = this.requests;
     await this.ready;
     this.dispatch({ type: "requested" });
     try {
-      const view = await request(viewPath(wanted));
-      const arrays = await openedArrays(view);
+      const { view, arrays } = await (answer ?? fetchLine(wanted));
       if (mine !== this.requests) return;
       this.dispatch({ type: "opened", view, arrays, wanted });
       await this.drawing;
@@ -150,7 +148,7 @@ export class Explorer {
       this.pick({ method: name });
   }
 
-  /** The layer that a point of a figure leads to. @param {any} event plotly's */
+  /** The layer that a point of a figure leads to. @param {any} event */
   pickLayer(event) {
     const layer = event.points[0]?.customdata?.[0];
     if (Number.isInteger(layer) && layer >= 0) this.pick({ layer });
@@ -210,38 +208,17 @@ export class Explorer {
   }
 
   /**
-   * Draws cards that were given another figure: the main figure, which is seen before the others are made, then the flat
-   * ones, then surfaces near the screen, and other surfaces while the page has nothing else to do.
+   * Draws cards that were given another figure: the main figure, which is seen before the others are made, then these.
    * @param {string[]} cards
    */
   async draw(cards) {
     const [main] = this.parts[0].cards;
     if (cards.includes(main)) {
-      await this.hosts[main].draw();
+      this.hosts[main].draw();
       this.dispatch({ type: "pictured" });
       await painted();
     }
-    const rest = this.parts.flatMap((part) =>
-      part.cards
-        .filter((card) => card !== main && cards.includes(card))
-        .map((card) => ({ part, card, host: this.hosts[card] })),
-    );
-    const [flat, spatial] = [rest.filter(({ host }) => host.isFlat), rest.filter(({ host }) => !host.isFlat)];
-    for (const { part, card, host } of flat) {
-      await host.draw();
-      await part.drawn?.(this, card);
-    }
-    const now = spatial.filter(({ part, host }) => part.eager || host.near);
-    for (const { part, card, host } of now) host.draw().then(() => part.drawn?.(this, card)); // plotly may be on its way
-    whenIdle(
-      spatial
-        .filter((later) => !now.includes(later))
-        .map(
-          ({ host }) =>
-            () =>
-              host.asked || host.draw(), // a step may have come before
-        ),
-    );
+    for (const card of cards) if (card !== main) this.hosts[card].draw();
   }
 
   /** Brings every figure to the shown point, see follow.js. @param {WithView} state */
@@ -252,6 +229,16 @@ export class Explorer {
       ...cards.map((card) => this.hosts[card]),
     ]);
   }
+}
+
+/**
+ * A line and its numbers, as the server has them.
+ * @param {Wanted} wanted
+ */
+export async function fetchLine(wanted) {
+  /** @type {import("./state.js").View} */
+  const view = await request(viewPath(wanted));
+  return { view, arrays: await openedArrays(view) };
 }
 
 /** The arrays of a view by name, opened. @param {import("./state.js").View} view */

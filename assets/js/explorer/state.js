@@ -35,6 +35,7 @@ import { withoutBand } from "./band.js";
  * @property {string|null} quantity
  * @property {{name: string, title: string}[]} quantities
  * @property {{steps: {name: string, title: string}[], words: string}|null} ladder
+ * @property {{method: string, lams: number[]}|null} ruler the run that a step of the ruler leads to, λ by that shown
  * @property {number|null} draw null for the mean over all
  * @property {number[]} draws
  * @property {{method: string, bits: number}} default
@@ -99,8 +100,7 @@ import { withoutBand } from "./band.js";
  * @property {Shown} shown quantity of the main figure
  * @property {Door[]} open parts
  * @property {Drawing} drawing of the weights
- * @property {Drawing|undefined} wish the drawing that a person chose; undefined while it is what fits the screen
- * @property {boolean} webgl false once the browser could draw nothing in three dimensions
+ * @property {Drawing|undefined} wish the drawing that a person chose; undefined while it is the usual one
  * @property {string} pool what a cell of the drawing says
  * @property {Level} level of the map, where the chosen layer is one of a mixture
  * @property {boolean} playing whether λ moves by itself
@@ -114,18 +114,17 @@ import { withoutBand } from "./band.js";
  *   | {type: "drawn"} | {type: "failed", problem: Trouble} | {type: "troubled", problem: Trouble}
  *   | {type: "redrawn", name: "quantity"|"steps", answer: View}
  *   | {type: "moved", gamma?: number, lambda?: number} | {type: "played"} | {type: "stopped"}
- *   | {type: "shown", name: Shown} | {type: "door", name: Door} | {type: "drawing", name: Drawing} | {type: "flattened"}
+ *   | {type: "shown", name: Shown} | {type: "door", name: Door} | {type: "drawing", name: Drawing}
  *   | {type: "pool", name: string} | {type: "level", name: Level} | {type: "overlaid", overlay: Overlay|null}
  *   | {type: "lit", term: Term|null}} Action
  */
 
 /**
  * The state before anything is there.
- * @param {{narrow?: boolean, locked?: string[], hidden?: string[]}} [page] whether the screen is narrow, and what the
- *   link locks and hides
+ * @param {{locked?: string[], hidden?: string[]}} [page] what the link locks and hides
  * @returns {State}
  */
-export function initial({ narrow = false, locked = [], hidden = [] } = {}) {
+export function initial({ locked = [], hidden = [] } = {}) {
   return {
     view: null,
     arrays: {},
@@ -136,9 +135,8 @@ export function initial({ narrow = false, locked = [], hidden = [] } = {}) {
     problem: null,
     shown: "perplexity",
     open: [],
-    drawing: narrow ? "flat" : "surface",
+    drawing: "surface",
     wish: undefined,
-    webgl: true,
     pool: "max",
     level: "experts",
     playing: false,
@@ -169,8 +167,11 @@ export function reduce(state, action) {
       return { ...state, phase: state.phase === "first" ? "first" : "drawn", problem: action.problem };
     case "troubled":
       return { ...state, problem: action.problem };
-    case "redrawn":
-      return state.view ? { ...state, problem: null, view: redrawn(state.view, action) } : state;
+    case "redrawn": {
+      if (!state.view) return state;
+      const answer = state.banded ? action.answer : withoutBand(action.answer);
+      return { ...state, problem: null, view: redrawn(state.view, { ...action, answer }) };
+    }
     case "moved":
       return moved(state, action);
     case "played":
@@ -184,12 +185,8 @@ export function reduce(state, action) {
       const open = state.open.includes(name) ? state.open.filter((other) => other !== name) : [...state.open, name];
       return { ...state, open };
     }
-    case "drawing": {
-      const drawing = drawable(state, action.name);
-      return { ...state, drawing, wish: drawing };
-    }
-    case "flattened":
-      return { ...state, webgl: false, drawing: drawable({ webgl: false }, state.drawing) };
+    case "drawing":
+      return { ...state, drawing: action.name, wish: action.name };
     case "pool":
       return { ...state, pool: action.name };
     case "level":
@@ -200,9 +197,6 @@ export function reduce(state, action) {
       return state.lit === action.term ? state : { ...state, lit: action.term };
   }
 }
-
-/** @type {(state: {webgl: boolean}, drawing: Drawing) => Drawing} */
-const drawable = ({ webgl }, drawing) => (drawing === "surface" && !webgl ? "flat" : drawing);
 
 /** @type {(state: State, news: {view: View, arrays: Arrays, wanted: Wanted}) => State} */
 function opened(state, { view: whole, arrays, wanted }) {
@@ -224,7 +218,7 @@ function opened(state, { view: whole, arrays, wanted }) {
     },
     shown: wanted.show && view.figures[`hero_${wanted.show}`] ? wanted.show : "perplexity",
     open: state.view ? state.open : openIn(wanted, view),
-    drawing: drawable(state, wanted.drawing ?? state.drawing),
+    drawing: wanted.drawing ?? state.drawing,
     wish: wanted.drawing ?? state.wish,
     pool: wanted.pool ?? state.pool,
   };

@@ -1,18 +1,19 @@
 /**
- * The same cell of the weights at the smallest and at the shown λ: pointed at in one picture it is marked in both, with its
- * value in each and with the channels that it stands for.
+ * The same cell of the weights at the smallest and at the shown λ: pointed at, it is marked with its value in each and with
+ * the channels that it stands for. A click keeps the mark; on a cell whose weights the study has, it shows them one by one.
  * @module weight_cells
  */
 
 /** @import { Figure } from "../charts/bind.js" */
 /** @import { Cell, Grid, Mark } from "../charts/cells.js" */
+/** @import { Datum, PlotPoint, Trace } from "../charts/figure.d.ts" */
 /** @import { PlotHost } from "../charts/plot_host.js" */
-/** @import { Datum, PlotPoint, Trace } from "../charts/plotly.d.ts" */
 /** @import { Explorer } from "./explorer.js" */
 
 import { format } from "../base/format.js";
+import { link } from "../base/link.js";
+import { channelRange } from "../charts/cell_channels.js";
 import { CellPointer } from "../charts/cells.js";
-import { spotIn } from "../charts/plotly_internals.js";
 
 const SPOT = 10; // pixels
 
@@ -20,7 +21,7 @@ const SPOT = 10; // pixels
 const quiet = new WeakMap();
 
 /**
- * A drawing of the weights without plotly's own words at the pointer, of which it has one picture's.
+ * A drawing of the weights without words of its own at the pointer, which are those of one picture.
  * @param {Figure} figure
  * @returns {Figure} the same for the same figure
  */
@@ -28,35 +29,91 @@ export function withoutWords(figure) {
   const before = quiet.get(figure);
   if (before) return before;
   const data = figure.data.map(({ hovertemplate: _, ...trace }) => ({ ...trace, hoverinfo: "none" }));
-  const scenes = Object.entries(figure.layout)
-    .filter(([name]) => name.startsWith("scene"))
-    .map(([name, scene]) => [name, { .../** @type {object} */ (scene), hovermode: false }]);
-  const made = { ...figure, data, layout: { ...figure.layout, ...Object.fromEntries(scenes) } };
+  const made = { ...figure, data };
   quiet.set(figure, made);
   return made;
 }
 
 /**
- * Lets a card's cells be pointed at.
+ * Lets a card's cells be pointed at and chosen.
  * @param {Explorer} explorer
  * @param {PlotHost} host
  */
 export function pointAtWeights(explorer, host) {
-  const pointer = new CellPointer(host, weightCells(explorer, host));
+  /** @type {Cell|null} whose mark stays */
+  let kept = null;
+  /** @param {Cell} cell */
+  const choose = (cell) => {
+    const isSame = kept !== null && kept[0] === cell[0] && kept[1] === cell[1];
+    kept = isSame ? null : cell;
+    pointer.point(kept);
+    if (kept && hasWeights(explorer, host, kept)) showWeights(explorer);
+  };
+  const pointer = new CellPointer(host, { ...weightCells(explorer, host), choose });
   host.onPoint(([point]) => {
-    if (!pointer.isHeld || point) pointer.point(point ? cellOf(host.canvas.data[point.curveNumber], point) : null);
+    if (!pointer.isHeld || point) pointer.point(point ? cellOf(host.canvas.data[point.curveNumber], point) : kept);
   });
-  host.canvas.addEventListener("pointerleave", () => pointer.isHeld || pointer.point(null));
-  host.canvas.addEventListener("pointerdown", () => pointer.point(null)); // a scene turns under its marks
+  host.onClick(({ points: [point] }) => {
+    if (point) {
+      choose(cellOf(host.canvas.data[point.curveNumber], point));
+      return;
+    }
+    kept = null;
+    pointer.point(null);
+  });
+  host.canvas.addEventListener("pointerleave", () => pointer.isHeld || pointer.point(kept));
 }
 
 /**
- * The cell that a point of plotly's is in.
+ * Whether the weights of a cell are among those that the study holds one by one.
+ * @param {Explorer} explorer
+ * @param {PlotHost} host
+ * @param {Cell} cell
+ */
+function hasWeights({ state: { view }, hosts }, host, cell) {
+  const group = view?.figures.inspector?.data.find(({ meta }) => isGroup(meta))?.meta;
+  const [trace] = host.canvas.data;
+  const isHidden = link.hide.includes("inspector") || link.hide.includes("doors");
+  return Boolean(hosts.inspector && !isHidden && isGroup(group) && holdsGroup(trace, cell, group));
+}
+
+/** @typedef {{row: number, first: number, count: number}} Group of weights: its output, its first input, how many */
+/**
+ * @param {unknown} meta
+ * @returns {meta is Group}
+ */
+const isGroup = (meta) => typeof meta === "object" && meta !== null && "row" in meta;
+
+/**
+ * Whether a cell stands for some weights of a group. Inputs in another order than the study's are not known one by one.
  * @param {Trace} trace
- * @param {Pick<PlotPoint, "x"|"y">} point
+ * @param {Cell} cell
+ * @param {Group} group
+ */
+export function holdsGroup({ x = [], y = [], meta }, [row, column], { row: output, first, count }) {
+  const [outputs, inputs, word] = /** @type {[number, number, string]} */ (meta);
+  const [top, bottom] = [Number(y[row]), Number(y[row + 1] ?? outputs)];
+  const [left, right] = [Number(x[column]), Number(x[column + 1] ?? inputs)];
+  return word === "input" && top <= output && output < bottom && left < first + count && first < right;
+}
+
+/** Opens the part with the weights one by one, and goes there. @param {Explorer} explorer */
+function showWeights(explorer) {
+  if (!explorer.state.open.includes("where")) explorer.dispatch({ type: "door", name: "where" });
+  const behavior = matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth";
+  explorer.hosts.inspector.root.scrollIntoView({ behavior, block: "center" });
+}
+
+/**
+ * The cell that a point of a figure is in.
+ * @param {Trace} trace
+ * @param {Pick<PlotPoint, "x"|"y"|"pointNumber">} point
  * @returns {Cell}
  */
-export const cellOf = ({ x = [], y = [] }, point) => [nearest(y, Number(point.y)), nearest(x, Number(point.x))];
+export const cellOf = ({ x = [], y = [] }, point) =>
+  Array.isArray(point.pointNumber)
+    ? [point.pointNumber[0], point.pointNumber[1]]
+    : [nearest(y, Number(point.y)), nearest(x, Number(point.x))];
 
 /** @param {Datum[]} values @param {number} wanted */
 function nearest(values, wanted) {
@@ -79,28 +136,24 @@ function weightCells(explorer, host) {
       difference: bound !== undefined && "minus" in bound,
     }));
   };
+  const isStored = (/** @type {Cell} */ cell) => hasWeights(explorer, host, cell);
   return {
     help: host.name.endsWith("_flat")
-      ? "Arrow keys move from cell to cell:"
-      : "Arrow keys move from cell to cell, with Shift they turn the surfaces, and Home turns them back:",
+      ? "Arrow keys move from cell to cell, Enter keeps the mark:"
+      : "Arrow keys move from cell to cell, with Shift they turn the surface, and Home turns it back; Enter keeps the mark:",
     size: () => [traces()[0]?.y?.length ?? 0, traces()[0]?.x?.length ?? 0],
     has: () => true,
     start: () => null,
     words: (cell) => saidOf(values(cell), placeOf(traces()[0], cell, " to ")),
     marks: (cell) => {
-      const [first, shown = first] = values(cell);
+      const all = values(cell);
+      const [first, shown = first] = all;
       const place = placeOf(traces()[0], cell);
       if (first.difference)
         return box(host, 0, cell, [`${sign(shown.value - first.value)}: ${short(first)} → ${short(shown)}`, ...place]);
-      return traces().flatMap((trace, side) => {
-        const { value } = side ? shown : first;
-        const lines = [short({ value }), ...place];
-        if (trace.type !== "surface") return box(host, side, cell, lines);
-        const spot = spotIn(host.canvas, side, [Number(trace.x?.[cell[1]]), Number(trace.y?.[cell[0]]), value]);
-        if (!spot) return [];
-        const edges = { left: spot.left - SPOT / 2, top: spot.top - SPOT / 2, width: SPOT, height: SPOT };
-        return [{ box: edges, lines, isSpot: true }];
-      });
+      if (host.surface && !host.isFlat)
+        return spot(host.surface.spotOf(cell), surfaceLines(all, place, isStored(cell)));
+      return traces().flatMap((_, side) => box(host, side, cell, [short(side ? shown : first), ...place]));
     },
   };
 }
@@ -110,6 +163,24 @@ function box(host, side, cell, lines) {
   const edges = host.cellBox(side, cell);
   return edges ? [{ box: edges, lines }] : [];
 }
+
+/** @param {{left: number, top: number}} place @param {string[]} lines @returns {Mark[]} */
+function spot({ left, top }, lines) {
+  const edges = { left: left - SPOT / 2, top: top - SPOT / 2, width: SPOT, height: SPOT };
+  return [{ box: edges, lines, isSpot: true }];
+}
+
+/**
+ * What stands beside a cell of a surface.
+ * @param {{point: string, value: number}[]} values
+ * @param {string[]} place
+ * @param {boolean} isStored whether a click shows its weights
+ */
+export const surfaceLines = (values, place, isStored) => [
+  place.join(", "),
+  values.map((one) => `${one.point && `${one.point}: `}${short(one)}`).join(" · "),
+  ...(isStored ? ["a click shows these weights one by one"] : []),
+];
 
 /** @param {{value: number}} one */
 const short = ({ value }) => format(value, "significant");
@@ -127,17 +198,12 @@ export const saidOf = (values, place) =>
 
 /**
  * The channels that a cell stands for.
- * @param {Trace} trace its `meta` says how many outputs and inputs there are
+ * @param {Trace} trace its `meta` says how many outputs and inputs there are, and what an input's number is
  * @param {Cell} cell
  * @param {string} [to] between the first and the last
  * @returns {[inputs: string, outputs: string]}
  */
 export function placeOf({ x = [], y = [], meta }, [row, column], to = "–") {
-  const [outputs, inputs] = /** @type {[number, number]} */ (meta);
-  /** @type {(what: string, starts: Datum[], at: number, count: number) => string} */
-  const reach = (what, starts, at, count) => {
-    const [from, last] = [Number(starts[at]), Number(starts[at + 1] ?? count) - 1];
-    return last > from ? `${what}s ${from}${to}${last}` : `${what} ${from}`;
-  };
-  return [reach("input", x, column, inputs), reach("output", y, row, outputs)];
+  const [outputs, inputs, word] = /** @type {[number, number, string]} */ (meta);
+  return [channelRange(word, x, column, inputs, to), channelRange("output", y, row, outputs, to)];
 }

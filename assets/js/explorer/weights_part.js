@@ -8,7 +8,6 @@ import { html, render } from "../base/html.js";
 import { layerAt } from "./state.js";
 import { pointAtWeights, withoutWords } from "./weight_cells.js";
 
-const NO_WEBGL = "This browser draws no three-dimensional figures";
 const MISSING =
   "No surfaces: this line was made without pictures, or the draw shown is not the first. Only the first has them.";
 /** @type {[label: string, bySaliency: boolean][]} */
@@ -39,16 +38,12 @@ export const shownWeights = ({ view, drawing, pool }) =>
 export function weightsPart() {
   return {
     cards: ["surfaces_flat", "surfaces"],
-    eager: true, // what a browser can't draw in three dimensions is known once it was tried
 
     figure: (state, card) => ((card === "surfaces") === (state.drawing === "surface") ? shownWeights(state) : null),
 
     over: (_, __, figure) => withoutWords(figure),
 
-    note: ({ webgl }, _, has) => {
-      if (!has) return MISSING;
-      return webgl ? "" : `${NO_WEBGL}: the same numbers are shown flat.`;
-    },
+    note: (_, __, has) => (has ? "" : MISSING),
 
     wire(explorer) {
       for (const card of ["surfaces", "surfaces_flat"]) pointAtWeights(explorer, explorer.hosts[card]);
@@ -62,18 +57,12 @@ export function weightsPart() {
     },
 
     render(explorer, state, before) {
-      const { view, drawing, pool, webgl } = state;
-      const same = drawing === before.drawing && pool === before.pool && webgl === before.webgl;
+      const { view, drawing, pool } = state;
+      const same = drawing === before.drawing && pool === before.pool;
       if (same && view === before.view) return;
       drawings(explorer, state);
       poolings(explorer, state);
       titles(explorer, state);
-    },
-
-    drawn(explorer, card) {
-      if (card !== "surfaces" || explorer.hosts.surfaces.hasWebgl() || !explorer.state.webgl) return undefined;
-      explorer.dispatch({ type: "flattened" });
-      return explorer.drawing;
     },
   };
 }
@@ -82,11 +71,10 @@ export function weightsPart() {
 const pools = (explorer) => explorer.switches("pool").filter((element) => element instanceof HTMLSelectElement);
 
 /** @param {import("./explorer.js").Explorer} explorer @param {import("./explorer.js").WithView} state */
-function drawings(explorer, { view, drawing, webgl }) {
+function drawings(explorer, { view, drawing }) {
   for (const button of explorer.switches("drawing")) {
     button.setAttribute("aria-pressed", String(button.dataset.drawing === drawing));
     if (button.dataset.drawing === "difference") button.hidden = !view.figures.surfaces_difference;
-    if (button.dataset.drawing === "surface" && !webgl) Object.assign(button, { disabled: true, title: NO_WEBGL });
   }
 }
 

@@ -4,7 +4,7 @@
  */
 
 /** @import { AxisLayout, Box, FlatLayout, FlatTrace } from "./figure.d.ts" */
-/** @import { Datum } from "../plotly.d.ts" */
+/** @import { Datum } from "../figure.d.ts" */
 
 import { automaticRange } from "./range.js";
 

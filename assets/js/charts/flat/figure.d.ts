@@ -1,6 +1,6 @@
 /** What a flat figure is made of: those of plotly's words that the figures of the app are written in. */
 
-import type { Datum, Matrix } from "../plotly.d.ts";
+import type { Datum, Matrix } from "../figure.d.ts";
 
 export interface Font {
   family?: string;
@@ -30,7 +30,7 @@ export interface Marker {
   size?: Each<number>;
   color?: Each<string>;
   opacity?: number;
-  line?: { color?: Each<string>; width?: Each<number> };
+  line?: { color?: Each<string>; width?: Each<number>; dash?: string };
 }
 
 export interface ErrorBars {
@@ -69,6 +69,7 @@ export interface FlatTrace {
   visible?: boolean;
   name?: string;
   mode?: string;
+  ids?: string[];
   x?: Datum[];
   y?: Datum[];
   z?: Matrix;

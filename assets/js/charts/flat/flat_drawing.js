@@ -5,28 +5,29 @@
  */
 
 /** @import { Box, FlatLayout, FlatPoint, FlatTrace, Font, Hit } from "./figure.d.ts" */
-/** @import { Layout, Trace } from "../plotly.d.ts" */
-/** @import { Ground } from "./scatter.js" */
+/** @import { Layout, Trace } from "../figure.d.ts" */
+/** @import { Mark } from "./hop.js" */
+/** @import { Ground, KeyedMark } from "./scatter.js" */
 /** @import { Drawn } from "../svg.js" */
 
 import { s } from "../svg.js";
+import { titledDocument } from "../svg_picture.js";
 import { Plane } from "./axes.js";
 import { bars } from "./bars.js";
 import { Clips } from "./clips.js";
 import { hoverWords } from "./format.js";
 import { gridOf } from "./grid_lines.js";
 import { boxBetween, colorBar, edgesOf, heatmap } from "./heatmap.js";
+import { hop } from "./hop.js";
 import { HoverLabel } from "./hover.js";
 import { INK } from "./marks.js";
 import { noteOf } from "./notes.js";
 import { hitAt, hitsAbove, isHovered, pointOf, said, sayingOf } from "./points.js";
 import { scatter } from "./scatter.js";
 import { shapeOf } from "./shapes.js";
-import { textAt } from "./text.js";
 
 const LAYERS = ["heatmap", "bar", "scatter"]; // traces by type, the lowest first
 const XML = "http://www.w3.org/XML/1998/namespace";
-const TITLE = { room: 30, left: 12, baseline: 22, size: 14 }; // pixels above a saved picture
 
 /**
  * Where the first horizontal axis lies on the canvas, and its positions by pixels from the canvas's left edge.
@@ -54,6 +55,8 @@ export class FlatDrawing {
     this.plane = null;
     /** @type {Hit[]} points and bars of the drawing */
     this.hits = [];
+    /** @type {Map<string, Mark>} of the drawing that have a key */
+    this.marks = new Map();
     this.pointed = ""; // names of the points of the last report
     /** @type {(points: FlatPoint[]) => void} */
     this.clicked = () => {};
@@ -75,13 +78,14 @@ export class FlatDrawing {
     for (const { type = "scatter" } of traces)
       if (!LAYERS.includes(type)) throw new Error(`no flat trace of type ${type}`);
     const plane = new Plane(traces, page, { width, height });
-    const { drawn, hits } = drawnIn(plane, traces, page);
+    const { drawn, hits, marks } = drawnIn(plane, traces, page);
     const { family = "sans-serif", size = 12 } = page.font ?? {};
     for (const [name, value] of Object.entries({ width, height, "font-family": family, "font-size": size }))
       this.svg.setAttribute(name, String(value));
     this.svg.replaceChildren(...drawn);
     this.leave();
-    [this.data, this.layout, this.plane, this.hits] = [data, layout, plane, hits];
+    if (this.plane?.width === width && this.plane.height === height) hop(this.marks, marks);
+    [this.data, this.layout, this.plane, this.hits, this.marks] = [data, layout, plane, hits, marks];
     const axis = plane.axis("x");
     this.area = {
       left: Math.min(axis.start, axis.end),
@@ -97,7 +101,7 @@ export class FlatDrawing {
   clear() {
     this.leave();
     this.svg.replaceChildren();
-    [this.data, this.layout, this.plane, this.area, this.hits] = [[], {}, null, null, []];
+    [this.data, this.layout, this.plane, this.area, this.hits, this.marks] = [[], {}, null, null, [], new Map()];
   }
 
   /** @returns {FlatTrace[]} */
@@ -230,19 +234,7 @@ export class FlatDrawing {
    */
   svgText({ title = "", ground = "none", ink } = {}) {
     const copy = /** @type {SVGSVGElement} */ (this.svg.cloneNode(true));
-    const [width, height] = ["width", "height"].map((name) => Number(copy.getAttribute(name)));
-    const room = title ? TITLE.room : 0;
-    const color = ink ?? this.page.font?.color ?? INK;
-    const place = { x: TITLE.left, y: TITLE.baseline, size: TITLE.size, color };
-    copy.removeAttribute("style");
-    copy.setAttribute("height", String(height + room));
-    copy.setAttribute("viewBox", `0 0 ${width} ${height + room}`);
-    copy.replaceChildren(
-      s("rect", { width, height: height + room, fill: ground }),
-      ...(title ? [textAt(title, place)] : []),
-      s("g", { transform: room ? `translate(0 ${room})` : null }, [...copy.childNodes]),
-    );
-    return new XMLSerializer().serializeToString(copy);
+    return titledDocument(copy, { title, ground, ink: ink ?? this.page.font?.color ?? INK });
   }
 }
 
@@ -251,7 +243,7 @@ export class FlatDrawing {
  * @param {Plane} plane
  * @param {FlatTrace[]} traces
  * @param {FlatLayout} layout
- * @returns {{drawn: SVGElement[], hits: Hit[]}}
+ * @returns {{drawn: SVGElement[], hits: Hit[], marks: Map<string, Mark>}}
  */
 function drawnIn(plane, traces, layout) {
   const clips = new Clips(plane);
@@ -269,9 +261,12 @@ function drawnIn(plane, traces, layout) {
     );
   /** @type {Hit[]} */
   const hits = [];
+  /** @type {Map<string, Mark>} */
+  const marks = new Map();
   const drawTrace = (/** @type {FlatTrace} */ trace, /** @type {number} */ curve) => {
     const made = drawnOf(trace, curve, traces, { axes: plane.axesOf(trace), clips, font }, plane);
     if (isHovered(trace)) hits.push(...made.hits);
+    for (const { key, ...mark } of made.marks ?? []) marks.set(key, mark);
     return s("g", { class: "trace", "data-trace": curve }, made.drawn);
   };
   const drawn = [
@@ -285,7 +280,7 @@ function drawnIn(plane, traces, layout) {
     drawShapes(false),
     ...annotations.map((note, index) => noteOf(note, index, plane, font)).filter((note) => note !== null),
   ];
-  return { drawn: [s("defs", {}, [...clips.made.values()]), ...drawn], hits };
+  return { drawn: [s("defs", {}, [...clips.made.values()]), ...drawn], hits, marks };
 }
 
 /**
@@ -294,7 +289,7 @@ function drawnIn(plane, traces, layout) {
  * @param {FlatTrace[]} traces
  * @param {Ground} ground
  * @param {Plane} plane
- * @returns {{drawn: Drawn, hits: Hit[]}}
+ * @returns {{drawn: Drawn, hits: Hit[], marks?: KeyedMark[]}}
  */
 function drawnOf(trace, curve, traces, ground, plane) {
   if (trace.type === "bar") return bars(trace, ground, curve);

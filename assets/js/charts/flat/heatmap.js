@@ -9,7 +9,7 @@ const BESIDE = 10; // pixels between a map and its bar, at most
 /** @import { Clips } from "./clips.js" */
 /** @import { Box, FlatTrace, Font } from "./figure.d.ts" */
 
-import { CIVIDIS } from "../../base/contract.js";
+import { stopsOf as scaleStops } from "../color_scale.js";
 import { heatmapPicture } from "../heatmap_picture.js";
 import { s } from "../svg.js";
 import { Axis as ScaleAxis } from "./axes.js";
@@ -18,8 +18,6 @@ import { LINE, MIDDLE, short, textAt } from "./text.js";
 import { ticksOf } from "./ticks.js";
 
 const XLINK = "http://www.w3.org/1999/xlink";
-/** @type {[number, string][]} */
-const CIVIDIS_STOPS = CIVIDIS.map((channels, at) => [at / (CIVIDIS.length - 1), `rgb(${channels.join(",")})`]);
 
 /**
  * Where the edges of a heatmap's columns and rows lie, in pixels.
@@ -47,9 +45,8 @@ export function boxBetween(across, down) {
 }
 
 /** @param {FlatTrace} trace @returns {[number, string][]} */
-function stopsOf({ colorscale = "Cividis", reversescale }) {
-  if (typeof colorscale === "string" && colorscale !== "Cividis") throw new Error(`no colours “${colorscale}”`);
-  const stops = typeof colorscale === "string" ? CIVIDIS_STOPS : colorscale;
+function stopsOf({ colorscale, reversescale }) {
+  const stops = scaleStops(colorscale);
   return reversescale
     ? stops.map(([share, colour]) => /** @type {[number, string]} */ ([1 - share, colour])).reverse()
     : stops;

@@ -129,6 +129,7 @@ export function markerAt(marker, at, x, y) {
     fill: isOpen || STROKES[name] ? "none" : color,
     stroke: isOpen ? color : width ? edge.color : "none",
     "stroke-width": width,
+    "stroke-dasharray": dashes(marker.line?.dash ?? "solid", width),
     opacity: marker.opacity,
   };
   const r = (of(marker.size, at) ?? 6) / 2;

@@ -5,7 +5,7 @@
 
 /** @import { Axis, Plane } from "./axes.js" */
 /** @import { Box, FlatLayout, FlatPoint, FlatTrace, Hit } from "./figure.d.ts" */
-/** @import { Datum } from "../plotly.d.ts" */
+/** @import { Datum } from "../figure.d.ts" */
 
 import { formatNumber, hoverWords, plain } from "./format.js";
 import { boxBetween, edgesOf } from "./heatmap.js";

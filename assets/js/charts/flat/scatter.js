@@ -6,6 +6,7 @@
 /** @import { Axis } from "./axes.js" */
 /** @import { Clips } from "./clips.js" */
 /** @import { ErrorBars, FlatTrace, Font, Hit } from "./figure.d.ts" */
+/** @import { Mark } from "./hop.js" */
 
 import { s } from "../svg.js";
 import { INK, markerAt, of, stroke } from "./marks.js";
@@ -13,6 +14,7 @@ import { LINE, linesOf, short, textAt } from "./text.js";
 
 /** @typedef {{at: number, x: number, y: number, isInside: boolean}} Place of a point, in pixels */
 /** @typedef {{axes: [x: Axis, y: Axis], clips: Clips, font: Font}} Ground of a trace */
+/** @typedef {{key: string} & Mark} KeyedMark */
 
 /**
  * Where the points of a trace lie; null for those that lie nowhere.
@@ -34,7 +36,7 @@ export function placesOf({ x, y = [] }, [xaxis, yaxis]) {
  * @param {FlatTrace|undefined} before the trace before it, to which an area reaches
  * @param {Ground} ground
  * @param {number} curve its number
- * @returns {{drawn: import("../svg.js").Drawn, hits: Hit[]}}
+ * @returns {{drawn: import("../svg.js").Drawn, hits: Hit[], marks: KeyedMark[]}}
  */
 export function scatter(trace, before, { axes, clips, font }, curve) {
   const mode = trace.mode ?? "lines";
@@ -45,18 +47,17 @@ export function scatter(trace, before, { axes, clips, font }, curve) {
   const shown = keepsAll ? points.filter(({ isInside }) => isInside) : points;
   const { marker = {} } = trace;
   const hasMarkers = mode.includes("markers");
+  const [across, along] = /** @type {const} */ (["error_x", "error_y"]).map((name, side) => {
+    const bars = trace[name];
+    return bars && bars.visible !== false ? errorBars(bars, axes[side], points) : [];
+  });
   const cut = [
     trace.fill && trace.fill !== "none" ? area(trace, points, before ? placesOf(before, axes) : []) : null,
-    /** @type {const} */ (["error_x", "error_y"]).map((name, side) => {
-      const bars = trace[name];
-      return bars && bars.visible !== false ? errorBars(bars, axes[side], points) : null;
-    }),
+    [across, along],
     mode.includes("lines") ? line(trace, places) : null,
   ];
-  const whole = [
-    hasMarkers ? shown.map(({ at, x, y }) => markerAt(marker, at, x, y)) : null,
-    mode.includes("text") ? shown.map((place) => words(trace, place, hasMarkers, font)) : null,
-  ];
+  const markers = hasMarkers ? shown.map(({ at, x, y }) => markerAt(marker, at, x, y)) : [];
+  const whole = [markers, mode.includes("text") ? shown.map((place) => words(trace, place, hasMarkers, font)) : null];
   return {
     drawn: [s("g", { "clip-path": clip }, cut), s("g", { "clip-path": keepsAll ? null : clip }, whole)],
     hits: points
@@ -65,8 +66,37 @@ export function scatter(trace, before, { axes, clips, font }, curve) {
         const r = hasMarkers ? (of(marker.size, at) ?? 6) / 2 : 0;
         return { curve, point: at, left: x, top: y, box: { left: x - r, top: y - r, width: 2 * r, height: 2 * r } };
       }),
+    marks: trace.ids ? [...keyedMarkers(trace.ids, shown, markers), ...keyedBars(trace, axes[1], points, along)] : [],
   };
 }
+
+/**
+ * @param {string[]} ids
+ * @param {Place[]} places
+ * @param {SVGElement[]} elements
+ * @returns {KeyedMark[]}
+ */
+const keyedMarkers = (ids, places, elements) =>
+  elements.map((element, index) => {
+    const { at, x, y } = places[index];
+    return { key: ids[at], element, x, top: y, bottom: y };
+  });
+
+/**
+ * The upright error bars, which move and grow on their own.
+ * @param {FlatTrace} trace
+ * @param {Axis} axis
+ * @param {Place[]} places
+ * @param {(SVGElement|null)[]} elements
+ * @returns {KeyedMark[]}
+ */
+const keyedBars = ({ ids = [], error_y: bars = {} }, axis, places, elements) =>
+  elements.flatMap((element, index) => {
+    const ends = errorEnds(bars, axis, places[index]);
+    if (!element || !ends) return [];
+    const [bottom, top] = ends;
+    return [{ key: `${ids[places[index].at]} interval`, element, x: places[index].x, top, bottom }];
+  });
 
 /**
  * The line through points, broken where one is missing.
@@ -104,21 +134,34 @@ function area({ fill, fillcolor = "none" }, points, before) {
 }
 
 /**
+ * Where an error bar ends, in pixels: at the lower value and at the higher one; null for a bar of no length.
+ * @param {ErrorBars} bars
+ * @param {Axis} axis
+ * @param {{at: number, x: number, y: number}} place of its point
+ */
+function errorEnds({ array = [], arrayminus = [], symmetric }, axis, { at, x, y }) {
+  const above = array[at] ?? 0;
+  const below = (symmetric === false ? arrayminus[at] : above) ?? 0;
+  if (!(Math.max(above, below) > 0)) return null;
+  const position = axis.positionAt(axis.letter === "x" ? x : y);
+  const value = axis.kind === "log" ? 10 ** position : position;
+  return [value - below, value + above].map((end) => short(axis.pixelOf(end)));
+}
+
+/**
  * Error bars with caps; those of no length are left out.
  * @param {ErrorBars} bars
  * @param {Axis} axis
  * @param {{at: number, x: number, y: number}[]} points
  */
-export function errorBars({ array = [], arrayminus = [], symmetric, thickness = 2, width = 4, color }, axis, points) {
+export function errorBars(bars, axis, points) {
+  const { thickness = 2, width = 4, color } = bars;
   const isX = axis.letter === "x";
-  return points.map(({ at, x, y }) => {
-    const above = array[at] ?? 0;
-    const below = (symmetric === false ? arrayminus[at] : above) ?? 0;
-    if (!(Math.max(above, below) > 0)) return null;
-    const position = axis.positionAt(isX ? x : y);
-    const value = axis.kind === "log" ? 10 ** position : position;
-    const [low, high] = [value - below, value + above].map((end) => short(axis.pixelOf(end)));
-    const [left, top] = [short(x), short(y)];
+  return points.map((place) => {
+    const ends = errorEnds(bars, axis, place);
+    if (!ends) return null;
+    const [low, high] = ends;
+    const [left, top] = [short(place.x), short(place.y)];
     const d = isX
       ? `M${low} ${top - width}v${2 * width}M${low} ${top}H${high}m0 ${-width}v${2 * width}`
       : `M${left - width} ${low}h${2 * width}M${left} ${low}V${high}m${-width} 0h${2 * width}`;

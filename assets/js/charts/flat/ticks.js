@@ -32,7 +32,7 @@ export function ticksOf(axis, size = 12) {
   return ticks.filter(({ position }) => axis.holds(position));
 }
 
-/** @param {Axis} axis @param {import("../plotly.d.ts").Datum} value @param {number} at */
+/** @param {Axis} axis @param {import("../figure.d.ts").Datum} value @param {number} at */
 function textOf({ layout: { ticktext, tickformat } }, value, at) {
   if (ticktext) return String(ticktext[at] ?? "");
   return tickformat && typeof value === "number" ? formatNumber(tickformat, value) : plain(value);
