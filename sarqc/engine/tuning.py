@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
 
 from sarqc.calibration.corpora import draw_sequences
 from sarqc.calibration.job import calibration_job
@@ -36,7 +35,6 @@ from sarqc.quantization.methods import METHODS, method
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
-Value = TypeVar("Value")
 TOGETHER = 64  # candidates that are solved at once where time does not matter
 
 
@@ -53,6 +51,7 @@ def tune(recipe: Recipe, ground: TuningContext, budget: Budget) -> Generator[Eve
         state.why = state.search.end([one.method.lam for one in state.candidates], recipe.band) or "budget"
     except TimeUp:
         state.why = "budget"
+    state.note_turn("end", state.search.draws)
     end = state.to_json()
     yield TuningStanding(end)
     return state, end
@@ -60,15 +59,17 @@ def tune(recipe: Recipe, ground: TuningContext, budget: Budget) -> Generator[Eve
 
 def _worked(state: TuningState, ground: TuningContext) -> Iterator[Event]:
     recipe, budget = state.recipe, state.budget
+    state.note_turn("screening", 0)
     yield Stage(COMPARING, "every λ and γ on unseen text, from the statistics of one draw")
     for _ in state.screening.run(budget):
         yield TuningStanding(state.to_json())
     state.settle()
+    state.note_turn("screened", 0)
     yield TuningStanding(state.to_json())
     plain = replace(ground.prepared, recipe=recipe.model_copy(update={"tasks": ()}))
     measuring = measure(ground.bench, plain, "float", ground.float_key, ground.states)
-    state.original = yield from _in_time(measuring, budget)
-    yield from _in_time(keep_states(ground.bench, plain, ground.states), budget)
+    state.original = yield from budget.within(measuring)
+    yield from budget.within(keep_states(ground.bench, plain, ground.states))
     yield from _compared(state, ground)
     rest = [index for index in state.search.once if state.search.draws and not state.search.seen[0, index]]
     if rest and budget.left() >= state.model_seconds():
@@ -76,18 +77,6 @@ def _worked(state: TuningState, ground: TuningContext) -> Iterator[Event]:
     if recipe.tasks and state.search.draws:
         yield from _asked(state, ground)
     yield from _drawn(state, ground)
-
-
-def _in_time(work: Iterator[Event] | Generator[Event, None, Value], budget: Budget) -> Generator[Event, None, Value]:
-    """The same work. Raises ``TimeUp`` at its next event after the budget is spent."""
-    while True:
-        try:
-            event = next(work)
-        except StopIteration as end:
-            value: Value = end.value
-            return value
-        yield event
-        budget.check()
 
 
 def _compared(state: TuningState, ground: TuningContext) -> Iterator[Event]:
@@ -108,6 +97,7 @@ def _compared(state: TuningState, ground: TuningContext) -> Iterator[Event]:
             costs, together = replace(costs, known=costs_nothing), state.together()
         if (step := state.search.next(budget.left(), costs, together)) is None:
             return
+        state.note_draws(min(step.draw, 1))  # the first is whole where the second begins
         draw = draw_of(recipe, ground, step.draw)
         if step.draw != begun:
             begun = step.draw
@@ -143,8 +133,9 @@ def _asked(state: TuningState, ground: TuningContext) -> Iterator[Event]:
     recipe, budget, tasks = state.recipe, state.budget, ", ".join(state.recipe.tasks)
     wanted = [*state.search.running, *state.search.baselines, *state.search.once]
     assert state.original is not None
+    state.note_turn("tasks", state.search.draws)
     alone = replace(ground.prepared, test=None)
-    asked: Measurements = yield from _in_time(measure(ground.bench, alone, "float", ground.float_key, None), budget)
+    asked: Measurements = yield from budget.within(measure(ground.bench, alone, "float", ground.float_key, None))
     state.original = replace(asked, perplexity=state.original.perplexity)
     budget.count(asked.task_seconds)
     for number in range(state.search.draws):

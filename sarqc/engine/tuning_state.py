@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
-from sarqc.documents import DrawGain, End, Next, Tuning, TuningRow, TuningTasks
+from sarqc.documents import DrawGain, End, Next, Tuning, TuningRow, TuningTasks, TuningTurn
 from sarqc.engine.budget import Budget
 from sarqc.engine.measure import Measurements
 from sarqc.engine.screening import Screening, in_question
@@ -52,6 +53,7 @@ class TuningState:
     taken: list[float] = field(default_factory=list)  # seconds of each model that was measured in this run
     draw_seconds: float = 0.0  # of the statistics of the last draw
     why: End = ""  # it ended
+    turns: list[TuningTurn] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.trials = [{} for _ in range(self.recipe.draws)]
@@ -103,6 +105,31 @@ class TuningState:
         """What a draw says of a candidate."""
         self.trials[draw][index] = trial
         self.budget.count(trial.seconds)
+        search = self.search
+        if search.best is not None:
+            self.note_draws(search.draws)
+
+    def note_draws(self, whole: int) -> None:
+        """So many draws are whole: a turning point where they are more than before."""
+        if whole > max((turn["draws"] for turn in self.turns), default=0):
+            self.note_turn("draw", whole)
+
+    def note_turn(self, what: Literal["screening", "screened", "draw", "tasks", "end"], draws: int) -> None:
+        """A turning point after so many whole draws."""
+        search, lams = self.search, self.screening.lams
+        left = {"not_reached"} if search.best is None else {"best", "as_good"}
+        before = {lam for turn in self.turns for lam in turn["out"]}
+        standing = {lam: search.standing(at) for at, lam in enumerate(lams)}
+        self.turns.append(
+            {
+                "seconds": round(self.budget.spent(), 1),
+                "what": what,
+                "draws": draws,
+                "leading": None if search.leading is None else lams[search.leading],
+                "left": [lam for lam in lams if standing[lam] in left],
+                "out": [lam for lam in lams if standing[lam] in {"ruled_out", "worse"} and lam not in before],
+            }
+        )
 
     def note_answers(self, index: int, answers: TaskAnswers) -> None:
         """What the last draw that was asked says of a candidate."""
@@ -152,6 +179,7 @@ class TuningState:
             "planned": measured + (0 if self.why else self._remaining(search)),
             "seconds": round(self.budget.spent(), 1),
             "budget": self.budget.seconds,
+            "turns": [*self.turns],
             "blocks": None
             if (blocks := self.screening.draw.ground.bench.loaded.checkpoint.of_blocks) is None
             else list(blocks),

@@ -305,6 +305,8 @@ def _marker(marker: dict[str, Any], at: int, x: float, y: float) -> str:
     fill, line = ("none", colour) if symbol.endswith("-open") else (colour, _of(edge.get("color", "none"), at))
     width = _of(edge.get("width", 1 if fill == "none" else 0), at)
     paint = f'fill="{fill}" stroke="{line}" stroke-width="{_n(width)}"'
+    if dashes := _dashes(edge.get("dash", "solid"), width):
+        paint += f' stroke-dasharray="{dashes}"'
     r = float(size) / 2
     if name == "circle":
         return f'<circle cx="{_n(x)}" cy="{_n(y)}" r="{_n(r)}" {paint}/>'

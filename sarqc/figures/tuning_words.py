@@ -1,14 +1,13 @@
-"""What tuning says, in one sentence at any moment of it, and the small print under it."""
+"""The sentence of a tuning run at any moment of it, and the small print."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
-from sarqc.documents import End, Tuning, TuningRow, TuningTasks, current_tuning
-from sarqc.figures.drawing import Figure
+from sarqc.documents import End, Tuning, TuningRow, TuningTasks
 from sarqc.figures.numbers import NBSP, draws_text, lam_text, number, percent, plus_minus
 from sarqc.figures.sentence import Piece, piece
 from sarqc.figures.tuning import (
@@ -18,10 +17,7 @@ from sarqc.figures.tuning import (
     savings_text,
     savings_words,
     spans_text,
-    tuning_figure,
-    tuning_table,
 )
-from sarqc.figures.view import DataTable
 from sarqc.study.elimination import DELTA
 
 ENDS: dict[End, str] = {
@@ -248,25 +244,3 @@ def _end(tuning: Tuning) -> list[Piece]:
         return [piece(f"{why}.")]
     swept = len(tuning["rows"]) * tuning["draws"]
     return [piece(f"{why}, after {tuning['measured']} models of the {swept} that measuring every λ would take.")]
-
-
-class TuningView(TypedDict):
-    """Where tuning stands, and what is drawn and said of it."""
-
-    tuning: Tuning
-    figure: Figure
-    table: DataTable
-    sentence: list[Piece]
-    small_print: list[str]
-
-
-def tuning_view(document: Mapping[str, Any], recipe: Mapping[str, Any]) -> TuningView:
-    """``document``: a ``Tuning`` of any version; ``recipe``: of the tuning run, under its public names."""
-    tuning = current_tuning(document)
-    return {
-        "tuning": tuning,
-        "figure": tuning_figure(tuning),
-        "table": tuning_table(tuning),
-        "sentence": tuning_sentence(tuning),
-        "small_print": tuning_small_print(tuning, recipe),
-    }

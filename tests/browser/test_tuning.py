@@ -80,7 +80,30 @@ def test_the_chart_is_the_progress_and_stays_one_plot(app: App, open_page):
     page.wait_for_selector("[data-testid=run-it]", timeout=200_000)
     assert page.evaluate("window.canvas.isConnected")  # drawn on, never made anew
     page.wait_for_function("document.querySelector('[data-testid=progress]').textContent.includes('models measured')")
-    assert page.text_content("[data-testid=plot-tuning] .card-title").startswith("The search for λ: ")
+    view = app.json(f"/runs/{run_id}/tuning")
+    assert seen(page, "tuning-log").count("Draw ") == sum(line["text"].startswith("Draw ") for line in view["log"])
+    said = page.get_attribute("[data-testid=clock-bar]", "aria-valuetext")
+    assert said.endswith(" of 30:00 left")
+    widths = page.evaluate(
+        "[...document.querySelectorAll('.clock-part')].map((part) => part.getBoundingClientRect().width)"
+    )
+    assert sum(widths) <= page.evaluate("document.querySelector('.clock-bar').getBoundingClientRect().width") + 1
+
+
+def test_errors_of_layers_are_a_press_away_and_marks_rest_between_draws(tuned: dict[str, Any], app: App, open_page):
+    page = open_page(f"/calibrate?run={tuned['id']}")
+    page.wait_for_selector("[data-testid=run-it]")
+    view = app.json(f"/runs/{tuned['id']}/tuning")
+    title = page.locator("[data-testid=plot-tuning] .card-title")
+    assert title.text_content().replace("\u00a0", " ") == view["figure"]["title"] + view["figure"]["subtitle"]
+    moving = "document.querySelector('[data-testid=plot-tuning] .plot-canvas').getAnimations({subtree: true}).length"
+    assert page.evaluate(moving) == 0, "nothing moves without a draw"
+    page.click("[data-testid=save-tuning]")
+    page.click("[data-tuning=layers]")
+    assert title.text_content().replace("\u00a0", " ").startswith(view["layers"]["title"])
+    assert page.get_attribute("[data-tuning=layers]", "aria-pressed") == "true"
+    page.click("[data-tuning=saved]")
+    assert title.text_content().replace("\u00a0", " ").startswith(view["figure"]["title"])
 
 
 def test_the_end_is_the_server_s_sentence_a_study_and_the_run_to_follow(app: App, tuned: dict[str, Any], open_page):
@@ -89,16 +112,23 @@ def test_the_end_is_the_server_s_sentence_a_study_and_the_run_to_follow(app: App
     view = app.json(f"/runs/{tuned['id']}/tuning")
     said = "".join(piece["text"] for piece in view["sentence"])
     assert seen(page, "tuning-sentence") == said.replace("\u00a0", " ")
-    button = {"run": "Run it", "keep": "Run GPTQ 1 %", "go_on": "Go on for"}[view["tuning"]["next"]]
+    button = {"run": "Quantize with λ = ", "keep": "Quantize with GPTQ 1 %", "go_on": "Go on for"}[
+        view["tuning"]["next"]
+    ]
     assert seen(page, "run-it").startswith(button)
     aria = page.get_attribute("[data-testid=plot-tuning] .plot-frame", "aria-label")
     assert aria == view["figure"]["aria"]
     assert page.get_attribute("[data-testid=open-lab]", "href") == f"/?study={tuned['id']}"
     assert page.locator("[data-testid=how-it-ran]").get_attribute("open") is None
     top = "(name) => document.querySelector(name).getBoundingClientRect().top"
-    places = [page.evaluate(top, name) for name in ("[data-testid=tuning-sentence]", "[data-testid=run-it]",
-              "[data-testid=plot-tuning]", "[data-testid=how-it-ran]")]  # fmt: skip
+    places = [page.evaluate(top, name) for name in ("[data-testid=tuning-sentence]", "[data-testid=clock-bar]",
+              "[data-testid=plot-tuning]", "[data-testid=run-it]", "[data-testid=how-it-ran]")]  # fmt: skip
     assert places == sorted(places)  # the answer first
+    page.set_viewport_size({"width": 390, "height": 844})
+    places = [page.evaluate(top, name) for name in ("[data-testid=tuning-sentence]", "[data-testid=run-it]",
+              "[data-testid=plot-tuning]", "[data-testid=tuning-log]", "[data-testid=how-it-ran]")]  # fmt: skip
+    assert places == sorted(places)
+    page.set_viewport_size({"width": 1280, "height": 800})
     page.click("[data-testid=more-of-run]")
     page.click("[data-testid=statistics]")
     page.wait_for_selector("[data-testid=save-statistics]")

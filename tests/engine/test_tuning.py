@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,8 @@ def outcome_of(events: list[Event]) -> Any:
 
 
 def without_clock(tuning: Tuning) -> dict[str, Any]:
-    return {name: value for name, value in tuning.items() if name != "seconds"}
+    turns = [{**turn, "seconds": None} for turn in tuning["turns"]]
+    return {name: value for name, value in tuning.items() if name != "seconds"} | {"turns": turns}
 
 
 def arrays_of(settings: Settings) -> dict[str, np.ndarray]:
@@ -144,6 +145,31 @@ def test_it_ends_with_what_it_says(tuned: list[Event], document: dict[str, Any],
     assert [one["measured"] for one in standings] == sorted(one["measured"] for one in standings)
     assert standings[-1]["measured"] == standings[-1]["planned"]
     assert {row["method"] for row in tuning["rows"] if row["standing"] == "baseline"} == {"gptq", "rtn"}
+
+
+def test_its_turning_points_are_those_of_its_documents(tuned: list[Event]) -> None:
+    """Each turning point beside the first document that tells it, by an oracle on the rows."""
+    stages = [event.tuning for event in tuned if isinstance(event, TuningStanding)]
+    turns = stages[-1]["turns"]
+    names = [turn["what"] for turn in turns]
+    assert names[:2] == ["screening", "screened"]
+    assert (names.count("draw") >= 2, names[-1]) == (True, "end")
+    assert [turn["seconds"] for turn in turns] == sorted(turn["seconds"] for turn in turns)
+    for before, stage in pairwise(stages):
+        assert stage["turns"][: len(before["turns"])] == before["turns"], "what was passed stays"
+    for number, turn in enumerate(turns):
+        stage = next(one for one in stages if len(one["turns"]) > number)
+        by_standing = {row["lambda"]: row["standing"] for row in stage["rows"] if row["standing"] != "baseline"}
+        gone = {lam for lam, standing in by_standing.items() if standing in ("worse", "ruled_out")}
+        if turn is turns[-1] or turn["what"] == "screened" or turn["draws"] > 1:
+            assert gone == {lam for one in turns[: number + 1] for lam in one["out"]}
+            assert turn["left"] == [
+                lam for lam, standing in by_standing.items()
+                if standing in (("best", "as_good") if stage["best"] is not None else ("not_reached",))
+            ]  # fmt: skip
+    draws = [turn["draws"] for turn in turns if turn["what"] == "draw"]
+    assert draws == [*range(1, stages[-1]["draws"] + 1)]
+    assert turns[-1]["leading"] == stages[-1]["rows"][stages[-1]["best"]]["lambda"]
 
 
 def test_the_lab_opens_its_study(tuned: list[Event], tuned_settings: Settings) -> None:

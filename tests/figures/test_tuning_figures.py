@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
 
 import pytest
@@ -12,9 +13,15 @@ from hypothesis import strategies as st
 
 from sarqc.documents import End, Tuning, TuningRow
 from sarqc.figures import tuning_view
+from sarqc.figures.as_svg import svg_body
+from sarqc.figures.plotly_figure import coloured, colours_of, resolved
 from sarqc.figures.sentence import plain
-from sarqc.figures.tuning import STANDINGS, tuning_figure, tuning_table
+from sarqc.figures.tuning import STANDINGS, tuning_table
+from sarqc.figures.tuning_layers import layers_figure
+from sarqc.figures.tuning_log import tuning_legend, tuning_log
+from sarqc.figures.tuning_race import MEASURED, mark_of, race_figure
 from sarqc.figures.tuning_words import ENDS, tuning_sentence, tuning_small_print
+from sarqc.settings import SITE
 from sarqc.study.paired import clear_from
 
 RECIPE = {"test": "some/held-out.txt", "calibration": "wiki", "samples": 8, "length": 256}
@@ -100,70 +107,158 @@ def texts(figure: Any) -> str:
     return " | ".join(one["text"] for one in figure["layout"]["annotations"])
 
 
-class TestFigure:
-    def test_before_the_first_model_every_lambda_has_its_mark_and_layers_their_dots(self):
-        figure = tuning_figure(screened())
-        marks = traces(figure)
-        assert marks["not reached"]["x"] == ["0.05", "0.2", "0.5"]
-        assert marks["ruled out by errors of layers"]["x"] == ["0", "10"]
-        assert marks["mean of layers"]["y"][:4] == pytest.approx([math.expm1(v) for v in (0.5, 0.1, 0, 0.04)], rel=1e-4)
-        assert set(marks["layers"]["x"]) >= {"0.05", "0.2", "0.5"}
-        assert not marks["draws"]["x"]
+def marks_at(figure: Any, name: str) -> list[Any]:
+    """The λ of a kind of mark, by the ids that a page moves them with."""
+    return traces(figure)[name]["ids"]
+
+
+class TestRace:
+    def test_before_the_first_model_every_lambda_is_a_ghost_in_one_row(self):
+        figure = race_figure(screened())
+        assert marks_at(figure, "not reached") == ["0.05", "0.2", "0.5"]
+        assert marks_at(figure, "ruled out by errors of layers") == ["0", "10"]
+        ghosts = [traces(figure)[name] for name in ("not reached", "ruled out by errors of layers")]
+        assert [trace["x"] for trace in ghosts] == [[1, 2, 3], [0, 4]]
+        heights = {height for trace in ghosts for height in trace["y"]}
+        assert len(heights) == 1
+        assert heights.pop() < 0
+        assert all(trace["marker"]["line"]["dash"] == "2px 2px" for trace in ghosts)
+        assert not traces(figure)["draws"]["x"]
         assert "here: each λ that is left" in texts(figure)
-        assert figure["subtitle"] == ": 2 ruled out by errors of layers, 3 not reached"
+        assert figure["title"] == "The errors of layers leave 3 of 5 λ"
+        assert [text for text in figure["layout"]["yaxis"]["ticktext"] if text] == [f"0{NBSP}%"]
         assert not [one for one in figure["layout"]["shapes"] if one["type"] == "rect"]
         assert "<b>" not in "".join(figure["layout"]["xaxis"]["ticktext"])
 
-    def test_one_draw_has_dots_and_no_bold_lambda_and_no_bars(self):
-        figure = tuning_figure(single())
-        marks = traces(figure)
-        assert marks["draws"]["x"] == ["0.2"]
-        assert marks["draws"]["y"] == pytest.approx([1 - math.exp(-0.4)])
-        assert "error_y" not in marks["not reached"]
+    def test_one_draw_has_a_dot_and_words_instead_of_an_interval(self):
+        figure = race_figure(single())
+        assert marks_at(figure, MEASURED) == ["0.2"]
+        assert "error_y" not in traces(figure)[MEASURED]
+        assert traces(figure)["draws"]["y"] == pytest.approx([1 - math.exp(-0.4)])
+        assert "one dot a draw, intervals need two draws" in texts(figure)
+        assert figure["title"] == "λ = 0.2 is ahead in one draw, too few to be sure"
         assert "<b>" not in "".join(figure["layout"]["xaxis"]["ticktext"])
 
-    def test_at_the_end_marks_bars_band_and_words_are_of_the_same_standings(self):
-        figure = tuning_figure(compared("known", "run"))
-        marks = traces(figure)
-        assert (marks["best"]["x"], marks["as good as the best"]["x"], marks["worse"]["x"]) == (
-            ["0.2"],
-            ["0.5"],
-            ["0.05"],
-        )
-        up = marks["best"]["error_y"]
-        assert marks["best"]["y"][0] + up["array"][0] == pytest.approx(1 - math.exp(-0.06))
-        assert marks["best"]["y"][0] - up["arrayminus"][0] == pytest.approx(1 - math.exp(-0.04))
+    def test_at_the_end_marks_intervals_band_and_words_are_of_the_same_standings(self):
+        figure = race_figure(compared("known", "run"))
+        every = traces(figure)
+        assert [marks_at(figure, name) for name in ("best", "as good as the best", "worse")] == [
+            ["0.2"], ["0.5"], ["0.05"]
+        ]  # fmt: skip
+        best, up = every["best"], every["best"]["error_y"]
+        assert best["y"][0] == pytest.approx(1 - math.exp(-0.05))
+        assert best["y"][0] + up["array"][0] == pytest.approx(1 - math.exp(-0.06))
+        assert best["y"][0] - up["arrayminus"][0] == pytest.approx(1 - math.exp(-0.04))
+        assert best["marker"]["color"] != every["as good as the best"]["marker"]["color"], "filled, and open"
         (band,) = (one for one in figure["layout"]["shapes"] if one["type"] == "rect")
         assert [index for index in range(5) if band["x0"] < index < band["x1"]] == [2, 3]
         assert "<b>" in figure["layout"]["xaxis"]["ticktext"][2]
-        assert figure["subtitle"] == (
-            ": 1 best, 1 as good as the best, 1 worse, 2 ruled out by errors of layers; four draws"
-        )
-        assert "Best: λ = 0.2 (4.9 % less perplexity than GPTQ 1 % (3.9 to 5.8 %))" in figure["aria"].replace(NBSP, " ")
+        assert (figure["title"], figure["subtitle"]) == (
+            "λ = 0.2 to 0.5 save the most perplexity", ", compared in four draws"
+        )  # fmt: skip
+        aria = figure["aria"].replace(NBSP, " ")
+        assert "Best: λ = 0.2 (4.9 % less perplexity than GPTQ 1 % (3.9 to 5.8 %))" in aria
+        assert "Clearly worse after draw 4: λ = 0.05 (2.0 % more" in aria
         assert "↓ Round to nearest" in texts(figure)
-        (edge,) = [one for one in figure["layout"]["annotations"] if one["text"].startswith("↓ Round to nearest")]
-        assert edge["yshift"] >= 18  # over the marks without a value
         assert "↑ float model" in texts(figure)
 
-    def test_on_a_narrow_screen_words_stand_beyond_the_scale(self):
-        figure = tuning_figure(compared("known", "run"))
-        (low, high), narrow = figure["layout"]["yaxis"]["range"], figure["narrow"]["layout.yaxis.range"]
-        assert narrow[0] < low < high < narrow[1]
-        notes = [one["text"] for one in figure["layout"]["annotations"]]
+    def test_the_reason_stands_at_the_lambda_that_is_out(self):
+        figure = race_figure(compared("known", "run"))
+        reason = next(one for one in figure["layout"]["annotations"] if one["text"].startswith("clearly"))
+        assert (reason["x"], reason["text"].replace("<br>", " ")) == (1, "clearly worse after draw 4")
+        assert reason["y"] == pytest.approx(1 - math.exp(0.03))  # the lower end of its interval
+        at = figure["layout"]["annotations"].index(reason)
+        assert figure["narrow"][f"layout.annotations.{at}.visible"] is False
+        assert {"mark": "worse", "text": "0.05 clearly worse after draw 4"} in tuning_legend(compared("known", "run"))
 
-        def of(word, key):
-            (at,) = (at for at, text in enumerate(notes) if word in text and "Perplexity" not in text)
-            return figure["narrow"][f"layout.annotations.{at}.{key}"]
+    def test_a_draw_keeps_its_place_and_its_id_when_another_one_comes(self):
+        tuning = compared()
+        few = traces(race_figure(tuning))["draws"]
+        for one in tuning["rows"]:
+            if one["better_by_draw"]:
+                one["better_by_draw"] = [*one["better_by_draw"], one["better"]]  # type: ignore[list-item]
+        many = traces(race_figure(tuning))["draws"]
+        before, after = (dict(zip(one["ids"], one["x"], strict=True)) for one in (few, many))
+        assert after.items() >= before.items()
+        assert len(after) == len(before) + 3
+        assert set(after) - set(before) == {"0.05 draw 3", "0.2 draw 3", "0.5 draw 3"}
+        assert len(set(after.values())) == len(after)
+        assert all(round(place) == at for at in (1, 2, 3) for place in many["x"][3 * (at - 1) : 3 * at])
 
-        assert (of("Round to nearest", "y"), of("Round to nearest", "yshift")) == (0, 0)
-        assert (of("float model", "y"), of("float model", "yshift")) == (1, 0)
-        assert of("GPTQ 1 %", "visible") is False
+    def test_wide_intervals_end_with_the_scale(self):
+        figure = race_figure(compared(half=3.0))
+        low, high = (figure["layout"]["yaxis"]["tickvals"][at] for at in (0, -1))
+        best = traces(figure)["best"]
+        assert best["y"][0] - best["error_y"]["arrayminus"][0] == pytest.approx(low)
+        assert best["y"][0] + best["error_y"]["array"][0] == pytest.approx(min(high, 1 - math.exp(-3.05)))
+
+    @pytest.mark.parametrize(("end", "step", "half", "words"), [
+        ("", "", 0.06, "No measurable saving yet"),
+        ("draws", "keep", 0.06, "No measurable saving at the best λ"),
+        ("budget", "go_on", 0.06, "λ = 0.2 is ahead, too few draws to be sure"),
+    ])  # fmt: skip
+    def test_the_title_claims_what_the_interval_allows(self, end, step, half, words):
+        assert race_figure(compared(end, step, half=half))["title"] == words
+
+    def test_the_server_draws_ghosts_with_dotted_edges(self):
+        figure = race_figure(compared("known", "run"))
+        colours = colours_of(SITE / "assets" / "css" / "base.css")
+        body = svg_body(coloured(resolved(figure, {"gamma": 0, "lambda": 0}, None), colours), 860, 430, "Inter")
+        circles = re.findall(r"<circle [^>]*>", body)
+        dotted = [one for one in circles if 'stroke-dasharray="2 2"' in one]
+        assert (len(circles), len(dotted)) == (3 * 2 + 5, 2)  # two draws of each λ that was compared, and five marks
 
     def test_a_band_may_have_gaps(self):
-        figure = tuning_figure(compared("known", "run", band=[[0.0, 0.0], [0.2, 0.5]]))
+        figure = race_figure(compared("known", "run", band=[[0.0, 0.0], [0.2, 0.5]]))
         bands = [one for one in figure["layout"]["shapes"] if one["type"] == "rect"]
-        assert [(one["x0"], one["x1"]) for one in bands] == [(-0.4, 0.4), (1.6, 3.4)]
+        assert [(one["x0"], one["x1"]) for one in bands] == [(-0.45, 0.45), (1.55, 3.45)]
 
+
+class TestLayers:
+    def test_dots_of_layers_and_their_mean_are_above_each_one_s_best(self):
+        figure = layers_figure(screened())
+        marks = traces(figure)
+        assert marks["mean of layers"]["y"][:4] == pytest.approx([math.expm1(v) for v in (0.5, 0.1, 0, 0.04)], rel=1e-4)
+        assert set(marks["layers"]["x"]) >= {"0.05", "0.2", "0.5"}
+        assert (figure["title"], figure["subtitle"]) == (
+            "The errors of layers are smallest at λ = 0.2", ", all 42 layers"
+        )  # fmt: skip
+        (band,) = (one for one in figure["layout"]["shapes"] if one["type"] == "rect")
+        assert [index for index in range(5) if band["x0"] < index < band["x1"]] == [1, 2, 3]
+        assert "λ = 0.5: 4.1 %" in figure["aria"].replace(NBSP, " ")
+
+
+def turn(what: str, seconds: float, **known: Any) -> Any:
+    return {"what": what, "seconds": seconds, "draws": 0, "leading": None, "left": [], "out": [], **known}
+
+
+class TestLog:
+    def test_each_turning_point_is_a_line(self):
+        turns = [
+            turn("screening", 3.0), turn("screened", 31.0, left=[0.05, 0.2, 0.5], out=[0.0, 10.0]),
+            turn("draw", 54.0, draws=1, leading=0.2, left=[0.05, 0.2, 0.5]),
+            turn("draw", 90.0, draws=3, leading=0.2, left=[0.2, 0.5], out=[0.05]),
+            turn("draw", 99.0, draws=4, leading=0.2, left=[0.2], out=[0.5]),
+            turn("tasks", 100.0, draws=4, leading=0.2, left=[0.2]), turn("end", 120.0, draws=4),
+        ]  # fmt: skip
+        tasks = {"names": ["piqa"], "draws": 1, "accuracy_float": None, "accuracy_float_error": None}
+        lines = tuning_log(compared("known", "run", turns=turns, tasks=tasks))
+        assert [line["seconds"] for line in lines] == [3.0, 31.0, 54.0, 90.0, 99.0, 100.0, 120.0]
+        assert [line["text"] for line in lines] == [
+            "Screening: errors of layers at 5 λ",
+            "0 and 10 ruled out by errors of layers",
+            "Draw 1: 0.2 ahead, nothing sure yet",
+            "Draw 3: 0.2 leads, 0.2 to 0.5 can’t be separated; 0.05 clearly worse",
+            "Draw 4: 0.2 leads alone; 0.5 clearly worse",
+            "Asking piqa of 0.2",
+            "Ended because no further difference can be shown",
+        ]
+
+    def test_a_former_document_has_no_lines(self):
+        assert tuning_log(compared("known", "run")) == []
+
+
+class TestTable:
     def test_the_table_has_every_row_and_no_empty_column(self):
         before, after = (tuning_table(one) for one in (screened(), compared()))
         assert [column["key"] for column in before["columns"]] == [
@@ -326,9 +421,12 @@ def test_any_stage_can_be_drawn_said_and_sent(tuning: Tuning) -> None:
     view = tuning_view(tuning, RECIPE)
     json.dumps(view, allow_nan=False)
     figure, marks = view["figure"], traces(view["figure"])
-    for standing in STANDING_NAMES:
-        own = {f"{one['lambda']:g}" for one in tuning["rows"] if one["standing"] == standing}
-        assert set(marks[STANDINGS[standing]]["x"]) == own
+    for kind in (*STANDING_NAMES, "measured"):
+        own = {f"{one['lambda']:g}" for one in tuning["rows"] if one["standing"] != "baseline" and mark_of(one) == kind}
+        assert set(marks[MEASURED if kind == "measured" else STANDINGS[kind]]["ids"]) == own
+    assert {entry["mark"] for entry in view["legend"]} == {
+        mark_of(one) for one in tuning["rows"] if one["standing"] != "baseline"
+    }
     assert len(view["table"]["rows"]) == len(tuning["rows"])
     words = plain(view["sentence"])
     assert words

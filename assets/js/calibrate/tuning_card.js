@@ -1,5 +1,5 @@
 /**
- * What a tuning run has found out, drawn while it finds it out: the sentence, the chart, and at the end the run to follow.
+ * The results of a tuning run while it goes on: the sentence, the race of λ, the log, and at the end the runs to follow.
  * The server draws; this asks for a new drawing after each step, one at a time.
  * @module tuning_card
  */
@@ -7,19 +7,23 @@
 import { asProblem, request } from "../base/client.js";
 import { AT_REST } from "../base/contract.js";
 import { copyPanel } from "../base/copy_panel.js";
+import { duration } from "../base/format.js";
 import { html, nothing, render } from "../base/html.js";
 import { problemBlock } from "../base/problem.js";
 import { figureMenu } from "../charts/figure_menu.js";
 import { plot } from "../charts/plot_host.js";
-import { nextOf } from "./tune_form.js";
+import { moreOf, nextOf } from "./tune_form.js";
+import { clock } from "./tuning_bar.js";
 
-/** @import { Tuning, TuningView as Sent } from "../base/types.d.ts" */
+/** @import { Plan, Tuning, TuningView as Sent } from "../base/types.d.ts" */
 /** @import { Figure } from "../charts/bind.js" */
 /** @import { PlotHost } from "../charts/plot_host.js" */
 /** @import { Said } from "./recipe_form.js" */
 /** @import { Run } from "./run_state.js" */
 /** @import { Corpus } from "./tune_form.js" */
-/** @typedef {Omit<Sent, "figure"> & {figure: Figure}} TuningView */
+/** @typedef {Omit<Sent, "figure" | "layers"> & {figure: Figure, layers: Figure}} TuningView */
+/** @typedef {"saved" | "layers"} Quantity of the figure */
+/** @typedef {readonly {seconds: number, text: string}[]} Turns */
 
 const EVERY_MS = 800; // between two drawings
 const FIRST = { gamma: 0, lambda: 0 };
@@ -35,7 +39,7 @@ const NOTHING = "It ended before anything was compared: no λ is known.";
 export function tuningCard({ root, corpora, go }) {
   const part = (/** @type {string} */ name) =>
     /** @type {HTMLElement} */ (root.querySelector(`[data-part="tuning-${name}"]`));
-  const [words, small, next] = ["sentence", "small-print", "next"].map(part);
+  const [words, small, legend, log, next] = ["sentence", "small-print", "legend", "log", "next"].map(part);
   const texts = copyPanel("following", "Its recipe, to run elsewhere");
   /** @type {Run | null} */
   let run = null;
@@ -47,6 +51,12 @@ export function tuningCard({ root, corpora, go }) {
   let view = null;
   let isAsking = false;
   let mayRun = false;
+  /** @type {Turns} turning points by the events, for documents without them */
+  let turns = [];
+  /** @type {Quantity | null} chosen by the person; null: perplexity as soon as a model is measured */
+  let chosen = null;
+  /** @type {{of: string, minutes: number | null} | null} planned time of a recipe to follow */
+  let planned = null;
   /** @type {PlotHost | null} */
   let host = null;
 
@@ -54,11 +64,12 @@ export function tuningCard({ root, corpora, go }) {
    * Shows a tuning run as its events have told it so far.
    * @param {Run} which
    * @param {Tuning | null} tuning
+   * @param {Turns} said its turning points by the events
    * @param {boolean} isTheirs whether who looks at it may go on with it
    */
-  function show(which, tuning, isTheirs) {
+  function show(which, tuning, said, isTheirs) {
     const isOther = which.id !== run?.id;
-    [run, told, mayRun] = [which, tuning, isTheirs];
+    [run, told, turns, mayRun] = [which, tuning, said, isTheirs];
     root.classList.add("is-shown");
     if (isOther) begin();
     if (!tuning) render(AT_REST.includes(which.state) ? NOTHING : SOON, words);
@@ -66,12 +77,14 @@ export function tuningCard({ root, corpora, go }) {
   }
 
   async function begin() {
-    [drawn, view] = [null, null];
+    [drawn, view, chosen, planned] = [null, null, null, null];
     root.classList.add("is-empty"); // a chart with nothing in it is not shown
-    for (const place of [words, small, next]) render(nothing, place);
+    for (const place of [words, small, legend, log, next]) render(nothing, place);
     texts.show(null);
+    host?.flat?.clear(); // marks of another run are not those of this one
     if (!host) {
       host = await plot("tuning");
+      host.root.addEventListener("click", choose);
       figureMenu(host, {
         file: () => `tuning-${run?.id ?? ""}`,
         table: () => view?.table ?? { columns: [], rows: [] },
@@ -113,24 +126,98 @@ export function tuningCard({ root, corpora, go }) {
         words,
       );
     render(answer.small_print.join(" "), small);
-    const after = nextOf(answer.tuning, corpora);
-    render(after ? toFollow(after) : nothing, next);
-    texts.show(after?.recipe ?? null);
-    await (host ?? (await plot("tuning"))).show(answer.figure, FIRST);
+    render(
+      answer.legend.map(
+        ({ mark, text }) => html`<li><i class=${`mark mark-${mark}`} aria-hidden="true"></i>${text}</li>`,
+      ),
+      legend,
+    );
+    render(
+      (answer.log.length ? answer.log : turns).map(
+        ({ seconds, text }) => html`<li><time>${clock(seconds)}</time><span>${text}</span></li>`,
+      ),
+      log,
+    );
+    drawNext(answer);
+    texts.show(nextOf(answer.tuning, corpora)?.recipe ?? null);
+    await drawFigure(answer);
   }
 
-  /** What tuning leads to, ready to be begun. @param {NonNullable<ReturnType<typeof nextOf>>} after */
-  const toFollow = ({ recipe, lead, button, isMain }) => html`<div class="tuning-next" data-testid="following">
-      <p>${lead}</p>
+  /** @param {TuningView} answer */
+  async function drawFigure({ figure, layers, tuning }) {
+    const shown = chosen ?? (tuning.measured ? "saved" : "layers");
+    const place = host ?? (await plot("tuning"));
+    for (const one of place.root.querySelectorAll("[data-tuning]"))
+      one.setAttribute("aria-pressed", String(one.getAttribute("data-tuning") === shown));
+    await place.show(shown === "saved" ? figure : layers, FIRST);
+  }
+
+  /** The quantity of the figure, by a press in its menu. @param {Event} event */
+  function choose({ target }) {
+    const button = target instanceof Element ? target.closest("[data-tuning]") : null;
+    if (!button || !view) return;
+    chosen = /** @type {Quantity} */ (button.getAttribute("data-tuning"));
+    drawFigure(view);
+  }
+
+  /** @param {TuningView} answer */
+  function drawNext({ tuning }) {
+    const after = nextOf(tuning, corpora);
+    const more = run && moreOf(tuning, run.recipe);
+    render(after ? toFollow(after, more) : nothing, next);
+    if (after && mayRun && tuning.next !== "go_on") plan(after.recipe);
+  }
+
+  /** Asks once how long a recipe takes; without an answer no time is said. @param {Said} recipe */
+  async function plan(recipe) {
+    const of = JSON.stringify(recipe);
+    if (planned?.of === of) return;
+    planned = { of, minutes: null };
+    /** @type {Plan | null} */
+    const answer = await request("/plan", { method: "POST", body: recipe }).catch(() => null);
+    if (planned?.of !== of || !answer || !view) return;
+    planned = { of, minutes: answer.minutes };
+    drawNext(view);
+  }
+
+  /** “about 40 s, opens in the Lab”. @param {Said} recipe */
+  function timeWords(recipe) {
+    const minutes = planned?.of === JSON.stringify(recipe) ? planned.minutes : null;
+    return minutes === null
+      ? "its result opens in the Lab"
+      : `about ${duration(60 * minutes)}, its result opens in the Lab`;
+  }
+
+  /**
+   * What tuning leads to, ready to be begun.
+   * @param {NonNullable<ReturnType<typeof nextOf>>} after
+   * @param {ReturnType<typeof moreOf>} more
+   */
+  const toFollow = ({ recipe, lead, button, isMain }, more) => html`<div class="tuning-next" data-testid="following">
       ${
         mayRun
-          ? html`<button type="button" class=${isMain ? "act" : "act-quiet"} data-testid="run-it"
-              @click=${(/** @type {Event} */ event) => begun(event, recipe)}>${button}</button>`
+          ? html`${start(recipe, button, recipe.kind === "tune" ? "" : timeWords(recipe), isMain ? "act" : "act-quiet", "run-it")}
+            ${more ? start(more.recipe, more.button, "what is measured is kept", "act-quiet", "go-on") : nothing}`
           : nothing
       }
+      <p>${lead}</p>
       ${texts.element}
       <div data-part="trouble"></div>
     </div>`;
+
+  /**
+   * A button that begins a run, with a second line.
+   * @param {Said} recipe
+   * @param {string} name
+   * @param {string} about
+   * @param {string} kind
+   * @param {string} testid
+   */
+  const start = (recipe, name, about, kind, testid) =>
+    html`<button type="button" class=${`${kind} act-large`} data-testid=${testid}
+      @click=${(/** @type {Event} */ event) => begun(event, recipe)}><span>${name}</span>${
+        about ? html`<small>${about}</small>` : nothing
+      }</button>`;
 
   /** @param {Event} event @param {Said} recipe */
   async function begun(event, recipe) {
@@ -152,5 +239,5 @@ export function tuningCard({ root, corpora, go }) {
     root.classList.remove("is-shown");
   }
 
-  return { show, close, recipe: part("recipe"), end: part("end") };
+  return { show, close, clock: part("clock"), recipe: part("recipe"), end: part("end") };
 }

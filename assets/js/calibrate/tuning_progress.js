@@ -1,5 +1,5 @@
 /**
- * Where a tuning run stands, in words and as a share of the work. Pure.
+ * Where a tuning run stands, in words. Pure.
  * @module tuning_progress
  */
 
@@ -7,8 +7,6 @@ import { duration, plain } from "../base/format.js";
 
 /** @import { Recipe, Tuning } from "../base/types.d.ts" */
 /** @typedef {Tuning["rows"][number]["standing"]} Standing */
-
-const SCREENING = 1 / 3; // of the work at most, where no budget says how much there is
 
 /** @type {readonly Standing[]} of a λ that was measured in two draws and compared */
 const COMPARED = ["best", "as_good", "worse"];
@@ -21,7 +19,8 @@ const COMPARED = ["best", "as_good", "worse"];
 const count = ({ rows }, ...standings) => rows.filter((row) => standings.includes(row.standing)).length;
 
 /** Whether the errors of layers are still being compared. @param {Tuning} tuning */
-const screens = ({ screened, measured, end }) => !end && !measured && Boolean(screened) && screened[0] < screened[1];
+export const screens = ({ screened, measured, end }) =>
+  !end && !measured && Boolean(screened) && screened[0] < screened[1];
 
 /**
  * “Comparing the errors of layers: layer 12 of 42”; “draw 2 of at most 8: 9 models measured, 4 λ compared, 2 not reached, 6 ruled out”.
@@ -54,24 +53,11 @@ export const drawsWords = (draws) => `${draws} ${draws === 1 ? "draw" : "draws"}
 
 /**
  * Seconds of the run's own clock in this moment: what it said last, and those since.
- * @param {Tuning} tuning
+ * @param {Pick<Tuning, "seconds">} standing
  * @param {string} at when it was said
  * @param {number} moment in milliseconds
  */
 export const now = ({ seconds }, at, moment) => seconds + Math.max(0, (moment - Date.parse(at)) / 1000 || 0);
-
-/**
- * How far the work is, from 0 to 1: by the clock where there is a budget, else by layers and then by models.
- * @param {Tuning} tuning
- * @param {number} [seconds] of its clock
- */
-export function share(tuning, seconds = tuning.seconds) {
-  const { screened, measured, planned, budget, end } = tuning;
-  if (end) return 1;
-  if (budget) return Math.min(1, seconds / budget);
-  if (screens(tuning)) return (SCREENING * screened[0]) / screened[1];
-  return planned ? SCREENING + (1 - SCREENING) * (measured / planned) : SCREENING;
-}
 
 /**
  * “1 min 40 s left”; empty without a budget, and at the end.

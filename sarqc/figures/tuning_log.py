@@ -1,0 +1,92 @@
+"""The log of a tuning run, a line for each turning point, and the legend of its figure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+from sarqc.documents import Tuning, TuningTurn
+from sarqc.figures.numbers import lam_text
+from sarqc.figures.tuning import STANDINGS, candidates, lam_of, spans_text
+from sarqc.figures.tuning_race import MEASURED, Mark, mark_of
+from sarqc.figures.tuning_words import ENDS
+
+
+class LogLine(TypedDict):
+    """A turning point in words."""
+
+    seconds: float  # on the run's own clock
+    text: str
+
+
+class LegendEntry(TypedDict):
+    """A mark of the figure and its meaning."""
+
+    mark: Mark
+    text: str
+
+
+def tuning_log(tuning: Tuning) -> list[LogLine]:
+    """In their order; none of former versions, whose documents have no turning points."""
+    lams = [lam_of(row) for row in candidates(tuning)]
+    turns = tuning.get("turns", [])
+    lines = [LogLine(seconds=turn["seconds"], text=_turn_words(turn, tuning, lams)) for turn in turns]
+    return [line for line in lines if line["text"]]
+
+
+def tuning_legend(tuning: Tuning) -> list[LegendEntry]:
+    """The marks that there are, the best first; at those that are out also why."""
+    rows = candidates(tuning)
+    every: list[tuple[Mark, str]] = [
+        ("best", STANDINGS["best"]),
+        ("as_good", STANDINGS["as_good"]),
+        ("worse", "; ".join(
+            f"{lam_text(lam_of(row))} clearly worse after draw {row['draws']}"
+            for row in rows if row["standing"] == "worse"
+        )),
+        ("measured", MEASURED),
+        ("not_reached", f"{STANDINGS['not_reached']}{'' if tuning['end'] else ' yet'}"),
+        ("ruled_out", f"{STANDINGS['ruled_out']}, perplexity not measured"),
+    ]  # fmt: skip
+    there = {mark_of(row) for row in rows}
+    return [LegendEntry(mark=mark, text=text) for mark, text in every if mark in there]
+
+
+def _turn_words(turn: TuningTurn, tuning: Tuning, lams: Sequence[float]) -> str:
+    """One turning point; ``lams``: all λ, of which neighbours are named as spans."""
+
+    def named(some: Sequence[float]) -> str:
+        return _named(some, lams)
+
+    out, left = named(turn["out"]), named(turn["left"])
+    leading = "" if turn["leading"] is None else lam_text(turn["leading"])
+    match turn["what"]:
+        case "screening":
+            return f"Screening: errors of layers at {len(lams)} λ"
+        case "screened":
+            return f"{out} ruled out by errors of layers" if out else "No λ ruled out by errors of layers"
+        case "draw" if turn["draws"] < 2:
+            return f"Draw 1: {leading} ahead, nothing sure yet" if leading else "Draw 1 measured"
+        case "draw":
+            gone = f"; {out} clearly worse" if out else ""
+            if len(turn["left"]) < 2:
+                return f"Draw {turn['draws']}: {leading} leads alone{gone}"
+            return f"Draw {turn['draws']}: {leading} leads, {left} can’t be separated{gone}"
+        case "tasks":
+            names = " and ".join(tuning["tasks"]["names"]) if tuning["tasks"] else "tasks"
+            return f"Asking {names} of {left}" if left else f"Asking {names}"
+        case "end":
+            return f"Ended {ENDS[tuning['end']]}" if tuning["end"] else "Ended"
+
+
+def _named(some: Sequence[float], lams: Sequence[float]) -> str:
+    """“0 to 0.02 and 2”: neighbours on the axis as a span."""
+    spans: list[list[float]] = []
+    for at, lam in enumerate(lams):
+        if lam not in some:
+            continue
+        if at and spans and spans[-1][1] == lams[at - 1]:
+            spans[-1][1] = lam
+        else:
+            spans.append([lam, lam])
+    return spans_text(spans)

@@ -1,0 +1,425 @@
+"""The race of λ: the perplexity that each saves against GPTQ's default, in one panel over all λ.
+
+A small dot is a draw, the thick bar the 95 % interval, which holds for all compared λ at once. A λ whose perplexity was
+not measured is a ghost: a dotted circle in a row below the scale. The row has no heights, since errors of layers have
+another unit than the axis, and a height below zero would be read as perplexity lost.
+
+Each mark has an id, so that a page can move it where a new draw puts it. All λ are on the axis from the beginning, a
+draw keeps its place beside its λ, and the range grows in whole ticks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any, Literal
+
+import numpy as np
+
+from sarqc.documents import Tuning, TuningRow
+from sarqc.figures.drawing import Figure, base_layout, even_ticks, honest_range, lam_axis, note, value_axis
+from sarqc.figures.numbers import draws_text, lam_text, percent
+from sarqc.figures.panels import band_shape
+from sarqc.figures.tuning import (
+    STANDINGS,
+    candidates,
+    lam_of,
+    level_of,
+    name_axis,
+    of_standing,
+    saved,
+    savings_text,
+    spans_text,
+    standing_counts,
+    title_of,
+)
+from sarqc.quantization.methods import METHODS
+
+Mark = Literal["best", "as_good", "worse", "measured", "not_reached", "ruled_out"]
+
+MEASURED = "measured, not compared yet"
+_GREEN, _GREY, _FAINT = "var(--quality)", "var(--ink-2)", "var(--ink-3)"
+_HOLLOW = "var(--surface)"
+# Diameter in pixels, on a narrow screen, fill, edge and its width, dash of the edge.
+_MARKS: dict[Mark, tuple[int, int, str, str, float, str]] = {
+    "ruled_out": (11, 9, _HOLLOW, _FAINT, 1.5, "2px 2px"),
+    "not_reached": (11, 9, _HOLLOW, _GREY, 1.5, "2px 2px"),
+    "measured": (14, 11, _HOLLOW, _GREY, 2, "solid"),
+    "worse": (17, 12, _HOLLOW, _FAINT, 3, "solid"),
+    "as_good": (17, 12, _HOLLOW, _GREEN, 3, "solid"),
+    "best": (22, 16, _GREEN, _GREEN, 2, "solid"),
+}
+_GHOSTS: tuple[Mark, ...] = ("not_reached", "ruled_out")
+_BESIDE = (0.14, 0.20, 0.26, 0.32)  # places of the draws beside their λ, to the left and right in turns
+_TOP_ROOM = 0.13  # of the span of values, above it, for the band's words
+_GHOST_ROOM, _LINE_ROOM = 0.11, 0.05  # of that span, below it, for the row of ghosts and for each line of its words
+_GHOSTS_AT = 0.055  # of that span, below it
+_REACH = 4  # times the span of points and zero that intervals may go beyond it
+_WIDE = 780  # pixels for which words are set; narrower figures leave them to the legend
+_LETTER = 6.3  # pixels of a letter
+
+
+def race_figure(tuning: Tuning) -> Figure:
+    """What each λ saves, at any moment of a tuning run."""
+    rows = candidates(tuning)
+    names = [lam_text(lam_of(row)) for row in rows]
+    values = _axis(tuning, rows)
+    layout = base_layout(left=50, right=20, top=26, bottom=30)
+    layout |= {"xaxis": _lam_axis(names), "yaxis": values, "hovermode": "closest"}
+    title, subtitle = finding(tuning)
+    figure: Figure = {
+        "data": [], "layout": layout, "bindings": [], "narrow": {"layout.margin.r": 14}, "narrow_bindings": [],
+        "title": title, "subtitle": subtitle, "aria": _aria(tuning, rows),
+    }  # fmt: skip
+    _add_titles(figure, tuning, rows)
+    _add_band(figure, tuning, rows)
+    _add_default(figure, rows)
+    _add_levels(figure, tuning)
+    _add_draws(figure, rows)
+    _add_marks(figure, rows)
+    _add_ghost_words(figure, rows)
+    _add_nothing_yet(figure, rows)
+    _add_reasons(figure, rows)
+    name_axis(figure, names, tuning["best"])
+    return figure
+
+
+def mark_of(row: TuningRow) -> Mark:
+    """How a λ is drawn."""
+    standing = row["standing"]
+    assert standing != "baseline"  # has no place on the axis
+    return "measured" if standing == "not_reached" and row["better"] is not None else standing
+
+
+def mark_words(row: TuningRow) -> str:
+    """The standing of a λ, and what it rests on."""
+    if row["standing"] == "worse":
+        return f"clearly worse after draw {row['draws']}"
+    return _kind_words(mark_of(row))
+
+
+def finding(tuning: Tuning) -> tuple[str, str]:
+    """The title of the figure, from its numbers, and what it rests on."""
+    if tuning["best"] is None:
+        return _first_finding(tuning), ""
+    best = tuning["rows"][tuning["best"]]
+    draws = f", compared in {draws_text(tuning['draws'])}"
+    low, high = best["better_low"], best["better_high"]
+    if tuning["next"] == "go_on":
+        return f"λ = {lam_text(lam_of(best))} is ahead, too few draws to be sure", draws
+    if high is not None and high < 0:
+        return "Every λ compared costs perplexity", draws
+    if low is None or low <= 0:
+        return "No measurable saving at the best λ" if tuning["end"] else "No measurable saving yet", draws
+    verb = "saves" if len(tuning["band"]) == 1 and tuning["band"][0][0] == tuning["band"][0][1] else "save"
+    return f"λ = {spans_text(tuning['band'])} {verb} the most perplexity", draws
+
+
+def _first_finding(tuning: Tuning) -> str:
+    """Before a λ was compared in two draws."""
+    known, layers = tuning["screened"]
+    if tuning["one_draw"]:
+        lam = lam_of(tuning["rows"][tuning["one_draw"][0]["row"]])
+        return f"λ = {lam_text(lam)} is ahead in {draws_text(len(tuning['one_draw']))}, too few to be sure"
+    if tuning["suggested"]:
+        left, every = len(of_standing(tuning, "not_reached")), len(candidates(tuning))
+        return f"The errors of layers leave {left} of {every} λ"
+    return f"Errors of {known} of {layers} layers are known" if known else "No λ is measured yet"
+
+
+def _axis(tuning: Tuning, rows: Sequence[TuningRow]) -> dict[str, Any]:
+    """The perplexity saved, in whole ticks, with a room below for ghosts and one above for words."""
+    measured = [row for row in rows if row["better"] is not None]
+    points = [saved(row["better"] or 0.0) for row in measured] + [value for row in measured for value in of_draws(row)]
+    ends = [end for row in measured for end in interval_of(row) or ()]
+    reach = _REACH * (max([0.0, *points]) - min([0.0, *points]))
+    seen = np.array([*points, *(min(max(end, min(points) - reach), max(points) + reach) for end in ends)])
+    low, high = honest_range(seen, np.zeros(0), always=(0.0,), pad=0.0) if len(seen) else (0.0, 0.1)
+    step = even_ticks((low, high), 5)["dtick"]
+    low, high = step * math.floor(low / step + 0.02), step * math.ceil(high / step - 0.02)
+    decimals = max(0, -math.floor(math.log10(100 * step) + 1e-9))
+    ticks = [step * at for at in range(round(low / step), round(high / step) + 1)]
+    span = high - low
+    above = _TOP_ROOM if tuning["band"] else 0.04
+    lines = max((words.count("<br>") + 1 for _, _, words in _ghost_groups(rows)), default=0)
+    below = _GHOST_ROOM + _LINE_ROOM * lines
+    return {
+        **value_axis((0.0, 1.0), (low - below * span, high + above * span)),
+        "tickvals": ticks,
+        "ticktext": [percent(tick, decimals) if tick == 0 or measured else "" for tick in ticks],
+    }  # fmt: skip
+
+
+def _lam_axis(names: Sequence[str]) -> dict[str, Any]:
+    """λ at the places 0, 1, 2, …, so that a draw can stand beside its λ."""
+    axis = lam_axis(names)
+    for key in ("categoryorder", "categoryarray"):
+        del axis[key]
+    return {**axis, "type": "linear", "tickvals": [*range(len(names))], "showgrid": False, "anchor": "y"}
+
+
+def _add_titles(figure: Figure, tuning: Tuning, rows: Sequence[TuningRow]) -> None:
+    """What the axis is, and what dots and bars are, above the panel."""
+    place = {"xref": "paper", "yref": "paper", "y": 1, "yanchor": "bottom", "yshift": 5}
+    ink = {"size": 12, "color": "var(--ink)"}
+    text = "<b>Perplexity saved against GPTQ’s default</b>"
+    figure["layout"]["annotations"].append(note(f"{text}, same calibration text", x=0, **place, font=ink))
+    figure["narrow"]["layout.annotations.0.text"] = text
+    if not any(of_draws(row) for row in rows):
+        return
+    bars = "bars 95 %" if tuning["best"] is not None else "intervals need two draws"
+    words = note(f"one dot a draw, {bars}", x=1, **{**place, "xanchor": "right"}, font={"size": 12, "color": _GREY})
+    figure["layout"]["annotations"].append(words)
+    figure["narrow"]["layout.annotations.1.visible"] = False
+
+
+def _add_band(figure: Figure, tuning: Tuning, rows: Sequence[TuningRow]) -> None:
+    """Behind each span of λ that are the best or as good."""
+    lams, column = [lam_of(row) for row in rows], _WIDE / max(1, len(rows))
+    for first, last in tuning["band"]:
+        start, end = lams.index(first), lams.index(last)
+        figure["layout"]["shapes"].append(band_shape(start - 0.45, end + 0.45))
+        is_best_alone = start == end == tuning["best"]
+        words = "best" if is_best_alone else STANDINGS["as_good"]
+        if len(words) * _LETTER > (end - start + 0.9) * column:
+            words = "as good as<br>the best"
+        at = len(figure["layout"]["annotations"])
+        figure["layout"]["annotations"].append(note(
+            f"<b>{words}</b>", x=(start + end) / 2, xref="x", xanchor="center", y=1, yref="paper", yanchor="top",
+            yshift=-6, font={"size": 12, "color": "var(--quality-ink)"},
+        ))  # fmt: skip
+        figure["narrow"][f"layout.annotations.{at}.visible"] = False
+
+
+def _freer_side(rows: Sequence[TuningRow]) -> Literal[0, 1]:
+    """The end of the axis near which fewer λ are measured: 0 the left one, 1 the right one."""
+    third = max(1, len(rows) // 3)
+    left, right = (sum(row["better"] is not None for row in some) for some in (rows[:third], rows[-third:]))
+    return 1 if right < left else 0
+
+
+def _add_default(figure: Figure, rows: Sequence[TuningRow]) -> None:
+    """The zero line, with its name where the fewest marks are near."""
+    figure["layout"]["shapes"].append(level_of(0.0))
+    side = _freer_side(rows)
+    anchor = "right" if side else "left"
+    figure["narrow"][f"layout.annotations.{len(figure['layout']['annotations'])}.text"] = "GPTQ 1 %"
+    figure["layout"]["annotations"].append(note(
+        "GPTQ’s default, 1 %", x=side, xref="paper", xanchor=anchor, xshift=4 - 8 * side, y=0, yref="y",
+        yanchor="bottom", yshift=2, font={"size": 12, "color": "var(--ink)"},
+    ))  # fmt: skip
+
+
+def _add_levels(figure: Figure, tuning: Tuning) -> None:
+    """The other baselines and the float model: a dotted line each, or words at the edge beyond the scale."""
+    lowest, high = _scale(figure)
+    gptq = next((row for row in of_standing(tuning, "baseline") if row["method"] == "gptq"), None)
+    levels = [
+        (title_of(row), saved(row["better"])) for row in of_standing(tuning, "baseline")
+        if row["better"] is not None and row["method"] != "gptq"
+    ]  # fmt: skip
+    if gptq is not None and gptq["log_ratio"] is not None:
+        levels.append(("float model", saved(gptq["log_ratio"])))
+    beyond = {"↓": 0, "↑": 0}
+    for title, value in levels:
+        font = {"size": 12, "color": _GREY}
+        right = {"xref": "paper", "x": 1, "xanchor": "right", "xshift": -4, "font": font}
+        text = f"{title} {percent(value, 0 if abs(value) >= 0.1 else 1)}"
+        if lowest <= value <= high:
+            figure["layout"]["shapes"].append(level_of(value))
+            figure["layout"]["annotations"].append(note(text, **right, y=value, yref="y", yanchor="bottom", yshift=2))
+            continue
+        arrow = "↑" if value > high else "↓"
+        shift = 15 * beyond[arrow] + 2
+        beyond[arrow] += 1
+        place = {"y": 1, "yref": "y domain", "yanchor": "top", "yshift": -shift}
+        if arrow == "↓":  # above the row of ghosts, away from the name of the zero line
+            place = {"y": lowest, "yref": "y", "yanchor": "bottom", "yshift": shift}
+            if _freer_side(candidates(tuning)) == 1:
+                place |= {"x": 0, "xanchor": "left", "xshift": 4}
+        figure["layout"]["annotations"].append(note(f"{arrow} {text}", **{**right, **place}))
+
+
+def interval_of(row: TuningRow) -> tuple[float, float] | None:
+    """The simultaneous 95 % interval of what a λ saves; None where it is not known."""
+    low, high = row["better_low"], row["better_high"]
+    return None if low is None or high is None else (saved(low), saved(high))
+
+
+def of_draws(row: TuningRow) -> list[float]:
+    """What each draw says that the λ saves; of former versions the mean alone is known."""
+    return [saved(value) for value in row.get("better_by_draw", [])]
+
+
+def _add_draws(figure: Figure, rows: Sequence[TuningRow]) -> None:
+    """A small dot for each draw; those beyond the scale stand at its edge."""
+    low, high = _scale(figure)
+    dots = [(at, row, draw, value) for at, row in enumerate(rows) for draw, value in enumerate(of_draws(row))]
+    figure["narrow"][f"data.{len(figure['data'])}.marker.size"] = 5
+    figure["data"].append({
+        "type": "scatter", "mode": "markers", "name": "draws", "yaxis": "y", "cliponaxis": False,
+        "ids": [f"{lam_text(lam_of(row))} draw {draw + 1}" for _, row, draw, _ in dots],
+        "x": [at + _beside(draw) for at, _, draw, _ in dots],
+        "y": [min(max(value, low), high) for _, _, _, value in dots],
+        "text": [
+            f"λ = {lam_text(lam_of(row))}, draw {draw + 1}: {percent(abs(value), 1)} {'less' if value >= 0 else 'more'}"
+            for _, row, draw, value in dots
+        ],
+        "hovertemplate": "%{text}<extra></extra>",
+        "marker": {
+            "symbol": "circle", "size": 6,
+            "color": [
+                "var(--quality-faint)" if row["standing"] in ("best", "as_good") else _FAINT for _, row, _, _ in dots
+            ],
+        },
+    })  # fmt: skip
+
+
+def _beside(draw: int) -> float:
+    """Where a draw stands beside its λ, whatever further ones there are."""
+    offset = _BESIDE[draw // 2 % len(_BESIDE)]
+    return offset if draw % 2 else -offset
+
+
+def _scale(figure: Figure) -> tuple[float, float]:
+    """The ends of the axis without its rooms."""
+    ticks = figure["layout"]["yaxis"]["tickvals"]
+    return ticks[0], ticks[-1]
+
+
+def _ghost_depth(figure: Figure) -> float:
+    """How far the row of ghosts is below the scale."""
+    low, high = _scale(figure)
+    return _GHOSTS_AT * (high - low)
+
+
+def _add_marks(figure: Figure, rows: Sequence[TuningRow]) -> None:
+    """One trace for each kind of mark, ghosts first."""
+    low, high = _scale(figure)
+    ghosts = low - _ghost_depth(figure)
+    for kind, (size, narrow, fill, edge, width, dash) in _MARKS.items():
+        own = [(at, row) for at, row in enumerate(rows) if mark_of(row) == kind]
+        heights = [
+            ghosts if kind in _GHOSTS or row["better"] is None else min(max(saved(row["better"]), low), high)
+            for _, row in own
+        ]  # fmt: skip
+        trace: dict[str, Any] = {
+            "type": "scatter", "mode": "markers", "name": _kind_words(kind),
+            "yaxis": "y", "cliponaxis": False, "ids": [lam_text(lam_of(row)) for _, row in own],
+            "x": [at for at, _ in own], "y": heights, "text": [_hover(row) for _, row in own],
+            "hovertemplate": "%{text}<extra></extra>",
+            "marker": {
+                "symbol": "circle", "size": size, "color": fill, "line": {"width": width, "color": edge, "dash": dash}
+            },
+        }  # fmt: skip
+        if kind not in (*_GHOSTS, "measured"):
+            trace["error_y"] = _intervals([row for _, row in own], heights, (low, high), edge)
+        figure["narrow"][f"data.{len(figure['data'])}.marker.size"] = narrow
+        figure["data"].append(trace)
+
+
+def _intervals(
+    rows: Sequence[TuningRow], heights: Sequence[float], scale: tuple[float, float], color: str
+) -> dict[str, Any]:
+    """Simultaneous 95 % intervals of marks at these heights, as far as the scale goes; of length 0 where none is
+    known.
+    """
+    up, down = [], []
+    for row, height in zip(rows, heights, strict=True):
+        first, last = interval_of(row) or (height, height)
+        up.append(max(0.0, min(last, scale[1]) - height))
+        down.append(max(0.0, height - max(first, scale[0])))
+    return {
+        "type": "data", "symmetric": False, "array": up, "arrayminus": down, "thickness": 4, "width": 0, "color": color
+    }  # fmt: skip
+
+
+def _hover(row: TuningRow) -> str:
+    """“λ = 0.2, best: 4.3 % less perplexity than GPTQ 1 % (3.1 to 5.6 %), 6 draws”."""
+    text = f"λ = {lam_text(lam_of(row))}, {mark_words(row)}"
+    if row["better"] is not None:
+        text += f": {savings_text(row)}, {draws_text(row['draws'])}"
+    return text
+
+
+def _ghost_groups(rows: Sequence[TuningRow]) -> list[tuple[int, int, str]]:
+    """Neighbouring ghosts of one kind: the places of the first and the last, and why they were not measured."""
+    groups = []
+    for kind, group in groupby(enumerate(rows), key=lambda pair: mark_of(pair[1])):
+        if kind in _GHOSTS:
+            places = [at for at, _ in group]
+            width = (len(places) - 0.05) * _WIDE / len(rows)
+            groups.append((places[0], places[-1], _wrapped(_kind_words(kind), width)))
+    return groups
+
+
+def _add_ghost_words(figure: Figure, rows: Sequence[TuningRow]) -> None:
+    """Below each group of ghosts why they were not measured."""
+    for first, last, words in _ghost_groups(rows):
+        at = len(figure["layout"]["annotations"])
+        figure["layout"]["annotations"].append(note(
+            words, x=(first + last) / 2, xref="x", xanchor="center", y=_scale(figure)[0] - 1.6 * _ghost_depth(figure),
+            yref="y", yanchor="top", yshift=2, font={"size": 12, "color": _GREY},
+        ))  # fmt: skip
+        figure["narrow"][f"layout.annotations.{at}.visible"] = False
+
+
+def _add_nothing_yet(figure: Figure, rows: Sequence[TuningRow]) -> None:
+    """What will be here."""
+    if any(row["better"] is not None for row in rows):
+        return
+    at, text = (
+        len(figure["layout"]["annotations"]),
+        "here: each λ that is left, quantized and measured as a whole model",
+    )
+    place = {"x": 0.5, "xref": "paper", "xanchor": "center", "y": 0.6, "yref": "paper", "yanchor": "middle"}
+    figure["layout"]["annotations"].append(note(text, **place, font={"size": 12, "color": _GREY}))
+    figure["narrow"][f"layout.annotations.{at}.text"] = text.replace(", ", ",<br>", 1)
+
+
+def _kind_words(kind: Mark) -> str:
+    return MEASURED if kind == "measured" else STANDINGS[kind]
+
+
+def _wrapped(text: str, width: float) -> str:
+    """Words in as many lines as a width in pixels needs."""
+    lines = [""]
+    for word in text.split():
+        longer = f"{lines[-1]} {word}".strip()
+        if lines[-1] and len(longer) * _LETTER > width:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    return "<br>".join(lines)
+
+
+def _add_reasons(figure: Figure, rows: Sequence[TuningRow]) -> None:
+    """At each λ that is out why: below its interval, or above where there is no room."""
+    (low, high), column = _scale(figure), _WIDE / max(1, len(rows))
+    for at, row in enumerate(rows):
+        if row["standing"] != "worse" or row["better"] is None:
+            continue
+        words = _wrapped(mark_words(row), 1.2 * column)
+        ends = [saved(row["better"]), *(interval_of(row) or ()), *of_draws(row)]
+        bottom, top = max(min(ends), low), min(max(ends), high)
+        room = figure["layout"]["yaxis"]["range"]
+        is_above = bottom - room[0] < (_LINE_ROOM * (words.count("<br>") + 1) + 0.03) * (room[1] - room[0])
+        position = len(figure["layout"]["annotations"])
+        figure["layout"]["annotations"].append(note(
+            words, x=at, xref="x", xanchor="center", y=top if is_above else bottom, yref="y",
+            yanchor="bottom" if is_above else "top", yshift=10 if is_above else -10, font={"size": 12, "color": _GREY},
+            bgcolor=_HOLLOW,
+        ))  # fmt: skip
+        figure["narrow"][f"layout.annotations.{position}.visible"] = False
+
+
+def _aria(tuning: Tuning, rows: Sequence[TuningRow]) -> str:
+    """The drawing in words: each λ by its standing, and what it saves."""
+    draws = f"; {draws_text(tuning['draws'])}" if tuning["draws"] else ""
+    text = f"The search for λ of {METHODS[tuning['method']].title}: {standing_counts(tuning)}{draws}."
+    groups: dict[str, list[str]] = {}
+    for row in sorted(rows, key=lambda row: [*_MARKS][::-1].index(mark_of(row))):
+        said = lam_text(lam_of(row)) + (f" ({savings_text(row)})" if row["better"] is not None else "")
+        groups.setdefault(mark_words(row), []).append(said)
+    return text + "".join(f" {words[0].upper()}{words[1:]}: λ = {', '.join(each)}." for words, each in groups.items())
