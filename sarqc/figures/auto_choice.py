@@ -13,6 +13,7 @@ from sarqc.figures.drawing import (
     QUALITY,
     RECON,
     SHADES,
+    BoundValues,
     Figure,
     Role,
     base_layout,
@@ -23,6 +24,7 @@ from sarqc.figures.drawing import (
     plain_numbers,
 )
 from sarqc.figures.numbers import draws_text, lam_text, number, perplexity_text, significant
+from sarqc.figures.titles import everywhere, fitting, set_finding
 from sarqc.study.facts import LineFacts, Selection
 from sarqc.study.paired import mean_over_draws
 
@@ -86,6 +88,7 @@ def _one_layer(facts: LineFacts, found: Selection) -> Figure:
         figure["layout"]["annotations"].append(_cell_note((c, k), text, dark))
     name = facts.study.layers[layer].name
     figure["title"] = f"{TITLE}: held-out error, best = 1"
+    set_finding(figure, _finding(found, counts))
     best = divmod(int(np.nanargmin(relative)), relative.shape[1])
     figure["aria"] = (
         f"Error of {relative.size} candidates on held-out calibration text in {name}, mean of {draws_text(draws)}: "
@@ -113,6 +116,7 @@ def _all_layers(facts: LineFacts, found: Selection) -> Figure:
                 _cell_note((c, k), str(counts[c, k]), bool(counts[c, k] < 0.5 * top))
             )
     figure["title"] = f"{TITLE}: {of}"
+    set_finding(figure, _finding(found, counts))
     figure["aria"] = f"How often “auto” chose each candidate in {of}. {_chosen_words(found, counts, of)}"
     return figure
 
@@ -165,6 +169,7 @@ def _one_row(facts: LineFacts, found: Selection) -> Figure:
         )
     _mark_chosen(figure, names, curves[0][2], counts, draws, HELD_OUT)
     figure["title"] = f"{TITLE}: held-out error"
+    set_finding(figure, _finding(found, counts[None]))
     best = int(np.nanargmin(curves[0][2]))
     figure["aria"] = (
         f"Error of {len(names)} candidates in {facts.study.layers[layer].name}, mean of {draws_text(draws)}: on "
@@ -219,6 +224,7 @@ def _by_model(facts: LineFacts, found: Selection) -> Figure:
         counts[k] += 1
     _count_row(figure, counts, draws)
     figure["title"] = f"{TITLE}: held-out perplexity"
+    set_finding(figure, _finding(found, counts[None]))
     best = int(np.nanargmin(mean))
     figure["aria"] = (
         f"Perplexity of the whole model on held-out calibration text for {len(names)} values of λ, "
@@ -323,6 +329,21 @@ def _pair(found: Selection, at: Sequence[int]) -> str:
     gamma = found.gammas[at[0]]
     text = f"λ = {lam_text(found.lams[at[1]])}"
     return text if gamma is None else f"{text}, γ = {lam_text(gamma)}"
+
+
+def _finding(found: Selection, counts: np.ndarray) -> BoundValues | None:
+    """Which candidate was chosen most often, of counts C K."""
+    total, most = int(counts.sum()), int(counts.max())
+    at = np.argwhere(counts == most)
+    if not total:
+        return None
+    if len(at) > 1:
+        return everywhere("No candidate was chosen more often than all others")
+    often = "always" if most == total else f"most often, {most:,} of {total:,} times"
+    lead = f"“auto” chose {_pair(found, at[0].tolist())}"
+    return everywhere(
+        fitting(lead if total == 1 else f"{lead} {often}", lead if most == total else f"{lead} most often")
+    )
 
 
 def _chosen_words(found: Selection, counts: np.ndarray, of: str) -> str:

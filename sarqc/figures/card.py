@@ -1,5 +1,5 @@
 """What a link shows before any script runs: a title, a sentence and a picture of 1200 × 630, as messengers and networks
-show them; and the Lab's main figure for the page itself, until plotly draws it.
+show them; and the Lab's main figure for the page itself, until its scripts draw it.
 
 Both pictures are at the link's own λ, from the drawing that the page gets.
 """

@@ -13,6 +13,7 @@ from sarqc.errors import Refused
 from sarqc.figures.drawing import DRIFT, HELD_OUT, QUALITY, RECON, Figure, Point, Role
 from sarqc.figures.numbers import NBSP, lam_text, number, perplexity_text, significant
 from sarqc.figures.panels import Curve, Panel, stack
+from sarqc.figures.titles import everywhere, fitting, set_finding
 from sarqc.figures.view import default_line, start_of
 from sarqc.plain import measured
 from sarqc.recipe import Recipe, public_name
@@ -314,8 +315,21 @@ def _overlay(facts: Sequence[_Side]) -> Figure:
             pinned = tuple(value for value in chosen if value is not None)
             stacked.append(Panel(title, show, curves, 1.0, pinned=pinned))
     figure = stack(lams or [0.0], names, stacked, ring=False)
+    figure["title"] = "Curves over λ"
+    set_finding(figure, everywhere(_finding(facts)))
     figure["aria"] = f"Curves over λ of {len(facts)} studies: {', '.join(one.study.title for one in facts)}."
     return figure
+
+
+def _finding(facts: Sequence[_Side]) -> str:
+    """Which study has the lowest perplexity at its chosen point; their draws need not be the same, so that no interval
+    says how sure that is."""
+    known = [(value, LETTERS[i]) for i, one in enumerate(facts) if (value := _perplexity(one)) is not None]
+    texts = sorted((value, perplexity_text(value), letter) for value, letter in known)
+    if len(texts) < 2 or texts[0][1] == texts[1][1]:
+        return ""
+    (_, lowest, best), (_, second, next_) = texts[:2]
+    return fitting(f"{best} has the lowest perplexity: {lowest}, {next_} {second}")
 
 
 def _curve(index: int, one: _Side, values: np.ndarray) -> Curve:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from sarqc.figures.changes import SAME, change_text, times_text
 from sarqc.figures.drawing import (
     DRIFT,
     PLAIN_AXIS,
@@ -24,6 +25,7 @@ from sarqc.figures.drawing import (
 )
 from sarqc.figures.layer_map import layer_label
 from sarqc.figures.numbers import number, point_names, significant
+from sarqc.figures.titles import at_each, fitting, set_finding
 from sarqc.study.facts import LineFacts, equal_points
 
 LABEL_GAP = 0.2  # least distance of two labels at the lines' ends, as a share of the axis
@@ -72,7 +74,33 @@ def deciles(facts: LineFacts) -> Figure | None:
             for each, own, rows in zip(texts, chosen, twin, strict=True)
         ]
     figure["bindings"].append(bind("aria", texts, "gamma", "lambda"))
+    set_finding(figure, at_each(facts, lambda g, m: _finding(facts, chosen, twin, (g, m))))
     return figure
+
+
+def _finding(facts: LineFacts, chosen: np.ndarray, twin: np.ndarray | None, at: tuple[int, int]) -> str:
+    """The most salient decile: against identity, against the smallest λ, or against the least salient decile."""
+    own = float(chosen[at][-1])
+    point = point_names(facts.line)[at[1]]
+    others = [] if twin is None else [(float(twin[at][-1]), "under identity")]
+    if at[1] > 0:
+        others.append((float(chosen[at[0], 0, -1]), f"at {point_names(facts.line)[0]}"))
+    for other, where in others:
+        if own > 0 and other > 0 and facts.line.lams[at[1]] > 0:
+            if abs(own / other - 1) < SAME:
+                return fitting(f"{point}: most salient decile drifts as {where}")
+            word = "less" if own < other else "more"
+            change = f"{change_text(own / other - 1)} {word}"
+            return fitting(
+                f"{point}: most salient decile drifts {change} than {where}",
+                f"{point}: most salient drift {change} than {where}",
+            )
+    least = float(chosen[at][0])
+    return (
+        f"The most salient decile drifts {times_text(own / least)} as much as the least"
+        if own > 0 and least > 0
+        else ""
+    )
 
 
 def _flat(arrays: list[np.ndarray]) -> np.ndarray:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, TypedDict
 
 import numpy as np
 
+from sarqc.figures.changes import ratio_of, times_text
 from sarqc.figures.drawing import HELD_OUT, PLAIN_AXIS, Figure, Role, base_layout, bind, note
-from sarqc.figures.layer_map import frame, short_name, show
+from sarqc.figures.layer_map import frame, map_finding, short_name, show
 from sarqc.figures.layer_quantities import Quantity, slim_bar
 from sarqc.figures.numbers import draws_text, percent, point_names, significant
+from sarqc.figures.titles import at_each, everywhere, fitting, set_finding
 from sarqc.study.experts import Experts, TokenCounts, token_counts, words
 from sarqc.study.facts import LineFacts, is_point
 from sarqc.study.paired import mean_over_draws
@@ -71,13 +74,25 @@ def _token_map(counts: TokenCounts) -> Figure:
     if wide <= MOST_DOTTED:
         few = {"symbol": "circle", "size": max(3, size // 2), "color": "var(--ink-2)"}
         data += _marks(counts.few, experts, rows, few)
-    return {
+    figure: Figure = {
         "data": data,
         "layout": layout,
         "bindings": [],
         "title": "Tokens by expert, × none" + (f", • under {experts.channels:,}" if wide <= MOST_DOTTED else ""),
         "aria": words(counts) + _extremes(counts),
     }
+    set_finding(figure, everywhere(_tokens_finding(counts)))
+    return figure
+
+
+def _tokens_finding(counts: TokenCounts) -> str:
+    """How many experts no token reached, or fewer than their channels."""
+    total, none, few = (f"{count:,}" for count in (counts.experts.count, counts.none.sum(), counts.few.sum()))
+    if counts.none.any():
+        return fitting(f"{none} of {total} experts saw no token{' in some draw' if len(counts.values) > 1 else ''}")
+    if counts.few.any():
+        return fitting(f"{few} of {total} experts saw fewer tokens than channels")
+    return "Every expert saw at least as many tokens as channels"
 
 
 def _token_cells(counts: TokenCounts, values: np.ndarray, rows: list[str]) -> dict[str, Any]:
@@ -240,6 +255,8 @@ def expert_map(facts: LineFacts, quantity: Quantity | None, counts: TokenCounts 
     arias = [[quantity.aria(facts, z[g, m], m, called, name) for m in range(n_m)] for g in range(n_g)]
     show(figure, quantity, quantity.colours(z), texts, arias)
     figure["title"] = f"Block {chosen.block}"
+    inside = [at for found in members.values() for at in found]
+    set_finding(figure, map_finding(facts, quantity, inside, "layers of this block"))
     figure["subtitle"] = f": {quantity.title}"
     return figure
 
@@ -312,7 +329,30 @@ def _tokens_error(facts: LineFacts, counts: TokenCounts) -> Figure | None:
     arias = [[_aria(tokens, errors[:, g], names, m, gains[g][m]) for m in range(n_m)] for g in range(n_g)]
     figure["bindings"].append(bind("aria", arias, "gamma", "lambda"))
     figure["title"] = "Error on unseen text by an expert’s tokens"
+    by_draw = np.stack([_by_expert(one, counts.experts)[known] for one in held])  # D P G M
+    set_finding(figure, at_each(facts, _few_against_many(tokens, by_draw)))
     return figure
+
+
+def _few_against_many(tokens: np.ndarray, errors: np.ndarray) -> Callable[[int, int], str]:
+    """The error (D P G M) of the third of experts with fewest tokens (P) against that of the third with most."""
+    order = np.argsort(tokens, kind="stable")
+    third = max(1, len(order) // 3)
+    ratio = ratio_of(errors[:, order[:third]].mean(axis=1), errors[:, order[-third:]].mean(axis=1))
+
+    def say(g: int, m: int) -> str:
+        at = (g, m)
+        if not ratio.known(at):
+            return ""
+        if not ratio.clear(at):
+            return "No clear effect of an expert’s tokens on its error"
+        if ratio.same(at):
+            return "Experts with few and with many tokens have equal error"
+        if ratio.mean[at] >= 2:
+            return fitting(f"Experts with few tokens have {times_text(float(ratio.mean[at]))} the error of busy ones")
+        return fitting(f"Experts with few tokens have {ratio.change(at, 'less', 'more')} error than busy ones")
+
+    return say
 
 
 def _by_expert(by_layer: np.ndarray, experts: Experts) -> np.ndarray:

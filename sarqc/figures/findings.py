@@ -10,26 +10,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
+from sarqc.figures.changes import Ratio, change_text, ratio_of, times_text
 from sarqc.figures.layer_quantities import quantities_of, quantity_of
-from sarqc.figures.numbers import NBSP, draws_text, lam_text, number, percent, small_percent
+from sarqc.figures.numbers import NBSP, draws_text, lam_text, number, small_percent
 from sarqc.figures.theorem import terms, theorem_terms
 from sarqc.quantization.methods import FITTING_WORDS
 from sarqc.study.document import Study
 from sarqc.study.facts import LineFacts, has_lam, lam_index, line_facts
-from sarqc.study.intervals import decimals_of
 from sarqc.study.ladder import LAMBDA, Ladder
-from sarqc.study.paired import Difference, mean_over_draws, paired_ratio, spans, sweet_spots
+from sarqc.study.paired import spans, sweet_spots
 
 Door = Literal["where", "trade_off", "steps", "text", "proof"]
 Say = Callable[[int, int], str]  # the sentence at positions of γ and λ
 
 TEXTS = {"held_out": "unseen text", "recon": "calibration text"}  # in the order in which an error is looked for
-SAME = 0.005  # a change below this share is none once it is rounded to whole per cents
 NO_LOSS = 1e-9  # by this share a sum may fall short of half, as sums of rounded numbers do
 STEP_NAMES = {
     "order": FITTING_WORDS["order"],
@@ -62,55 +60,6 @@ def _at_each(facts: LineFacts, say: Say) -> list[list[str]]:
 
 def _nothing(g: int, m: int) -> str:
     return ""
-
-
-@dataclass(frozen=True)
-class _Ratio:
-    """A positive quantity over another in the draws that have both, G M: of means, as the Lab's other changes are."""
-
-    mean: np.ndarray
-    paired: Difference  # by draw, for the verdict
-
-    def known(self, at: tuple[int, int]) -> bool:
-        return bool(np.isfinite(self.mean[at]))
-
-    def clear(self, at: tuple[int, int]) -> bool:
-        """Whether the draws show the direction. One draw has no others beside it, so its ratio stands as it is."""
-        error = float(self.paired.error[at])
-        if not math.isfinite(error) or error == 0:
-            return True
-        verdict = self.paired.verdict(at)
-        return verdict != 0 and (verdict > 0) == bool(self.mean[at] > 1)
-
-    def same(self, at: tuple[int, int]) -> bool:
-        return bool(abs(self.mean[at] - 1) < SAME)
-
-    def change(self, at: tuple[int, int], less: str, more: str) -> str:
-        """“31 % less”."""
-        ratio = float(self.mean[at])
-        return f"{_change_text(ratio - 1)}{NBSP}{less if ratio < 1 else more}"
-
-
-def _ratio(values: np.ndarray, reference: np.ndarray) -> _Ratio:
-    """Of ``values`` (D G M) to ``reference``, which broadcasts against them."""
-    values, reference = np.broadcast_arrays(values, reference)
-    with np.errstate(invalid="ignore"):
-        both = np.isfinite(values) & np.isfinite(reference) & (values > 0) & (reference > 0)
-    above, below = (np.where(both, part, np.nan) for part in (values, reference))
-    return _Ratio(mean_over_draws(above) / mean_over_draws(below), paired_ratio(above, below))
-
-
-def _change_text(change: float) -> str:
-    """The size of a change in whole per cents; with decimals where it is less than one, or would round to all."""
-    size, left = abs(change), 1 + change
-    if size < 0.01:
-        return small_percent(size)
-    return percent(size, decimals_of(100 * left, 1) if 0 < left < SAME else 0)
-
-
-def _times(ratio: float) -> str:
-    """“2.4 ×”."""
-    return f"{number(ratio, decimals_of(ratio, 2))}{NBSP}×"
 
 
 def _ordinal(rank: int) -> str:
@@ -194,7 +143,7 @@ def _trade_off(facts: LineFacts) -> Say:
     base = f"λ = {lam_text(line.lams[reference])}".replace(" ", NBSP)
     noun = "error" if text in (None, "held_out") else f"error on {TEXTS['recon']}"
     ratios = [
-        (name, _ratio(values, values[..., [reference]]))
+        (name, ratio_of(values, values[..., [reference]]))
         for name, values in (("drift", drift), (noun, error))
         if values is not None
     ]
@@ -210,17 +159,17 @@ def _trade_off(facts: LineFacts) -> Say:
     return say
 
 
-def _range(rise: str, name: str, ratio: _Ratio, at: tuple[int, int]) -> str:
+def _range(rise: str, name: str, ratio: Ratio, at: tuple[int, int]) -> str:
     """What the whole range of λ does, said at its beginning."""
     if not ratio.clear(at):
         return f"{rise} has no clear effect on {name}"
     if ratio.same(at):
         return f"{rise} leaves {name} the same"
     change = float(ratio.mean[at]) - 1
-    return f"{rise} takes {name} {'down' if change < 0 else 'up'} by {_change_text(change)}"
+    return f"{rise} takes {name} {'down' if change < 0 else 'up'} by {change_text(change)}"
 
 
-def _exchange(known: Sequence[tuple[str, _Ratio]], at: tuple[int, int], base: str) -> str:
+def _exchange(known: Sequence[tuple[str, Ratio]], at: tuple[int, int], base: str) -> str:
     """What is had for what: of drift and error that which moves first, then that which does not."""
     moved = [(name, ratio) for name, ratio in known if ratio.clear(at) and not ratio.same(at)]
     still = [(name, ratio) for name, ratio in known if not ratio.clear(at) or ratio.same(at)]
@@ -268,10 +217,10 @@ def _worth(climbed: Ladder) -> str:
     if (known and most.verdict(()) >= 0) or not most.mean < 0:
         return "no step alone clearly lowers perplexity"
     if step != "lambda" and lam is not None and lam.verdict(()) < 0:
-        times = _times(float(most.mean / lam.mean))
+        times = times_text(float(most.mean / lam.mean))
         worth = "as much as" if times.startswith("1.0") else f"{times} as much as"
         return f"{STEP_NAMES[step]} alone is worth {worth} {STEP_NAMES['lambda']}"
-    size = _change_text(float(most.mean) / before)
+    size = change_text(float(most.mean) / before)
     return f"{STEP_NAMES[step]} alone cuts perplexity most, by {size}{'' if known else ' (one draw)'}"
 
 
@@ -314,7 +263,7 @@ def _best_perplexities(study: Study, bits: int) -> dict[str, float]:
 def _text(facts: LineFacts) -> Say:
     """How much calibration text flatters, and which λ is best with the most of it that was tried."""
     unseen, calibration = facts.selected("held_out"), facts.selected("recon")
-    ratio = None if unseen is None or calibration is None else _ratio(unseen, calibration)
+    ratio = None if unseen is None or calibration is None else ratio_of(unseen, calibration)
     best = [_best_lam(facts, g) for g in range(len(facts.line.gammas))]
     count = facts.line.sizes[-1] if facts.line.sizes else 0
     sequences = f"with {count:,} {'sequence' if count == 1 else 'sequences'}"
@@ -328,7 +277,7 @@ def _text(facts: LineFacts) -> Say:
     return say
 
 
-def _beside_calibration(ratio: _Ratio, at: tuple[int, int], *, brief: bool) -> str:
+def _beside_calibration(ratio: Ratio, at: tuple[int, int], *, brief: bool) -> str:
     """Unseen beside calibration text; ``brief`` where more follows, and the comparison goes without saying."""
     if not ratio.clear(at):
         return (
@@ -339,7 +288,7 @@ def _beside_calibration(ratio: _Ratio, at: tuple[int, int], *, brief: bool) -> s
     if ratio.same(at):
         return "the same error on unseen text" if brief else "unseen text has the same error as calibration text"
     size = float(ratio.mean[at])
-    more = f"{_times(size)} the error" if size >= 2 else f"{ratio.change(at, 'less', 'more')} error"
+    more = f"{times_text(size)} the error" if size >= 2 else f"{ratio.change(at, 'less', 'more')} error"
     if brief:
         return f"{more} on unseen text"
     return f"unseen text has {more} {'of' if size >= 2 else 'than'} calibration text"

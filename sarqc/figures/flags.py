@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
+from sarqc.figures.dampings import TOOLS, Tool
 from sarqc.figures.drawing import position
 from sarqc.figures.numbers import baseline_title, lam_text
 from sarqc.quantization.methods import METHODS
-from sarqc.study.facts import BASELINE_POINTS, LineFacts, has_lam
+from sarqc.study.facts import LineFacts, has_lam
 
 
 @dataclass(frozen=True)
@@ -36,15 +38,16 @@ class Flag:
         return lam_text(self.lam) if self.to is None else f"{lam_text(self.lam)}–{lam_text(self.to)}"
 
 
+def _flag(default: float, tools: Sequence[Tool]) -> Flag:
+    """The flag of tools with the same default."""
+    names = [tool.name for tool in tools if tool.on_axis]
+    short = names[0] if len(names) > 1 else ""
+    return Flag(default, ", ".join(names), ", ".join(tool.words for tool in tools), short)
+
+
 NO_DAMPING = Flag(0.0, "no damping", "nothing is added to the Gram’s diagonal", "undamped")
-GPTQ = Flag(
-    BASELINE_POINTS["gptq"][0], "GPTQ, llm-compressor",
-    "GPTQ and Neural Compressor (percdamp), llm-compressor (dampening_frac), ModelOpt (perc_damp), Brevitas, mlx-lm",
-    "GPTQ",
-)  # fmt: skip
-GPTQMODEL = Flag(0.05, "GPTQModel", "GPTQModel (damp_percent)")
-NNCF = Flag(0.1, "NNCF", "NNCF (damp_percent), the prototype in torchao (percdamp)")
-DAMPINGS = (GPTQ, GPTQMODEL, NNCF)
+DAMPINGS = tuple(_flag(default, list(tools)) for default, tools in groupby(TOOLS, key=lambda tool: tool.default))
+GPTQ = next(flag for flag in DAMPINGS if flag.name.split(", ")[0] == "GPTQ")
 
 
 def flags_of(facts: LineFacts) -> list[Flag]:

@@ -17,7 +17,8 @@ from sarqc.figures.drawing import (
     lam_axis,
     plain_numbers,
 )
-from sarqc.figures.numbers import accuracy_text, lam_names, lam_text, perplexity_text, significant
+from sarqc.figures.numbers import NBSP, accuracy_text, lam_names, lam_text, perplexity_text, significant
+from sarqc.figures.titles import error_of, everywhere, fitting, lam_point, least, set_finding
 from sarqc.study.facts import LineFacts
 
 NARROW = 400  # pixels, below which the names of more than FEW λ would touch
@@ -83,7 +84,29 @@ def gamma_grid(facts: LineFacts, quality_name: str = "perplexity") -> Figure | N
             figure["bindings"].append(bind(f"layout.shapes.0.{side}{end}", [shift + i for i in range(count)], axis))
     what = ("accuracy" if by_accuracy else "perplexity on unseen text") if complete else "reconstruction error"
     figure["title"] = f"λ × γ: {what}"
+    if not by_accuracy:  # whose test items are a sample too
+        name = error_of(facts)
+        draws = quality.values if complete and quality is not None else None if name is None else facts.selected(name)
+        noun = "Perplexity" if complete else "Error"
+        set_finding(figure, None if draws is None else everywhere(_finding(facts, draws, noun)))
     figure["aria"] = (
         f"Map of {what} over λ and γ, from {show(float(np.nanmin(values)))} to {show(float(np.nanmax(values)))}."
     )
     return figure
+
+
+def _finding(facts: LineFacts, draws: np.ndarray, noun: str) -> str:
+    """Where the smallest value lies, and whether γ matters there; ``draws``: D G M."""
+    n_g, n_m = draws.shape[1:]
+    (best,), (band,) = least(draws.reshape(len(draws), 1, n_g * n_m))
+    if best is None:
+        return ""
+    near = band.reshape(n_g, n_m)
+    if near.all():
+        return f"{noun} depends clearly on neither λ nor γ"
+    if near.any(axis=1).all():
+        return "At the best λ of each, no γ stands out"
+    gamma, lam = divmod(best, n_m)
+    shape = f"γ{NBSP}={NBSP}{lam_text(facts.line.gammas[gamma] or 0.0)}"
+    where = f"{noun} is lowest at {lam_point(facts.line.lams[lam])}, {shape}"
+    return fitting(where if band.any() else f"{where} on one draw")

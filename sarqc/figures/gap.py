@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,7 @@ from sarqc.figures.drawing import (
     whiskers,
 )
 from sarqc.figures.numbers import draws_text, lam_text, point_names, significant
+from sarqc.figures.titles import at_each, fitting, least, set_finding
 from sarqc.study.facts import LineFacts, has_lam
 from sarqc.study.intervals import error_decimals, span_text
 from sarqc.study.paired import Difference, paired_difference
@@ -65,7 +67,46 @@ def gap(facts: LineFacts) -> Figure | None:
     first, last = sizes.gap.mean[0], sizes.gap.mean[-1]
     shrinks = bool((last[np.isfinite(last)] < first[np.isfinite(last)]).all())
     figure["title"] = "More calibration text, smaller gap" if shrinks else "Calibration text and the gap to unseen text"
+    set_finding(figure, at_each(facts, _finding(facts, sizes)))
     return figure
+
+
+def _finding(facts: LineFacts, sizes: _Sizes) -> Callable[[int, int], str]:
+    """Where the best λ goes as the text grows, if it clearly moves; else what the gap does."""
+    unseen, calibration = facts.selected("held_out_by_size"), facts.selected("recon_by_size")
+    assert unseen is not None
+    assert calibration is not None
+    gaps = unseen.astype(np.float64) - calibration  # D S G M
+    change = paired_difference(gaps[:, -1], gaps[:, 0])
+    moves = [_best_lam_moves(facts, unseen[:, :, g]) for g in range(len(facts.line.gammas))]
+
+    def say(g: int, m: int) -> str:
+        first, last = (float(sizes.gap.mean[s, g, m]) for s in (0, -1))
+        if moves[g] or not (math.isfinite(first) and math.isfinite(last)):
+            return moves[g]
+        if len(sizes.amounts) < 2:
+            return fitting(f"The gap between the texts is {significant(first)}")
+        difference = change.at((g, m))
+        if math.isfinite(difference.error) and difference.verdict(()) == 0:
+            return "The gap does not clearly change with more text"
+        verb = "shrinks" if last < first else "grows"
+        return fitting(f"The gap {verb} from {significant(first)} to {significant(last)} with more text")
+
+    return say
+
+
+def _best_lam_moves(facts: LineFacts, errors: np.ndarray) -> str:
+    """How the λ of least error on unseen text (D S M) moves from the least to the most text; empty unless each of the
+    two is clearly worse where the other is best."""
+    lams = facts.line.lams
+    if errors.shape[1] < 2 or len(lams) < 2 or not has_lam(facts.line):
+        return ""
+    best, band = least(errors[:, [0, -1]])
+    first, last = best
+    if first is None or last is None or band[0, last] or band[1, first] or not band.any(axis=1).all():
+        return ""
+    verb = "falls" if last < first else "rises"
+    return fitting(f"The best λ {verb} from {lam_text(lams[first])} to {lam_text(lams[last])} as the text grows")
 
 
 def read_sizes(facts: LineFacts) -> _Sizes | None:

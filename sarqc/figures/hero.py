@@ -23,6 +23,7 @@ from sarqc.figures.numbers import (
 )
 from sarqc.figures.panels import AXIS, BAND, Curve, Panel, band_shape, stack
 from sarqc.figures.scales import SCALE_WORDS, on_scale
+from sarqc.figures.titles import along_finding, drift_finding, error_finding, quality_finding, set_finding
 from sarqc.quantization.methods import entry_of
 from sarqc.study.facts import LineFacts, Quality, equal_points, is_point, lam_index
 from sarqc.study.paired import spans
@@ -52,6 +53,10 @@ def hero(facts: LineFacts, shown: Shown = "perplexity", *, scale: str = "raw") -
         return None
     figure = _drawn(facts, scaled, quality, [replace(panel, alone=True)], is_axis=True)
     figure["title"], figure["subtitle"] = panel.title, _subtitle(facts, quality if at == 0 else None)
+    if shown in ("perplexity", "accuracy"):
+        set_finding(figure, quality_finding(facts, shown))
+    else:
+        set_finding(figure, error_finding(facts) if shown == "error" else drift_finding(facts))
     return figure
 
 
@@ -61,6 +66,7 @@ def curves(facts: LineFacts, *, scale: str = "raw") -> Figure:
     panels = [panel for panel in _panels(scaled, facts.perplexity, "perplexity", scale) if panel is not None]
     figure = _drawn(facts, scaled, facts.perplexity, panels, is_axis=False)
     figure["title"] = "Quality, error and drift" if is_point(facts.line) else "Perplexity, error and drift over λ"
+    set_finding(figure, along_finding(facts))
     return figure
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from sarqc.figures.drawing import PLAIN_AXIS, Figure, base_layout, bind, plain_numbers
-from sarqc.figures.layer_quantities import Quantity
+from sarqc.figures.changes import times_text
+from sarqc.figures.drawing import PLAIN_AXIS, BoundValues, Figure, base_layout, bind, plain_numbers
+from sarqc.figures.findings import fewest_for_half
+from sarqc.figures.layer_quantities import BAR_TITLES, Quantity
+from sarqc.figures.numbers import NBSP, lam_text
+from sarqc.figures.titles import ERRORS, at_each, fitting, set_finding
 from sarqc.models.families import LayerInfo
 from sarqc.study.facts import LineFacts
 
@@ -100,8 +105,50 @@ def _every_layer(facts: LineFacts, quantity: Quantity) -> tuple[Figure, dict[int
     show(figure, quantity, quantity.colours(z), texts, arias)
     stripe = {"worst": "; narrow: worst expert", "fewest": "; narrow: expert with fewest"}.get(quantity.stripe, "")
     figure["title"] = "Every layer" + (stripe if pooled else "")
+    set_finding(figure, map_finding(facts, quantity, range(len(quantity.values)), "layers"))
     figure["subtitle"] = f": {quantity.title}"
     return figure, frames
+
+
+def map_finding(facts: LineFacts, quantity: Quantity, layers: Sequence[int], noun: str) -> BoundValues | None:
+    """What a map of a quantity shows of these layers: how few make up half the error, which drifts most, what most of
+    them chose, or how many tokens they saw. ``noun``: what they are called together."""
+    values = quantity.values[list(layers)]
+
+    def say(g: int, m: int) -> str:
+        at = (g, m) if quantity.follows else (0, 0)
+        column = values[:, at[0], at[1]]
+        known = column[np.isfinite(column)]
+        if not known.size:
+            return ""
+        if quantity.steps:
+            return _most_chosen(quantity, known, noun)
+        if quantity.name == "tokens":
+            low, high = (f"{end:,.0f}" for end in (known.min(), known.max()))
+            return fitting(
+                f"From {low} to {high} calibration tokens" if low != high else f"{low} calibration tokens each"
+            )
+        if quantity.name in ERRORS:
+            count = fewest_for_half(known)
+            verb = "makes" if count == 1 else "make"
+            return "" if count is None else fitting(f"{count:,} of {known.size:,} {noun} {verb} up half the error")
+        largest, middle = layers[int(np.nanargmax(column))], float(np.median(known))
+        text = f"{layer_label(facts.study.layers[largest])}: the largest {BAR_TITLES[quantity.name]}"
+        times = f", {times_text(float(known.max()) / middle)} the median" if middle > 0 else ""
+        return fitting(text + times, text)
+
+    return at_each(facts, say)
+
+
+def _most_chosen(quantity: Quantity, known: np.ndarray, noun: str) -> str:
+    """What “auto” chose most often in most of the layers."""
+    sign = "λ" if quantity.name == "lambda" else "γ"
+    counts = [(int(np.isclose(known, step).sum()), step) for step in quantity.steps]
+    most = max(count for count, _ in counts)
+    first, *others = [step for count, step in counts if count == most]
+    if others:
+        return f"No {sign} was chosen in more {noun} than the others"
+    return fitting(f"{sign}{NBSP}={NBSP}{lam_text(first)} was chosen in {most:,} of {known.size:,} {noun}")
 
 
 def show(figure: Figure, quantity: Quantity, z: np.ndarray, texts: Any, arias: list[list[str]]) -> None:

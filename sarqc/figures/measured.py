@@ -85,7 +85,7 @@ def how_measured(facts: LineFacts) -> list[Fact]:
     pairs.append(("Weight drift", "‖Ŵ − W‖ / ‖W‖ of a layer; all layers: their mean"))
     pairs += _pictures(line)
     if facts.drift is not None and (len(line.lams) > 1 or len(study.lines) > 1):
-        pairs.append(("Hollow points", "no μ ≥ 0 makes reconstruction error + μ · drift² smallest there"))
+        pairs.append(("Open marks", "no μ ≥ 0 makes reconstruction error + μ · drift² smallest there"))
     if line.sizes and "recon_by_size" in line.arrays:
         sizes = ", ".join(f"{size:,}" for size in line.sizes)
         again = f"every point solved again on {sizes} sequences; in brackets the 95 % interval over draws"
@@ -96,8 +96,7 @@ def how_measured(facts: LineFacts) -> list[Fact]:
     pairs.append(("Inputs of a layer", inputs))
     pairs.append(("Made", study.created))
     if study.stamp is not None:
-        how = f"download and unpack the study, and run “python -m sarqc verify {study.id}” there"
-        text = f"{shown(study.stamp.digest)}…; to verify it, {how}"
+        text = f"{shown(study.stamp.digest)}…, a hash of the inputs and the codes in the downloaded study"
         pairs.append(("Stamp", text))
     return [{"name": name, "text": text} for name, text in pairs]
 

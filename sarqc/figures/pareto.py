@@ -14,6 +14,7 @@ import numpy as np
 from sarqc.errors import Refused
 from sarqc.figures.drawing import PLAIN_AXIS, Figure, apart, base_layout, note
 from sarqc.figures.numbers import number, perplexity_text, plus_minus
+from sarqc.figures.titles import everywhere, fitting, set_finding
 
 SERIES = 4  # colours that can be told apart
 LABELLED = 4  # names at one size; more cover each other
@@ -94,8 +95,17 @@ def pareto_view(runs: Sequence[ParetoRun], size: Size = "bits", quality: Quality
     best = len(labels)
     _write(figure, labels)
     words = _words(runs, known, groups, best)
+    set_finding(figure, everywhere(_finding(best, len(known), len(groups))))
     figure["aria"] = f"{_title(size)} against {_words_of(quality)}, {len(known)} runs. {words}"
     return {"figure": figure, "words": words}
+
+
+def _finding(best: int, known: int, groups: int) -> str:
+    """How many runs no other run beats in both."""
+    if known < 2:
+        return ""
+    verb = "is" if best == 1 else "are"
+    return fitting(f"{best:,} of {known:,} runs {verb} on {'the' if groups == 1 else 'a'} frontier of size and quality")
 
 
 def _size(run: ParetoRun, size: Size) -> float | None:

@@ -27,6 +27,7 @@ from sarqc.figures.drawing import (
     plain_numbers,
 )
 from sarqc.figures.numbers import lam_text, point_names, significant
+from sarqc.figures.titles import set_finding, trade_off_finding
 from sarqc.quantization.hull import weight_intervals
 from sarqc.study.facts import LineFacts, is_point, line_facts
 
@@ -73,11 +74,12 @@ def plane(facts: LineFacts) -> Figure | None:
         _add_curve(figure, points, supports[-1], (name, style), (x, y), (side_x != 0) | (side_y != 0))
     _name_points(figure, points, x, clamp(points.errors[0][2], span_y)[0])
     hollow = [any(NOBODY in curve[g] for curve in supports) for g in range(len(points.drift))]
-    words = ["drift (hollow: off the convex hull)" if some else "drift" for some in hollow]
+    words = ["drift (open marks: off the convex hull)" if some else "drift" for some in hollow]
     figure["bindings"].append(bind("layout.xaxis.title.text", words, "gamma"))
     arias = [_aria(points, supports[0][g], g) for g in range(len(points.drift))]
     figure["bindings"].append(bind("aria", arias, "gamma"))
     figure["title"] = "Error against drift"
+    set_finding(figure, trade_off_finding(facts))
     if points.lines is None:
         # For the line R of the page: the point of least error among those that drift no more than R.
         name, _, errors = points.errors[-1]

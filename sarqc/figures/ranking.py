@@ -31,6 +31,7 @@ from sarqc.figures.numbers import (
     perplexity_text,
     span_of,
 )
+from sarqc.figures.titles import everywhere, fitting, set_finding
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line
 from sarqc.study.facts import BaselinePoint, LineFacts, Quality, has_lam, line_facts
@@ -97,6 +98,7 @@ def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None
         "layout.xaxis2.nticks": 3,
     }
     figure["aria"] = _aria(facts, rows, show, what)
+    set_finding(figure, everywhere(_finding(rows, lower)))
     most = max((row.difference.among for row in rows), default=1)
     figure["title"] = "Every method of this study" + (
         f", each at its best λ (chosen of up to {most})" if most > 1 else ""
@@ -331,6 +333,22 @@ def _against(row: _Row, lower: bool) -> str:
     if math.isfinite(row.difference.error) and not clear:
         return f"no significant difference from {row.against}: {span_of(row.difference, 50.0)}{unit}{chosen}"
     return f"{span_of(apart, 50.0)}{unit} {'lower' if mean < 0 else 'higher'} than {row.against}{chosen}"
+
+
+def _finding(rows: list[_Row], lower: bool) -> str:
+    """The best method, and whether it is clearly better than its baseline; ``rows``: the best last."""
+    best, (word, beside) = rows[-1], ("Lowest perplexity", "below") if lower else ("Highest accuracy", "above")
+    lead = f"{word}: {best.short}"
+    mean, difference = float(best.difference.mean), best.difference
+    if not best.against or not math.isfinite(mean):
+        return fitting(lead)
+    if not math.isfinite(difference.error):
+        return fitting(f"{lead}, on one draw", lead)
+    if difference.verdict(()) != (-1 if lower else 1):
+        return fitting(f"{lead}, not clearly {beside} {best.against}", f"{lead}, not clearly", lead)
+    size = number(abs(mean), difference_decimals(float(difference.doubt), 50.0)) + ("" if lower else " points")
+    against = best.against.removesuffix(SAME_GRID)
+    return fitting(f"{lead}, {size} {beside} {best.against}", f"{lead}, {size} {beside} {against}", lead)
 
 
 def _aria(facts: LineFacts, rows: list[_Row], show: Format, what: str) -> str:

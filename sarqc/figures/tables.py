@@ -13,6 +13,7 @@ from sarqc.figures.flags import flags_of
 from sarqc.figures.inspector import read_group
 from sarqc.figures.ladder import rung_name
 from sarqc.figures.layer_quantities import quantities_of, quantity_of
+from sarqc.figures.ruler import ruler_rows
 from sarqc.figures.surfaces import surface_layer
 from sarqc.figures.theorem import terms
 from sarqc.figures.view import Column, DataTable, point_rows
@@ -41,6 +42,9 @@ HEADINGS: dict[str, tuple[str, str]] = {
     "perplexity_difference": ("Paired difference of this step", "difference"),
     "perplexity_difference_low": ("95 % from", "difference"),
     "perplexity_difference_high": ("to", "difference"),
+    "perplexity_change": ("Paired change of perplexity from the default of GPTQ", "difference"),
+    "perplexity_change_low": ("95 % from", "difference"),
+    "perplexity_change_high": ("to", "difference"),
     "kl": ("KL to the float model, nats a token", "significant"),
     "kl_difference": ("Paired difference of this step", "significant"),
     "kl_difference_low": ("95 % from", "significant"),
@@ -65,6 +69,10 @@ HEADINGS: dict[str, tuple[str, str]] = {
     "nearest": ("The nearest level", "flag"),
     "identity_rms_drift": ("Root-mean-square drift, identity", "significant"),
     "against_identity": ("Drift against identity", "share"),
+    "drift_change": ("Change of drift", "share"),
+    "error_change": ("Change of the error, calibration text if measured", "share"),
+    "tools": ("Tools with this default", "text"),
+    "sources": ("Sources", "text"),
 }
 
 
@@ -270,7 +278,7 @@ def _weights(facts: LineFacts) -> Iterator[Row]:
 def _ladder(facts: LineFacts, steps: str | None) -> Iterator[Row]:
     climbed = ladder(facts.study, facts.line.bits, steps.split(",") if steps else None)
     for rung in () if climbed is None else climbed.rungs:
-        row: Row = {"step": rung_name(rung), "method": rung.line.name}
+        row: Row = {"step": rung_name(rung), "method": rung.name}
         row |= {name: rung.mean(name) for name in rung.values}
         for name, difference in rung.differences.items():
             row |= {
@@ -283,5 +291,5 @@ def _ladder(facts: LineFacts, steps: str | None) -> Iterator[Row]:
 
 TABLES = {
     "deciles": _deciles, "gap": _gap, "theorem": _theorem, "methods": _methods, "selection": _selection,
-    "inspector": _weights,
+    "inspector": _weights, "ruler": ruler_rows,
 }  # fmt: skip

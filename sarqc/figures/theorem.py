@@ -29,7 +29,8 @@ from sarqc.figures.drawing import (
     note,
     ring_trace,
 )
-from sarqc.figures.numbers import draws_text, lam_names, number, percent, point_names
+from sarqc.figures.numbers import NBSP, draws_text, lam_names, number, percent, point_names
+from sarqc.figures.titles import at_each, fitting, set_finding
 from sarqc.study.facts import LineFacts, over_layers
 from sarqc.study.intervals import error_decimals, span_text
 from sarqc.study.paired import Difference, mean_over_draws, paired_difference
@@ -144,7 +145,18 @@ def theorem(facts: LineFacts) -> Figure | None:
     points = point_names(facts.line)
     spoken = [[_aria(known, g, m, points[m], facts) for m in range(len(names))] for g in range(len(facts.line.gammas))]
     figure["bindings"].append(bind("aria", spoken, "gamma", "lambda"))
+    set_finding(figure, at_each(facts, lambda g, m: _finding(known, (g, m))))
     return figure
+
+
+def _finding(known: Terms, at: tuple[int, int]) -> str:
+    """How loose the bound is, where the gap is clear."""
+    gap, bound = known.gap.at(at), float(known.bound[at])
+    if not math.isfinite(gap.mean) or not math.isfinite(bound) or gap.mean == 0 or bound <= 0:
+        return ""
+    if math.isfinite(gap.error) and gap.verdict(()) == 0:
+        return "No clear gap between unseen and calibration text"
+    return fitting(f"The bound is {_times(bound / abs(float(gap.mean)))}{NBSP}× the measured gap")
 
 
 class Term(TypedDict):

@@ -115,6 +115,53 @@ def test_stored_pictures_are_those_of_the_solved_layers(study, index):
     assert (values < 0).any()  # the last one, which has both signs
 
 
+@pytest.mark.parametrize("index", [0, 1])
+def test_walls_show_the_means_of_channels_as_high_as_they_fit(study, index):
+    view = lab_view(study, method="sarqc-gbs", bits=2, layer=index)
+    line = study.line("sarqc-gbs", 2)
+    for pooling in POOLINGS:
+        end = "" if pooling is POOLINGS[0] else f":{pooling.name}"
+        figure = view["figures"][f"surfaces{end}"]
+        name = "surface_mean_sorted" if pooling.by_saliency else "surface_mean"
+        bound = {one["path"]: one for one in figure["bindings"] if one["path"].startswith("means.")}
+        assert bound == {
+            "means.of.0": {"path": "means.of.0", "array": name, "lambda": 0},
+            "means.of.1": {"path": "means.of.1", "array": name},
+        }
+        assert "means" not in view["figures"][f"surfaces_flat{end}"]
+        stored = study.array(line, name)[index] * (float(study.array(line, f"{name}_scale")[index]) / 255)
+        channels = [
+            [float(np.mean(cells[:, j])) for j in range(28)] + [float(np.mean(cells[i])) for i in range(28)]
+            for cells in stored.reshape(-1, 28, 28)
+        ]
+        highest, top = max(map(max, channels)), float(study.array(line, f"{pooling.array}_scale")[index])
+        times = figure["means"]["times"]
+        steps = sorted(step * 10.0**power for step in (1, 2, 5) for power in range(-4, 5))
+        assert times == max(step for step in steps if step * highest <= top * (1 + 1e-6))
+        assert figure["means"]["words"] == ("mean" if times == 1 else f"mean × {times:g}")
+
+
+def test_surfaces_name_axes_and_what_an_input_is(study):
+    view = lab_view(study, method="sarqc-gbs", bits=2, layer=0)
+    for end, title, word in ((":mean", "input channels", "input"), (":signed", "inputs by saliency", "saliency rank")):
+        figure = view["figures"][f"surfaces{end}"]
+        scene = figure["layout"]["scene"]
+        assert [scene[axis]["title"]["text"] for axis in ("xaxis", "yaxis")] == [title, "output channels"]
+        for trace in (*figure["data"], *view["figures"][f"surfaces_difference{end}"]["data"]):
+            assert trace["meta"] == [ROWS, WIDTHS[0], word]
+        named = at(figure, 0, 2)["layout"]["annotations"]
+        assert [one["text"].split(":")[0] for one in named] == ["λ = 0", "λ = 1"]
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_the_inspected_group_says_where_it_is(study, index):
+    view = lab_view(study, method="sarqc-gbs", bits=2, layer=index)
+    figure = view["figures"]["inspector"]
+    (dots,) = figure["data"]
+    row, first, last = map(int, re.search(r"output (\d+), inputs (\d+) to (\d+)", figure["title"]).groups())
+    assert dots["meta"] == {"row": row, "first": first, "count": last - first + 1}
+
+
 def test_eight_bits_keep_each_layer_in_its_own_unit():
     values = np.array([[-3.0, 0.0, 1.5], [0.0, 0.25, 0.5], [0.0, 0.0, 0.0]])
     scale = common_scale(np.abs(values).max(axis=-1)[:, None])
@@ -273,7 +320,8 @@ def test_every_pooling_has_its_drawings_and_older_studies_have_one(study, tmp_pa
         scale = view["arrays"][pooling.array]["scale"]
         for card in ("surfaces", "surfaces_flat", "surfaces_difference"):
             figure = view["figures"][f"{card}:{pooling.name}"]
-            assert {one["array"] for one in figure["bindings"] if "array" in one} == {pooling.array}
+            cells = [one for one in figure["bindings"] if "array" in one and one["path"].startswith("data.")]
+            assert {one["array"] for one in cells} == {pooling.array}
             assert pooling.words in at(figure, 0, 1)["aria"]
         ends = [view["figures"][f"surfaces_flat:{pooling.name}"]["data"][0][end] for end in ("zmin", "zmax")]
         assert ends == [-scale if pooling.signed else 0, scale]

@@ -56,9 +56,9 @@ export const GLOSSARY = {
     "limit of drift",
     "The upright line, to be dragged: of all points that drift no more than that, the one of least error is shown.",
   ],
-  hollow: [
-    "hollow points",
-    "Off the lower convex hull of drift² and error: whatever drift costs, another point is better. Each filled one is the best at some cost μ of drift².",
+  hull: [
+    "open marks",
+    "Points off the lower convex hull of drift² and error: no weight μ ≥ 0 of drift² makes their sum smallest there. Each filled mark is the minimum for some μ.",
   ],
   cells: [
     "cells",

@@ -1,0 +1,380 @@
+"""The damping of GPTQ as a place on the λ axis: what a larger λ changes, against the default of GPTQ.
+
+Every tool with a GPTQ solver regularises by the identity penalty, since its damping is λ (see ``dampings.toml``). The
+figure is drawn over the identity line of a study: the change in perplexity at each λ, paired by calibration draw, and
+the defaults of the tools below it.
+
+Axes in comments: D calibration draws, M λ values of the identity line.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+import numpy as np
+
+from sarqc.figures.changes import Ratio, ratio_of
+from sarqc.figures.dampings import TOOLS, Tool
+from sarqc.figures.drawing import (
+    PLAIN_AXIS,
+    QUALITY,
+    Figure,
+    bar_lengths,
+    base_layout,
+    bind,
+    clamp,
+    edge_trace,
+    even_ticks,
+    honest_range,
+    note,
+    plain_numbers,
+    position,
+    whiskers,
+)
+from sarqc.figures.flags import GPTQ
+from sarqc.figures.numbers import difference_decimals, draws_text, lam_names, lam_text, number
+from sarqc.figures.titles import at_each, fitting, set_finding
+from sarqc.quantization.methods import METHODS
+from sarqc.study.document import Line
+from sarqc.study.facts import LineFacts, has_lam, lam_index, line_facts
+from sarqc.study.intervals import span_text
+from sarqc.study.paired import Difference, paired_ratio
+
+IDENTITY = "rqc-gbs"  # the method whose λ is the damping of GPTQ
+STRIP, PANEL = (0.0, 0.24), (0.34, 1.0)  # shares of the height: tools, and the change in perplexity
+NARROW_BELOW = 560
+NAMED = 5  # names of tools beside one default, on a wide screen
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Changes along the identity line of a study against the default damping of GPTQ, M."""
+
+    facts: LineFacts  # of the identity line
+    start: int  # position of the default of GPTQ
+    perplexity: Difference  # paired by draw
+    drift: Ratio | None
+    error: Ratio | None
+    noun: str  # of the error
+    is_shown: bool  # whether the identity line is the line that the Lab shows
+
+    @property
+    def lams(self) -> tuple[float, ...]:
+        return self.facts.line.lams
+
+    @property
+    def larger(self) -> list[int]:
+        """Positions of the measured λ above the default of GPTQ."""
+        known = np.isfinite(self.perplexity.mean)
+        return [m for m in range(self.start + 1, len(self.lams)) if known[m]]
+
+    def target(self, lam: float) -> int:
+        """The step that is spoken of while a λ is shown: to that λ, or the first step where it is not a larger λ of the
+        identity line."""
+        at = lam_index(self.facts.line, lam)
+        return at if at in self.larger else self.larger[0]
+
+
+def read_steps(facts: LineFacts) -> Steps | None:
+    """Return the steps for a line whose solver damps; None for other lines, and for a study without the perplexity of
+    the identity line at the default of GPTQ and at a larger λ."""
+    identity = _identity_of(facts)
+    quality = None if identity is None else identity.perplexity
+    start = None if identity is None else lam_index(identity.line, GPTQ.lam)
+    if identity is None or quality is None or start is None:
+        return None
+    values = quality.values[:, 0]  # D M
+    name = next((name for name in ("recon", "held_out") if identity.selected(name) is not None), None)
+    drift, error = (
+        None if array is None else ratio_of(array, array[..., [start]])
+        for array in (identity.selected("drift"), None if name is None else identity.selected(name))
+    )
+    steps = Steps(
+        identity, start, paired_ratio(values, values[:, [start]]), drift, error,
+        "calibration error" if name == "recon" else "error on unseen text", identity.line is facts.line,
+    )  # fmt: skip
+    return steps if steps.larger and math.isfinite(steps.perplexity.mean[start]) else None
+
+
+def _identity_of(facts: LineFacts) -> LineFacts | None:
+    """The identity line with several λ at the width of a line, on its grid rather than on the plain one."""
+    entry, line = METHODS.get(facts.line.method), facts.line
+    if entry is None or not entry.make.damps:
+        return None
+
+    def fits(one: Line) -> bool:
+        same = one.method == IDENTITY and one.bits == line.bits and one.fitting in (line.fitting, {})
+        return same and has_lam(one) and one.later is None and len(one.lams) > 1
+
+    found = sorted((one for one in facts.study.lines if fits(one)), key=lambda one: one.fitting != line.fitting)
+    if not found:
+        return None
+    if found[0].name == line.name:
+        return facts
+    if facts.identity is not None and facts.identity.line.name == found[0].name:
+        return facts.identity
+    return line_facts(facts.study, method=found[0].name, bits=line.bits, layer=facts.layer, with_identity=False)
+
+
+def ruler(facts: LineFacts) -> Figure | None:
+    """Return the change in perplexity from the default damping of GPTQ to every λ, with the defaults of the tools; None
+    as for ``read_steps``."""
+    steps = read_steps(facts)
+    if steps is None:
+        return None
+    names, count = lam_names(steps.facts.line), len(steps.lams)
+    mean, low, high = steps.perplexity.mean, steps.perplexity.low, steps.perplexity.high
+    inner = np.arange(count) >= steps.start
+    span = honest_range(whiskers(*(part[inner] for part in (mean, low, high))), mean[~inner], always=(0.0,))
+    layout = base_layout(left=58, right=16, top=40, bottom=34)
+    layout["xaxis"] = {
+        **PLAIN_AXIS,
+        "range": [-0.45, count - 0.55],
+        "tickvals": list(range(count)),
+        "ticktext": names,
+        "tickangle": 0,
+        "anchor": "y2",
+        "title": {"text": "λ of the identity penalty", "standoff": 2},
+    }
+    layout["yaxis"] = {**PLAIN_AXIS, "domain": list(PANEL), "range": list(span), **even_ticks(span, 4)}
+    layout["yaxis"]["title"] = {"text": "change in perplexity", "standoff": 4}
+    figure: Figure = {"data": [], "layout": layout, "bindings": [], "narrow": {}, "narrow_bindings": []}
+    figure["narrow_below"] = NARROW_BELOW
+    _add_changes(figure, steps, span)
+    _add_tools(figure, steps)
+    _add_words(figure, facts, steps)
+    figure["title"] = "Perplexity against the damping of GPTQ"
+    whose = "" if steps.is_shown else f", {steps.facts.line.label}"
+    intervals = ", 95 % intervals" if np.isfinite(steps.perplexity.error).any() else ""
+    figure["subtitle"] = f", {draws_text(steps.facts.n_draws)}{intervals}{whose}"
+    verdict = _verdict(steps)
+    set_finding(figure, at_each(facts, lambda g, m: verdict))
+    return figure
+
+
+def _add_changes(figure: Figure, steps: Steps, span: tuple[float, float]) -> None:
+    """The change at every λ with its interval, and a ring at the step that is spoken of."""
+    mean, ends = steps.perplexity.mean, (steps.perplexity.low, steps.perplexity.high)
+    drawn, side = clamp(mean, span)
+    down, up = (np.where(side == 0, bar, 0.0) for bar in bar_lengths(mean, ends, span[1] - span[0]))
+    line = {"color": "var(--ink-3)", "width": 1, "dash": "dot"}
+    zero = {"type": "line", "layer": "below", "xref": "paper", "yref": "y", "x0": 0, "x1": 1, "y0": 0, "y1": 0}
+    figure["layout"]["shapes"].append({**zero, "line": line})
+    color = QUALITY["color"]
+    figure["data"].append(
+        {
+            "type": "scatter",
+            "mode": "lines+markers",
+            "name": "change in perplexity",
+            "x": list(range(len(mean))),
+            "y": plain_numbers(drawn),
+            "cliponaxis": False,
+            "line": {"color": color, "width": 2},
+            "marker": {"color": color, "symbol": QUALITY["symbol"], "size": 7},
+            "error_y": {
+                "type": "data", "symmetric": False, "array": plain_numbers(up), "arrayminus": plain_numbers(down),
+                "thickness": 1.5, "width": 4, "color": color,
+            },
+            "text": ["<br>".join(_hover(steps, m)) for m in range(len(mean))],
+            "hovertemplate": "%{text}<extra></extra>",
+        }
+    )  # fmt: skip
+    off = np.flatnonzero(side).tolist()
+    if off:
+        texts = [f" {number(float(mean[m]), difference_decimals(math.nan, _reference(steps)))}" for m in off]
+        symbols = ["triangle-up" if side[m] > 0 else "triangle-down" for m in off]
+        edge = edge_trace("y") | {"x": off, "y": [float(drawn[m]) for m in off], "text": texts}
+        edge["marker"] = {**edge["marker"], "symbol": symbols}
+        figure["data"].append({**edge, "textposition": ["bottom right" if side[m] > 0 else "top right" for m in off]})
+    surface = {"color": "var(--surface)", "width": 2.5}
+    figure["data"].append(
+        {
+            "type": "scatter", "mode": "markers", "name": "shown step", "x": [], "y": [], "cliponaxis": False,
+            "hoverinfo": "skip",
+            "marker": {"symbol": QUALITY["symbol"], "size": 13, "color": color, "line": surface},
+        }
+    )  # fmt: skip
+
+
+def _hover(steps: Steps, m: int) -> list[str]:
+    if m == steps.start:
+        return [f"λ = {lam_text(steps.lams[m])}: the default of GPTQ"]
+    if not math.isfinite(steps.perplexity.mean[m]):
+        return [f"λ = {lam_text(steps.lams[m])}: not measured"]
+    return [f"λ = {lam_text(steps.lams[m])}: {_perplexity_text(steps, m)}", *_others(steps, m)]
+
+
+def _add_tools(figure: Figure, steps: Steps) -> None:
+    """A row for each default that lies on the axis: its place, and the tools that have it."""
+    rows = tool_rows(steps.lams)
+    layout, ink = figure["layout"], "var(--ink-2)"
+    layout["yaxis2"] = {**PLAIN_AXIS, "domain": list(STRIP), "range": [len(rows) - 0.4, -0.6], "showgrid": False}
+    layout["yaxis2"] |= {"tickvals": [], "ticktext": [], "anchor": "x"}
+    places = [place for place, _ in rows]
+    hovers = [[f"λ = {lam_text(tools[0].default)}:", *(tool.words for tool in tools)] for _, tools in rows]
+    figure["data"].append(
+        {
+            "type": "scatter", "mode": "markers", "name": "defaults of tools", "x": plain_numbers(places),
+            "y": list(range(len(rows))), "yaxis": "y2", "cliponaxis": False,
+            "text": ["<br>".join(lines) for lines in hovers],
+            "hovertemplate": "%{text}<extra></extra>",
+            "marker": {"symbol": "triangle-up", "size": 10, "color": ink},
+        }
+    )  # fmt: skip
+    for row, (place, tools) in enumerate(rows):
+        here = "you are here with " if tools[0].default == GPTQ.lam else ""
+        at = len(layout["annotations"])
+        text = f"{here}{_names(tools, NAMED)}"
+        spot = {"xref": "x", "yref": "y2", "x": place, "y": row, "xshift": 9, "yanchor": "middle"}
+        layout["annotations"].append(note(text, **spot, font={"size": 12, "color": ink}))
+        figure["narrow"][f"layout.annotations.{at}.text"] = _names(tools, 1)
+
+
+def tool_rows(lams: Sequence[float]) -> list[tuple[float, list[Tool]]]:
+    """Return the place of each default on an axis of λ, and the tools with it; without those beyond the axis."""
+    defaults = list(dict.fromkeys(tool.default for tool in TOOLS))
+    placed = [(position(one, lams), [tool for tool in TOOLS if tool.default == one]) for one in defaults]
+    return [(place, tools) for place, tools in placed if place is not None]
+
+
+def _names(tools: Sequence[Tool], most: int) -> str:
+    """“GPTQ, llm-compressor and 6 more”."""
+    names = [tool.name for tool in tools]
+    rest = len(names) - most
+    return ", ".join(names) if rest <= 0 else f"{', '.join(names[:most])} and {rest} more"
+
+
+def _add_words(figure: Figure, facts: LineFacts, steps: Steps) -> None:
+    """The step to the shown λ in words, above the plot and for those who don't see it; the ring at its end."""
+    targets = [steps.target(lam) for lam in facts.line.lams]
+    wide, narrow = ([_words(steps, m, narrow=is_narrow) for m in targets] for is_narrow in (False, True))
+    layout, at = figure["layout"], len(figure["layout"]["annotations"])
+    corner = {"xref": "paper", "yref": "paper", "x": 0, "y": 1, "yshift": 6, "xshift": -50}
+    layout["annotations"].append(note("", **corner, font={"size": 12, "color": "var(--ink)"}))
+    drawn = clamp(steps.perplexity.mean, tuple(layout["yaxis"]["range"]))[0]
+    ring = next(i for i, trace in enumerate(figure["data"]) if trace["name"] == "shown step")
+    figure["bindings"] += [
+        bind(f"layout.annotations.{at}.text", wide, "lambda"),
+        bind(f"data.{ring}.x", [[float(m)] for m in targets], "lambda"),
+        bind(f"data.{ring}.y", [[float(drawn[m])] for m in targets], "lambda"),
+        bind("aria", [_aria(facts, steps, m) for m in targets], "lambda"),
+    ]
+    figure["narrow"]["layout.margin.t"] = layout["margin"]["t"] + 16
+    figure["narrow_bindings"].append(bind(f"layout.annotations.{at}.text", narrow, "lambda"))
+
+
+def step_words(steps: Steps, m: int) -> str:
+    """Return what the step from the default of GPTQ to the λ at ``m`` changes, as one sentence."""
+    parts = ", ".join([_perplexity_text(steps, m), *_others(steps, m)])
+    return f"From GPTQ’s λ = {lam_text(GPTQ.lam)} to {lam_text(steps.lams[m])}: {parts}; no additional time."
+
+
+def _words(steps: Steps, m: int, *, narrow: bool) -> str:
+    """The same in two lines, in three on a narrow screen."""
+    lead = f"From GPTQ’s λ = {lam_text(GPTQ.lam)} to {lam_text(steps.lams[m])}:"
+    rest = ", ".join([*_others(steps, m), "no additional time"])
+    return f"{lead}{'<br>' if narrow else ' '}<b>{_perplexity_text(steps, m)}</b><br>{rest}"
+
+
+def _perplexity_text(steps: Steps, m: int) -> str:
+    """“2.3 less perplexity (1.4 to 3.2)”, or that there is no clear change."""
+    here, reference = steps.perplexity.at((m,)), _reference(steps)
+    mean = float(here.mean)
+    apart = here.scaled(-1 if mean < 0 else 1)
+    decimals = difference_decimals(float(apart.doubt), reference)
+    if not math.isfinite(here.error):
+        word = "less" if mean < 0 else "more"
+        return f"{number(abs(mean), decimals)} {word} perplexity on one draw" if mean else "equal perplexity"
+    if here.verdict(()) == 0:
+        interval = span_text(mean, float(here.low), float(here.high), decimals)
+        return f"no clear change in perplexity: {interval}"
+    size, _, interval = span_text(float(apart.mean), float(apart.low), float(apart.high), decimals).partition(" ")
+    return f"{size} {'less' if mean < 0 else 'more'} perplexity {interval}"
+
+
+def _reference(steps: Steps) -> float:
+    """The perplexity at the default of GPTQ, for the decimals of its changes."""
+    quality = steps.facts.perplexity
+    assert quality is not None
+    return float(quality.mean[0, steps.start])
+
+
+def _others(steps: Steps, m: int) -> list[str]:
+    """The changes of drift and error."""
+    pairs = ((steps.drift, "drift"), (steps.error, steps.noun))
+    return [_change(ratio, m, noun) for ratio, noun in pairs if ratio is not None and ratio.known((0, m))]
+
+
+def _change(ratio: Ratio, m: int, noun: str) -> str:
+    at = (0, m)
+    if not ratio.clear(at):
+        return f"no clear change in {noun}"
+    return f"equal {noun}" if ratio.same(at) else f"{ratio.change(at, 'less', 'more')} {noun}"
+
+
+def _verdict(steps: Steps) -> str:
+    """Whether some larger λ is clearly better than the default of GPTQ, as the best of all larger λ."""
+    lead = "You already regularise"
+    best = min(steps.larger, key=lambda m: float(steps.perplexity.mean[m]))
+    here = steps.perplexity.chosen_of(len(steps.larger)).at((best,))
+    if not math.isfinite(here.error):
+        return f"{lead}: GPTQ’s damping is λ = {lam_text(GPTQ.lam)}"
+    if here.verdict(()) < 0:
+        return fitting(f"{lead}; λ = {lam_text(steps.lams[best])} is better than GPTQ’s {lam_text(GPTQ.lam)}")
+    return f"{lead}; no larger λ is clearly better"
+
+
+def _aria(facts: LineFacts, steps: Steps, m: int) -> str:
+    where = "all layers" if facts.layer is None else facts.study.layers[facts.layer].name
+    tools = "; ".join(
+        f"λ = {lam_text(tools[0].default)}: {', '.join(tool.name for tool in tools)}"
+        for _, tools in tool_rows(steps.lams)
+    )
+    line = f"{steps.facts.line.title} at {steps.facts.line.bits} bits, {where}, {draws_text(steps.facts.n_draws)}"
+    return f"The damping of GPTQ as λ, {line}. {step_words(steps, m)} Defaults: {tools}."
+
+
+class RulerTargets(TypedDict):
+    """The run that a step of the ruler leads to: method, and for each λ of the line that is shown the λ of the step."""
+
+    method: str
+    lams: list[float]
+
+
+def ruler_targets(facts: LineFacts) -> RulerTargets | None:
+    """Return where the steps lead, for a link to a run; None as for ``read_steps``."""
+    steps = read_steps(facts)
+    if steps is None:
+        return None
+    return {"method": IDENTITY, "lams": [steps.lams[steps.target(lam)] for lam in facts.line.lams]}
+
+
+def ruler_rows(facts: LineFacts) -> list[dict[str, Any]]:
+    """Return the numbers behind the figure: a row for each λ, and for each default between two of them."""
+    steps = read_steps(facts)
+    if steps is None:
+        return []
+    named = {tool.default: [one for one in TOOLS if one.default == tool.default] for tool in TOOLS}
+
+    def of_tools(lam: float) -> dict[str, Any]:
+        tools = next((tools for default, tools in named.items() if math.isclose(default, lam)), [])
+        words, sources = ", ".join(tool.words for tool in tools), " ".join(tool.source for tool in tools)
+        return {"tools": words or None, "sources": sources or None}
+
+    rows = []
+    for m, lam in enumerate(steps.lams):
+        row: dict[str, Any] = {"method": steps.facts.line.name, "lambda": lam, **of_tools(lam)}
+        row |= {
+            "perplexity_change": steps.perplexity.mean[m],
+            "perplexity_change_low": steps.perplexity.low[m],
+            "perplexity_change_high": steps.perplexity.high[m],
+        }
+        for key, ratio in (("drift_change", steps.drift), ("error_change", steps.error)):
+            row[key] = None if ratio is None else ratio.mean[0, m] - 1
+        rows.append(row)
+    between = [default for default in named if lam_index(steps.facts.line, default) is None]
+    rows += [{"lambda": default, **of_tools(default)} for default in between]
+    return rows

@@ -1,0 +1,223 @@
+"""The finding above a figure of the Lab, composed from its numbers for every γ and λ.
+
+A finding is a phrase of at most ``LONGEST`` characters without a full stop. A difference that several draws do not show
+clearly is called unclear, and one draw is named as such. The name of what is drawn stands below the finding.
+
+Axes in comments: D calibration draws, G γ values, M λ values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from sarqc.figures.changes import Ratio, ratio_of, times_text
+from sarqc.figures.drawing import Axis, BoundValues, Figure, bind
+from sarqc.figures.numbers import NBSP, lam_text, small_percent
+from sarqc.study.facts import LineFacts, Quality, has_lam, lam_index
+from sarqc.study.paired import spans, sweet_spots
+
+LONGEST = 60  # characters of a finding
+ERRORS = {"held_out": "unseen text", "recon": "calibration text"}  # in the order in which an error is looked for
+
+
+def fitting(*texts: str) -> str:
+    """Return the first text that is short enough; empty without one."""
+    return next((text for text in texts if len(text) <= LONGEST), "")
+
+
+def set_finding(figure: Figure, finding: BoundValues | None) -> None:
+    """Put a finding above a figure, where there is one."""
+    if finding is not None:
+        figure["finding"] = finding
+
+
+def finding_at(figure: Figure, at: Mapping[Axis, int]) -> str:
+    """Return the finding of a figure at positions of γ and λ; empty without one."""
+    if "finding" not in figure:
+        return ""
+    value = figure["finding"]["values"]
+    for axis in figure["finding"]["over"]:
+        value = value[at[axis]]
+    return str(value)
+
+
+def at_each(facts: LineFacts, say: Callable[[int, int], str]) -> BoundValues | None:
+    """Return the findings of a figure at every γ and λ of a line; None where all are empty."""
+    values = [[say(g, m) for m in range(len(facts.line.lams))] for g in range(len(facts.line.gammas))]
+    return bind("finding", values, "gamma", "lambda") if any(any(row) for row in values) else None
+
+
+def everywhere(text: str) -> BoundValues | None:
+    """Return a finding that neither γ nor λ changes; None for an empty one."""
+    return bind("finding", text) if text else None
+
+
+def lam_point(lam: float) -> str:
+    """“λ = 0.1”, which is never broken into two lines."""
+    return f"λ{NBSP}={NBSP}{lam_text(lam)}"
+
+
+def best_lam(
+    lams: Sequence[float], best: int | None, band: np.ndarray, names: Sequence[str], extreme: str = "lowest"
+) -> str:
+    """Return which λ of a curve is best, and which are as good.
+
+    Args:
+        lams: The λ of the curve, M.
+        best: Position of the best; None where nothing was measured.
+        band: Mask M of the λ that are not clearly worse; empty for a single draw.
+        names: The quantity, from the longest name to the shortest.
+        extreme: What the best is: “lowest” or “highest”.
+    """
+    if best is None or len(lams) < 2:
+        return ""
+    runs = spans(band)
+    if runs == [(0, len(lams) - 1)]:
+        return fitting(*(f"No λ stands out in {name[0].lower()}{name[1:]}" for name in names))
+    leads = [f"{name} is {extreme} at {lam_point(lams[best])}" for name in names]
+    if not runs:
+        return fitting(*(f"{lead} on one draw" for lead in leads))
+    if len(runs) > 1:
+        return fitting(*(f"{lead}, not clearly" for lead in leads))
+    (first, last), *_ = runs
+    if first == last:
+        endings = ("; others are clearly worse", ", clearly")
+        return fitting(*(f"{lead}{ending}" for ending in endings for lead in leads))
+    span = f"{lam_text(lams[first])}–{lam_text(lams[last])}"
+    return fitting(*(f"{lead}; {span} are as good" for lead in leads), *(f"{lead}; also {span}" for lead in leads))
+
+
+def quality_finding(facts: LineFacts, name: str) -> BoundValues | None:
+    """Return which λ has the best perplexity or accuracy."""
+    quality: Quality | None = getattr(facts, name)
+    if quality is None or not has_lam(facts.line):
+        return None
+    extreme = "highest" if name == "accuracy" else "lowest"
+    lams = facts.line.lams
+    return at_each(facts, lambda g, m: best_lam(lams, quality.best[g], quality.band[g], [name.capitalize()], extreme))
+
+
+def error_finding(facts: LineFacts) -> BoundValues | None:
+    """Return which λ has the smallest reconstruction error, on unseen text where that was measured."""
+    name = error_of(facts)
+    values = None if name is None else facts.selected(name)
+    if name is None or values is None or not has_lam(facts.line):
+        return None
+    best, band = least(values)
+    names = (f"Error on {ERRORS[name]}", "Unseen-text error" if name == "held_out" else "Calibration error")
+    return at_each(facts, lambda g, m: best_lam(facts.line.lams, best[g], band[g], names))
+
+
+def least(values: np.ndarray) -> tuple[tuple[int | None, ...], np.ndarray]:
+    """Return the λ with the smallest mean of positive ``values`` (D G M) for each γ, and the mask G M of those that are
+    not clearly larger."""
+    with np.errstate(invalid="ignore"):
+        return sweet_spots(np.where(values > 0, values, np.nan))
+
+
+def error_of(facts: LineFacts) -> str | None:
+    """Return the error that findings speak of: on unseen text, or on calibration text where only that is known."""
+    return next((name for name in ERRORS if facts.selected(name) is not None), None)
+
+
+class TradeOff:
+    """Drift and error of a line at every λ, as ratios to λ = 0 of the same γ, or to the first λ without λ = 0."""
+
+    def __init__(self, facts: LineFacts) -> None:
+        line = facts.line
+        zero = lam_index(line, 0.0)
+        self.lams, self.reference, self.last = line.lams, 0 if zero is None else zero, len(line.lams) - 1
+        error = error_of(facts)
+        self.drift, self.error = (
+            None if values is None else ratio_of(values, values[..., [self.reference]])
+            for values in (facts.selected("drift"), None if error is None else facts.selected(error))
+        )
+
+    def along(self, g: int) -> str:
+        """What drift and error do from the reference to the largest λ."""
+        at = (g, self.last)
+        parts = [
+            change
+            for ratio, noun in ((self.drift, "drift"), (self.error, "error"))
+            if (change := _change(ratio, at, noun))
+        ]
+        return fitting(f"{self._rise}: {', '.join(parts)}", f"{self._rise}: {parts[0]}") if parts else ""
+
+    @property
+    def _rise(self) -> str:
+        return f"From {lam_point(self.lams[self.reference])} to {lam_text(self.lams[self.last])}"
+
+    def drift_along(self, g: int) -> str:
+        """What drift does from the reference to the largest λ."""
+        at = (g, self.last)
+        change = _change(self.drift, at, "drift")
+        return fitting(f"{self._rise}: {change}") if change else ""
+
+    def at(self, g: int, m: int) -> str:
+        """What a λ does to drift and error, against the reference; at the reference what all λ do."""
+        if m == self.reference:
+            return self.along(g)
+        at, point = (g, m), lam_point(self.lams[m])
+        drift = _change(self.drift, at, "drift")
+        error = _change(self.error, at, "error")
+        both = [part for part in (drift, error) if part]
+        if not both:
+            return ""
+        against = f"{point} against {lam_text(self.lams[self.reference])}"
+        return fitting(f"{against}: {', '.join(both)}", f"{against}: {both[0]}")
+
+
+def _change(ratio: Ratio | None, at: tuple[int, int], noun: str) -> str:
+    """“13 % less drift”, “the same drift”, “drift unclear”; empty where it was not measured."""
+    if ratio is None or not ratio.known(at):
+        return ""
+    if not ratio.clear(at):
+        return f"{noun} unclear"
+    if ratio.same(at):
+        return f"equal {noun}"
+    if ratio.mean[at] >= 3:
+        return f"{times_text(float(ratio.mean[at]))} the {noun}"
+    return f"{ratio.change(at, 'less', 'more')} {noun}"
+
+
+def trade_off_finding(facts: LineFacts) -> BoundValues | None:
+    """Return what each λ does to drift and error; of a line without λ, its drift and error."""
+    if not has_lam(facts.line) or len(facts.line.lams) < 2:
+        return absolute_finding(facts)
+    return at_each(facts, TradeOff(facts).at)
+
+
+def drift_finding(facts: LineFacts) -> BoundValues | None:
+    """Return what λ does to drift over its whole range."""
+    if not has_lam(facts.line) or len(facts.line.lams) < 2:
+        return None
+    over = TradeOff(facts)
+    return at_each(facts, lambda g, m: over.drift_along(g))
+
+
+def along_finding(facts: LineFacts) -> BoundValues | None:
+    """Return what λ does to drift and error over its whole range; of a line without λ, its drift and error."""
+    if not has_lam(facts.line) or len(facts.line.lams) < 2:
+        return absolute_finding(facts)
+    over = TradeOff(facts)
+    return at_each(facts, lambda g, m: over.along(g))
+
+
+def absolute_finding(facts: LineFacts) -> BoundValues | None:
+    """Return drift and error of each point of a line."""
+    name = error_of(facts)
+    error = None if name is None else getattr(facts, name)
+
+    def say(g: int, m: int) -> str:
+        parts = []
+        if facts.drift is not None and math.isfinite(facts.drift[g, m]):
+            parts.append(f"weights drift by {small_percent(float(facts.drift[g, m]))}")
+        if name is not None and error is not None and math.isfinite(error[g, m]):
+            parts.append(f"{small_percent(float(error[g, m]))} error on {ERRORS[name]}")
+        text = ", ".join(parts)
+        return fitting(text[:1].upper() + text[1:])
+
+    return at_each(facts, say)

@@ -1,0 +1,148 @@
+"""The damping of GPTQ as a place on the λ axis: its numbers against differences of each draw in plain loops."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from statistics import fmean, stdev
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sarqc.figures.dampings import TOOLS
+from sarqc.figures.ruler import read_steps, ruler, ruler_targets, step_words, tool_rows
+from sarqc.figures.tables import figure_table
+from sarqc.figures.view import lab_view
+from sarqc.settings import SITE
+from sarqc.study.document import Study, one_draw
+from sarqc.study.facts import line_facts
+
+T_975 = {4: 2.776445}  # Student's t by degrees of freedom
+
+
+def shipped(name: str) -> Study:
+    return Study.open(SITE / "assets" / "studies" / name)
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    return shipped("tiny-llama")
+
+
+def by_hand(study: Study, bits: int, lam: float) -> tuple[float, float, float]:
+    """Change of perplexity from λ = 0.01 to another, with its 95 % interval: by the ratio in each draw."""
+    line = study.line("rqc-gbs", bits)
+    values = study.read(line, "perplexity")
+    start, end = ([round(one, 6) for one in line.lams].index(value) for value in (0.01, lam))
+    pairs = [(float(row[0][start]), float(row[0][end])) for row in values]
+    logs = [math.log(to / of) for of, to in pairs]
+    reach = T_975[len(logs) - 1] * stdev(logs) / math.sqrt(len(logs))
+    level = math.exp(fmean(math.log(of) for of, _ in pairs))
+    low, mean, high = (level * (math.exp(fmean(logs) + shift) - 1) for shift in (-reach, 0.0, reach))
+    return mean, low, high
+
+
+def mean_over(study: Study, bits: int, name: str, lam: float) -> float:
+    line = study.line("rqc-gbs", bits)
+    at = [round(one, 6) for one in line.lams].index(lam)
+    return fmean(float(layer[0][at]) for draw in study.read(line, name) for layer in draw)
+
+
+@pytest.mark.parametrize("method", ["rqc-gbs", "sarqc-gbs"])
+def test_a_step_says_what_the_draws_say(study: Study, method: str) -> None:
+    steps = read_steps(line_facts(study, method=method, bits=2, layer=None))
+    at = steps.lams.index(0.1)
+    mean, low, high = by_hand(study, 2, 0.1)
+    assert high < 0  # so that the sentence gives the size
+    found = [float(getattr(steps.perplexity, name)[at]) for name in ("mean", "low", "high")]
+    assert found == pytest.approx([mean, low, high], rel=1e-6)
+    words = step_words(steps, at).replace("\u00a0", " ")
+    size, first, last, drift, error = re.fullmatch(
+        r"From GPTQ’s λ = 0\.01 to 0\.1: ([\d.]+) less perplexity \(([\d.]+) to ([\d.]+)\), (\d+) % less drift, "
+        r"(\d+) % less calibration error; no additional time\.",
+        words,
+    ).groups()
+    assert [float(size), float(first), float(last)] == pytest.approx([-mean, -high, -low], abs=0.051)
+    for text, name in ((drift, "drift"), (error, "recon")):
+        change = mean_over(study, 2, name, 0.1) / mean_over(study, 2, name, 0.01) - 1
+        assert -float(text) / 100 == pytest.approx(change, abs=0.0051)
+
+
+def test_the_heading_claims_only_what_survives_the_choice_of_the_best() -> None:
+    for name in ("tiny-llama", "tiny-moe", "smollm2"):
+        study = shipped(name)
+        for line in study.lines:
+            facts = line_facts(study, method=line.name, bits=line.bits, layer=None)
+            figure, steps = ruler(facts), read_steps(facts)
+            if figure is None:
+                assert steps is None
+                continue
+            heading = figure["finding"]["values"][0][0]
+            assert len(heading) <= 60
+            claimed = re.search(r"; λ = ([\d.]+) is better", heading)
+            values = np.log(study.read(steps.facts.line, "perplexity")[:, 0])
+            apart = values - values[:, [steps.start]]
+            mean, error = (
+                apart.mean(axis=0),
+                apart.std(axis=0, ddof=1) / math.sqrt(len(apart)) if len(apart) > 1 else None,
+            )
+            if claimed is None:
+                continue
+            at = [f"{lam:g}" for lam in steps.lams].index(claimed[1])
+            assert at > steps.start
+            assert mean[at] == mean[steps.start + 1 :].min()
+            assert mean[at] < -T_975[4] * error[at]  # weaker than the interval that allows for the choice
+
+
+def test_one_draw_claims_no_difference(study: Study) -> None:
+    facts = line_facts(one_draw(study, study.line("rqc-gbs", 2).draws[0]), method="rqc-gbs", bits=2, layer=None)
+    heading = ruler(facts)["finding"]["values"][0][0]
+    assert heading == "You already regularise: GPTQ’s damping is λ = 0.01"
+    assert "on one draw" in step_words(read_steps(facts), 4)
+
+
+def test_it_is_absent_without_an_identity_line_or_without_a_damping(study: Study) -> None:
+    methods = shipped("smollm2-methods")
+    assert not any(line.method == "rqc-gbs" and len(line.lams) > 1 for line in methods.lines)
+    for line in methods.lines:
+        view = lab_view(methods, method=line.name, bits=line.bits)
+        assert view["figures"]["ruler"] is None
+        assert view["ruler"] is None
+    for name in ("awq", "rqc-gs", "rtn"):
+        if any(line.name == name for line in study.lines):
+            assert ruler(line_facts(study, method=name, bits=2, layer=None)) is None
+
+
+def test_the_subtitle_names_the_line_where_it_is_another(study: Study) -> None:
+    own, other = (ruler(line_facts(study, method=name, bits=2, layer=None)) for name in ("rqc-gbs", "sarqc-gbs"))
+    assert own["subtitle"] == ", five draws, 95 % intervals"
+    assert other["subtitle"].endswith(", GPTQ + identity penalty")
+    assert own["data"][0]["y"] == other["data"][0]["y"]
+
+
+def test_every_tool_stands_at_its_default(study: Study) -> None:
+    lams = study.line("rqc-gbs", 2).lams
+    for place, tools in tool_rows(lams):
+        assert {lams[int(place)]} == {tool.default for tool in tools}
+    assert sum(len(tools) for _, tools in tool_rows(lams)) == len(TOOLS)
+    assert [tools[0].default for _, tools in tool_rows((0.02, 0.08))] == [0.05]
+
+
+def test_the_link_leads_to_the_step_of_the_shown_lambda(study: Study) -> None:
+    facts = line_facts(study, method="sarqc-gbs", bits=2, layer=None)
+    targets = ruler_targets(facts)
+    assert targets["method"] == "rqc-gbs"
+    for lam, target in zip(facts.line.lams, targets["lams"], strict=True):
+        assert target == (lam if lam > 0.01 else 0.02)
+
+
+def test_the_table_has_every_step_and_every_source(study: Study) -> None:
+    table = figure_table(study, "ruler", method="sarqc-gbs", bits=2, layer=None)
+    rows: dict[float, Any] = {row["lambda"]: row for row in table["rows"]}
+    assert rows[0.1]["perplexity_change"] == pytest.approx(by_hand(study, 2, 0.1)[0], rel=1e-6)
+    assert rows[0.01]["perplexity_change"] == 0
+    for tool in TOOLS:
+        assert tool.source in rows[tool.default]["sources"].split()
+    json.dumps(table, allow_nan=False)

@@ -1,0 +1,207 @@
+"""The findings above the figures, for every line of the shipped studies, against plain loops over their numbers."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sarqc.figures.gamma_grid import gamma_grid
+from sarqc.figures.gap import gap
+from sarqc.figures.hero import hero
+from sarqc.figures.pareto import ParetoRun, pareto_view
+from sarqc.figures.plane import plane
+from sarqc.figures.titles import LONGEST, best_lam, fitting
+from sarqc.figures.view import lab_view
+from sarqc.quantization.methods import METHODS
+from sarqc.settings import SITE
+from sarqc.study.document import Line, Study, StudyWriter, one_draw
+from sarqc.study.facts import line_facts
+from tests.synthetic_study import study_document, write_study
+
+STUDIES = ("tiny-llama", "tiny-llama-methods", "tiny-moe", "smollm2", "smollm2-methods")
+
+
+def shipped(name: str) -> Study:
+    return Study.open(SITE / "assets" / "studies" / name)
+
+
+def made_up(folder: Path, lams: tuple[float, ...], gammas: tuple[float | None, ...], **arrays: Any) -> Study:
+    """A study of one line; of each array the values that broadcast to draw (, layer), γ and λ."""
+    writer, refs = StudyWriter(folder), {}
+    for name, values in arrays.items():
+        of_model = name == "perplexity"
+        shape = (4, len(gammas), len(lams)) if of_model else (4, 4, len(gammas), len(lams))
+        axes = ("draw", "gamma", "lambda") if of_model else ("draw", "layer", "gamma", "lambda")
+        refs[name] = writer.add(np.broadcast_to(np.asarray(values, dtype=float), shape).copy(), axes)
+    line = Line(
+        method="sarqc-gbs", title=METHODS["sarqc-gbs"].title, baseline="gptq", bits=2, grid="asymmetric",
+        group_size=128, lams=lams, gammas=gammas, draws=(0, 1, 2, 3), arrays=refs,
+    )  # fmt: skip
+    return writer.finish(study_document(folder, "float", [line]))
+
+
+def strings(values: Any) -> Iterator[str]:
+    if isinstance(values, str):
+        yield values
+    else:
+        for part in values:
+            yield from strings(part)
+
+
+def at(figure: Any, gamma: int, lam: int) -> str:
+    """The finding at a point, with plain spaces."""
+    value = figure["finding"]["values"]
+    for axis in figure["finding"]["over"]:
+        value = value[{"gamma": gamma, "lambda": lam}[axis]]
+    return str(value).replace("\u00a0", " ")
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_finding_of_a_shipped_line_is_short_and_says_numbers(name: str) -> None:
+    study, found = shipped(name), set()
+    for line in study.lines:
+        for layer in (None, 3):
+            view = lab_view(study, method=line.name, bits=line.bits, layer=layer)
+            for key, figure in view["figures"].items():
+                if not figure or "finding" not in figure:
+                    continue
+                assert figure["title"], key
+                for text in strings(figure["finding"]["values"]):
+                    assert len(text) <= LONGEST, text
+                    assert not re.search(r"nan|inf|None|  |\.$|−0 ", text), text
+                    assert re.match(r"$|[A-Z“λγ\d]|block \d", text), text
+                    if text:
+                        found.add(key)
+    assert found >= {"hero", "map", "plane"}
+
+
+@pytest.mark.parametrize("layer", [None, 3])
+def test_the_plane_compares_means_of_draws(layer: int | None) -> None:
+    study, seen = shipped("tiny-llama"), 0
+    for line in study.lines:
+        if len(line.lams) < 2:
+            continue
+        facts = line_facts(study, method=line.name, bits=line.bits, layer=layer)
+        figure = plane(facts)
+        zero = line.lams.index(0.0) if 0.0 in line.lams else 0
+        for g, m in np.ndindex(len(line.gammas), len(line.lams)):
+            text = at(figure, g, m)
+            end = len(line.lams) - 1 if m == zero else m
+            for noun, name in (("drift", "drift"), ("error", "held_out")):
+                written = re.search(rf"([\d.,]+) % (less|more) {noun}", text)
+                if written is None:
+                    continue
+                seen += 1
+                array = study.read(line, name)[:, slice(None) if layer is None else slice(layer, layer + 1)]
+                top, bottom = (fmean(one[g][p] for draw in array for one in draw) for p in (end, zero))
+                change = float(written[1].replace(",", "")) / 100 * (1 if written[2] == "more" else -1)
+                assert change == pytest.approx(top / bottom - 1, abs=0.0051), text
+    assert seen > 100
+
+
+def test_the_main_figure_names_the_lowest_perplexity() -> None:
+    for name in ("tiny-llama", "tiny-moe", "smollm2"):
+        study = shipped(name)
+        for line in study.lines:
+            facts = line_facts(study, method=line.name, bits=line.bits, layer=None)
+            figure = hero(facts)
+            if len(line.lams) < 2 or figure is None or "finding" not in figure or not line.method.endswith("gbs"):
+                continue
+            for g in range(len(line.gammas)):
+                text = at(figure, g, 0)
+                means = [
+                    fmean(math.log(draw[g][m]) for draw in study.read(line, "perplexity"))
+                    for m in range(len(line.lams))
+                ]
+                best = re.match(r"Perplexity is lowest at λ = ([\d.]+)", text)
+                if best is None:
+                    assert text == "No λ stands out in perplexity"
+                    continue
+                assert means[[f"{lam:g}" for lam in line.lams].index(best[1])] == min(means)
+                near = re.search(r"; ([\d.]+)–([\d.]+) are as good", text)
+                if near is not None:
+                    inside = [float(near[1]) <= lam <= float(near[2]) for lam in line.lams]
+                    assert inside == facts.perplexity.band[g].tolist()
+
+
+def test_the_best_lambda_falls_only_where_it_does() -> None:
+    study = shipped("tiny-llama")
+    facts = line_facts(study, method="rqc-gbs", bits=2, layer=None)
+    text = at(gap(facts), 0, 0)
+    first, last = re.fullmatch(r"The best λ falls from ([\d.]+) to ([\d.]+) as the text grows", text).groups()
+    errors = study.read(facts.line, "held_out_by_size").astype(float)  # D L S G M
+    for s, lam in ((0, float(first)), (-1, float(last))):
+        means = [errors[:, :, s, 0, m].mean() for m in range(len(facts.line.lams))]
+        assert facts.line.lams[int(np.argmin(means))] == lam
+    single = line_facts(one_draw(study, facts.line.draws[0]), method="rqc-gbs", bits=2, layer=None)
+    assert "best λ" not in at(gap(single), 0, 0)  # one draw leaves open where the best lies
+
+
+NOISE = 0.3 * np.array([1.0, -1.0, 1.0, -1.0])[:, None, None]
+
+
+def test_the_map_of_lambda_and_gamma_says_whether_gamma_matters(tmp_path: Path) -> None:
+    lams, gammas = (0.01, 0.1, 1.0), (0.1, 0.5, 0.9)
+    clear = 20 + np.array([[3.0, 2.0, 3.0], [2.0, 0.0, 2.0], [3.0, 2.0, 3.0]])[None] + np.zeros((4, 1, 1))
+    level = 20 + np.array([[3.0, 0.0, 3.0]] * 3)[None] + NOISE * np.arange(3)[None, :, None]
+    cases = (
+        ("clear", clear, "Perplexity is lowest at λ = 0.1, γ = 0.5"),
+        ("level", level, "At the best λ of each, no γ stands out"),
+        ("same", np.full((4, 3, 3), 20.0), "Perplexity depends clearly on neither λ nor γ"),
+    )
+    for name, values, text in cases:
+        study = made_up(tmp_path / name, lams, gammas, perplexity=values)
+        assert at(gamma_grid(line_facts(study, method="sarqc-gbs", bits=2, layer=None)), 0, 0) == text
+    first = line_facts(one_draw(made_up(tmp_path / "one", lams, gammas, perplexity=clear), 0), method="sarqc-gbs",
+                       bits=2, layer=None)  # fmt: skip
+    assert at(gamma_grid(first), 0, 0) == "Perplexity is lowest at λ = 0.1, γ = 0.5 on one draw"
+
+
+def test_what_is_unclear_or_missing_has_no_size(tmp_path: Path) -> None:
+    lams = (0.0, 0.1, 1.0)
+    drift = np.broadcast_to(np.array([0.4, 0.3, np.nan]), (4, 4, 1, 3))
+    wild = 0.1 * (1 + 0.5 * np.array([1.0, -1.0, 1.0, -1.0])[:, None, None, None] * np.array([0, 1, 1]))
+    study = made_up(tmp_path / "a", lams, (None,), drift=drift, recon=wild, perplexity=np.full((4, 1, 3), 20.0))
+    figure = plane(line_facts(study, method="sarqc-gbs", bits=2, layer=None))
+    assert at(figure, 0, 1) == "λ = 0.1 against 0: 25 % less drift, error unclear"
+    assert at(figure, 0, 2) == "λ = 1 against 0: error unclear"
+    assert at(figure, 0, 0) == "From λ = 0 to 1: error unclear"
+    single = made_up(tmp_path / "b", (0.1,), (None,), drift=0.25, recon=0.1)
+    text = at(plane(line_facts(single, method="sarqc-gbs", bits=2, layer=None)), 0, 0)
+    assert text == "Weights drift by 25 %, 10 % error on calibration text"
+
+
+def test_a_best_lambda_without_a_band_is_on_one_draw() -> None:
+    lams, none = (0.0, 0.1, 1.0), np.zeros(3, dtype=bool)
+    assert best_lam(lams, None, none, ["Error"]) == ""
+    assert best_lam(lams, 1, none, ["Error"]).replace("\u00a0", " ") == "Error is lowest at λ = 0.1 on one draw"
+    assert best_lam(lams, 1, ~none, ["Error"]) == "No λ stands out in error"
+    apart = np.array([True, False, True])
+    assert best_lam(lams, 0, apart, ["Error"]).replace("\u00a0", " ") == "Error is lowest at λ = 0, not clearly"
+    assert fitting("x" * (LONGEST + 1), "short") == "short"
+    assert fitting("x" * (LONGEST + 1)) == ""
+
+
+def test_size_against_quality_counts_the_frontier() -> None:
+    def run(name: str, bits: float, perplexity: float) -> ParetoRun:
+        return ParetoRun(name, name, "model", "text", bits, None, perplexity, math.log(perplexity / 10), None)
+
+    runs = [run("a", 2, 30), run("b", 3, 20), run("c", 3, 25)]
+    assert at(pareto_view(runs)["figure"], 0, 0) == "2 of 3 runs are on the frontier of size and quality"
+    assert "finding" not in pareto_view(runs[:1])["figure"]
+
+
+def test_a_made_up_study_has_findings_at_every_point(tmp_path: Path) -> None:
+    study = write_study(tmp_path)
+    for line in study.lines:
+        view = lab_view(study, method=line.name, bits=line.bits)
+        for figure in view["figures"].values():
+            if figure and "finding" in figure and figure["finding"]["over"]:
+                assert np.array(figure["finding"]["values"]).shape == (len(line.gammas), len(line.lams))
