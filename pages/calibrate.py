@@ -12,7 +12,7 @@ import gradio as gr
 
 from pages.form_of_recipe import SCRIPT, recipe_form
 from pages.layout import Page, part, published_by_the_paper
-from pages.plot import plot
+from pages.plot import choice, plot
 from sarqc.settings import Settings
 from sarqc.web.profile import is_private
 
@@ -31,8 +31,15 @@ _PLAN = """
       </span>
       <p class="budget-words" data-part="budget-words" aria-hidden="true"></p>
     </div>
+    <div class="tune-box ladder-box" role="group" aria-label="What each step is worth on this model">
+      <button type="button" class="act-quiet" data-part="ladder" data-testid="ladder" disabled
+        >What is each step worth on my model?</button>
+      <label><span class="visually-hidden">Budget for measuring the steps</span>
+        <select class="field-select" data-part="ladder-budget" data-testid="ladder-budget"></select></label>
+    </div>
     <span class="plan-note" data-part="plan-note" role="status"></span>
     <div class="plan-note tune-note" data-part="tune-note" data-testid="tune-note" role="status"></div>
+    <div class="plan-note tune-note" data-part="ladder-note" data-testid="ladder-note" role="status"></div>
   </div>
   <div class="plan-texts" data-part="plan-texts"></div>
 </section>
@@ -45,13 +52,34 @@ _PLAN = """
 _TUNING_WORDS = """
 <div class="study-words">
   <p class="sentence" data-part="tuning-sentence" data-testid="tuning-sentence" aria-live="polite"></p>
-  <div data-part="tuning-next"></div>
+  <div class="tuning-clock" data-part="tuning-clock"></div>
 </div>
 """
+_TUNING_NEXT = '<div data-part="tuning-next"></div>'
+_TUNING_LOG = """
+<div role="log" aria-label="Turning points"><ol class="tuning-log" data-part="tuning-log" data-testid="tuning-log"></ol>
+</div>
+"""
+_QUANTITIES = {"saved": "Perplexity saved", "layers": "Errors of layers"}
 _TUNING_FOOT = """
+<ul class="tuning-legend" data-part="tuning-legend" data-testid="tuning-legend" aria-label="Marks of the figure"></ul>
 <p class="small-print" data-part="tuning-small-print" data-testid="tuning-small-print"></p>
 <section class="card tuning-end" data-part="tuning-end" aria-label="The run"></section>
 <section class="card recipe-card" data-part="tuning-recipe" aria-label="Recipe"></section>
+"""
+
+# Drawn while the ladder of a model is measured, and after it.
+_LADDER_WORDS = """
+<div class="study-words">
+  <p class="sentence" data-part="ladder-sentence" data-testid="ladder-sentence" aria-live="polite"></p>
+  <div class="tuning-clock" data-part="ladder-clock"></div>
+</div>
+"""
+_LADDER_FOOT = """
+<p class="small-print" data-part="ladder-small-print" data-testid="ladder-small-print"></p>
+<div data-part="ladder-next"></div>
+<section class="card tuning-end" data-part="ladder-end" aria-label="The run"></section>
+<section class="card recipe-card" data-part="ladder-recipe" aria-label="Recipe"></section>
 """
 
 # Filled by the page where a run has measured them.
@@ -77,8 +105,16 @@ def build(settings: Settings) -> None:
         published = json.dumps(published_by_the_paper(settings)["speed"], ensure_ascii=False)
         with gr.Column(elem_classes=["tuning-run"]):
             part(_TUNING_WORDS)
-            plot("tuning", "The search for λ", classes="plot-hero")
+            with gr.Column(elem_classes=["tuning-race"]):
+                part(_TUNING_NEXT, classes="area-next")
+                options = choice("tuning", "tuning", _QUANTITIES, "Quantity", "tuning-quantity")
+                plot("tuning", "The search for λ", classes="plot-hero", options=options)
+                part(_TUNING_LOG, classes="area-log")
             part(_TUNING_FOOT)
+        with gr.Column(elem_classes=["ladder-run"]):
+            part(_LADDER_WORDS)
+            plot("ladder", "What each step is worth", classes="plot-ladder")
+            part(_LADDER_FOOT)
         part(_SIDE_BY_SIDE.replace("PUBLISHED", escape(published)))
 
 

@@ -69,7 +69,7 @@ class Document:
         ours = "\n".join([_CHARSET, told_of, head(self._settings, nonce, page), ""])
         text = text.replace(_SCRIPT, f'{_SCRIPT} nonce="{nonce}"')  # of Gradio's, while nothing else is in it
         text = _OF_GRADIO.sub("", text).replace(_CHARSET, ours, 1)
-        before = top_bar(path, pages, self._settings, nonce)
+        before = top_bar(page, pages, self._settings, nonce)
         if page.skeleton is not None:
             before += page.skeleton(self._introductions.first_sight(scope["state"]["visitor"], query))
         text = text.replace(_APP, before + _APP, 1)

@@ -99,6 +99,11 @@ _MAP_PICK = """
 """
 
 
+_RULER_LINK = """
+<a class="quiet" data-part="ruler-run" data-testid="ruler-run">Run with this λ</a>
+"""
+
+
 def main_plots(prefix: str) -> None:
     """The Lab's main figures, in the order of a narrow screen: the curve over λ with its slider, and the drift."""
     shown = choice("quality", prefix, SHOWN, "Quantity shown", "show")
@@ -143,7 +148,15 @@ def _where(prefix: str) -> None:
 
 def _trade_off(prefix: str) -> None:
     plot(f"{prefix}curves", "Perplexity, error and drift over λ", classes="plot-tall", hidden=True)
-    plot(f"{prefix}plane", "Error against drift", classes="plot-further", words=("radius", "hollow", "edge"))
+    plot(
+        f"{prefix}ruler",
+        "You already regularise",
+        classes="plot-further plot-whole",
+        words=("undamped", "identity", "edge"),
+        tools=_RULER_LINK,
+        hidden=True,
+    )
+    plot(f"{prefix}plane", "Error against drift", classes="plot-further", words=("radius", "hull", "edge"))
     plot(f"{prefix}deciles", "Root-mean-square drift by saliency decile", classes="plot-further", words=("deciles",))
     plot(f"{prefix}gamma_grid", "λ × γ", classes="plot-further", hidden=True)
 

@@ -29,7 +29,7 @@ _WHAT = """The weights <i>W</i> of a language model{model} are rounded to
   {bits} bits: <i>Ŵ</i>{grid}.
   <b>SARQC</b>, saliency-aware regularized quantization calibration, keeps <i>Ŵ</i> near <i>W</i>."""
 
-# What is seen of the page before its first view, at the same places: Gradio's elements and plotly take long to come.
+# What is seen of the page before its first view, at the same places: Gradio's elements take long to come.
 _SKELETON = """
 <div class="skeleton{known}" aria-hidden="true"><div class="lab page">
   <div class="block area-equation"><div class="equation" data-control="equation">{objective}</div></div>
@@ -54,9 +54,17 @@ def _skeleton(sight: FirstSight | None) -> str:
         objective=_OBJECTIVE,
         what=_WHAT.format(model=f", {escape(sight.model)},", bits=sight.bits, grid=""),
         sentence="".join(_spoken(piece["text"], piece["role"], verdict=piece["verdict"]) for piece in sight.sentence),
-        title=escape(sight.title),
+        title=_heading(sight),
         figures="".join(sight.figures),
     )
+
+
+def _heading(sight: FirstSight) -> str:
+    """The heading of the main figure, as assets/js/charts/plot_host.js writes it."""
+    if not sight.finding:
+        return escape(sight.title)
+    finding, name = escape(sight.finding), escape(sight.title)
+    return f'<span class="card-finding">{finding}</span><span class="card-name">{name}</span>'
 
 
 def _spoken(text: str, role: str, *, verdict: bool) -> str:
@@ -128,6 +136,7 @@ PAGE = Page(
     build,
     "What λ does to a quantized model",
     scripts=("charts/plot_host.js", "lab/lab_page.js"),
+    asks="lab/lab_page.js",
     styles=("equation", "lab"),
     skeleton=_skeleton,
 )

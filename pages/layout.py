@@ -41,6 +41,7 @@ class Page:
     scripts: tuple[str, ...]
     about: str = ABOUT
     styles: tuple[str, ...] = ()
+    asks: str = ""  # a module whose ``ask`` sends the page's first requests while Gradio is still starting
     # Markup that stands where its elements will be, until its script takes it away, made of what they will show.
     skeleton: Callable[[FirstSight | None], str] | None = None
     heading_of: Callable[[Settings, Mapping[str, str]], str | None] | None = None  # of one address, by its parameters
@@ -78,7 +79,7 @@ _BAR = """
 </header>
 <script type="module" nonce="{nonce}">
 import {{ scripts }} from "{name}";
-scripts["base/top_bar.js"].mount(document.querySelector(".bar"));
+scripts["base/top_bar.js"].mount(document.querySelector(".bar"));{ask}
 </script>
 """
 
@@ -129,19 +130,21 @@ def published_by_the_paper(settings: Settings) -> dict[str, Any]:
     return published
 
 
-def top_bar(current: str, pages: Sequence[Page], settings: Settings, nonce: str) -> str:
-    """The bar above a page, as markup for the beginning of its body; ``current``: the path of the page that is marked,
-    ``nonce``: of the answer. Before it comes a link for the keyboard, to what is below it.
+def top_bar(current: Page | None, pages: Sequence[Page], settings: Settings, nonce: str) -> str:
+    """The bar above a page, as markup for the beginning of its body, after a link for the keyboard to what is below it;
+    ``current``: the page that is marked, ``nonce``: of the answer.
 
     The styles come first of all, and nothing is painted without them. In the body they are behind those that Gradio
     puts into the head whenever it likes, and so refine them.
     """
     root = settings.root()
-    marks = {current: " aria-current=page"}
     links = "".join(
-        f'<a href="{root}{escape(page.path)}"{marks.get(page.path, "")}>{escape(page.title)}</a>' for page in pages
+        f'<a href="{root}{escape(page.path)}"{" aria-current=page" if page is current else ""}>{escape(page.title)}</a>'
+        for page in pages
     )
-    return _BAR.format(links=links, assets=_assets(settings), root=root, styles=STYLE_SHEET, name=_NAME, nonce=nonce)
+    ask = f'\nscripts["{current.asks}"].ask();' if current and current.asks else ""
+    names = {"assets": _assets(settings), "styles": STYLE_SHEET, "name": _NAME}
+    return _BAR.format(links=links, root=root, ask=ask, nonce=nonce, **names)
 
 
 def heading(page: Page) -> gr.HTML:

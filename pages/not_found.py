@@ -46,6 +46,6 @@ def not_found(scope: Scope, own: str, pages: tuple[Page, ...], settings: Setting
     )
     text = _TEXT.format(
         told=head_of(Introduction("There is no such page"), own, "/"), head=head(settings, nonce_of(scope)),
-        bar=top_bar("", pages, settings, nonce_of(scope)), asked=escape(path[:200]), remedy=words, ways=ways,
+        bar=top_bar(None, pages, settings, nonce_of(scope)), asked=escape(path[:200]), remedy=words, ways=ways,
     )  # fmt: skip
     return HTMLResponse(text, 404, headers={"Cache-Control": "no-store"})

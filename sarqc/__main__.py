@@ -1,5 +1,5 @@
-"""Command line: quantize (flags) · inspect · repair · tune · statistics · run (a recipe file) · recipe · plan · verify
-· survey · gather · methods · doctor · serve · user · backup · restore · prune · audit.
+"""Command line: quantize (flags) · inspect · repair · tune · ladder · statistics · run (a recipe file) · recipe ·
+plan · verify · survey · gather · methods · doctor · serve · user · backup · restore · prune · audit.
 
 Exit codes: 0 done, 2 refused before any work, 1 failed (verify: something differs), 130 interrupted. Progress and
 words go to stderr; with --json stdout is exactly one JSON object.
@@ -37,10 +37,10 @@ from sarqc.recipe import (
     FORMER_NAMES,
     NOT_ASKED_OF_OPENED,
     OF_THE_FILE,
-    OF_THE_OTHER_KIND,
     Recipe,
     deprecations,
     expanded,
+    fields_without_flag,
     idle_fields,
     public_name,
     read_document,
@@ -115,7 +115,7 @@ def _recipe_command(
     the model that was quantized as --original.
     """
     parameters = []
-    without = {*without, *always, *(() if purpose is None else ("kind", *OF_THE_OTHER_KIND[purpose]))}
+    without = {*without, *always, *(() if purpose is None else fields_without_flag(purpose))}
     names = [field for field in Recipe.model_fields if field not in without]
     for field in names:
         info = Recipe.model_fields[field]
@@ -297,6 +297,8 @@ def _execute(
     makes_model = recipe.kind == "run" and (recipe.quantized_checkpoint is None or recipe.repairs)
     wanted = _format_of(recipe, checkpoint_format)
     known_format = check_export(recipe, wanted, linears) if makes_model else "plain"
+    if output is not None and recipe.kind == "ladder":
+        raise Refused("a ladder leaves no study and no model", "--output", "Leave --output out.")
     if output is None and wanted not in ("plain", "as-found"):
         raise Refused(
             "no folder was given for the model", f"format {checkpoint_format}", "Add --output with a new one."
@@ -320,7 +322,7 @@ def _execute(
             shutil.copytree(folder, output / ".study")
             (output / ".study").rename(output / "study")  # whole or not at all
             progress.tell(Saved("study", str(output / "study")))
-    reports = Study.open(folder).layer_reports
+    reports = {} if recipe.kind == "ladder" else Study.open(folder).layer_reports
     layers = [NamedReport(name=name, report=cast(LayerReportDocument, report)) for name, report in reports.items()]
     return PrintedRun(**finished.summary, layers=layers, seconds=round(finished.seconds, 2))
 
@@ -459,6 +461,18 @@ _recipe_command(
 
 _recipe_command(
     "tune", "Find the λ that a model wants: candidates compared draw by draw, within a budget.", _tune, "tune"
+)
+
+
+def _ladder(recipe: Recipe, on: On = "here", report: ReportTo = None, as_json: AsJson = False) -> None:
+    _quantize(recipe, on=on, report=report, as_json=as_json)
+
+
+_recipe_command(
+    "ladder",
+    "Measure what each step is worth on a model, from rounding to nearest to refined codes, draw by draw.",
+    _ladder,
+    "ladder",
 )
 
 

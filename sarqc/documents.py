@@ -313,6 +313,17 @@ class DrawGain(TypedDict):
     high: float | None
 
 
+class TuningTurn(TypedDict):
+    """A turning point of tuning, on the run's own clock."""
+
+    seconds: float
+    what: Literal["screening", "screened", "draw", "tasks", "end"]  # begun, known, whole, begun, reached
+    draws: int  # of which conclusions were drawn then
+    leading: float | None  # λ with the smallest mean so far
+    left: list[float]  # λ in question: not ruled out; from two draws on the best and those as good
+    out: list[float]  # λ out since the turning point before: ruled out by errors of layers, or clearly worse
+
+
 class Tuning(TypedDict):
     """Where tuning stands, or how it ended."""
 
@@ -331,11 +342,60 @@ class Tuning(TypedDict):
     planned: int  # that would be, with as many draws as there may be and the candidates that are left
     seconds: float  # of this run, on the clock on the wall; of several workers, of work
     budget: float | None  # seconds
+    turns: NotRequired[list[TuningTurn]]  # in their order; former versions had none
     blocks: list[int] | None  # that are quantized; None: all
     tasks: TuningTasks | None  # None: none are asked
     end: End
     next: Next
     more_minutes: float | None  # that are proposed where too little was compared
+    recipe: dict[str, object] | None  # of what is proposed next
+
+
+# Why a ladder ended: its draws are made, or its budget is spent; empty: it has not.
+LadderEnd = Literal["", "draws", "budget"]
+
+# What a person may do after a ladder: run the recipe of its best rung, or go on since no difference has an interval
+# yet; empty: it still runs.
+LadderNext = Literal["", "run", "go_on"]
+
+LadderRow = TypedDict(
+    "LadderRow",
+    {
+        "step": str,  # “nearest”, “gptq”, or one of ``study.ladder.STEPS``
+        "method": str,  # public name
+        "fitting": dict[str, str | int],  # see ``Method.fitting``
+        "lambda": float | None,  # None for a method without
+        "perplexity": list[float | None],  # of each draw that was begun; None: not measured in it
+        "kl": list[float | None],  # KL(float ‖ quantized), nats a token
+    },
+)
+
+
+class LeftOutStep(TypedDict):
+    """A step that changes nothing for this recipe."""
+
+    step: str
+    why: str
+
+
+class LadderRun(TypedDict):
+    """Where the ladder of a model stands, or how it ended. Differences follow from the rows, paired by draws."""
+
+    model: str
+    bits: int
+    rows: list[LadderRow]  # in the order of the steps, also those that were not reached
+    left_out: list[LeftOutStep]
+    perplexity_float: float | None  # None: not measured yet
+    draws: int  # in which every step was measured
+    measured: int  # models that were quantized and measured
+    planned: int  # that would be, with as many draws as there may be or as there is time for
+    seconds: float  # of this run, on the clock on the wall; of several workers, of work
+    budget: float | None  # seconds
+    blocks: list[int] | None  # that are quantized; None: all
+    end: LadderEnd
+    next: LadderNext
+    best: int | None  # position of the row with the lowest mean perplexity; None before a draw is whole
+    more_minutes: float | None  # that are proposed where it should go on
     recipe: dict[str, object] | None  # of what is proposed next
 
 
@@ -419,8 +479,9 @@ class Summary(Divergences):
     speed: Speed | None
     experts: ExpertCounts | None
     tuning: Tuning | None  # of a recipe that tunes
+    ladder: LadderRun | None  # of a recipe for a ladder
     written: Written | None  # of a run that wrote its model to files
-    stamp: str | None  # digest of the run's stamp; None of a run that tunes, which keeps no codes
+    stamp: str | None  # digest of the run's stamp; None of a run that compares models, which keeps no codes
     opened: OpenedCheckpoint | None  # of a run of a checkpoint that others quantized
     repair: Repair | None  # of a run that solved the codes of such a checkpoint again
     derived: str | None  # class of a model without a written family

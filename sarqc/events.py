@@ -14,6 +14,7 @@ from sarqc.documents import (
     ComparedText,
     Continuations,
     Divergences,
+    LadderRun,
     LayerEntry,
     LayerReportDocument,
     PerplexityProtocol,
@@ -144,6 +145,14 @@ class TuningStanding(Event):
 
     type: ClassVar[str] = "tuning_standing"
     tuning: Tuning
+
+
+@dataclass(frozen=True)
+class LadderStanding(Event):
+    """Where a ladder stands: at its beginning, after each measurement, and at its end."""
+
+    type: ClassVar[str] = "ladder_standing"
+    ladder: LadderRun
 
 
 @dataclass(frozen=True)
@@ -278,6 +287,8 @@ class Interrupted(Event):
 
 
 COMPARING = "comparing layers"  # the stage of a tuning run from which several workers may do it
+CLIMBING = "measuring steps"  # the same of a ladder
+SHARED_STAGES = (COMPARING, CLIMBING)
 
 EVENT_TYPES: dict[str, type[Event]] = {
     cls.type: cls
@@ -291,6 +302,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
         EpochDone,
         CandidateDone,
         TuningStanding,
+        LadderStanding,
         Measured,
         Diverged,
         Compared,

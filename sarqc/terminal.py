@@ -11,13 +11,14 @@ from typing import Any, Literal, TextIO, cast
 
 import typer
 
-from sarqc.documents import SIGNS, Divergences, LayerErrors, PrintedRun, Tuning, TuningRow
+from sarqc.documents import SIGNS, Divergences, LadderRun, LayerErrors, PrintedRun, Tuning, TuningRow
 from sarqc.errors import disk_full
 from sarqc.events import (
     CandidateDone,
     DryRun,
     EpochDone,
     Event,
+    LadderStanding,
     LayerDone,
     PointDone,
     Saved,
@@ -69,6 +70,9 @@ class ProgressBar:
                 if known != self._known and known != (0, False):
                     self._known = known
                     self._line(words(event))
+            case LadderStanding():
+                if event.ladder["measured"] and not event.ladder["end"]:
+                    self._line(words(event))
 
     def close(self) -> None:
         if self._bar is not None:
@@ -113,6 +117,8 @@ def words(event: Event) -> str:
             return f"λ = {event.lam:g}: perplexity {event.perplexity:.4g} on the sequences kept for judging"
         case TuningStanding():
             return _standing(event.tuning)
+        case LadderStanding():
+            return f"{event.ladder['measured']} of at most {event.ladder['planned']} models measured"
         case Warned():
             return f"note: {event.what}" + (f" ({event.where})" if event.where else "")
         case Saved():
@@ -197,6 +203,26 @@ def _with_interval(row: TuningRow) -> str:
     return f"{better:.4f}" + ("" if low is None or high is None else f" ({low:.4f} to {high:.4f})")
 
 
+def _print_ladder(ladder: LadderRun, recipe: Mapping[str, Any]) -> None:
+    """Every rung with its paired differences, in the words of the page."""
+    from sarqc.figures import ladder_view
+    from sarqc.figures.sentence import plain
+
+    said = ladder_view(ladder, recipe)
+    columns, rows = said["table"]["columns"], said["table"]["rows"]
+    cells = [[column["title"] for column in columns]]
+    cells += [[_cell(row[column["key"]]) for column in columns] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        typer.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+    for line in (plain(said["sentence"]), *said["small_print"]):
+        typer.echo(line.replace("\u00a0", " "))
+
+
+def _cell(value: Any) -> str:
+    return "–" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
 def print_layer_errors(found: LayerErrors) -> None:
     """Errors of layers over λ, a column for each γ, and the smallest of them."""
     heads = ["λ", *("error" if gamma is None else f"γ = {gamma:g}" for gamma in found["gamma"])]
@@ -222,6 +248,9 @@ def print_summary(summary: PrintedRun) -> None:
 
     if tuning := summary.get("tuning"):
         _print_tuning(tuning, summary["recipe"])
+        return
+    if ladder := summary.get("ladder"):
+        _print_ladder(ladder, summary["recipe"])
         return
     line("share quantized", f"{summary['share_quantized']:.1%} of the parameters")
     for number, (what, which) in enumerate(_what_was_chosen(summary)):

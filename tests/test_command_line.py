@@ -546,3 +546,30 @@ def test_former_names_are_taken_with_a_word_on_the_new_ones(tmp_path: Path) -> N
 
 def test_the_version() -> None:
     assert sarqc("--version").stdout == f"sarqc {__version__}\n"
+
+
+def test_a_ladder_has_its_own_flags_and_prints_its_steps(tmp_path: Path, random_llama: Path, text_file: Path) -> None:
+    flags = [
+        "--model", str(random_llama), "--bits", "2", "--group-size", "16", "--calibration", str(text_file), "--test",
+        str(text_file), "--samples", "2", "--length", "32", "--window", "32", "--test-tokens", "320", "--draws", "2",
+        "--blocks", "0", "--lambda", "0.3",
+    ]  # fmt: skip
+    state = {"SARQC_STATE_DIR": str(tmp_path / "state")}
+    told = sarqc("ladder", *flags, **state)
+    assert told.returncode == 0, told.stderr
+    names = [line.split("  ")[0] for line in told.stdout.splitlines()[1:8]]
+    assert names == [
+        "Float model", "Round to nearest", "GPTQ 1 %", "+ activation order", "+ searched range", "+ λ = 0.3",
+        "+ refined × 3",
+    ]  # fmt: skip
+    assert "It ended because all draws were made, after 12 models." in told.stdout
+    assert "measuring steps: draw 2 of 2" in told.stderr
+    again = sarqc("ladder", *flags, "--json", **state)
+    summary = json.loads(again.stdout)
+    assert (summary["ladder"]["measured"], summary["layers"]) == (12, [])
+    file = tmp_path / "ladder.yaml"
+    file.write_text(yaml.safe_dump(summary["recipe"]))
+    refused = sarqc("run", str(file), "--output", str(tmp_path / "out"), "--json", **state)
+    assert refused.returncode == 2
+    assert json.loads(refused.stdout)["error"]["what"] == "a ladder leaves no study and no model"
+    assert sarqc("ladder", *flags, "--method", "gptq", **state).returncode == 2

@@ -93,6 +93,18 @@ def test_tuning_has_a_command_of_its_own() -> None:
     assert understood(one_text("cli", TUNED | {"speed": True, "baseline": False}, ADDRESS)) == Recipe.parse(TUNED)
 
 
+def test_a_ladder_has_a_command_of_its_own() -> None:
+    ladder = {"kind": "ladder", "model": "toy", "calibration": "a.txt", "test": "b.txt", "lambda": 0.2, "draws": 4}
+    command = one_text("cli", ladder, ADDRESS)
+    assert command.startswith("python -m sarqc ladder ")
+    assert "--method" not in command
+    assert understood(command) == Recipe.parse(ladder)
+    idle = {"gamma": 0.5, "epochs": 3, "tasks": ["piqa"], "range": "search"}
+    assert understood(one_text("cli", ladder | idle, ADDRESS)) == Recipe.parse(ladder)
+    for form in ("yaml", "rest", "python"):
+        assert "ladder" in one_text(form, ladder, ADDRESS)
+
+
 @given(recipes)
 def test_the_program_has_the_same_recipe(document: dict[str, Any]) -> None:
     program = one_text("python", document, ADDRESS).split("for event")[0]

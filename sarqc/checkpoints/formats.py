@@ -163,9 +163,10 @@ def check_format(recipe: Recipe, checkpoint_format: str, layers: Sequence[LayerI
         raise Refused(
             f"unknown checkpoint format “{checkpoint_format}”", "format", f"Choose one of {', '.join(FORMATS)}."
         )
-    if recipe.kind == "tune":
+    if recipe.compares_models:
+        what = "tuning" if recipe.kind == "tune" else "a ladder"
         raise Refused(
-            "tuning compares models and keeps none of them", f"format {checkpoint_format}",
+            f"{what} compares models and keeps none of them", f"format {checkpoint_format}",
             "Run the recipe that it ends with, and save that model.",
         )  # fmt: skip
     if (refused := why_not(recipe, known, layers)) is not None:
@@ -217,7 +218,7 @@ def is_no_gain(repair: Repair) -> bool:
 
 def exports_of(recipe: Recipe, *, is_mixture: bool | None) -> tuple[Carrier, ...]:
     """Return the possible exports of a finished run, with their readers; see ``who_can_load``."""
-    if recipe.kind != "tune":
+    if recipe.kind != "tune":  # the only kind with files that are not a model
         return who_can_load(recipe, is_mixture=is_mixture)
     note = (
         "The float model’s statistics of the first draw and its linears’ weights in one file: “python -m sarqc tune "
@@ -230,7 +231,7 @@ def exports_of(recipe: Recipe, *, is_mixture: bool | None) -> tuple[Carrier, ...
 def who_can_load(
     recipe: Recipe, *, is_mixture: bool | None, loader_note: str = "", layers: Sequence[LayerInfo] = ()
 ) -> tuple[Carrier, ...]:
-    """Return each format with its readers, for a recipe's result; empty for a recipe that tunes, which leaves no model.
+    """Return each format with its readers, for a recipe's result; empty for one that compares models and keeps none.
 
     Args:
         recipe: The recipe.
@@ -239,7 +240,7 @@ def who_can_load(
         loader_note: Further needs of the model's family.
         layers: Layers of the model, if they are known.
     """
-    if recipe.kind == "tune" or (recipe.quantized_checkpoint is not None and not recipe.repairs):
+    if recipe.compares_models or (recipe.quantized_checkpoint is not None and not recipe.repairs):
         return ()
     if recipe.quantized_checkpoint is not None:
         note = "The files as they were found, byte for byte but for the codes: who reads the one reads the other"

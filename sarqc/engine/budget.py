@@ -1,10 +1,15 @@
-"""The time of a tuning run: what is spent and left of it, by the clock on the wall."""
+"""The time of a run that compares models: what is spent and left of it, by the clock on the wall."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
 from time import monotonic
+from typing import TypeVar
+
+from sarqc.events import Event
+
+Value = TypeVar("Value")
 
 
 class TimeUp(Exception):
@@ -28,7 +33,7 @@ class Budget:
         return self._crew > 1
 
     def spent(self) -> float:
-        return self._work / self._crew if self.is_shared else monotonic() - self._started
+        return self.share(self._work) if self.is_shared else monotonic() - self._started
 
     def left(self) -> float:
         """Infinite without a budget."""
@@ -38,10 +43,25 @@ class Budget:
         """Adds seconds of work, which only the budget of several processes counts."""
         self._work += work
 
+    def share(self, work: float) -> float:
+        """The part of the budget that seconds of work take: of several processes each does its share."""
+        return work / self._crew
+
     def check(self) -> None:
         """Raises ``TimeUp``."""
         if not self.is_shared and self.left() <= 0:
             raise TimeUp
+
+    def within(self, work: Iterator[Event] | Generator[Event, None, Value]) -> Generator[Event, None, Value]:
+        """The same work. Raises ``TimeUp`` at its next event after the budget is spent."""
+        while True:
+            try:
+                event = next(work)
+            except StopIteration as end:
+                value: Value = end.value
+                return value
+            yield event
+            self.check()
 
     @staticmethod
     def timed(work: Callable[[], object]) -> float:

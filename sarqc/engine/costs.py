@@ -12,6 +12,7 @@ import psutil
 
 from sarqc.documents import Phase
 from sarqc.engine.gpus import Gpu, visible_gpus
+from sarqc.engine.ladder_steps import ladder_steps
 from sarqc.engine.parallel_cost import moved, speedup
 from sarqc.evaluation import DECODED_TOKENS, LOGIT_BYTES, SPEED_REPEATS, TEXTS, loss_bytes, task_bytes
 from sarqc.evaluation.human_eval import BATCH
@@ -87,7 +88,7 @@ class Work:
     def baseline(self) -> Work | None:
         """The same with the method that the run is compared with; None where it is not."""
         if (
-            self.recipe.kind == "tune"
+            self.recipe.compares_models
             or not self.recipe.baseline
             or self.recipe.why_no_baseline()
             or not self.test_tokens
@@ -177,7 +178,8 @@ def memory_bytes(work: Work, budget: int, *, on_processor: bool, streamed: bool)
     states = 2 * max(held, work.test_tokens if streamed else 0) * checkpoint.architecture.hidden_size
     solved += _waiting_bytes(work) * on_processor
     task = replace(work.task, budget_bytes=budget)
-    solvers = [work.method] if work.baseline() is None else [work.method, work.recipe.baseline_method()]
+    solvers = [one.method for one in ladder_steps(recipe)] if recipe.kind == "ladder" else [work.method]
+    solvers += [] if work.baseline() is None else [recipe.baseline_method()]
     working = max(one.working_bytes(task) + (0 if on_processor else one.recorded_bytes(task)) for one in solvers)
     process = _PROCESS if on_processor else _CONTEXT
     if work.span > 1:  # the machine's memory holds what all processes work on; a GPU what two of them hold
@@ -235,25 +237,26 @@ def host_bytes(work: Work) -> int:
 
 
 def _waiting_bytes(work: Work) -> float:
-    """Bytes of the machine's memory of the quantized weights that wait for their measurement while tuning compares."""
-    return min(HELD, _IN_QUESTION * work.task.weights() * work.stored) if work.recipe.kind == "tune" else 0
+    """Bytes of the machine's memory of the quantized weights that wait for their measurement while models compare."""
+    models = {"tune": _IN_QUESTION, "ladder": _OF_A_STEP}.get(work.recipe.kind, 0)
+    return min(HELD, models * work.task.weights() * work.stored)
 
 
 def disk_bytes(work: Work, *, on_processor: bool, streamed: bool) -> int:
     """Bytes that a run writes to the state folder, roughly: finished layers, changed blocks, texts, what the
     float model's head reads of the test text, and the study. Tuning writes statistics instead of layers, of which two
-    sets are a draw's; older ones make room."""
+    sets are a draw's; older ones make room. So does a ladder."""
     recipe, task = work.recipe, work.task
     in_a_byte = 8 // task.bits  # whole codes
     layers = task.weights() / max(1, in_a_byte) + work.groups * (2 + work.stored)  # codes, zero points and scales
-    if recipe.kind == "tune":
+    if recipe.compares_models:
         layers = 4 * work.all_gram_numbers  # two sets of half a Gram in float32
     if work.baseline() is not None:
         layers += layers + _PICTURES * len(task.shapes)
     if work.method.has_channel_scales:
         layers += task.weights() * work.stored  # and what they stand for
     points = len(recipe.compared()[0]) if recipe.kind == "tune" else len({*recipe.sweep, -1.0})
-    points = points if work.method.lam is not None else 1
+    points = len(ladder_steps(recipe)) if recipe.kind == "ladder" else points if work.method.lam is not None else 1
     pictures = 2 * _PICTURES * len(task.shapes) * (points + work.candidates)  # study and store
     blocks = sum(work.blocks) * (4 if on_processor else work.stored) if streamed else 0
     hidden = work.checkpoint.architecture.hidden_size
@@ -276,10 +279,11 @@ def minutes(work: Work, rates: Throughput = TWO_CORES, pace: float = 1.0) -> flo
     """An estimate of all calibrations that the recipe asks for, and of its measurements, on a device. ``pace``: how
     much longer than that the work takes there.
 
-    Tuning ends with its budget, if it has one.
+    Tuning and a ladder end with their budget, if they have one.
     """
     needed = pace * sum(map(rates.seconds, stages(work).values())) / 60
-    return needed if work.recipe.minutes is None or work.recipe.kind != "tune" else min(needed, work.recipe.minutes)
+    budget = work.recipe.minutes if work.recipe.compares_models else None
+    return needed if budget is None else min(needed, budget)
 
 
 def stages(work: Work) -> dict[str, Count]:
@@ -298,6 +302,8 @@ def _stages(work: Work) -> dict[str, Count]:
     found = {"reading the weights": Count(loaded=checkpoint.size_bytes)}
     if recipe.kind == "tune":
         return found | _tuning(work)
+    if recipe.kind == "ladder":
+        return found | _climbing(work)
     if recipe.auto_by() == "model":
         judged = recipe.validation_samples()
         judging = _through_the_blocks(work, judged * recipe.length)
@@ -322,11 +328,11 @@ def _stages(work: Work) -> dict[str, Count]:
 
 
 def phases(work: Work, rates: Throughput, pace: float = 1.0) -> list[Phase]:
-    """The same in the order of a run, under the names of its events ``Stage``; none of a run that tunes, which tells by
-    itself how far it is.
+    """The same in the order of a run, under the names of its events ``Stage``; none of a run that compares models,
+    which tells by itself how far it is.
     """
     recipe, counted = work.recipe, stages(work)
-    if recipe.kind == "tune":
+    if recipe.compares_models:
         return []
     found: list[tuple[str, str, Count]] = [("loading", "", counted["reading the weights"])]
     tasks = [(name, _task(work, size)) for name, size in work.tasks.items()]
@@ -421,6 +427,44 @@ def tuning_costs(work: Work, rates: Throughput, pace: float = 1.0) -> TuningCost
     })  # fmt: skip
 
 
+_OF_A_STEP = 2  # models of a ladder that are solved at once: those that differ in λ alone
+
+
+def _climbing(work: Work) -> dict[str, Count]:
+    """Of a ladder that makes all its draws."""
+    draws, steps = work.recipe.draws, ladder_steps(work.recipe)
+    solving = [_solving(replace(work, method=step.method), work.recipe.samples) for step in steps]
+    return {
+        "passing the calibration text": _passing(work, work.recipe.samples).times(draws),
+        "solving": sum(solving, Count()).times(draws),
+        "perplexity": _perplexity(work) + _beside(work).times(len(steps) * draws),
+    }
+
+
+@dataclass(frozen=True)
+class LadderCosts:
+    """Seconds of the parts of a ladder on a device."""
+
+    start: float  # reading the weights, and the float model on the test text
+    draw: float  # the calibration text through the model, with statistics
+    steps: Mapping[str, float]  # each: the model solved and measured
+
+
+def ladder_costs(work: Work, rates: Throughput, pace: float = 1.0) -> LadderCosts:
+    """``pace``: how many times longer than counted the work takes there."""
+    samples = work.recipe.samples
+    parts = {
+        "start": Count(loaded=work.checkpoint.size_bytes) + _perplexity(work),
+        "draw": _passing(work, samples),
+        **{
+            step.step: _solving(replace(work, method=step.method), samples) + _beside(work)
+            for step in ladder_steps(work.recipe)
+        },
+    }
+    seconds = {name: pace * rates.seconds(count) for name, count in _in_its_precision(work, parts).items()}
+    return LadderCosts(seconds.pop("start"), seconds.pop("draw"), seconds)
+
+
 def _through_the_blocks(work: Work, tokens: int) -> Count:
     """Tokens once through all blocks: products with their weights, and what is done to every number between them."""
     architecture = work.checkpoint.architecture
@@ -444,7 +488,7 @@ def _passing(work: Work, samples: int) -> Count:
 def _solving(work: Work, samples: int) -> Count:
     task, layers = replace(work.task, sequences=samples), work.checkpoint.layers
     counted = work.method.count(task)
-    if work.span == 1 or work.method.unit != "layer" or work.recipe.kind == "tune":
+    if work.span == 1 or work.method.unit != "layer" or work.recipe.compares_models:
         return counted
     share = speedup(work.method, task, layers, work.span)
     return counted.times(share) + moved(layers, work.stored, _sets(work))

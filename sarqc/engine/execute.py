@@ -1,7 +1,7 @@
 """One run from recipe to study, as a generator of events, without database or web; results do not depend on the clock.
 
 The model is prepared and loaded here; the stages that follow are those of the kind of run: ``quantize_run``, which also
-repairs checkpoints, or ``tune_run``.
+repairs checkpoints, ``tune_run`` or ``ladder_run``.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from sarqc.engine.device_memory import out_of_memory
 from sarqc.engine.devices import solving_devices, spread_over
 from sarqc.engine.imported_model import ImportedModel
 from sarqc.engine.keys import weights_of
+from sarqc.engine.ladder_run import measure_ladder
 from sarqc.engine.measure import Workbench, device_warnings
 from sarqc.engine.plan import Prepared, output_is_free, prepare
 from sarqc.engine.quantize_run import quantize_model
@@ -63,8 +64,8 @@ def execute(
             done.
         checkpoint_format: ``plain`` for dequantized weights; ``packed``, ``gptq`` or ``mlx`` for codes; ``as-found``
             for a repaired checkpoint in the format of its original files (only after an improvement).
-        crew: Number of processes that execute a recipe that tunes at once, with the same artefacts. Each does a share
-            of the work, all come to the same end, and one of them is given a ``study_dir``.
+        crew: Number of processes that execute a recipe that compares models at once, with the same artefacts. Each does
+            a share of the work, all come to the same end, and one of them is given a ``study_dir``.
 
     Yields:
         Events in the order of the work.
@@ -135,6 +136,8 @@ def _stages(run: RunContext) -> Generator[Event, None, Summary]:
     """The stages of each kind of run."""
     if run.recipe.kind == "run":
         return quantize_model(run)
+    if run.recipe.kind == "ladder":
+        return measure_ladder(run)
     return tune_lambda(run) if run.output.checkpoint_dir is None else save_statistics(run)
 
 

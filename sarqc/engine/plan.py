@@ -32,6 +32,8 @@ from sarqc.engine.imported_checkpoint import (
     restricted,
     what_it_is,
 )
+from sarqc.engine.ladder_plan import LadderPlan, ladder_plan
+from sarqc.engine.ladder_plan import too_short as ladder_too_short
 from sarqc.engine.throughput import pace_of, rates_of_device
 from sarqc.engine.tuning_plan import TuningPlan, too_short, tuning_plan
 from sarqc.errors import Fix, NoRoom, Refused
@@ -81,6 +83,7 @@ class Plan(BaseModel):
     formats: tuple[Carrier, ...] = ()  # who will be able to load the model, by the format it is saved in
     warnings: tuple[str, ...] = ()
     tuning: TuningPlan | None = None  # of a recipe that tunes: what its budget buys
+    ladder: LadderPlan | None = None  # the same of a ladder
 
 
 def together(plans: Sequence[Plan]) -> Plan:
@@ -233,7 +236,7 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
         calibration, whole_test = apart(calibration, whole_test)
     sequences = draw_sequences(
         calibration, samples=recipe.samples, length=recipe.length, held_out_samples=recipe.unseen_samples(),
-        seed=recipe.seed, sampling="random" if recipe.kind == "tune" else recipe.sampling,
+        seed=recipe.seed, sampling="random" if recipe.compares_models else recipe.sampling,
     )  # fmt: skip
     if calibration.written_by:
         sequences = replace(sequences, protocol={**sequences.protocol, "written_by": calibration.written_by})
@@ -319,12 +322,13 @@ def _of_one_text(sequences: Sequences, test: Text | None) -> Iterator[str]:
 
 
 def _of_first_tokens(recipe: Recipe, whole: Text | None) -> Iterator[str]:
-    """What is to be known where tuning takes the beginning of a test text by itself."""
+    """What is to be known where models are compared on the beginning of a test text by itself."""
     limit = recipe.tokens_of_test()
     if whole is not None and recipe.test_tokens is None and limit is not None and len(whole.ids) > limit:
+        what = "steps" if recipe.kind == "ladder" else "λ"
         yield (
-            f"λ are compared on the first {limit:,} of the {len(whole.ids):,} tokens of the test text, which leaves "
-            "time for more draws; “test tokens” sets another number"
+            f"{what} are compared on the first {limit:,} of the {len(whole.ids):,} tokens of the test text, which "
+            "leaves time for more draws; “test tokens” sets another number"
         )
 
 
@@ -427,6 +431,9 @@ def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...]) -
     tuning = None
     if recipe.kind == "tune" and work.test_tokens:
         tuning = tuning_plan(costs.tuning_costs(work, rates, pace.factor), recipe.minutes, recipe.draws)
+    ladder = None
+    if recipe.kind == "ladder" and work.test_tokens:
+        ladder = ladder_plan(costs.ladder_costs(work, rates, pace.factor), recipe.minutes, recipe.draws)
     return Plan(
         model=recipe.model,
         family=checkpoint.family.title,
@@ -456,8 +463,10 @@ def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...]) -
             *_warnings(recipe, checkpoint, per_channel, streamed),
             *_disk(disk, settings),
             *(too_short(tuning, recipe.minutes) if tuning is not None else ()),
+            *(ladder_too_short(ladder, recipe.minutes) if ladder is not None else ()),
         ),
         tuning=tuning,
+        ladder=ladder,
     )
 
 

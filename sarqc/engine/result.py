@@ -129,6 +129,7 @@ def summary_of(prepared: Prepared, original: Measurements, device: str) -> Summa
         "speed": None,
         "experts": None,
         "tuning": None,
+        "ladder": None,
         "written": None,
         "stamp": None,
         "opened": None,

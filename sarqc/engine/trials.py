@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -139,8 +140,8 @@ def errors_of_layers(
 def run_trials(
     draw: Draw, points: Sequence[Method], *, pictures: bool, measured: bool = True, check: Check = bool
 ) -> Iterator[tuple[int, TrialResult]]:
-    """Quantizes the model at each point, which are of one family, and measures it unless layers are enough; yields
-    positions with what was found, those that are kept first. The model is float before and after each. The seconds of
+    """Quantizes the model at each point and measures it unless layers are enough; yields positions with what was found,
+    those that are kept first. The model is float before and after each. The seconds of
     statistics and of solving are shared out evenly. ``check`` is called between parts of the work; what it raises ends
     it.
     """
@@ -224,16 +225,30 @@ class Solution:
 def solutions_of(
     draw: Draw, points: Sequence[Method], *, pictures: bool = False, check: Check = bool
 ) -> Iterator[Solution]:
-    """One for each point, as many at once as memory holds. The model stays float."""
+    """One for each point. Neighbours that differ in λ and γ alone are solved together, as many at once as memory holds.
+    The model stays float.
+    """
     stored = sum(layer.shape[0] * layer.shape[1] for layer in draw.ground.layers) * 4
-    at_once = max(1, HELD // stored)
-    for first in range(0, len(points), at_once):
-        part = points[first : first + at_once]
+    for part in _solved_at_once(points, max(1, HELD // stored)):
         started = time.perf_counter()
         layers, quantized = _solved(draw, part, pictures=pictures, check=check)
         seconds = (time.perf_counter() - started) / len(part)
         for numbers, weights in zip(layers, quantized, strict=True):
             yield Solution(tuple(numbers), weights, seconds)
+
+
+def _solved_at_once(points: Sequence[Method], at_most: int) -> Iterator[Sequence[Method]]:
+    """The points in their order, in parts that one solver takes together."""
+    for _, group in groupby(points, _beside_the_penalty):
+        alike = [*group]
+        for first in range(0, len(alike), at_most):
+            yield alike[first : first + at_most]
+
+
+def _beside_the_penalty(point: Method) -> tuple[object, ...]:
+    """All that a method is but λ and γ."""
+    values = {field.name: getattr(point, field.name) for field in dataclasses.fields(point)}
+    return (type(point), *(value for name, value in values.items() if name not in ("lam", "gamma")))
 
 
 def _solved(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypedDict
 
 from sarqc.figures.drawing import PLAIN_AXIS, QUALITY, Figure, bar_lengths, base_layout, note
 from sarqc.figures.numbers import difference_decimals, draws_text, lam_text, number, perplexity_text, span_of
 from sarqc.plain import measured
 from sarqc.quantization.methods import FITTING_WORDS
-from sarqc.study.facts import LineFacts
 from sarqc.study.ladder import LAMBDA, Ladder, Rung
 from sarqc.study.paired import Difference
 
@@ -37,7 +37,7 @@ SIDES = (
     _Side("perplexity", "Perplexity on unseen text", "Perplexity", perplexity_text, "x", (0.0, 0.47)),
     _Side("kl", "KL to the float model, nats a token", "KL, nats", _kl_text, "x2", (0.53, 1.0)),
 )
-NAMES = {"nearest": "Round to nearest", "gptq": "GPTQ 1 %", "lambda": f"λ = {lam_text(LAMBDA)}"}
+NAMES = {"nearest": "Round to nearest", "gptq": "GPTQ 1 %"}
 SHORT = {"nearest": "nearest", "order": "+ order", "range": "+ range", "refine": "+ refined", "learned": "learned"}
 
 
@@ -46,10 +46,15 @@ def rung_name(rung: Rung) -> str:
     if rung.step in ("nearest", "gptq"):
         return NAMES[rung.step]
     if rung.step == "learned":
-        return "+ learned rounding" if "warm_start" in rung.line.fitting else "Learned rounding instead"
-    if rung.step == "lambda":
-        return f"+ {NAMES['lambda']}"
-    return f"+ {FITTING_WORDS[rung.step].format(rung.line.fitting[rung.step])}"
+        return "+ learned rounding" if "warm_start" in rung.fitting else "Learned rounding instead"
+    return f"+ {step_words(rung.step, rung.fitting, rung.lam)}"
+
+
+def step_words(step: str, fitting: Mapping[str, str | int], lam: float) -> str:
+    """“searched range”, “λ = 0.1”; “GPTQ 1 %” and “Round to nearest” for the points that begin a ladder."""
+    if step == "lambda":
+        return f"λ = {lam_text(lam)}"
+    return NAMES[step] if step in NAMES else FITTING_WORDS[step].format(fitting[step])
 
 
 class LadderStep(TypedDict):
@@ -80,7 +85,7 @@ class LadderWords(TypedDict):
 
 def ladder_words(climbed: Ladder) -> LadderWords:
     """Return the steps of a ladder with what each is worth, and its sentence."""
-    titles = {"order": "order", "range": "range", "refine": "refinement", "lambda": NAMES["lambda"]}
+    titles = {"order": "order", "range": "range", "refine": "refinement", "lambda": f"λ = {lam_text(LAMBDA)}"}
     alone, last = (
         [_worth(each[step]["perplexity"]) for step in climbed.steps] for each in (climbed.alone, climbed.last)
     )
@@ -93,24 +98,30 @@ def _worth(difference: Difference) -> Worth:
     return {"mean": mean, "low": low, "high": high, "clear": difference.verdict(()) != 0}
 
 
-def ladder_figure(facts: LineFacts, climbed: Ladder) -> Figure:
-    """The ladder of the shown width."""
-    rungs = climbed.rungs
+def ladder_figure(rungs: Sequence[Rung], bits: int, waiting: Mapping[str, str] = MappingProxyType({})) -> Figure:
+    """The rungs of a ladder from above to below.
+
+    Args:
+        rungs: Those that were measured; none draws an empty figure.
+        bits: Bit width.
+        waiting: Names of the rungs that are still to be measured, by their steps: each has its row.
+    """
+    names = {rung.step: rung_name(rung) for rung in rungs} | dict(waiting)
     layout = base_layout(left=168, right=16, top=26, bottom=24)
-    layout["yaxis"] = {**PLAIN_AXIS, "range": [len(rungs) - 0.4, -0.6], "showgrid": False}
-    layout["yaxis"] |= {"tickvals": list(range(len(rungs))), "ticktext": [rung_name(rung) for rung in rungs]}
+    layout["yaxis"] = {**PLAIN_AXIS, "range": [len(names) - 0.4, -0.6], "showgrid": False}
+    layout["yaxis"] |= {"tickvals": list(range(len(names))), "ticktext": [*names.values()]}
     layout["yaxis"] |= {"tickfont": {"size": 12, "color": "var(--ink)"}}
     figure: Figure = {"data": [], "layout": layout, "bindings": [], "narrow": {}}
-    sides = [side for side in SIDES if all(side.quality in rung.values for rung in rungs)]
-    for side in sides if len(sides) > 1 else [sides[0]._replace(domain=(0.0, 1.0))]:
-        _add_side(figure, rungs, side)
+    sides = [side for side in SIDES if rungs and all(side.quality in rung.values for rung in rungs)]
+    for side in sides:
+        _add_side(figure, rungs, side if len(sides) > 1 else side._replace(domain=(0.0, 1.0)))
     figure["narrow"] |= {
         "layout.margin.l": 74,
         "layout.margin.r": 8,
-        "layout.yaxis.ticktext": [SHORT.get(rung.step, rung_name(rung)) for rung in rungs],
+        "layout.yaxis.ticktext": [SHORT.get(step, name) for step, name in names.items()],
     }
     figure["title"] = "What each step is worth"
-    figure["aria"] = _aria(facts, climbed)
+    figure["aria"] = _aria(rungs, bits)
     return figure
 
 
@@ -125,7 +136,7 @@ def _sentence(climbed: Ladder) -> str:
     return f"λ = {lam_text(LAMBDA)} in perplexity: {'; '.join(words)}."
 
 
-def _add_side(figure: Figure, rungs: tuple[Rung, ...], side: _Side) -> None:
+def _add_side(figure: Figure, rungs: Sequence[Rung], side: _Side) -> None:
     layout = figure["layout"]
     values = [rung.mean(side.quality) for rung in rungs]
     width = max(values) - min(values)
@@ -201,11 +212,13 @@ def _hover(rung: Rung, value: float, side: _Side) -> str:
     return f"{said}, {span_of(rung.differences[side.quality], 1.0)} in this step"
 
 
-def _aria(facts: LineFacts, climbed: Ladder) -> str:
+def _aria(rungs: Sequence[Rung], bits: int) -> str:
+    if not rungs:
+        return f"Perplexity step by step at {bits} bits: nothing is measured yet."
     steps = []
-    for rung in climbed.rungs:
+    for rung in rungs:
         value = perplexity_text(rung.mean("perplexity"))
         change = f", {span_of(rung.differences['perplexity'], 50.0)}" if rung.differences else ""
         steps.append(f"{rung_name(rung)} {value}{change}")
-    count = draws_text(len(climbed.rungs[0].line.draws))
-    return f"Perplexity step by step at {facts.line.bits} bits, paired over {count}: {'; '.join(steps)}."
+    count = draws_text(len(rungs[0].values["perplexity"]))
+    return f"Perplexity step by step at {bits} bits, paired over {count}: {'; '.join(steps)}."

@@ -24,6 +24,7 @@ from sarqc.figures.measured import Fact, grid_text, how_measured
 from sarqc.figures.numbers import lam_names, lam_text
 from sarqc.figures.plane import plane
 from sarqc.figures.ranking import methods
+from sarqc.figures.ruler import RulerTargets, ruler, ruler_targets
 from sarqc.figures.scales import SCALES, scales_of
 from sarqc.figures.sentence import Piece, QualityName, sentence, small_print
 from sarqc.figures.surfaces import Arrays, PoolingChoice, pooling_choices, surface_arrays, surface_layer, weight_figures
@@ -59,6 +60,7 @@ COLUMNS: tuple[tuple[str, str, str], ...] = (
 FIGURES: dict[str, Callable[[LineFacts], Figure | None]] = {
     "deciles": deciles,
     "plane": plane,
+    "ruler": ruler,
     "gamma_grid": gamma_grid,
     "selection": selection,
     "gap": gap,
@@ -211,6 +213,7 @@ class View(TypedDict):
     tokens: TokenTable | None
     theorem: list[Term] | None
     ladder: LadderWords | None
+    ruler: RulerTargets | None
     measured: list[Fact]
     explore: bool
     as_recipe: AsRecipe
@@ -287,7 +290,7 @@ def lab_view(
         },
         "figures": {
             **_figures(facts, arrays, shown, counts, chosen, coloured),
-            "ladder": None if climbed is None else ladder_figure(facts, climbed),
+            "ladder": None if climbed is None else ladder_figure(climbed.rungs, line.bits),
         },
         "arrays": arrays,
         "poolings": pooling_choices(arrays),
@@ -297,6 +300,7 @@ def lab_view(
         "tokens": token_table(counts),
         "theorem": theorem_terms(facts),
         "ladder": None if climbed is None else ladder_words(climbed),
+        "ruler": ruler_targets(facts),
         "measured": how_measured(facts),
         "explore": study.prefix == "float",
         "as_recipe": as_recipe(study, line),

@@ -96,6 +96,8 @@ def _check(recipe: Recipe, study: Study | None) -> None:
     method = recipe.to_method()
     if recipe.kind == "tune":
         raise Refused("tuning finds λ, and another engine needs it", ELSEWHERE, "Give the run that it ends with.")
+    if recipe.kind == "ladder":
+        raise Refused("a ladder compares models and keeps none", ELSEWHERE, "Give the run that it ends with.")
     if not method.damps or method.aim != "outputs":
         known = ", ".join(name for name, entry in METHODS.items() if entry.baseline == "gptq" and _carries(name))
         raise Refused(

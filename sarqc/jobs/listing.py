@@ -247,6 +247,8 @@ def row_of(run: Run) -> dict[str, Any]:
     if recipe.get("kind") == "tune":  # what it came to, not what its method would have taken
         came_to = tuned(summary)
         lam, gamma = (None, None) if came_to is None else (came_to["lam"], came_to["gamma"])
+    elif recipe.get("kind") == "ladder":  # of which the λ is that of a step alone
+        lam, gamma = None, None
     else:
         lam, gamma = (_taken(recipe, public, name) for public, name in (("lambda", "lam"), ("gamma", "gamma")))
     return {

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from sarqc.documents import LayerEntry
-from sarqc.events import CandidateDone, Event, LayerDone, Stage, Started, TuningStanding
+from sarqc.events import CandidateDone, Event, LadderStanding, LayerDone, Stage, Started, TuningStanding
 
 
 class Boundaries:
@@ -48,7 +48,7 @@ class Boundaries:
         """Whether nothing that was done by this event will be done again: linears that are solved together count once
         all of them are kept. Measurements have no such moment, because what is measured so far is lost with the rest.
         """
-        if isinstance(event, CandidateDone | TuningStanding):
+        if isinstance(event, CandidateDone | TuningStanding | LadderStanding):
             return True
         if not isinstance(event, LayerDone) or event.from_cache:
             return False

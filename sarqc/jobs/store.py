@@ -26,6 +26,7 @@ from sarqc.events import (
     Failed,
     Finished,
     Interrupted,
+    LadderStanding,
     LayerDone,
     Saved,
     Started,
@@ -563,6 +564,8 @@ def _columns(run: Run, events: Sequence[Event]) -> dict[str, Any]:
                 columns |= {"done": columns.get("done", run.done) + 1, "total": event.total}
             case TuningStanding():
                 columns |= {"done": event.tuning["measured"], "total": event.tuning["planned"]}
+            case LadderStanding():
+                columns |= {"done": event.ladder["measured"], "total": event.ladder["planned"]}
             case Saved(what="study"):
                 columns["study_id"] = run.id  # the name it was asked to give it
             case Finished():

@@ -26,7 +26,18 @@ from typing import Protocol
 
 from sarqc import logs
 from sarqc.errors import Conflict, NoRoom, NotFound, SarqcError, WorkerLost, disk_full
-from sarqc.events import COMPARING, Cancelled, Event, Failed, Finished, Interrupted, LayerDone, Stage, Warned, Yielded
+from sarqc.events import (
+    SHARED_STAGES,
+    Cancelled,
+    Event,
+    Failed,
+    Finished,
+    Interrupted,
+    LayerDone,
+    Stage,
+    Warned,
+    Yielded,
+)
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.files.file_store import MARK
 from sarqc.files.places import place_at
@@ -461,7 +472,7 @@ class Supervisor:
         said = events[: events.index(last)] if last else events
         if said:
             self.store.append(job.run_id, said)
-        job.is_shared |= any(isinstance(event, Stage) and event.name == COMPARING for event in said)
+        job.is_shared |= any(isinstance(event, Stage) and event.name in SHARED_STAGES for event in said)
         for event in said:
             if isinstance(event, Stage | LayerDone):
                 job.solves = isinstance(event, LayerDone)

@@ -236,7 +236,7 @@ class ProcessWorkers(ABC):
 
     def _job(self, run: Run, device: str, helps: bool) -> dict[str, Any]:
         """What a worker is given, as JSON."""
-        together = run.format is None and run.recipe.get("kind") == "tune"  # by as many as there may be
+        together = run.format is None and run.recipe.get("kind", "run") != "run"  # by as many as there may be
         return {
             "run_id": run.id,
             "study_id": self._study_id(run),

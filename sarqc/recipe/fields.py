@@ -102,16 +102,23 @@ BASELINE = "gptq"  # what runs are compared with
 # What tuning compares where nothing else is asked for.
 TUNED_LAMS = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 TUNED_GAMMAS = (0.0, 0.1, 0.5, 1.0)
+LADDER_LAMBDA = 0.1  # of the step of λ, where none is given
 TUNED_TEST_TOKENS = 1 << 16  # on which λ are compared: enough beside the difference between draws
 
-# Fields that mean nothing to a kind of recipe. Tuning draws at random, from the float model's inputs.
+# Fields that mean nothing to a kind of recipe. Tuning and a ladder draw at random, from the float model's inputs.
+_OF_ONE_MODEL = ("prompts", "new_tokens", "speed", "sampling", "inputs_from", "baseline")
 OF_THE_OTHER_KIND = {
     "run": ("minutes", "draws", "band"),
-    "tune": ("prompts", "new_tokens", "speed", "sampling", "inputs_from", "baseline"),
+    "tune": _OF_ONE_MODEL,
+    "ladder": (*_OF_ONE_MODEL, "tasks", "task_limit", "sweep", "band", "range", "order"),
 }
+_KIND_WORDS = {"run": "a run that does not tune", "tune": "tuning", "ladder": "a ladder"}
+LADDER_METHOD = "rqc-gbs"  # whose λ is a step of the ladder, and whose fitting the other steps are
 
 # Fields that a form leaves out of tuning besides: what it finds or refuses.
 NOT_ASKED_TO_TUNE = ("lam", "gamma", "sweep", "layer", "from_block", "then_lam", "then_gamma")
+# The same of a ladder, whose method and γ are its own.
+NOT_ASKED_OF_A_LADDER = ("method", "gamma", "layer", "from_block", "then_lam", "then_gamma")
 
 # Values from a block on, by the values that they follow. Documents leave them out where they are not given, so that
 # recipes without them keep their fingerprints.
@@ -179,11 +186,12 @@ class Recipe(BaseModel):
         ),
         min_length=1,
     )  # fmt: skip
-    kind: Literal["run", "tune"] = Field(
+    kind: Literal["run", "tune", "ladder"] = Field(
         "run",
         **_describe(
             "tune", "Purpose",
-            "run quantizes the model once; tune compares values of λ and finds the best ones, for a run to follow.",
+            "run quantizes the model once; tune compares values of λ and finds the best ones, for a run to follow; "
+            "ladder measures what each step from rounding to nearest to refined codes is worth.",
         ),
     )  # fmt: skip
     bits: int = Field(3, ge=2, le=4, **_describe("size", "Bits", "Bits per weight, 2 to 4.", unit="bit"))
@@ -465,7 +473,8 @@ class Recipe(BaseModel):
         None,
         ge=2,
         **_describe(
-            "measure", "Test tokens", "Only the first tokens of the test text; empty: all, in tuning the first 65,536.",
+            "measure", "Test tokens",
+            "Only the first tokens of the test text; empty: all, in tuning and for a ladder the first 65,536.",
             unit="tokens", advanced=True,
         ),
     )  # fmt: skip
@@ -523,8 +532,8 @@ class Recipe(BaseModel):
         gt=0,
         **_describe(
             "tune", "Budget",
-            "Tuning ends after so much time, and what it says is true whenever it ends; empty: when λ is known or all "
-            "draws are made.",
+            "Tuning or a ladder ends after so much time, and what it says is true whenever it ends; empty: when λ is "
+            "known or all draws are made.",
             unit="minutes",
         ),
     )  # fmt: skip
@@ -532,7 +541,7 @@ class Recipe(BaseModel):
         8,
         ge=2,
         le=DRAWS,
-        **_describe("tune", "Draws", "Calibration draws on which tuning compares at most.", unit="draws"),
+        **_describe("tune", "Draws", "Calibration draws on which tuning or a ladder compares at most.", unit="draws"),
     )
     band: float | None = Field(
         None,
@@ -562,7 +571,11 @@ class Recipe(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _take_former_names(cls, document: Any) -> Any:
-        return renamed(document) if isinstance(document, dict) else document
+        if not isinstance(document, dict):
+            return document
+        document = renamed(document)
+        # Whatever method a run would take by default, a ladder has its own.
+        return {"method": LADDER_METHOD} | document if document.get("kind") == "ladder" else document
 
     @model_validator(mode="after")
     def _method_is_complete(self) -> Recipe:
@@ -580,6 +593,8 @@ class Recipe(BaseModel):
             ).about("quantized_checkpoint")  # fmt: skip
         if self.kind == "tune":
             self._check_tuning()
+        if self.kind == "ladder":
+            self._check_ladder()
         if "cross" in self.to_method().needs and self.inputs_from == "float":
             raise Refused(
                 f"{self.method} corrects what the quantized blocks before a layer did to its inputs, and with inputs "
@@ -656,6 +671,7 @@ class Recipe(BaseModel):
             ).about("from_block", alone)  # fmt: skip
         for what, is_meant in (
             ("tuning finds one λ for the whole model", self.kind == "tune"),
+            ("the λ of a ladder is that of the whole model", self.kind == "ladder"),
             ("the codes of a quantized checkpoint are solved at one λ", self.quantized_checkpoint is not None),
             ("a single layer is quantized", self.layer is not None),
             ("“auto” chooses λ and γ, from the first block on", bool(self.candidates())),
@@ -686,9 +702,10 @@ class Recipe(BaseModel):
 
     def _check_opened(self) -> None:
         """Refuses settings that are not possible with a quantized checkpoint."""
-        if self.kind == "tune":
+        if self.compares_models:
             raise Refused(
-                "tuning quantizes the float model again and again, and the recipe has a quantized checkpoint",
+                f"{_KIND_WORDS[self.kind]} quantizes the float model again and again, and the recipe has a quantized "
+                "checkpoint",
                 "recipe, quantized_checkpoint",
                 "Leave it out, or set kind to run.",
             ).about("quantized_checkpoint", _WITHOUT_CHECKPOINT)
@@ -730,18 +747,42 @@ class Recipe(BaseModel):
                 f"tuning finds λ, and λ is given as {self.lam}", "recipe, lambda",
                 "Leave it out; values to compare go into sweep.",
             ).about("lambda", Fix("Leave λ empty", {"lambda": None}))  # fmt: skip
+        self._check_whole_models()
+        if self.sweep and len({*self.sweep}) < 2:
+            raise Refused("there is a single λ to compare", "recipe, sweep", "Give two or more, or none.")
+
+    def _check_ladder(self) -> None:
+        """Refuses settings that leave a ladder without one of its points."""
+        if self.method != LADDER_METHOD:
+            title = method_title(LADDER_METHOD)
+            raise Refused(
+                f"a ladder climbs from rounding to nearest to {title}, and the method is {self.method}",
+                "recipe, method", "Leave method out.",
+            ).about("method", Fix(f"Use {title}", {"method": LADDER_METHOD}))  # fmt: skip
+        if self.lam == "auto":
+            raise Refused(
+                "a ladder has one λ for the whole model, and λ is left to “auto”", "recipe, lambda",
+                f"Give a number, or none for {LADDER_LAMBDA:g}.",
+            ).about("lambda", Fix("Leave λ empty", {"lambda": None}))  # fmt: skip
+        self._check_whole_models()
+
+    def _check_whole_models(self) -> None:
+        """Refuses settings with which whole models can't be compared on a text."""
         if self.layer is not None:
             raise Refused(
-                "tuning measures the whole model, and a single layer is asked for", "recipe, layer",
+                f"{_KIND_WORDS[self.kind]} measures the whole model, and a single layer is asked for", "recipe, layer",
                 "Leave layer out; blocks takes a part of the model.",
             ).about("layer", Fix("Leave it out", {"layer": None}))  # fmt: skip
         if self.test is None:
             raise Refused(
-                "tuning compares perplexities, with no text to measure them on", "recipe, test",
+                f"{_KIND_WORDS[self.kind]} compares perplexities, with no text to measure them on", "recipe, test",
                 "Give a test text.",
             ).about("test")  # fmt: skip
-        if self.sweep and len({*self.sweep}) < 2:
-            raise Refused("there is a single λ to compare", "recipe, sweep", "Give two or more, or none.")
+
+    @property
+    def compares_models(self) -> bool:
+        """True if models are compared over calibration draws, by tuning or as a ladder, and none is kept."""
+        return self.kind != "run"
 
     def compared(self) -> tuple[tuple[float, ...], tuple[float | None, ...]]:
         """Return the λ and the γ that tuning compares by the errors of layers; γ is (None,) for a method without γ."""
@@ -753,16 +794,17 @@ class Recipe(BaseModel):
     def unseen_samples(self) -> int:
         """Return the number of held-out sequences.
 
-        Tuning needs some: by default it takes half as many as samples.
+        Comparing models needs some: by default half as many as samples.
         """
-        return self.held_out_samples or (max(1, self.samples // 2) if self.kind == "tune" else 0)
+        return self.held_out_samples or (max(1, self.samples // 2) if self.compares_models else 0)
 
     def tokens_of_test(self) -> int | None:
         """Return the number of first tokens of the test text that are measured; None for all.
 
-        In tuning draws differ by more than windows of the text do, so the default there is ``TUNED_TEST_TOKENS``.
+        Draws differ by more than windows of the text do, so the default of what compares models over draws is
+        ``TUNED_TEST_TOKENS``.
         """
-        return self.test_tokens or (TUNED_TEST_TOKENS if self.kind == "tune" else None)
+        return self.test_tokens or (TUNED_TEST_TOKENS if self.compares_models else None)
 
     def blocks_of(self, n_blocks: int) -> tuple[int, ...] | None:
         """Return the numbers of the blocks to quantize, in order; None for all.
@@ -783,7 +825,7 @@ class Recipe(BaseModel):
 
     def candidates(self) -> tuple[Method, ...]:
         """Return the candidates of “auto”, see ``Candidates.points``; empty if “auto” has nothing to choose."""
-        if self.kind == "tune":
+        if self.compares_models:
             return ()
         entry, base = _known_entry(self.method), self.to_method()
         tuned = [name for name in entry.tunes if getattr(self, name) == "auto"]
@@ -836,7 +878,7 @@ class Recipe(BaseModel):
             for name, info in Recipe.model_fields.items()
             if name in idle and getattr(self, name) != info.default
         ] + [
-            f"{info.title} has no effect on {'tuning' if self.kind == 'tune' else 'a run that does not tune'}"
+            f"{info.title} has no effect on {_KIND_WORDS[self.kind]}"
             for name, info in Recipe.model_fields.items()
             if name in OF_THE_OTHER_KIND[self.kind] and getattr(self, name) != info.default
         ]
@@ -925,6 +967,14 @@ def idle_fields(name: str, *, auto: bool) -> frozenset[str]:
     later = {later for later, field in LATER_VALUES.items() if field in read and not auto}
     read |= later | ({"from_block"} if later else set())
     return frozenset((every | {*AUTO_FIELDS["layer"], "from_block", *LATER_VALUES}) - read)
+
+
+def fields_without_flag(kind: str) -> frozenset[str]:
+    """Return the fields for which the command of a kind has no flag, since they mean nothing to it or are refused."""
+    other = {"kind", *OF_THE_OTHER_KIND[kind]}
+    if kind == "ladder":
+        other |= {*NOT_ASKED_OF_A_LADDER, "quantized_checkpoint"} | idle_fields(LADDER_METHOD, auto=False)
+    return frozenset(other)
 
 
 def read_document(path: Path) -> dict[str, Any]:

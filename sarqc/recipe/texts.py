@@ -19,11 +19,11 @@ import yaml
 
 from sarqc.errors import Refused
 from sarqc.quantization.methods import entry_of
-from sarqc.recipe.fields import OF_THE_OTHER_KIND, axes, public_name, spare
+from sarqc.recipe.fields import axes, fields_without_flag, public_name, spare
 
 Document = dict[str, Any]
 
-VERBS = {"run": "quantize", "tune": "tune"}  # the command for each kind of recipe
+VERBS = {"run": "quantize", "tune": "tune", "ladder": "ladder"}  # the command for each kind of recipe
 BATCH_FILE = "batch.yaml"
 
 
@@ -273,7 +273,7 @@ def _head(said: Document) -> str:
 
 def _flags(said: Document) -> Iterator[tuple[str, ...]]:
     """The words of each flag. The kind is the command's name, which has no flags for what means nothing to it."""
-    idle = {"kind", *(public_name(field) for field in OF_THE_OTHER_KIND[said.get("kind", "run")])}
+    idle = {public_name(field) for field in fields_without_flag(said.get("kind", "run"))}
     for name, value in said.items():
         flag = name.replace("_", "-")
         if name in idle or value is None:

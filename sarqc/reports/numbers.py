@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sarqc.documents import SIGNS, Tuning
+from sarqc.documents import SIGNS, LadderRun, Tuning
 from sarqc.events import (
     CandidateDone,
     Compared,
@@ -18,6 +18,7 @@ from sarqc.events import (
     EpochDone,
     Event,
     Finished,
+    LadderStanding,
     LayerDone,
     Measured,
     PointDone,
@@ -56,6 +57,9 @@ def numbers_of(event: Event) -> Iterator[Step]:
             yield _known({"lambda": event.lam, "perplexity": event.perplexity}, "candidate/"), event.index
         case TuningStanding():
             yield _standing(event.tuning), event.tuning["draws"]
+        case LadderStanding():
+            standing = {"measured": event.ladder["measured"], "seconds": event.ladder["seconds"]}
+            yield _known(standing, "ladder/"), event.ladder["measured"]
         case Measured():
             yield _measured(event), 0
         case Diverged():
@@ -69,6 +73,8 @@ def numbers_of(event: Event) -> Iterator[Step]:
             yield _known(_picked(event.summary, _OF_SUMMARY) | {"seconds": event.seconds}), 0
             if event.summary["tuning"] is not None:
                 yield from _candidates(event.summary["tuning"])
+            if event.summary["ladder"] is not None:
+                yield from _rungs(event.summary["ladder"])
 
 
 def points_of(study: Study, line: Line) -> Iterator[Step]:
@@ -115,3 +121,10 @@ def _candidates(tuning: Tuning) -> Iterator[Step]:
         group = f"baseline/{row['method']}/" if row["standing"] == "baseline" else "candidate/"
         errors = {name: value for name, value in row.items() if name.endswith("_error")}
         yield _known(_picked(row, _OF_ROW) | errors, group), step
+
+
+def _rungs(ladder: LadderRun) -> Iterator[Step]:
+    """Each rung in each draw."""
+    for row in ladder["rows"]:
+        for draw, (perplexity, kl) in enumerate(zip(row["perplexity"], row["kl"], strict=True)):
+            yield _known({"perplexity": perplexity, "kl": kl}, f"ladder/{row['step']}/"), draw

@@ -9,13 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
+from typing import NamedTuple
 
 import numpy as np
 
 from sarqc.errors import Refused
 from sarqc.study.document import Line, Study
 from sarqc.study.facts import lam_index
-from sarqc.study.paired import Difference, geometric_mean, mean_over_draws, paired_difference, paired_ratio
+from sarqc.study.paired import (
+    Difference,
+    RatioDifference,
+    geometric_mean,
+    mean_over_draws,
+    paired_difference,
+    paired_ratio,
+)
 
 STEPS = ("order", "range", "lambda", "refine")
 PLAIN_LAMBDA, LAMBDA = 0.01, 0.1  # of the identity: GPTQ's damping, and the λ of the step
@@ -24,16 +32,56 @@ QUALITIES = ("perplexity", "kl")
 
 @dataclass(frozen=True)
 class Rung:
-    """A point of the study, with the change by the step onto it; by quality, without those that were not measured."""
+    """A point with the change by the step onto it; by quality, without those that were not measured."""
 
     step: str  # of STEPS, or “nearest”, “gptq”, “learned”
-    line: Line
-    values: Mapping[str, np.ndarray]  # D
+    name: str  # public name of the method, with its fitting
+    fitting: Mapping[str, str | int]  # see ``Method.fitting``
+    lam: float  # of the method; 0 without a penalty
+    values: Mapping[str, np.ndarray]  # D, NaN where a draw did not reach the point
     differences: Mapping[str, Difference]  # to the rung before; empty for the first
+    means: Mapping[str, float]
 
     def mean(self, quality: str) -> float:
-        """Return the mean over draws; the geometric mean for perplexities."""
-        return float((geometric_mean if quality == "perplexity" else mean_over_draws)(self.values[quality]))
+        """Return the mean over draws; the geometric mean for perplexities.
+
+        Where the draws of two rungs differ it is the rung before plus the paired difference, so that differences and
+        means agree.
+        """
+        return self.means[quality]
+
+
+class LadderPoint(NamedTuple):
+    """A measured point before it is compared, see ``Rung``."""
+
+    step: str
+    name: str
+    fitting: Mapping[str, str | int]
+    lam: float
+    values: Mapping[str, np.ndarray]
+
+
+def rungs_of(points: Sequence[LadderPoint]) -> tuple[Rung, ...]:
+    """Return the points in their order, each with its paired difference to the point before."""
+    rungs: list[Rung] = []
+    for point in points:
+        changes, means = {}, {name: _mean(name, values) for name, values in point.values.items()}
+        if rungs:
+            before = rungs[-1]
+            changes = _differences(point.values, before.values)
+            changes = {name: _from(before.means[name], change) for name, change in changes.items()}
+            means |= {name: before.means[name] + float(change.mean) for name, change in changes.items()}
+        rungs.append(Rung(*point, differences=changes, means=means))
+    return tuple(rungs)
+
+
+def _mean(quality: str, values: np.ndarray) -> float:
+    return float((geometric_mean if quality == "perplexity" else mean_over_draws)(values))
+
+
+def _from(start: float, change: Difference) -> Difference:
+    """A change by a ratio in the unit of the value that it starts from; other differences as they are."""
+    return change.scaled(start / float(change.scale)) if isinstance(change, RatioDifference) else change
 
 
 @dataclass(frozen=True)
@@ -71,17 +119,13 @@ def ladder(study: Study, bits: int, steps: Sequence[str] | None = None) -> Ladde
         place = _place_of(study, bits, methods, draws)
         if place is not None:
             places.insert(len(places) if last else 0, (step, place))
-    rungs, before = [], None
-    for step, place in places:
-        values = place.values(study)
-        rungs.append(Rung(step, place.line, values, {} if before is None else _differences(values, before)))
-        before = values
+    rungs = rungs_of([place.point(step, study) for step, place in places])
 
     def worth(step: str, done: frozenset[str]) -> dict[str, Difference]:
         return _differences(corners[done | {step}].values(study), corners[done - {step}].values(study))
 
     alone, after_others = ({step: worth(step, done) for step in order} for done in (frozenset[str](), frozenset(STEPS)))
-    return Ladder(order, tuple(rungs), alone, after_others)
+    return Ladder(order, rungs, alone, after_others)
 
 
 @dataclass(frozen=True)
@@ -94,6 +138,10 @@ class _Place:
     def values(self, study: Study) -> dict[str, np.ndarray]:
         found = {name: study.read(self.line, name) for name in QUALITIES}  # D G M
         return {name: array[:, 0, self.lam] for name, array in found.items() if array is not None}
+
+    def point(self, step: str, study: Study) -> LadderPoint:
+        line = self.line
+        return LadderPoint(step, line.name, line.fitting, line.lams[self.lam], self.values(study))
 
 
 def _differences(values: Mapping[str, np.ndarray], before: Mapping[str, np.ndarray]) -> dict[str, Difference]:

@@ -7,7 +7,7 @@ import re
 import shutil
 import stat
 import threading
-from collections.abc import Callable, Collection, Container, Hashable, Iterable
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Literal, TypedDict, final
 
@@ -36,6 +36,7 @@ class LineSummary(TypedDict):
     grid: str
     group_size: int | None
     draws: list[int]
+    lambdas: int  # points of its curve
 
 
 @final
@@ -68,10 +69,26 @@ class StudyListing(TypedDict):
 
     studies: list[StudySummary]
     damaged: list[DamagedStudy]
+    first: str | None  # the study that the Lab opens with
 
 
 Entry = StudySummary | DamagedStudy
 FORM = " ".join([sarqc.__version__, *StudySummary.__annotations__, *LineSummary.__annotations__])
+
+
+def first_study(studies: Sequence[StudySummary]) -> str | None:
+    """Return the id of the study that the Lab opens with; None without studies.
+
+    A shipped study with curves is preferred, then the one with the most draws, whose verdicts are the surest, then the
+    one with the most points on a curve of so many draws.
+    """
+
+    def rank(study: StudySummary) -> tuple[bool, int, int, str]:
+        draws, points = max(((len(line["draws"]), line["lambdas"]) for line in study["lines"]), default=(0, 0))
+        return not study["has_curves"], -draws, -points, study["id"]
+
+    shipped = [study for study in studies if study["shipped"]]
+    return min(shipped, key=rank)["id"] if shipped else studies[0]["id"] if studies else None
 
 
 class Library:
@@ -211,7 +228,7 @@ class Library:
             else:
                 studies.append({**entry, "origin": origin})
         studies.sort(key=lambda study: study["created"], reverse=True)
-        return {"studies": studies, "damaged": damaged}
+        return {"studies": studies, "damaged": damaged, "first": first_study(studies)}
 
     def shipped(self) -> list[StudySummary]:
         """Return the studies that came with the app, without reading the others."""
@@ -297,6 +314,7 @@ def summary_of(study: Study, study_id: str, origin: Origin) -> StudySummary:
                 "grid": line.grid,
                 "group_size": line.group_size,
                 "draws": list(line.draws),
+                "lambdas": len(line.lams),
             }
             for line in study.lines
         ],

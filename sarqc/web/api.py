@@ -24,6 +24,8 @@ note and tags; deleting takes its exports, its study and its log along |
 | GET /runs/{id}/events ?after= &limit= | server-sent events, or a list with ``Accept: application/json`` |
 | GET /runs/{id}/tuning | where a tuning run stands: its figure with the numbers, the sentence, the recipe to follow; \
 null before there is anything to say |
+| GET /runs/{id}/ladder | what each step of a ladder is worth so far: its figure with the numbers, the sentence, the \
+recipe to follow; null before there is anything to say |
 | GET /runs/{id}/log | what the worker printed, the last part of it |
 | GET /events ?after= | server-sent events: changes of all runs and exports |
 | GET /studies, /studies/{id}[/study.safetensors, /view, /tables/{figure}, /download], /compare ?ids= | all; one, its \
@@ -56,8 +58,8 @@ from fastapi.sse import EventSourceResponse
 import sarqc
 from sarqc.engine.plan import Job, resolve, together
 from sarqc.errors import NotFound, QueueFull, SarqcError
-from sarqc.events import TuningStanding
-from sarqc.figures import tuning_view
+from sarqc.events import LadderStanding, TuningStanding
+from sarqc.figures import ladder_view, tuning_view
 from sarqc.files.kept_out import without_paths, without_secrets
 from sarqc.integrations.programs import programs
 from sarqc.jobs import exports
@@ -329,6 +331,16 @@ def _runs_router(
             raise NotFound("the run does not tune", f"run {run_id}", "Give the id of a run with kind: tune.")
         said = store.last(run_id, TuningStanding.type)
         return json_body(request, None if said is None else tuning_view(said.payload["tuning"], run.recipe))
+
+    @router.get("/{run_id}/ladder")
+    def get_ladder(request: Request, run_id: str) -> Response:
+        """What each step of a ladder is worth as far as it is measured, drawn and in words; null until the float model
+        is measured."""
+        run = access.run(visitor_of(request), run_id)
+        if run.recipe.get("kind") != "ladder":
+            raise NotFound("the run is not a ladder", f"run {run_id}", "Give the id of a run with kind: ladder.")
+        said = store.last(run_id, LadderStanding.type)
+        return json_body(request, None if said is None else ladder_view(said.payload["ladder"], run.recipe))
 
     @router.delete("/{run_id}", status_code=204)
     def delete_run(request: Request, run_id: str) -> Response:

@@ -25,10 +25,11 @@ from sarqc.events import EVENT_TYPES
 from sarqc.figures.card import SITE
 from sarqc.figures.compare import StudyComparison
 from sarqc.figures.drawing import CIVIDIS, ROLES, Role
+from sarqc.figures.ladder_words import LadderView
 from sarqc.figures.layer_quantities import QUANTITIES
 from sarqc.figures.scales import SCALES
 from sarqc.figures.surfaces import POOLINGS
-from sarqc.figures.tuning_words import TuningView
+from sarqc.figures.tuning_page import TuningView
 from sarqc.figures.view import COLUMNS, View
 from sarqc.integrations.programs import ProgramText
 from sarqc.jobs.annotations import MOST_TAGS, NAME_LENGTH, NOTE_LENGTH, TAG_LENGTH
@@ -49,6 +50,7 @@ from sarqc.recipe import (
     Recipe,
     can_be_tuned,
     field_extra,
+    fields_without_flag,
     idle_fields,
     public_name,
 )
@@ -101,6 +103,7 @@ PANELS = {
     "doors": "The parts below",
     "map": "Every layer",
     "curves": "Perplexity, error and drift over λ",
+    "ruler": "You already regularise",
     "plane": "Error against drift",
     "gamma_grid": "λ × γ",
     "ladder": "What each step is worth",
@@ -357,6 +360,7 @@ def recipe_names() -> list[Constant]:
     fields = {name: recipe_field(name) for name in Recipe.model_fields}
     methods = {name: form_method(name) for name in METHODS}
     idle = [public_name(name) for name in (*OF_THE_OTHER_KIND["tune"], *NOT_ASKED_TO_TUNE)]
+    of_a_ladder = sorted(public_name(name) for name in fields_without_flag("ladder") - {"quantized_checkpoint"})
     grids = {"paper": PAPERS_GRID, "best": BEST_GRID}
     return [
         Constant(
@@ -374,6 +378,7 @@ def recipe_names() -> list[Constant]:
             list(NOT_ASKED_OF_OPENED),
         ),
         Constant("NOT_IN_TUNING", "string[]", "What a form says that means nothing to tuning, by public names.", idle),
+        Constant("NOT_IN_A_LADDER", "string[]", "The same of a ladder.", of_a_ladder),
     ]
 
 
@@ -426,7 +431,7 @@ def shapes() -> str:
         ("GridName", ["paper", "best"], "How a group's levels are fitted."),
     ):
         declared.union(name, list(values), comment)
-    shown = (View, StudyComparison, TuningView)
+    shown = (View, StudyComparison, TuningView, LadderView)
     for shape in (Role, RecipeField, FormMethod, Recipe, Plan, ModelEntry, CorpusEntry, *shown, StudyListing):
         declared.interface(shape)
     declared.interface(RecipeText)

@@ -38,12 +38,13 @@ from sarqc.figures.hero import Shown
 from sarqc.figures.plotly_figure import colours_of
 from sarqc.figures.scales import scales_of
 from sarqc.figures.sentence import Piece, sentence
+from sarqc.figures.titles import finding_at
 from sarqc.figures.view import default_line, first_figure, line_title, start_of
 from sarqc.jobs.links import Link
 from sarqc.settings import Settings
 from sarqc.study.document import one_draw
 from sarqc.study.facts import LineFacts, line_facts
-from sarqc.study.library import StudySummary
+from sarqc.study.library import first_study
 from sarqc.web.access import Access, visitor_of
 from sarqc.web.limits import Planning
 from sarqc.web.profile import own_address
@@ -117,6 +118,7 @@ class FirstSight:
 
     model: str
     bits: int
+    finding: str  # of the main figure; empty where a link hides findings
     title: str  # of the main figure
     sentence: Sequence[Piece]
     figures: tuple[str, ...]  # the main figure as SVG elements, for a wide and a narrow screen
@@ -153,16 +155,18 @@ class Introductions:
         try:
             key = self._key(visitor, study_id or "", query)
             return self._sights(key, self._point(key, query), "band" not in query.get("hide", "").split(","))
-        except (SarqcError, ValueError):  # no such study, or not for them; a figure that only plotly draws
+        except (SarqcError, ValueError):  # no such study, or not for them; a figure that the server can't draw
             return None
 
     def _sight_of(self, key: FactsKey, at: CardPoint, banded: bool) -> FirstSight:
         facts = self._facts(*key)
         sizes = ((WIDE, False), (NARROW, True))
+        figure = first_figure(facts, at.shown, at.scale)
         return FirstSight(
             facts.study.model.name,
             facts.line.bits,
-            first_figure(facts, at.shown, at.scale).get("title", ""),
+            finding_at(figure, {"gamma": at.gamma, "lambda": at.lam}) if banded else "",
+            figure.get("title", ""),
             sentence(facts, at.gamma, at.lam, at.quality),
             tuple(point_picture(facts, at, *size, narrow=narrow, banded=banded) for size, narrow in sizes),
         )
@@ -248,17 +252,7 @@ class Introductions:
         )
 
     def _first(self) -> str | None:
-        """The study that the Lab opens with: of the shipped ones that have curves the one of most draws."""
-
-        def rank(study: StudySummary) -> tuple[bool, int, str]:
-            return (
-                not study["has_curves"],
-                -max((len(line["draws"]) for line in study["lines"]), default=0),
-                study["id"],
-            )
-
-        best = min(self._access.library.shipped(), key=rank, default=None)
-        return None if best is None else best["id"]
+        return first_study(self._access.library.shipped())
 
 
 def _whole(text: str | None) -> int | None:

@@ -33,7 +33,7 @@ from sarqc.web.responses import error_response
 
 PATH = "/metrics"
 DISK_SECONDS = 60.0  # for which the sizes of folders are good: counting may take a second
-KINDS = ("run", "tune", "preview", "export")
+KINDS = ("run", "tune", "ladder", "preview", "export")
 REQUEST_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 WAIT_SECONDS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, 86400.0)
 LAYER_SECONDS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)

@@ -27,7 +27,7 @@ from sarqc.jobs.run import iso_time
 from sarqc.jobs.tuned import against_gptq, tuned
 from sarqc.settings import Settings
 from sarqc.study.document import Study, array_files
-from sarqc.study.library import DamagedStudy, StudySummary, summary_of
+from sarqc.study.library import DamagedStudy, StudySummary, first_study, summary_of
 from sarqc.study.tensors import FILE
 from sarqc.web.access import Access, Days, visitor_of
 from sarqc.web.responses import ASK_AGAIN, FOR_EVER_MINE, ApiRoute, UploadRoute, WrittenAnswers, json_body
@@ -63,11 +63,13 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         passing = {run.id for run in access.store.passing_previews()}
         every: list[StudySummary | DamagedStudy] = [*listing["studies"], *listing["damaged"]]
         mine = access.studies_seen(who, {one["id"]: one["origin"] for one in every if one["id"] not in passing})
+        seen = [study for study in listing["studies"] if study["id"] in mine]
         return json_body(
             request,
             {
-                "studies": [one | {"is_mine": mine[one["id"]]} for one in listing["studies"] if one["id"] in mine],
+                "studies": [study | {"is_mine": mine[study["id"]]} for study in seen],
                 "damaged": [one | {"is_mine": mine[one["id"]]} for one in listing["damaged"] if one["id"] in mine],
+                "first": first_study(seen),
             },
         )
 

@@ -82,7 +82,7 @@ def test_a_change_by_the_page_outlasts_a_late_word_of_the_form(open_page):
     )
 
     def is_of_awq(answer: Any) -> bool:  # a slow answer to an earlier question may come first
-        return answer.url.endswith("/api/plan") and answer.request.post_data_json["method"] == "awq"
+        return answer.url.endswith("/api/plan") and answer.request.post_data_json.get("method") == "awq"
 
     with page.expect_response(is_of_awq):
         choose_method(page, "awq")

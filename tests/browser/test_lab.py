@@ -16,14 +16,15 @@ from tests.synthetic_study import LAMS
 pytestmark = pytest.mark.browser
 
 SURFACES = '[data-plot="lab-surfaces"]'
-READ_SURFACE = f"""() => {{
-  const canvas = document.querySelector('{SURFACES} .plot-canvas');
-  return {{
-    eyes: ["scene", "scene2"].map((name) => canvas._fullLayout[name]._scene.getCamera().eye),
+READ_SURFACE = """async () => {
+  const { scripts } = await import('page-scripts');
+  const { canvas, surface } = await scripts['charts/plot_host.js'].plot('lab-surfaces');
+  return {
+    camera: { ...surface.camera },
     left: canvas.data[0].z.map((row) => Array.from(row)),
     right: canvas.data[1].z.map((row) => Array.from(row)),
-  }};
-}}"""
+  };
+}"""
 READ_MARKERS = """() => {
   const canvas = document.querySelector('[data-plot="lab-hero"] .plot-canvas');
   return canvas.data.filter((trace) => trace.name === "marker").map((trace) => trace.x[0]);
@@ -62,15 +63,15 @@ def test_lambda_by_keyboard_moves_marker_sentence_and_right_surface_and_asks_nob
     drawn_at(page, 0, 2)
     box = page.locator(f"{SURFACES} .plot-canvas").bounding_box()
     x, y = box["x"] + 0.25 * box["width"], box["y"] + 0.6 * box["height"]
-    home = page.evaluate(READ_SURFACE)["eyes"]
+    home = page.evaluate(READ_SURFACE)["camera"]
     page.mouse.move(x, y)
     page.mouse.down()
     page.mouse.move(x + 60, y + 15, steps=6)
     page.mouse.up()
     page.wait_for_timeout(300)
     before = page.evaluate(READ_SURFACE)
-    assert before["eyes"][0] != home[0]
-    assert before["eyes"][0] == pytest.approx(before["eyes"][1])
+    assert before["camera"]["azimuth"] != home["azimuth"]
+    assert before["camera"]["elevation"] != home["elevation"]
     sentence = page.text_content("[data-testid=sentence]")
     asked = len(page.watch.requests)
 
@@ -83,8 +84,7 @@ def test_lambda_by_keyboard_moves_marker_sentence_and_right_surface_and_asks_nob
     assert page.text_content("[data-testid=sentence]") != sentence
     assert after["left"] == before["left"]
     assert after["right"] != before["right"]
-    for eye, kept in zip(after["eyes"], before["eyes"], strict=True):
-        assert eye == pytest.approx(kept)
+    assert after["camera"] == before["camera"]
     assert page.watch.requests[asked:] == []
 
 
@@ -212,7 +212,7 @@ def test_play_steps_until_it_is_paused(open_page):
 
 def test_accuracy_takes_the_place_of_perplexity_and_back(open_page):
     page = lab(open_page)
-    title = "document.querySelector('[data-plot=lab-hero] .card-title').textContent"
+    title = "document.querySelector('[data-plot=lab-hero] .card-name').textContent"
     for quality, words in (("accuracy", "Accuracy"), ("perplexity", "Perplexity")):
         figure_menu(page, "hero").locator(f"[data-quality={quality}]").click()
         page.wait_for_function(f"{title}.startsWith('{words}')")
@@ -221,7 +221,7 @@ def test_accuracy_takes_the_place_of_perplexity_and_back(open_page):
 
 def test_a_term_of_the_equation_puts_its_curve_in_the_place_of_perplexity_and_back(open_page):
     page = lab(open_page)
-    title = "document.querySelector('[data-plot=lab-hero] .card-title').textContent"
+    title = "document.querySelector('[data-plot=lab-hero] .card-name').textContent"
     for term, words, shown in (("recon", "Reconstruction error", "error"), ("drift", "Weight drift", "drift")):
         page.click(f"[data-testid=term-{term}]")
         page.wait_for_function(f"{title}.startsWith('{words}')")
@@ -265,32 +265,24 @@ def test_an_address_from_before_there_were_parts_shows_what_it_names(open_page):
     assert page.locator("#door-proof").is_hidden()
 
 
-def test_without_webgl_the_surfaces_are_flat(open_page):
-    script = """
-    const given = HTMLCanvasElement.prototype.getContext;
-    HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {
-      return /webgl/.test(kind) ? null : given.call(this, kind, ...rest);
-    };
-    """
-    page = open_page("/?study=toy&method=sarqc-gbs&bits=2", script=script)
-    page.watch.expected += ["WebGL", "webgl"]
-    page.wait_for_selector('[data-plot="lab-surfaces_flat"][data-drawn]')
-    assert page.locator(SURFACES).is_hidden()
-    # It is said, beside the figure and not over it, and goes on being said at another layer.
-    said, frame = (f'[data-plot="lab-surfaces_flat"] .plot-{name}' for name in ("notice", "frame"))
-    for _ in range(2):
-        page.wait_for_function("(said) => /three-dimensional/.test(document.querySelector(said).textContent)", arg=said)
-        below, above = page.locator(said).bounding_box(), page.locator(frame).bounding_box()
-        assert below["y"] >= above["y"] + above["height"] - 1
-        assert page.locator('#menu-lab-surfaces_flat [data-drawing="surface"]').is_disabled()
-        page.evaluate("(said) => { document.querySelector(said).textContent = ''; }", said)
-        page.select_option("[data-testid=pick-layer]", index=2)
+def test_a_phone_draws_the_surface_and_a_finger_on_it_scrolls_the_page(open_page):
+    page = open_page("/?study=toy&method=sarqc-gbs&bits=2", width=390, height=844, has_touch=True)
+    page.wait_for_selector(f"{SURFACES}[data-drawn]")
+    canvas = page.locator(f"{SURFACES} .plot-canvas")
+    assert canvas.evaluate("one => getComputedStyle(one).touchAction") == "pan-y"
+    # Something is drawn: not all pixels are alike.
+    colours = canvas.locator("canvas").evaluate("""one => {
+      const { data } = one.getContext('2d').getImageData(0, 0, one.width, one.height);
+      return new Set(new Uint32Array(data.buffer)).size;
+    }""")
+    assert colours > 100
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_what_auto_chose_and_the_amount_of_text_have_cards_where_there_is_something_to_show(open_page):
     page = lab(open_page, "study=chosen&method=sarqc-gbs-auto&bits=2&layer=1")
     page.wait_for_selector('[data-plot="lab-selection"][data-drawn]')
-    title = '[data-plot="lab-{}"] .card-title'
+    title = '[data-plot="lab-{}"] .card-name'
     assert page.text_content(title.format("selection")).startswith("What “auto” chose")
     assert page.text_content(title.format("hero")).startswith("Every method of this study")
     assert page.text_content("[data-testid=sentence]").startswith("With λ and γ chosen layer by layer")

@@ -127,9 +127,9 @@ def test_a_layer_a_width_and_a_draw_are_those_of_the_link(client: TestClient) ->
 
 def test_what_an_address_can_not_mean_is_left_out_as_on_the_page(client: TestClient) -> None:
     wrong = "bits=99&method=none&layer=9999&draw=77&lambda=x&gamma=-&scale=huge&show=taste&bits=2"
-    first = "smollm2-135m-instruct at 3 bits: GPTQ + saliency penalty, λ = 0.1, γ = 0.1"
-    named = "tiny-llama at 2 bits: GPTQ + saliency penalty, λ = 0.1"
-    for address, title in (("/", first), (f"/?study=tiny-llama&{wrong}", named)):
+    first = "tiny-llama at 2 bits: GPTQ + saliency penalty, λ = 0.1"
+    named = "smollm2-135m-instruct at 2 bits: GPTQ + saliency penalty, λ = 0.1"
+    for address, title in (("/", first), (f"/?study=smollm2&{wrong}", named)):
         told = head(client, address)
         assert told.said["og:title"].startswith(title)
         marker(picture(client, told.said["og:image"]))
@@ -181,6 +181,9 @@ def test_the_lab_says_and_draws_what_it_shows_before_any_script(client: TestClie
         assert [one.attrib["class"] for one in figures] == ["is-wide", "is-narrow"]
         assert "identity" in ["".join(one.itertext()) for one in figures[0].iter("text")]  # at the end of its line
     assert seen[""].count("as good as the best</tspan>") == 1  # narrow it has no room
+    finding = view["figures"]["hero"]["finding"]["values"][0][at]
+    assert f'<span class="card-finding">{finding}</span>' in unescape(seen[""])
+    assert "card-finding" not in seen["&hide=methods,band"]
     drift = client.get(f"{ADDRESS}&show=drift", headers=HTML).text
     assert view["figures"]["hero_drift"]["title"] in unescape(drift)
     assert 'fill="var(--band)"' in seen[""]

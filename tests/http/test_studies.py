@@ -22,7 +22,7 @@ from sarqc.errors import Refused
 from sarqc.settings import Settings
 from sarqc.study import library as library_module
 from sarqc.study.document import Study
-from sarqc.study.library import FORM, Library
+from sarqc.study.library import FORM, Library, LineSummary, StudySummary, first_study
 from tests.former_studies import VERSIONS, former_study
 from tests.http.conftest import assert_error, write_study
 
@@ -41,9 +41,10 @@ def test_listing_tells_what_is_there_and_what_is_damaged(client: TestClient, set
     listing = client.get("/api/studies").json()
     assert [(one["id"], one["shipped"]) for one in listing["studies"]] == [("shipped", True), ("mine", False)]
     assert [one["has_curves"] for one in listing["studies"]] == [True, True]
-    assert listing["studies"][1]["lines"] == [
-        {"name": "sarqc-gbs", "method": "sarqc-gbs", "bits": 2, "grid": "asymmetric", "group_size": None, "draws": [0]}
-    ]
+    (line,) = listing["studies"][1]["lines"]
+    assert [line[name] for name in ("name", "method", "bits", "grid")] == ["sarqc-gbs", "sarqc-gbs", 2, "asymmetric"]
+    assert [line[name] for name in ("group_size", "draws", "lambdas")] == [None, [0], 3]
+    assert listing["first"] == "shipped"
     assert {one["id"]: one["error"]["kind"] for one in listing["damaged"]} == dict.fromkeys(
         ("broken", "strange", "newer"), "refused"
     )
@@ -164,7 +165,29 @@ def test_a_deleted_study_is_forgotten(settings: Settings) -> None:
     assert opened() is None
     assert [one["id"] for one in library.listing()["studies"]] == ["a"]
     shutil.rmtree(settings.studies_dir() / "a")  # as a run's goes with the run
-    assert library.listing() == {"studies": [], "damaged": []}
+    assert library.listing() == {"studies": [], "damaged": [], "first": None}
+
+
+def test_the_lab_opens_with_the_shipped_study_that_can_say_most() -> None:
+    def entry(name: str, draws: int, points: int, *, shipped: bool = True, curves: bool = True) -> StudySummary:
+        line: LineSummary = {
+            "name": "a", "method": "a", "bits": 2, "grid": "affine", "group_size": None, "draws": [*range(draws)],
+            "lambdas": points,
+        }  # fmt: skip
+        return {
+            "id": name, "title": "", "created": "", "shipped": shipped, "origin": "run", "has_curves": curves,
+            "prefix": "float", "model": "", "layers": 1, "lines": [line],
+        }  # fmt: skip
+
+    own, flat = entry("own", 9, 9, shipped=False), entry("flat", 9, 1, curves=False)
+    assert first_study([]) is None
+    assert first_study([own]) == "own"
+    assert first_study([own, flat]) == "flat"
+    few, short, long = entry("few", 3, 20), entry("short", 5, 7), entry("long", 5, 10)
+    assert first_study([own, flat, few]) == "few"
+    assert first_study([own, flat, few, short]) == "short"
+    assert first_study([own, flat, few, long, short]) == "long"
+    assert first_study([entry("z", 5, 7), short]) == "short"
 
 
 def test_the_listing_reads_a_study_once_over_all_starts(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

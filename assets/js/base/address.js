@@ -96,7 +96,14 @@ export const LAB_VIEW = {
 };
 
 /** Calibrate shows a run by its id. */
-export const CALIBRATE_VIEW = { run: name("run") };
+export const CALIBRATE_VIEW = {
+  run: name("run"),
+  kind: {
+    title: "What to begin",
+    read: (/** @type {string} */ text) => (text === "ladder" ? text : undefined),
+    wants: "ladder",
+  },
+};
 
 /** What is in every page's address beside its own parameters. */
 const OWN = ["hide", "lock", "embed"];

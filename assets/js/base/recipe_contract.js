@@ -1471,3 +1471,38 @@ export const NOT_IN_TUNING = frozen([
   "then_lambda",
   "then_gamma",
 ]);
+
+/**
+ * The same of a ladder.
+ * @type {readonly string[]}
+ */
+export const NOT_IN_A_LADDER = frozen([
+  "band",
+  "baseline",
+  "channel_fraction",
+  "epochs",
+  "from_block",
+  "gamma",
+  "include_identity",
+  "inputs_from",
+  "kind",
+  "layer",
+  "method",
+  "mode",
+  "new_tokens",
+  "normalise",
+  "order",
+  "prompts",
+  "range",
+  "sampling",
+  "shift_strength",
+  "speed",
+  "steps",
+  "sweep",
+  "task_limit",
+  "tasks",
+  "then_gamma",
+  "then_lambda",
+  "validation_share",
+  "warm_start",
+]);

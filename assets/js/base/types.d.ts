@@ -81,6 +81,7 @@ export type Panel =
   | "doors"
   | "map"
   | "curves"
+  | "ruler"
   | "plane"
   | "gamma_grid"
   | "ladder"
@@ -108,6 +109,7 @@ export type EventType =
   | "epoch_done"
   | "candidate_done"
   | "tuning_standing"
+  | "ladder_standing"
   | "measured"
   | "diverged"
   | "compared"
@@ -182,7 +184,7 @@ export interface Recipe {
   model: string;
   revision: string | null;
   quantized_checkpoint: string | null;
-  kind: "run" | "tune";
+  kind: "run" | "tune" | "ladder";
   bits: number;
   grid: "symmetric" | "full_range" | "asymmetric" | "affine";
   group_size: number | string;
@@ -261,6 +263,7 @@ export interface Plan {
   formats: Carrier[];
   warnings: string[];
   tuning: TuningPlan | null;
+  ladder: LadderPlan | null;
 }
 
 /** One row of “who can load it”: whether this format carries the run, and what its readers made of its kind. */
@@ -298,6 +301,29 @@ export interface TuningBudget {
   minutes: number;
   lams: number;
   draws: number;
+  enough: boolean;
+  words: string;
+}
+
+/** Budgets to choose from, and the shortest one that is enough. */
+export interface LadderPlan {
+  steps: StepCost[];
+  draw_seconds: number;
+  budgets: LadderBudget[];
+  sensible_minutes: number;
+}
+
+/** The time of a step in a draw. */
+export interface StepCost {
+  step: string;
+  seconds: number;
+}
+
+/** A budget and what it buys. */
+export interface LadderBudget {
+  minutes: number;
+  draws: number;
+  steps: number;
   enough: boolean;
   words: string;
 }
@@ -356,6 +382,7 @@ export interface View {
   tokens: TokenTable | null;
   theorem: Term[] | null;
   ladder: LadderWords | null;
+  ruler: RulerTargets | null;
   measured: Fact[];
   explore: boolean;
   as_recipe: AsRecipe;
@@ -468,7 +495,7 @@ export interface Piece {
   verdict: boolean;
 }
 
-/** A drawing in plotly's words, with what changes with γ and λ. `narrow` is what belongs at its paths on a screen narrower than `narrow_below`; `aria` is the drawing in words. */
+/** A drawing in plotly's words, with what changes with γ and λ. `narrow` is what belongs at its paths on a screen narrower than `narrow_below`; `aria` is the drawing in words, `finding` what it shows at a point, as a heading above the title. */
 export interface Figure {
   data: Record<string, unknown>[];
   layout: Record<string, unknown>;
@@ -476,10 +503,11 @@ export interface Figure {
   narrow?: Record<string, unknown>;
   narrow_bindings?: (BoundValues | BoundArray)[];
   narrow_below?: number;
+  finding?: BoundValues;
   title?: string;
   subtitle?: string;
   aria?: string;
-  camera?: Record<string, Record<string, number>>;
+  means?: Means;
   radius?: Radius;
 }
 
@@ -496,6 +524,13 @@ export interface BoundArray {
   path: string;
   array: string;
   minus?: number;
+}
+
+/** Matrices whose means over rows and over columns a page draws beside a surface, so many times as high, and the words for that; `of` is filled by bindings. */
+export interface Means {
+  times: number;
+  words: string;
+  of: unknown[];
 }
 
 /** What the page's line R chooses among: drift, error and name of each point, and the text of the error. */
@@ -578,6 +613,12 @@ export interface Worth {
   clear: boolean;
 }
 
+/** The run that a step of the ruler leads to: method, and for each λ of the line that is shown the λ of the step. */
+export interface RulerTargets {
+  method: string;
+  lams: number[];
+}
+
 /** A heading and a plain text. */
 export interface Fact {
   name: string;
@@ -632,11 +673,14 @@ export interface TextColumn {
   divergence: (number | null)[];
 }
 
-/** Where tuning stands, and what is drawn and said of it. */
+/** The state of a tuning run, drawn and in words. */
 export interface TuningView {
   tuning: Tuning;
   figure: Figure;
+  layers: Figure;
   table: DataTable;
+  legend: LegendEntry[];
+  log: LogLine[];
   sentence: Piece[];
   small_print: string[];
 }
@@ -658,6 +702,7 @@ export interface Tuning {
   planned: number;
   seconds: number;
   budget: number | null;
+  turns?: TuningTurn[];
   blocks: number[] | null;
   tasks: TuningTasks | null;
   end: "" | "known" | "narrow" | "budget" | "draws";
@@ -704,6 +749,16 @@ export interface DrawGain {
   high: number | null;
 }
 
+/** A turning point of tuning, on the run's own clock. */
+export interface TuningTurn {
+  seconds: number;
+  what: "screening" | "screened" | "draw" | "tasks" | "end";
+  draws: number;
+  leading: number | null;
+  left: number[];
+  out: number[];
+}
+
 /** Tasks that the λ without a significant difference are asked, and the progress. */
 export interface TuningTasks {
   names: string[];
@@ -712,10 +767,68 @@ export interface TuningTasks {
   accuracy_float_error: number | null;
 }
 
+/** A mark of the figure and its meaning. */
+export interface LegendEntry {
+  mark: "best" | "as_good" | "worse" | "measured" | "not_reached" | "ruled_out";
+  text: string;
+}
+
+/** A turning point in words. */
+export interface LogLine {
+  seconds: number;
+  text: string;
+}
+
+/** Where the ladder of a model stands, and what is drawn and said of it. */
+export interface LadderView {
+  ladder: LadderRun;
+  figure: Figure;
+  table: DataTable;
+  sentence: Piece[];
+  small_print: string[];
+}
+
+/** Where the ladder of a model stands, or how it ended. Differences follow from the rows, paired by draws. */
+export interface LadderRun {
+  model: string;
+  bits: number;
+  rows: LadderRow[];
+  left_out: LeftOutStep[];
+  perplexity_float: number | null;
+  draws: number;
+  measured: number;
+  planned: number;
+  seconds: number;
+  budget: number | null;
+  blocks: number[] | null;
+  end: "" | "draws" | "budget";
+  next: "" | "run" | "go_on";
+  best: number | null;
+  more_minutes: number | null;
+  recipe: Record<string, unknown> | null;
+}
+
+/**  */
+export interface LadderRow {
+  step: string;
+  method: string;
+  fitting: Record<string, string | number>;
+  lambda: number | null;
+  perplexity: (number | null)[];
+  kl: (number | null)[];
+}
+
+/** A step that changes nothing for this recipe. */
+export interface LeftOutStep {
+  step: string;
+  why: string;
+}
+
 /** The studies of a host, newest first, and those that can't be read. */
 export interface StudyListing {
   studies: StudySummary[];
   damaged: DamagedStudy[];
+  first: string | null;
 }
 
 /** A study in short. */
@@ -740,6 +853,7 @@ export interface LineSummary {
   grid: string;
   group_size: number | null;
   draws: number[];
+  lambdas: number;
 }
 
 /** A study that can't be read, and why. */
@@ -954,6 +1068,12 @@ export interface TuningStanding {
   tuning: Tuning;
 }
 
+/** Where a ladder stands: at its beginning, after each measurement, and at its end. */
+export interface LadderStanding {
+  type: "ladder_standing";
+  ladder: LadderRun;
+}
+
 /** One number of the whole model, with the protocol that produced it. */
 export interface Measured {
   type: "measured";
@@ -1164,6 +1284,7 @@ export interface Summary {
   speed: Speed | null;
   experts: ExpertCounts | null;
   tuning: Tuning | null;
+  ladder: LadderRun | null;
   written: Written | null;
   stamp: string | null;
   opened: OpenedCheckpoint | null;
@@ -1327,6 +1448,7 @@ export type RunEvent =
   | EpochDone
   | CandidateDone
   | TuningStanding
+  | LadderStanding
   | Measured
   | Diverged
   | Compared

@@ -1,5 +1,5 @@
 /**
- * What finding λ takes: what each budget buys, the one that is chosen, and what is to be known before it begins.
+ * What finding λ takes, and what the ladder takes: what each budget buys, the one that is chosen, and what is to be known before it begins.
  * @module calibrate/budgets
  */
 
@@ -7,8 +7,9 @@ import { html, nothing } from "../base/html.js";
 
 /** @import { Fix } from "../base/client.js" */
 /** @import { Trouble } from "../base/problem.js" */
-/** @import { Plan, TuningPlan } from "../base/types.d.ts" */
-/** @typedef {{plan: Plan} | {refusal: Trouble}} Tuned the plan of the tuning, or why there is none */
+/** @import { Plan } from "../base/types.d.ts" */
+/** @typedef {{plan: Plan} | {refusal: Trouble}} Tuned the plan of a run with a budget, or why there is none */
+/** @typedef {{budgets: {minutes: number, enough: boolean, words: string}[], sensible_minutes: number}} Bought */
 
 /** Until λ is known, whatever it takes. */
 export const WITHOUT_END = "";
@@ -22,25 +23,25 @@ const named = (minutes) =>
 
 /**
  * Values and words of the menu, shortest first.
- * @param {TuningPlan | null} plan
+ * @param {Bought | null} plan
  * @param {string} chosen
  * @returns {[string, string][]}
  */
-export function choicesOf(plan, chosen) {
+export function choicesOf(plan, chosen, withoutEnd = "until it is known") {
   const minutes = new Set(plan ? plan.budgets.map((one) => one.minutes) : USUAL);
   if (plan) minutes.add(plan.sensible_minutes);
   if (chosen !== WITHOUT_END) minutes.add(Number(chosen));
   const words = [...minutes].sort((one, other) => one - other).map((one) => [String(one), named(one)]);
-  return /** @type {[string, string][]} */ ([...words, [WITHOUT_END, "until it is known"]]);
+  return /** @type {[string, string][]} */ ([...words, [WITHOUT_END, withoutEnd]]);
 }
 
 /**
  * The menu's options.
- * @param {TuningPlan | null} plan
+ * @param {Bought | null} plan
  * @param {string} chosen
  */
-export const budgetOptions = (plan, chosen) =>
-  choicesOf(plan, chosen).map(
+export const budgetOptions = (plan, chosen, withoutEnd = "until it is known") =>
+  choicesOf(plan, chosen, withoutEnd).map(
     ([value, words]) => html`<option value=${value} ?selected=${value === chosen}>${words}</option>`,
   );
 
@@ -50,8 +51,14 @@ export const budgetOptions = (plan, chosen) =>
  * @param {string} chosen
  */
 export const boughtBy = (tuned, chosen) =>
-  (tuned && "plan" in tuned && tuned.plan.tuning?.budgets.find(({ minutes }) => String(minutes) === chosen)?.words) ||
-  "";
+  boughtIn(tuned)?.budgets.find(({ minutes }) => String(minutes) === chosen)?.words ?? "";
+
+/**
+ * What the budgets of a plan buy, in tuning or for a ladder; null without a plan.
+ * @param {Tuned | null} tuned
+ * @returns {Bought | null}
+ */
+export const boughtIn = (tuned) => (tuned && "plan" in tuned ? (tuned.plan.tuning ?? tuned.plan.ladder ?? null) : null);
 
 /**
  * What each budget buys, in one line, the chosen one marked; below it what is to be known before the press.
@@ -59,25 +66,28 @@ export const boughtBy = (tuned, chosen) =>
  * @param {string} chosen
  * @param {readonly string[]} said warnings that the plan of the run has already
  * @param {(fix: Fix) => void} mend changes the form so that λ can be found
+ * @param {string} [name] of the button
+ * @param {string} [testid] what test ids begin with
  */
-export function budgetNote(tuned, chosen, said, mend) {
+export function budgetNote(tuned, chosen, said, mend, name = "Find my λ", testid = "tune") {
   if (!tuned) return nothing;
   if ("refusal" in tuned)
-    return html`<div class="warning" data-testid="tune-refusal"><p>Find my λ: ${tuned.refusal.what}. ${tuned.refusal.remedy}</p>${(
+    return html`<div class="warning" data-testid=${`${testid}-refusal`}><p>${name}: ${tuned.refusal.what}. ${tuned.refusal.remedy}</p>${(
       tuned.refusal.fixes ?? []
     ).map(
       (fix) =>
-        html`<button type="button" class="act-quiet" data-testid="tune-fix" @click=${() => mend(fix)}>${fix.words}</button>`,
+        html`<button type="button" class="act-quiet" data-testid=${`${testid}-fix`} @click=${() => mend(fix)}>${fix.words}</button>`,
     )}</div>`;
-  const { tuning, warnings } = tuned.plan;
+  const bought = boughtIn(tuned);
+  const { warnings } = tuned.plan;
   const fresh = warnings.filter((words) => !said.includes(words));
   return html`${
-    tuning
-      ? html`<ul class="budgets" data-testid="budgets" aria-label="What each budget buys">${tuning.budgets.map(
+    bought
+      ? html`<ul class="budgets" data-testid=${testid === "tune" ? "budgets" : `${testid}-budgets`} aria-label="What each budget buys">${bought.budgets.map(
           ({ minutes, enough, words }) => html`<li
             class=${[String(minutes) === chosen ? "is-chosen" : "", enough ? "" : "is-short"].join(" ").trim()}
             aria-current=${String(minutes) === chosen ? "true" : nothing}>${words}</li>`,
         )}</ul>`
       : nothing
-  }${fresh.map((words) => html`<p class="warning" data-testid="tune-warning">${words}</p>`)}`;
+  }${fresh.map((words) => html`<p class="warning" data-testid=${`${testid}-warning`}>${words}</p>`)}`;
 }

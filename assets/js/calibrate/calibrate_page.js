@@ -20,10 +20,12 @@ import { AS_FOUND, RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { revealWhenAtRest } from "../base/reveal.js";
 import { at } from "../base/site.js";
 import { mayRun, visitor, whyNoRun } from "../base/whoami.js";
-import { boughtBy, budgetNote, budgetOptions, WITHOUT_END } from "./budgets.js";
+import { boughtBy, boughtIn, budgetNote, budgetOptions, WITHOUT_END } from "./budgets.js";
 import { reduce, START } from "./calibrate_state.js";
 import { drawFields, isWhole, markWrong, selector, unlikeShown } from "./form_fields.js";
 import { gridSwitch } from "./grid_switch.js";
+import { ladderCard } from "./ladder_card.js";
+import { ladderRecipe, whyNoLadder } from "./ladder_form.js";
 import { methodList } from "./method_list.js";
 import { openedNote, openedTitle, toOpen } from "./opened_note.js";
 import { ownTexts } from "./own_texts.js";
@@ -99,6 +101,7 @@ async function begin() {
   const [
     side,
     tuned,
+    climbed,
     notes,
     texts,
     speed,
@@ -115,6 +118,7 @@ async function begin() {
   ] = await Promise.all([
     ready(".side"),
     ready(".tuning-run"),
+    ready(".ladder-run"),
     ready('[data-part="link-note"]'),
     ready('[data-part="texts-card"]'),
     ready('[data-part="speed-card"]'),
@@ -135,6 +139,8 @@ async function begin() {
   const start = /** @type {HTMLButtonElement} */ (part("start"));
   const tune = /** @type {HTMLButtonElement} */ (part("tune"));
   const budget = /** @type {HTMLSelectElement} */ (part("budget"));
+  const climb = /** @type {HTMLButtonElement} */ (part("ladder"));
+  const ladderBudget = /** @type {HTMLSelectElement} */ (part("ladder-budget"));
   const elsewhere = copyPanel("plan", "This recipe, to run elsewhere", (fix) => mend(fix));
   part("plan-texts").append(elsewhere.element);
   /** @type {string[]} */
@@ -148,6 +154,7 @@ async function begin() {
     recipeCard,
     names,
     tuning: tuningCard({ root: tuned, corpora, go: (id) => showRun(id) }),
+    ladder: ladderCard({ root: climbed, corpora, go: (id) => showRun(id) }),
     measured(summary) {
       textsCard(texts, summary?.texts ?? []);
       speedCard(speed, summary?.speed ?? null);
@@ -175,6 +182,8 @@ async function begin() {
     plan,
     tuned,
     minutes,
+    ladder,
+    ladderMinutes,
     refusal,
     isTextAsked,
     isStale,
@@ -183,7 +192,7 @@ async function begin() {
     isUnfolded,
     run,
     runTitle,
-    runTunes,
+    runCompares,
   }) {
     if (values !== drawnValues) {
       drawFields(names, values, off);
@@ -238,18 +247,31 @@ async function begin() {
     const why = whyNotTuned(values[names.indexOf("method")], values[names.indexOf("quantized_checkpoint")]);
     tune.disabled = !canStart || why !== "" || (tuned !== null && "refusal" in tuned);
     tune.title = why;
-    render(budgetOptions(tuned && "plan" in tuned ? (tuned.plan.tuning ?? null) : null, minutes), budget);
+    render(budgetOptions(boughtIn(tuned), minutes), budget);
     budget.value = minutes;
     const isTuned = !why && plan !== null && refusal === null;
     render(why || (isTuned ? budgetNote(tuned, minutes, plan.warnings, mend) : nothing), part("tune-note"));
     part("tune-note").classList.toggle("is-stale", isStale);
+    const whyNot = whyNoLadder(values[names.indexOf("quantized_checkpoint")]);
+    climb.disabled = !canStart || whyNot !== "" || (ladder !== null && "refusal" in ladder);
+    climb.title = whyNot;
+    render(budgetOptions(boughtIn(ladder), ladderMinutes, "for all draws"), ladderBudget);
+    ladderBudget.value = ladderMinutes;
+    const warnings = [...(plan?.warnings ?? []), ...(tuned && "plan" in tuned ? tuned.plan.warnings : [])];
+    const isClimbed = !whyNot && plan !== null && refusal === null;
+    render(
+      whyNot ||
+        (isClimbed ? budgetNote(ladder, ladderMinutes, warnings, mend, climb.textContent ?? "", "ladder") : nothing),
+      part("ladder-note"),
+    );
+    part("ladder-note").classList.toggle("is-stale", isStale);
     const asked = isTextAsked ? `On what text will ${shortModel(model)} be used?` : "";
     say(part("budget-words"), isTuned ? boughtBy(tuned, minutes) : refusal ? asSentence(refusal.what) : asked);
     planCard.hidden = run !== null;
     runCard.hidden = recipeCard.hidden = run === null;
     // While a run is shown the form makes room: what is in it would not change the run any more.
     bench.classList.toggle("is-run", run !== null);
-    bench.classList.toggle("is-tune", runTunes);
+    bench.classList.toggle("is-tune", runCompares);
     document.title = titled(runTitle ?? document.querySelector("h1")?.textContent ?? "");
   }
 
@@ -270,12 +292,13 @@ async function begin() {
         question = null;
         return;
       }
-      const [answer, tuned] = await Promise.all([
+      const [answer, tuned, ladder] = await Promise.all([
         request("/plan", { method: "POST", body: recipe, signal: mine.signal }),
         planOfTuning(mine.signal),
+        planOfLadder(mine.signal),
       ]);
       if (mine !== question) return;
-      dispatch({ type: "planned", plan: answer, tuned });
+      dispatch({ type: "planned", plan: answer, tuned, ladder });
       elsewhere.show(recipe);
     } catch (error) {
       if (mine !== question) return;
@@ -288,17 +311,32 @@ async function begin() {
   /**
    * The plan of finding λ within the budget that will be preselected; null where λ can't be found.
    * @param {AbortSignal} signal
-   * @returns {Promise<Tuned | null>}
    */
-  async function planOfTuning(signal) {
-    const { minutes, isBudgetChosen } = view.state;
-    if (whyNotTuned(textOf("method"), textOf("quantized_checkpoint"))) return null;
-    const asked = (/** @type {string} */ budget) =>
-      request("/plan", { method: "POST", body: tuningOf(budget), signal });
+  const planOfTuning = (signal) =>
+    whyNotTuned(textOf("method"), textOf("quantized_checkpoint"))
+      ? null
+      : budgeted(tuningOf, view.state.minutes, view.state.isBudgetChosen, signal);
+
+  /** The same of the ladder. @param {AbortSignal} signal */
+  const planOfLadder = (signal) =>
+    whyNoLadder(textOf("quantized_checkpoint"))
+      ? null
+      : budgeted(ladderOf, view.state.ladderMinutes, view.state.isLadderBudgetChosen, signal);
+
+  /**
+   * The plan of a run with a budget: the chosen one, or the shortest sensible one.
+   * @param {(minutes: string) => Said} recipe
+   * @param {string} minutes
+   * @param {boolean} isChosen
+   * @param {AbortSignal} signal
+   * @returns {Promise<Tuned>}
+   */
+  async function budgeted(recipe, minutes, isChosen, signal) {
+    const asked = (/** @type {string} */ budget) => request("/plan", { method: "POST", body: recipe(budget), signal });
     try {
       const plan = await asked(minutes);
-      const sensible = plan.tuning?.sensible_minutes;
-      if (isBudgetChosen || sensible === undefined || String(sensible) === minutes) return { plan };
+      const sensible = boughtIn({ plan })?.sensible_minutes;
+      if (isChosen || sensible === undefined || String(sensible) === minutes) return { plan };
       return { plan: await asked(String(sensible)) }; // its warnings are those of that budget
     } catch (error) {
       return { refusal: asProblem(error) };
@@ -361,7 +399,7 @@ async function begin() {
     if (isNew) rememberThis();
     if (id)
       cards.open(id, ({ recipe }) =>
-        dispatch({ type: "run arrived", title: describe(recipe), tunes: recipe.kind === "tune" }),
+        dispatch({ type: "run arrived", title: describe(recipe), compares: recipe.kind !== "run" }),
       );
     else {
       cards.close();
@@ -370,14 +408,21 @@ async function begin() {
   }
 
   /** The recipe that finds the form's λ within a budget. @param {string} minutes */
-  const tuningOf = (minutes) =>
-    tuningRecipe(names, view.state.values, minutes === WITHOUT_END ? null : Number(minutes), corpora);
+  const tuningOf = (minutes) => tuningRecipe(names, view.state.values, minutesIn(minutes), corpora);
+
+  /** The recipe of the ladder of the form's model within a budget. @param {string} minutes */
+  const ladderOf = (minutes) => ladderRecipe(names, view.state.values, minutesIn(minutes), corpora);
 
   function openAddress() {
     const { state, problems } = parse(location.search, calibrateView(names));
     note(notes, [...problems, ...link.problems, ...unknownNames(link, {}, EVERYWHERE)]);
     start.addEventListener("click", () => submit(() => recipeOf(names, view.state.values)));
     tune.addEventListener("click", () => submit(() => tuningOf(view.state.minutes)));
+    climb.addEventListener("click", () => submit(() => ladderOf(view.state.ladderMinutes)));
+    ladderBudget.addEventListener("change", () => {
+      dispatch({ type: "ladder budget chosen", minutes: ladderBudget.value });
+      planSoon();
+    });
     budget.addEventListener("change", () => {
       dispatch({ type: "budget chosen", minutes: budget.value });
       planSoon();
@@ -439,10 +484,12 @@ async function begin() {
   async function initialValues() {
     const id = runOfAddress();
     const run = id && (await request(`/runs/${encodeURIComponent(id)}`).catch(() => null));
+    const isForLadder = parse(location.search, CALIBRATE_VIEW).state.kind === "ladder";
     // Its fields get their values and hints now.
     const form = /** @type {Element} */ (bench.querySelector(".recipe-form"));
     revealWhenAtRest(bench, form).then(() => {
       if (location.hash === INSPECT) openedPlace.querySelector("select")?.focus();
+      if (isForLadder) ladderBudget.focus();
     });
     const said = recipeIn(parse(location.search, calibrateView(names)).state, names);
     // A link that names no text is a short one: what it leaves out is what the page would take by itself.
@@ -587,6 +634,9 @@ async function begin() {
 
   return { openAddress, initialValues, modelChanged, formChanged, fieldsChanged };
 }
+
+/** The minutes of a choice in a menu of budgets; null: without an end. @param {string} chosen */
+const minutesIn = (chosen) => (chosen === WITHOUT_END ? null : Number(chosen));
 
 /** The run in the address, or null. @returns {string | null} */
 const runOfAddress = () => parse(location.search, CALIBRATE_VIEW).state.run ?? null;

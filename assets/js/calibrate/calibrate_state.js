@@ -3,6 +3,8 @@
  * @module calibrate_state
  */
 
+import { boughtIn } from "./budgets.js";
+
 /** @import { Plan } from "../base/types.d.ts" */
 /** @import { Trouble } from "../base/problem.js" */
 /** @import { Tuned } from "./budgets.js" */
@@ -18,6 +20,9 @@
  * @property {Tuned | null} tuned the plan of finding λ, or why there is none; null where λ can't be found
  * @property {string} minutes the budget for finding λ; empty: until it is known
  * @property {boolean} isBudgetChosen whether a person has chosen it
+ * @property {Tuned | null} ladder the plan of the ladder, or why there is none; null where it can't be measured
+ * @property {string} ladderMinutes the budget for the ladder; empty: all draws
+ * @property {boolean} isLadderBudgetChosen whether a person has chosen that
  * @property {Trouble | null} refusal why there is none, or why no run was begun
  * @property {boolean} isTextAsked whether the model is there and a text for it is asked for
  * @property {boolean} isStale from the first keystroke until its plan is there
@@ -26,15 +31,15 @@
  * @property {boolean} isUnfolded whether the plan shows who can load the model
  * @property {string | null} run the id of the run that is shown, instead of the plan
  * @property {string | null} runTitle what that run does, once its row is there
- * @property {boolean} runTunes whether it finds λ
+ * @property {boolean} runCompares whether it finds λ, or measures a ladder
  */
 /**
  * @typedef {{type: "filled", model: string | null, values: unknown[], filled: unknown[], altered: readonly Altered[]}
  *   | {type: "changed", values: unknown[]} | {type: "changed back"} | {type: "planning", model: string}
- *   | {type: "planned", plan: Plan, tuned: Tuned | null} | {type: "refused", refusal: Trouble} | {type: "text asked"}
- *   | {type: "budget chosen", minutes: string}
+ *   | {type: "planned", plan: Plan, tuned: Tuned | null, ladder: Tuned | null} | {type: "refused", refusal: Trouble} | {type: "text asked"}
+ *   | {type: "budget chosen", minutes: string} | {type: "ladder budget chosen", minutes: string}
  *   | {type: "starting"} | {type: "not started", refusal: Trouble} | {type: "unfolded", isUnfolded: boolean}
- *   | {type: "run shown", id: string | null} | {type: "run arrived", title: string, tunes: boolean}} CalibrateAction
+ *   | {type: "run shown", id: string | null} | {type: "run arrived", title: string, compares: boolean}} CalibrateAction
  */
 
 /** @type {CalibrateState} */
@@ -47,6 +52,9 @@ export const START = {
   tuned: null,
   minutes: "3",
   isBudgetChosen: false,
+  ladder: null,
+  ladderMinutes: "3",
+  isLadderBudgetChosen: false,
   refusal: null,
   isTextAsked: false,
   isStale: false,
@@ -55,7 +63,7 @@ export const START = {
   isUnfolded: false,
   run: null,
   runTitle: null,
-  runTunes: false,
+  runCompares: false,
 };
 
 const ANSWERED = { refusal: null, isTextAsked: false, isStale: false, canStart: false };
@@ -75,6 +83,7 @@ export function reduce(state, action) {
         filled: action.filled,
         altered: action.altered,
         isBudgetChosen: state.isBudgetChosen && action.model === state.model,
+        isLadderBudgetChosen: state.isLadderBudgetChosen && action.model === state.model,
       };
     case "changed":
       return { ...state, values: action.values };
@@ -87,11 +96,13 @@ export function reduce(state, action) {
     case "planning": // what is shown stays until there is something else to show
       return { ...state, isStale: true, checking: action.model, canStart: false };
     case "planned":
-      return withBudget({ ...state, ...ANSWERED, plan: action.plan, canStart: true }, action.tuned);
+      return withBudgets({ ...state, ...ANSWERED, plan: action.plan, canStart: true }, action.tuned, action.ladder);
     case "text asked": // instead of a plan
-      return { ...state, ...ANSWERED, plan: null, tuned: null, isTextAsked: true };
+      return { ...state, ...ANSWERED, plan: null, tuned: null, ladder: null, isTextAsked: true };
     case "budget chosen":
       return { ...state, minutes: action.minutes, isBudgetChosen: true };
+    case "ladder budget chosen":
+      return { ...state, ladderMinutes: action.minutes, isLadderBudgetChosen: true };
     case "refused":
       return { ...state, ...ANSWERED, refusal: action.refusal };
     case "starting":
@@ -101,20 +112,29 @@ export function reduce(state, action) {
     case "unfolded":
       return state.isUnfolded === action.isUnfolded ? state : { ...state, isUnfolded: action.isUnfolded };
     case "run shown":
-      return { ...state, run: action.id, runTitle: null, runTunes: false };
+      return { ...state, run: action.id, runTitle: null, runCompares: false };
     case "run arrived":
-      return { ...state, runTitle: action.title, runTunes: action.tunes };
+      return { ...state, runTitle: action.title, runCompares: action.compares };
   }
 }
 
 /**
- * With the plan of the search for λ. Its shortest sensible budget is the default.
+ * With the plans of the search for λ and of the ladder. The shortest sensible budget of each is its default.
  * @param {CalibrateState} state
  * @param {Tuned | null} tuned
+ * @param {Tuned | null} ladder
  * @returns {CalibrateState}
  */
-function withBudget(state, tuned) {
-  const sensible = tuned && "plan" in tuned ? tuned.plan.tuning?.sensible_minutes : undefined;
-  const minutes = sensible === undefined || state.isBudgetChosen ? state.minutes : String(sensible);
-  return { ...state, tuned, minutes };
+function withBudgets(state, tuned, ladder) {
+  const sensible = (/** @type {Tuned | null} */ one, /** @type {boolean} */ isChosen, /** @type {string} */ before) => {
+    const bought = boughtIn(one);
+    return bought === null || isChosen ? before : String(bought.sensible_minutes);
+  };
+  return {
+    ...state,
+    tuned,
+    ladder,
+    minutes: sensible(tuned, state.isBudgetChosen, state.minutes),
+    ladderMinutes: sensible(ladder, state.isLadderBudgetChosen, state.ladderMinutes),
+  };
 }

@@ -203,7 +203,7 @@ export function restOf(recipe, block) {
   const { kind, layer, sweep, quantized_checkpoint: opened, from_block: before } = recipe;
   const method = methodOf(recipe.method);
   const isOneLambda = method?.tunes.includes("lam") && !tuned(recipe, method).length && !sweep?.length;
-  const isWhole = kind !== "tune" && !layer && !opened;
+  const isWhole = (kind ?? "run") === "run" && !layer && !opened;
   if (block === null || !isOneLambda || !isWhole || (before != null && before < block)) return null;
   return { ...recipe, from_block: block };
 }
@@ -213,7 +213,8 @@ export function restOf(recipe, block) {
  * @param {Said} recipe
  */
 export function describe(recipe) {
-  const parts = [modelWords(recipe), recipe.bits ? `${recipe.bits} bits` : "", methodTitle(recipe.method)];
+  const method = recipe.kind === "ladder" ? "what each step is worth" : methodTitle(recipe.method);
+  const parts = [modelWords(recipe), recipe.bits ? `${recipe.bits} bits` : "", method];
   for (const [sign, value] of [
     ["λ", recipe.lambda],
     ["γ", recipe.gamma],

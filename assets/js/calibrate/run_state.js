@@ -9,7 +9,7 @@ import { distanceWords } from "./distances.js";
 import { share, timed } from "./run_clock.js";
 import { logWords } from "./tuning_progress.js";
 
-/** @import { Carrier, Failed, Measured, Phase, Recipe, State, StoredEvent, Tuning, Warned } from "../base/types.d.ts" */
+/** @import { Carrier, Failed, LadderRun, Measured, Phase, Recipe, State, StoredEvent, Tuning, Warned } from "../base/types.d.ts" */
 /** @import { Kept } from "./kept.js" */
 /** @import { Timed } from "./run_clock.js" */
 /** @import { Trouble } from "../base/problem.js" */
@@ -75,6 +75,9 @@ export function initial() {
     candidates: [],
     tuning: null,
     tuningAt: "",
+    ladder: null,
+    ladderAt: "",
+    turns: [],
     stage: "",
     detail: "",
     share: null,
@@ -105,6 +108,9 @@ export function initial() {
  * @property {Candidate[]} candidates
  * @property {Tuning | null} tuning where tuning stands
  * @property {string} tuningAt when it said so
+ * @property {LadderRun | null} ladder where a ladder stands
+ * @property {string} ladderAt when it said so
+ * @property {readonly {seconds: number, text: string}[]} turns turning points of tuning in words, by the run's own clock
  * @property {string} stage
  * @property {string} detail
  * @property {number | null} share of the parameters that are quantized
@@ -148,6 +154,7 @@ export function reduce(state, event) {
         points: 0,
         learning: null,
         candidates: [],
+        turns: [],
         ended: null,
         failure: null,
       });
@@ -220,7 +227,17 @@ export function reduce(state, event) {
     case "tuning_standing": {
       const words = logWords(event.tuning, state.tuning);
       Object.assign(next, { tuning: event.tuning, tuningAt: event.at });
-      if (words) tell(words);
+      if (words) {
+        tell(words);
+        next.turns = [...state.turns, { seconds: event.tuning.seconds, text: words }];
+      }
+      break;
+    }
+    case "ladder_standing": {
+      const { draws } = event.ladder;
+      if (draws > (state.ladder?.draws ?? 0))
+        tell(`Every step is measured in ${draws} ${draws === 1 ? "draw" : "draws"}`);
+      Object.assign(next, { ladder: event.ladder, ladderAt: event.at });
       break;
     }
     case "measured": {

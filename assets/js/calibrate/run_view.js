@@ -19,18 +19,20 @@ import { stateChip } from "../base/state_chip.js";
 import { mayChange, mayShare } from "../base/whoami.js";
 import { exportsCard } from "./exports_card.js";
 import { keptWords } from "./kept.js";
+import { ladderFields, ladderShare, ladderStanding, ladderTime } from "./ladder_form.js";
 import { guessing, nextStep } from "./next_step.js";
 import { describe, restOf, saidBeside, valuesOf } from "./recipe_form.js";
 import { candidateStrip, recipeCard, reportCard } from "./report.js";
 import { runMatrix } from "./run_matrix.js";
 import * as State from "./run_state.js";
 import { tuningFields } from "./tune_form.js";
-import { budgetWords, drawsWords, leftWords, modelsWords, now, share as shareOf, standing } from "./tuning_progress.js";
+import { tuningBar } from "./tuning_bar.js";
+import { budgetWords, drawsWords, leftWords, modelsWords, now, standing } from "./tuning_progress.js";
 
 /** @import { Trouble } from "../base/problem.js" */
 /** @import { Visitor } from "../base/whoami.js" */
 /** @import { Run, RunProgress } from "./run_state.js" */
-/** @import { Recipe, Tuning } from "../base/types.d.ts" */
+/** @import { LadderRun, Recipe, Tuning } from "../base/types.d.ts" */
 
 /**
  * What the card shows.
@@ -52,6 +54,7 @@ import { budgetWords, drawsWords, leftWords, modelsWords, now, share as shareOf,
  */
 
 const POLL_MS = 1500;
+const TICK_MS = 1000; // of the clock of a tuning run
 
 /** @returns {Shown} */
 const nothingYet = () => ({
@@ -118,17 +121,20 @@ const pathOf = (id) => `/runs/${encodeURIComponent(id)}`;
  * @param {HTMLElement} options.card
  * @param {HTMLElement} options.recipeCard
  * @param {ReturnType<typeof import("./tuning_card.js").tuningCard>} options.tuning what a tuning run has found out
+ * @param {ReturnType<typeof import("./ladder_card.js").ladderCard>} options.ladder what a ladder has found out
  * @param {string[]} options.names fields of a recipe in the order of the form
  * @param {(summary: Record<string, any> | null) => void} options.measured hears the summary of a finished run, or null
  * @param {() => void} options.leave goes back to the plan
  * @param {Visitor | null} options.who looks at it; null where the server did not say
  */
-export function runView({ card, recipeCard: recipePlace, tuning, names, measured, leave, who }) {
+export function runView({ card, recipeCard: recipePlace, tuning, ladder, names, measured, leave, who }) {
   const view = store(nothingYet(), reduce, draw);
   /** @type {{close: () => void} | null} */
   let stream = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let timer;
+  /** @type {ReturnType<typeof setInterval> | undefined} */
+  let ticks;
   /** @type {ReturnType<typeof exportsCard> | null} */
   let files = null;
   /** @type {HTMLElement | null} */
@@ -145,6 +151,7 @@ export function runView({ card, recipeCard: recipePlace, tuning, names, measured
       if (view.state.id !== id) return;
       arrived(run);
       if (tunes(run)) recipeCard(tuning.recipe, id, run.recipe, tuningFields(names));
+      else if (climbs(run)) recipeCard(ladder.recipe, id, run.recipe, ladderFields(names));
       else recipeCard(recipePlace, id, run.recipe, names);
       view.dispatch({ type: "row", run, before: null });
       view.draw();
@@ -158,10 +165,13 @@ export function runView({ card, recipeCard: recipePlace, tuning, names, measured
     stream?.close();
     stream = null;
     clearTimeout(timer);
+    clearInterval(ticks);
+    for (const { clock } of [tuning, ladder]) render(nothing, clock);
     files?.close();
     files = link = null;
     measuredOf = "";
     tuning.close();
+    ladder.close();
     measured(null);
     view.dispatch({ type: "closed" });
   }
@@ -250,10 +260,26 @@ export function runView({ card, recipeCard: recipePlace, tuning, names, measured
     );
     render(content, card);
     if (run && tunes(run)) {
+      drawClock();
       render(ofTuningRun(shown, run, acts), tuning.end);
-      tuning.show(run, said.tuning ?? run.summary?.tuning ?? null, isTheirs);
+      tuning.show(run, tuningOf(shown), said.turns, isTheirs);
+    }
+    if (run && climbs(run)) {
+      drawClock();
+      render(ofTuningRun(shown, run, acts), ladder.end);
+      ladder.show(run, ladderIn(shown), isTheirs);
     }
     if (run && isFinished) showFurther(run, said);
+  }
+
+  /** The clock of a run that compares models, which goes on between two events. */
+  function drawClock() {
+    const { run, said } = view.state;
+    if (!run || !compares(run)) return;
+    render(clockOf(view.state, run), (tunes(run) ? tuning : ladder).clock);
+    clearInterval(ticks);
+    const standing = tunes(run) ? said.tuning : said.ladder;
+    if (run.state === "running" && standing && !standing.end) ticks = setInterval(drawClock, TICK_MS);
   }
 
   /** What a finished run has in cards of its own. @param {Run} run @param {RunProgress} said */
@@ -278,6 +304,12 @@ function isNoGain({ summary }) {
 /** @param {Run} run */
 const tunes = (run) => run.recipe.kind === "tune";
 
+/** @param {Run} run */
+const climbs = (run) => run.recipe.kind === "ladder";
+
+/** Whether it compares models and keeps none. @param {Run} run */
+const compares = (run) => tunes(run) || climbs(run);
+
 /** What the run does that another waits for; null where it is gone by now. @param {string} id */
 const titleBehind = (id) =>
   request(pathOf(id)).then(
@@ -299,7 +331,7 @@ const unreachable = (trouble, leave) =>
 /** @param {Shown} shown @param {Acts} acts */
 function cardOf(shown, acts) {
   const { run, said } = shown;
-  const isTuning = run !== null && tunes(run);
+  const isTuning = run !== null && compares(run);
   const isFinished = run?.state === "finished";
   const summary = run?.summary ?? said.summary;
   const trouble = run ? troubleOf(shown, run) : null;
@@ -310,7 +342,7 @@ function cardOf(shown, acts) {
   const wrong = html`<div>${trouble ? problemBlock(trouble) : nothing}</div>`;
   // What a tuning run came to stands right below its title, and everything else below that.
   if (isTuning)
-    return html`${head}<div class="run-body">${wrong}${untrained(summary)}${isAtRest(run.state) ? nothing : [progressOf(shown), liveButtons(run, acts)]}</div>`;
+    return html`${head}<div class="run-body">${wrong}${untrained(summary)}${isAtRest(run.state) ? nothing : liveButtons(run, acts)}</div>`;
   return html`${head}
     <div class="run-body">
       ${wrong}
@@ -354,7 +386,12 @@ const ofTuningRun = (shown, run, acts) => html`<div class="run-body">
 /** Bar, layers, device and log of a run that has ended, behind one line. @param {Shown} shown @param {Acts} acts */
 function howItRan(shown, acts) {
   const { run, said } = shown;
-  const end = run && tunes(run) ? tuningNow(shown, run, tuningOf(shown)) : nowOf(shown);
+  const end =
+    run && tunes(run)
+      ? tuningNow(shown, run, tuningOf(shown))
+      : run && climbs(run)
+        ? ladderNow(shown, run, ladderIn(shown))
+        : nowOf(shown);
   const words = [isOver(shown) ? end : nothing, said.device || run?.device].filter((one) => one && one !== nothing);
   return html`<details class="how-it-ran" data-testid="how-it-ran"
       ><summary>${isOver(shown) ? "How it ran" : "How it goes"}${words.length ? html`<span class="how-words">: ${words.map((one, i) => [i ? ", on " : "", one])}</span>` : nothing}</summary>
@@ -364,6 +401,9 @@ function howItRan(shown, acts) {
 /** @param {Shown} shown */
 const tuningOf = ({ run, said }) => (run && tunes(run) ? (said.tuning ?? run.summary?.tuning ?? null) : null);
 
+/** @param {Shown} shown */
+const ladderIn = ({ run, said }) => (run && climbs(run) ? (said.ladder ?? run.summary?.ladder ?? null) : null);
+
 /** How a run goes: its bar, its layers and its facts. @param {Shown} shown @param {Acts} acts */
 function course(shown, acts) {
   const { run, said } = shown;
@@ -371,8 +411,8 @@ function course(shown, acts) {
   const learns = (said.learning || (run && METHODS[run.recipe.method]?.unit === "block")) && total > 0 && done < total;
   const candidates = run?.state === "finished" ? [] : said.candidates;
   const epoch = said.learning ? `${(100 * said.learning.epoch) / said.learning.epochs}%` : "0%";
-  const isTuning = run !== null && tunes(run);
-  return html`${isTuning && !isAtRest(run.state) ? nothing : progressOf(shown)}
+  const isTuning = run !== null && compares(run);
+  return html`${isTuning ? nothing : progressOf(shown)}
       <div class="run-epochs" ?hidden=${!(run?.state === "running" && learns)}>
         <p class="run-now" data-testid="learning">${State.learningWords(said)}</p>
         <div class="meter meter-small"><span style=${`width: ${epoch}`}></span></div>
@@ -398,26 +438,24 @@ function layersOf({ run, said }) {
 /** The bar, and where the run stands in words. @param {Shown} shown */
 function progressOf(shown) {
   const { run, said } = shown;
-  const tuning = tuningOf(shown);
   const isFinished = run?.state === "finished";
   const clock = run && !isAtRest(run.state) ? State.clock(said, Date.now()) : null;
   const byLayers = () => State.workDone(said, layersOf(shown));
-  const work =
-    run && tunes(run)
-      ? tuning
-        ? shareOf(tuning, secondsOf(run, said, tuning))
-        : 0
-      : isFinished
-        ? 1
-        : (clock?.done ?? byLayers());
+  const work = isFinished ? 1 : (clock?.done ?? byLayers());
   const share = Math.round(1000 * work) / 10;
   return html`<div class="run-progress">
         <div class=${`meter${isFinished ? " is-done" : ""}`} role="progressbar" aria-label="Work done" aria-valuemin="0" aria-valuemax="100"
           aria-valuenow=${share}><span style=${`width: ${share}%`}></span></div>
-        <p class="run-now" data-testid="progress">${
-          run ? (tunes(run) ? tuningNow(shown, run, tuning) : nowOf(shown)) : nothing
-        }</p>
+        <p class="run-now" data-testid="progress">${run ? nowOf(shown) : nothing}</p>
       </div>`;
+}
+
+/** The bar of a tuning run, and where it stands in words. @param {Shown} shown @param {Run} run */
+function clockOf(shown, run) {
+  if (climbs(run)) return ladderClock(shown, run, ladderIn(shown));
+  const tuning = tuningOf(shown);
+  return html`${tuning ? tuningBar(tuning, secondsOf(run, shown.said, tuning)) : nothing}
+    <p class="run-now" data-testid="progress">${tuningNow(shown, run, tuning)}</p>`;
 }
 
 /** @param {Shown} shown */
@@ -429,6 +467,56 @@ const nowOf = (shown) => {
 /** Seconds of a tuning run's own clock: what it said last, and those since. @param {Run} run @param {RunProgress} said @param {Tuning} tuning */
 const secondsOf = (run, said, tuning) =>
   run.state === "running" && said.tuning && !tuning.end ? now(tuning, said.tuningAt, Date.now()) : tuning.seconds;
+
+/**
+ * The bar of a ladder, and where it stands in words.
+ * @param {Shown} shown
+ * @param {Run} run
+ * @param {LadderRun | null} ladder
+ */
+function ladderClock(shown, run, ladder) {
+  const { said } = shown;
+  const goesOn = run.state === "running" && said.ladder && ladder && !ladder.end;
+  const seconds = !ladder ? 0 : goesOn ? now(ladder, said.ladderAt, Date.now()) : ladder.seconds;
+  const share = Math.round(1000 * (ladder ? ladderShare(ladder, seconds) : 0)) / 10;
+  return html`<div class="run-progress">
+      <div class=${`meter${ladder?.end ? " is-done" : ""}`} role="progressbar" aria-label="Work done" aria-valuemin="0" aria-valuemax="100"
+        aria-valuenow=${share}><span style=${`width: ${share}%`}></span></div>
+      <p class="run-now" data-testid="progress">${ladderNow(shown, run, ladder)}${
+        ladder && run.state === "running" ? ` · ${ladderTime(ladder, seconds)}` : nothing
+      }</p>
+    </div>`;
+}
+
+/**
+ * Where a ladder stands, in words.
+ * @param {Shown} shown
+ * @param {Run} run
+ * @param {LadderRun | null} ladder
+ */
+function ladderNow({ said, before }, run, ladder) {
+  const after = ladder?.draws ? `after ${drawsWords(ladder.draws)}` : "before a draw was whole";
+  switch (run.state) {
+    case "queued":
+      return waiting(run, before);
+    case "running":
+      if (run.waits_for_room) return withoutRoom(run.progress.done, run.progress.total);
+      if (ladder) return ladderStanding(ladder, run.recipe);
+      return said.stage
+        ? `${State.sentence(said.stage)}${said.detail ? `: ${said.detail}` : ""}`
+        : "Starting the worker";
+    case "cancelling":
+      return "Stopping after the current model";
+    case "cancelled":
+      return `Cancelled ${after}; what was measured is kept`;
+    case "interrupted":
+      return `Interrupted ${after}`;
+    case "failed":
+      return `Failed ${after}`;
+    default:
+      return `${ladder ? ladderStanding(ladder, run.recipe) : "Done"} in ${duration(said.took ?? seconds(run))}`;
+  }
+}
 
 /**
  * What is wrong with a run, or null.

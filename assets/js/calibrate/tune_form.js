@@ -40,9 +40,16 @@ export function tuningRecipe(names, values, minutes, corpora) {
     asked.map((index) => names[index]),
     asked.map((index) => values[index]),
   );
-  const test = beside(said.test, "test", "held_out", corpora) ?? said.test;
+  const test = heldOutBeside(said.test, corpora) ?? said.test;
   return { ...said, kind: "tune", ...(test ? { test } : {}), ...(minutes === null ? {} : { minutes }) };
 }
+
+/**
+ * The held-out text from the source of a test text, or null.
+ * @param {string | null | undefined} test
+ * @param {readonly Corpus[]} corpora
+ */
+export const heldOutBeside = (test, corpora) => beside(test, "test", "held_out", corpora);
 
 /**
  * The recipe of the run to follow: measured on the test text, where λ was found on the held-out one beside it.
@@ -67,14 +74,29 @@ export function nextOf({ next, recipe, more_minutes: minutes }, corpora) {
   const whole = (/** @type {Said} */ one) =>
     `${describe(one)}, the whole model with inputs from its quantized layers, judged on ${one.test}`;
   if (next === "go_on") {
-    const more = plain(minutes ?? 0);
     const lead = "What is measured is kept: it goes on where it stopped.";
-    return { recipe, lead, button: `Go on for ${more} ${more === "1" ? "minute" : "minutes"}`, isMain: true };
+    return { recipe, lead, button: goOn(minutes ?? 0), isMain: true };
   }
   const following = followingRecipe(recipe, corpora);
-  if (next === "run") return { recipe: following, lead: `Next: ${whole(following)}.`, button: "Run it", isMain: true };
-  return { recipe: following, lead: `Next: ${whole(following)}.`, button: "Run GPTQ 1 %", isMain: false };
+  const isGain = next === "run";
+  const button = isGain ? `Quantize with λ = ${plain(following.lambda ?? "auto")}` : "Quantize with GPTQ 1 %";
+  return { recipe: following, lead: `Next: ${whole(following)}.`, button, isMain: isGain };
 }
+
+/**
+ * The same tuning with more time, where its budget was spent although there is a λ to take or GPTQ 1 % to keep; null
+ * where more time would not change anything, or is what is proposed first.
+ * @param {Pick<Tuning, "next" | "end" | "more_minutes">} tuning
+ * @param {Said} recipe of the tuning run
+ * @returns {{recipe: Said, button: string} | null}
+ */
+export function moreOf({ next, end, more_minutes: minutes }, recipe) {
+  if (end !== "budget" || minutes === null || next === "go_on" || !next) return null;
+  return { recipe: { ...recipe, minutes }, button: goOn(minutes) };
+}
+
+/** @param {number} minutes */
+const goOn = (minutes) => `Go on for ${plain(minutes)} ${minutes === 1 ? "minute" : "minutes"}`;
 
 /**
  * The fields that say something in tuning: those of the form that do, then its own.

@@ -17,10 +17,11 @@ import { shareLink } from "../base/share_link.js";
 import { at } from "../base/site.js";
 import { visitor } from "../base/whoami.js";
 import { curvesPart } from "../explorer/curves_part.js";
+import { dampingPart } from "../explorer/damping_part.js";
 import { doorsPart } from "../explorer/doors_part.js";
 import { equationPart } from "../explorer/equation_part.js";
 import { expertsPart } from "../explorer/experts_part.js";
-import { Explorer } from "../explorer/explorer.js";
+import { Explorer, fetchLine } from "../explorer/explorer.js";
 import { ladderPart } from "../explorer/ladder_part.js";
 import { mapPart } from "../explorer/map_part.js";
 import { numbersPart } from "../explorer/numbers_part.js";
@@ -41,6 +42,25 @@ import { useCard } from "./use_card.js";
 const CURVES = ["hero", "curves", "deciles", "plane", "gamma_grid", "methods", "selection", "gap", "inspector"];
 const HIDEABLE = { ...PANELS, ...EVERYWHERE };
 
+/** @type {ReturnType<typeof firstAnswers>|null} */
+let asked = null;
+
+/** Asks for what the page opens with, while Gradio is still starting. */
+export function ask() {
+  asked = firstAnswers();
+  asked.catch(() => {}); // whoever waits for it says so
+}
+
+/** The studies of the host, what the address asks of them, and the line that it opens. */
+async function firstAnswers() {
+  /** @type {{studies: Lab.Study[], first: string|null}} */
+  const listing = await request("/studies");
+  const begin = Lab.opening(listing, parse(location.search, LAB_VIEW).state);
+  const line = begin.load && fetchLine(begin.load);
+  line?.catch(() => {}); // as above
+  return { listing, begin, line };
+}
+
 /** Called by the page's js_on_load. */
 export async function mount() {
   const root = /** @type {HTMLElement} */ (document.querySelector("#content.lab"));
@@ -51,6 +71,7 @@ export async function mount() {
     prefix: "lab-",
     parts: [
       curvesPart(CURVES),
+      dampingPart(),
       mapPart(),
       ladderPart(),
       expertsPart(),
@@ -167,28 +188,26 @@ export async function mount() {
     },
   });
 
-  /** @type {Lab.Study[]} */
-  let studies = [];
-  try {
-    studies = (await request("/studies")).studies;
-  } catch (error) {
+  const answers = await (asked ?? firstAnswers()).catch((error) => {
     explorer.dispatch({ type: "failed", problem: asProblem(error) });
-  }
-  const begin = Lab.opening(studies, wanted);
-  dispatch({ type: "listed", studies, first: begin.first });
-  if (!studies.length) return;
+    return null;
+  });
+  if (!answers) return;
+  const { listing, begin, line } = answers;
+  dispatch({ type: "listed", ...listing });
+  if (!listing.studies.length) return;
   const unknown = unknownNames(link, CONTROLS, HIDEABLE);
   dispatch({ type: "remarked", remarks: [...problems, ...link.problems, ...unknown, ...begin.remarks] });
   if (begin.problem) explorer.dispatch({ type: "failed", problem: begin.problem });
   // Back and forward, also to an entry that opened nothing; what the person has seen of remarks stays.
   onReturn((search) => {
-    const { load, problem } = Lab.opening(state.studies ?? studies, parse(search, LAB_VIEW).state);
+    const { load, problem } = Lab.opening(listing, parse(search, LAB_VIEW).state);
     if (problem) explorer.dispatch({ type: "failed", problem });
     else if (load) explorer.load(load);
   });
   if (wanted.preview) preview.resume(wanted.preview);
-  if (!begin.load) return;
-  await explorer.load(begin.load);
+  if (!begin.load || !line) return;
+  await explorer.load(begin.load, line);
   const { view, at } = state.explored;
   if (view) dispatch({ type: "remarked", remarks: Lab.elsewhere(begin.load, { view, at }) });
 }

@@ -50,7 +50,7 @@ const LOCKED_AS = { block: "layer", fitting: "method" };
  * @property {boolean} disabled
  */
 /**
- * @typedef {{type: "listed", studies: Study[], first?: string|null} | {type: "remarked", remarks: string[]}
+ * @typedef {{type: "listed", studies: Study[], first: string|null} | {type: "remarked", remarks: string[]}
  *   | {type: "explored", explored: ExplorerState}
  *   | {type: "offered", models: import("../base/types.d.ts").ModelEntry[]}
  *   | {type: "begun", recipe: Partial<import("../base/types.d.ts").Recipe>}
@@ -84,7 +84,7 @@ export function reduce(state, action) {
   const { preview } = state;
   switch (action.type) {
     case "listed":
-      return { ...state, studies: action.studies, first: action.first ?? state.first };
+      return { ...state, studies: action.studies, first: action.first };
     case "remarked":
       return { ...state, remarks: [...state.remarks, ...action.remarks] };
     case "explored":
@@ -172,14 +172,13 @@ export const isOpen = ({ studies, explored }) =>
   explored.pictured || explored.problem !== null || studies?.length === 0;
 
 /**
- * What the page opens with. The story is told by λ: without a wish it is a shipped study that has curves over it, of
- * several the one of most draws, which can say most.
- * @param {Study[]} studies
+ * What the page opens with: without a wish the study that the server names.
+ * @param {{studies: Study[], first: string|null}} listing
  * @param {Partial<Wanted>} wanted by the address
- * @returns {{first: string|null, load: Wanted|null, remarks: string[], problem: Trouble|null}}
+ * @returns {{load: Wanted|null, remarks: string[], problem: Trouble|null}}
  */
-export function opening(studies, wanted) {
-  const nothing = { first: null, load: null, remarks: [], problem: null };
+export function opening({ studies, first }, wanted) {
+  const nothing = { load: null, remarks: [], problem: null };
   if (!studies.length) return nothing;
   const named = studies.find((study) => study.id === wanted.study);
   if (wanted.study && !named) {
@@ -190,16 +189,10 @@ export function opening(studies, wanted) {
     };
     return { ...nothing, problem };
   }
-  const shipped = studies
-    .filter((study) => study.shipped)
-    .sort((a, b) => mostDraws(b) - mostDraws(a) || (a.id < b.id ? -1 : 1));
-  const story = shipped.find((study) => study.has_curves) ?? shipped[0] ?? studies[0];
-  const { state, problems } = fit({ ...wanted, study: wanted.study ?? story.id }, named ?? story);
-  return { first: story.id, load: /** @type {Wanted} */ (state), remarks: problems, problem: null };
+  const story = named ?? studies.find((study) => study.id === first) ?? studies[0];
+  const { state, problems } = fit({ ...wanted, study: story.id }, story);
+  return { load: /** @type {Wanted} */ (state), remarks: problems, problem: null };
 }
-
-/** Calibration draws of the line that has most. @param {Study} study */
-const mostDraws = ({ lines }) => Math.max(0, ...lines.map(({ draws }) => draws.length));
 
 /**
  * What has to be fetched when something is chosen in a list: another view, or only the map by another quantity.

@@ -296,6 +296,7 @@ function taken(name) {
   const text = (/** @type {Run} */ run) => {
     const { recipe, tuned } = run;
     if (recipe.kind === "tune") return own === "lam" ? tunedCell(run) : format(tuned?.gamma ?? null, "plain");
+    if (recipe.kind === "ladder") return format(null, "plain"); // its λ is that of a step alone
     const value = /** @type {Record<string, any>} */ (recipe)[name];
     return Array.isArray(value) || value === "auto"
       ? String(value)

@@ -1,0 +1,92 @@
+"""The ladder of a model: what each step is worth, over calibration draws, as far as there is time.
+
+Rounding to nearest, GPTQ 1 %, and one step after the other, each measured as a whole model on the test text, in every
+draw before the next draw begins. A draw that the budget ends counts for the steps that it reached: each difference is
+paired over the draws that have both of its points. Statistics are of the float model, and everything is kept under the
+keys of tuning, which then has these points already, and the other way round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import replace
+
+from sarqc.documents import LadderRun, Summary
+from sarqc.engine.budget import Budget, TimeUp
+from sarqc.engine.device_memory import rehearse
+from sarqc.engine.ladder_state import LadderState
+from sarqc.engine.ladder_steps import ladder_steps
+from sarqc.engine.measure import NOTHING_MEASURED, keep_states, measure
+from sarqc.engine.result import summary_of
+from sarqc.engine.run_context import RunContext
+from sarqc.engine.trials import TuningContext, ground_of, run_trials
+from sarqc.engine.tuning import draw_of
+from sarqc.events import CLIMBING, Event, LadderStanding, Stage
+from sarqc.recipe import Recipe
+
+
+def measure_ladder(run: RunContext) -> Generator[Event, None, Summary]:
+    """The stages of a run of this kind; returns the summary."""
+    yield run.started_event({})
+    steps = ladder_steps(run.recipe)
+    yield from rehearse(run.bench, run.prepared, replace(run.job, inputs_from="float"), [steps[-1].method])
+    ground = ground_of(run.bench, run.prepared, run.job.grids, run.weights)
+    minutes = run.recipe.minutes
+    budget = Budget(None if minutes is None else 60 * minutes, run.bench.store.claims.crew, run.started)
+    state, ladder = yield from climb(run.recipe, ground, budget)
+    return {**summary_of(run.prepared, state.original or NOTHING_MEASURED, run.device), "ladder": ladder}
+
+
+def climb(
+    recipe: Recipe, ground: TuningContext, budget: Budget
+) -> Generator[Event, None, tuple[LadderState, LadderRun]]:
+    """Measures the steps; returns all that is known, and how it ended as a document, which the last event says too."""
+    state = LadderState(recipe, ladder_steps(recipe), budget, ground.bench.loaded.checkpoint.of_blocks)
+    try:
+        yield from _measured(state, ground)
+        state.why = "draws" if state.whole() == recipe.draws else "budget"
+    except TimeUp:
+        state.why = "budget"
+    end = state.to_json()
+    yield LadderStanding(end)
+    return state, end
+
+
+def _measured(state: LadderState, ground: TuningContext) -> Iterator[Event]:
+    recipe, budget = state.recipe, state.budget
+    alone = replace(ground.prepared, recipe=recipe.model_copy(update={"tasks": ()}))
+    measuring = measure(ground.bench, alone, "float", ground.float_key, ground.states)
+    state.original = yield from budget.within(measuring)
+    yield from budget.within(keep_states(ground.bench, alone, ground.states))
+    yield LadderStanding(state.to_json())
+    for number in range(recipe.draws):
+        if budget.left() <= 0:
+            return
+        yield Stage(CLIMBING, f"draw {number + 1} of {recipe.draws}")
+        yield from _in_draw(state, ground, number)
+        ground.statistics.trim(int(ground.bench.settings.statistics_gib * 2**30))
+
+
+def _in_draw(state: LadderState, ground: TuningContext, number: int) -> Iterator[Event]:
+    draw = draw_of(state.recipe, ground, number)
+    state.trials.append({})
+    while missing := state.missing(number)[: _at_once(state)]:
+        points = [state.steps[at].method for at in missing]
+        # Pictures are kept with the first draw of tuning, whose points these are.
+        for position, trial in run_trials(draw, points, pictures=number == 0, check=state.budget.check):
+            state.note(number, missing[position], trial)
+            yield LadderStanding(state.to_json())
+
+
+def _at_once(state: LadderState) -> int:
+    """Steps to begin before it is asked again whether there is time: all, since work that takes too long is given up.
+
+    Several workers give nothing up, so they begin what the budget has room for, first one model to know how much that
+    is.
+    """
+    budget, seconds = state.budget, state.model_seconds()
+    if not budget.is_shared or budget.seconds is None:
+        return len(state.steps)
+    if budget.left() <= 0:
+        return 0
+    return max(1, int(budget.left() / budget.share(seconds))) if seconds else 1

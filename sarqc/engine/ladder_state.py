@@ -1,0 +1,123 @@
+"""What the ladder of a model knows: what each draw says of each step, and where it stands as a document.
+
+Nothing is measured here: ``ladder_run.climb`` does that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from sarqc.documents import LadderEnd, LadderNext, LadderRow, LadderRun
+from sarqc.engine.budget import Budget
+from sarqc.engine.ladder_steps import StepMethod, left_out, run_after
+from sarqc.engine.measure import Measurements
+from sarqc.engine.search import rounded_up
+from sarqc.engine.trials import TrialResult
+from sarqc.quantization.methods import METHODS
+from sarqc.recipe import Recipe
+from sarqc.study.paired import geometric_mean
+
+_FOR_INTERVALS = 2  # draws
+_RESERVE = 1.2  # of the minutes that are proposed, times those that were needed so far
+
+
+@dataclass
+class LadderState:
+    """What a ladder knows so far. Draws count from 0, steps by their positions."""
+
+    recipe: Recipe
+    steps: Sequence[StepMethod]
+    budget: Budget
+    blocks: Sequence[int] | None  # that are quantized; None: all
+    original: Measurements | None = None  # the float model; None: not measured yet
+    trials: list[dict[int, TrialResult]] = field(default_factory=list)  # [draw][step], of the draws that were begun
+    why: LadderEnd = ""  # it ended
+
+    def note(self, draw: int, step: int, trial: TrialResult) -> None:
+        """What a draw says of the model after a step."""
+        self.trials[draw][step] = trial
+        self.budget.count(trial.seconds)
+
+    def missing(self, draw: int) -> list[int]:
+        """Steps that are not measured in a draw."""
+        return [step for step in range(len(self.steps)) if step not in self.trials[draw]]
+
+    def whole(self) -> int:
+        """Draws in which every step was measured."""
+        return sum(not self.missing(draw) for draw in range(len(self.trials)))
+
+    def model_seconds(self) -> float:
+        """Of one more model: on the mean, as kept with those that were measured; 0 before the first."""
+        taken = [trial.seconds for of_draw in self.trials for trial in of_draw.values()]
+        return sum(taken) / len(taken) if taken else 0.0
+
+    def to_json(self) -> LadderRun:
+        """Where it stands; after its end how it ended, and what to do next."""
+        measured, best, step = sum(map(len, self.trials)), self._best(), self._next()
+        more = self._more_minutes() if step == "go_on" else None
+        perplexity = None if self.original is None else self.original.perplexity
+        return {
+            "model": Path(self.recipe.model).name,
+            "bits": self.recipe.bits,
+            "rows": [self._row(at, one) for at, one in enumerate(self.steps)],
+            "left_out": left_out(self.recipe),
+            "perplexity_float": None if perplexity is None else perplexity.value,
+            "draws": self.whole(),
+            "measured": measured,
+            "planned": measured if self.why else measured + self._remaining(measured),
+            "seconds": round(self.budget.spent(), 1),
+            "budget": self.budget.seconds,
+            "blocks": None if self.blocks is None else list(self.blocks),
+            "end": self.why,
+            "next": step,
+            "best": best,
+            "more_minutes": more,
+            "recipe": self._following(step, best, more),
+        }
+
+    def _row(self, at: int, step: StepMethod) -> LadderRow:
+        of_draws = [of_draw.get(at) for of_draw in self.trials]
+        kl = [None if one is None or one.divergence is None else one.divergence.kl.mean for one in of_draws]
+        return {
+            "step": step.step,
+            "method": step.name,
+            "fitting": step.method.fitting(),
+            "lambda": step.method.lam if METHODS[step.name].make.sweeps() else None,
+            "perplexity": [None if one is None else one.perplexity for one in of_draws],
+            "kl": kl,
+        }
+
+    def _best(self) -> int | None:
+        """The step with the lowest mean perplexity over whole draws."""
+        whole = [of_draw for of_draw in self.trials if len(of_draw) == len(self.steps)]
+        if not whole:
+            return None
+        values = np.array([[of_draw[step].perplexity for step in range(len(self.steps))] for of_draw in whole], float)
+        return int(np.argmin(geometric_mean(values)))
+
+    def _next(self) -> LadderNext:
+        if not self.why:
+            return ""
+        return "go_on" if self.why == "budget" and self.whole() < _FOR_INTERVALS else "run"
+
+    def _remaining(self, measured: int) -> int:
+        """Models that may follow: of all draws, or as many as there is time for."""
+        every, seconds, left = self.recipe.draws * len(self.steps) - measured, self.model_seconds(), self.budget.left()
+        return every if not seconds or math.isinf(left) else max(0, min(every, int(left / seconds)))
+
+    def _more_minutes(self) -> float:
+        """A budget in which a ladder that goes on from here has its first intervals."""
+        missing = _FOR_INTERVALS * len(self.steps) - sum(map(len, self.trials))
+        needed = missing * self.model_seconds() if self.trials else 0.0
+        return rounded_up(_RESERVE * (needed or 3 * (self.budget.seconds or 0.0)) / 60)
+
+    def _following(self, step: LadderNext, best: int | None, more: float | None) -> dict[str, object] | None:
+        """The recipe of what is proposed."""
+        if step == "go_on":  # what is kept costs nothing: it goes on where it stopped
+            return self.recipe.model_copy(update={"minutes": more}).to_json()
+        return None if step == "" or best is None else run_after(self.recipe, self.steps[best]).to_json()

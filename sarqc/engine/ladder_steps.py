@@ -1,0 +1,75 @@
+"""The points of a model's own ladder, as its recipe asks for them. No torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sarqc.documents import LeftOutStep
+from sarqc.quantization.methods import METHODS, Method, method
+from sarqc.recipe import BASELINE, BEST_GRID, LADDER_LAMBDA, LADDER_METHOD, Recipe
+from sarqc.study.ladder import PLAIN_LAMBDA, STEPS
+
+# Of the solver in general, and not a step: they hold for every point from GPTQ 1 % on.
+_THROUGHOUT = ("static_groups", "expert_damping")
+# Fields that the run after a ladder leaves at their defaults, unless its method says otherwise.
+_OF_THE_LADDER = (
+    "kind", "minutes", "draws", "band", "sweep", "gamma", "blocks", "block_fraction", "range", "order", "refine",
+    *_THROUGHOUT,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class StepMethod:
+    """A step with the method that the model is quantized with after it.
+
+    Attributes:
+        step: ``nearest``, ``gptq``, or one of ``study.ladder.STEPS``.
+        name: Public name of the method.
+        method: The method, with this step and all before it.
+    """
+
+    step: str
+    name: str
+    method: Method
+
+
+def ladder_steps(recipe: Recipe) -> tuple[StepMethod, ...]:
+    """Return the steps in their order: rounding to nearest, GPTQ 1 %, then ``STEPS`` without those left out.
+
+    The step of refinement has the passes of the recipe, or those of ``BEST_GRID`` where it has none.
+    """
+    point = method(BASELINE, **{name: getattr(recipe, name) for name in _THROUGHOUT})
+    steps = [StepMethod("nearest", "rtn", method("rtn")), StepMethod("gptq", BASELINE, point)]
+    changes: dict[str, dict[str, Any]] = {
+        "order": {"order": "activation"},
+        "range": {"range": BEST_GRID["range"]},
+        "lambda": {"lam": ladder_lambda(recipe)},
+        "refine": {"refine": recipe.refine or BEST_GRID["refine"]},
+    }
+    name, out = BASELINE, {one["step"] for one in left_out(recipe)}
+    for step in (step for step in STEPS if step not in out):
+        point, name = point.with_(**changes[step]), LADDER_METHOD if step == "lambda" else name
+        steps.append(StepMethod(step, name, point))
+    return tuple(steps)
+
+
+def ladder_lambda(recipe: Recipe) -> float:
+    """Return the λ of the step, of the identity penalty."""
+    return LADDER_LAMBDA if not isinstance(recipe.lam, float) else recipe.lam
+
+
+def left_out(recipe: Recipe) -> list[LeftOutStep]:
+    """Return the steps after which the model would be what it was before, each with the reason."""
+    if ladder_lambda(recipe) != PLAIN_LAMBDA:
+        return []
+    return [{"step": "lambda", "why": f"λ = {PLAIN_LAMBDA:g} is the damping of GPTQ 1 % itself"}]
+
+
+def run_after(recipe: Recipe, step: StepMethod) -> Recipe:
+    """Return the run that quantizes the whole model as it is after a step."""
+    point = step.method
+    plain = {name: Recipe.model_fields[name].default for name in _OF_THE_LADDER}
+    fitting = {name: getattr(point, name) for name in METHODS[step.name].options if hasattr(point, name)}
+    lam = point.lam if "lam" in METHODS[step.name].tunes else None
+    return recipe.model_copy(update=plain | fitting | {"method": step.name, "lam": lam})

@@ -1,0 +1,212 @@
+"""What the ladder of a model says at any moment of it: its sentence, figure, table and small print."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypedDict
+
+import numpy as np
+
+from sarqc.documents import LadderEnd, LadderRow, LadderRun
+from sarqc.figures.drawing import Figure
+from sarqc.figures.ladder import NAMES, ladder_figure, rung_name, step_words
+from sarqc.figures.numbers import draws_text, perplexity_text, span_of
+from sarqc.figures.sentence import Piece, piece
+from sarqc.figures.view import Column, DataTable
+from sarqc.study.ladder import QUALITIES, LadderPoint, Rung, rungs_of
+from sarqc.study.paired import Difference
+
+ENDS: dict[LadderEnd, str] = {"draws": "all draws were made", "budget": "the budget was spent"}
+_WORDS = {
+    "nearest": "rounding to nearest", "gptq": NAMES["gptq"], "order": "activation order",
+    "range": "the searched range", "refine": "refinement",
+}  # fmt: skip
+_COLUMNS: tuple[Column, ...] = (
+    {"key": "step", "title": "Step", "kind": "text"},
+    {"key": "draws", "title": "Draws", "kind": "plain"},
+    {"key": "perplexity", "title": "Perplexity, unseen text", "kind": "perplexity"},
+    {"key": "perplexity_difference", "title": "In this step, paired", "kind": "difference"},
+    {"key": "perplexity_low", "title": "95 % from", "kind": "difference"},
+    {"key": "perplexity_high", "title": "95 % to", "kind": "difference"},
+    {"key": "kl", "title": "KL to the float model, nats a token", "kind": "significant"},
+    {"key": "kl_difference", "title": "In this step, paired", "kind": "significant"},
+    {"key": "kl_low", "title": "95 % from", "kind": "significant"},
+    {"key": "kl_high", "title": "95 % to", "kind": "significant"},
+)
+
+
+class LadderView(TypedDict):
+    """Where the ladder of a model stands, and what is drawn and said of it."""
+
+    ladder: LadderRun
+    figure: Figure
+    table: DataTable
+    sentence: list[Piece]
+    small_print: list[str]
+
+
+def ladder_view(ladder: LadderRun, recipe: Mapping[str, Any]) -> LadderView:
+    """Return everything that a page shows of a ladder.
+
+    Args:
+        ladder: Where it stands.
+        recipe: Its recipe, under the public names.
+    """
+    rungs = rungs_of([_point(row) for row in ladder["rows"] if _is_reached(row)])
+    waiting = {row["step"]: _row_name(row) for row in ladder["rows"] if not _is_reached(row)}
+    return {
+        "ladder": ladder,
+        "figure": ladder_figure(rungs, ladder["bits"], waiting),
+        "table": ladder_table(ladder, rungs),
+        "sentence": ladder_sentence(ladder, rungs),
+        "small_print": _small_print(ladder, rungs, recipe),
+    }
+
+
+def ladder_table(ladder: LadderRun, rungs: Sequence[Rung]) -> DataTable:
+    """Every rung with its paired differences, after the float model."""
+    rows: list[dict[str, Any]] = []
+    if ladder["perplexity_float"] is not None:
+        rows.append({"step": "Float model", "perplexity": ladder["perplexity_float"]})
+    for rung in rungs:
+        row: dict[str, Any] = {"step": rung_name(rung), "draws": _draws_of(rung), **rung.means}
+        for name, difference in rung.differences.items():
+            ends = zip(("difference", "low", "high"), (difference.mean, difference.low, difference.high), strict=True)
+            row |= {f"{name}_{end}": float(value) for end, value in ends if np.isfinite(value)}
+        rows.append(row)
+    columns = [column for column in _COLUMNS if any(column["key"] in row for row in rows)]
+    return {"columns": columns, "rows": [{column["key"]: row.get(column["key"]) for column in columns} for row in rows]}
+
+
+def ladder_sentence(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
+    """The step that is worth the most, the others by their intervals, and why the run ended: as far as is known."""
+    if len(rungs) < 2:
+        parts = [_before(ladder, rungs)]
+    else:
+        parts = [_worths(ladder, rungs), *([_lowest(ladder, rungs)] if ladder["best"] is not None else [])]
+    if ladder["end"]:
+        models = "1 model" if ladder["measured"] == 1 else f"{ladder['measured']} models"
+        parts.append([piece(f"It ended because {ENDS[ladder['end']]}, after {models}.")])
+    pieces: list[Piece] = []
+    for part in parts:
+        pieces += [piece(" "), *part] if pieces else part
+    return pieces
+
+
+def _is_reached(row: LadderRow) -> bool:
+    return any(value is not None for value in row["perplexity"])
+
+
+def _point(row: LadderRow) -> LadderPoint:
+    values = {"perplexity": row["perplexity"], "kl": row["kl"]}
+    arrays = {name: np.array(values[name], dtype=np.float64) for name in QUALITIES}  # None becomes NaN
+    return LadderPoint(row["step"], row["method"], row["fitting"], row["lambda"] or 0.0, arrays)
+
+
+def _row_name(row: LadderRow) -> str:
+    words = step_words(row["step"], row["fitting"], row["lambda"] or 0.0)
+    return words if row["step"] in NAMES else f"+ {words}"
+
+
+def _draws_of(rung: Rung) -> int:
+    return int(np.isfinite(rung.values["perplexity"]).sum())
+
+
+def _name(rung: Rung) -> str:
+    return _WORDS.get(rung.step) or step_words(rung.step, rung.fitting, rung.lam)
+
+
+def _before(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
+    """Before two points are measured."""
+    if not rungs:
+        return [piece("Not enough time: no step was measured." if ladder["end"] else "Measuring the float model.")]
+    value = perplexity_text(rungs[0].mean("perplexity"))
+    return [piece(f"Rounding to nearest has a perplexity of {value}; no step was compared with it yet.")]
+
+
+def _worths(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
+    """“On toy at 2 bits the searched range is worth the most: 3.1 less perplexity (2.2 to 4.0). Refinement saves 0.6;
+    activation order is not clear of 0.”
+    """
+    changes = {_name(rung): rung.differences["perplexity"] for rung in rungs[1:]}
+    by_gain = sorted(changes, key=lambda name: float(changes[name].mean))
+    known = [name for name in by_gain if math.isfinite(changes[name].error)]  # of two draws or more
+    gains, unclear, costs = ([name for name in known if changes[name].verdict(()) == side] for side in (-1, 0, 1))
+    alone = [name for name in by_gain if name not in known]
+    best = next(iter(gains if known else alone), None)
+    value = rungs[0].mean("perplexity")
+    where = f"On {ladder['model']} at {ladder['bits']} bits"
+    pieces = [piece(f"{where} " if known else f"{where}, by one draw and without intervals, ")]
+    if unclear and unclear == by_gain:
+        return [*pieces, piece(f"no step is clear of 0 over {draws_text(ladder['draws'])}.")]
+    if best is None or changes[best].mean >= 0:
+        pieces.append(piece("no step clearly lowers perplexity." if known else "no step lowers perplexity."))
+    else:
+        size, blank, interval = span_of(changes[best].scaled(-1.0), value).partition(" ")
+        words = piece(f"{size} less perplexity{blank}{interval}", "quality", verdict=best in known)
+        pieces += [piece(f"{best} is worth the most: "), words, piece(".")]
+    rest = [_change(name, changes[name], value) for name in (*gains, *costs) if name != best]
+    if unclear:
+        rest.append(f"{_joined(unclear)} {'is' if len(unclear) == 1 else 'are'} not clear of 0")
+    more = [_change(name, changes[name], value) for name in alone if name != best]
+    rest += [f"on one draw alone {_joined(more)}"] if known and more else more
+    if rest:
+        text = "; ".join(rest)
+        start = text[0] if text.startswith("λ") else text[0].upper()
+        pieces.append(piece(f" {start}{text[1:]}."))
+    return pieces
+
+
+def _change(name: str, change: Difference, value: float) -> str:
+    """“refinement saves 0.6”."""
+    verb = "costs" if change.mean > 0 else "saves"
+    return f"{name} {verb} {_size(change, value)}"
+
+
+def _size(change: Difference, value: float) -> str:
+    """The size of a change, without its sign and its interval."""
+    return span_of(change.scaled(math.copysign(1.0, float(change.mean))), value).partition(" ")[0]
+
+
+def _joined(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def _lowest(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
+    """The rung with the lowest perplexity."""
+    step = ladder["rows"][ladder["best"] or 0]["step"]
+    best = next(rung for rung in rungs if rung.step == step)
+    value = perplexity_text(best.mean("perplexity"))
+    original = ladder["perplexity_float"]
+    beside = "" if original is None else f"; the float model has {perplexity_text(original)}"
+    return [piece(f"The lowest perplexity, {value}, is that after {_name(best)}{beside}.")]
+
+
+def _small_print(ladder: LadderRun, rungs: Sequence[Rung], recipe: Mapping[str, Any]) -> list[str]:
+    """What the sentence rests on, one plain sentence each."""
+    test = Path(str(recipe["test"])).name
+    lines = [
+        "Each step is added to those before it. In another order it would be worth something else.",
+        f"Every step is measured on the same draws of calibration text, each {recipe['samples']:,} sequences of "
+        f"{recipe['length']:,} tokens of {Path(str(recipe['calibration'])).name}, taken at random.",
+    ]
+    counts = [_draws_of(rung) for rung in rungs]
+    if counts and max(counts) > 1:
+        lines.append(
+            "Intervals are of 95 %, by Student’s t, of each paired difference over the draws that have both of its "
+            "points."
+        )
+    if len({*counts}) > 1:
+        lines.append(f"The last steps have {draws_text(min(counts))}, the first {draws_text(max(counts))}.")
+    if counts and max(counts) == 1:
+        lines.append("One draw has no intervals: whether a difference holds in others, it can’t say.")
+    for one in ladder["left_out"]:
+        lines.append(f"Left out: the step of {_WORDS.get(one['step'], 'λ')}, since {one['why']}.")
+    lines.append(
+        f"The best rung was chosen on {test}: judge the final model on another text. Layers were solved on the float "
+        "model’s inputs; a run gives each layer the inputs that the quantized layers before it make, so its perplexity "
+        "differs a little."
+    )
+    return lines

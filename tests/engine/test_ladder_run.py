@@ -1,0 +1,278 @@
+"""A model's own ladder: its numbers are those of runs, it goes on where it was stopped, and it keeps a budget."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sarqc.calibration import float_statistics
+from sarqc.documents import LadderRun
+from sarqc.engine import ladder_run, trials
+from sarqc.engine.budget import Budget
+from sarqc.engine.costs import LadderCosts
+from sarqc.engine.execute import execute
+from sarqc.engine.ladder_plan import budget_of, ladder_plan
+from sarqc.engine.ladder_steps import ladder_steps
+from sarqc.engine.plan import plan
+from sarqc.errors import Refused
+from sarqc.evaluation.perplexity import perplexity_steps
+from sarqc.events import CLIMBING, Event, Finished, LadderStanding, Stage
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+
+FAST = {"samples": 4, "length": 32, "held_out_samples": 2, "window": 32, "test_tokens": 640}
+STEPS = ["nearest", "gptq", "order", "range", "lambda", "refine"]
+
+
+@pytest.fixture(scope="module")
+def document(random_llama: Path, text_file: Path) -> dict[str, Any]:
+    return FAST | {
+        "kind": "ladder", "model": str(random_llama), "bits": 2, "group_size": 16, "calibration": str(text_file),
+        "test": str(text_file), "draws": 2,
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def own_settings(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    return settings.model_copy(update={"state_dir": tmp_path_factory.mktemp("ladder")})
+
+
+@pytest.fixture(scope="module")
+def climbed(document: dict[str, Any], own_settings: Settings) -> list[Event]:
+    return run(document, own_settings)
+
+
+def run(document: dict[str, Any], settings: Settings) -> list[Event]:
+    return list(execute(Recipe.parse(document), settings))
+
+
+def outcome(events: list[Event]) -> LadderRun:
+    assert isinstance(events[-1], Finished)
+    ladder = events[-1].summary["ladder"]
+    assert ladder is not None
+    return ladder
+
+
+def without_clock(ladder: LadderRun) -> dict[str, Any]:
+    return {name: value for name, value in ladder.items() if name != "seconds"}
+
+
+def test_each_point_is_that_of_a_run(climbed: list[Event], document: dict[str, Any], fresh_settings: Settings) -> None:
+    """A run that takes the float model's inputs, of the same draw, has the same perplexity and KL to the last digit."""
+    ladder = outcome(climbed)
+    assert [row["step"] for row in ladder["rows"]] == STEPS
+    single = {name: document[name] for name in document if name not in ("kind", "draws")} | {
+        "inputs_from": "float", "sampling": "random", "seed": 1, "baseline": False,
+    }  # fmt: skip
+    ordered = {"order": "activation"}
+    fitted = ordered | {"range": "search"}
+    asked: list[dict[str, Any]] = [
+        {"method": "rtn"},
+        {"method": "gptq"},
+        {"method": "gptq"} | ordered,
+        {"method": "gptq"} | fitted,
+        {"method": "rqc-gbs", "lambda": 0.1} | fitted,
+        {"method": "rqc-gbs", "lambda": 0.1, "refine": 3} | fitted,
+    ]
+    for row, point in zip(ladder["rows"], asked, strict=True):
+        last = run(single | point, fresh_settings)[-1]
+        assert isinstance(last, Finished)
+        assert (row["perplexity"][1], row["kl"][1]) == (last.summary["perplexity"], last.summary["kl"]), row["step"]
+        assert ladder["perplexity_float"] == last.summary["perplexity_float"]
+
+
+def test_it_ends_with_what_it_says(climbed: list[Event], document: dict[str, Any], own_settings: Settings) -> None:
+    ladder = outcome(climbed)
+    values = np.array([row["perplexity"] for row in ladder["rows"]], float)
+    assert values.shape == (6, 2)
+    assert (ladder["draws"], ladder["measured"], ladder["planned"]) == (2, 12, 12)
+    assert (ladder["end"], ladder["next"], ladder["best"]) == ("draws", "run", int(values.prod(axis=1).argmin()))
+    assert ladder["recipe"] is not None
+    following = Recipe.parse(ladder["recipe"])
+    best = ladder["rows"][ladder["best"] or 0]
+    assert (following.kind, following.method, following.inputs_from) == ("run", best["method"], "quantized")
+    assert following.to_method().fitting() == best["fitting"]
+    assert plan(following, own_settings).layers == 21
+    standings = [event.ladder for event in climbed if isinstance(event, LadderStanding)]
+    assert [one["measured"] for one in standings] == [*range(13), 12], "the beginning, each measurement, the end"
+    reached = [[len([v for v in row["perplexity"] if v is not None]) for row in one["rows"]] for one in standings]
+    assert reached[4] == [1, 1, 1, 1, 0, 0], "in their order, and draw by draw"
+    assert reached[7] == [2, 1, 1, 1, 1, 1]
+    assert [event.detail for event in climbed if isinstance(event, Stage) and event.name == CLIMBING] == [
+        "draw 1 of 2", "draw 2 of 2",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("stop_at", [3, 7, 12])
+def test_stopped_anywhere_it_ends_the_same(
+    climbed: list[Event], document: dict[str, Any], fresh_settings: Settings, stop_at: int
+) -> None:
+    assert stop_at < len(climbed) - 2
+    events = execute(Recipe.parse(document), fresh_settings)
+    for _ in islice(events, stop_at):
+        pass
+    events.close()
+    assert without_clock(outcome(run(document, fresh_settings))) == without_clock(outcome(climbed))
+
+
+def test_once_more_costs_nothing(
+    climbed: list[Event], document: dict[str, Any], own_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(float_statistics, "BlockWalk", None)
+    monkeypatch.setattr(trials, "solve_points", None)
+    monkeypatch.setattr(trials, "perplexity_steps", None)
+    assert without_clock(outcome(run(document, own_settings))) == without_clock(outcome(climbed))
+
+
+def test_what_tuning_measured_is_read(
+    document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rounding to nearest, and GPTQ 1 % in both draws: baselines of a tuning run on the same text."""
+    tuned = document | {"kind": "tune", "method": "rqc-gbs", "sweep": [0.05, 0.1]}
+    list(execute(Recipe.parse(tuned), fresh_settings))
+    measured = []
+
+    def measuring(*given: Any, **named: Any) -> Any:
+        measured.append(1)
+        return perplexity_steps(*given, **named)
+
+    monkeypatch.setattr(trials, "perplexity_steps", measuring)
+    monkeypatch.setattr(float_statistics, "BlockWalk", None)
+    outcome(run(document, fresh_settings))
+    # Nothing that reads no text changes with a draw, so that tuning measures it in the first alone.
+    assert len(measured) == 12 - 3
+
+
+class Checks(Budget):
+    """A budget of so many checks, with no clock."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(1000.0)
+        self.most, self.made = most, 0
+
+    def spent(self) -> float:
+        return 1000.0 * min(1.0, self.made / self.most)
+
+    def check(self) -> None:
+        self.made += 1
+        super().check()
+
+
+@pytest.mark.parametrize("most", [1, 40, 90, 150, 10_000])
+def test_a_budget_ends_it_at_the_next_check(
+    climbed: list[Event], document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    budget = Checks(most)
+    monkeypatch.setattr(ladder_run, "Budget", lambda *_: budget)
+    ladder = outcome(run(document, fresh_settings))
+    assert budget.made <= most
+    whole = outcome(climbed)
+    assert ladder["end"] == ("draws" if most == 10_000 else "budget")
+    reached = [value for row in ladder["rows"] for value in row["perplexity"] if value is not None]
+    assert ladder["measured"] == len(reached)
+    for row, of_whole in zip(ladder["rows"], whole["rows"], strict=True):  # what is known is true
+        for value, expected in zip(row["perplexity"], of_whole["perplexity"], strict=False):
+            assert value in (None, expected)
+    if ladder["draws"] < 2:
+        assert (ladder["next"], ladder["more_minutes"] is None) == ("go_on", False)
+        assert ladder["recipe"] is not None
+        again = Recipe.parse(ladder["recipe"])
+        assert (again.kind, again.minutes) == ("ladder", ladder["more_minutes"])
+    assert (ladder["best"] is None) == (ladder["draws"] == 0)
+
+
+def test_workers_of_a_crew_end_alike(document: dict[str, Any], own_settings: Settings, climbed: list[Event]) -> None:
+    """Several workers count the work that is kept, so that each of them stops at the same place."""
+    whole = outcome(climbed)
+    for minutes in (1e-9, 5.0):
+        asked = Recipe.parse(document | {"minutes": minutes})
+        ends = [list(execute(asked, own_settings, crew=2))[-1] for _ in range(2)]
+        ladders = [end.summary["ladder"] for end in ends if isinstance(end, Finished)]
+        assert without_clock(ladders[0]) == without_clock(ladders[1])
+        assert ladders[0]["measured"] == (1 if minutes < 1 else whole["measured"])
+
+
+def test_the_recipe_s_own_numbers_are_taken(document: dict[str, Any]) -> None:
+    steps = ladder_steps(
+        Recipe.parse(document | {"lambda": 0.3, "refine": 2, "static_groups": True, "expert_damping": "damped"})
+    )
+    assert [step.step for step in steps] == STEPS
+    last: Any = steps[-1].method
+    assert (last.lam, last.refine, last.range, last.order) == (0.3, 2, "search", "activation")
+    assert all(step.method.static_groups for step in steps[1:] if hasattr(step.method, "static_groups"))
+    assert steps[1].method.fitting() == {"expert_damping": "damped"}
+
+
+def test_a_step_that_changes_nothing_is_left_out(document: dict[str, Any], fresh_settings: Settings) -> None:
+    ladder = outcome(run(document | {"lambda": 0.01}, fresh_settings))
+    assert [row["step"] for row in ladder["rows"]] == [step for step in STEPS if step != "lambda"]
+    assert ladder["left_out"] == [{"step": "lambda", "why": "λ = 0.01 is the damping of GPTQ 1 % itself"}]
+    assert {row["method"] for row in ladder["rows"]} == {"rtn", "gptq"}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"method": "sarqc-gbs"}, "a ladder climbs"),
+        ({"lambda": "auto"}, "left to “auto”"),
+        ({"test": None}, "no text to measure"),
+        ({"layer": "model.layers.0.mlp.up_proj"}, "single layer"),
+        ({"quantized_checkpoint": "other"}, "again and again"),
+        ({"from_block": 1, "then_lambda": 0.2}, "of the whole model"),
+        ({"draws": 1}, "draws"),
+    ],
+)
+def test_what_leaves_no_ladder_is_refused(document: dict[str, Any], change: dict[str, Any], words: str) -> None:
+    with pytest.raises(Refused, match=words):
+        Recipe.parse(document | change)
+
+
+def test_fields_without_an_effect_are_named(document: dict[str, Any]) -> None:
+    asked = Recipe.parse(document | {"tasks": ["piqa"], "range": "search", "prompts": ["Once"], "gamma": 0.5})
+    said = asked.ignored()
+    assert [words.split(" has no effect")[0] for words in said] == [
+        "γ = 0.5", "Range of a group", "Tasks", "Prompts",
+    ]  # fmt: skip
+    assert Recipe.parse(document).ignored() == []
+
+
+def test_no_model_is_promised(document: dict[str, Any], settings: Settings, tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="keeps none"):
+        next(execute(Recipe.parse(document), settings, checkpoint_dir=tmp_path / "model"))
+    with pytest.raises(Refused, match="only tuning keeps statistics"):
+        next(
+            execute(Recipe.parse(document), settings, checkpoint_dir=tmp_path / "file", checkpoint_format="statistics")
+        )
+    assert plan(Recipe.parse(document), settings).formats == ()
+
+
+def test_a_plan_says_what_a_budget_buys(document: dict[str, Any], settings: Settings) -> None:
+    shown = plan(Recipe.parse(document | {"minutes": 7, "draws": 8}), settings)
+    assert shown.tuning is None
+    assert shown.ladder is not None
+    assert [one.step for one in shown.ladder.steps] == STEPS
+    by_step = {one.step: one.seconds for one in shown.ladder.steps}
+    assert by_step["nearest"] < by_step["gptq"] < by_step["range"] < by_step["refine"]
+    assert 7 in [one.minutes for one in shown.ladder.budgets]
+    assert shown.minutes is not None
+    assert shown.minutes <= 7
+
+
+def test_budgets_are_spent_step_by_step() -> None:
+    costs = LadderCosts(start=10.0, draw=4.0, steps={"nearest": 2.0, "gptq": 4.0, "order": 10.0})
+    by_hand = {  # 0.9 of the minutes: 54, 108, 540 s; less 10 s, 20 s a draw
+        1: (2, 0, "1 min: 3 steps × 2 draws"),
+        2: (4, 2, "2 min: 3 steps × 4 draws"),
+        10: (8, 0, "10 min: 3 steps × 8 draws"),
+    }
+    for minutes, (draws, steps, words) in by_hand.items():
+        found = budget_of(minutes, costs, 8)
+        assert (found.draws, found.steps, found.words) == (draws, steps, words)
+    short = budget_of(0.5, costs, 8)
+    assert (short.draws, short.steps, short.enough) == (0, 2, False)
+    assert short.words == "0.5 min: 2 of 3 steps in one draw, no intervals"
+    assert ladder_plan(costs, None, 8).sensible_minutes == 3
