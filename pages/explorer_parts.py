@@ -79,7 +79,7 @@ def _drawings(prefix: str) -> str:
         f'<label data-control="pool" hidden><select data-pool data-for="{prefix}" '
         'data-testid="pool" aria-label="What a cell of the surfaces says"></select></label>'
     )
-    return choice("drawing", prefix, DRAWINGS, "Drawing of the surfaces") + pooled
+    return choice("drawing", prefix, DRAWINGS, "Drawing of the surfaces") + pooled + _ENLARGE
 
 
 # Of the main figure, explained in its menu.
@@ -90,8 +90,8 @@ _HERO_PICKS = """
   aria-label="Scale of the errors"></select></label>
 <label data-control="draw"><select data-pick="draw" data-testid="pick-draw"
   aria-label="Calibration draw"></select></label>
-<span class="figure-enlarge"></span>
 """
+_ENLARGE = '<span class="figure-enlarge"></span>'
 
 _MAP_PICK = """
 <label data-control="quantity"><select data-pick="quantity" data-testid="pick-quantity"
@@ -112,7 +112,7 @@ def main_plots(prefix: str) -> None:
         "Perplexity over λ",
         classes="plot-hero",
         words=_WORDS,
-        options=shown + _HERO_PICKS + _PLAY,
+        options=shown + _HERO_PICKS + _ENLARGE + _PLAY,
         foot=AXIS,
     )
     with gr.Column(elem_classes=["evidence"]):

@@ -287,8 +287,8 @@ class Interrupted(Event):
 
 
 COMPARING = "comparing layers"  # the stage of a tuning run from which several workers may do it
-CLIMBING = "measuring steps"  # the same of a ladder
-SHARED_STAGES = (COMPARING, CLIMBING)
+MEASURING_STEPS = "measuring steps"  # the same of a ladder
+SHARED_STAGES = (COMPARING, MEASURING_STEPS)
 
 EVENT_TYPES: dict[str, type[Event]] = {
     cls.type: cls

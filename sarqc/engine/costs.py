@@ -303,7 +303,7 @@ def _stages(work: Work) -> dict[str, Count]:
     if recipe.kind == "tune":
         return found | _tuning(work)
     if recipe.kind == "ladder":
-        return found | _climbing(work)
+        return found | _measuring_steps(work)
     if recipe.auto_by() == "model":
         judged = recipe.validation_samples()
         judging = _through_the_blocks(work, judged * recipe.length)
@@ -430,7 +430,7 @@ def tuning_costs(work: Work, rates: Throughput, pace: float = 1.0) -> TuningCost
 _OF_A_STEP = 2  # models of a ladder that are solved at once: those that differ in λ alone
 
 
-def _climbing(work: Work) -> dict[str, Count]:
+def _measuring_steps(work: Work) -> dict[str, Count]:
     """Of a ladder that makes all its draws."""
     draws, steps = work.recipe.draws, ladder_steps(work.recipe)
     solving = [_solving(replace(work, method=step.method), work.recipe.samples) for step in steps]

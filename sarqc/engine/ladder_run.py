@@ -21,7 +21,7 @@ from sarqc.engine.result import summary_of
 from sarqc.engine.run_context import RunContext
 from sarqc.engine.trials import TuningContext, ground_of, run_trials
 from sarqc.engine.tuning import draw_of
-from sarqc.events import CLIMBING, Event, LadderStanding, Stage
+from sarqc.events import MEASURING_STEPS, Event, LadderStanding, Stage
 from sarqc.recipe import Recipe
 
 
@@ -33,11 +33,11 @@ def measure_ladder(run: RunContext) -> Generator[Event, None, Summary]:
     ground = ground_of(run.bench, run.prepared, run.job.grids, run.weights)
     minutes = run.recipe.minutes
     budget = Budget(None if minutes is None else 60 * minutes, run.bench.store.claims.crew, run.started)
-    state, ladder = yield from climb(run.recipe, ground, budget)
+    state, ladder = yield from measure_steps(run.recipe, ground, budget)
     return {**summary_of(run.prepared, state.original or NOTHING_MEASURED, run.device), "ladder": ladder}
 
 
-def climb(
+def measure_steps(
     recipe: Recipe, ground: TuningContext, budget: Budget
 ) -> Generator[Event, None, tuple[LadderState, LadderRun]]:
     """Measures the steps; returns all that is known, and how it ended as a document, which the last event says too."""
@@ -62,7 +62,7 @@ def _measured(state: LadderState, ground: TuningContext) -> Iterator[Event]:
     for number in range(recipe.draws):
         if budget.left() <= 0:
             return
-        yield Stage(CLIMBING, f"draw {number + 1} of {recipe.draws}")
+        yield Stage(MEASURING_STEPS, f"draw {number + 1} of {recipe.draws}")
         yield from _in_draw(state, ground, number)
         ground.statistics.trim(int(ground.bench.settings.statistics_gib * 2**30))
 

@@ -1,6 +1,6 @@
 """What the ladder of a model knows: what each draw says of each step, and where it stands as a document.
 
-Nothing is measured here: ``ladder_run.climb`` does that.
+Nothing is measured here: ``ladder_run.measure_steps`` does that.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypedDict
 
 from sarqc.figures.drawing import PLAIN_AXIS, QUALITY, Figure, bar_lengths, base_layout, note
 from sarqc.figures.numbers import difference_decimals, draws_text, lam_text, number, perplexity_text, span_of
+from sarqc.figures.titles import everywhere, fitting, set_finding
 from sarqc.plain import measured
 from sarqc.quantization.methods import FITTING_WORDS
 from sarqc.study.ladder import LAMBDA, Ladder, Rung
@@ -121,8 +122,20 @@ def ladder_figure(rungs: Sequence[Rung], bits: int, waiting: Mapping[str, str] =
         "layout.yaxis.ticktext": [SHORT.get(step, name) for step, name in names.items()],
     }
     figure["title"] = "What each step is worth"
+    set_finding(figure, everywhere(_finding(rungs)))
     figure["aria"] = _aria(rungs, bits)
     return figure
+
+
+def _finding(rungs: Sequence[Rung]) -> str:
+    """The step after GPTQ that lowers perplexity most, of those that clearly do; empty without one."""
+    steps = [rung for rung in rungs if rung.step not in ("nearest", "gptq") and "perplexity" in rung.differences]
+    clear = [rung for rung in steps if rung.differences["perplexity"].verdict(()) < 0]
+    if not clear:
+        return ""
+    best = min(clear, key=lambda rung: float(rung.differences["perplexity"].mean))
+    words = "learned rounding" if best.step == "learned" else step_words(best.step, best.fitting, best.lam)
+    return fitting(f"Largest gain after GPTQ: {words}")
 
 
 def _sentence(climbed: Ladder) -> str:

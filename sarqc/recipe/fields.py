@@ -756,7 +756,7 @@ class Recipe(BaseModel):
         if self.method != LADDER_METHOD:
             title = method_title(LADDER_METHOD)
             raise Refused(
-                f"a ladder climbs from rounding to nearest to {title}, and the method is {self.method}",
+                f"a ladder goes from rounding to nearest to {title}, and the method is {self.method}",
                 "recipe, method", "Leave method out.",
             ).about("method", Fix(f"Use {title}", {"method": LADDER_METHOD}))  # fmt: skip
         if self.lam == "auto":

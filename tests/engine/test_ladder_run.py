@@ -20,7 +20,7 @@ from sarqc.engine.ladder_steps import ladder_steps
 from sarqc.engine.plan import plan
 from sarqc.errors import Refused
 from sarqc.evaluation.perplexity import perplexity_steps
-from sarqc.events import CLIMBING, Event, Finished, LadderStanding, Stage
+from sarqc.events import MEASURING_STEPS, Event, Finished, LadderStanding, Stage
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
@@ -102,7 +102,7 @@ def test_it_ends_with_what_it_says(climbed: list[Event], document: dict[str, Any
     reached = [[len([v for v in row["perplexity"] if v is not None]) for row in one["rows"]] for one in standings]
     assert reached[4] == [1, 1, 1, 1, 0, 0], "in their order, and draw by draw"
     assert reached[7] == [2, 1, 1, 1, 1, 1]
-    assert [event.detail for event in climbed if isinstance(event, Stage) and event.name == CLIMBING] == [
+    assert [event.detail for event in climbed if isinstance(event, Stage) and event.name == MEASURING_STEPS] == [
         "draw 1 of 2", "draw 2 of 2",
     ]  # fmt: skip
 
@@ -217,7 +217,7 @@ def test_a_step_that_changes_nothing_is_left_out(document: dict[str, Any], fresh
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"method": "sarqc-gbs"}, "a ladder climbs"),
+        ({"method": "sarqc-gbs"}, "a ladder goes"),
         ({"lambda": "auto"}, "left to “auto”"),
         ({"test": None}, "no text to measure"),
         ({"layer": "model.layers.0.mlp.up_proj"}, "single layer"),

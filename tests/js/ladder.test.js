@@ -51,8 +51,9 @@ test("the recipe keeps what says something and is measured on held-out text", ()
     ...["model", "bits", "lam", "refine", "samples", "calibration", "test"],
     ...["minutes", "draws"],
   ]);
-  assert.equal(whyNoLadder(""), "");
-  assert.match(whyNoLadder("by-others"), /original/);
+  assert.equal(whyNoLadder("", "wikitext2"), "");
+  assert.match(whyNoLadder("by-others", "wikitext2"), /original/);
+  assert.match(whyNoLadder("", ""), /test text/);
 });
 
 test("where it stands, by the clock or by models", () => {

@@ -101,7 +101,7 @@ async function begin() {
   const [
     side,
     tuned,
-    climbed,
+    ladderColumn,
     notes,
     texts,
     speed,
@@ -139,7 +139,7 @@ async function begin() {
   const start = /** @type {HTMLButtonElement} */ (part("start"));
   const tune = /** @type {HTMLButtonElement} */ (part("tune"));
   const budget = /** @type {HTMLSelectElement} */ (part("budget"));
-  const climb = /** @type {HTMLButtonElement} */ (part("ladder"));
+  const startLadder = /** @type {HTMLButtonElement} */ (part("ladder"));
   const ladderBudget = /** @type {HTMLSelectElement} */ (part("ladder-budget"));
   const elsewhere = copyPanel("plan", "This recipe, to run elsewhere", (fix) => mend(fix));
   part("plan-texts").append(elsewhere.element);
@@ -154,7 +154,7 @@ async function begin() {
     recipeCard,
     names,
     tuning: tuningCard({ root: tuned, corpora, go: (id) => showRun(id) }),
-    ladder: ladderCard({ root: climbed, corpora, go: (id) => showRun(id) }),
+    ladder: ladderCard({ root: ladderColumn, corpora, go: (id) => showRun(id) }),
     measured(summary) {
       textsCard(texts, summary?.texts ?? []);
       speedCard(speed, summary?.speed ?? null);
@@ -252,16 +252,18 @@ async function begin() {
     const isTuned = !why && plan !== null && refusal === null;
     render(why || (isTuned ? budgetNote(tuned, minutes, plan.warnings, mend) : nothing), part("tune-note"));
     part("tune-note").classList.toggle("is-stale", isStale);
-    const whyNot = whyNoLadder(values[names.indexOf("quantized_checkpoint")]);
-    climb.disabled = !canStart || whyNot !== "" || (ladder !== null && "refusal" in ladder);
-    climb.title = whyNot;
+    const whyNot = whyNoLadder(values[names.indexOf("quantized_checkpoint")], values[names.indexOf("test")]);
+    startLadder.disabled = !canStart || whyNot !== "" || (ladder !== null && "refusal" in ladder);
+    startLadder.title = whyNot;
     render(budgetOptions(boughtIn(ladder), ladderMinutes, "for all draws"), ladderBudget);
     ladderBudget.value = ladderMinutes;
     const warnings = [...(plan?.warnings ?? []), ...(tuned && "plan" in tuned ? tuned.plan.warnings : [])];
-    const isClimbed = !whyNot && plan !== null && refusal === null;
+    const hasLadder = !whyNot && plan !== null && refusal === null;
     render(
       whyNot ||
-        (isClimbed ? budgetNote(ladder, ladderMinutes, warnings, mend, climb.textContent ?? "", "ladder") : nothing),
+        (hasLadder
+          ? budgetNote(ladder, ladderMinutes, warnings, mend, startLadder.textContent ?? "", "ladder")
+          : nothing),
       part("ladder-note"),
     );
     part("ladder-note").classList.toggle("is-stale", isStale);
@@ -319,7 +321,7 @@ async function begin() {
 
   /** The same of the ladder. @param {AbortSignal} signal */
   const planOfLadder = (signal) =>
-    whyNoLadder(textOf("quantized_checkpoint"))
+    whyNoLadder(textOf("quantized_checkpoint"), textOf("test"))
       ? null
       : budgeted(ladderOf, view.state.ladderMinutes, view.state.isLadderBudgetChosen, signal);
 
@@ -418,7 +420,7 @@ async function begin() {
     note(notes, [...problems, ...link.problems, ...unknownNames(link, {}, EVERYWHERE)]);
     start.addEventListener("click", () => submit(() => recipeOf(names, view.state.values)));
     tune.addEventListener("click", () => submit(() => tuningOf(view.state.minutes)));
-    climb.addEventListener("click", () => submit(() => ladderOf(view.state.ladderMinutes)));
+    startLadder.addEventListener("click", () => submit(() => ladderOf(view.state.ladderMinutes)));
     ladderBudget.addEventListener("change", () => {
       dispatch({ type: "ladder budget chosen", minutes: ladderBudget.value });
       planSoon();

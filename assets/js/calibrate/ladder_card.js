@@ -4,14 +4,13 @@
  * @module ladder_card
  */
 
-import { asProblem, request } from "../base/client.js";
 import { AT_REST } from "../base/contract.js";
 import { copyPanel } from "../base/copy_panel.js";
 import { html, nothing, render } from "../base/html.js";
-import { problemBlock } from "../base/problem.js";
 import { figureMenu } from "../charts/figure_menu.js";
 import { plot } from "../charts/plot_host.js";
 import { afterLadder } from "./ladder_form.js";
+import { beginRun, drawSentence, standing } from "./standing.js";
 
 /** @import { LadderRun, LadderView as Sent } from "../base/types.d.ts" */
 /** @import { Figure } from "../charts/bind.js" */
@@ -21,7 +20,6 @@ import { afterLadder } from "./ladder_form.js";
 /** @import { Corpus } from "./tune_form.js" */
 /** @typedef {Omit<Sent, "figure"> & {figure: Figure}} LadderView */
 
-const EVERY_MS = 800; // between two drawings
 const FIRST = { gamma: 0, lambda: 0 };
 const SOON = "First the float model is measured; then each step, draw by draw.";
 const NOTHING = "It ended before anything was measured.";
@@ -36,16 +34,12 @@ export function ladderCard({ root, corpora, go }) {
   const part = (/** @type {string} */ name) =>
     /** @type {HTMLElement} */ (root.querySelector(`[data-part="ladder-${name}"]`));
   const [words, small, next] = ["sentence", "small-print", "next"].map(part);
+  const standings = standing({ name: "ladder", draw, trouble: next });
   const texts = copyPanel("rung", "Its recipe, to run elsewhere");
   /** @type {Run | null} */
   let run = null;
-  /** @type {LadderRun | null} what the events have told last */
-  let told = null;
-  /** @type {LadderRun | null} what is drawn */
-  let drawn = null;
   /** @type {LadderView | null} */
   let view = null;
-  let isAsking = false;
   let mayRun = false;
   /** @type {PlotHost | null} */
   let host = null;
@@ -58,15 +52,15 @@ export function ladderCard({ root, corpora, go }) {
    */
   function show(which, ladder, isTheirs) {
     const isOther = which.id !== run?.id;
-    [run, told, mayRun] = [which, ladder, isTheirs];
+    [run, mayRun] = [which, isTheirs];
     root.classList.add("is-shown");
     if (isOther) begin();
     if (!ladder) render(AT_REST.includes(which.state) ? NOTHING : SOON, words);
-    follow();
+    standings.follow(which.id, ladder);
   }
 
   async function begin() {
-    [drawn, view] = [null, null];
+    view = null;
     root.classList.add("is-empty"); // a figure with nothing in it is not shown
     for (const place of [words, small, next]) render(nothing, place);
     texts.show(null);
@@ -78,39 +72,11 @@ export function ladderCard({ root, corpora, go }) {
     });
   }
 
-  /** Asks until what is drawn is what was told last. */
-  async function follow() {
-    if (isAsking) return;
-    isAsking = true;
-    while (run && told && told !== drawn) {
-      const [id, mine] = [run.id, told];
-      try {
-        /** @type {LadderView | null} */
-        const answer = await request(`/runs/${encodeURIComponent(id)}/ladder`);
-        if (run?.id !== id) continue;
-        drawn = mine;
-        if (answer) await draw(answer);
-      } catch (error) {
-        drawn = mine; // the next step asks again
-        if (run?.id === id) render(problemBlock(asProblem(error)), next);
-      }
-      await new Promise((resolve) => setTimeout(resolve, EVERY_MS));
-    }
-    isAsking = false;
-  }
-
   /** @param {LadderView} answer */
   async function draw(answer) {
     view = answer;
     root.classList.toggle("is-empty", !answer.figure.data.length);
-    const said = answer.sentence.map(({ text }) => text).join("");
-    if (words.textContent !== said)
-      render(
-        answer.sentence.map(({ text, role, verdict }) =>
-          role ? html`<strong class=${verdict ? "verdict" : `role-${role}`}>${text}</strong>` : text,
-        ),
-        words,
-      );
+    drawSentence(answer.sentence, words);
     render(answer.small_print.join(" "), small);
     const after = afterLadder(answer.ladder, corpora);
     render(after ? toFollow(after) : nothing, next);
@@ -124,30 +90,16 @@ export function ladderCard({ root, corpora, go }) {
       ${
         mayRun
           ? html`<button type="button" class="act" data-testid="run-rung"
-              @click=${(/** @type {Event} */ event) => begun(event, recipe)}>${button}</button>`
+              @click=${(/** @type {Event} */ event) => beginRun(event, recipe, next, go)}>${button}</button>`
           : nothing
       }
       ${texts.element}
       <div data-part="trouble"></div>
     </div>`;
 
-  /** @param {Event} event @param {Said} recipe */
-  async function begun(event, recipe) {
-    const button = /** @type {HTMLButtonElement} */ (event.currentTarget);
-    const trouble = /** @type {HTMLElement} */ (next.querySelector('[data-part="trouble"]'));
-    button.disabled = true;
-    try {
-      const made = await request("/runs", { method: "POST", body: recipe });
-      go(made.id);
-    } catch (error) {
-      render(problemBlock(asProblem(error), "refusal"), trouble);
-    } finally {
-      button.disabled = false;
-    }
-  }
-
   function close() {
-    run = told = null;
+    run = null;
+    standings.close();
     root.classList.remove("is-shown");
   }
 

@@ -12,9 +12,15 @@ import { followingRecipe, heldOutBeside } from "./tune_form.js";
 /** @import { Said } from "./recipe_form.js" */
 /** @import { Corpus } from "./tune_form.js" */
 
-/** Why a model's steps can't be measured, or empty. @param {unknown} opened a checkpoint that others quantized */
-export const whyNoLadder = (opened) =>
-  opened ? "The steps begin at the original model; a quantized checkpoint has its codes." : "";
+/**
+ * Why a model's steps can't be measured, or empty.
+ * @param {unknown} opened a checkpoint that others quantized
+ * @param {unknown} test the test text
+ */
+export function whyNoLadder(opened, test) {
+  if (opened) return "The steps begin at the original model; a quantized checkpoint has its codes.";
+  return test ? "" : "Steps are compared by perplexity: choose a test text.";
+}
 
 /**
  * The recipe of a ladder, from what the form says of a run. A λ that is one number is that of its step.

@@ -151,7 +151,7 @@ export function runView({ card, recipeCard: recipePlace, tuning, ladder, names, 
       if (view.state.id !== id) return;
       arrived(run);
       if (tunes(run)) recipeCard(tuning.recipe, id, run.recipe, tuningFields(names));
-      else if (climbs(run)) recipeCard(ladder.recipe, id, run.recipe, ladderFields(names));
+      else if (isLadder(run)) recipeCard(ladder.recipe, id, run.recipe, ladderFields(names));
       else recipeCard(recipePlace, id, run.recipe, names);
       view.dispatch({ type: "row", run, before: null });
       view.draw();
@@ -264,7 +264,7 @@ export function runView({ card, recipeCard: recipePlace, tuning, ladder, names, 
       render(ofTuningRun(shown, run, acts), tuning.end);
       tuning.show(run, tuningOf(shown), said.turns, isTheirs);
     }
-    if (run && climbs(run)) {
+    if (run && isLadder(run)) {
       drawClock();
       render(ofTuningRun(shown, run, acts), ladder.end);
       ladder.show(run, ladderIn(shown), isTheirs);
@@ -305,10 +305,10 @@ function isNoGain({ summary }) {
 const tunes = (run) => run.recipe.kind === "tune";
 
 /** @param {Run} run */
-const climbs = (run) => run.recipe.kind === "ladder";
+const isLadder = (run) => run.recipe.kind === "ladder";
 
 /** Whether it compares models and keeps none. @param {Run} run */
-const compares = (run) => tunes(run) || climbs(run);
+const compares = (run) => tunes(run) || isLadder(run);
 
 /** What the run does that another waits for; null where it is gone by now. @param {string} id */
 const titleBehind = (id) =>
@@ -389,7 +389,7 @@ function howItRan(shown, acts) {
   const end =
     run && tunes(run)
       ? tuningNow(shown, run, tuningOf(shown))
-      : run && climbs(run)
+      : run && isLadder(run)
         ? ladderNow(shown, run, ladderIn(shown))
         : nowOf(shown);
   const words = [isOver(shown) ? end : nothing, said.device || run?.device].filter((one) => one && one !== nothing);
@@ -402,7 +402,7 @@ function howItRan(shown, acts) {
 const tuningOf = ({ run, said }) => (run && tunes(run) ? (said.tuning ?? run.summary?.tuning ?? null) : null);
 
 /** @param {Shown} shown */
-const ladderIn = ({ run, said }) => (run && climbs(run) ? (said.ladder ?? run.summary?.ladder ?? null) : null);
+const ladderIn = ({ run, said }) => (run && isLadder(run) ? (said.ladder ?? run.summary?.ladder ?? null) : null);
 
 /** How a run goes: its bar, its layers and its facts. @param {Shown} shown @param {Acts} acts */
 function course(shown, acts) {
@@ -452,7 +452,7 @@ function progressOf(shown) {
 
 /** The bar of a tuning run, and where it stands in words. @param {Shown} shown @param {Run} run */
 function clockOf(shown, run) {
-  if (climbs(run)) return ladderClock(shown, run, ladderIn(shown));
+  if (isLadder(run)) return ladderClock(shown, run, ladderIn(shown));
   const tuning = tuningOf(shown);
   return html`${tuning ? tuningBar(tuning, secondsOf(run, shown.said, tuning)) : nothing}
     <p class="run-now" data-testid="progress">${tuningNow(shown, run, tuning)}</p>`;

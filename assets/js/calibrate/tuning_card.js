@@ -4,14 +4,14 @@
  * @module tuning_card
  */
 
-import { asProblem, request } from "../base/client.js";
+import { request } from "../base/client.js";
 import { AT_REST } from "../base/contract.js";
 import { copyPanel } from "../base/copy_panel.js";
 import { duration } from "../base/format.js";
 import { html, nothing, render } from "../base/html.js";
-import { problemBlock } from "../base/problem.js";
 import { figureMenu } from "../charts/figure_menu.js";
 import { plot } from "../charts/plot_host.js";
+import { beginRun, drawSentence, standing } from "./standing.js";
 import { moreOf, nextOf } from "./tune_form.js";
 import { clock } from "./tuning_bar.js";
 
@@ -25,7 +25,6 @@ import { clock } from "./tuning_bar.js";
 /** @typedef {"saved" | "layers"} Quantity of the figure */
 /** @typedef {readonly {seconds: number, text: string}[]} Turns */
 
-const EVERY_MS = 800; // between two drawings
 const FIRST = { gamma: 0, lambda: 0 };
 const SOON = "First the errors of layers are compared, for every λ and γ; the chart begins with them.";
 const NOTHING = "It ended before anything was compared: no λ is known.";
@@ -40,16 +39,12 @@ export function tuningCard({ root, corpora, go }) {
   const part = (/** @type {string} */ name) =>
     /** @type {HTMLElement} */ (root.querySelector(`[data-part="tuning-${name}"]`));
   const [words, small, legend, log, next] = ["sentence", "small-print", "legend", "log", "next"].map(part);
+  const standings = standing({ name: "tuning", draw, trouble: next });
   const texts = copyPanel("following", "Its recipe, to run elsewhere");
   /** @type {Run | null} */
   let run = null;
-  /** @type {Tuning | null} what the events have told last */
-  let told = null;
-  /** @type {Tuning | null} what is drawn */
-  let drawn = null;
   /** @type {TuningView | null} */
   let view = null;
-  let isAsking = false;
   let mayRun = false;
   /** @type {Turns} turning points by the events, for documents without them */
   let turns = [];
@@ -69,15 +64,15 @@ export function tuningCard({ root, corpora, go }) {
    */
   function show(which, tuning, said, isTheirs) {
     const isOther = which.id !== run?.id;
-    [run, told, turns, mayRun] = [which, tuning, said, isTheirs];
+    [run, turns, mayRun] = [which, said, isTheirs];
     root.classList.add("is-shown");
     if (isOther) begin();
     if (!tuning) render(AT_REST.includes(which.state) ? NOTHING : SOON, words);
-    follow();
+    standings.follow(which.id, tuning);
   }
 
   async function begin() {
-    [drawn, view, chosen, planned] = [null, null, null, null];
+    [view, chosen, planned] = [null, null, null];
     root.classList.add("is-empty"); // a chart with nothing in it is not shown
     for (const place of [words, small, legend, log, next]) render(nothing, place);
     texts.show(null);
@@ -92,39 +87,11 @@ export function tuningCard({ root, corpora, go }) {
     }
   }
 
-  /** Asks until what is drawn is what was told last. */
-  async function follow() {
-    if (isAsking) return;
-    isAsking = true;
-    while (run && told && told !== drawn) {
-      const [id, mine] = [run.id, told];
-      try {
-        /** @type {TuningView | null} */
-        const answer = await request(`/runs/${encodeURIComponent(id)}/tuning`);
-        if (run?.id !== id) continue;
-        drawn = mine;
-        if (answer) await draw(answer);
-      } catch (error) {
-        drawn = mine; // the next step asks again
-        if (run?.id === id) render(problemBlock(asProblem(error)), next);
-      }
-      await new Promise((resolve) => setTimeout(resolve, EVERY_MS));
-    }
-    isAsking = false;
-  }
-
   /** @param {TuningView} answer */
   async function draw(answer) {
     view = answer;
     root.classList.remove("is-empty");
-    const said = answer.sentence.map(({ text }) => text).join("");
-    if (words.textContent !== said)
-      render(
-        answer.sentence.map(({ text, role, verdict }) =>
-          role ? html`<strong class=${verdict ? "verdict" : `role-${role}`}>${text}</strong>` : text,
-        ),
-        words,
-      );
+    drawSentence(answer.sentence, words);
     render(answer.small_print.join(" "), small);
     render(
       answer.legend.map(
@@ -215,27 +182,13 @@ export function tuningCard({ root, corpora, go }) {
    */
   const start = (recipe, name, about, kind, testid) =>
     html`<button type="button" class=${`${kind} act-large`} data-testid=${testid}
-      @click=${(/** @type {Event} */ event) => begun(event, recipe)}><span>${name}</span>${
+      @click=${(/** @type {Event} */ event) => beginRun(event, recipe, next, go)}><span>${name}</span>${
         about ? html`<small>${about}</small>` : nothing
       }</button>`;
 
-  /** @param {Event} event @param {Said} recipe */
-  async function begun(event, recipe) {
-    const button = /** @type {HTMLButtonElement} */ (event.currentTarget);
-    const trouble = /** @type {HTMLElement} */ (next.querySelector('[data-part="trouble"]'));
-    button.disabled = true;
-    try {
-      const made = await request("/runs", { method: "POST", body: recipe });
-      go(made.id);
-    } catch (error) {
-      render(problemBlock(asProblem(error), "refusal"), trouble);
-    } finally {
-      button.disabled = false;
-    }
-  }
-
   function close() {
-    run = told = null;
+    run = null;
+    standings.close();
     root.classList.remove("is-shown");
   }
 
