@@ -31,14 +31,14 @@ _PLAN = """
       </span>
       <p class="budget-words" data-part="budget-words" aria-hidden="true"></p>
     </div>
+    <span class="plan-note" data-part="plan-note" role="status"></span>
+    <div class="plan-note tune-note" data-part="tune-note" data-testid="tune-note" role="status"></div>
     <div class="tune-box ladder-box" role="group" aria-label="What each step is worth on this model">
       <button type="button" class="act-quiet" data-part="ladder" data-testid="ladder" disabled
         >What is each step worth on my model?</button>
       <label><span class="visually-hidden">Budget for measuring the steps</span>
         <select class="field-select" data-part="ladder-budget" data-testid="ladder-budget"></select></label>
     </div>
-    <span class="plan-note" data-part="plan-note" role="status"></span>
-    <div class="plan-note tune-note" data-part="tune-note" data-testid="tune-note" role="status"></div>
     <div class="plan-note tune-note" data-part="ladder-note" data-testid="ladder-note" role="status"></div>
   </div>
   <div class="plan-texts" data-part="plan-texts"></div>

@@ -350,7 +350,10 @@ def _ghost_groups(rows: Sequence[TuningRow]) -> list[tuple[int, int, str]]:
         if kind in _GHOSTS:
             places = [at for at, _ in group]
             width = (len(places) - 0.05) * _WIDE / len(rows)
-            groups.append((places[0], places[-1], _wrapped(_kind_words(kind), width)))
+            words = _wrapped(_kind_words(kind), width)
+            if words.count("<br>") > 1:  # there is room for two lines; the legend has the whole reason
+                words = _kind_words(kind).partition(" by ")[0]
+            groups.append((places[0], places[-1], words))
     return groups
 
 
