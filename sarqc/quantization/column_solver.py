@@ -30,7 +30,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sarqc.errors import NumericalError, SarqcError
+from sarqc.errors import NumericalError, Refused, SarqcError
 from sarqc.quantization.column_updates import take_turns
 from sarqc.quantization.columns import Columns
 from sarqc.quantization.grid import (
@@ -44,7 +44,8 @@ from sarqc.quantization.methods import FACTORISING, ColumnSolver, Range
 from sarqc.quantization.objective import drift_weights, regularised_gram, saliency
 from sarqc.quantization.quantized_layer import CheckedLayer, FoundCodes
 from sarqc.quantization.recorded import Recorder, started
-from sarqc.quantization.refinement import in_turn, refined_codes
+from sarqc.quantization.refinement import in_turn
+from sarqc.quantization.scale_refit import fitted_codes
 from sarqc.quantization.solving import LITTLE_MEMORY, NOT_RECORDED, Context, LayerJob, Solved
 
 _FIRST_FLOOR = 1e-6  # of the largest diagonal entry
@@ -118,6 +119,11 @@ def _solve_together(points: Sequence[_Point], recorder: Recorder | None) -> Iter
     }  # fmt: skip
     found = [point.layer.found for point in points if point.layer.found is not None]
     if found:
+        if settings.refit:
+            raise Refused(
+                f"{settings.refit} rounds of refitting would change scales that stay", first.name or "layer",
+                "Set refit to 0, or leave the quantized checkpoint out.",
+            )  # fmt: skip
         scales = _stacked(found, "scales", first.weight)
         tensors["found_scales"] = torch.where(scales == 0, _NO_SCALE, scales)
         tensors["found_zero_points"] = _stacked(found, "zero_points", first.weight)
@@ -135,9 +141,9 @@ def _solve_together(points: Sequence[_Point], recorder: Recorder | None) -> Iter
             source=settings.range,
         )
     if batch.aims is not None and batch.grams is not None:
-        codes = refined_codes(
-            batch.aims, codes, scales, zero_points, batch.grams, first.grid,
-            passes=settings.refine, orders=batch.orders,
+        codes, scales, zero_points = fitted_codes(
+            batch.aims, codes, scales, zero_points, batch.grams, first.grid, first.storage,
+            passes=settings.refine, rounds=settings.refit, orders=batch.orders,
         )  # fmt: skip
     if found:
         scales = _stacked(found, "scales", first.weight)
@@ -197,7 +203,7 @@ class _Batch:
         width = weight.shape[-1]
         weights, factors = weight.new_empty(count, *weight.shape), weight.new_empty(count, width, width)
         aims = None
-        if method.refine:
+        if method.improves_codes:
             aims = torch.empty_like(weights) if method.shift == "published" else weights
         return cls(
             weights,
@@ -205,7 +211,7 @@ class _Batch:
             torch.arange(width, device=weight.device).repeat(count, 1),
             weight.new_empty(count, width),
             torch.empty_like(factors) if method.shift == "published" else None,
-            torch.empty_like(factors) if method.refine else None,
+            torch.empty_like(factors) if method.improves_codes else None,
             aims,
         )
 

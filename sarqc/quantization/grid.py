@@ -8,6 +8,7 @@ Axes at the ends of lines: O out_features, I in_features, G groups of a row, K c
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 
 from sarqc.errors import Refused
-from sarqc.quantization.methods import SHRINKS, Range
+from sarqc.quantization.methods import FEWEST_PARTS, LATTICE, NEIGHBOURS, PARTS, SHRUNK, Range
 
 Kind = Literal["symmetric", "full_range", "asymmetric", "affine"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -57,6 +58,11 @@ class Grid:
     def is_affine(self) -> bool:
         """True if a group stores a bias instead of a zero point."""
         return self.kind == "affine"
+
+    @property
+    def has_two_ends(self) -> bool:
+        """True if the lower and the upper end of a group's range are apart."""
+        return self.kind in ("asymmetric", "affine")
 
     @property
     def lowest(self) -> int:
@@ -102,28 +108,70 @@ def scales_and_zero_points(
         groups: (..., K), the weights of each group.
         grid: Grid of the codes.
         storage: Dtype in which scales and biases are stored.
-        source: Source of a group's range. ``"minmax"`` spans its extremes; ``"search"`` takes the range [p·min, p·max],
-            p in ``SHRINKS``, with the smallest Σ_j h_j (Q(w)_j - w_j)², the largest p of equals.
-        importance: h ≥ 0, broadcasts with ``groups``; None for 1. Used by ``"search"`` only.
+        source: Source of a group's range. ``"minmax"`` spans its extremes. ``"search"`` takes the range [p·min, p·max],
+            p = 1, 0.975 … 0.4, with the smallest Σ_j h_j (Q(w)_j - w_j)², the first of equals. ``"joint"`` takes
+            [p·min, q·max]: after these p = q all other pairs of 1, 0.9 … 0.4, then the neighbours of the best at steps
+            of 0.05 and of 0.025, not below 0.3. A symmetric range has one end: there it is ``"search"``.
+        importance: h ≥ 0, broadcasts with ``groups``; None for 1. Used by searches only.
 
     Returns:
         scales: (...), in the dtype of ``groups``.
         zero_points: (...), in the dtype of ``groups``.
     """
     low, high = groups.amin(dim=-1), groups.amax(dim=-1)  # (...)
-    scales, zero_points = parameters_of_range(low, high, grid, storage)
     if source == "minmax":
-        return scales, zero_points
-    least = _rounding_error(groups, scales, zero_points, importance, grid)
-    for shrink in SHRINKS[1:]:
-        scale, zero_point = parameters_of_range(shrink * low, shrink * high, grid, storage)
-        error = _rounding_error(groups, scale, zero_point, importance, grid)
-        # Strictly less: of ranges with equal errors the largest, which was tried first, stays.
-        is_less = error < least
-        least = torch.where(is_less, error, least)
-        scales = torch.where(is_less, scale, scales)
-        zero_points = torch.where(is_less, zero_point, zero_points)
-    return scales, zero_points
+        return parameters_of_range(low, high, grid, storage)
+    search = _RangeSearch(groups, low, high, grid, storage, importance)
+    for parts in SHRUNK[1:]:
+        search.attempt(parts, parts)
+    if source == "joint" and grid.has_two_ends:
+        for lower, upper in itertools.permutations(LATTICE, 2):
+            search.attempt(lower, upper)
+        for step in NEIGHBOURS:
+            best_lower, best_upper = search.lower, search.upper
+            for left, right in itertools.product((-step, 0, step), repeat=2):
+                if left or right:
+                    ends = (best_lower + left, best_upper + right)
+                    search.attempt(*(end.clamp(FEWEST_PARTS, PARTS) for end in ends))
+    return search.scales, search.zero_points
+
+
+class _RangeSearch:
+    """Ranges of groups (..., K) in the order in which they are tried, and the best so far.
+
+    Attributes:
+        lower: (...), share of the lower end of the best range, in ``PARTS``.
+        upper: (...), the same of the upper end.
+        scales: (...), of the best range.
+        zero_points: (...), of the best range.
+    """
+
+    def __init__(
+        self, groups: Tensor, low: Tensor, high: Tensor, grid: Grid, storage: torch.dtype, importance: Tensor | None
+    ) -> None:
+        self._groups, self._low, self._high, self._importance = groups, low, high, importance
+        self._grid, self._storage = grid, storage
+        self.scales, self.zero_points, self._least = self._tried(PARTS, PARTS)
+        self.lower = self.upper = torch.full_like(low, PARTS)
+
+    def attempt(self, lower: Tensor | int, upper: Tensor | int) -> None:
+        """Try the range [lower/PARTS · min, upper/PARTS · max] of each group."""
+        scales, zero_points, error = self._tried(lower, upper)
+        # Strictly less: of ranges with equal errors the first stays.
+        is_less = error < self._least
+        self._least = torch.where(is_less, error, self._least)
+        self.scales = torch.where(is_less, scales, self.scales)
+        self.zero_points = torch.where(is_less, zero_points, self.zero_points)
+        self.lower = torch.where(is_less, lower, self.lower)
+        self.upper = torch.where(is_less, upper, self.upper)
+
+    def _tried(self, lower: Tensor | int, upper: Tensor | int) -> tuple[Tensor, Tensor, Tensor]:
+        """Scales, zero points and errors (...) of a range."""
+        scales, zero_points = parameters_of_range(
+            lower / PARTS * self._low, upper / PARTS * self._high, self._grid, self._storage
+        )
+        error = _rounding_error(self._groups, scales, zero_points, self._importance, self._grid)
+        return scales, zero_points, error
 
 
 def _rounding_error(

@@ -23,19 +23,21 @@ Weighing = Literal["one", "gamma", "ratio", "root"]
 Shift = Literal["none", "published", "full"]
 ScaleMode = Literal["per_linear", "foldable"]
 Normalise = Literal["initial", "none"]
-Range = Literal["minmax", "search"]
+Range = Literal["minmax", "search", "joint"]
 Order = Literal["natural", "activation"]
 ExpertDamping = Literal["plain", "damped"]
 WarmStart = Literal["none", "gptq"]
 
 # How the solver is fitted to a layer. The first of each is the paper's, which keys, labels and reports leave unsaid.
 FITTING_WORDS = {
-    "range": "searched range",
-    "order": "activation order",
+    "range": "{} range",
+    "order": "{} order",
     "refine": "refined × {}",
+    "refit": "scales refitted × {}",
     "expert_damping": "starved experts damped",
     "warm_start": "started from GPTQ's codes",
 }
+VALUE_WORDS = {"search": "searched", "joint": "jointly searched"}  # of values that are not their own word
 FITTING = tuple(FITTING_WORDS)
 
 
@@ -45,12 +47,28 @@ def fitting_text(fitting: Mapping[str, str | int]) -> str:
     Args:
         fitting: The values of ``FITTING`` that are not plain, see ``Method.fitting``.
     """
-    return ", ".join(FITTING_WORDS[name].format(value) for name, value in fitting.items())
+    return ", ".join(
+        FITTING_WORDS[name].format(VALUE_WORDS.get(str(value), value)) for name, value in fitting.items()
+    )
 
 
-SHRINKS = tuple((40 - step) / 40 for step in range(25))  # 1 down to 0.4: shares of a group's range that a search tries
+# Ranges that a search tries, as shares of a group's ends in fortieths: those that shrink at both ends alike; and a joint
+# search after these all other pairs of a lattice, then the neighbours of the best at two smaller steps.
+PARTS = 40
+SHRUNK = tuple(range(40, 15, -1))  # 1 down to 0.4
+SHRINKS = tuple(parts / PARTS for parts in SHRUNK)
+LATTICE = SHRUNK[::4]  # 1, 0.9 … 0.4
+NEIGHBOURS = (2, 1)  # 0.05, 0.025
+FEWEST_PARTS = 12  # 0.3
+# Ranges that are tried beside the extremes' own.
+_TRIED: dict[Range, int] = {
+    "minmax": 0,
+    "search": len(SHRINKS),
+    "joint": len(SHRINKS) + len(LATTICE) * (len(LATTICE) - 1) + len(NEIGHBOURS) * 8,
+}
 ALPHAS = tuple(step / 20 for step in range(21))  # α of a scale search, which tries no scaling too
 MOST_PASSES = 30  # of a refinement
+MOST_ROUNDS = 10  # of a refit of scales
 SEQUENCES_OF_A_STEP = 8  # of learned rounding
 
 
@@ -63,6 +81,11 @@ def _check_number(name: str, value: float | None, highest: float = math.inf) -> 
 def _check_passes(passes: int) -> None:
     if not 0 <= passes <= MOST_PASSES:
         raise Refused(f"{passes} passes of refinement", "method", f"Give a whole number between 0 and {MOST_PASSES}.")
+
+
+def _check_rounds(rounds: int) -> None:
+    if not 0 <= rounds <= MOST_ROUNDS:
+        raise Refused(f"{rounds} rounds of refitting", "method", f"Give a whole number between 0 and {MOST_ROUNDS}.")
 
 
 def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
@@ -105,11 +128,23 @@ class Workload:
         return sum(rows * width**2 for rows, width in self.shapes)
 
 
-def _fitting(work: Workload, source: Range, passes: int) -> Count:
-    """Work of the fitting of the grid, for one point of every linear."""
-    rounded = len(SHRINKS) * work.weights() if source == "search" else 0
-    started = passes * len(work.shapes) * _STARTED_OF_POINT
-    return Count(rounded=rounded, solves=passes * 1.5 * work.squares(), started=started)
+def _fitting(work: Workload, source: Range, passes: int, rounds: int = 0) -> Count:
+    """Work of the fitting of the grid, for one point of every linear.
+
+    A round of refitting makes the normal equations, the errors' product with the Gram and that of the errors that would
+    follow, a large product each; it solves the equations of each row, two for each group at most, and is followed by
+    passes.
+    """
+    passes += rounds * max(passes, 1)
+    started = (passes + rounds) * len(work.shapes) * _STARTED_OF_POINT
+    unknowns = [(rows, 2 * width / (work.group_size or width)) for rows, width in work.shapes]
+    solved = math.fsum(rows * count**3 / 3 for rows, count in unknowns)
+    return Count(
+        rounded=_TRIED[source] * work.weights(),
+        losses=rounds * 3 * 2 * work.squares(),
+        solves=passes * 1.5 * work.squares() + rounds * solved,
+        started=started,
+    )
 
 
 def _started(work: Workload) -> Count:
@@ -278,28 +313,31 @@ class ExistingCodes(Method):
 class RoundToNearest(Method):
     """Rounding of each weight to the nearest level of its group's grid, without calibration.
 
-    A searched ``range`` and a refinement of the codes do need statistics: both weigh errors by the inputs.
+    A searched ``range``, a refinement of the codes and a refit of the scales do need statistics: all weigh errors by
+    the inputs.
     """
 
     solver: ClassVar[str] = "sarqc.quantization.round_to_nearest"
 
     range: Range = "minmax"
     refine: int = 0
+    refit: int = 0
 
     def __post_init__(self) -> None:
         _check_choice("range", self.range, get_args(Range))
         _check_passes(self.refine)
+        _check_rounds(self.refit)
 
     @property
     def aim(self) -> Aim:
-        return "outputs" if self.refine else "weights"
+        return "outputs" if self.refine or self.refit else "weights"
 
     @property
     def needs(self) -> frozenset[str]:
         return frozenset({"gram"}) if self.fitting() else frozenset()
 
     def count(self, work: Workload) -> Count:
-        return _started(work) + _fitting(work, self.range, self.refine)
+        return _started(work) + _fitting(work, self.range, self.refine, self.refit)
 
 
 @dataclass(frozen=True)
@@ -315,7 +353,8 @@ class ColumnSolver(Method):
 
     ``range``: a group's extremes, or the part of them with the smallest Σ_j G_jj (Q(w)_j - w_j)². ``order``: columns as
     they are stored, or by falling G_jj; groups are then static. ``refine``: passes of coordinate descent on recon + lam
-    · sar afterwards, with a shift on the distance to W*.
+    · sar afterwards, with a shift on the distance to W*. ``refit``: rounds in which the scales are fitted to the codes
+    by the same objective, each followed by passes.
 
     ``expert_damping="damped"`` takes λ (1 + I/n) for a linear with I input channels that n tokens reached: about λ with
     many tokens, and a growing penalty as these become few, whose limit is rounding to nearest.
@@ -337,6 +376,7 @@ class ColumnSolver(Method):
     range: Range = "minmax"
     order: Order = "natural"
     refine: int = 0
+    refit: int = 0
     expert_damping: ExpertDamping = "plain"
     block_size: int = 64  # columns between two trailing updates: speed only, never the result
 
@@ -346,6 +386,7 @@ class ColumnSolver(Method):
         _check_choice("order", self.order, get_args(Order))
         _check_choice("expert_damping", self.expert_damping, get_args(ExpertDamping))
         _check_passes(self.refine)
+        _check_rounds(self.refit)
         if self.saliency == "saliency":
             _check_number("γ", self.gamma, highest=1.0)
         elif self.gamma is not None:
@@ -360,6 +401,11 @@ class ColumnSolver(Method):
     def has_static_groups(self) -> bool:
         """True if scales come from the original weights: by choice, or because columns are taken out of order."""
         return self.static_groups or self.order != "natural"
+
+    @property
+    def improves_codes(self) -> bool:
+        """True if refinement, of the codes alone or with a refit of the scales, follows the columns."""
+        return self.refine > 0 or self.refit > 0
 
     def lam_for(self, n_tokens: int, width: int) -> float:
         """Return the λ for a linear that a number of tokens reached.
@@ -422,14 +468,16 @@ class ColumnSolver(Method):
             shifted: True if the point has a shift, which needs targets of its own.
         """
         numbers = width * width + (9 * width + 3 * group_size) * rows
-        if self.refine:
+        if self.improves_codes:
             numbers += 3 * width * width + 6 * rows * width  # G, its copy in the order of turns, both aims, the pulls
+        if self.refit:
+            numbers += 8 * width * width  # normal equations of some rows and their factors, in float64
         return numbers + (width * width + 2 * rows * width if shifted else 0)
 
     def count(self, work: Workload) -> Count:
         cubes = sum(width**3 / 3 for _, width in work.shapes)
         solving = Count(solves=cubes + (1 + 2 * work.walks) * work.squares())
-        return _started(work) + (solving + _fitting(work, self.range, self.refine)).times(work.points)
+        return _started(work) + (solving + _fitting(work, self.range, self.refine, self.refit)).times(work.points)
 
 
 @dataclass(frozen=True)
@@ -457,9 +505,9 @@ class ScaleSearch(Method):
     ``saliency`` chooses the S of the drift term: ``"saliency"`` is abs_mean/mean|W|, ``"identity"`` is 1.
     ``include_identity`` adds s̃ = 1, plain rounding, to the candidates, which the paper's grid lacks. ``mode``:
     ``"per_linear"`` gives each linear its own s̃ (the paper); ``"foldable"`` gives the linears that read the same
-    tensor one s̃, chosen on the sum of their losses, whose inverse the operation before can take up. ``range`` and
-    ``refine`` fit the grid of the winner, by the search's own objective; the candidates are compared on the plain grid,
-    as in AWQ, which searches its scales first and clips afterwards.
+    tensor one s̃, chosen on the sum of their losses, whose inverse the operation before can take up. ``range``,
+    ``refine`` and ``refit`` fit the grid of the winner, by the search's own objective; the candidates are compared on
+    the plain grid, as in AWQ, which searches its scales first and clips afterwards.
     """
 
     solver: ClassVar[str] = "sarqc.quantization.scale_search"
@@ -472,12 +520,14 @@ class ScaleSearch(Method):
     include_identity: bool = True
     range: Range = "minmax"
     refine: int = 0
+    refit: int = 0
 
     def __post_init__(self) -> None:
         _check_number("λ", self.lam)
         _check_choice("mode", self.mode, get_args(ScaleMode))
         _check_choice("range", self.range, get_args(Range))
         _check_passes(self.refine)
+        _check_rounds(self.refit)
 
     @property
     def weighing(self) -> Weighing:
@@ -505,7 +555,7 @@ class ScaleSearch(Method):
     def count(self, work: Workload) -> Count:
         started = _STARTED_OF_CANDIDATE * len(work.shapes)
         candidate = Count(losses=2 * work.squares(), rounded=work.weights(), started=started)
-        fitting = _fitting(work, self.range, self.refine).times(work.points)
+        fitting = _fitting(work, self.range, self.refine, self.refit).times(work.points)
         return _started(work) + candidate.times(len(ALPHAS) + 1) + fitting
 
 
@@ -614,6 +664,11 @@ class LearnedRounding(LearnedMethod):
         _check_choice("warm start", self.warm_start, get_args(WarmStart))
         _check_choice("range", self.range, get_args(Range))
         _check_choice("order", self.order, get_args(Order))
+        if self.range == "joint":
+            raise Refused(
+                "learned rounding begins at ranges that shrink at both ends alike, and range is “joint”", "method",
+                "Set range to search or minmax.",
+            )  # fmt: skip
         if self.steps < 1:
             raise Refused(f"{self.steps} steps", "method", "Give at least one step.")
         if self.order != "natural" and self.warm_start == "none":
@@ -704,8 +759,8 @@ class MethodEntry:
         return {name: getattr(self.make, name) for name in self.tunes + self.options}
 
 
-_SEARCH = ("mode", "include_identity", "range", "refine")
-_SOLVER = ("static_groups", "range", "order", "refine", "expert_damping")
+_SEARCH = ("mode", "include_identity", "range", "refine", "refit")
+_SOLVER = ("static_groups", "range", "order", "refine", "refit", "expert_damping")
 _LEARNED = ("epochs", "normalise")
 _ROUNDED = ("steps", "normalise", "warm_start", "range", "order")
 _SEARCHED = Candidates("model", tuple(step / 10 for step in range(1, 11)))
@@ -714,7 +769,7 @@ _SHIFTED = Candidates("layer", strengths=(0.0, 0.25, 0.5, 0.75, 1.0))
 
 METHODS: dict[str, MethodEntry] = {
     "rtn": MethodEntry(
-        "Round to nearest", RoundToNearest(), (), "rtn", ("range", "refine"),
+        "Round to nearest", RoundToNearest(), (), "rtn", ("range", "refine", "refit"),
         about="Each weight to its nearest level; reads no text",
     ),
     "awq": MethodEntry(

@@ -74,26 +74,6 @@ def refined_codes(
     return torch.empty_like(codes).scatter_(1, orders.unsqueeze(-1).expand_as(codes), codes + 0.0).mT
 
 
-def refined_layer(
-    target: Tensor, codes: Tensor, scales: Tensor, zero_points: Tensor, gram: Tensor, grid: Grid, *, passes: int
-) -> Tensor:
-    """Return the refined codes (O, I) of one linear, see ``refined_codes``.
-
-    Args:
-        target: (O, I).
-        codes: (O, I).
-        scales: (O, G).
-        zero_points: (O, G).
-        gram: G (I, I).
-        grid: Grid of the codes.
-        passes: Largest number of passes.
-    """
-    return refined_codes(
-        target.unsqueeze(0), codes.unsqueeze(0), scales.unsqueeze(0), zero_points.unsqueeze(0), gram.unsqueeze(0), grid,
-        passes=passes,
-    )[0]  # fmt: skip
-
-
 def _one_pass(
     delta: Tensor,
     codes: Tensor,

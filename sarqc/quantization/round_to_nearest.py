@@ -1,4 +1,4 @@
-"""Rounding to nearest, the simplest solver, with an optional searched range and refinement."""
+"""Rounding to nearest, the simplest solver, with an optional searched range, refinement and refit of scales."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from sarqc.quantization.grid import dequantize_groups, round_to_grid
 from sarqc.quantization.methods import RoundToNearest
-from sarqc.quantization.refinement import refined_layer
+from sarqc.quantization.scale_refit import fitted_layer
 from sarqc.quantization.solving import Context, LayerJob, Solved
 
 
@@ -18,10 +18,11 @@ def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Solved]:
             codes, scales, zero_points = round_to_grid(
                 layer.weight, layer.grid, layer.storage, source=point.range, importance=layer.gram.diagonal()
             )
-            if point.refine:
-                codes = refined_layer(
-                    layer.weight, codes, scales, zero_points, layer.gram, layer.grid, passes=point.refine
-                )
+            if point.refine or point.refit:
+                codes, scales, zero_points = fitted_layer(
+                    layer.weight, codes, scales, zero_points, layer.gram, layer.grid, layer.storage,
+                    passes=point.refine, rounds=point.refit,
+                )  # fmt: skip
             dequantized = dequantize_groups(codes, scales, zero_points, layer.grid.is_affine).to(layer.storage)
             yield Solved(
                 number, index, layer.quantized(codes, scales, zero_points, dequantized, chosen=point.settled())

@@ -20,7 +20,7 @@ from sarqc.quantization.methods import ALPHAS, Method, Range, ScaleSearch
 from sarqc.quantization.objective import column_means, floored, recon_loss, sar_loss
 from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
 from sarqc.quantization.recorded import Recorder, started
-from sarqc.quantization.refinement import refined_layer
+from sarqc.quantization.scale_refit import fitted_layer
 from sarqc.quantization.solving import NOT_RECORDED, Context, LayerJob, Solved
 from sarqc.quantization.trade_off import LambdaIntervals, lambda_intervals
 
@@ -124,6 +124,7 @@ def quantize_scaled(
     objective: Tensor | None = None,
     source: Range = "minmax",
     passes: int = 0,
+    rounds: int = 0,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Quantize Ŵ = Q(W · s̃ / t) · t/s̃ with s̃ for the columns and t for the rows.
 
@@ -137,6 +138,7 @@ def quantize_scaled(
             the plain grid.
         source: Source of a group's range, see ``scales_and_zero_points``.
         passes: Passes of refinement.
+        rounds: Rounds of refitting the scales.
 
     Returns:
         codes: (O, I).
@@ -152,8 +154,10 @@ def quantize_scaled(
     codes, scales, zero_points = round_to_grid(
         scaled, grid, storage, source, None if objective is None else objective.diagonal()
     )
-    if objective is not None and passes:
-        codes = refined_layer(scaled, codes, scales, zero_points, objective, grid, passes=passes)
+    if objective is not None and (passes or rounds):
+        codes, scales, zero_points = fitted_layer(
+            scaled, codes, scales, zero_points, objective, grid, storage, passes=passes, rounds=rounds
+        )
     dequantized = dequantize_groups(codes, scales, zero_points, grid.is_affine)
     if row_scale is not None:
         dequantized = dequantized * row_scale.unsqueeze(-1)
@@ -281,7 +285,7 @@ def search_points(
             objective = losses.objective(layer, drift_scale, point.lam) if point.fitting() else None
             codes, scales, zero_points, dequantized = quantize_scaled(
                 layer.weight, best.channel_scale, layer.row_scale, layer.grid, layer.storage,
-                objective=objective, source=point.range, passes=point.refine,
+                objective=objective, source=point.range, passes=point.refine, rounds=point.refit,
             )  # fmt: skip
             solved.append(
                 layer.quantized(
