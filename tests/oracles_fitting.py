@@ -1,4 +1,4 @@
-"""Slow twins of what fits the grid to a layer: searched ranges, columns by falling inputs, coordinate descent.
+"""Slow twins of what fits the grid to a layer: searched ranges, columns by falling inputs, coordinate descent, scales.
 
 Written from the definitions: every candidate is tried, every level of every weight, and the column solver is a least
 squares problem for each column. numpy and float64; shapes as in ``oracles``.
@@ -44,6 +44,57 @@ def searched_parameters(values: Array, importance: Array, bits: int, kind: str) 
     other = min(error for error, _, scale, *_ in tried if scale != best[2])
     gap = (other - best[0]) / best[0] if best[0] > 0 else math.inf
     return best[2], best[3], min(best[4], gap)
+
+
+def jointly_searched_parameters(
+    values: Array, importance: Array, bits: int, kind: str
+) -> tuple[float, float, float, float]:
+    """Scale, zero point, margin and error of one group with two ends that shrink by themselves.
+
+    25 equal shares, 42 unequal pairs of tenths, the neighbours of the best so far at 0.05, and those at 0.025. The
+    margin is as in ``searched_parameters``, with the gap to the second of all tries at each choice.
+    """
+    low, high = float(values.min()), float(values.max())
+    if kind == "asymmetric":
+        low, high = min(low, 0.0), max(high, 0.0)
+    tried: list[tuple[float, float, float, float, float]] = []  # error, shares, scale, zero
+    margin = math.inf
+
+    def error_of(left: float, right: float) -> None:
+        nonlocal margin
+        # Ends that have passed each other leave no range: on the affine grid, of weights of one sign.
+        ends = [left * low, max(left * low, right * high)]
+        scale, zero, own = group_parameters(np.array(ends), bits, kind)
+        total = 0.0
+        for value, weight in zip(values, importance, strict=True):
+            code, code_margin = code_of(float(value), scale, zero, bits, kind)
+            total += float(weight) * (level_of(code, scale, zero, kind) - float(value)) ** 2
+            own = min(own, code_margin)
+        margin = min(margin, own)
+        tried.append((total, left, right, scale, zero))
+
+    def best() -> tuple[float, float, float, float, float]:
+        nonlocal margin
+        least = min(tried, key=lambda one: one[0])  # the first of equals
+        others = [one[0] for one in tried if one[3:] != least[3:]]
+        margin = min(margin, (min(others) - least[0]) / least[0] if others and least[0] > 0 else math.inf)
+        return least
+
+    for thousandths in range(1000, 399, -25):
+        error_of(thousandths / 1000, thousandths / 1000)
+    for tenths in range(10, 3, -1):
+        for other in range(10, 3, -1):
+            if tenths != other:
+                error_of(tenths / 10, other / 10)
+    for thousandths in (50, 25):
+        _, left, right, *_ = best()
+        for down in (-thousandths, 0, thousandths):
+            for up in (-thousandths, 0, thousandths):
+                if (down, up) != (0, 0):
+                    moved = (round(1000 * left) + down, round(1000 * right) + up)
+                    error_of(*(min(max(share, 300), 1000) / 1000 for share in moved))
+    error, _, _, scale, zero = best()
+    return scale, zero, margin, error
 
 
 def turns(g: Array, order: str) -> list[int]:
@@ -101,6 +152,59 @@ def columns_by_least_squares(
             out.margin[row] = min(out.margin[row], margin)
         done.append(column)
     return out
+
+
+def least_squares_scales(
+    target: Array, g: Array, codes: Integers, scales: Array, zero_points: Array, kind: str
+) -> tuple[Array, Array]:
+    """Scales, and on the affine grid biases, that are best for the codes: each row's own least squares problem.
+
+    With g = L Lᵀ the loss of a row is ‖L'(target - θ B)‖², and ``lstsq`` gets L' Bᵀ written out. A group without any
+    weight in the loss, or whose unknowns can't be told apart, keeps its numbers; so does a row that gains nothing.
+    """
+    rows, columns = target.shape
+    groups = scales.shape[1]
+    size = columns // groups
+    values, vectors = np.linalg.eigh(g)
+    root = np.sqrt(np.clip(values, 0, None))[:, None] * vectors.T  # rootᵀ root = g
+    scales, zero_points = scales.copy(), zero_points.copy()
+    for row in range(rows):
+        design, fixed = [], target[row].copy()
+        free: list[tuple[str, int]] = []
+        for group in range(groups):
+            part = slice(group * size, (group + 1) * size)
+            ramp, flat = np.zeros(columns), np.zeros(columns)
+            ramp[part] = codes[row, part] - (0 if kind == "affine" else zero_points[row, group])
+            flat[part] = 1.0
+            own = [ramp, flat] if kind == "affine" else [ramp]
+            weighted = root @ np.stack(own, axis=1)
+            if np.linalg.matrix_rank(weighted, tol=1e-9 * math.sqrt(float(np.trace(g)))) < len(own):
+                fixed -= scales[row, group] * ramp + (zero_points[row, group] * flat if kind == "affine" else 0.0)
+                continue
+            free += [("scale", group), ("bias", group)][: len(own)]
+            design += own
+        if not design:
+            continue
+        answer = np.linalg.lstsq(root @ np.stack(design, axis=1), root @ fixed, rcond=None)[0]
+        for (what, group), value in zip(free, answer, strict=True):
+            (scales if what == "scale" else zero_points)[row, group] = value
+    return scales, zero_points
+
+
+def row_losses(
+    target: Array, g: Array, codes: Integers, scales: Array, zero_points: Array, kind: str
+) -> Array:
+    """Each row's (ŵ - target) g (ŵ - target)ᵀ, level by level."""
+    size = target.shape[1] // scales.shape[1]
+    losses = []
+    for row in range(len(target)):
+        levels = [
+            level_of(int(code), float(scales[row, j // size]), float(zero_points[row, j // size]), kind)
+            for j, code in enumerate(codes[row])
+        ]
+        delta = np.array(levels) - target[row]
+        losses.append(float(delta @ g @ delta))
+    return np.array(losses)
 
 
 def coordinate_descent(

@@ -70,6 +70,7 @@ from sarqc.quantization.methods import (
     FITTING,
     METHODS,
     MOST_PASSES,
+    MOST_ROUNDS,
     ExpertDamping,
     Method,
     Order,
@@ -106,6 +107,7 @@ class SurveyLine(BaseModel):
         range: Range of a group.
         order: Order of columns.
         refine: Passes of refinement.
+        refit: Rounds of refitting the scales.
         expert_damping: Damping of experts with few tokens.
         warm_start: Initial codes of learned rounding.
         pictures: Pictures of the line's weights in the study.
@@ -123,6 +125,7 @@ class SurveyLine(BaseModel):
     range: Range = "minmax"
     order: Order = "natural"
     refine: int = Field(0, ge=0, le=MOST_PASSES)
+    refit: int = Field(0, ge=0, le=MOST_ROUNDS)
     expert_damping: ExpertDamping = "plain"
     warm_start: WarmStart = "none"
     pictures: Pictures = "all"

@@ -18,7 +18,7 @@ from sarqc.figures.changes import Ratio, change_text, ratio_of, times_text
 from sarqc.figures.layer_quantities import quantities_of, quantity_of
 from sarqc.figures.numbers import NBSP, draws_text, lam_text, number, small_percent
 from sarqc.figures.theorem import terms, theorem_terms
-from sarqc.quantization.methods import FITTING_WORDS
+from sarqc.quantization.methods import fitting_text
 from sarqc.study.document import Study
 from sarqc.study.facts import LineFacts, has_lam, lam_index, line_facts
 from sarqc.study.ladder import LAMBDA, Ladder
@@ -30,8 +30,8 @@ Say = Callable[[int, int], str]  # the sentence at positions of γ and λ
 TEXTS = {"held_out": "unseen text", "recon": "calibration text"}  # in the order in which an error is looked for
 NO_LOSS = 1e-9  # by this share a sum may fall short of half, as sums of rounded numbers do
 STEP_NAMES = {
-    "order": FITTING_WORDS["order"],
-    "range": f"the {FITTING_WORDS['range']}",
+    "order": fitting_text({"order": "activation"}),
+    "range": f"the {fitting_text({'range': 'search'})}",
     "refine": "refinement",
     "lambda": f"λ = {lam_text(LAMBDA)}",
 }

@@ -11,7 +11,7 @@ from sarqc.figures.drawing import PLAIN_AXIS, QUALITY, Figure, bar_lengths, base
 from sarqc.figures.numbers import difference_decimals, draws_text, lam_text, number, perplexity_text, span_of
 from sarqc.figures.titles import everywhere, fitting, set_finding
 from sarqc.plain import measured
-from sarqc.quantization.methods import FITTING_WORDS
+from sarqc.quantization.methods import fitting_text
 from sarqc.study.ladder import LAMBDA, Ladder, Rung
 from sarqc.study.paired import Difference
 
@@ -55,7 +55,7 @@ def step_words(step: str, fitting: Mapping[str, str | int], lam: float) -> str:
     """“searched range”, “λ = 0.1”; “GPTQ 1 %” and “Round to nearest” for the points that begin a ladder."""
     if step == "lambda":
         return f"λ = {lam_text(lam)}"
-    return NAMES[step] if step in NAMES else FITTING_WORDS[step].format(fitting[step])
+    return NAMES[step] if step in NAMES else fitting_text({step: fitting[step]})
 
 
 class LadderStep(TypedDict):

@@ -124,6 +124,11 @@ def _check(recipe: Recipe, study: Study | None) -> None:
         raise Refused(
             "the codes are refined after solving, which no other engine does", "recipe, refine", "Set refine to 0."
         ).about("refine", Fix("Leave refinement out", {"refine": 0}))
+    if recipe.refit:
+        raise Refused(
+            "the scales are fitted to the codes after solving, which no other engine does", "recipe, refit",
+            "Set refit to 0.",
+        ).about("refit", Fix("Leave the refit out", {"refit": 0}))  # fmt: skip
     if recipe.layer is not None:
         raise Refused(
             "a single layer is asked for", "recipe, layer", "Leave layer out; blocks takes a part of the model."

@@ -29,6 +29,7 @@ from sarqc.quantization.methods import (
     AS_FOUND,
     METHODS,
     MOST_PASSES,
+    MOST_ROUNDS,
     ExpertDamping,
     Method,
     MethodEntry,
@@ -73,8 +74,8 @@ def _one_line(text: str, info: ValidationInfo) -> str:
 
 # How a group's levels are fitted: plainly, as the paper has it, and as docs/results.md finds best. There activation
 # order gains nothing once range and refinement are on, and costs perplexity at 2 bits.
-PAPERS_GRID: dict[str, str | int] = {"range": "minmax", "order": "natural", "refine": 0}
-BEST_GRID: dict[str, str | int] = {"range": "search", "order": "natural", "refine": 3}
+PAPERS_GRID: dict[str, str | int] = {"range": "minmax", "order": "natural", "refine": 0, "refit": 0}
+BEST_GRID: dict[str, str | int] = {"range": "search", "order": "natural", "refine": 3, "refit": 0}
 
 Begin = Literal["auto", "none"]
 NAME_LENGTH = 1024  # characters
@@ -137,6 +138,7 @@ _OPENED_WHOLE = {
     "inputs_from": "its layers are measured behind its own blocks",
     "channel_fraction": "its codes are compared on all channels",
     "speed": "its speed is that of the engine that it was made for",
+    "refit": "its scales stay",
 }
 
 # Fields that a form leaves out for a quantized checkpoint: what it has itself, and what it leaves no choice of.
@@ -152,8 +154,9 @@ FORMER_NAMES = {
     "opened": "quantized_checkpoint", "share": "block_fraction", "starved": "expert_damping", "only": "layer"
 }  # fmt: skip
 
-# What runs did before a field existed, where its default is different.
-_BEFORE = {"begin": "none"}
+# What runs did before a field existed, where its default is different; or where documents of recipes without it should
+# have the fingerprints that they had.
+_BEFORE = {"begin": "none", "refit": 0}
 
 MOST_PATTERNS = 100  # of layers
 # Fields that only “auto” reads, by what it chooses for: each layer, or the whole model.
@@ -388,7 +391,8 @@ class Recipe(BaseModel):
         "minmax",
         **_describe(
             "method", "Range of a group",
-            "minmax, or the clipping range with the smallest weighted error.",
+            "minmax, or the clipping range with the smallest weighted error: both ends clipped alike (search), or each "
+            "by itself (joint).",
             advanced=True,
         ),
     )  # fmt: skip
@@ -408,6 +412,17 @@ class Recipe(BaseModel):
             "method", "Refinement",
             "Passes of coordinate descent over the codes, each weight in turn to its best level; 0: none.",
             unit="passes", advanced=True,
+        ),
+    )  # fmt: skip
+    refit: int = Field(
+        0,
+        ge=0,
+        le=MOST_ROUNDS,
+        **_describe(
+            "method", "Refit of scales",
+            "Rounds in which the scales are fitted to the codes by least squares, each followed by passes of "
+            "refinement; 0: none.",
+            unit="rounds", advanced=True,
         ),
     )  # fmt: skip
     expert_damping: ExpertDamping = Field(

@@ -38,7 +38,16 @@ from sarqc.jobs.listing import SORTS
 from sarqc.jobs.run import AT_REST, LANES, STATE_WORDS, RunDocument, State
 from sarqc.models.catalogue import ModelEntry
 from sarqc.quantization.counts import TWO_CORES, Count
-from sarqc.quantization.methods import AS_FOUND, FITTING_WORDS, METHODS, Candidates, MethodEntry, Workload, entry_of
+from sarqc.quantization.methods import (
+    AS_FOUND,
+    FITTING_WORDS,
+    METHODS,
+    VALUE_WORDS,
+    Candidates,
+    MethodEntry,
+    Workload,
+    entry_of,
+)
 from sarqc.recipe import (
     BEST_GRID,
     FORMER_NAMES,
@@ -335,6 +344,7 @@ def names() -> list[Constant]:
         Constant(
             "FITTING_WORDS", "Record<string, string>", "How a grid is fitted where it is not plainly.", FITTING_WORDS
         ),
+        Constant("VALUE_WORDS", "Record<string, string>", "Values of a fitting that are not their own word.", VALUE_WORDS),
         Constant("SIGNS", "Record<string, string>", "How people write what “auto” may choose.", SIGNS),
         Constant("FORMAT_WORDS", "Record<string, string>", "What each format of a checkpoint is.", FORMAT_WORDS),
         Constant("SITE", "string", "What ends every page's title.", SITE),

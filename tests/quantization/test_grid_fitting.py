@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sarqc.errors import Refused
-from sarqc.quantization.grid import Grid, Kind
+from sarqc.quantization.grid import Grid, Kind, dequantize, nearest_codes, scales_and_zero_points
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import METHODS, SHRINKS, ColumnSolver, Method, method
 from sarqc.quantization.quantized_layer import QuantizedLayer
@@ -88,6 +88,69 @@ def test_a_searched_range_is_the_best_of_those_tried(kind: Kind) -> None:
             if margin > FREE or kind == "full_range":
                 assert layer.scales[row, group].item() == pytest.approx(scale, rel=1e-8)
                 assert zeros_of(layer)[row, group] == pytest.approx(zero, rel=1e-8)
+
+
+@pytest.mark.parametrize(("bits", "kind"), [(2, "asymmetric"), (3, "asymmetric"), (2, "affine"), (3, "affine")])
+def test_a_joint_search_takes_the_best_pair_of_ends(bits: int, kind: Kind) -> None:
+    layer = solved(method("rtn", range="joint"), bits, kind)
+    compared = 0
+    for row in range(ROWS):
+        for group in range(COLUMNS // GROUP):
+            part = slice(group * GROUP, (group + 1) * GROUP)
+            scale, zero, margin, _ = oracles_fitting.jointly_searched_parameters(
+                W[row, part], np.diag(GRAM)[part], bits, kind
+            )
+            if margin > FREE:
+                compared += 1
+                assert layer.scales[row, group].item() == pytest.approx(scale, rel=1e-8)
+                assert zeros_of(layer)[row, group] == pytest.approx(zero, rel=1e-8, abs=1e-12)
+    # Zero points are integers, so that many ranges are the same grid up to its scale; few groups have ties all the same.
+    assert compared >= ROWS
+
+
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 10**6),
+    groups=st.integers(1, 40),
+    size=st.sampled_from([2, 8, 40]),
+    bits=st.sampled_from([2, 3, 4]),
+    kind=st.sampled_from(KINDS),
+    offset=st.sampled_from([0.0, 3.0, -3.0]),
+    dtype=st.sampled_from([torch.float32, torch.float64]),
+    storage=st.sampled_from([torch.float16, torch.bfloat16, torch.float32]),
+)
+def test_a_joint_search_is_never_worse_than_a_search_of_equal_shares(
+    seed: int, groups: int, size: int, bits: int, kind: Kind, offset: float, dtype: torch.dtype, storage: torch.dtype
+) -> None:
+    torch.manual_seed(seed)
+    weights = torch.randn(groups, size, dtype=dtype) ** 3 + offset
+    importance = torch.rand(groups, size, dtype=dtype) ** 2
+    grid = Grid(bits, size, kind)
+
+    def fitted(source: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        scales, zero_points = scales_and_zero_points(weights, grid, storage, source, importance)
+        codes = nearest_codes(weights, scales[:, None], zero_points[:, None], grid)
+        levels = dequantize(codes, scales[:, None], zero_points[:, None], grid.is_affine)
+        return scales, zero_points, (importance * (levels - weights).square()).sum(dim=-1)
+
+    (plain, plain_zeros, plain_loss), (both, both_zeros, joint_loss) = fitted("search"), fitted("joint")
+    assert bool((joint_loss <= plain_loss).all())
+    if kind in ("symmetric", "full_range"):
+        assert torch.equal(plain, both)
+        assert torch.equal(plain_zeros, both_zeros)
+    elif kind == "asymmetric":
+        assert torch.equal(both_zeros, both_zeros.round())
+        assert bool(((both_zeros >= grid.lowest) & (both_zeros <= grid.highest)).all())
+
+
+@pytest.mark.parametrize(("kind", "share"), [("asymmetric", 0.98), ("affine", 0.95)])
+def test_both_ends_by_themselves_have_less_error_where_weights_lean_to_one_side(kind: Kind, share: float) -> None:
+    weight = torch.from_numpy(oracles.uneven_weight(37, 200, COLUMNS)).exp() - 1
+    errors = []
+    for source in ("search", "joint"):
+        layer = quantize_layer(weight, STATISTICS, Grid(2, GROUP, kind), method("rtn", range=source))
+        errors.append(((layer.dequantized - weight).square() * STATISTICS.gram.diagonal()).sum())
+    assert errors[1] < share * errors[0]
 
 
 def test_ranges_shrink_to_two_fifths_and_equals_keep_the_widest() -> None:
@@ -306,7 +369,8 @@ def test_enough_passes_make_calibration_error_smallest_without_drift_penalty() -
 
 @pytest.mark.parametrize("name", [name for name, entry in METHODS.items() if "refine" in entry.options])
 def test_all_at_once_is_each_by_itself(name: str) -> None:
-    choices = {choice: value for choice, value in (("range", "search"), ("order", "activation"), ("refine", 3))
+    fitting = {"range": "joint", "order": "activation", "refine": 3, "refit": 2}
+    choices = {choice: value for choice, value in fitting.items()
                if choice in METHODS[name].options}  # fmt: skip
     base, lams = method(name, **choices), [0.0, 0.1, 0.3]
     assert base.fitting() == choices
@@ -323,6 +387,10 @@ def test_what_is_not_there_is_refused() -> None:
         ("gptq", {"order": "random"}),
         ("gptq", {"refine": 31}),
         ("rtn", {"refine": -1}),
+        ("rtn", {"refit": -1}),
+        ("gptq", {"refit": 11}),
+        ("signround", {"range": "joint"}),
+        ("signround", {"refit": 1}),
         ("rtn", {"order": "activation"}),
         ("awq", {"order": "activation"}),
         ("omniquant", {"range": "search"}),

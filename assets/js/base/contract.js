@@ -122,12 +122,19 @@ export const LANES = frozen(["preview", "batch"]);
  * @type {Readonly<Record<string, string>>}
  */
 export const FITTING_WORDS = frozen({
-  range: "searched range",
-  order: "activation order",
+  range: "{} range",
+  order: "{} order",
   refine: "refined × {}",
+  refit: "scales refitted × {}",
   expert_damping: "starved experts damped",
   warm_start: "started from GPTQ's codes",
 });
+
+/**
+ * Values of a fitting that are not their own word.
+ * @type {Readonly<Record<string, string>>}
+ */
+export const VALUE_WORDS = frozen({ search: "searched", joint: "jointly searched" });
 
 /**
  * How people write what “auto” may choose.

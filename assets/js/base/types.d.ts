@@ -209,9 +209,10 @@ export interface Recipe {
   normalise: "initial" | "none";
   include_identity: boolean;
   static_groups: boolean;
-  range: "minmax" | "search";
+  range: "minmax" | "search" | "joint";
   order: "natural" | "activation";
   refine: number;
+  refit: number;
   expert_damping: "plain" | "damped";
   calibration: string;
   samples: number;

@@ -1,5 +1,5 @@
 /**
- * How the levels of a group are fitted, as one switch: three fields of the fold at once.
+ * How the levels of a group are fitted, as one switch: several fields of the fold at once.
  * @module calibrate/grid_switch
  */
 
@@ -50,6 +50,6 @@ export function gridSwitch(said, choose) {
         ><input type="radio" name="grid-fitting" value=${name} .checked=${name === chosen} @change=${() => choose(GRIDS[name])} />
         <span>${title}</span><small>${about}</small></label>`,
     )}</div>${
-      chosen ? nothing : html`<p class="grid-own">Range, order and refinement are your own, under Advanced.</p>`
+      chosen ? nothing : html`<p class="grid-own">Range, order, refinement or refit are your own, under Advanced.</p>`
     }</fieldset>`;
 }

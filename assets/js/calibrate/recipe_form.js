@@ -3,7 +3,7 @@
  * @module recipe_form
  */
 
-import { FITTING_WORDS, SIGNS } from "../base/contract.js";
+import { FITTING_WORDS, SIGNS, VALUE_WORDS } from "../base/contract.js";
 import { plain } from "../base/format.js";
 import { AS_FOUND, METHODS, NOT_ASKED_OF_OPENED, RECIPE_FIELDS } from "../base/recipe_contract.js";
 
@@ -259,7 +259,7 @@ export function fittingWords(recipe) {
   const options = METHODS[recipe.method]?.options ?? [];
   return Object.entries(FITTING_WORDS)
     .filter(([name]) => options.includes(name) && said[name] && said[name] !== RECIPE_FIELDS[name].default)
-    .map(([name, words]) => words.replace("{}", said[name]));
+    .map(([name, words]) => words.replace("{}", VALUE_WORDS[said[name]] ?? said[name]));
 }
 
 /**
