@@ -191,9 +191,7 @@ def least_squares_scales(
     return scales, zero_points
 
 
-def row_losses(
-    target: Array, g: Array, codes: Integers, scales: Array, zero_points: Array, kind: str
-) -> Array:
+def row_losses(target: Array, g: Array, codes: Integers, scales: Array, zero_points: Array, kind: str) -> Array:
     """Each row's (ŵ - target) g (ŵ - target)ᵀ, level by level."""
     size = target.shape[1] // scales.shape[1]
     losses = []

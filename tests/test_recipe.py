@@ -376,4 +376,14 @@ def test_a_recipe_without_them_is_the_document_that_it_was() -> None:
     """Its fingerprint is the name of studies on many hosts."""
     recipe = Recipe.parse(LEAST)
     assert Recipe.parse(LEAST | {"begin": "none"}).fingerprint() == "47c1da7842f0a301"
+    assert Recipe.parse(LEAST | {"begin": "none", "refit": 0}).fingerprint() == "47c1da7842f0a301"
+    assert Recipe.parse(LEAST | {"begin": "none", "refit": 1}).fingerprint() != "47c1da7842f0a301"
     assert not {"from_block", "then_lambda", "then_gamma"} & set(recipe.to_json())
+
+
+def test_scales_of_a_quantized_checkpoint_are_not_refitted() -> None:
+    opened = LEAST | {"quantized_checkpoint": "q", "method": "gptq", "samples": 4}
+    assert Recipe.parse(opened).to_method() == method("gptq")
+    with pytest.raises(Refused, match="its scales stay") as caught:
+        Recipe.parse(opened | {"refit": 2})
+    assert Recipe.parse(opened | {"refit": 2} | caught.value.fixes[0].values) == Recipe.parse(opened)

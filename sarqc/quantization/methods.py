@@ -47,13 +47,11 @@ def fitting_text(fitting: Mapping[str, str | int]) -> str:
     Args:
         fitting: The values of ``FITTING`` that are not plain, see ``Method.fitting``.
     """
-    return ", ".join(
-        FITTING_WORDS[name].format(VALUE_WORDS.get(str(value), value)) for name, value in fitting.items()
-    )
+    return ", ".join(FITTING_WORDS[name].format(VALUE_WORDS.get(str(value), value)) for name, value in fitting.items())
 
 
-# Ranges that a search tries, as shares of a group's ends in fortieths: those that shrink at both ends alike; and a joint
-# search after these all other pairs of a lattice, then the neighbours of the best at two smaller steps.
+# Ranges that a search tries, as shares of a group's ends in fortieths: those that shrink at both ends alike. A joint
+# search tries after these all other pairs of a lattice, then the neighbours of the best at two smaller steps.
 PARTS = 40
 SHRUNK = tuple(range(40, 15, -1))  # 1 down to 0.4
 SHRINKS = tuple(parts / PARTS for parts in SHRUNK)
@@ -98,6 +96,7 @@ def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
 _STARTED_OF_LINEAR, _STARTED_OF_POINT, _STARTED_OF_STEP, _STARTED_OF_CANDIDATE = 500, 300, 80, 35
 
 FACTORISING = 44  # bytes for each number of a Gram while it is factorised: four copies in float64, three in float32
+_OF_REFIT = 8  # numbers for each of a Gram: normal equations of some rows and their factors, in float64
 RECORDED_SHARE = 8  # the part of the budget, as a divisor, that inputs of recorded operations may take on a GPU
 
 
@@ -145,6 +144,12 @@ def _fitting(work: Workload, source: Range, passes: int, rounds: int = 0) -> Cou
         solves=passes * 1.5 * work.squares() + rounds * solved,
         started=started,
     )
+
+
+def _refitting_bytes(work: Workload, rounds: int) -> int:
+    """Memory of the normal equations of the rows that a refit takes at once, with their factors, in bytes."""
+    _, width = work.largest()
+    return 4 * _OF_REFIT * width * width if rounds else 0
 
 
 def _started(work: Workload) -> Count:
@@ -336,6 +341,9 @@ class RoundToNearest(Method):
     def needs(self) -> frozenset[str]:
         return frozenset({"gram"}) if self.fitting() else frozenset()
 
+    def working_bytes(self, work: Workload) -> int:
+        return super().working_bytes(work) + _refitting_bytes(work, self.refit)
+
     def count(self, work: Workload) -> Count:
         return _started(work) + _fitting(work, self.range, self.refine, self.refit)
 
@@ -471,7 +479,7 @@ class ColumnSolver(Method):
         if self.improves_codes:
             numbers += 3 * width * width + 6 * rows * width  # G, its copy in the order of turns, both aims, the pulls
         if self.refit:
-            numbers += 8 * width * width  # normal equations of some rows and their factors, in float64
+            numbers += _OF_REFIT * width * width
         return numbers + (width * width + 2 * rows * width if shifted else 0)
 
     def count(self, work: Workload) -> Count:
@@ -540,6 +548,9 @@ class ScaleSearch(Method):
     @property
     def needs(self) -> frozenset[str]:
         return frozenset({"gram", "abs_mean"})
+
+    def working_bytes(self, work: Workload) -> int:
+        return super().working_bytes(work) + _refitting_bytes(work, self.refit)
 
     def recorded_bytes(self, work: Workload) -> int:
         if work.together == 1:

@@ -94,12 +94,11 @@ def fitted_layer(
         passes: Largest number of passes of each refinement.
         rounds: Largest number of rounds.
     """
-    fitted = fitted_codes(
-        *(part.unsqueeze(0) for part in (target, codes, scales, zero_points, gram)), grid, storage,
-        passes=passes, rounds=rounds,
+    codes, scales, zero_points = fitted_codes(
+        target.unsqueeze(0), codes.unsqueeze(0), scales.unsqueeze(0), zero_points.unsqueeze(0), gram.unsqueeze(0), grid,
+        storage, passes=passes, rounds=rounds,
     )  # fmt: skip
-    codes, scales, zero_points = (part[0] for part in fitted)
-    return codes, scales, zero_points
+    return codes[0], scales[0], zero_points[0]
 
 
 def refitted_scales(

@@ -183,7 +183,7 @@ class Line(_Document):
     lams: tuple[float, ...]  # one entry, 0, for a method without λ
     gammas: tuple[float | None, ...]
     draws: tuple[int, ...]  # seeds of the calibration draws
-    # What is not plain of range, order, refine, refit, expert_damping and warm_start; left out of the document if empty.
+    # What is not plain of ``methods.FITTING``; left out of the document if empty.
     fitting: dict[str, str | int] = Field(default_factory=dict, exclude_if=lambda fitting: not fitting)
     chosen: tuple[int, int] | None = None  # (gamma, lambda) position of the point that a run was asked for
     selected: Literal["layer", "model"] | None = None  # “auto”: λ and γ chosen for each layer, or λ for the model
@@ -203,7 +203,9 @@ class Line(_Document):
     @property
     def name(self) -> str:
         """Name that sets the line apart from others of its width: method, fitting of the grid, later blocks, “auto”."""
-        marks = [f"{name}{value}" if name in ("refine", "refit") else str(value) for name, value in self.fitting.items()]
+        marks = [
+            f"{name}{value}" if name in ("refine", "refit") else str(value) for name, value in self.fitting.items()
+        ]
         if self.later is not None:
             values = {"lambda": self.later.lam, "gamma": self.later.gamma}
             marks += [f"from{self.later.from_block}"]

@@ -344,7 +344,9 @@ def names() -> list[Constant]:
         Constant(
             "FITTING_WORDS", "Record<string, string>", "How a grid is fitted where it is not plainly.", FITTING_WORDS
         ),
-        Constant("VALUE_WORDS", "Record<string, string>", "Values of a fitting that are not their own word.", VALUE_WORDS),
+        Constant(
+            "VALUE_WORDS", "Record<string, string>", "Values of a fitting that are not their own word.", VALUE_WORDS
+        ),
         Constant("SIGNS", "Record<string, string>", "How people write what “auto” may choose.", SIGNS),
         Constant("FORMAT_WORDS", "Record<string, string>", "What each format of a checkpoint is.", FORMAT_WORDS),
         Constant("SITE", "string", "What ends every page's title.", SITE),

@@ -155,6 +155,10 @@ test("one line for a run", () => {
     "toy, 2 bits, GPTQ 1 %, searched range, activation order, refined × 3",
   );
   assert.equal(describe({ model: "toy", method: "awq", ...fitted, refine: 0 }), "toy, 2 bits, AWQ, searched range");
+  assert.equal(
+    describe({ model: "toy", method: "rtn", bits: 2, range: "joint", refine: 3, refit: 2 }),
+    "toy, 2 bits, Round to nearest, jointly searched range, refined × 3, scales refitted × 2",
+  );
   assert.equal(shortModel("/models/toy/"), "toy");
 });
 

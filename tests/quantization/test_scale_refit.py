@@ -75,9 +75,14 @@ def assert_same(layer: QuantizedLayer, expected: tuple[Any, ...], least: int = R
 @pytest.mark.parametrize("passes", [0, 2])
 @pytest.mark.parametrize(
     ("bits", "kind", "order"),
-    [(2, "asymmetric", "natural"), (2, "asymmetric", "activation"), (3, "symmetric", "natural"), (2, "affine", "natural"),
-     (3, "affine", "activation")],
-)  # fmt: skip
+    [
+        (2, "asymmetric", "natural"),
+        (2, "asymmetric", "activation"),
+        (3, "symmetric", "natural"),
+        (2, "affine", "natural"),
+        (3, "affine", "activation"),
+    ],
+)
 def test_rounds_equal_least_squares_and_descent_by_definition(bits: int, kind: Kind, order: Any, passes: int) -> None:
     point = ColumnSolver(lam=0.1, gamma=0.3, saliency="saliency", order=order)
     s = oracles.saliency(np.abs(X).mean(axis=0), W, 0.3)
@@ -97,9 +102,7 @@ def test_rounds_equal_least_squares_and_descent_by_definition(bits: int, kind: K
 def test_groups_of_any_size(kind: Kind, group: int | None) -> None:
     point = method("rqc-gbs", lam=0.1, static_groups=True)
     plain = solved(point, kind, 3, group)
-    expected = by_definition(
-        W, oracles.regularised_gram(GRAM, None, 0.1), plain, 3, kind, passes=1, rounds=1
-    )
+    expected = by_definition(W, oracles.regularised_gram(GRAM, None, 0.1), plain, 3, kind, passes=1, rounds=1)
     assert_same(solved(point.with_(refine=1, refit=1), kind, 3, group), expected)
 
 
@@ -301,4 +304,4 @@ def test_work_grows_with_rounds() -> None:
         assert once.solves - plain.solves == pytest.approx(2 * 1.5 * 4 * 256**3 + 4 * 256 * 8**3 / 3)
         ranges = [method(name, range=source).count(work).rounded for source in ("minmax", "search", "joint")]
         assert (ranges[1] - ranges[0], ranges[2] - ranges[0]) == (25 * 4 * 256**2, 83 * 4 * 256**2)
-    assert method("gptq", refit=1).working_bytes(work) > method("gptq", refine=1).working_bytes(work)
+        assert method(name, refit=1).working_bytes(work) > method(name, refine=1).working_bytes(work)

@@ -204,3 +204,7 @@ def test_an_opened_study_calls_methods_as_they_are_called_today(settings: Settin
     assert study.line("sarqc-gbs-auto", 2).label == "GPTQ + saliency penalty, auto"
     refined = study.line("rqc-gbs-search-refine3", 2)
     assert refined.title == "GPTQ + identity penalty, searched range, refined × 3"
+    refitted = refined.model_copy(update={"fitting": {"range": "joint", "refine": 3, "refit": 2}})
+    assert refitted.name == "rqc-gbs-joint-refine3-refit2"
+    words = "GPTQ + identity penalty, jointly searched range, refined × 3, scales refitted × 2"
+    assert title_of(refitted.method, refitted.fitting) == words
