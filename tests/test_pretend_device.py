@@ -113,7 +113,7 @@ def test_a_mixture(more: Doc, document: Doc, mixture: Path, here: Run, there: Ru
 
 @pytest.mark.parametrize("more", [
     {"method": "sarqc-gbs", "lambda": "auto", "gamma": "auto"},
-    {"method": "gptq", "range": "search", "order": "activation", "refine": 2},
+    {"method": "gptq", "range": "search", "order": "activation", "refine": 2, "refit": 1},
     {"method": "sarqc-omniquant", "lambda": "auto"},
     {"method": "rqc-gbs", "lambda": 0.3, "sweep": [0.0, 1.0], "layer": "model.layers.1.mlp.down_proj"},
     {"method": "gptaq", "inputs_from": "quantized", "grid": "affine"},

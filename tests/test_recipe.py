@@ -11,6 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sarqc.engine.keys import tuning_key
 from sarqc.errors import Refused
 from sarqc.quantization.methods import METHODS, ColumnSolver, ScaleSearch, method
 from sarqc.recipe import FORMER_NAMES, Recipe, deprecations, expanded, spare
@@ -379,6 +380,14 @@ def test_a_recipe_without_them_is_the_document_that_it_was() -> None:
     assert Recipe.parse(LEAST | {"begin": "none", "refit": 0}).fingerprint() == "47c1da7842f0a301"
     assert Recipe.parse(LEAST | {"begin": "none", "refit": 1}).fingerprint() != "47c1da7842f0a301"
     assert not {"from_block", "then_lambda", "then_gamma"} & set(recipe.to_json())
+
+
+def test_methods_without_later_choices_have_the_keys_that_they_had() -> None:
+    """Kept layers and measurements are found by them."""
+    points = [method("gptq", refine=2), method("rtn"), method("awq", range="search")]
+    assert tuning_key("errors", ["a"], None, points) == "8f95f277b0d8eaab3c25c6eebdf4be38"
+    points[0] = method("gptq", refine=2, refit=1)
+    assert tuning_key("errors", ["a"], None, points) != "8f95f277b0d8eaab3c25c6eebdf4be38"
 
 
 def test_scales_of_a_quantized_checkpoint_are_not_refitted() -> None:

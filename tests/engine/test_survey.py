@@ -162,7 +162,7 @@ def test_without_a_task_figures_do_without_accuracies(small: dict, fresh_setting
 def test_lines_that_are_there_are_kept(small: dict, fresh_settings: Settings, tmp_path: Path) -> None:
     first = {"method": "rqc-gbs", "bits": 2, "lambda": [0.01, 0.3]}
     second = {"method": "rqc-gbs", "bits": 2, "lambda": [0.01, 0.3], "range": "search", "order": "activation"}
-    bare = {"method": "rqc-gbs", "bits": 3, "lambda": [0.1], "refine": 2, "pictures": "none"}
+    bare = {"method": "rqc-gbs", "bits": 3, "lambda": [0.1], "refine": 2, "refit": 1, "pictures": "none"}
     few = {"method": "sarqc-gbs", "bits": 3, "lambda": [0.1], "pictures": "surface"}
 
     def made(name: str, lines: list[dict], *had: Study) -> tuple[list[str], Study]:
@@ -180,7 +180,7 @@ def test_lines_that_are_there_are_kept(small: dict, fresh_settings: Settings, tm
     assert [line for line in words if "kept" in line] == [
         "kept as it is: 2 bits, rqc-gbs",
         "kept as it is: 2 bits, rqc-gbs-search-activation",
-        "kept as it is: 3 bits, rqc-gbs-refine2",
+        "kept as it is: 3 bits, rqc-gbs-refine2-refit1",
     ]
     assert not any("draw" in line for line in words)
     np.testing.assert_array_equal(
@@ -200,7 +200,7 @@ def test_lines_that_are_there_are_kept(small: dict, fresh_settings: Settings, tm
     pictures = {
         line.name: {name for name in line.arrays if "surface" in name or "group" in name} for line in anew.lines
     }
-    assert not pictures["rqc-gbs-refine2"]
+    assert not pictures["rqc-gbs-refine2-refit1"]
     assert {name for name in pictures["sarqc-gbs"] if "surface" in name} == {"surface", "surface_scale", "surface_most"}
     assert "surface_signed" in pictures["rqc-gbs"]
 
