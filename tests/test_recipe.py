@@ -96,6 +96,12 @@ def test_a_batch_may_vary_a_field_by_its_name_in_python() -> None:
     assert spare(LEAST | {"lam": [0, 0.5], "bits": 3}) == LEAST | {"lambda": [0, 0.5]}
 
 
+def test_a_batch_may_vary_what_documents_leave_out() -> None:
+    later = {"method": "gptq", "refit": [0, 2]}
+    assert spare(LEAST | later) == LEAST | later
+    assert [recipe.refit for recipe in expanded(spare(LEAST | later)).values()] == [0, 2]
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -379,7 +385,7 @@ def test_a_recipe_without_them_is_the_document_that_it_was() -> None:
     assert Recipe.parse(LEAST | {"begin": "none"}).fingerprint() == "47c1da7842f0a301"
     assert Recipe.parse(LEAST | {"begin": "none", "refit": 0}).fingerprint() == "47c1da7842f0a301"
     assert Recipe.parse(LEAST | {"begin": "none", "refit": 1}).fingerprint() != "47c1da7842f0a301"
-    assert not {"from_block", "then_lambda", "then_gamma"} & set(recipe.to_json())
+    assert not {"from_block", "then_lambda", "then_gamma", "include", "refit"} & set(recipe.to_json())
 
 
 def test_methods_without_later_choices_have_the_keys_that_they_had() -> None:

@@ -15,7 +15,7 @@ _THROUGHOUT = ("static_groups", "expert_damping")
 # Fields that the run after a ladder leaves at their defaults, unless its method says otherwise.
 _OF_THE_LADDER = (
     "kind", "minutes", "draws", "band", "sweep", "gamma", "blocks", "block_fraction", "range", "order", "refine",
-    *_THROUGHOUT,
+    "refit", *_THROUGHOUT,
 )  # fmt: skip
 
 

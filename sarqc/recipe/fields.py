@@ -111,7 +111,7 @@ _OF_ONE_MODEL = ("prompts", "new_tokens", "speed", "sampling", "inputs_from", "b
 OF_THE_OTHER_KIND = {
     "run": ("minutes", "draws", "band"),
     "tune": _OF_ONE_MODEL,
-    "ladder": (*_OF_ONE_MODEL, "tasks", "task_limit", "sweep", "band", "range", "order"),
+    "ladder": (*_OF_ONE_MODEL, "tasks", "task_limit", "sweep", "band", "range", "order", "refit"),
 }
 _KIND_WORDS = {"run": "a run that does not tune", "tune": "tuning", "ladder": "a ladder"}
 LADDER_METHOD = "rqc-gbs"  # whose λ is a step of the ladder, and whose fitting the other steps are
@@ -121,8 +121,7 @@ NOT_ASKED_TO_TUNE = ("lam", "gamma", "sweep", "layer", "from_block", "then_lam",
 # The same of a ladder, whose method and γ are its own.
 NOT_ASKED_OF_A_LADDER = ("method", "gamma", "layer", "from_block", "then_lam", "then_gamma")
 
-# Values from a block on, by the values that they follow. Documents leave them out where they are not given, so that
-# recipes without them keep their fingerprints.
+# Values from a block on, by the values that they follow.
 LATER_VALUES = {"then_lam": "lam", "then_gamma": "gamma"}
 
 # What solves codes again on the scales of a quantized checkpoint.
@@ -154,9 +153,12 @@ FORMER_NAMES = {
     "opened": "quantized_checkpoint", "share": "block_fraction", "starved": "expert_damping", "only": "layer"
 }  # fmt: skip
 
-# What runs did before a field existed, where its default is different; or where documents of recipes without it should
-# have the fingerprints that they had.
-_BEFORE = {"begin": "none", "refit": 0}
+# What runs did before a field existed, where its default is different.
+_BEFORE = {"begin": "none"}
+
+# Fields that are newer than many records, by the value at which documents leave them out, so that recipes without them
+# keep their fingerprints and stamps.
+_LEFT_OUT: dict[str, Any] = {"from_block": None, "then_lambda": None, "then_gamma": None, "include": [], "refit": 0}
 
 MOST_PATTERNS = 100  # of layers
 # Fields that only “auto” reads, by what it chooses for: each layer, or the whole model.
@@ -924,9 +926,8 @@ class Recipe(BaseModel):
 
         Fields that are newer than many records are left out where nothing is given for them.
         """
-        later = {public_name(name) for name in ("from_block", *LATER_VALUES, "include")}
         document = self.model_dump(mode="json", by_alias=True)
-        return {name: value for name, value in document.items() if name not in later or value not in (None, [])}
+        return {name: value for name, value in document.items() if name not in _LEFT_OUT or value != _LEFT_OUT[name]}
 
     def differences(self) -> dict[str, Any]:
         """Return the required fields and all that differ from the defaults, as plain data under the public names.
@@ -1106,5 +1107,5 @@ def spare(document: dict[str, Any]) -> dict[str, Any]:
     for recipe in recipes:
         said |= recipe.differences()
     documents = [recipe.to_json() for recipe in recipes]
-    lists = {name: list(dict.fromkeys(one.get(name) for one in documents)) for name in varied}
+    lists = {name: list(dict.fromkeys(one.get(name, _LEFT_OUT.get(name)) for one in documents)) for name in varied}
     return {name: value for name, value in said.items() if name not in lists} | lists

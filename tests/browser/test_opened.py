@@ -118,7 +118,7 @@ def test_a_model_of_ones_own_is_asked_for_its_text_and_takes_the_best_grid(host:
     assert {*kinds} == {"run", "tune", "ladder"}
     for kind, one in kinds.items():
         if kind != "ladder":  # what is tuned is what is run; the steps of a ladder are their own
-            assert {name: Recipe.parse(one).to_json()[name] for name in BEST_GRID} == BEST_GRID
+            assert {name: getattr(Recipe.parse(one), name) for name in BEST_GRID} == BEST_GRID
         assert (one["calibration"], one["test"], one["bits"]) == ("letters.txt", "letters.txt", 3)
     page.click("[data-testid=undo-changes]")
     page.wait_for_function("document.querySelector('#field-samples input').value === '8'")

@@ -1521,6 +1521,7 @@ export const NOT_IN_A_LADDER = frozen([
   "order",
   "prompts",
   "range",
+  "refit",
   "sampling",
   "shift_strength",
   "speed",
