@@ -361,7 +361,7 @@ LadderNext = Literal["", "run", "go_on"]
 LadderRow = TypedDict(
     "LadderRow",
     {
-        "step": str,  # “nearest”, “gptq”, or one of ``study.ladder.STEPS``
+        "step": str,  # “nearest”, “gptq”, one of ``study.ladder.STEPS``, or “refit”
         "method": str,  # public name
         "fitting": dict[str, str | int],  # see ``Method.fitting``
         "lambda": float | None,  # None for a method without

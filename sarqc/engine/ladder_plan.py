@@ -17,7 +17,7 @@ class StepCost(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    step: str  # “nearest”, “gptq”, or one of ``study.ladder.STEPS``
+    step: str  # “nearest”, “gptq”, one of ``study.ladder.STEPS``, or “refit”
     seconds: float  # the model solved and measured
 
 

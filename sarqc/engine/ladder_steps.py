@@ -7,9 +7,10 @@ from typing import Any
 
 from sarqc.documents import LeftOutStep
 from sarqc.quantization.methods import METHODS, Method, method
-from sarqc.recipe import BASELINE, BEST_GRID, LADDER_LAMBDA, LADDER_METHOD, Recipe
+from sarqc.recipe import BASELINE, BEST_GRID, LADDER_LAMBDA, LADDER_METHOD, REFITTED_GRID, Recipe
 from sarqc.study.ladder import PLAIN_LAMBDA, STEPS
 
+REFIT = "refit"  # the last step, which studies don't have: their ladders are of every subset of ``STEPS``
 # Of the solver in general, and not a step: they hold for every point from GPTQ 1 % on.
 _THROUGHOUT = ("static_groups", "expert_damping")
 # Fields that the run after a ladder leaves at their defaults, unless its method says otherwise.
@@ -24,7 +25,7 @@ class StepMethod:
     """A step with the method that the model is quantized with after it.
 
     Attributes:
-        step: ``nearest``, ``gptq``, or one of ``study.ladder.STEPS``.
+        step: ``nearest``, ``gptq``, one of ``study.ladder.STEPS``, or ``REFIT``.
         name: Public name of the method.
         method: The method, with this step and all before it.
     """
@@ -35,9 +36,10 @@ class StepMethod:
 
 
 def ladder_steps(recipe: Recipe) -> tuple[StepMethod, ...]:
-    """Return the steps in their order: rounding to nearest, GPTQ 1 %, then ``STEPS`` without those left out.
+    """Return the steps in their order: rounding to nearest, GPTQ 1 %, ``STEPS`` without those left out, and ``REFIT``.
 
-    The step of refinement has the passes of the recipe, or those of ``BEST_GRID`` where it has none.
+    The steps of refinement and of refitting have the passes and rounds of the recipe, or those of ``REFITTED_GRID``
+    where it has none.
     """
     point = method(BASELINE, **{name: getattr(recipe, name) for name in _THROUGHOUT})
     steps = [StepMethod("nearest", "rtn", method("rtn")), StepMethod("gptq", BASELINE, point)]
@@ -45,10 +47,11 @@ def ladder_steps(recipe: Recipe) -> tuple[StepMethod, ...]:
         "order": {"order": "activation"},
         "range": {"range": BEST_GRID["range"]},
         "lambda": {"lam": ladder_lambda(recipe)},
-        "refine": {"refine": recipe.refine or BEST_GRID["refine"]},
+        "refine": {"refine": recipe.refine or REFITTED_GRID["refine"]},
+        REFIT: {"refit": recipe.refit or REFITTED_GRID["refit"]},
     }
     name, out = BASELINE, {one["step"] for one in left_out(recipe)}
-    for step in (step for step in STEPS if step not in out):
+    for step in (step for step in (*STEPS, REFIT) if step not in out):
         point, name = point.with_(**changes[step]), LADDER_METHOD if step == "lambda" else name
         steps.append(StepMethod(step, name, point))
     return tuple(steps)

@@ -39,7 +39,14 @@ SIDES = (
     _Side("kl", "KL to the float model, nats a token", "KL, nats", _kl_text, "x2", (0.53, 1.0)),
 )
 NAMES = {"nearest": "Round to nearest", "gptq": "GPTQ 1 %"}
-SHORT = {"nearest": "nearest", "order": "+ order", "range": "+ range", "refine": "+ refined", "learned": "learned"}
+SHORT = {
+    "nearest": "nearest",
+    "order": "+ order",
+    "range": "+ range",
+    "refine": "+ refined",
+    "refit": "+ refitted",
+    "learned": "learned",
+}
 
 
 def rung_name(rung: Rung) -> str:

@@ -21,7 +21,7 @@ from sarqc.study.paired import Difference
 ENDS: dict[LadderEnd, str] = {"draws": "all draws were made", "budget": "the budget was spent"}
 _WORDS = {
     "nearest": "rounding to nearest", "gptq": NAMES["gptq"], "order": "activation order",
-    "range": "the searched range", "refine": "refinement",
+    "range": "the searched range", "refine": "refinement", "refit": "refitting",
 }  # fmt: skip
 _COLUMNS: tuple[Column, ...] = (
     {"key": "step", "title": "Step", "kind": "text"},

@@ -72,10 +72,12 @@ def _one_line(text: str, info: ValidationInfo) -> str:
     return text
 
 
-# How a group's levels are fitted: plainly, as the paper has it, and as docs/results.md finds best. There activation
-# order gains nothing once range and refinement are on, and costs perplexity at 2 bits.
+# How a group's levels are fitted: plainly, as the paper has it; as docs/results.md finds best, where activation order
+# gains nothing once range and refinement are on, and costs perplexity at 2 bits; and with the scales refitted, which
+# takes two to three times as long (docs/algorithms.md).
 PAPERS_GRID: dict[str, str | int] = {"range": "minmax", "order": "natural", "refine": 0, "refit": 0}
 BEST_GRID: dict[str, str | int] = {"range": "search", "order": "natural", "refine": 3, "refit": 0}
+REFITTED_GRID: dict[str, str | int] = {"range": "joint", "order": "natural", "refine": 3, "refit": 3}
 
 Begin = Literal["auto", "none"]
 NAME_LENGTH = 1024  # characters
@@ -111,7 +113,7 @@ _OF_ONE_MODEL = ("prompts", "new_tokens", "speed", "sampling", "inputs_from", "b
 OF_THE_OTHER_KIND = {
     "run": ("minutes", "draws", "band"),
     "tune": _OF_ONE_MODEL,
-    "ladder": (*_OF_ONE_MODEL, "tasks", "task_limit", "sweep", "band", "range", "order", "refit"),
+    "ladder": (*_OF_ONE_MODEL, "tasks", "task_limit", "sweep", "band", "range", "order"),
 }
 _KIND_WORDS = {"run": "a run that does not tune", "tune": "tuning", "ladder": "a ladder"}
 LADDER_METHOD = "rqc-gbs"  # whose λ is a step of the ladder, and whose fitting the other steps are

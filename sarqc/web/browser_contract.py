@@ -55,6 +55,7 @@ from sarqc.recipe import (
     NOT_ASKED_TO_TUNE,
     OF_THE_OTHER_KIND,
     PAPERS_GRID,
+    REFITTED_GRID,
     REPAIRING,
     Recipe,
     can_be_tuned,
@@ -373,7 +374,7 @@ def recipe_names() -> list[Constant]:
     methods = {name: form_method(name) for name in METHODS}
     idle = [public_name(name) for name in (*OF_THE_OTHER_KIND["tune"], *NOT_ASKED_TO_TUNE)]
     of_a_ladder = sorted(public_name(name) for name in fields_without_flag("ladder") - {"quantized_checkpoint"})
-    grids = {"paper": PAPERS_GRID, "best": BEST_GRID}
+    grids = {"paper": PAPERS_GRID, "best": BEST_GRID, "refitted": REFITTED_GRID}
     return [
         Constant(
             "GRIDS", "Record<GridName, Record<string, string | number>>", "How a group's levels are fitted.", grids
@@ -440,7 +441,7 @@ def shapes() -> str:
         ("Panel", PANELS, "What a link can only hide."),
         ("RoleName", ROLES, "Quantity with a colour of its own."),
         ("EventType", EVENT_TYPES, "What a run says."),
-        ("GridName", ["paper", "best"], "How a group's levels are fitted."),
+        ("GridName", ["paper", "best", "refitted"], "How a group's levels are fitted."),
     ):
         declared.union(name, list(values), comment)
     shown = (View, StudyComparison, TuningView, LadderView)

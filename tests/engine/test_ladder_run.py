@@ -25,7 +25,7 @@ from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
 FAST = {"samples": 4, "length": 32, "held_out_samples": 2, "window": 32, "test_tokens": 640}
-STEPS = ["nearest", "gptq", "order", "range", "lambda", "refine"]
+STEPS = ["nearest", "gptq", "order", "range", "lambda", "refine", "refit"]
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +77,7 @@ def test_each_point_is_that_of_a_run(climbed: list[Event], document: dict[str, A
         {"method": "gptq"} | fitted,
         {"method": "rqc-gbs", "lambda": 0.1} | fitted,
         {"method": "rqc-gbs", "lambda": 0.1, "refine": 3} | fitted,
+        {"method": "rqc-gbs", "lambda": 0.1, "refine": 3, "refit": 3} | fitted,
     ]
     for row, point in zip(ladder["rows"], asked, strict=True):
         last = run(single | point, fresh_settings)[-1]
@@ -88,8 +89,8 @@ def test_each_point_is_that_of_a_run(climbed: list[Event], document: dict[str, A
 def test_it_ends_with_what_it_says(climbed: list[Event], document: dict[str, Any], own_settings: Settings) -> None:
     ladder = outcome(climbed)
     values = np.array([row["perplexity"] for row in ladder["rows"]], float)
-    assert values.shape == (6, 2)
-    assert (ladder["draws"], ladder["measured"], ladder["planned"]) == (2, 12, 12)
+    assert values.shape == (7, 2)
+    assert (ladder["draws"], ladder["measured"], ladder["planned"]) == (2, 14, 14)
     assert (ladder["end"], ladder["next"], ladder["best"]) == ("draws", "run", int(values.prod(axis=1).argmin()))
     assert ladder["recipe"] is not None
     following = Recipe.parse(ladder["recipe"])
@@ -98,16 +99,16 @@ def test_it_ends_with_what_it_says(climbed: list[Event], document: dict[str, Any
     assert following.to_method().fitting() == best["fitting"]
     assert plan(following, own_settings).layers == 21
     standings = [event.ladder for event in climbed if isinstance(event, LadderStanding)]
-    assert [one["measured"] for one in standings] == [*range(13), 12], "the beginning, each measurement, the end"
+    assert [one["measured"] for one in standings] == [*range(15), 14], "the beginning, each measurement, the end"
     reached = [[len([v for v in row["perplexity"] if v is not None]) for row in one["rows"]] for one in standings]
-    assert reached[4] == [1, 1, 1, 1, 0, 0], "in their order, and draw by draw"
-    assert reached[7] == [2, 1, 1, 1, 1, 1]
+    assert reached[4] == [1, 1, 1, 1, 0, 0, 0], "in their order, and draw by draw"
+    assert reached[8] == [2, 1, 1, 1, 1, 1, 1]
     assert [event.detail for event in climbed if isinstance(event, Stage) and event.name == MEASURING_STEPS] == [
         "draw 1 of 2", "draw 2 of 2",
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("stop_at", [3, 7, 12])
+@pytest.mark.parametrize("stop_at", [3, 7, 14])
 def test_stopped_anywhere_it_ends_the_same(
     climbed: list[Event], document: dict[str, Any], fresh_settings: Settings, stop_at: int
 ) -> None:
@@ -144,7 +145,7 @@ def test_what_tuning_measured_is_read(
     monkeypatch.setattr(float_statistics, "BlockWalk", None)
     outcome(run(document, fresh_settings))
     # Nothing that reads no text changes with a draw, so that tuning measures it in the first alone.
-    assert len(measured) == 12 - 3
+    assert len(measured) == 14 - 3
 
 
 class Checks(Budget):
@@ -198,11 +199,13 @@ def test_workers_of_a_crew_end_alike(document: dict[str, Any], own_settings: Set
 
 def test_the_recipe_s_own_numbers_are_taken(document: dict[str, Any]) -> None:
     steps = ladder_steps(
-        Recipe.parse(document | {"lambda": 0.3, "refine": 2, "static_groups": True, "expert_damping": "damped"})
+        Recipe.parse(
+            document | {"lambda": 0.3, "refine": 2, "refit": 1, "static_groups": True, "expert_damping": "damped"}
+        )
     )
     assert [step.step for step in steps] == STEPS
     last: Any = steps[-1].method
-    assert (last.lam, last.refine, last.range, last.order) == (0.3, 2, "search", "activation")
+    assert (last.lam, last.refine, last.refit, last.range, last.order) == (0.3, 2, 1, "search", "activation")
     assert all(step.method.static_groups for step in steps[1:] if hasattr(step.method, "static_groups"))
     assert steps[1].method.fitting() == {"expert_damping": "damped"}
 

@@ -14,6 +14,7 @@ import { frozen } from "./contract.js";
 export const GRIDS = frozen({
   paper: { range: "minmax", order: "natural", refine: 0, refit: 0 },
   best: { range: "search", order: "natural", refine: 3, refit: 0 },
+  refitted: { range: "joint", order: "natural", refine: 3, refit: 3 },
 });
 
 /**
@@ -1521,7 +1522,6 @@ export const NOT_IN_A_LADDER = frozen([
   "order",
   "prompts",
   "range",
-  "refit",
   "sampling",
   "shift_strength",
   "speed",

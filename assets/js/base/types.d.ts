@@ -124,7 +124,7 @@ export type EventType =
   | "interrupted";
 
 /** How a group's levels are fitted. */
-export type GridName = "paper" | "best";
+export type GridName = "paper" | "best" | "refitted";
 
 /** How a quantity is drawn, in plotly's words. */
 export interface Role {

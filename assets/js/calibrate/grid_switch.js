@@ -13,7 +13,8 @@ import { methodOf } from "./recipe_form.js";
 /** @type {[GridName, string, string][]} */
 const CHOICES = [
   ["paper", "Paper’s grid", "from the smallest to the largest weight"],
-  ["best", "Best grid", "the range searched, the codes refined"],
+  ["best", "Searched grid", "the range searched, the codes refined"],
+  ["refitted", "Refitted grid", "both ends searched, scales fitted to the codes; the slowest"],
 ];
 
 /**
@@ -26,7 +27,14 @@ const meant = (name, method) =>
   Object.entries(GRIDS[name]).filter(([field]) => methodOf(method)?.options.includes(field));
 
 /**
- * Which of the two a form holds; null where it holds neither.
+ * The choices that a method has: learned rounding keeps its scales.
+ * @param {string} method
+ */
+const choicesOf = (method) =>
+  CHOICES.filter(([name]) => name !== "refitted" || methodOf(method)?.options.includes("refit"));
+
+/**
+ * Which of them a form holds; null where it holds none.
  * @param {Said} said
  * @returns {GridName | null}
  */
@@ -34,7 +42,11 @@ export function gridOf(said) {
   const held = /** @type {Record<string, unknown>} */ (said);
   const isHeld = (/** @type {GridName} */ name) =>
     meant(name, said.method).every(([field, value]) => (held[field] ?? RECIPE_FIELDS[field].default) === value);
-  return CHOICES.map(([name]) => name).find(isHeld) ?? null;
+  return (
+    choicesOf(said.method)
+      .map(([name]) => name)
+      .find(isHeld) ?? null
+  );
 }
 
 /**
@@ -45,7 +57,7 @@ export function gridSwitch(said, choose) {
   if (said.quantized_checkpoint || !meant("best", said.method).length) return nothing;
   const chosen = gridOf(said);
   return html`<fieldset class="grid-switch" data-testid="grid-switch"><legend>Fitting of the grid</legend
-    ><div class="grid-choices">${CHOICES.map(
+    ><div class="grid-choices">${choicesOf(said.method).map(
       ([name, title, about]) => html`<label
         ><input type="radio" name="grid-fitting" value=${name} .checked=${name === chosen} @change=${() => choose(GRIDS[name])} />
         <span>${title}</span><small>${about}</small></label>`,
