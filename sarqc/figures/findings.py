@@ -327,7 +327,9 @@ def _proof(facts: LineFacts) -> Say:
             gap, limit = known.gap.at((g, m)), float(known.bound[g, m])
             if math.isfinite(gap.mean) and math.isfinite(limit) and gap.mean != 0 and limit > 0:
                 unclear = math.isfinite(gap.error) and gap.verdict(()) == 0
-                bound = "no clear gap to unseen text" if unclear else f"the bound is {loose[g][m]}{NBSP}× the gap"
+                bound = (
+                    "no clear gap to unseen text" if unclear else f"Theorem{NBSP}1 is {loose[g][m]}{NBSP}× too loose"
+                )
         if not parts and not bound:
             return ""
         lead = ", ".join([draws_text(facts.n_draws), *parts])

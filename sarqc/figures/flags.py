@@ -114,7 +114,7 @@ def not_flagged(facts: LineFacts) -> str:
     entry = METHODS.get(facts.line.method)
     if entry is None or not has_lam(facts.line) or not entry.make.damps or entry.make.lam_is_damping:
         return ""
-    return "the damping of GPTQ and others is λ of the identity penalty alone"
+    return "the damping of other tools is λ of the identity penalty"
 
 
 def flags_text(facts: LineFacts) -> str:

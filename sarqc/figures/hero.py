@@ -268,7 +268,7 @@ def _add_flags(figure: Figure, facts: LineFacts, *, room: int) -> None:
         place["yshift"] = -(room + _depth(lanes - 1))
         layout["annotations"].append(note(words[0].upper() + words[1:], **place, font=font))
         figure["narrow"][f"layout.annotations.{at}.yshift"] = -(room + _depth(few - 1))
-        figure["narrow"][f"layout.annotations.{at}.text"] = "GPTQ’s damping: identity penalty alone"
+        figure["narrow"][f"layout.annotations.{at}.text"] = "Other tools: identity penalty"
 
 
 def _depth(lane: int) -> float:

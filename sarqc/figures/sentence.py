@@ -274,8 +274,13 @@ def _against(quality: Quality, difference: Difference, at: tuple[int, int], name
     return [
         piece(": "),
         _verdict(f"{told.size(apart, reference)} {word}", "quality"),
-        piece(f" than {name} ({base}), {told.interval(apart, reference)}."),
+        piece(f" than {name} ({base}), {_interval_words(told.interval(apart, reference))}."),
     ]
+
+
+def _interval_words(interval: str) -> str:
+    """“95 % interval 1.5 to 3.0”, where nothing else says what the two numbers are."""
+    return f"95{NBSP}% interval {interval.removeprefix('from ')}" if interval.startswith("from ") else interval
 
 
 def _apart(difference: Difference) -> Difference:

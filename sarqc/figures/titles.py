@@ -63,7 +63,7 @@ def lam_point(lam: float) -> str:
 def best_lam(
     lams: Sequence[float], best: int | None, band: np.ndarray, names: Sequence[str], extreme: str = "lowest"
 ) -> str:
-    """Return which λ of a curve is best, and which are as good.
+    """Return which λ of a curve is best, and which are not clearly worse.
 
     Args:
         lams: The λ of the curve, M.
@@ -87,7 +87,9 @@ def best_lam(
         endings = ("; others are clearly worse", ", clearly")
         return fitting(*(f"{lead}{ending}" for ending in endings for lead in leads))
     span = f"{lam_text(lams[first])}–{lam_text(lams[last])}"
-    return fitting(*(f"{lead}; {span} are as good" for lead in leads), *(f"{lead}; also {span}" for lead in leads))
+    return fitting(
+        *(f"{lead}; {span} not clearly worse" for lead in leads), *(f"{lead}; also {span}" for lead in leads)
+    )
 
 
 def quality_finding(facts: LineFacts, name: str) -> BoundValues | None:

@@ -192,6 +192,7 @@ ENTERED = {
     "held_out_samples": 3,
     "refine": 2,
     "seed": 4,
+    "refit": 1,
     "test": "tiny-llama-test",
     "window": 64,
     "test_tokens": 512,
@@ -219,8 +220,9 @@ def test_every_field_is_taken_up_with_one_input_event(open_page):
     page.wait_for_selector("[data-testid=start]:enabled")
     wanted = {
         "model": "tiny-moe", "group_size": 64, "lambda": 0.3, "gamma": 0.2, "calibration": "tiny-llama-calibration",
-        "samples": 5, "length": 48, "held_out_samples": 3, "refine": 2, "seed": 4, "test": "tiny-llama-test",
-        "window": 64, "test_tokens": 512, "tasks": ["tiny-moe-continuations"], "task_limit": 6, "new_tokens": 7,
+        "samples": 5, "length": 48, "held_out_samples": 3, "refine": 2, "refit": 1, "seed": 4,
+        "test": "tiny-llama-test", "window": 64, "test_tokens": 512, "tasks": ["tiny-moe-continuations"],
+        "task_limit": 6, "new_tokens": 7,
         "sweep": [0, 0.5], "prompts": ["Once upon a time", "The king, said"],
     }  # fmt: skip
     address = page.evaluate("Object.fromEntries(new URLSearchParams(location.search))")

@@ -417,14 +417,14 @@ def test_the_bound_beside_the_gap_by_loops() -> None:
         if abs(fmean(gaps)) <= T_975[4] * stdev(gaps) / math.sqrt(5):
             assert rest == "no clear gap to unseen text"
         else:
-            ratio = re.fullmatch(r"the bound is ([\d,]+) × the gap", rest)[1]
+            ratio = re.fullmatch(r"Theorem 1 is ([\d,]+) × too loose", rest)[1]
             assert float(ratio.replace(",", "")) == pytest.approx(fmean(bounds) / abs(fmean(gaps)), rel=0.051)
 
 
 def test_one_draw_has_no_intervals_and_says_so() -> None:
     study = one_draw(shipped("tiny-llama"), shipped("tiny-llama").line("rqc-gbs", 2).draws[1])
     made = sentences(study, "rqc-gbs")
-    assert all(text.startswith("one draw, 17,595 test tokens; the bound is ") for text in made["proof"][0])
+    assert all(text.startswith("one draw, 17,595 test tokens; Theorem 1 is ") for text in made["proof"][0])
     assert "no clear" not in json.dumps(made)
     assert made["steps"][0][0].endswith(" (one draw)")
     drift = np.asarray(study.read(study.line("rqc-gbs", 2), "drift")).mean(axis=(0, 1))[0]

@@ -102,7 +102,7 @@ function titles(explorer, { view, pool }) {
   const name = layerAt(view, view.surface_layer)?.label ?? "";
   const why = view.layer === null ? ", largest drift" : "";
   const signed = weightFigure(view.figures, "surfaces", "surface", pool).endsWith(":signed");
-  const maths = signed ? "Ŵ − W" : "|Ŵ − W|";
+  const maths = signed ? "Weight change Ŵ − W" : "Weight drift |Ŵ − W|";
   for (const host of [explorer.hosts.surfaces, explorer.hosts.surfaces_flat]) {
     host.heading.title = `${name}${why}`;
     host.entitle(html`<span class="maths">${maths}, </span>${name}<span class="card-note">${why}</span>`);
