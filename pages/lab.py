@@ -27,7 +27,8 @@ _EQUATION = f"""
 
 _WHAT = """The weights <i>W</i> of a language model{model} are rounded to
   {bits} bits: <i>Ŵ</i>{grid}.
-  <b>SARQC</b>, saliency-aware regularized quantization calibration, keeps <i>Ŵ</i> near <i>W</i>."""
+  <b>SARQC</b>, saliency-aware regularized quantization calibration, keeps <i>Ŵ</i> near <i>W</i>;
+  <i>λ</i> says how strongly."""
 
 # What is seen of the page before its first view, at the same places: Gradio's elements take long to come.
 _SKELETON = """

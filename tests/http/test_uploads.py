@@ -212,7 +212,7 @@ def test_what_is_wrong_is_refused_and_nothing_stays(
     assert what in error["what"]
     assert error["remedy"]
     assert kept(settings) == []
-    assert client.get("/api/studies").json() == {"studies": [], "damaged": []}
+    assert client.get("/api/studies").json() == {"studies": [], "damaged": [], "first": None}
     assert not list(settings.resolved_state_dir().rglob("*evil*"))
 
 
