@@ -271,16 +271,12 @@ def _against(quality: Quality, difference: Difference, at: tuple[int, int], name
             _verdict(told.size(here, reference), "quality"),
             piece(f", {told.interval(here, reference)}."),
         ]
-    return [
-        piece(": "),
-        _verdict(f"{told.size(apart, reference)} {word}", "quality"),
-        piece(f" than {name} ({base}), {_interval_words(told.interval(apart, reference))}."),
-    ]
-
-
-def _interval_words(interval: str) -> str:
-    """“95 % interval 1.5 to 3.0”, where nothing else says what the two numbers are."""
-    return f"95{NBSP}% interval {interval.removeprefix('from ')}" if interval.startswith("from ") else interval
+    verdict = _verdict(f"{told.size(apart, reference)} {word}", "quality")
+    interval = told.interval(apart, reference)
+    if not interval.startswith("from "):
+        return [piece(": "), verdict, piece(f" than {name} ({base}), {interval}.")]
+    ends = interval.removeprefix("from ").replace(" ", NBSP)
+    return [piece(": "), verdict, piece(f" (95{NBSP}%: {ends}) than {name} ({base}).")]
 
 
 def _apart(difference: Difference) -> Difference:

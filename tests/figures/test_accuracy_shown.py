@@ -50,7 +50,7 @@ def test_the_sentence_is_of_accuracy_in_per_cent_and_points(view: View) -> None:
             assert "perplexity" not in text
             accuracy = view["table"]["rows"][g * len(view["lams"]) + m]["accuracy"]
             assert f"has accuracy {100 * accuracy:.1f}\u00a0%" in text
-            assert re.search(r"\d points.*, (?:from|95.% interval) −?[\d.]+ to −?[\d.]+\.", text)
+            assert re.search(r"\d points(?:,| \w+ \().*[\d.]+.to.−?[\d.]+", text)
             assert "Perplexity " in " ".join(told["small_print"][g][m])
     text = plain(told["sentences"][0][0])
     assert "with five random calibration sets and 120 test items" in text

@@ -364,7 +364,7 @@ class TestAuto:
         assert by_layer.startswith(
             "With λ and γ chosen layer by layer on held-out calibration text the 2-bit model has perplexity 85.9"
         )
-        assert "4.5 better than GPTQ 1 % (90.4), 95 % interval 3.6 to 5.4." in by_layer
+        assert "4.5 better (95 %: 3.6 to 5.4) than GPTQ 1 % (90.4)." in by_layer
         assert text_at(study, "rqc-gbs-auto", 0, 0).startswith("With λ chosen layer by layer")
         assert text_at(study, "sarqc-gs-auto", 0, 0).startswith(
             "With λ from 0.3 to 0.4, chosen for the whole model on held-out calibration text in each draw, the 2-bit"
@@ -382,7 +382,7 @@ class TestSentence:
     def test_names_the_gain_with_its_interval(self, study):
         text = text_at(study, "rqc-gbs", 0, 3, layer=0)
         assert text.startswith("At λ = 0.3 the whole 2-bit model has perplexity 87.4 on unseen text: 3.00 ")
-        assert "better than GPTQ 1 % (90.4), 95 % interval 2.80 to 3.20." in text
+        assert "better (95 %: 2.80 to 3.20) than GPTQ 1 % (90.4)." in text
         assert "In this layer the weights drift" in text
 
     def test_a_colour_names_a_quantity_and_never_how_it_came_out(self, study):
@@ -402,7 +402,7 @@ class TestSentence:
         assert "λ = 0.3" in text
 
     def test_says_plainly_when_worse(self, study):
-        assert "worse than GPTQ 1 %" in text_at(study, "rqc-gbs", 0, 0)
+        assert "54.0 worse (95 %: 50.7 to 57.4) than GPTQ 1 %" in text_at(study, "rqc-gbs", 0, 0)
 
     def test_says_plainly_when_regularisation_does_not_help(self, tmp_path):
         curve = np.array([90.0, 86.0, 87.0, 88.0, 89.0])
