@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import combinations, pairwise
 from pathlib import Path
 
@@ -147,7 +148,7 @@ def test_lines_on_a_better_grid(study: Study) -> None:
     small = " ".join(view["told"]["perplexity"]["small_print"][0][1]).replace("\u00a0", " ")
     assert "This grid against the plain one: perplexity 12.5 lower, from 11.3 to 13.7." in small
     said = "".join(piece["text"] for piece in view["told"]["perplexity"]["sentences"][0][1])
-    assert "better than GPTQ 1 % on this grid" in said
+    assert re.search(r"better \(95.%: .*\) than GPTQ 1 % on this grid", said)
     row = next(one for one in view["table"]["rows"] if one["lambda"] == 0.1)
     assert row["perplexity_difference"] == pytest.approx(WORTH["lambda"] + TOGETHER, rel=0.02)
     hero = view["figures"]["hero"]
