@@ -317,15 +317,13 @@ def _compared(change: float, less: str, more: str) -> str:
 
 
 def _drift_part(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
-    """How far the weights of the chosen layer, or of all, drift, and at which error on the calibration text: relative
-    to the baseline, or the drift at the baseline itself."""
+    """How far the weights of the chosen layer, or of all, drift: relative to the baseline, or absolute at it."""
     at = (gamma, lam)
-    change, error = _change(facts, "drift", at), _change(facts, "recon", at)
+    change = _change(facts, "drift", at)
     weights = [piece(f"{_which(facts)} the weights ")]
     if change is not None:
         text = _compared(change, "less", "more") or "just as far"
-        cost = "" if error is None else f", with {_compared(error, 'less', 'more') or 'the same'} calibration error"
-        return [*weights, piece("drift", "drift"), piece(" "), _verdict(text, "drift"), piece(f"{cost}.")]
+        return [*weights, piece("drift", "drift"), piece(" "), _verdict(text, "drift"), piece(".")]
     if facts.drift is None or not math.isfinite(facts.drift[at]):
         return []
     return [*weights, piece(f"drift by {small_percent(facts.drift[at])}", "drift"), piece(" of their size.")]
