@@ -38,7 +38,7 @@ def test_cells_are_pooled_as_chosen_and_arrows_follow_lambda_without_a_request(a
     select.select_option("signed")
     page.wait_for_function("location.search.includes('pool=signed')")
     page.wait_for_function(f"({CELLS})({SURFACES!r})[2] < 0")
-    assert page.text_content(f"{SURFACES} .card-title").startswith("Ŵ − W")
+    assert page.text_content(f"{SURFACES} .card-title").startswith("Weight change Ŵ − W")
     assert "Ŵ − W, λ = 1" in page.text_content(f"{SURFACES} .plot-canvas")  # where a narrow card has no room for that
     select.select_option("max")
     page.wait_for_function("!location.search.includes('pool')")
