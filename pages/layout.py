@@ -57,8 +57,7 @@ def styles_of(pages: Sequence[Page]) -> list[str]:
     return list(dict.fromkeys([*FIRST, *(name for page in pages for name in page.styles), *LAST]))
 
 
-_HEAD = """<meta name="assets" content="{assets}">
-<style>{ground}</style>
+_HEAD = """<style>{ground}</style>
 <script nonce="{nonce}">{at_once}</script>
 <script type="importmap" nonce="{nonce}">{imports}</script>
 <link rel="modulepreload" href="{module}">

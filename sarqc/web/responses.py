@@ -13,9 +13,8 @@ import logging
 import threading
 from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any
 
 from fastapi import Request, Response
@@ -200,19 +199,6 @@ class WrittenAnswers:
 
 def _json(document: Any) -> bytes:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-
-
-def file_response(request: Request, path: Path, media_type: str, *, cache: str = ASK_AGAIN) -> Response:
-    """A file like ``body_response``; compressed once as long as it is the same."""
-    stat = path.stat()
-    body, packed, etag = _file(path, stat.st_mtime_ns, stat.st_size)
-    return body_response(request, body, media_type, cache=cache, etag=etag, packed=lambda: packed)
-
-
-@lru_cache(maxsize=128)  # every script and style of the pages
-def _file(path: Path, modified: int, size: int) -> tuple[bytes, bytes, str]:
-    body = path.read_bytes()
-    return body, gzip.compress(body, COMPRESS_LEVEL, mtime=0), hashlib.sha256(body).hexdigest()[:32]
 
 
 def accepts_gzip(request: Request) -> bool:

@@ -89,7 +89,8 @@ def test_tokens_of_experts_are_a_map_a_table_and_words(open_page):
 
 
 RUN = """async ([blocks, experts]) => {
-  const { scripts } = await import(`${document.querySelector('meta[name=assets]').content}/calibrate.js`);
+  const { imports } = JSON.parse(document.querySelector("script[type=importmap]").textContent);
+  const { scripts } = await import(imports["page-scripts"].replace("lab.js", "calibrate.js"));
   const { render } = scripts['base/html.js'];
   const { runMatrix } = scripts['calibrate/run_matrix.js'];
   const State = scripts['calibrate/run_state.js'];

@@ -489,6 +489,26 @@ function ladderClock(shown, run, ladder) {
 }
 
 /**
+ * How a run of several models was stopped, in words; null for one that was not.
+ * @param {Run["state"]} state
+ * @param {string} after what was measured before
+ */
+function stoppedWords(state, after) {
+  switch (state) {
+    case "cancelling":
+      return "Stopping after the current model";
+    case "cancelled":
+      return `Cancelled ${after}; what was measured is kept`;
+    case "interrupted":
+      return `Interrupted ${after}`;
+    case "failed":
+      return `Failed ${after}`;
+    default:
+      return null;
+  }
+}
+
+/**
  * Where a ladder stands, in words.
  * @param {Shown} shown
  * @param {Run} run
@@ -505,16 +525,11 @@ function ladderNow({ said, before }, run, ladder) {
       return said.stage
         ? `${State.sentence(said.stage)}${said.detail ? `: ${said.detail}` : ""}`
         : "Starting the worker";
-    case "cancelling":
-      return "Stopping after the current model";
-    case "cancelled":
-      return `Cancelled ${after}; what was measured is kept`;
-    case "interrupted":
-      return `Interrupted ${after}`;
-    case "failed":
-      return `Failed ${after}`;
     default:
-      return `${ladder ? ladderStanding(ladder, run.recipe) : "Done"} in ${duration(said.took ?? seconds(run))}`;
+      return (
+        stoppedWords(run.state, after) ??
+        `${ladder ? ladderStanding(ladder, run.recipe) : "Done"} in ${duration(said.took ?? seconds(run))}`
+      );
   }
 }
 
@@ -559,16 +574,11 @@ function tuningNow({ said, before }, run, tuning) {
       return [standing(tuning, run.recipe), leftWords(tuning, secondsOf(run, said, tuning))]
         .filter(Boolean)
         .join(" · ");
-    case "cancelling":
-      return "Stopping after the current model";
-    case "cancelled":
-      return `Cancelled ${after}; what was measured is kept`;
-    case "interrupted":
-      return `Interrupted ${after}`;
-    case "failed":
-      return `Failed ${after}`;
     default:
-      return `${tuning ? `${modelsWords(tuning)} models measured` : "Done"} in ${duration(said.took ?? seconds(run))}`;
+      return (
+        stoppedWords(run.state, after) ??
+        `${tuning ? `${modelsWords(tuning)} models measured` : "Done"} in ${duration(said.took ?? seconds(run))}`
+      );
   }
 }
 

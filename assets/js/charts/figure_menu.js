@@ -128,7 +128,7 @@ export function drawnTable(data) {
  */
 async function pictureOf({ heading, flat, surface }, kind) {
   const drawing = surface?.made ? surface : flat;
-  if (!drawing) throw new Error("there is no figure yet");
+  if (!drawing) throw new Error("The figure is not drawn yet.");
   const title = heading ? titleLines(heading) : "";
   return svgPicture(kind, drawing.svgText({ title, ground: colour("--surface"), ink: colour("--ink") }), SCALE);
 }

@@ -48,7 +48,7 @@ let asked = null;
 /** Asks for what the page opens with, while Gradio is still starting. */
 export function ask() {
   asked = firstAnswers();
-  asked.catch(() => {}); // whoever waits for it says so
+  asked.catch(() => {}); // reported where it is awaited
 }
 
 /** The studies of the host, what the address asks of them, and the line that it opens. */

@@ -22,7 +22,7 @@ const HEIGHTS = /** @type {const} */ ([0.6, 1.1]);
 const within = (value, [low, high]) => Math.min(high, Math.max(low, value));
 
 /**
- * A camera turned by a drag of so many pixels: around the upright axis, and up or down between flat and steep.
+ * A camera turned by a drag: around the vertical axis, and in elevation within bounds.
  * @param {Camera} camera
  * @param {number} dx
  * @param {number} dy
@@ -34,7 +34,7 @@ export function turned(camera, dx, dy) {
 }
 
 /**
- * A camera with a picture so many times as large, within bounds.
+ * A camera zoomed by a factor, within bounds.
  * @param {Camera} camera
  * @param {number} times
  * @returns {Camera}

@@ -410,7 +410,7 @@ export class SurfaceDrawing {
 }
 
 /**
- * The mean of each column and of each row of a matrix, so many times as large.
+ * The scaled mean of each column and of each row of a matrix.
  * @param {Matrix} z
  * @param {Float32Array} target columns, then rows
  * @param {number} times
@@ -427,5 +427,5 @@ function copyMeans(z, target, times) {
   });
 }
 
-/** Whether heights change at once: for people who want no motion, and where nobody looks. */
+/** Whether heights change at once: under reduced motion, and in a hidden tab. */
 const isStill = () => document.hidden || matchMedia("(prefers-reduced-motion: reduce)").matches;

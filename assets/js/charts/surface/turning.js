@@ -7,12 +7,12 @@
 const PER_NOTCH = 0.0015; // of the wheel
 const STILL = 4; // pixels that a click may move
 
-/** @type {Record<string, [dx: number, dy: number]>} turns by keys, as drags of so many pixels */
+/** @type {Record<string, [dx: number, dy: number]>} turns by keys, as drags in pixels */
 const TURNS = { ArrowLeft: [-24, 0], ArrowRight: [24, 0], ArrowUp: [0, -24], ArrowDown: [0, 24] };
 
 /**
  * @typedef {object} Turnable
- * @property {(dx: number, dy: number) => void} turn by a drag of so many pixels
+ * @property {(dx: number, dy: number) => void} turn by a drag, in pixels
  * @property {(times: number) => void} zoom
  * @property {() => void} turnBack
  * @property {(event: PointerEvent) => void} hover
