@@ -87,7 +87,7 @@ def point_card(facts: LineFacts, at: CardPoint, colours: Mapping[str, str]) -> s
 def point_picture(facts: LineFacts, at: CardPoint, width: int, height: int, *, narrow: bool, banded: bool) -> str:
     """The main figure at a point for the page: an SVG element with the page's roles as its colours.
 
-    ``banded``: whether the λ that are as good as the best are marked.
+    ``banded``: whether the λ that may be the best are marked.
     """
     figure = first_figure(facts, at.shown, at.scale)
     made = resolved(figure, {"gamma": at.gamma, "lambda": at.lam}, _no_arrays, narrow=narrow)

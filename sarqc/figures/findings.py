@@ -295,7 +295,7 @@ def _beside_calibration(ratio: Ratio, at: tuple[int, int], *, brief: bool) -> st
 
 
 def _best_lam(facts: LineFacts, gamma: int) -> str:
-    """The λ with the least error on unseen text with the most calibration text, and those not clearly worse.
+    """The λ with the least error on unseen text with the most calibration text, and those that may be the best.
 
     Empty where they leave open where the best lies: on one draw, for λ apart, and for more than half of those tried.
     """

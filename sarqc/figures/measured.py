@@ -11,7 +11,7 @@ from sarqc.study.document import Line
 from sarqc.study.facts import LineFacts, is_point
 from sarqc.study.stamp import shown
 
-_BAND = "λ whose paired difference to the best λ is not clear (Student’s t at 5 %, for all pairs of λ at once)"
+_BAND = "holds the best of the λ tried with 95 % confidence: all that no other λ clearly beats (paired Student’s t)"
 GRID_WORDS = {
     "symmetric": "symmetric",
     "full_range": "full-range symmetric",

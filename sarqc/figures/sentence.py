@@ -97,8 +97,8 @@ def sentence(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "per
     told = _TOLD[quality]
     parts = [
         _quality_part(facts, gamma, lam, told),
-        _band_part(facts, gamma, told),
         _drift_part(facts, gamma, lam),
+        _band_part(facts, gamma, told),
     ]
     pieces: list[Piece] = []
     for part in (part for part in parts if part):
@@ -317,13 +317,25 @@ def _compared(change: float, less: str, more: str) -> str:
 
 
 def _drift_part(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
-    """How far the weights of the chosen layer, or of all, drift: relative to the baseline, or absolute at it."""
+    """How far the weights of the chosen layer, or of all, drift, and what that costs on the calibration text: relative
+    to the baseline, or absolute at it."""
     at = (gamma, lam)
-    change = _change(facts, "drift", at)
-    weights = [piece(f"{_which(facts)} the weights ")]
+    change, cost = _change(facts, "drift", at), _change(facts, "recon", at)
+    weights = [piece("Its weights " if facts.layer is None else "In this layer the weights ")]
     if change is not None:
         text = _compared(change, "less", "more") or "just as far"
-        return [*weights, piece("drift", "drift"), piece(" "), _verdict(text, "drift"), piece(".")]
+        pieces = [*weights, piece("drift", "drift"), piece(" "), _verdict(text, "drift")]
+        if cost is not None and (words := _compared(cost, "less", "more")):
+            # Less drift is paid for; what both have less of is not a price.
+            joint = ", at the price of " if change < 0 < cost else ", with "
+            pieces += [
+                piece(joint),
+                _verdict(words, "recon"),
+                piece(" "),
+                piece("error", "recon"),
+                piece(" on calibration text"),
+            ]
+        return [*pieces, piece(".")]
     if facts.drift is None or not math.isfinite(facts.drift[at]):
         return []
     return [*weights, piece(f"drift by {small_percent(facts.drift[at])}", "drift"), piece(" of their size.")]
@@ -365,26 +377,26 @@ def _band_part(facts: LineFacts, gamma: int, told: _Told) -> list[Piece]:
         return []
     runs = spans(quality.band[gamma])
     if not runs:
-        return [piece("One calibration draw can't tell which other λ are as good.")]
+        return [piece("One calibration draw can't tell which other λ may be the best.")]
     lams = facts.line.lams
     sample = _sample_text(quality.n_draws, quality)
     help_text = _no_help(facts, quality, gamma, told)
     if runs == [(0, len(lams) - 1)]:
         return [piece(f"No λ on this axis stands out, as far as {sample} can tell."), *help_text]
     if len(runs) == 1 and runs[0][0] == runs[0][1]:
-        only = f"λ = {lam_text(lams[best])}".replace(" ", NBSP)
-        return [piece(only, "lambda"), piece(" is the best of those tried; the others are clearly worse."), *help_text]
-    words = [lam_text(lams[a]) if a == b else f"{lam_text(lams[a])} to {lam_text(lams[b])}" for a, b in runs]
-    joined = words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
-    lead = "Anything from " if len(runs) == 1 else "Each of λ "
-    joined = joined.replace(" to ", f"{NBSP}to{NBSP}")
+        lead, joined = "Of those tried ", f"λ = {lam_text(lams[best])}".replace(" ", NBSP)
+        rest = " is the best"
+    elif len(runs) == 1:
+        (first, last), *_ = runs
+        lead, joined, rest = "The best λ lies between ", f"{lam_text(lams[first])} and {lam_text(lams[last])}", ""
+    else:
+        words = [lam_text(lams[a]) if a == b else f"{lam_text(lams[a])} to {lam_text(lams[b])}" for a, b in runs]
+        lead, joined, rest = "The best λ is ", f"{', '.join(words[:-1])} or {words[-1]}", ""
+    for word in (" to ", " and "):
+        joined = joined.replace(word, word.replace(" ", NBSP))
     of_model = "" if facts.layer is None else " for the whole model"
-    return [
-        piece(lead),
-        piece(joined, "lambda"),
-        piece(f" is as good as the best{of_model}, as far as {sample} can tell."),
-        *help_text,
-    ]
+    sure = f" (95{NBSP}% confidence, {sample})."
+    return [piece(lead), piece(joined, "lambda"), piece(f"{rest}{of_model}{sure}"), *help_text]
 
 
 def _no_help(facts: LineFacts, quality: Quality, gamma: int, told: _Told) -> list[Piece]:

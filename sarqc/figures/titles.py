@@ -63,12 +63,12 @@ def lam_point(lam: float) -> str:
 def best_lam(
     lams: Sequence[float], best: int | None, band: np.ndarray, names: Sequence[str], extreme: str = "lowest"
 ) -> str:
-    """Return which λ of a curve is best, and which are not clearly worse.
+    """Return which λ of a curve is best, and between which λ the truly best one lies.
 
     Args:
         lams: The λ of the curve, M.
         best: Position of the best; None where nothing was measured.
-        band: Mask M of the λ that are not clearly worse; empty for a single draw.
+        band: Mask M of the λ that may be the best, see ``sweet_spots``; empty for a single draw.
         names: The quantity, from the longest name to the shortest.
         extreme: What the best is: “lowest” or “highest”.
     """
@@ -84,12 +84,9 @@ def best_lam(
         return fitting(*(f"{lead}, not clearly" for lead in leads))
     (first, last), *_ = runs
     if first == last:
-        endings = ("; others are clearly worse", ", clearly")
-        return fitting(*(f"{lead}{ending}" for ending in endings for lead in leads))
+        return fitting(*(f"{lead}, clearly" for lead in leads))
     span = f"{lam_text(lams[first])}–{lam_text(lams[last])}"
-    return fitting(
-        *(f"{lead}; {span} not clearly worse" for lead in leads), *(f"{lead}; also {span}" for lead in leads)
-    )
+    return fitting(*(f"{lead} ({ending}{span})" for ending in (f"95{NBSP}%: ", "") for lead in leads))
 
 
 def quality_finding(facts: LineFacts, name: str) -> BoundValues | None:

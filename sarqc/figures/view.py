@@ -172,7 +172,7 @@ class BestDifference(TypedDict):
 
 
 class Told(TypedDict):
-    """What is said of a quality at every point, and which λ are as good as the best: γ, then λ."""
+    """What is said of a quality at every point, and which λ may be the best: γ, then λ."""
 
     band: list[list[bool]]
     best: list[BestDifference | None]  # by γ
@@ -396,13 +396,12 @@ def default_line(study: Study, method: str | None, bits: int | None) -> Line:
 
 
 def start_of(facts: LineFacts) -> Point:
-    """Where the marker stands first: the point a run was asked for, else 0.1, else the best."""
+    """Where the marker stands first: the point that a run was asked for, else the best λ, else 0.1."""
     line = facts.line
     if line.chosen is not None:
         return {"gamma": line.chosen[0], "lambda": line.chosen[1]}
     best = facts.perplexity.best[0] if facts.perplexity else None
-    usual = lam_index(line, 0.1)
-    return {"gamma": 0, "lambda": usual if usual is not None else best or 0}
+    return {"gamma": 0, "lambda": best if best is not None else lam_index(line, 0.1) or 0}
 
 
 def _study_facts(study: Study) -> ViewStudy:

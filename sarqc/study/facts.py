@@ -19,11 +19,11 @@ from sarqc.study.document import ArrayRef, Line, Study
 from sarqc.study.paired import (
     Difference,
     geometric_mean,
+    may_be_best,
     mean_over_draws,
     paired_difference,
     paired_items,
     paired_ratio,
-    pairs,
     sweet_spots,
 )
 
@@ -65,7 +65,7 @@ class Quality:
     to_baseline: Difference | None  # G M
     baseline_mean: float | None
     best: tuple[int | None, ...]  # per γ, the λ position with the best mean
-    band: np.ndarray  # G M, True where the paired difference to the best λ is not clear, for all pairs of λ at once
+    band: np.ndarray  # G M, a set that holds the truly best λ with probability 95 %, see ``sweet_spots``
     values: np.ndarray = field(repr=False)  # D G M
     items: int | None = None  # number of test items, if these were a sample beside the draws
 
@@ -96,18 +96,6 @@ class Quality:
         if gamma is not None:
             difference = difference.at((gamma,))
         return difference.chosen_of(int((np.isfinite(difference.mean) & ~_itself(difference)).sum()))
-
-    def consistent(self) -> Quality:
-        """Return the same quality with a band that excludes a baseline that the best λ clearly beats.
-
-        There are fewer comparisons with the baseline than pairs of λ, so the band alone may contain it.
-        """
-        band = self.band.copy()
-        for g, best in enumerate(self.best):
-            among = self.best_of(g)
-            if best is not None and among is not None and among.verdict((best,)) != 0:
-                band[g] &= ~_itself(among)
-        return replace(self, band=band)
 
 
 def _itself(difference: Difference) -> np.ndarray:
@@ -276,7 +264,7 @@ def _quality(
         difference = compare(values, _aligned(base, base_draws, line.draws)[:, None, None])
         baseline_mean = float(average(base))
     best, band = sweet_spots(values, lower_is_better=lower)
-    return Quality(average(values), difference, baseline_mean, best, band, values).consistent()
+    return Quality(average(values), difference, baseline_mean, best, band, values)
 
 
 def line_facts(study: Study, *, method: str, bits: int, layer: int | None, with_identity: bool = True) -> LineFacts:
@@ -371,11 +359,14 @@ def _accuracy(accuracy: np.ndarray, correct: np.ndarray | None, line: Line, base
     if not shared.any():
         return quality
     difference = paired_items(correct[shared], reference[shared][:, None, None])
-    return replace(quality, to_baseline=difference).consistent()
+    return replace(quality, to_baseline=difference)
 
 
 def _item_band(correct: np.ndarray, best: tuple[int | None, ...]) -> np.ndarray:
-    """Per γ the λ whose accuracy is not significantly different from the best, items and draws being samples: G M."""
+    """Return per γ a set that holds the λ with the truly highest accuracy with probability 95 %: G M.
+
+    Items and draws are samples. Every λ is compared in the draws that the best of the measured ones answered.
+    """
     band = np.zeros(correct.shape[1:3], dtype=bool)
     for g, m in enumerate(best):
         if m is None:
@@ -383,9 +374,12 @@ def _item_band(correct: np.ndarray, best: tuple[int | None, ...]) -> np.ndarray:
         answered = np.isfinite(correct[:, g, m]).all(axis=-1)  # D
         if not answered.any():
             continue
-        difference = paired_items(correct[answered, g], correct[answered, g, m][:, None])
-        difference = difference.chosen_of(int(pairs(int(np.isfinite(difference.mean).sum()))))
-        band[g] = np.abs(difference.mean) <= difference.doubt  # False where it is unknown
+        of_draws = correct[answered, g]  # D M T
+        to_each = [paired_items(of_draws, other[:, None]) for other in of_draws.swapaxes(0, 1)]
+        parts = (
+            np.stack([getattr(one, name) for one in to_each], axis=-1) for name in ("mean", "error", "draws", "freedom")
+        )
+        band[g] = may_be_best(Difference(*parts).scaled(-1))
         band[g, m] = True
     return band
 

@@ -237,12 +237,15 @@ def mean_of(differences: Sequence[Difference]) -> Difference:
 
 
 def sweet_spots(values: np.ndarray, *, lower_is_better: bool = True) -> tuple[tuple[int | None, ...], np.ndarray]:
-    """Return the best λ of each curve, and the mask of the λ that are not significantly different.
+    """Return the best λ of each curve, and the mask of a set that holds the truly best λ with probability 95 %.
 
     Perplexities (lower is better) are compared by their logarithms, see ``RatioDifference``. Best and mask are taken
-    among the λ that were measured in most draws: means over other draws don't compare. A single draw has no band: the
-    mask is then empty, because one draw can't show which λ are as good as the best. The best is chosen on the draws
-    that judge it, so λ outside the mask are excluded by an interval that holds for all pairs of λ at once.
+    among the λ that were measured in most draws: means over other draws don't compare. A single draw has no set: the
+    mask is then empty, because one draw can't show which other λ may be the best.
+
+    A λ is outside the set if any other λ is clearly better, by an interval that holds for its K − 1 comparisons at once:
+    the truly best λ is then excluded with probability 5 % at most (Gupta, On some multiple decision rules, Technometrics
+    7, 1965; Hsu, Simultaneous confidence intervals for all distances from the “best”, Annals of Statistics 9, 1981).
 
     Args:
         values: D G M.
@@ -255,23 +258,32 @@ def sweet_spots(values: np.ndarray, *, lower_is_better: bool = True) -> tuple[tu
         with np.errstate(divide="ignore", invalid="ignore"):
             values = np.log(values.astype(np.float64))
     mean, counts = mean_over_draws(values), np.isfinite(values).sum(axis=0)
-    most = counts == counts.max(axis=-1, keepdims=True)
-    comparable = np.where(most & np.isfinite(mean), mean, np.inf if lower_is_better else -np.inf)
+    most = (counts == counts.max(axis=-1, keepdims=True)) & np.isfinite(mean)
+    comparable = np.where(most, mean, np.inf if lower_is_better else -np.inf)
     best = comparable.argmin(axis=-1) if lower_is_better else comparable.argmax(axis=-1)
-    at_best = best[:, None]
-    difference = paired_difference(
-        values, np.take_along_axis(values, np.broadcast_to(at_best, (len(values), *at_best.shape)), -1)
-    )
-    bound = clear_from(difference.freedom, pairs(most.sum(axis=-1, keepdims=True)))
-    band = (np.abs(difference.mean) <= bound * difference.error) & most  # False where it is unknown
-    np.put_along_axis(band, at_best, np.take_along_axis(difference.draws, at_best, -1) >= 2, -1)
+    # Each λ (second last axis) minus each other (last axis): G M M.
+    difference = paired_difference(values[..., :, None], np.where(most, values, np.nan)[..., None, :])
+    band = most & may_be_best(difference.scaled(1 if lower_is_better else -1))
     known = np.isfinite(mean).any(axis=-1).tolist()
     return tuple(at if is_known else None for at, is_known in zip(best.tolist(), known, strict=True)), band
 
 
-def pairs(count: np.ndarray | int) -> np.ndarray | int:
-    """Return the number of differences between this many points; 1 for a single point."""
-    return np.maximum(1, count * (count - 1) // 2)
+def may_be_best(difference: Difference) -> np.ndarray:
+    """Return the mask of a set that holds the point with the lowest true value with probability 95 %, of any number.
+
+    A point is outside if it is clearly higher than another, or if it was compared with none in two draws.
+
+    Args:
+        difference: Of each point (second last axis) to each other (last axis): … M M; NaN where not compared.
+
+    Returns:
+        … M.
+    """
+    compared = np.isfinite(difference.error)
+    others = compared.sum(axis=-1, keepdims=True) - 1  # without itself
+    bound = clear_from(difference.freedom, np.maximum(others, 1)) * difference.error
+    beaten: np.ndarray = compared & (difference.mean > np.where(compared, bound, np.inf))
+    return compared.any(axis=-1) & ~beaten.any(axis=-1)
 
 
 def spans(band: np.ndarray) -> list[tuple[int, int]]:

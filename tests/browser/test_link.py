@@ -164,13 +164,13 @@ BANDS = """() => document.querySelector('[data-plot=lab-hero] .plot-canvas').lay
 def test_homework_shows_the_question_and_not_the_answer(open_page):
     page = lab(open_page, f"{LINE}&lambda=0.1")
     hero = "[data-plot=lab-hero] .plot-canvas"
-    assert "as good as the best" in page.text_content(hero)
+    assert "best λ, 95\u00a0% sure" in page.text_content(hero)
     assert page.evaluate(BANDS) > 0
     page.click("[data-testid=share]")
     page.click("[data-preset=Homework]")
     address = urlparse(page.input_value("[data-testid=share-link]"))
     work = lab(open_page, address.query)
-    assert "as good as the best" not in work.text_content(hero)
+    assert "best λ, 95\u00a0% sure" not in work.text_content(hero)
     assert work.evaluate(BANDS) == 0
     assert work.locator("[data-part=band] span").count() == 0
     assert "".join(work.locator("[data-finding]").all_text_contents()) == ""

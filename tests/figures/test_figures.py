@@ -164,7 +164,7 @@ class TestHero:
             assert all((value < label["y"]) == (label["yanchor"] == "bottom") for value in following)
             (band,) = [one for one in made["layout"]["annotations"] if one.get("name") == "band"]
             if label["yanchor"] == "bottom":  # both are above the curve: at the band's two ends
-                assert (band["xanchor"], band["x"]) == ("right", 9.4)
+                assert (band["xanchor"], band["x"]) == ("right", 8.4)
         assert sides == {"hero": "bottom", "hero_accuracy": "top"}  # a curve that falls, and one that rises
 
     def test_float_model_out_of_range_is_named_at_the_edge(self, view):

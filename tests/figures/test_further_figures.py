@@ -336,7 +336,7 @@ class TestAutoIsNeverZero:
         auto = study.model_copy(update={"lines": (study.line("sarqc-gbs-auto", 2),)})
         curve = study.model_copy(update={"lines": (study.line("sarqc-gbs", 2),)})
         view = compare_view([auto, curve])
-        assert next(row for row in view["differences"] if row["field"] == "lambda")["values"] == ["auto", 0.1]
+        assert next(row for row in view["differences"] if row["field"] == "lambda")["values"] == ["auto", 0.3]
         made = at(view["figure"], 0, 0)
         level = trace(made, "A, auto")["y"]
         assert len(level) == 5

@@ -125,7 +125,7 @@ def test_the_main_figure_names_the_lowest_perplexity() -> None:
                     assert text == "No λ stands out in perplexity"
                     continue
                 assert means[[f"{lam:g}" for lam in line.lams].index(best[1])] == min(means)
-                near = re.search(r"; ([\d.]+)–([\d.]+) not clearly worse", text)
+                near = re.search(r" \(95\u00a0%: ([\d.]+)–([\d.]+)\)", text)
                 if near is not None:
                     inside = [float(near[1]) <= lam <= float(near[2]) for lam in line.lams]
                     assert inside == facts.perplexity.band[g].tolist()

@@ -127,8 +127,8 @@ def test_a_layer_a_width_and_a_draw_are_those_of_the_link(client: TestClient) ->
 
 def test_what_an_address_can_not_mean_is_left_out_as_on_the_page(client: TestClient) -> None:
     wrong = "bits=99&method=none&layer=9999&draw=77&lambda=x&gamma=-&scale=huge&show=taste&bits=2"
-    first = "tiny-llama at 2 bits: GPTQ + saliency penalty, λ = 0.1"
-    named = "smollm2-135m-instruct at 3 bits: GPTQ + saliency penalty, λ = 0.1"
+    first = "tiny-llama at 2 bits: GPTQ + saliency penalty, λ = 0.3"
+    named = "smollm2-135m-instruct at 3 bits: GPTQ + saliency penalty, λ = 0.2"
     for address, title in (("/", first), (f"/?study=smollm2&{wrong}", named)):
         told = head(client, address)
         assert told.said["og:title"].startswith(title)
@@ -180,14 +180,14 @@ def test_the_lab_says_and_draws_what_it_shows_before_any_script(client: TestClie
         figures = [ElementTree.fromstring(one) for one in re.findall(r"<svg.*?</svg>", seen[more], re.DOTALL)]
         assert [one.attrib["class"] for one in figures] == ["is-wide", "is-narrow"]
         assert "identity" in ["".join(one.itertext()) for one in figures[0].iter("text")]  # at the end of its line
-    assert seen[""].count("as good as the best</tspan>") == 1  # narrow it has no room
+    assert seen[""].count("best λ, 95\u00a0% sure</tspan>") == 1  # narrow it has no room
     finding = view["figures"]["hero"]["finding"]["values"][0][at]
     assert f'<span class="card-finding">{finding}</span>' in unescape(seen[""])
     assert "card-finding" not in seen["&hide=methods,band"]
     drift = client.get(f"{ADDRESS}&show=drift", headers=HTML).text
     assert view["figures"]["hero_drift"]["title"] in unescape(drift)
     assert 'fill="var(--band)"' in seen[""]
-    assert "as good as the best</tspan>" not in seen["&hide=methods,band"]
+    assert "best λ, 95\u00a0% sure</tspan>" not in seen["&hide=methods,band"]
     assert 'fill="var(--band)"' not in seen["&hide=methods,band"]
     assert 'class="skeleton"' in client.get("/?study=nobodys", headers=HTML).text
     assert "skeleton" not in client.get("/learn", headers=HTML).text
@@ -198,7 +198,7 @@ def test_a_picture_is_drawn_once(client: TestClient, monkeypatch: pytest.MonkeyP
     real = link_preview.resvg_py.svg_to_bytes
     monkeypatch.setattr(link_preview.resvg_py, "svg_to_bytes", lambda **given: drawn.append(1) or real(**given))
     answers = [
-        client.get(f"/picture.png{ADDRESS[1:]}&lambda={lam}", headers=HTML) for lam in ("0.3", "0.3000001", "0.5")
+        client.get(f"/picture.png{ADDRESS[1:]}&lambda={lam}", headers=HTML) for lam in ("0.2", "0.2000001", "0.5")
     ]
     assert len(drawn) == 2  # by what is seen, not by the address
     assert answers[0].content == answers[1].content != answers[2].content

@@ -151,7 +151,7 @@ test("the last steps read the best λ, the band and the differences from the vie
   const inBand = words(model.answer(model.facts({ ...model.start, shown: 1, guess: 1 }, both, given)));
   assert.match(
     inBand,
-    /^You said 1, which is as good as the best\. Every λ from 0\.1 to 1 is as good, as far as 5 draws/,
+    /^You said 1, which is in the band\. The best λ lies between 0\.1 and 1 \(95\u00a0% confidence, 5 draws\)/,
   );
   const close = { ...both, saliency: view(0.5) };
   close.saliency.told.perplexity.best = [gain(-7.5, -15.5, 0.04)];

@@ -280,7 +280,7 @@ export const PANELS = frozen({
   equation: "The equation",
   sentence: "The sentence",
   hero: "Curve over λ",
-  band: "The λ as good as the best",
+  band: "The λ that may be the best",
   surfaces: "|Ŵ − W|",
   deciles: "Drift by saliency decile",
   sliders: "Slider",

@@ -37,8 +37,8 @@ export const GLOSSARY = {
     "Random calibration sets. Each method is measured on the same ones, and differences are taken set by set; “from … to …” is their 95 % interval.",
   ],
   band: [
-    "as good as the best",
-    "λ whose paired difference to the best is not clear (Student’s t at 5 %): no measurable difference with these calibration sets.",
+    "best λ, 95 % sure",
+    "The band holds the best of the λ tried with 95 % confidence: none in it is clearly worse than another λ (paired Student’s t on these calibration sets).",
   ],
   scale: [
     "scales",

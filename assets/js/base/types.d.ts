@@ -471,7 +471,7 @@ export interface Point {
   gamma: number;
 }
 
-/** What is said of a quality at every point, and which λ are as good as the best: γ, then λ. */
+/** What is said of a quality at every point, and which λ may be the best: γ, then λ. */
 export interface Told {
   band: boolean[][];
   best: (BestDifference | null)[];

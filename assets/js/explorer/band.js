@@ -1,5 +1,5 @@
 /**
- * The λ that are as good as the best, for a class that is to find them: taken out of all that shows them. Findings above
+ * The λ that may be the best, for a class that is to find them: taken out of all that shows them. Findings above
  * figures may say which λ are best, so that figures have only their names.
  * @module explorer/band
  */
@@ -11,7 +11,7 @@ const NAME = "band"; // of its shapes and words in a figure, see sarqc/figures/p
 const COLUMN = "sweet_spot";
 
 /**
- * A view that does not say which λ are as good as the best.
+ * A view that does not say which λ may be the best.
  * @param {View} view
  * @returns {View}
  */

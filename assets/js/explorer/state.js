@@ -107,7 +107,7 @@ import { withoutBand } from "./band.js";
  * @property {Overlay|null} overlay what is drawn over the main figure
  * @property {Term|null} lit the term of the objective whose marks stand out
  * @property {string[]} locked what a link keeps as it is
- * @property {boolean} banded false where a link hides which λ are as good as the best
+ * @property {boolean} banded false where a link hides which λ may be the best
  */
 /**
  * @typedef {{type: "requested"} | {type: "opened", view: View, arrays: Arrays, wanted: Wanted} | {type: "pictured"}

@@ -1,5 +1,5 @@
 /**
- * A whole pretrained model over λ, with the band of λ as good as the best, and the λ that each layer would want.
+ * A whole pretrained model over λ, with the band in which the best λ lies, and the λ that each layer would want.
  * @module learn/model
  */
 
@@ -92,16 +92,20 @@ const roomBelow = ([low, high]) => /** @type {[number, number]} */ ([low - 0.08 
 
 /** @type {import("./types.d.ts").StepModule<Settings, Data, Facts>["answer"]} */
 export function answer({ guess, lams, names, own, band, best, draws, gain, layers }) {
-  const judged = band[own] ? "as good as the best" : "outside the band";
+  const judged = band[own] ? "in the band" : "outside the band";
   const said = guess === undefined ? "" : `You said ${names[own]}, which is ${judged}. `;
   return [
     said,
-    { role: "quality", text: `Every λ from ${names[band.indexOf(true)]} to ${names[band.lastIndexOf(true)]}` },
-    ` is as good, as far as ${draws} draws can tell. `,
+    "The best λ ",
+    { role: "quality", text: where(names[band.indexOf(true)], names[band.lastIndexOf(true)]) },
+    ` (95\u00a0% confidence, ${draws} draws). `,
     gain ? beside(gain) : "",
     reason(layers, lams[best], lams),
   ];
 }
+
+/** @param {string} low @param {string} high */
+const where = (low, high) => (low === high ? `is ${low}` : `lies between ${low} and ${high}`);
 
 /**
  * The best λ beside GPTQ, with the interval that allows for its choice.
@@ -284,7 +288,7 @@ function bands(at, band) {
         segment(x, at.bottom, x + 2 * half, at.bottom, { stroke: "var(--band-strong)", "stroke-width": 4 }),
       ];
     }),
-    label((at.x(first) + at.x(last)) / 2, at.top + 14, "as good as the best", {
+    label((at.x(first) + at.x(last)) / 2, at.top + 14, "best λ, 95\u00a0% sure", {
       at: "middle",
       fill: ROLES.quality.ink,
     }),
