@@ -53,7 +53,7 @@ def _counted(count: int) -> str:
 
 def sets_text(count: int) -> str:
     """Draws, said to who has not heard of them."""
-    return "one random calibration set" if count == 1 else f"{_counted(count)} random calibration sets"
+    return "one calibration set" if count == 1 else f"{_counted(count)} calibration sets"
 
 
 def percent(value: float, decimals: int = 0) -> str:

@@ -35,6 +35,8 @@ from sarqc.study.intervals import span_text
 WORDS_ROOM = 0.09  # of a panel's range, beside the usual air, for words at its edge
 BREAK_ROOM = 0.16  # the same for the float model's line beyond a break of the axis
 VALUE_SIZE = 26  # of the value at the shown point
+VALUE_REACH = 2  # points of the axis beside which it stands
+VALUE_HEIGHT = 0.12  # of the span
 NARROW_ROOM = 0.24  # the same on a narrow screen, where panels are low
 FEW_LAMS = 3  # up to so many, names at the lines' ends reach to where words at the right edge begin
 AXIS = "axis"  # the name of the axis’ sign, before the names of its ticks
@@ -302,9 +304,9 @@ def _add_beyond_break(figure: Figure, panel: Panel, axis: str, span: tuple[float
 
 
 def _add_value(figure: Figure, panel: Panel, axis: str, names: list[str], span: tuple[float, float]) -> None:
-    """The shown value in large type beside its point, on the side that has more room."""
+    """The shown value in large type beside its point, on the side that has more room, above the curves there."""
     (curve,) = (each for each in panel.curves if not each.faint)
-    drawn = clamp(curve.values, span)[0]
+    heights, is_left = _room_for_value(panel, span)
     at = len(figure["layout"]["annotations"])
     ink = curve.style["color"].replace(")", "-ink)")
     place = {"xref": "x", "yref": axis, "x": 0, "y": 0, "yanchor": "bottom", "yshift": 8, "xshift": 12}
@@ -313,15 +315,39 @@ def _add_value(figure: Figure, panel: Panel, axis: str, names: list[str], span: 
     texts = [
         [f"<b>{panel.show(float(value))}</b>" if math.isfinite(value) else "" for value in row] for row in curve.values
     ]
-    is_left = [index < len(names) / 2 for index in range(len(names))]
     path = f"layout.annotations.{at}"
     figure["bindings"] += [
         bind(f"{path}.text", texts, "gamma", "lambda"),
-        bind(f"{path}.y", np.where(np.isfinite(drawn), drawn, sum(span) / 2), "gamma", "lambda"),
+        bind(f"{path}.y", heights, "gamma", "lambda"),
         bind(f"{path}.x", list(range(len(names))), "lambda"),
-        bind(f"{path}.xanchor", ["left" if left else "right" for left in is_left], "lambda"),
-        bind(f"{path}.xshift", [12 if left else -12 for left in is_left], "lambda"),
+        bind(f"{path}.xanchor", np.where(is_left, "right", "left").tolist(), "gamma", "lambda"),
+        bind(f"{path}.xshift", np.where(is_left, -12, 12).tolist(), "gamma", "lambda"),
     ]
+
+
+def _room_for_value(panel: Panel, span: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
+    """Return where the shown value has room beside each point: its height, and whether it stands to the left: G M each.
+
+    It stands above the point and all that is drawn at the next ``VALUE_REACH`` points of its side, and within the span.
+    """
+    tops = []
+    for curve in panel.curves:
+        drawn = (curve.values,) if curve.ends is None else (curve.values, curve.ends[1])
+        tops += [clamp(values, span)[0] for values in drawn]
+    top = np.fmax.reduce(np.stack(np.broadcast_arrays(*tops)), axis=0)  # G M
+    (own,) = (clamp(curve.values, span)[0] for curve in panel.curves if not curve.faint)
+    last = top.shape[1] - 1
+    heights, is_left = np.full(own.shape, sum(span) / 2), np.zeros(own.shape, dtype=bool)
+    for g, m in zip(*np.nonzero(np.isfinite(own)), strict=True):
+        sides = {}
+        for left in (False, True):
+            reach = [m + (-step if left else step) for step in range(1, VALUE_REACH + 1)]
+            beyond = sum(not 0 <= column <= last for column in reach)
+            column_tops = [top[g, column] for column in reach if 0 <= column <= last]
+            sides[left] = (beyond, float(np.fmax.reduce([own[g, m], *column_tops])))
+        is_left[g, m] = min(sides, key=lambda left: sides[left])
+        heights[g, m] = sides[is_left[g, m]][1]
+    return np.minimum(heights, span[1] - VALUE_HEIGHT * (span[1] - span[0])), is_left
 
 
 def _hover(curve: Curve, show: Format, row: int, column: int) -> str:

@@ -248,7 +248,7 @@ def _float_part(facts: LineFacts, told: _Told) -> list[Piece]:
 
 
 def _sample_text(draws: int, quality: Quality) -> str:
-    """How much a comparison rests on: “five random calibration sets”, with test items where those were a sample too."""
+    """How much a comparison rests on: “five calibration sets”, with test items where those were a sample too."""
     return sets_text(draws) + (f" and {quality.items:,} test items" if quality.items else "")
 
 
@@ -267,16 +267,27 @@ def _against(quality: Quality, difference: Difference, at: tuple[int, int], name
         ]
     if here.verdict(()) == 0:
         return [
-            piece(f", no measurable difference to {name} ({base}) with {_sample_text(draws, quality)}: "),
+            piece(f", no measurable difference to {name} ({base}){_sample_unsaid(draws, quality, at[0])}: "),
             _verdict(told.size(here, reference), "quality"),
-            piece(f", {told.interval(here, reference)}."),
+            piece(f"{_beside(told.interval(here, reference))}."),
         ]
     verdict = _verdict(f"{told.size(apart, reference)} {word}", "quality")
     interval = told.interval(apart, reference)
     if not interval.startswith("from "):
         return [piece(": "), verdict, piece(f" than {name} ({base}), {interval}.")]
-    ends = interval.removeprefix("from ").replace(" ", NBSP)
-    return [piece(": "), verdict, piece(f" (95{NBSP}%: {ends}) than {name} ({base}).")]
+    return [piece(": "), verdict, piece(f"{_beside(interval)} than {name} ({base}).")]
+
+
+def _beside(interval: str) -> str:
+    """“ (95 %: −0.1 to 6.4)”, of “from −0.1 to 6.4”; other words follow a comma."""
+    if not interval.startswith("from "):
+        return f", {interval}"
+    return f" (95{NBSP}%: {interval.removeprefix('from ').replace(' ', NBSP)})"
+
+
+def _sample_unsaid(draws: int, quality: Quality, gamma: int) -> str:
+    """On how much a comparison rests, where no sentence on the band follows that says it."""
+    return "" if quality.band.shape[1] > 1 and quality.band[gamma].any() else f" with {_sample_text(draws, quality)}"
 
 
 def _apart(difference: Difference) -> Difference:

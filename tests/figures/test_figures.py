@@ -117,7 +117,8 @@ class TestHero:
             (note,) = (note for note in made["layout"]["annotations"] if note["font"].get("size") == 26)
             assert note["text"] == f"<b>{perplexity_text(value)}</b>"
             assert (note["x"], note["xanchor"]) == (lam, side)
-            assert note["y"] == pytest.approx(value, rel=1e-5)
+            low, high = made["layout"]["yaxis"]["range"]
+            assert note["y"] >= min(value, high - 0.12 * (high - low)) - 1e-3
 
     def test_a_quantity_that_was_not_measured_has_no_figure(self, study):
         facts = line_facts(study, method="rqc-gbs", bits=2, layer=None)
@@ -166,6 +167,30 @@ class TestHero:
             if label["yanchor"] == "bottom":  # both are above the curve: at the band's two ends
                 assert (band["xanchor"], band["x"]) == ("right", 8.4)
         assert sides == {"hero": "bottom", "hero_accuracy": "top"}  # a curve that falls, and one that rises
+
+    @pytest.mark.parametrize("name", ["tiny-llama", "tiny-moe", "smollm2"])
+    def test_the_shown_value_stands_above_what_is_drawn_on_its_side(self, name):
+        figure = hero(
+            line_facts(Study.open(Settings().assets_dir / "studies" / name), method="sarqc-gbs", bits=2, layer=None)
+        )
+        last = len(figure["layout"]["xaxis"]["ticktext"]) - 1
+        for lam in range(last + 1):
+            made = at(figure, 0, lam)
+            low, high = made["layout"]["yaxis"]["range"]
+            (value,) = [one for one in made["layout"]["annotations"] if one.get("font", {}).get("size") == 26]
+            step = -1 if value["xanchor"] == "right" else 1
+            assert 0 <= lam + step <= last, "inside the axis"
+            beside = [lam + step * reach for reach in (1, 2) if 0 <= lam + step * reach <= last]
+            for drawn in made["data"]:
+                if drawn["mode"] != "lines+markers":
+                    continue
+                bars = drawn.get("error_y", {}).get("array") or [0] * (last + 1)
+                for column in beside:
+                    if drawn["y"][column] is not None:
+                        assert (
+                            value["y"]
+                            >= min(drawn["y"][column] + (bars[column] or 0), high - 0.12 * (high - low)) - 1e-6
+                        )
 
     def test_float_model_out_of_range_is_named_at_the_edge(self, view):
         texts = [note["text"] for note in view["figures"]["curves"]["layout"]["annotations"]]

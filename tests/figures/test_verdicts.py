@@ -23,7 +23,7 @@ from tests.benchmarks.quality.table import difference
 CLAIMS = re.compile(r"\b(better|worse|above|below|lower|higher)\b")
 NONE = re.compile(r"no measurable difference|[Nn]o significant difference|not a significant change|not clear of 0")
 _NUMBER = r"(−?\d+(?:\.\d+)?)"
-ENDS = re.compile(rf"(?:from |\(){_NUMBER} to {_NUMBER}")
+ENDS = re.compile(rf"(?:from |\(|95 %: ){_NUMBER} to {_NUMBER}")
 STUDIES = ("tiny-llama", "tiny-llama-methods", "tiny-moe")
 
 
