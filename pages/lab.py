@@ -97,7 +97,7 @@ _PICKS = """
   <button type="button" class="quiet" data-part="compute" data-testid="compute" data-control="compute"
     title="Solve this layer anew at many λ, on this host" hidden>Compute here</button>
   <span class="picks-end">
-    <button type="button" class="quiet" data-part="use" data-testid="use" data-control="use"
+    <button type="button" class="act" data-part="use" data-testid="use" data-control="use"
       title="A run with these settings" hidden>Use these settings</button>
     <button type="button" class="quiet" data-part="share" data-testid="share" data-control="share">Share</button>
   </span>

@@ -270,9 +270,9 @@ def _text(facts: LineFacts) -> Say:
 
     def say(g: int, m: int) -> str:
         if ratio is None or not ratio.known((g, m)):
-            return f"{sequences} the best λ is {best[g]}" if best[g] else ""
+            return f"error on unseen text {sequences} is least at λ = {best[g]}" if best[g] else ""
         lead = _beside_calibration(ratio, (g, m), brief=bool(best[g]))
-        return f"{lead}; best λ {sequences} is {best[g]}" if best[g] else lead
+        return f"{lead}; least {sequences} at λ = {best[g]}" if best[g] else lead
 
     return say
 

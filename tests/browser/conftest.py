@@ -16,7 +16,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -57,6 +57,9 @@ SMALL_RUN = {
 }
 
 
+SHARED: list[App] = []  # the app of the package, once it is started
+
+
 class App:
     """Where the app is, and its REST interface from the outside."""
 
@@ -82,6 +85,18 @@ class App:
             assert run["state"] in ("queued", "running"), run["error"]
             time.sleep(0.3)
         raise AssertionError(f"run {run_id} is not finished after {seconds} s")
+
+    def stop_all(self) -> None:
+        """Cancels all runs that wait or work, and returns when they have ended."""
+        while active := [
+            run["id"]
+            for state in ("queued", "running", "cancelling")
+            for run in self.json(f"/runs?state={state}")["runs"]
+        ]:
+            for run_id in active:
+                with suppress(urllib.error.HTTPError):  # it has ended by itself
+                    self.json(f"/runs/{run_id}/cancel", method="POST")
+            time.sleep(0.2)
 
 
 def _free_port() -> int:
@@ -129,7 +144,17 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     write_study(state / "studies" / "chosen", auto=True, sizes=True, gammas=(0.1, 0.5, 1.0))
     write_mixture(state / "studies" / "mixture", tokens=TOKENS)
     with running(state) as started:
+        SHARED.append(started)
         yield started
+        SHARED.remove(started)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def nothing_left() -> Iterator[None]:
+    """What a file began and does not need ends with it: runs of the next file would wait behind it."""
+    yield
+    for each in SHARED:
+        each.stop_all()
 
 
 @pytest.fixture(scope="package")
@@ -216,6 +241,7 @@ def open_page(app: App, browser: Any) -> Iterator[Callable[..., Any]]:
     def make(
         path: str = "/", *, of: App = app, width: int = 1280, height: int = 800, script: str = "", **options: Any
     ) -> Any:
+        options = {"reduced_motion": "reduce"} | options  # what changes is there at once, unless motion is the question
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         context.set_default_timeout(30_000)
         if script:

@@ -24,6 +24,14 @@ SETTLED = """() => {
   return new Set(drawn.map((one) => one.dataset.drawn)).size === 1 && drawn[0].dataset.drawn.endsWith(`,${lambda}`);
 }"""
 
+# All flat figures show what they go to, and the sentence is at its end.
+ARRIVED = """async (names) => {
+  const { scripts } = await import('page-scripts');
+  const hosts = await Promise.all(names.map((name) => scripts['charts/plot_host.js'].plot(`lab-${name}`)));
+  const counts = document.querySelector('[data-testid=sentence][aria-busy]');
+  return !counts && hosts.every(({ flat, canvas }) => flat.layout === canvas.layout);
+}"""
+
 # What figures show, and the same figures drawn anew in another place; numbers of clips are made up anew each time.
 COMPARE = """async ([names, at]) => {
   const { scripts } = await import('page-scripts');
@@ -48,7 +56,7 @@ COMPARE = """async ([names, at]) => {
 
 @pytest.fixture
 def lab(open_page: Any) -> Iterator[Any]:
-    page = open_page(QUERY)
+    page = open_page(QUERY, reduced_motion="no-preference")
     page.wait_for_selector('[data-plot="lab-surfaces"][data-drawn]')
     for name in ("gamma_grid", "methods"):
         page.wait_for_selector(f'[data-plot="lab-{name}"][data-drawn]')
@@ -65,6 +73,7 @@ def turn(page: Any, gamma: int) -> None:
 def compare(page: Any, names: list[str], gamma: int, lam: int) -> None:
     """What is on the page equals the same figures drawn anew."""
     page.wait_for_function(SETTLED)
+    page.wait_for_function(ARRIVED, arg=names)
     for name, found in page.evaluate(COMPARE, [names, {"gamma": gamma, "lambda": lam}]).items():
         assert found["drawn"] == f"{gamma},{lam}", name
         assert found["shown"] == found["fresh"] != [], name
@@ -113,6 +122,33 @@ def test_a_mark_in_a_figure_restyles_what_it_is_in_and_no_other_part_of_the_page
         assert 0 < restyled(browser, lab, f"{place}.append({mark})") < 8
     link = "document.querySelector('.brand').classList.add('is-nothing')"
     assert restyled(browser, lab, link) == 0
+
+
+def test_the_shown_point_slides_and_the_numbers_of_the_sentence_count(lab):
+    """Half a way after half the time: the mark lies between its two places, and the sentence says a λ between."""
+    shown = """async () => {
+      const { scripts } = await import('page-scripts');
+      const { flat } = await scripts['charts/plot_host.js'].plot('lab-hero');
+      const ring = flat.data.find(({ name }) => name === 'shown λ');
+      const sentence = document.querySelector('[data-testid=sentence]');
+      return [ring.x[0], ring.y[0], sentence.textContent, sentence.hasAttribute('aria-busy')];
+    }"""
+    lab.wait_for_function(SETTLED)
+    before = lab.evaluate(shown)
+    lab.clock.install()
+    lab.clock.pause_at(lab.evaluate("Date.now() + 1000"))
+    lab.keyboard.press("ArrowRight")
+    lab.clock.run_for(80)
+    on_the_way = lab.evaluate(shown)
+    lab.clock.run_for(300)
+    after = lab.evaluate(shown)
+    names = ["0", "0.01", "0.1", "0.3", "1"]
+    assert before[0] in names
+    assert names.index(after[0]) == names.index(before[0]) + 1
+    assert names.index(before[0]) < on_the_way[0] < names.index(after[0])
+    assert min(before[1], after[1]) < on_the_way[1] < max(before[1], after[1])
+    assert on_the_way[2] not in (before[2], after[2])
+    assert [each[3] for each in (before, on_the_way, after)] == [False, True, False]
 
 
 def test_a_surface_goes_over_to_the_heights_of_another_lambda(lab):

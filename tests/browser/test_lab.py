@@ -293,12 +293,12 @@ def test_what_auto_chose_and_the_amount_of_text_have_cards_where_there_is_someth
     assert any("auto" in text for text in row.all_text_contents())
 
     page.select_option("[data-testid=pick-method]", "sarqc-gbs")
-    page.wait_for_selector('[data-plot="lab-gap"][data-drawn="0,2"]')
+    page.wait_for_selector('[data-plot="lab-gap"][data-drawn="0,3"]')
     page.keyboard.press("Escape")
     page.locator("h2").first.click()
     page.keyboard.press("ArrowRight")
-    drawn_at(page, 0, 3, '[data-plot="lab-gap"]')
-    assert "λ = 0.3" in nonbreaking(page.get_attribute('[data-plot="lab-gap"] .plot-frame', "aria-label"))
+    drawn_at(page, 0, 4, '[data-plot="lab-gap"]')
+    assert "λ = 1" in nonbreaking(page.get_attribute('[data-plot="lab-gap"] .plot-frame', "aria-label"))
     assert page.text_content(title.format("hero")).startswith("Perplexity on unseen text")
     assert page.locator('[data-plot="lab-selection"]').is_hidden()
 

@@ -27,7 +27,7 @@ def lab(open_page: Any, query: str, **options: Any) -> Any:
 def test_a_lesson_by_link(open_page):
     """Locked controls are seen and stay, hidden ones are not there, and the address keeps it all."""
     link = "hide=methods,deciles,surfaces,measured&lock=lambda,layer,bits&embed=1"
-    page = lab(open_page, f"{LINE}&lambda=0.3&gamma=0.5&{link}", script=SHIFTS)
+    page = lab(open_page, f"{LINE}&lambda=0.1&gamma=0.5&{link}", script=SHIFTS)
     assert page.locator(".bar").is_hidden()
     for name in ("lab-methods", "lab-deciles", "lab-surfaces", "lab-surfaces_flat"):
         assert page.locator(f'[data-plot="{name}"]').is_hidden()
@@ -43,12 +43,12 @@ def test_a_lesson_by_link(open_page):
     box = page.locator('[data-plot="lab-map"] .plot-canvas').bounding_box()
     page.mouse.click(box["x"] + 0.25 * box["width"], box["y"] + 0.25 * box["height"])
     page.wait_for_timeout(300)
-    assert page.input_value("[data-testid=knob-lambda]") == "0.3"
+    assert page.input_value("[data-testid=knob-lambda]") == "0.1"
     assert page.input_value("[data-testid=pick-layer]") == "all"
     assert page.get_attribute("[data-testid=radius]", "aria-disabled") == "true"
     given = parse_qs(urlparse(page.url).query)
     assert (given["lock"], given["embed"]) == (["lambda,layer,bits"], ["1"])
-    assert given["lambda"] == ["0.3"]
+    assert given["lambda"] == ["0.1"]
     assert page.evaluate("history.length") <= 2
     assert page.evaluate("window.shifts") < 0.1
 
@@ -164,13 +164,13 @@ BANDS = """() => document.querySelector('[data-plot=lab-hero] .plot-canvas').lay
 def test_homework_shows_the_question_and_not_the_answer(open_page):
     page = lab(open_page, f"{LINE}&lambda=0.1")
     hero = "[data-plot=lab-hero] .plot-canvas"
-    assert "best λ, 95\u00a0% sure" in page.text_content(hero)
+    assert "best λ in here, 95\u00a0% sure" in page.text_content(hero)
     assert page.evaluate(BANDS) > 0
     page.click("[data-testid=share]")
     page.click("[data-preset=Homework]")
     address = urlparse(page.input_value("[data-testid=share-link]"))
     work = lab(open_page, address.query)
-    assert "best λ, 95\u00a0% sure" not in work.text_content(hero)
+    assert "best λ in here, 95\u00a0% sure" not in work.text_content(hero)
     assert work.evaluate(BANDS) == 0
     assert work.locator("[data-part=band] span").count() == 0
     assert "".join(work.locator("[data-finding]").all_text_contents()) == ""

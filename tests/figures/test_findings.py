@@ -379,7 +379,7 @@ def test_the_best_lambda_with_the_most_text_by_loops() -> None:
             if all(fmean(each) <= stats.t.isf(0.025 / 9, 4) * stdev(each) / math.sqrt(5) for each in apart):
                 good.append(f"{line.lams[m]:g}")
         named = good[0] if len(good) == 1 else f"{good[0]}–{good[-1]}"
-        assert {text.partition("; ")[2] for text in row} == {f"best λ with 32 sequences is {named}"}
+        assert {text.partition("; ")[2] for text in row} == {f"least with 32 sequences at λ = {named}"}
 
 
 def test_a_best_lambda_that_is_not_known_is_not_named(tmp_path: Path) -> None:
@@ -387,7 +387,7 @@ def test_a_best_lambda_that_is_not_known_is_not_named(tmp_path: Path) -> None:
     curve = np.array([[0.5, 0.4, 0.3, 0.2], [0.4, 0.2, 0.3, 0.5]])  # by size and λ
     noise = 1 + 1e-3 * SIGN[:, None, None, None] * np.arange(4)
     clear = made_up(tmp_path / "clear", lams, sizes=sizes, held_out_by_size=curve * noise)
-    assert sentences(clear, "rqc-gbs")["text"][0][2] == "with 8 sequences the best λ is 0.01"
+    assert sentences(clear, "rqc-gbs")["text"][0][2] == "error on unseen text with 8 sequences is least at λ = 0.01"
     flat = made_up(tmp_path / "flat", lams, sizes=sizes, held_out_by_size=0.3 + 0.1 * (noise - 1))
     assert sentences(flat, "rqc-gbs")["text"][0][2] == ""
     assert sentences(one_draw(clear, 2), "rqc-gbs")["text"][0][2] == ""

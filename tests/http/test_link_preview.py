@@ -180,14 +180,14 @@ def test_the_lab_says_and_draws_what_it_shows_before_any_script(client: TestClie
         figures = [ElementTree.fromstring(one) for one in re.findall(r"<svg.*?</svg>", seen[more], re.DOTALL)]
         assert [one.attrib["class"] for one in figures] == ["is-wide", "is-narrow"]
         assert "identity" in ["".join(one.itertext()) for one in figures[0].iter("text")]  # at the end of its line
-    assert seen[""].count("best λ, 95\u00a0% sure</tspan>") == 1  # narrow it has no room
+    assert seen[""].count("best λ in here, 95\u00a0% sure</tspan>") == 1  # narrow it has no room
     finding = view["figures"]["hero"]["finding"]["values"][0][at]
     assert f'<span class="card-finding">{finding}</span>' in unescape(seen[""])
     assert "card-finding" not in seen["&hide=methods,band"]
     drift = client.get(f"{ADDRESS}&show=drift", headers=HTML).text
     assert view["figures"]["hero_drift"]["title"] in unescape(drift)
     assert 'fill="var(--band)"' in seen[""]
-    assert "best λ, 95\u00a0% sure</tspan>" not in seen["&hide=methods,band"]
+    assert "best λ in here, 95\u00a0% sure</tspan>" not in seen["&hide=methods,band"]
     assert 'fill="var(--band)"' not in seen["&hide=methods,band"]
     assert 'class="skeleton"' in client.get("/?study=nobodys", headers=HTML).text
     assert "skeleton" not in client.get("/learn", headers=HTML).text

@@ -37,7 +37,7 @@ export const GLOSSARY = {
     "Random calibration sets. Each method is measured on the same ones, and differences are taken set by set; “from … to …” is their 95 % interval.",
   ],
   band: [
-    "best λ, 95 % sure",
+    "best λ in here, 95 % sure",
     "The band holds the best of the λ tried with 95 % confidence: none in it is clearly worse than another λ (paired Student’s t on these calibration sets).",
   ],
   scale: [

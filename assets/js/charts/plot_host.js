@@ -326,8 +326,13 @@ export class PlotHost {
     Object.assign(this.canvas, { data: made.data, layout: made.layout });
     if (this.isFlat) {
       this.flat ??= this.begun();
-      this.flat.draw(made, size);
-      this.nameMarks(this.figure);
+      const { figure } = this;
+      const painted = () => this.nameMarks(figure);
+      if (isStep && this.seen) this.flat.glide(made, size, painted);
+      else {
+        this.flat.draw(made, size);
+        painted();
+      }
     } else {
       this.surface ??= this.begunSurface();
       this.surface.draw(made, size, lookOf(), isStep);

@@ -12,6 +12,7 @@
 
 import { format } from "../base/format.js";
 import { link } from "../base/link.js";
+import { scrollBehavior } from "../base/motion.js";
 import { channelRange } from "../charts/cell_channels.js";
 import { CellPointer } from "../charts/cells.js";
 
@@ -100,8 +101,7 @@ export function holdsGroup({ x = [], y = [], meta }, [row, column], { row: outpu
 /** Opens the part with the weights one by one, and goes there. @param {Explorer} explorer */
 function showWeights(explorer) {
   if (!explorer.state.open.includes("where")) explorer.dispatch({ type: "door", name: "where" });
-  const behavior = matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth";
-  explorer.hosts.inspector.root.scrollIntoView({ behavior, block: "center" });
+  explorer.hosts.inspector.root.scrollIntoView({ behavior: scrollBehavior(), block: "center" });
 }
 
 /**

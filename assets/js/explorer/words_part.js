@@ -6,6 +6,7 @@
 import { copyFrom } from "../base/clipboard.js";
 import { explainWords } from "../base/glossary.js";
 import { html, made, nothing, render } from "../base/html.js";
+import { count } from "./counting.js";
 import { toldOf } from "./state.js";
 
 /** @import { Explorer, WithView } from "./explorer.js" */
@@ -19,6 +20,7 @@ export const plainText = (pieces) => pieces.map((piece) => piece.text).join("");
 
 /** @returns {import("./explorer.js").Part} */
 export function wordsPart() {
+  let finish = () => {}; // of numbers that count
   return {
     cards: [],
 
@@ -55,7 +57,9 @@ export function wordsPart() {
       const { sentences, small_print } = toldOf(state);
       const pieces = sentences[at.gamma][at.lambda];
       const sentence = explorer.part("sentence");
-      if (sentence && sentence.textContent !== plainText(pieces)) render(written(pieces), sentence);
+      finish();
+      if (sentence && sentence.textContent !== plainText(pieces))
+        finish = count(sentence, () => render(written(pieces), sentence));
       const small = explorer.part("small-print");
       if (small) render(printed(view, small_print[at.gamma][at.lambda]), small);
     },

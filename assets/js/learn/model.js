@@ -288,7 +288,7 @@ function bands(at, band) {
         segment(x, at.bottom, x + 2 * half, at.bottom, { stroke: "var(--band-strong)", "stroke-width": 4 }),
       ];
     }),
-    label((at.x(first) + at.x(last)) / 2, at.top + 14, "best λ, 95\u00a0% sure", {
+    label((at.x(first) + at.x(last)) / 2, at.top + 14, "best λ in here, 95\u00a0% sure", {
       at: "middle",
       fill: ROLES.quality.ink,
     }),

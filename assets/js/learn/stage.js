@@ -9,6 +9,7 @@ import { remember } from "../base/address_bar.js";
 import { asProblem } from "../base/client.js";
 import { html, nothing, render } from "../base/html.js";
 import { link } from "../base/link.js";
+import { isStill } from "../base/motion.js";
 import { problemBlock } from "../base/problem.js";
 import { figureMenu } from "../charts/figure_menu.js";
 import { Board } from "../charts/svg.js";
@@ -157,8 +158,7 @@ export class Stage {
     const ask = within(this.section, ".ask", HTMLElement).getBoundingClientRect();
     const figure = this.part("figure").getBoundingClientRect();
     if (figure.top < ask.bottom || figure.bottom <= innerHeight || ask.top <= 0) return;
-    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    window.scrollBy({ top: ask.top - 8, behavior: still ? "instant" : "smooth" });
+    window.scrollBy({ top: ask.top - 8, behavior: isStill() ? "instant" : "smooth" });
   }
 
   /** The figure's numbers and pictures. */

@@ -8,6 +8,7 @@ import { remember } from "../base/address_bar.js";
 import { asProblem, listen, offline, request } from "../base/client.js";
 import { saveAs } from "../base/dom.js";
 import { html, nothing, render } from "../base/html.js";
+import { scrollBehavior } from "../base/motion.js";
 import { store } from "../base/page_state.js";
 import { problemBlock } from "../base/problem.js";
 import { at } from "../base/site.js";
@@ -255,8 +256,7 @@ export async function mount(root) {
 
 /** @param {string} selector */
 function scrollTo(selector) {
-  const behavior = matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth";
-  document.querySelector(selector)?.scrollIntoView({ behavior });
+  document.querySelector(selector)?.scrollIntoView({ behavior: scrollBehavior() });
 }
 
 /**

@@ -5,17 +5,19 @@
  */
 
 /** @import { Box, FlatLayout, FlatPoint, FlatTrace, Font, Hit } from "./figure.d.ts" */
-/** @import { Layout, Trace } from "../figure.d.ts" */
+/** @import { Datum, Layout, Trace } from "../figure.d.ts" */
 /** @import { Mark } from "./hop.js" */
 /** @import { Ground, KeyedMark } from "./scatter.js" */
 /** @import { Drawn } from "../svg.js" */
 
+import { isStill, onTheWay } from "../../base/motion.js";
 import { s } from "../svg.js";
 import { titledDocument } from "../svg_picture.js";
 import { Plane } from "./axes.js";
 import { bars } from "./bars.js";
 import { Clips } from "./clips.js";
 import { hoverWords } from "./format.js";
+import { between, canGlide, DURATION } from "./glide.js";
 import { gridOf } from "./grid_lines.js";
 import { boxBetween, colorBar, edgesOf, heatmap } from "./heatmap.js";
 import { hop } from "./hop.js";
@@ -57,6 +59,7 @@ export class FlatDrawing {
     this.hits = [];
     /** @type {Map<string, Mark>} of the drawing that have a key */
     this.marks = new Map();
+    this.stop = () => {}; // ends a way on which the figure is
     this.pointed = ""; // names of the points of the last report
     /** @type {(points: FlatPoint[]) => void} */
     this.clicked = () => {};
@@ -73,7 +76,40 @@ export class FlatDrawing {
    * @param {{data: Trace[], layout: Layout}} figure with colours, without bindings
    * @param {{width: number, height: number}} size in pixels
    */
-  draw({ data, layout }, { width, height }) {
+  draw(figure, size) {
+    this.stop();
+    this.put(figure, size);
+  }
+
+  /**
+   * Lets the drawing go to the same figure at another point; it is there at once under reduced motion, in another size
+   * and where the figure shows other things.
+   * @param {{data: Trace[], layout: Layout}} figure
+   * @param {{width: number, height: number}} size
+   * @param {() => void} painted hears of each drawing
+   */
+  glide(figure, size, painted) {
+    const { data, layout, plane } = this;
+    const isFitting = plane?.width === size.width && plane.height === size.height && canGlide(this, figure);
+    if (!plane || !isFitting || isStill()) {
+      this.draw(figure, size);
+      painted();
+      return;
+    }
+    this.stop();
+    const placeOf = (/** @type {unknown} */ value, /** @type {string} */ axis) =>
+      plane.axis(axis).positionOf(/** @type {Datum} */ (value));
+    this.stop = onTheWay(DURATION, (share) => {
+      this.put(between({ data, layout }, figure, share, placeOf), size);
+      painted();
+    });
+  }
+
+  /**
+   * @param {{data: Trace[], layout: Layout}} figure
+   * @param {{width: number, height: number}} size
+   */
+  put({ data, layout }, { width, height }) {
     const [traces, page] = /** @type {[FlatTrace[], FlatLayout]} */ (/** @type {unknown} */ ([data, layout]));
     for (const { type = "scatter" } of traces)
       if (!LAYERS.includes(type)) throw new Error(`no flat trace of type ${type}`);
@@ -99,6 +135,7 @@ export class FlatDrawing {
 
   /** Takes the drawing away. */
   clear() {
+    this.stop();
     this.leave();
     this.svg.replaceChildren();
     [this.data, this.layout, this.plane, this.area, this.hits, this.marks] = [[], {}, null, null, [], new Map()];

@@ -5,6 +5,8 @@
  * @module flat/hop
  */
 
+import { isStill } from "../../base/motion.js";
+
 /** @typedef {{element: SVGElement, x: number, top: number, bottom: number}} Mark where it lies in pixels; top is bottom but for an interval */
 
 const TIMING = { duration: 300, easing: "ease-out" };
@@ -29,7 +31,7 @@ export function transformFrom(before, now) {
  * @param {Map<string, Mark>} now
  */
 export function hop(before, now) {
-  if (!before.size || !now.size || matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+  if (!before.size || !now.size || isStill()) return;
   for (const [key, mark] of now) {
     const was = before.get(key);
     const transform = was && transformFrom(was, mark);

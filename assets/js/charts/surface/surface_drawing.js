@@ -11,6 +11,7 @@
 /** @import { Area, Box, Camera } from "./projection.js" */
 /** @import { Sink } from "./sinks.js" */
 
+import { isStill } from "../../base/motion.js";
 import { channelRange } from "../cell_channels.js";
 import { stopsOf } from "../color_scale.js";
 import { s } from "../svg.js";
@@ -426,6 +427,3 @@ function copyMeans(z, target, times) {
     }
   });
 }
-
-/** Whether heights change at once: under reduced motion, and in a hidden tab. */
-const isStill = () => document.hidden || matchMedia("(prefers-reduced-motion: reduce)").matches;
