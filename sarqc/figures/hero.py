@@ -215,7 +215,9 @@ def _add_band(figure: Figure, facts: LineFacts, quality: Quality | None) -> None
         holds_words = min(end - first + 0.8 for first, end in filter(None, widest)) > 0.22 * len(facts.line.lams)
         at_end = holds_words and quality is facts.perplexity  # the baseline's name stands at a small λ, above the curve
         side = {"xanchor": "right", "xshift": -5} if at_end else {"xanchor": "left", "xshift": 5}
-        words = note("best λ in here, 95\u00a0% sure", xref="x", yref="paper", x=0, y=1, yanchor="top", yshift=-2, font=font)
+        words = note(
+            "best λ in here, 95\u00a0% sure", xref="x", yref="paper", x=0, y=1, yanchor="top", yshift=-2, font=font
+        )
         layout["annotations"].append({**words, **side, "name": BAND})
         if holds_words:  # on a ground of their own, over λ's line
             layout["annotations"][at]["bgcolor"] = "var(--band-solid)"

@@ -376,10 +376,11 @@ def _item_band(correct: np.ndarray, best: tuple[int | None, ...]) -> np.ndarray:
             continue
         of_draws = correct[answered, g]  # D M T
         to_each = [paired_items(of_draws, other[:, None]) for other in of_draws.swapaxes(0, 1)]
-        parts = (
-            np.stack([getattr(one, name) for one in to_each], axis=-1) for name in ("mean", "error", "draws", "freedom")
+        mean, error, draws, freedom = (
+            np.stack(parts, axis=-1)
+            for parts in zip(*((each.mean, each.error, each.draws, each.freedom) for each in to_each), strict=True)
         )
-        band[g] = may_be_best(Difference(*parts).scaled(-1))
+        band[g] = may_be_best(Difference(mean, error, draws, freedom).scaled(-1))
         band[g, m] = True
     return band
 

@@ -243,9 +243,10 @@ def sweet_spots(values: np.ndarray, *, lower_is_better: bool = True) -> tuple[tu
     among the λ that were measured in most draws: means over other draws don't compare. A single draw has no set: the
     mask is then empty, because one draw can't show which other λ may be the best.
 
-    A λ is outside the set if any other λ is clearly better, by an interval that holds for its K − 1 comparisons at once:
-    the truly best λ is then excluded with probability 5 % at most (Gupta, On some multiple decision rules, Technometrics
-    7, 1965; Hsu, Simultaneous confidence intervals for all distances from the “best”, Annals of Statistics 9, 1981).
+    A λ is outside the set if any other λ is clearly better, by an interval that holds for its K − 1 comparisons at
+    once: the truly best λ is then excluded with probability 5 % at most (Gupta, On some multiple decision rules,
+    Technometrics 7, 1965; Hsu, Simultaneous confidence intervals for all distances from the “best”, Annals of
+    Statistics 9, 1981).
 
     Args:
         values: D G M.
@@ -283,7 +284,8 @@ def may_be_best(difference: Difference) -> np.ndarray:
     others = compared.sum(axis=-1, keepdims=True) - 1  # without itself
     bound = clear_from(difference.freedom, np.maximum(others, 1)) * difference.error
     beaten: np.ndarray = compared & (difference.mean > np.where(compared, bound, np.inf))
-    return compared.any(axis=-1) & ~beaten.any(axis=-1)
+    band: np.ndarray = compared.any(axis=-1) & ~beaten.any(axis=-1)
+    return band
 
 
 def spans(band: np.ndarray) -> list[tuple[int, int]]:
