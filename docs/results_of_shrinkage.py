@@ -28,7 +28,7 @@ def parts() -> Iterator[str]:
         "independent tokens, which tokens of a text are not, so that ρ is rather too small. Regret is the perplexity "
         "at that λ, interpolated on the measured curve of each draw, minus that at the best λ of the curve, with the "
         "interval that holds for all λ of the curve at once, since the best was chosen on the same draws; beside it "
-        f"the regret of GPTQ's {lam_text(GPTQ)}. Each layer at its own λ was not measured."
+        f"the regret of GPTQ's {lam_text(GPTQ)}. No layer has its own λ here."
     )
     rows = list(_rows())
     yield table(
