@@ -21,6 +21,7 @@ import results_of_gpus
 import results_of_opening
 import results_of_real
 import results_of_scale
+import results_of_shrinkage
 import results_of_spans
 import results_of_tuning
 from make_reference import table
@@ -310,6 +311,7 @@ def page() -> str:
     ]
     for bits in sorted({line.bits for line in explored.lines if line.sizes}):
         parts += [f"### {bits} bits", gap_table(explored, bits)]
+    parts += results_of_shrinkage.parts()
     parts += results_of_real.parts()
     parts += results_of_engines.parts()
     parts += results_of_opening.parts()

@@ -21,6 +21,7 @@ from sarqc.models.walk import BlockWalk
 from sarqc.quantization.layer_statistics import LayerStatistics
 
 SUFFIX = ".statistics"
+_OPTIONAL = ("max_norm", "fourth_moment")  # files of former versions lack them
 
 
 def float_statistics(
@@ -87,8 +88,9 @@ def packed(statistics: Statistics) -> bytes:
         rows, columns = torch.triu_indices(width, width, device=one.gram.device)
         tensors[f"{number}.gram"] = one.gram[rows, columns]
         tensors[f"{number}.abs_sum"] = one.abs_sum
-        if one.max_norm is not None:
-            tensors[f"{number}.max_norm"] = one.max_norm
+        for name in _OPTIONAL:
+            if (part := getattr(one, name)) is not None:
+                tensors[f"{number}.{name}"] = part
         document.append({"paths": paths, "n_tokens": one.n_tokens})
     tensors["document"] = torch.frombuffer(bytearray(json.dumps(document).encode()), dtype=torch.uint8)
     return safetensors.torch.save({name: tensor.cpu().contiguous() for name, tensor in tensors.items()})
@@ -104,7 +106,7 @@ def unpacked(payload: bytes, device: torch.device) -> Statistics:
     statistics: Statistics = {}
     for number, entry in enumerate(json.loads(bytes(tensors.pop("document").numpy()))):
         parts = {
-            name: tensors[f"{number}.{name}"].to(device) for name in ("gram", "abs_sum", "max_norm")
+            name: tensors[f"{number}.{name}"].to(device) for name in ("gram", "abs_sum", *_OPTIONAL)
             if f"{number}.{name}" in tensors
         }  # fmt: skip
         width = len(parts["abs_sum"])
@@ -116,6 +118,7 @@ def unpacked(payload: bytes, device: torch.device) -> Statistics:
         gram = parts["gram"].new_empty(width, width)
         gram[rows, columns] = parts["gram"]
         gram[columns, rows] = parts["gram"]
-        one = LayerStatistics(gram, parts["abs_sum"], entry["n_tokens"], max_norm=parts.get("max_norm"))
+        optional = {name: parts.get(name) for name in _OPTIONAL}
+        one = LayerStatistics(gram, parts["abs_sum"], entry["n_tokens"], **optional)
         statistics |= dict.fromkeys(entry["paths"], one)
     return statistics

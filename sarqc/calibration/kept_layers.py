@@ -122,7 +122,8 @@ def read_layer(store: ArtefactStore, key: str, info: LayerInfo) -> SolvedLayer |
     )
     if "dequantized" not in tensors:
         quantized = replace(quantized, dequantized=quantized.stored())
-    arrays = {name: tensors[f"curve.{name}"].numpy() for name in CURVE_ARRAYS}
+    known = {name: tensors.get(f"curve.{name}") for name in CURVE_ARRAYS}
+    arrays = {name: part.numpy() for name, part in known.items() if part is not None}  # see ``LayerNumbers``
     curve = LayerCurve(tuple(document["lams"]), quantized.report.n_tokens, **arrays)
     return SolvedLayer(info, quantized, curve, document["seconds"], from_cache=True)
 

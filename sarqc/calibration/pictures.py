@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -81,6 +81,14 @@ def drift_by_saliency(delta: Tensor, order: Tensor, parts: int = DECILES) -> Ten
     return torch.stack(means).sqrt()
 
 
+def _scalar(value: float) -> np.ndarray:
+    return np.array(value, dtype=np.float32)
+
+
+def _unknown() -> np.ndarray:
+    return _scalar(math.nan)
+
+
 @dataclass(frozen=True)
 class LayerNumbers:
     """Numbers of one layer at every λ of a curve, at the method's own γ; arrays are float32, L values of λ."""
@@ -95,6 +103,8 @@ class LayerNumbers:
     token_norm: np.ndarray  # (), the largest ‖x‖₂ of a token of the calibration and the held-out text
     output_energy: np.ndarray  # (), mean of ‖W x‖² over calibration tokens
     held_out_energy: np.ndarray  # (), the same over held-out tokens, NaN without any
+    shrinkage_oas: np.ndarray = field(default_factory=_unknown, kw_only=True)  # (), ρ as in ``Shrinkage``, NaN in
+    shrinkage_lw: np.ndarray = field(default_factory=_unknown, kw_only=True)  # files of former versions
 
 
 @dataclass(frozen=True)
@@ -123,7 +133,7 @@ ALONG_LAMBDA = (
 )  # fmt: skip
 
 
-SCALARS = ("weight_norm", "token_norm", "output_energy", "held_out_energy")
+SCALARS = ("weight_norm", "token_norm", "output_energy", "held_out_energy", "shrinkage_oas", "shrinkage_lw")
 CURVE_ARRAYS = (*ALONG_LAMBDA, *SCALARS, "group_place", "group_weight")
 
 
@@ -160,6 +170,8 @@ def numbers_of(
         held_out_energy=_scalar(
             _energy([(r.held_out_loss, r.relative_held_out) for r in reports], held_out.n_tokens if held_out else 0)
         ),
+        shrinkage_oas=_scalar(statistics.shrinkage.oas),
+        shrinkage_lw=_scalar(statistics.shrinkage.ledoit_wolf),
     )
 
 
@@ -197,10 +209,6 @@ def curve_of(
         group_place=np.array([group.row, group.first]),
         **{f"group_{name}": getattr(group, name).numpy() for name in ("weight", "codes", "zero", "step")},
     )
-
-
-def _scalar(value: float) -> np.ndarray:
-    return np.array(value, dtype=np.float32)
 
 
 def _largest_norm(*texts: LayerStatistics | None) -> float:

@@ -22,6 +22,7 @@ from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.families import LayerInfo
 from sarqc.quantization.counts import TWO_CORES, Count, Throughput
 from sarqc.quantization.methods import Method, Workload
+from sarqc.quantization.storage import bits_beside_codes
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
@@ -99,8 +100,7 @@ class Work:
 
     def packed_bits(self) -> int:
         """Bits of all quantized linears, scales and zero points or biases included, scales and biases with 16 bits."""
-        beside_the_scale = {"asymmetric": self.task.bits, "affine": 16}.get(self.recipe.grid, 0)
-        return self.task.weights() * self.task.bits + self.groups * (16 + beside_the_scale)
+        return self.task.weights() * self.task.bits + self.groups * bits_beside_codes(self.recipe.grid, self.task.bits)
 
 
 def work_of(

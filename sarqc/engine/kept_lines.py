@@ -49,12 +49,14 @@ def read_line(store: ArtefactStore, key: str) -> SolvedLine | None:
     tensors = safetensors.numpy.load(payload)
     document = json.loads(tensors.pop("document").tobytes())
     lams = tuple(document["lams"])
+
+    def curve(layer: int, g: int, tokens: int) -> LayerCurve:
+        known = {name: tensors.get(f"{layer}.{g}.{name}") for name in CURVE_ARRAYS}
+        arrays = {name: array for name, array in known.items() if array is not None}  # see ``LayerNumbers``
+        return LayerCurve(lams, tokens, **arrays)
+
     curves = [
-        [
-            LayerCurve(lams, tokens, **{name: tensors[f"{layer}.{g}.{name}"] for name in CURVE_ARRAYS})
-            for g in range(document["gammas"])
-        ]
-        for layer, tokens in enumerate(document["tokens"])
+        [curve(layer, g, tokens) for g in range(document["gammas"])] for layer, tokens in enumerate(document["tokens"])
     ]
     by_size = {name.removeprefix("by_size."): values for name, values in tensors.items() if name.startswith("by_size.")}
     return SolvedLine(curves, by_size, {(g, m): model for g, m, model in document["models"]})

@@ -16,10 +16,12 @@ from sarqc.figures.panels import Curve, Panel, stack
 from sarqc.figures.titles import everywhere, fitting, set_finding
 from sarqc.figures.view import default_line, start_of
 from sarqc.plain import measured
+from sarqc.quantization.storage import bits_per_weight
 from sarqc.recipe import Recipe, public_name
 from sarqc.study.document import Line, Study
 from sarqc.study.facts import LineFacts, has_lam, line_facts
 
+BITS_IN_FULL = "Bits per quantized weight, scales and zero points or biases included"
 LETTERS = "ABCDEFGH"  # of the studies of a comparison, at most so many
 
 
@@ -223,10 +225,20 @@ def _numbers(facts: Sequence[_Side]) -> list[ComparedNumber]:
         ("Reconstruction error, calibration text", "significant", [at(one, one.facts.recon) for one in facts]),
         ("Reconstruction error, unseen text", "significant", [at(one, one.facts.held_out) for one in facts]),
         ("Weight drift", "significant", [at(one, one.facts.drift) for one in facts]),
+        (BITS_IN_FULL, "significant", [_bits(one) for one in facts]),
         ("Share of parameters quantized", "share", [one.study.model.share_quantized for one in facts]),
     ]
     compared = [_compared(*row) for row in rows if any(value is not None for value in row[2])]
     return [*compared[:1], *_against_gptq(facts), *compared[1:]]
+
+
+def _bits(one: _Side) -> float | None:
+    """Bits of a weight in full; not known of a quantized checkpoint, which has grids of its own."""
+    line, study = one.line, one.study
+    if "opened" in study.protocol:
+        return None
+    shapes = [layer.shape for layer in study.layers]
+    return bits_per_weight(shapes, line.grid, line.bits, line.group_size)
 
 
 def _perplexity(one: _Side) -> float | None:

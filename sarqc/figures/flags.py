@@ -1,4 +1,5 @@
-"""Known settings on the λ axis: the dampings that other tools take by default, and the λ among which the paper chooses.
+"""Known settings on the λ axis: the dampings that other tools take by default, λ from shrinkage, and the λ among which
+the paper chooses.
 
 Under the identity penalty λ *is* the damping of GPTQ, a share of the mean of the Gram's diagonal, so that defaults of
 other tools are places on its axis. Under saliency the same λ weighs channels unequally, and only 0 means the same.
@@ -12,9 +13,10 @@ from itertools import groupby
 
 from sarqc.figures.dampings import TOOLS, Tool
 from sarqc.figures.drawing import position
-from sarqc.figures.numbers import baseline_title, lam_text
+from sarqc.figures.numbers import baseline_title, computed_lam_text, lam_text, two_digits
 from sarqc.quantization.methods import METHODS
 from sarqc.study.facts import LineFacts, has_lam
+from sarqc.study.shrinkage import ShrinkageLam, shrinkage_lam
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,11 @@ class Flag:
         """“0.05”, or “0.25–0.75”."""
         return lam_text(self.lam) if self.to is None else f"{lam_text(self.lam)}–{lam_text(self.to)}"
 
+    @property
+    def words(self) -> str:
+        """What the flag marks, in full: for those who point at it."""
+        return f"λ = {self.value}: {self.tools}"
+
 
 def _flag(default: float, tools: Sequence[Tool]) -> Flag:
     """The flag of tools with the same default."""
@@ -57,7 +64,8 @@ def flags_of(facts: LineFacts) -> list[Flag]:
         return []
     found: list[Flag] = []
     if entry.make.lam_is_damping:
-        found += [NO_DAMPING, *DAMPINGS]
+        shrinkage = shrinkage_lam(facts)
+        found += [NO_DAMPING, *DAMPINGS, *([] if shrinkage is None else [_of_shrinkage(shrinkage)])]
     elif entry.make.damps:
         found.append(NO_DAMPING)
     elif facts.baseline is not None and facts.baseline.lam == 0:
@@ -65,7 +73,18 @@ def flags_of(facts: LineFacts) -> list[Flag]:
     if entry.auto is not None and len(entry.auto.lams) > 1:
         lams = entry.auto.lams
         found.append(Flag(lams[0], "this paper", "the λ among which the paper chooses", to=lams[-1]))
+    found.sort(key=lambda flag: flag.lam)
     return [flag for flag in found if _ends(flag, line.lams) is not None]
+
+
+def _of_shrinkage(shrinkage: ShrinkageLam) -> Flag:
+    """The flag of λ from shrinkage, at two digits of it."""
+    whose = "of this layer"
+    if shrinkage.is_median:
+        ends = f"{computed_lam_text(shrinkage.low)} to {computed_lam_text(shrinkage.high)}"
+        whose = f"the median over layers, which have {ends}"
+    words = f"λ from shrinkage (OAS), without a sweep: {whose}"
+    return Flag(two_digits(shrinkage.lam), "OAS shrinkage", words, "OAS")
 
 
 def _ends(flag: Flag, lams: Sequence[float]) -> tuple[float, float] | None:

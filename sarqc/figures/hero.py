@@ -260,6 +260,7 @@ def _add_flags(figure: Figure, facts: LineFacts, *, room: int) -> None:
         place["yanchor"] = "middle"
         layout["annotations"].append(
             note(f" {one.flag.label()}", **(pole | place), font=font, borderpad=0, bgcolor="var(--surface)")
+            | {"hovertext": one.flag.words}
         )
         figure["narrow"][f"layout.annotations.{at}.ay"] = room + _depth(small.lane)
         if one.flag.short:

@@ -21,6 +21,16 @@ def lam_text(value: float) -> str:
     return f"{value:g}".replace("-", "\u2212")
 
 
+def computed_lam_text(value: float) -> str:
+    """A λ that was computed, with two digits: “0.02”, “∞”."""
+    return "∞" if math.isinf(value) else lam_text(two_digits(value))
+
+
+def two_digits(value: float) -> float:
+    """Return a number rounded to two digits."""
+    return float(f"{value:.2g}")
+
+
 def lam_names(line: Line) -> list[str]:
     """The λ of a line as its axis and its table write them: “auto” where that chose, “–” where a method has none."""
     if has_lam(line):

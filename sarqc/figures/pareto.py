@@ -16,6 +16,7 @@ from sarqc.figures.drawing import PLAIN_AXIS, Figure, apart, base_layout, note
 from sarqc.figures.numbers import number, perplexity_text, plus_minus
 from sarqc.figures.titles import everywhere, fitting, set_finding
 
+IN_FULL = " Bits in full are those of codes, scales, and zero points or biases."
 SERIES = 4  # colours that can be told apart
 LABELLED = 4  # names at one size; more cover each other
 SERIES_ROOM = 18  # pixels for the name of a series
@@ -32,11 +33,12 @@ class ParetoRun:
     name: str
     model: str
     test: str  # text and protocol of the perplexity; equal where perplexities can be compared
-    bits: float | None  # per weight of the quantized linears
+    bits: float | None  # per weight of the quantized linears, scales and zero points or biases included
     bytes: int | None  # of the model
     perplexity: float | None
     log_ratio: float | None  # ln(perplexity / that of the float model)
     error: float | None  # standard error of log_ratio
+    grid: str = ""  # in words, with its groups
 
 
 class _Label(NamedTuple):
@@ -95,6 +97,7 @@ def pareto_view(runs: Sequence[ParetoRun], size: Size = "bits", quality: Quality
     best = len(labels)
     _write(figure, labels)
     words = _words(runs, known, groups, best)
+    words += IN_FULL if size == "bits" else ""
     set_finding(figure, everywhere(_finding(best, len(known), len(groups))))
     figure["aria"] = f"{_title(size)} against {_words_of(quality)}, {len(known)} runs. {words}"
     return {"figure": figure, "words": words}
@@ -131,7 +134,7 @@ def _words_of(quality: Quality) -> str:
 
 
 def _title(size: Size) -> str:
-    return "Bits per weight of the quantized linears" if size == "bits" else "MiB of the whole model"
+    return "Bits per quantized weight, in full" if size == "bits" else "MiB of the whole model"
 
 
 def _draw(
@@ -194,7 +197,7 @@ def _write(figure: Figure, labels: Sequence[_Label]) -> None:
 def _hover(run: ParetoRun) -> str:
     size = [] if run.bits is None else [f"{number(run.bits, 2)} bits per weight"]
     size += [] if run.bytes is None else [f"{number(run.bytes / 2**20, 1)} MiB"]
-    said = [f"<b>{run.name}</b>", run.model, ", ".join(size)]
+    said = [f"<b>{run.name}</b>", run.model, *filter(None, [run.grid]), ", ".join(size)]
     if run.perplexity is not None:
         said.append(f"perplexity {perplexity_text(run.perplexity)}")
     if run.log_ratio is not None:

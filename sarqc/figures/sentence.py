@@ -21,6 +21,7 @@ from sarqc.figures.numbers import (
     NBSP,
     accuracy_text,
     baseline_name,
+    computed_lam_text,
     difference_decimals,
     draws_text,
     lam_text,
@@ -34,6 +35,7 @@ from sarqc.quantization.methods import AS_FOUND
 from sarqc.study.facts import LineFacts, Quality, Selection, has_lam
 from sarqc.study.intervals import interval_text
 from sarqc.study.paired import Difference, spans
+from sarqc.study.shrinkage import regret, shrinkage_lam
 
 
 class Piece(TypedDict):
@@ -113,6 +115,7 @@ def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "
     what saliency adds."""
     lines: list[str] = [] if facts.selection is None else _chosen_texts(facts.selection)
     lines += filter(None, [_error_text(facts, gamma, lam), _damping_text(facts, gamma, _TOLD[quality])])
+    lines += filter(None, [_shrinkage_text(facts) if quality == "perplexity" else ""])
     at = (gamma, lam)
     other = _TOLD["accuracy" if quality == "perplexity" else "perplexity"]
     measured, reference = other.of(facts), other.reference(facts)
@@ -456,6 +459,25 @@ def _damping_text(facts: LineFacts, gamma: int, told: _Told) -> str:
     else:
         where = "lies above the band" if lam > ends[-1][1] else "lies outside the band"
     return f"GPTQ’s damping is λ: its default, {lam_text(lam)}, {where}."
+
+
+def _shrinkage_text(facts: LineFacts) -> str:
+    """What λ from shrinkage would have cost beside the best λ of the line; empty for a single layer, whose λ is not
+    that of the model, and for lines and studies without it."""
+    found, quality, lams = shrinkage_lam(facts), facts.perplexity, facts.line.lams
+    if found is None or quality is None or len(lams) < 2 or not found.is_median:
+        return ""
+    lead = f"λ from shrinkage (OAS, the median over layers), without a sweep, is {computed_lam_text(found.lam)}"
+    cost, best = regret(facts, found.lam), quality.best[0]
+    if cost is None or best is None:
+        return "" if best is None else f"{lead}, which lies beyond the measured λ."
+    told, reference = _TOLD["perplexity"], float(quality.mean[0, best])
+    size = told.size(cost, reference)
+    if not math.isfinite(cost.error):
+        return f"{lead}: perplexity {size} above the best λ, {lam_text(lams[best])}, on one draw."
+    if cost.verdict(()) == 0:
+        return f"{lead}: no measurable difference to the best λ, {lam_text(lams[best])} ({size})."
+    return f"{lead}: perplexity {size} above the best λ, {lam_text(lams[best])}, {told.interval(cost, reference)}."
 
 
 def _beside_text(what: str, difference: Difference, at: tuple[int, int]) -> str:

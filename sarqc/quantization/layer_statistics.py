@@ -6,11 +6,13 @@ Axes: N tokens, I in_features.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from sarqc.errors import NumericalError, Refused
+from sarqc.quantization.shrinkage import Shrinkage, shrinkage_of
 
 # Channels from which half a Gram and its mirror image take less time than all of it, on a processor and on a GPU.
 _HALVED_FROM, _HALVED_FROM_ON_GPU = 512, 2048
@@ -30,6 +32,7 @@ class LayerStatistics:
         cross: (I, I), Σ (x_float - x) xᵀ, where x_float are the inputs of the same tokens under the float prefix; None
             without these.
         max_norm: (), the largest ‖x‖₂ of a token, M_X of Theorem 1; None if it was not measured. No solver reads it.
+        fourth_moment: (), Σ ‖x‖₂⁴, for the shrinkage of Ledoit and Wolf; None if it was not summed. No solver reads it.
 
     Raises:
         Refused: If the shapes do not belong to one width I.
@@ -41,6 +44,7 @@ class LayerStatistics:
     n_tokens: int
     cross: Tensor | None = None
     max_norm: Tensor | None = None
+    fourth_moment: Tensor | None = None
 
     def __post_init__(self) -> None:
         width = self.abs_sum.shape[-1] if self.abs_sum.ndim == 1 else -1
@@ -99,9 +103,16 @@ class LayerStatistics:
         cross = None if self.cross is None or other.cross is None else self.cross + other.cross
         norms = (self.max_norm, other.max_norm)
         largest = None if norms[0] is None or norms[1] is None else torch.maximum(norms[0], norms[1])
+        moments = (self.fourth_moment, other.fourth_moment)
+        fourth = None if moments[0] is None or moments[1] is None else moments[0] + moments[1]
         return LayerStatistics(
-            self.gram + other.gram, self.abs_sum + other.abs_sum, self.n_tokens + other.n_tokens, cross, largest
+            self.gram + other.gram, self.abs_sum + other.abs_sum, self.n_tokens + other.n_tokens, cross, largest, fourth
         )
+
+    @cached_property
+    def shrinkage(self) -> Shrinkage:
+        """Shrinkage of the second moments towards a multiple of the identity, see ``shrinkage_of``."""
+        return shrinkage_of(self.gram, self.n_tokens, self.fourth_moment)
 
     @property
     def abs_mean(self) -> Tensor:
@@ -110,9 +121,11 @@ class LayerStatistics:
 
     def to(self, device: torch.device | str, dtype: torch.dtype | None = None) -> LayerStatistics:
         """Return the same sums on another device or in another dtype."""
-        cross, largest = (None if part is None else part.to(device, dtype) for part in (self.cross, self.max_norm))
+        cross, largest, fourth = (
+            None if part is None else part.to(device, dtype) for part in (self.cross, self.max_norm, self.fourth_moment)
+        )
         return LayerStatistics(
-            self.gram.to(device, dtype), self.abs_sum.to(device, dtype), self.n_tokens, cross, largest
+            self.gram.to(device, dtype), self.abs_sum.to(device, dtype), self.n_tokens, cross, largest, fourth
         )
 
 
@@ -134,6 +147,7 @@ class RunningSums:
         self._gram: Tensor | None = None
         self._abs_sum: Tensor | None = None
         self._largest: Tensor | None = None
+        self._fourth: Tensor | None = None
         self._cross: Tensor | None = None
         self._n_tokens = 0
 
@@ -169,6 +183,7 @@ class RunningSums:
             difference = float_inputs.reshape(tokens.shape).to(work) - tokens.to(work)  # (N, I)
             self._cross = _with_cross(self._cross, difference, tokens)
         self._largest = largest if self._largest is None else torch.maximum(self._largest, largest)
+        self._fourth = _added(self._fourth, norms.square().square().sum())
         self._n_tokens += len(tokens)
 
     def total(self) -> LayerStatistics:
@@ -179,7 +194,7 @@ class RunningSums:
         """
         assert self._gram is not None
         assert self._abs_sum is not None
-        return LayerStatistics(self._gram, self._abs_sum, self._n_tokens, self._cross, self._largest)
+        return LayerStatistics(self._gram, self._abs_sum, self._n_tokens, self._cross, self._largest, self._fourth)
 
 
 def _with_gram(total: Tensor | None, tokens: Tensor, work: torch.dtype) -> Tensor:

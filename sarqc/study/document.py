@@ -32,6 +32,8 @@ the following four rows are of the first draw |
 | weight_norm | draw, layer | ‖W‖_F; Theorem 1 needs this and the next three beside the relative quantities |
 | token_norm | draw, layer | largest ‖x‖₂ of a token of the calibration and the unseen text |
 | output_energy, held_out_energy | draw, layer | mean of ‖W x‖² over the tokens of the calibration and the unseen text |
+| shrinkage_oas, shrinkage_lw | draw, layer | ρ of the calibration tokens, from which λ without a sweep follows; see \
+``sarqc/study/shrinkage.py`` |
 | recon_by_size, held_out_by_size | draw, layer, size, gamma, lambda | the same errors, solved on ``sizes`` sequences |
 | selected_lambda, selected_gamma | draw, layer | choice of “auto”; NaN for a method without γ |
 | selected_strength | draw, layer | α of GPTAQ's shift, if “auto” chose it |
@@ -39,8 +41,8 @@ the following four rows are of the first draw |
 of “auto” on the sequences they were solved on and on those they were judged on; of several α the one judged best |
 | candidate_perplexity | draw, candidate_lambda | on the sequences that judge one λ for the whole model |
 
-Surfaces beside ``surface``, the arrays of the group and ``kl`` are missing in older studies. A line whose survey asked
-for fewer pictures has one surface, or none and no group either.
+Surfaces beside ``surface``, the arrays of the group, ``kl`` and the shrinkages are missing in older studies. A line
+whose survey asked for fewer pictures has one surface, or none and no group either.
 
 A line with ``selected`` has one point, at lams (0,) and gammas (None,): every layer there has its own chosen values.
 

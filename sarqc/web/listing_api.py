@@ -11,6 +11,7 @@ from fastapi import APIRouter, Body, Depends, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from sarqc.errors import Refused
+from sarqc.figures.measured import GRID_WORDS, grid_text
 from sarqc.figures.pareto import ParetoRun, ParetoView, Quality, Size, pareto_view
 from sarqc.files.names import shortened
 from sarqc.jobs.annotations import Annotations, checked_tags
@@ -64,7 +65,10 @@ def drawn_run(run: Run) -> ParetoRun:
     test = (summary.get("protocol") or {}).get("test") or {}
     lam = recipe.get("lambda")
     title = method_title(str(recipe.get("method")))
-    named = f"{title}, {recipe.get('bits')} bits" + ("" if lam is None else f", λ {lam}")
+    grid, size = str(recipe.get("grid")), recipe.get("group_size")
+    words = "" if recipe.get("quantized_checkpoint") else grid_text(grid, size if isinstance(size, int) else None)
+    own = "" if grid == Recipe.model_fields["grid"].default else f" {GRID_WORDS.get(grid, grid)}"
+    named = f"{title}, {recipe.get('bits')} bits{own}" + ("" if lam is None else f", λ {lam}")
     corpus = ", ".join(filter(None, (test.get("corpus", recipe.get("test")), test.get("part"))))
     begin = f" behind {test['begin']}" if test.get("begin") else ""
     where = f"{corpus}, window {test.get('window')}{begin}, {test.get('predicted_tokens')} tokens"
@@ -73,6 +77,7 @@ def drawn_run(run: Run) -> ParetoRun:
         summary.get("bytes_after"), summary.get("perplexity"),
         None if tuned(summary) else log_ratio(summary),
         summary.get("log_ratio_standard_error"),
+        words,
     )  # fmt: skip
 
 

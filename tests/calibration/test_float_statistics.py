@@ -40,7 +40,8 @@ def walked(loaded: LoadedModel) -> dict[int, Statistics]:
 
 
 def same(one: LayerStatistics, other: LayerStatistics) -> bool:
-    pairs = ((one.gram, other.gram), (one.abs_sum, other.abs_sum), (one.max_norm, other.max_norm))
+    names = ("gram", "abs_sum", "max_norm", "fourth_moment")
+    pairs = [(getattr(one, name), getattr(other, name)) for name in names]
     return one.n_tokens == other.n_tokens and all(
         torch.equal(a, b) for a, b in pairs if a is not None and b is not None
     )

@@ -15,7 +15,7 @@ import torch
 from sarqc.calibration import pipeline
 from sarqc.calibration.corpora import Text, draw_sequences
 from sarqc.calibration.job import CalibrationJob, Curves, SolvedLayer
-from sarqc.calibration.kept_layers import MOST_WAITING, KeptLayers
+from sarqc.calibration.kept_layers import MOST_WAITING, SUFFIX, KeptLayers, read_layer, write_layer
 from sarqc.calibration.pictures import CURVE_ARRAYS
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.keys import layer_keys
@@ -193,6 +193,22 @@ def test_a_stopped_run_continues_to_the_same_bits(
         assert before.quantized.report == after.quantized.report
         for array in CURVE_ARRAYS:
             assert np.array_equal(getattr(before.curve, array), getattr(after.curve, array), equal_nan=True), array
+
+
+def test_a_layer_kept_before_shrinkages_were_is_read(random_llama: Path, tmp_path: Path) -> None:
+    layer, store = run(random_llama, tmp_path / "run")[1][0], ArtefactStore(tmp_path / "store")
+    write_layer(store, "a", layer)
+    tensors = safetensors.torch.load(store.read("a", SUFFIX) or b"")
+    former = {name: tensor for name, tensor in tensors.items() if "shrinkage" not in name}
+    assert len(former) == len(tensors) - 2
+    store.write("b", SUFFIX, safetensors.torch.save(former))
+    now, then = (read_layer(store, key, layer.info) for key in ("a", "b"))
+    assert now is not None
+    assert then is not None
+    assert 0 < now.curve.shrinkage_oas < 1
+    assert 0 < now.curve.shrinkage_lw < 1
+    assert np.isnan([then.curve.shrinkage_oas, then.curve.shrinkage_lw]).all()
+    assert then.curve.weight_norm == now.curve.weight_norm
 
 
 def test_the_shift_acts_from_the_second_block_on(random_llama: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from sarqc.documents import Tuned
 from sarqc.errors import Refused
-from sarqc.figures.compare import LETTERS, Ending, compare_view
+from sarqc.figures.compare import BITS_IN_FULL, LETTERS, Ending, compare_view
 from sarqc.figures.drawing import Figure
 from sarqc.study.document import Study, StudyWriter, copied
 from tests.synthetic_study import write_study
@@ -28,6 +28,24 @@ def test_numbers_have_differences_to_the_first(study: Study, tmp_path: Path) -> 
         first = row["values"][0]
         assert row["more"] == [None if value is None or first is None else value - first for value in row["values"]]
     assert view["numbers"][0]["more"][2] == 0
+
+
+def test_bits_are_compared_in_full_and_the_grid_is_named(study: Study) -> None:
+    def on(grid: str, group_size: int) -> Study:
+        lines = tuple(line.model_copy(update={"grid": grid, "group_size": group_size}) for line in study.lines)
+        return study.model_copy(update={"lines": lines})
+
+    view = compare_view([on("asymmetric", 4), on("affine", 8), on("symmetric", 4)])
+    (row,) = (row for row in view["numbers"] if row["title"] == BITS_IN_FULL)
+    # 2-bit codes, and for each group a scale with a zero point of 2 bits, with a bias of 16, or alone
+    assert row["values"] == [2 + 18 / 4, 2 + 32 / 8, 2 + 16 / 4]
+    assert row["more"] == [0, -0.5, -0.5]
+    differences = {one["field"]: one["values"] for one in view["differences"]}
+    assert differences["grid"] == ["asymmetric", "affine", "symmetric"]
+    assert differences["group_size"] == [4, 8, 4]
+    found = on("affine", 8).model_copy(update={"protocol": study.protocol | {"opened": {"name": "q", "words": "w"}}})
+    rows = compare_view([found, found])["numbers"]
+    assert BITS_IN_FULL not in [row["title"] for row in rows]  # its linears may have grids of their own
 
 
 def test_layers_are_those_of_the_chosen_point(study: Study) -> None:

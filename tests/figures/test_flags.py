@@ -31,10 +31,13 @@ def test_dampings_are_flagged_where_lambda_is_a_damping_and_nowhere_else(study: 
     assert values == {
         "no damping": "0",
         "GPTQ, llm-compressor": "0.01",
+        "OAS shrinkage": "0.022",
         "GPTQModel": "0.05",
         "NNCF": "0.1",
         "this paper": "0.25–0.75",
     }
+    shrinkage = next(flag for flag in flags_of(identity) if flag.name == "OAS shrinkage")
+    assert shrinkage.words.startswith("λ = 0.022: λ from shrinkage (OAS), without a sweep: the median over layers")
     assert [flag.name for flag in flags_of(saliency)] == ["no damping", "this paper"]
     assert "identity penalty" in not_flagged(saliency)
     assert not not_flagged(identity) + not_flagged(search)
@@ -69,16 +72,19 @@ def test_the_figure_its_words_and_its_table_have_every_flag(study: Study) -> Non
     view = lab_view(study, method="rqc-gbs", bits=2)
     hero = view["figures"]["hero"]
     texts = [one["text"].strip() for one in hero["layout"]["annotations"]]
+    hovers = {one["text"].strip(): one.get("hovertext") for one in hero["layout"]["annotations"]}
     (aria,) = (binding["values"] for binding in hero["bindings"] if binding["path"] == "aria")
     table = figure_table(study, "hero", method="rqc-gbs", bits=2, layer=None)
     flagged = [row for row in table["rows"] if row["flag"]]
     for flag in flags_of(facts_of(study, "rqc-gbs")):
         assert texts.count(flag.label()) == 1
+        assert hovers[flag.label()] == f"λ = {flag.value}: {flag.tools}"
         assert f"{flag.name} at λ = {flag.value}" in aria[0]
         (row,) = (row for row in flagged if flag.name in row["flag"])
         assert row["lambda"] == flag.lam
         assert flag.tools in row["flag"]
-    assert len(table["rows"]) == len(view["lams"]) + 1  # 0.25, where the paper's begin, is not a point of the line
+    # 0.25, where the paper's begin, and λ from shrinkage are not points of the line
+    assert len(table["rows"]) == len(view["lams"]) + 2
     assert view["lam_flags"][:4] == ["no damping", "GPTQ, llm-compressor", "", "GPTQModel"]
 
 

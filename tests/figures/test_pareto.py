@@ -48,6 +48,15 @@ def test_each_run_is_a_point_and_the_frontier_is_filled() -> None:
     json.dumps(view, allow_nan=False)
 
 
+def test_bits_are_in_full_and_a_run_names_its_grid() -> None:
+    view = pareto_view([replace(RUN, grid="affine, groups of 128"), *several()[1:]])
+    points = view["figure"]["data"][1]
+    assert "<br>affine, groups of 128<br>2.25 bits per weight" in points["text"][0]
+    assert view["figure"]["layout"]["xaxis"]["title"]["text"] == "Bits per quantized weight, in full"
+    assert "zero points or biases" in view["words"]
+    assert "zero points or biases" not in pareto_view(several(), "mib")["words"]
+
+
 def test_axes_can_be_changed() -> None:
     line, points = pareto_view(several(), "mib", "perplexity")["figure"]["data"]
     assert set(points["x"]) == {1.0}

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from fastapi.testclient import TestClient
 from sarqc.events import Finished
 from sarqc.jobs.listing import Question
 from sarqc.jobs.run import State
+from sarqc.web.listing_api import drawn_run
 from tests.http.conftest import assert_error
 from tests.http.test_access import TOKEN, Door, door
 from tests.http.test_runs import finished, submit
@@ -195,6 +197,12 @@ def test_size_against_quality_of_a_list(client: TestClient) -> None:
     points = next(trace for trace in view["figure"]["data"] if "customdata" in trace)
     assert points["customdata"] == [run["id"] for run in runs]
     assert points["y"] == pytest.approx([math.log(8 / 6), math.log(7 / 6)])
+    first = store.get(runs[0]["id"])
+    affine = drawn_run(replace(first, recipe=first.recipe | {"grid": "affine", "group_size": None}))
+    assert affine.name.endswith(" 2 bits affine")
+    assert affine.grid == "affine, one scale per channel"
+    assert drawn_run(first).name.endswith(" 2 bits")
+    assert all("<br>asymmetric, groups of " in text for text in points["text"])
     one = client.get("/api/runs/pareto", params={"ids": runs[0]["id"], "quality": "perplexity", "size": "mib"}).json()
     assert next(trace for trace in one["figure"]["data"] if "customdata" in trace)["y"] == [8.0]
     assert_error(client.get("/api/runs/pareto?size=gib"), 422, "refused")

@@ -103,7 +103,7 @@ test("a plan says what is known, and leaves out what is not", () => {
   assert.deepEqual(facts(plan), [
     ["Model", "tiny (LLaMA)"],
     ["Quantized", "75.0 % of 1,000,000 parameters, 14 layers"],
-    ["Bits per weight", "3.25, scales and zero points included"],
+    ["Bits per weight", "3.25, scales and zero points or biases included"],
     ["Size", "4.0 MiB → 1.0 MiB once packed"],
     ["Memory", "about 50.0 MiB"],
     ["Disk", "about 3.0 MiB in the state folder"],

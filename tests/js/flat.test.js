@@ -386,6 +386,14 @@ test("shapes lie behind or before the traces, on axes, domains or the paper", ()
 
 const note = (more) => ({ text: "note", showarrow: false, font: { size: 10 }, borderpad: 0, borderwidth: 0, ...more });
 
+test("a note that is pointed at says more", () => {
+  const annotations = [note({ x: 1, y: 1, hovertext: "λ = 0.02: without a sweep" }), note({ x: 2, y: 1 })];
+  const flat = drawing([], { annotations });
+  assert.equal(all(flat, ".annotation").length, 2);
+  assert.deepEqual(texts(flat, ".annotation[data-index='0'] title"), ["λ = 0.02: without a sweep"]);
+  assert.equal(all(flat, ".annotation title").length, 1);
+});
+
 test("notes are anchored, shifted, hidden and numbered", () => {
   const paper = { xref: "paper", yref: "paper" };
   const annotations = [

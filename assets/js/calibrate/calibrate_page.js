@@ -23,7 +23,7 @@ import { mayRun, visitor, whyNoRun } from "../base/whoami.js";
 import { boughtBy, boughtIn, budgetNote, budgetOptions, WITHOUT_END } from "./budgets.js";
 import { reduce, START } from "./calibrate_state.js";
 import { drawFields, isWhole, markWrong, selector, unlikeShown } from "./form_fields.js";
-import { gridSwitch } from "./grid_switch.js";
+import { gridCost, gridSwitch } from "./grid_switch.js";
 import { ladderCard } from "./ladder_card.js";
 import { ladderRecipe, whyNoLadder } from "./ladder_form.js";
 import { methodList } from "./method_list.js";
@@ -166,6 +166,7 @@ async function begin() {
   /** @type {readonly OwnText[]} */
   let own = ownAtFirst;
   let drawnValues = START.values;
+  let paid = ""; // what the grid of the last plan costs, until there is another
   /** @type {AbortController | null} the question that waits for its answer */
   let question = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} until the next one is asked */
@@ -216,9 +217,14 @@ async function begin() {
           : suggestionNote(shortModel(model), left, () => take(left)),
         suggestionsPlace,
       );
-      render(gridSwitch(readForm(names, values), putInto), gridsPlace);
     }
     drawnValues = values;
+    if (refusal || !plan) paid = "";
+    else if (!isStale) paid = gridCost(readForm(names, values), plan);
+    const cost = paid
+      ? html`<p class=${`grid-own${isStale ? " is-stale" : ""}`} data-testid="grid-cost">${paid}</p>`
+      : nothing;
+    render(html`${gridSwitch(readForm(names, values), putInto)}${cost}`, gridsPlace);
     const fold = {
       isOpen: isUnfolded,
       toggled: (/** @type {boolean} */ isOpen) => dispatch({ type: "unfolded", isUnfolded: isOpen }),

@@ -3,11 +3,12 @@
  * @module calibrate/grid_switch
  */
 
+import { number } from "../base/format.js";
 import { html, nothing } from "../base/html.js";
 import { GRIDS, RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { methodOf } from "./recipe_form.js";
 
-/** @import { GridName } from "../base/types.d.ts" */
+/** @import { GridName, Plan } from "../base/types.d.ts" */
 /** @import { Said } from "./recipe_form.js" */
 
 /** @type {[GridName, string, string][]} */
@@ -64,4 +65,28 @@ export function gridSwitch(said, choose) {
     )}</div>${
       chosen ? nothing : html`<p class="grid-own">Range, order, refinement or refit are your own, under Advanced.</p>`
     }</fieldset>`;
+}
+
+/**
+ * What a weight costs on a grid with all that is stored beside its code, and who loads the codes; empty where a plan has
+ * several grids or none of its own.
+ * @param {Said} said by the form
+ * @param {Pick<Plan, "bits_per_weight" | "formats">} plan of what it said
+ */
+export function gridCost(said, { bits_per_weight: bits, formats }) {
+  const { grid = RECIPE_FIELDS.grid.default, group_size: size = RECIPE_FIELDS.group_size.default } = said;
+  if (said.quantized_checkpoint || bits === null) return "";
+  const groups = String(size) === "per_channel" ? "one scale per channel" : `groups of ${size}`;
+  const cost = `${String(grid).replaceAll("_", " ")}, ${groups}: ${number(bits, 2)} bits per weight`;
+  const withCodes = formats.filter(({ format }) => format !== "plain");
+  const loaded = withCodes.flatMap(({ format, possible, readers }) => {
+    const names = possible ? readers.filter(({ loads }) => loads === "yes").map(({ reader }) => reader) : [];
+    return names.length ? [`as ${format} by ${names.join(", ")}`] : [];
+  });
+  if (loaded.length) return `${cost}, loaded ${loaded.join("; ")}`;
+  return withCodes.some(({ possible }) => possible)
+    ? `${cost}, loaded by no reader that was tried`
+    : withCodes.length
+      ? `${cost}; no format holds its codes`
+      : cost;
 }

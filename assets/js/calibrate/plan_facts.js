@@ -33,7 +33,10 @@ export function planFacts(plan) {
           `${percent(share, 1)} of ${count(parameters ?? 0)} parameters, ${layers} layers${experts ? `, up to ${experts} experts in a block` : ""}`,
       ),
     ],
-    ["Bits per weight", known(plan.bits_per_weight, (bits) => `${number(bits, 2)}, scales and zero points included`)],
+    [
+      "Bits per weight",
+      known(plan.bits_per_weight, (bits) => `${number(bits, 2)}, scales and zero points or biases included`),
+    ],
     ["Size", before === null || after === null ? "" : `${bytes(before)} → ${bytes(after)} once packed`],
     ["Memory", known(plan.memory_bytes, (memory) => memoryText(memory, plan))],
     ["Disk", known(plan.disk_bytes, (disk) => `about ${bytes(disk)} in the state folder`)],

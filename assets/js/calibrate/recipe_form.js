@@ -214,7 +214,8 @@ export function restOf(recipe, block) {
  */
 export function describe(recipe) {
   const method = recipe.kind === "ladder" ? "what each step is worth" : methodTitle(recipe.method);
-  const parts = [modelWords(recipe), recipe.bits ? `${recipe.bits} bits` : "", method];
+  const bits = [recipe.bits ? `${recipe.bits} bits` : "", gridWords(recipe)].filter(Boolean).join(" ");
+  const parts = [modelWords(recipe), bits, method];
   for (const [sign, value] of [
     ["λ", recipe.lambda],
     ["γ", recipe.gamma],
@@ -261,6 +262,15 @@ export function fittingWords(recipe) {
     .filter(([name]) => options.includes(name) && said[name] && said[name] !== RECIPE_FIELDS[name].default)
     .map(([name, words]) => words.replace("{}", VALUE_WORDS[said[name]] ?? said[name]));
 }
+
+/**
+ * The kind of the grid, where it is not the form's own: bits of different grids differ in full.
+ * @param {Said} recipe
+ */
+export const gridWords = ({ grid, quantized_checkpoint: checkpoint }) =>
+  !grid || checkpoint || grid === RECIPE_FIELDS.grid.default
+    ? ""
+    : String(VALUE_WORDS[grid] ?? grid).replaceAll("_", " ");
 
 /**
  * The last part of a path or a Hub name.

@@ -12,7 +12,7 @@ import { at } from "../base/site.js";
 import { stateChip } from "../base/state_chip.js";
 import { table } from "../base/table.js";
 import { mayChange } from "../base/whoami.js";
-import { fittingWords, methodTitle, modelWords, shortModel } from "../calibrate/recipe_form.js";
+import { fittingWords, gridWords, methodTitle, modelWords, shortModel } from "../calibrate/recipe_form.js";
 import {
   againstGptq,
   deeds,
@@ -349,14 +349,15 @@ function methodWords(recipe) {
     recipe.kind && recipe.kind !== "run"
       ? html`<span class="kind">${recipe.kind === "tune" ? "tuning" : recipe.kind}</span> `
       : nothing;
-  return html`${kind}${[methodTitle(recipe.method), ...fittingWords(recipe)].join(", ")}`;
+  const grid = gridWords(recipe);
+  return html`${kind}${[methodTitle(recipe.method), ...(grid ? [`${grid} grid`] : []), ...fittingWords(recipe)].join(", ")}`;
 }
 
 /** @param {number | null | undefined} size @param {number | null | undefined} bits */
 const sizeWords = (size, bits) =>
   size === null || size === undefined
     ? NOTHING
-    : html`<span title=${bits ? `${number(bits, 2)} bits per weight of the quantized linears` : nothing}>${bytes(size)}</span>`;
+    : html`<span title=${bits ? `${number(bits, 2)} bits per quantized weight, scales and zero points or biases included` : nothing}>${bytes(size)}</span>`;
 
 /** @param {number | null} value */
 const shortDuration = (value) => (value === null ? NOTHING : duration(value));

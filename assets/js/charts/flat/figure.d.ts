@@ -141,6 +141,7 @@ export interface Shape {
 
 export interface Note {
   text?: string;
+  hovertext?: string;
   visible?: boolean;
   opacity?: number;
   x?: Datum;

@@ -46,6 +46,7 @@ export function noteOf(note, index, plane, base) {
   return s(
     "g",
     { class: "annotation", "data-index": index, opacity: note.opacity },
+    note.hovertext ? s("title", {}, note.hovertext) : null,
     showarrow
       ? s("path", { d: `M${short(head.x)} ${short(head.y)}L${short(at.x)} ${short(at.y)}`, ...stroke(pole) })
       : null,
