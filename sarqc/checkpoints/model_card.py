@@ -49,6 +49,7 @@ def model_card(recipe: Recipe, summary: Summary, checkpoint_format: Format, fami
         "## How",
         "```yaml\n" + yaml.safe_dump(recipe.to_json(), sort_keys=False, allow_unicode=True) + "```",
         _chosen(summary),
+        summary["distillation"]["words"] if "distillation" in summary else "",
         f"On {device}, with " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".",
         "## What was measured",
         _measurements(summary),
