@@ -501,7 +501,7 @@ class Summary(Divergences):
     stamp: str | None  # digest of the run's stamp; None of a run that compares models, which keeps no codes
     opened: OpenedCheckpoint | None  # of a run of a checkpoint that others quantized
     repair: Repair | None  # of a run that solved the codes of such a checkpoint again
-    distillation: NotRequired[Distillation]  # of a run that tuned its scales
+    distillation: Distillation | None  # of a run that tuned its scales
     derived: str | None  # class of a model without a written family
 
 

@@ -5,11 +5,12 @@ Axes: N sequences, B sequences of a step, T tokens of a sequence, D hidden size,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
@@ -127,7 +128,7 @@ class BesideFloat:
 
     def _parameters(self, weights: Weights) -> dict[str, Tensor]:
         """Weights by the names of their parameters within ``_HeadInput``, in the dtype that the model computes in."""
-        found = {}
+        found: dict[str, Tensor] = {}
         for index, paths in self._paths.items():
             of_block: Mapping[str, Tensor] = {
                 path: weights[name].to(self._loaded.compute_dtype) for name, path in paths.items()
@@ -151,9 +152,9 @@ class _HeadInput(nn.Module):
         return self._head_input(tokens)
 
 
-def _steps(loaded: LoadedModel, sequences: object) -> list[Tensor]:
+def _steps(loaded: LoadedModel, sequences: np.ndarray) -> list[Tensor]:
     """Sequences (N, T) in their order, as tokens (B, T) of each step."""
-    ids = torch.as_tensor(sequences).to(loaded.device)
+    ids = torch.from_numpy(sequences.copy()).to(loaded.device)
     return list(ids.split(SEQUENCES_OF_A_STEP)) if len(ids) else []
 
 
@@ -166,9 +167,8 @@ def _added(loaded: LoadedModel, sums: dict[str, list[Tensor]]) -> Iterator[None]
         for total, part in zip(sums.setdefault(name, [0 * x[0], 0 * x[0]]), (x.abs(), x.square()), strict=True):
             total += part.sum(dim=0)
 
-    hook: Callable[[str], Callable[..., None]] = lambda name: partial(add, name)  # noqa: E731
     handles = [
-        loaded.model.get_submodule(layer.name).register_forward_pre_hook(hook(layer.name))
+        loaded.model.get_submodule(layer.name).register_forward_pre_hook(partial(add, layer.name))
         for layer in loaded.checkpoint.layers
     ]
     try:

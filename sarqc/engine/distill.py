@@ -136,10 +136,10 @@ class ScaleTuning:
         """A linear with the λ and γ at which it was solved; λ is 0 for a method whose λ is not a choice."""
         device, weight = self.bench.loaded.device, original.weights[info.name]
         lam, gamma = report.chosen.get("lam"), report.chosen.get("gamma")
-        is_chosen = lam is not None and "lam" in METHODS[self.recipe.method].tunes
         layer = _on(device, self._solved(info).quantized)
         s = original.inputs[info.name].drift_scale(weight.float(), gamma)
-        return TunedScales(layer, weight, s, float(lam) if is_chosen else 0.0)
+        is_choice = "lam" in METHODS[self.recipe.method].tunes
+        return TunedScales(layer, weight, s, lam if is_choice and lam is not None else 0.0)
 
     def _solved(self, info: LayerInfo) -> SolvedLayer:
         solved = read_layer(self.bench.store, self.solved[info.name], info)

@@ -89,7 +89,7 @@ class RunResult:
             "stamp": self.stamp.digest,
             "opened": self.opened,
             "repair": self.repair,
-            **({} if self.distillation is None else {"distillation": self.distillation}),
+            "distillation": self.distillation,
         }
 
     def _tasks(self) -> dict[str, TaskResult]:
@@ -137,6 +137,7 @@ def summary_of(prepared: Prepared, original: Measurements, device: str) -> Summa
         "stamp": None,
         "opened": None,
         "repair": None,
+        "distillation": None,
         "derived": None if checkpoint.decoder is None else checkpoint.decoder.title,
     }
 

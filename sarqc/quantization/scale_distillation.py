@@ -131,7 +131,7 @@ class TunedScales:
 
     def weight(self) -> Tensor:
         """Return Ŵ (O, I) in working precision, as a function of the unknowns."""
-        levels: Tensor = _Levels.apply(*self.numbers(), self._basis)
+        levels: Tensor = _Levels.apply(*self.numbers(), self._basis)  # type: ignore[no-untyped-call]
         return levels
 
     def penalty(self) -> Tensor:
@@ -235,10 +235,10 @@ def _step(linears: Mapping[str, TunedScales], predictions: Predictions, step: in
     with torch.enable_grad():
         divergence = predictions.divergence({name: linear.weight() for name, linear in linears.items()}, step)
     with in_a_fixed_order(divergence.device):
-        divergence.backward()  # type: ignore[no-untyped-call]
+        divergence.backward()
     for linear in linears.values():
         if linear.lam > 0 and factor > 0:
-            (factor * linear.lam * linear.penalty()).backward()  # type: ignore[no-untyped-call]
+            (factor * linear.lam * linear.penalty()).backward()
     return float(divergence.detach())
 
 

@@ -1302,7 +1302,7 @@ export interface Summary {
   stamp: string | null;
   opened: OpenedCheckpoint | null;
   repair: Repair | null;
-  distillation?: Distillation;
+  distillation: Distillation | null;
   derived: string | null;
 }
 
