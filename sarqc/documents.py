@@ -454,6 +454,23 @@ class Repair(TypedDict):
     layers_words: str
 
 
+class DistilledEpoch(TypedDict):
+    """The scales of a model after an epoch of their distillation; None: not finite."""
+
+    epoch: int  # 0: as the solver left them
+    calibration_kl: float | None  # KL(float ‖ quantized), nats a token, mean of the epoch's steps
+    held_out_kl: float | None  # the same on held-out sequences, at the end of the epoch
+    drift: float | None  # √(Σ ‖(Ŵ - W) S‖² / Σ ‖W S‖²) over all quantized linears
+
+
+class Distillation(TypedDict):
+    """How the scales of a model were tuned by its predictions."""
+
+    epochs: list[DistilledEpoch]
+    kept: int  # number of the epoch whose scales the model has
+    words: str
+
+
 class Summary(Divergences):
     """What a run found out, as ``Finished`` says it. None: not measured."""
 
@@ -484,6 +501,7 @@ class Summary(Divergences):
     stamp: str | None  # digest of the run's stamp; None of a run that compares models, which keeps no codes
     opened: OpenedCheckpoint | None  # of a run of a checkpoint that others quantized
     repair: Repair | None  # of a run that solved the codes of such a checkpoint again
+    distillation: Distillation | None  # of a run that tuned its scales
     derived: str | None  # class of a model without a written family
 
 

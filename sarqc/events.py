@@ -129,6 +129,18 @@ class EpochDone(Event):
 
 
 @dataclass(frozen=True)
+class ScalesDistilled(Event):
+    """One pass over the calibration sequences that tunes the scales of the whole model; see ``DistilledEpoch``."""
+
+    type: ClassVar[str] = "scales_distilled"
+    epoch: int  # 0: before the first step
+    epochs: int  # at most
+    calibration_kl: float | None
+    held_out_kl: float | None
+    drift: float | None
+
+
+@dataclass(frozen=True)
 class CandidateDone(Event):
     """One candidate of “auto” for the whole model was judged."""
 
@@ -300,6 +312,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
         LayerDone,
         PointDone,
         EpochDone,
+        ScalesDistilled,
         CandidateDone,
         TuningStanding,
         LadderStanding,

@@ -22,6 +22,7 @@ from sarqc.events import (
     LayerDone,
     PointDone,
     Saved,
+    ScalesDistilled,
     Stage,
     Started,
     TuningStanding,
@@ -111,6 +112,8 @@ def words(event: Event) -> str:
             return _dry_run(event)
         case EpochDone():
             return f"block {event.block}, epoch {event.epoch} of {event.epochs}, objective {event.objective:.3g}"
+        case ScalesDistilled():
+            return f"epoch {event.epoch} of {event.epochs}, held-out KL {_known(event.held_out_kl)}"
         case PointDone():
             return f"{event.index + 1} of {event.total} λ solved"
         case CandidateDone():
@@ -124,6 +127,10 @@ def words(event: Event) -> str:
         case Saved():
             return f"saved {event.what}: {event.path}"
     return event.type
+
+
+def _known(value: float | None) -> str:
+    return "not finite" if value is None else f"{value:.3g}"
 
 
 def _dry_run(event: DryRun) -> str:
@@ -267,6 +274,8 @@ def print_summary(summary: PrintedRun) -> None:
         line("opened", opened["words"])
     if repair := summary.get("repair"):
         line("repair", f"{repair['words']} {repair['layers_words']}")
+    if distillation := summary.get("distillation"):
+        line("scales", distillation["words"])
     if baseline := summary.get("baseline"):
         line("beside GPTQ", baseline["words"])
     if size := summary.get("bytes_after"):

@@ -18,7 +18,18 @@ import yaml
 
 from sarqc import __main__ as command_line
 from sarqc import __version__
-from sarqc.events import CandidateDone, DryRun, EpochDone, LayerDone, PointDone, Saved, Stage, Started, Warned
+from sarqc.events import (
+    CandidateDone,
+    DryRun,
+    EpochDone,
+    LayerDone,
+    PointDone,
+    Saved,
+    ScalesDistilled,
+    Stage,
+    Started,
+    Warned,
+)
 from sarqc.recipe import Recipe
 from sarqc.study.document import Study
 from sarqc.terminal import ProgressBar, print_summary, words
@@ -332,6 +343,8 @@ def test_words_of_the_progress_bar() -> None:
     fits = DryRun("model.layers.0", "model.layers.0.mlp.down_proj", 3 << 30, 80 << 30, 1.5)
     assert words(fits) == "the largest layer fits: 3 GiB of 80 GiB at the peak"
     assert words(EpochDone(3, 12, 40, 0.8712, 1.0, 2.0)) == "block 3, epoch 12 of 40, objective 0.871"
+    assert words(ScalesDistilled(2, 5, 0.1, 0.2345, 0.5)) == "epoch 2 of 5, held-out KL 0.234"
+    assert words(ScalesDistilled(2, 5, 0.1, None, 0.5)) == "epoch 2 of 5, held-out KL not finite"
     assert words(CandidateDone(0.3, 2, 10, 41.23)) == "λ = 0.3: perplexity 41.23 on the sequences kept for judging"
     assert words(PointDone("a", 6, 15, 0.1, 0.2, None, 0.3, 0.4)) == "7 of 15 λ solved"
     assert words(Stage("choosing λ", "10 values")) == "choosing λ: 10 values"

@@ -385,7 +385,10 @@ def test_a_recipe_without_them_is_the_document_that_it_was() -> None:
     assert Recipe.parse(LEAST | {"begin": "none"}).fingerprint() == "47c1da7842f0a301"
     assert Recipe.parse(LEAST | {"begin": "none", "refit": 0}).fingerprint() == "47c1da7842f0a301"
     assert Recipe.parse(LEAST | {"begin": "none", "refit": 1}).fingerprint() != "47c1da7842f0a301"
-    assert not {"from_block", "then_lambda", "then_gamma", "include", "refit"} & set(recipe.to_json())
+    held_out = LEAST | {"begin": "none", "held_out_samples": 2}
+    assert Recipe.parse(LEAST | {"begin": "none", "distill": 0}).fingerprint() == "47c1da7842f0a301"
+    assert Recipe.parse(held_out | {"distill": 1}).fingerprint() != Recipe.parse(held_out).fingerprint()
+    assert not {"from_block", "then_lambda", "then_gamma", "include", "refit", "distill"} & set(recipe.to_json())
 
 
 def test_methods_without_later_choices_have_the_keys_that_they_had() -> None:
@@ -396,9 +399,41 @@ def test_methods_without_later_choices_have_the_keys_that_they_had() -> None:
     assert tuning_key("errors", ["a"], None, points) != "8f95f277b0d8eaab3c25c6eebdf4be38"
 
 
+def test_a_distillation_is_judged_on_held_out_samples() -> None:
+    with pytest.raises(Refused, match="held-out sequences") as caught:
+        Recipe.parse(LEAST | {"distill": 5, "samples": 6})
+    first, second = (Recipe.parse(LEAST | {"distill": 5, "samples": 6} | fix.values) for fix in caught.value.fixes)
+    assert (first.distills, first.held_out_samples) == (True, 3)
+    assert not second.distills
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"method": "awq"}, "Distillation of scales = 5 has no effect on awq"),
+        ({"method": "omniquant"}, "Distillation of scales = 5 has no effect on omniquant"),
+        ({"kind": "tune", "test": "t"}, "Distillation of scales has no effect on tuning"),
+        ({"kind": "ladder", "test": "t"}, "Distillation of scales has no effect on a ladder"),
+        ({"layer": "model.layers.0.mlp.up_proj"}, "Distillation of scales has no effect on a single layer"),
+    ],
+)
+def test_a_distillation_without_effect_is_noted(change: dict, words: str) -> None:
+    recipe = Recipe.parse(LEAST | {"distill": 5} | change)
+    assert not recipe.distills
+    assert words in recipe.ignored()
+
+
+def test_gptq_with_distilled_scales_has_a_baseline() -> None:
+    recipe = Recipe.parse(LEAST | {"method": "gptq", "test": "t", "held_out_samples": 2})
+    assert recipe.why_no_baseline()
+    assert not recipe.model_copy(update={"distill": 3}).why_no_baseline()
+
+
 def test_scales_of_a_quantized_checkpoint_are_not_refitted() -> None:
     opened = LEAST | {"quantized_checkpoint": "q", "method": "gptq", "samples": 4}
     assert Recipe.parse(opened).to_method() == method("gptq")
     with pytest.raises(Refused, match="its scales stay") as caught:
         Recipe.parse(opened | {"refit": 2})
+    with pytest.raises(Refused, match="its scales stay"):
+        Recipe.parse(opened | {"distill": 2})
     assert Recipe.parse(opened | {"refit": 2} | caught.value.fixes[0].values) == Recipe.parse(opened)

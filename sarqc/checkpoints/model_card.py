@@ -49,6 +49,7 @@ def model_card(recipe: Recipe, summary: Summary, checkpoint_format: Format, fami
         "## How",
         "```yaml\n" + yaml.safe_dump(recipe.to_json(), sort_keys=False, allow_unicode=True) + "```",
         _chosen(summary),
+        _distilled(summary),
         f"On {device}, with " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".",
         "## What was measured",
         _measurements(summary),
@@ -81,6 +82,12 @@ def _written(summary: Summary) -> str:
     """Result of reading the files again; empty before they are written."""
     written = summary.get("written")
     return "" if written is None else f"## Read again\n\n{written['words']}"
+
+
+def _distilled(summary: Summary) -> str:
+    """Outcome of the distillation of scales; empty without one."""
+    distillation = summary.get("distillation")
+    return "" if distillation is None else distillation["words"]
 
 
 def _stamp(summary: Summary) -> str:

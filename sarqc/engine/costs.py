@@ -28,6 +28,7 @@ from sarqc.settings import Settings
 
 HELD = 4 << 30  # bytes of quantized weights of several models that wait for their measurement
 DEFAULT_WINDOW = 2048  # tokens that a model sees at once where nothing else is asked
+DISTILLING = "distilling scales"  # a stage
 MEASURING_FOUND = "measuring the checkpoint as it was found"  # a stage of repairs
 _PROCESS = 320 << 20  # Python, PyTorch, transformers and what they hold for themselves: 290 MiB were measured
 _HOST = 2 << 30  # the same beside a GPU, with the libraries of CUDA
@@ -42,6 +43,9 @@ _PICTURES = 20_000
 _COMPARED = 2 * 4 + 2 * 4 + 2 * 4 + 5 * 8
 # Of logits that both models make of the same tokens: both logarithms, one of them raised, their difference and product.
 _SOFTMAXES = 5
+# While scales are tuned: bytes of a code less its zero point; of a group with its sums, gradients and moments of Adam;
+# numbers of a token that wait for their gradients, of a block for each channel and of the head for each logit.
+_LEVEL, _OF_A_GROUP, _KEPT_STATES, _KEPT_LOGITS = 2, 100, 14, 7
 _READ_COPIES = 3  # of the float model's states: the file as it is read, without its checksum, and as a tensor
 
 
@@ -185,10 +189,31 @@ def memory_bytes(work: Work, budget: int, *, on_processor: bool, streamed: bool)
     if work.span > 1:  # the machine's memory holds what all processes work on; a GPU what two of them hold
         process += work.span * (_PROCESS + working) if on_processor else _CONTEXT
     texts = _text_numbers(work) * (_COMPARED if on_processor else 3 * 4) if recipe.prompts else 0
-    return round(
+    most = round(
         computed * (weights + states) + solved + 4 * _sets(work) * work.gram_numbers + working
         + _passing_bytes(work, computed, on_processor=on_processor, streamed=streamed) + copies + process + texts
     )  # fmt: skip
+    if not recipe.distills:
+        return most
+    kept = work.stored * work.task.weights() + computed * _head_states(work)  # of the float model, meanwhile
+    return round(kept + max(most, computed * weights + process + _distilling_bytes(work, computed)))
+
+
+def _head_states(work: Work) -> int:
+    """Numbers that the head reads of the calibration and held-out sequences."""
+    recipe = work.recipe
+    return (recipe.samples + recipe.unseen_samples()) * recipe.length * work.checkpoint.architecture.hidden_size
+
+
+def _distilling_bytes(work: Work, computed: float) -> float:
+    """Bytes of the tuning of scales: weights as functions of the scales with their gradients, and one sequence with all
+    that its gradient passes.
+    """
+    checkpoint, architecture = work.checkpoint, work.checkpoint.architecture
+    weights = (_LEVEL + 2 * computed) * work.task.weights() + _OF_A_GROUP * work.groups
+    inside = checkpoint.n_blocks * (_KEPT_STATES * architecture.hidden_size + 4 * architecture.intermediate_size)
+    logits = 4 * _KEPT_LOGITS * architecture.vocab_size
+    return weights + work.recipe.length * (computed * inside + logits)
 
 
 def _sets(work: Work) -> int:
@@ -261,6 +286,7 @@ def disk_bytes(work: Work, *, on_processor: bool, streamed: bool) -> int:
     blocks = sum(work.blocks) * (4 if on_processor else work.stored) if streamed else 0
     hidden = work.checkpoint.architecture.hidden_size
     states = work.test_tokens * hidden * (4 if on_processor else work.stored)  # that the float model's head reads
+    layers += layers * recipe.distills
     return round(layers + pictures + blocks + states + len(recipe.prompts) * _text_numbers(work) * 2 * 4)
 
 
@@ -313,6 +339,8 @@ def _stages(work: Work) -> dict[str, Count]:
         found[MEASURING_FOUND] = _passing(work, recipe.samples) + _beside(work)
     found["passing the calibration text"] = _passing(work, recipe.samples)
     found["solving"] = _solving(work, recipe.samples)
+    if recipe.distills:
+        found[DISTILLING] = _distilling(work)
     if work.test_tokens:
         found["perplexity"] = _perplexity(work) + _beside(work)
     if (baseline := work.baseline()) is not None:
@@ -344,6 +372,8 @@ def phases(work: Work, rates: Throughput, pace: float = 1.0) -> list[Phase]:
             if MEASURING_FOUND in counted:
                 found.append((MEASURING_FOUND, "", counted[MEASURING_FOUND]))
             found.append(("quantizing", "", counted["passing the calibration text"] + counted["solving"]))
+            if DISTILLING in counted:
+                found.append((DISTILLING, "", counted[DISTILLING]))
         measured = [("perplexity", perplexity(work))] if work.test_tokens else []
         found += [(f"measuring the {which} model", detail, count) for detail, count in [*measured, *tasks, *texts]]
     if recipe.speed:
@@ -382,6 +412,23 @@ def _beside(work: Work) -> Count:
     products = 2 * work.checkpoint.architecture.hidden_size * logits
     return _perplexity(work) + Count(products=products, read=_DIVERGENCE_MOVES * 4 * logits)
 
+
+def _distilling(work: Work) -> Count:
+    """Tuning of the scales in all its epochs: both directions of every step, and the float model's part of it."""
+    recipe, epochs = work.recipe, work.recipe.distill
+    samples, unseen = recipe.samples, recipe.unseen_samples()
+    once = _of_text(work, (samples + unseen) * recipe.length)
+    trained, judged = (_of_text(work, count * recipe.length) for count in (samples, unseen))
+    logits = work.checkpoint.architecture.vocab_size * (samples + unseen) * recipe.length
+    beside = Count(products=2 * work.checkpoint.architecture.hidden_size * logits, read=_DIVERGENCE_MOVES * 4 * logits)
+    written = Count(read=_WEIGHT_MOVES * 4 * work.task.weights() * samples)
+    started = Count(started=_STARTED_OF_STEP * len(work.task.shapes) * samples)
+    epoch = trained.times(3) + judged + beside + written + started
+    return once.times(2) + beside + epoch.times(epochs)
+
+
+_WEIGHT_MOVES = 8  # how often a weight is written or read until the gradients of its scales are known
+_STARTED_OF_STEP = 60  # operations that a GPU starts for a linear in a step of their tuning
 
 _IN_QUESTION = 8  # candidates and baselines of a draw, on the mean: six to ten were seen
 

@@ -28,6 +28,7 @@ LAYER_FORMAT = 8
 MEASUREMENT_FORMAT = 1
 ACCURACY_FORMAT = 2
 DIVERGENCE_FORMAT = 1
+DISTILLATION_FORMAT = 1
 SELECTION_FORMAT = 3
 STATISTICS_FORMAT = 1
 TUNING_FORMAT = 1
@@ -165,6 +166,24 @@ def float_model_key(loaded: LoadedModel, weights: Weights) -> str:
 def quantized_model_key(float_key: str, keys: Mapping[str, str]) -> str:
     """Of the model with the layers of these keys."""
     return chain_key(float_key, [*keys.values()])
+
+
+def distillation_key(
+    loaded: LoadedModel, float_key: str, keys: Mapping[str, str], job: CalibrationJob, epochs: int
+) -> str:
+    """Of the tuning of a model's scales: ``keys`` of its layers, ``float_key`` of the float model."""
+    # Every step builds on the last bits of a gradient, which is summed in as many parts as there are threads.
+    threads = [torch.get_num_threads()] if loaded.device.type == "cpu" else []
+    tokens = [np.ascontiguousarray(part).tobytes() for part in (job.sequences.calibration, job.sequences.held_out)]
+    shapes = [job.sequences.calibration.shape, job.sequences.held_out.shape]
+    return chain_key(
+        "distillation", DISTILLATION_FORMAT, float_key, [*keys.values()], shapes, *tokens, epochs, *threads
+    )
+
+
+def distilled_layer_key(key: str, name: str) -> str:
+    """Of a layer with tuned scales: ``key`` of the tuning."""
+    return chain_key("distilled layer", key, name)
 
 
 def text_parts(test: Text, window: int) -> list[object]:

@@ -268,6 +268,11 @@ def _as_asked(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
     """The checkpoint with the linears that the recipe quantizes."""
     asked = checkpoint.restricted(recipe.layer, recipe.blocks_of(checkpoint.n_blocks), recipe.exclude, recipe.include)
     _check_later(recipe, asked)
+    if recipe.distills and any(layer.expert is not None for layer in asked.layers):
+        raise Refused(
+            "distillation of scales is not available for mixtures of experts, whose routing has no gradient",
+            "recipe, distill", "Set distill to 0.",
+        ).about("distill", Fix("Leave distillation out", {"distill": 0}))  # fmt: skip
     return asked
 
 
@@ -488,13 +493,20 @@ def _memory(work: costs.Work, settings: Settings) -> tuple[bool, int]:
     So it is where all of them have no room. Raises ``Refused`` with numbers where even that does not fit, or what the
     host's operator asked for.
     """
-    free, on_processor = costs.free_bytes(settings), costs.on_processor(settings)
+    recipe, free, on_processor = work.recipe, costs.free_bytes(settings), costs.on_processor(settings)
     whole, one = (
         costs.memory_bytes(work, costs.sweep_bytes(settings), on_processor=on_processor, streamed=part)
         for part in (False, True)
     )
     streamed = settings.weights == "streamed" or (settings.weights == "auto" and free is not None and whole > free)
     needed = one if streamed else whole
+    if streamed and recipe.distills:
+        why = f"and {gib(free)} are free" if settings.weights == "auto" and free is not None else "read as a whole"
+        raise Refused(
+            f"distillation of scales needs the whole model with its gradients in memory, {gib(whole)}, {why}",
+            f"memory of the device {settings.device}",
+            "Set distill to 0, or use another host.",
+        ).about("distill", Fix("Leave distillation out", {"distill": 0}))
     if free is not None and needed > free:
         remedy = "Use fewer or shorter calibration sequences, fewer test tokens, or another host."
         if not streamed:

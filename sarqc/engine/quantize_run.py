@@ -13,6 +13,7 @@ from sarqc.checkpoints.formats import check_format, is_no_gain
 from sarqc.engine.auto_by_model import settle
 from sarqc.engine.baseline import baseline_key, compare
 from sarqc.engine.device_memory import LITTLE_MEMORY_WORDS, rehearse
+from sarqc.engine.distill import ScaleTuning, before_it
 from sarqc.engine.kept_states import KeptStates
 from sarqc.engine.keys import float_model_key, layer_keys, quantized_model_key, states_key
 from sarqc.engine.measure import (
@@ -64,6 +65,11 @@ def quantize_model(run: RunContext) -> Generator[Event, None, documents.Summary]
     if selection is not None:
         keys = layer_keys(loaded, job, run.weights)
     quantized_key = quantized_model_key(float_key, keys)
+    tuning = ScaleTuning(bench, recipe, job, keys, float_key) if recipe.distills else None
+    original_model = None
+    if tuning is not None:
+        quantized_key = quantized_model_key(float_key, tuning.keys())
+        original_model = yield from tuning.keep_float()
     before = None
     if states is not None:
         yield from _keep_float_states(run, job, states, float_key, quantized_key)
@@ -73,10 +79,18 @@ def quantize_model(run: RunContext) -> Generator[Event, None, documents.Summary]
     with LayerHashing(job) as hashing:
         reports, curves = yield from _quantize(bench, job, keys, hashing)
         hashes = hashing.finish()
+    distillation, layers = None, KeptLayers(bench.store, keys, prepared.checkpoint.layers)
+    if tuning is not None:
+        distillation = yield from tuning.tune(original_model, reports)
+        layers, reports = KeptLayers(bench.store, tuning.keys(), prepared.checkpoint.layers), before_it(reports)
+        with LayerHashing(job) as hashing:
+            for name, layer in layers.items():
+                hashing.add(name, layer)
+            hashes = hashing.finish()
+    del original_model
     stamp = stamp_of(prepared, loaded, job, None if selection is None else selection.lam, hashes)
     quantized = yield from measure(bench, prepared, "quantized", quantized_key, states)
     texts = yield from compare_prompts(bench, prepared, float_texts, quantized_key)
-    layers = KeptLayers(bench.store, keys, prepared.checkpoint.layers)
     speed = None
     if recipe.speed:
         yield Stage("measuring speed")
@@ -99,6 +113,7 @@ def quantize_model(run: RunContext) -> Generator[Event, None, documents.Summary]
         stamp=stamp,
         opened=None if run.imported is None or checkpoint is None else run.imported.facts(checkpoint),
         repair=gain(before, quantized, reports) if recipe.repairs else None,
+        distillation=distillation,
     )
     if run.output.study is not None:
         yield Stage("saving", "study")
@@ -109,6 +124,8 @@ def quantize_model(run: RunContext) -> Generator[Event, None, documents.Summary]
     if is_float:
         for _ in bench.calibrated(job, keys):
             pass  # the run's own layers, from the store: they were told
+        if tuning is not None:
+            tuning.put()
     return (yield from _save_checkpoint(run, result, layers))
 
 

@@ -12,6 +12,7 @@ from sarqc.documents import (
     AccuracyProtocol,
     Baseline,
     CalibrationProtocol,
+    Distillation,
     OpenedCheckpoint,
     PerplexityProtocol,
     Repair,
@@ -49,6 +50,7 @@ class RunResult:
     stamp: Stamp
     opened: OpenedCheckpoint | None = None
     repair: Repair | None = None
+    distillation: Distillation | None = None
 
     def chosen(self) -> Selection | None:
         """How “auto” chose; the candidates of layers are in their reports."""
@@ -87,6 +89,7 @@ class RunResult:
             "stamp": self.stamp.digest,
             "opened": self.opened,
             "repair": self.repair,
+            "distillation": self.distillation,
         }
 
     def _tasks(self) -> dict[str, TaskResult]:
@@ -134,6 +137,7 @@ def summary_of(prepared: Prepared, original: Measurements, device: str) -> Summa
         "stamp": None,
         "opened": None,
         "repair": None,
+        "distillation": None,
         "derived": None if checkpoint.decoder is None else checkpoint.decoder.title,
     }
 

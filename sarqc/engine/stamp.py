@@ -45,7 +45,7 @@ def stamp_of(
         layer_format=LAYER_FORMAT,
         text=text_of_stamp(prepared.calibration, job.sequences),
         weights=stored_weights(prepared.checkpoint, loaded.files),
-        computing=computing(loaded, job),
+        computing=computing(loaded, job, distills=prepared.recipe.distills),
         opened=None if job.found is None else job.found.fingerprint,
         layers=dict(layers),
         folded=dict(_folded(loaded)) if job.method.unit == "group" or job.found is not None else {},
@@ -122,9 +122,9 @@ def text_of_stamp(text: Text, sequences: Sequences) -> StampedText:
     return StampedText(name=_without_folder(text.corpus), part=text.part, tokens=digest)
 
 
-def computing(loaded: LoadedModel, job: CalibrationJob) -> Computing:
-    """What this process computes with, as far as codes depend on it, see ``keys.layer_keys``."""
-    learns = job.method.unit == "block" and loaded.device.type == "cpu"
+def computing(loaded: LoadedModel, job: CalibrationJob, *, distills: bool = False) -> Computing:
+    """What this process computes with, as far as codes and tuned scales depend on it, see ``keys.layer_keys``."""
+    learns = (distills or job.method.unit == "block") and loaded.device.type == "cpu"
     return Computing(
         torch=torch.__version__,
         device=loaded.device.type,

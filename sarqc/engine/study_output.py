@@ -221,6 +221,8 @@ def write_run(outcome: RunResult, folder: Path, study_id: str) -> Study:
         protocol = {**outcome.protocol(), "device": outcome.device, "tasks": list(recipe.tasks)}
         if outcome.opened is not None:
             protocol["opened"] = outcome.opened
+        if outcome.distillation is not None:
+            protocol["distillation"] = outcome.distillation
         facts = model_facts(recipe.model, checkpoint, value(original.perplexity), original.mean_accuracy())
         name = Path(recipe.quantized_checkpoint or recipe.model).name + (" repaired" if recipe.repairs else "")
         title = f"{name}, {recipe.bits} bits, {line.label if line.later is not None else line.title}"
@@ -253,11 +255,12 @@ def _run_line(outcome: RunResult, writer: StudyWriter) -> Line:
     fields: dict[str, Any] = {"lams": lams, "gammas": (job.method.gamma,), "chosen": (0, own)}
     if recipe.from_block is not None:
         fields["later"] = LaterBlocks(from_block=recipe.from_block, lam=recipe.then_lam, gamma=recipe.then_gamma)
+    fitting = recipe.to_method().fitting() | ({"distill": recipe.distill} if recipe.distills else {})
     if recipe.auto_by() is not None:
         fields = auto_axes(recipe)
         arrays |= auto_arrays(writer, recipe, [list(outcome.reports.values())], [outcome.selection])
     return study_line(
-        recipe.method, recipe.to_method().fitting(), bits=recipe.bits, grid=recipe.grid, group_size=recipe.group_size,
+        recipe.method, fitting, bits=recipe.bits, grid=recipe.grid, group_size=recipe.group_size,
         draws=(recipe.seed,), arrays=arrays, texts=tuple(event.comparison() for event in outcome.texts),
         speed=None if outcome.speed is None else outcome.speed.speed(), **fields,
     )  # fmt: skip

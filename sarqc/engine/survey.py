@@ -137,8 +137,8 @@ class SurveyLine(BaseModel):
 
     def fitting(self) -> dict[str, str | int]:
         """Return the values of ``FITTING`` that are not plain."""
-        plain = {name: type(self).model_fields[name].default for name in FITTING}
-        return {name: getattr(self, name) for name in FITTING if getattr(self, name) != plain[name]}
+        plain = {name: info.default for name, info in type(self).model_fields.items() if name in FITTING}
+        return {name: getattr(self, name) for name in FITTING if name in plain and getattr(self, name) != plain[name]}
 
     def to_method(self, gamma: float | None = None) -> Method:
         """Return the method with its own λ.

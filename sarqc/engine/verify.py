@@ -239,6 +239,10 @@ def _tokenizer(prepared: Prepared, exported: Exported, settings: Settings) -> Ch
 def _solved_again(
     stamp: Stamp, exported: Exported | None, prepared: Prepared, wanted: VerificationRequest, settings: Settings
 ) -> Iterator[Check]:
+    if prepared.recipe.distills:
+        words = "Nothing was solved again: the scales were distilled after that, which is not repeated."
+        yield Check("solved again", "unchecked", words)
+        return
     found = None
     if prepared.opened is not None:
         found = ImportedModel(prepared.opened, prepared.checkpoint)

@@ -138,8 +138,15 @@ _NONE = Difference(np.array(0.0), _NOTHING, np.array(0), np.array(0))  # of a ba
 def _short(line: Line) -> str:
     """“GPTQ + saliency range ×3 auto”: the label with one word for each thing that it says."""
     name = METHODS[line.method].title.removesuffix(" penalty") if line.method in METHODS else line.method
-    words = {"range": "range", "order": "order", "expert_damping": "damped", "warm_start": "warm"}
+    words = {
+        "range": "range",
+        "order": "order",
+        "expert_damping": "damped",
+        "warm_start": "warm",
+        "distill": "distilled",
+    }
     words |= {"refine": f"×{line.fitting.get('refine')}", "refit": f"refit ×{line.fitting.get('refit')}"}
+    words["distill"] = "distilled"
     if line.fitting.get("range") == "joint":
         words["range"] = "joint range"
     return " ".join([name, *(words[mark] for mark in line.fitting), *(["auto"] if line.selected else [])])

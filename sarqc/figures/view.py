@@ -119,7 +119,7 @@ class ViewLine(TypedDict):
     grid: str
     grid_text: str
     group_size: int | None
-    fitting: dict[str, str | int]  # of range, order, refine, refit, expert_damping and warm_start what is not plain
+    fitting: dict[str, str | int]  # what is not plain of ``methods.FITTING``
     equation: Equation | None  # what the method minimises
     draws: list[int]
 

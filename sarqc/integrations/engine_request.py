@@ -129,6 +129,11 @@ def _check(recipe: Recipe, study: Study | None) -> None:
             "the scales are fitted to the codes after solving, which no other engine does", "recipe, refit",
             "Set refit to 0.",
         ).about("refit", Fix("Leave the refit out", {"refit": 0}))  # fmt: skip
+    if recipe.distills:
+        raise Refused(
+            "the scales are tuned by the predictions of the whole model, which no other engine does",
+            "recipe, distill", "Set distill to 0.",
+        ).about("distill", Fix("Leave distillation out", {"distill": 0}))  # fmt: skip
     if recipe.layer is not None:
         raise Refused(
             "a single layer is asked for", "recipe, layer", "Leave layer out; blocks takes a part of the model."

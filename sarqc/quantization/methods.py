@@ -35,6 +35,7 @@ FITTING_WORDS = {
     "refine": "refined × {}",
     "refit": "scales refitted × {}",
     "expert_damping": "starved experts damped",
+    "distill": "scales distilled",
     "warm_start": "started from GPTQ's codes",
 }
 VALUE_WORDS = {"search": "searched", "joint": "jointly searched"}  # of values that are not their own word
@@ -67,6 +68,7 @@ _TRIED: dict[Range, int] = {
 ALPHAS = tuple(step / 20 for step in range(21))  # α of a scale search, which tries no scaling too
 MOST_PASSES = 30  # of a refinement
 MOST_ROUNDS = 10  # of a refit of scales
+MOST_EPOCHS = 100  # of a distillation of scales
 SEQUENCES_OF_A_STEP = 8  # of learned rounding
 
 
@@ -228,6 +230,11 @@ class Method:
     def needs(self) -> frozenset[str]:
         """Statistics that the method needs: ``gram``, ``abs_mean``, ``cross``; and ``block``, the block itself."""
         return frozenset()
+
+    @property
+    def has_free_scales(self) -> bool:
+        """True if each weight is made of its code, scale and zero point alone, so that other scales can take over."""
+        return self.unit == "layer" and not self.has_channel_scales
 
     def sweeps(self) -> bool:
         """Return True if the result depends on λ, so that there is a curve to draw."""

@@ -28,6 +28,7 @@ from sarqc.files.yaml_document import read_yaml
 from sarqc.quantization.methods import (
     AS_FOUND,
     METHODS,
+    MOST_EPOCHS,
     MOST_PASSES,
     MOST_ROUNDS,
     ExpertDamping,
@@ -109,7 +110,7 @@ LADDER_LAMBDA = 0.1  # of the step of λ, where none is given
 TUNED_TEST_TOKENS = 1 << 16  # on which λ are compared: enough beside the difference between draws
 
 # Fields that mean nothing to a kind of recipe. Tuning and a ladder draw at random, from the float model's inputs.
-_OF_ONE_MODEL = ("prompts", "new_tokens", "speed", "sampling", "inputs_from", "baseline")
+_OF_ONE_MODEL = ("prompts", "new_tokens", "speed", "sampling", "inputs_from", "baseline", "distill")
 OF_THE_OTHER_KIND = {
     "run": ("minutes", "draws", "band"),
     "tune": _OF_ONE_MODEL,
@@ -140,6 +141,7 @@ _OPENED_WHOLE = {
     "channel_fraction": "its codes are compared on all channels",
     "speed": "its speed is that of the engine that it was made for",
     "refit": "its scales stay",
+    "distill": "its scales stay",
 }
 
 # Fields that a form leaves out for a quantized checkpoint: what it has itself, and what it leaves no choice of.
@@ -160,7 +162,9 @@ _BEFORE = {"begin": "none"}
 
 # Fields that are newer than many records, by the value at which documents leave them out, so that recipes without them
 # keep their fingerprints and stamps.
-_LEFT_OUT: dict[str, Any] = {"from_block": None, "then_lambda": None, "then_gamma": None, "include": [], "refit": 0}
+_LEFT_OUT: dict[str, Any] = {
+    "from_block": None, "then_lambda": None, "then_gamma": None, "include": [], "refit": 0, "distill": 0
+}  # fmt: skip
 
 MOST_PATTERNS = 100  # of layers
 # Fields that only “auto” reads, by what it chooses for: each layer, or the whole model.
@@ -429,6 +433,17 @@ class Recipe(BaseModel):
             unit="rounds", advanced=True,
         ),
     )  # fmt: skip
+    distill: int = Field(
+        0,
+        ge=0,
+        le=MOST_EPOCHS,
+        **_describe(
+            "method", "Distillation of scales",
+            "Epochs, at most, in which the scales of the whole model are tuned to the float model's predictions while "
+            "the codes stay; held-out samples choose the best epoch; 0: none.",
+            unit="epochs", advanced=True,
+        ),
+    )  # fmt: skip
     expert_damping: ExpertDamping = Field(
         "plain",
         **_describe(
@@ -627,6 +642,7 @@ class Recipe(BaseModel):
                 "recipe, layer",
                 "Leave layer out, or use a method that works on single layers.",
             )
+        self._check_distillation()
         if self.candidates():
             if self.samples < 2:
                 raise Refused(
@@ -749,6 +765,23 @@ class Recipe(BaseModel):
                 "only one",
                 "recipe, samples", "Use at least two samples.",
             ).about("samples", Fix("Use 2 samples", {"samples": 2}))  # fmt: skip
+
+    @property
+    def distills(self) -> bool:
+        """True if the scales are tuned by the predictions of the whole model; see ``ignored`` for recipes without."""
+        return self.distill > 0 and self.kind == "run" and self.layer is None and self.to_method().has_free_scales
+
+    def _check_distillation(self) -> None:
+        """Refuses a distillation whose epochs can't be judged."""
+        if self.distills and not self.held_out_samples:
+            count = max(1, self.samples // 2)
+            raise Refused(
+                "distillation of scales is judged by the predictions on held-out sequences, and there are none",
+                "recipe, held_out_samples", "Give held_out_samples, or leave distill out.",
+            ).about(
+                "held_out_samples", Fix(f"Hold out {count} samples", {"held_out_samples": count}),
+                Fix("Leave distillation out", {"distill": 0}),
+            )  # fmt: skip
 
     def _check_tuning(self) -> None:
         """Refuses settings for which tuning can't choose a λ."""
@@ -882,7 +915,10 @@ class Recipe(BaseModel):
         if self.quantized_checkpoint is not None and self.group_size == 1:
             return "its groups are not contiguous, and no grid here is like its own"
         is_baseline = (
-            self.quantized_checkpoint is None and not self.candidates() and self.to_method() == self.baseline_method()
+            self.quantized_checkpoint is None
+            and not self.candidates()
+            and not self.distills
+            and self.to_method() == self.baseline_method()
         )
         return "it is that itself" if is_baseline else ""
 
@@ -891,16 +927,23 @@ class Recipe(BaseModel):
         idle = idle_fields(self.method, auto=bool(self.candidates()) or self.repairs)
         if self.quantized_checkpoint is not None:
             idle |= {"range", "static_groups", "indivisible"}  # groups have their scales
-        return [
-            f"{info.title} = {getattr(self, name)} has no effect on {self.method}"
-            + (" as it is asked for" if name in AUTO_FIELDS["layer"] else "")
-            for name, info in Recipe.model_fields.items()
-            if name in idle and getattr(self, name) != info.default
-        ] + [
-            f"{info.title} has no effect on {_KIND_WORDS[self.kind]}"
-            for name, info in Recipe.model_fields.items()
-            if name in OF_THE_OTHER_KIND[self.kind] and getattr(self, name) != info.default
-        ]
+        return (
+            [
+                f"{info.title} = {getattr(self, name)} has no effect on {self.method}"
+                + (" as it is asked for" if name in AUTO_FIELDS["layer"] else "")
+                for name, info in Recipe.model_fields.items()
+                if name in idle and getattr(self, name) != info.default
+            ]
+            + [
+                f"{Recipe.model_fields['distill'].title} has no effect on a single layer"
+                for _ in range(self.distill > 0 and self.layer is not None)
+            ]
+            + [
+                f"{info.title} has no effect on {_KIND_WORDS[self.kind]}"
+                for name, info in Recipe.model_fields.items()
+                if name in OF_THE_OTHER_KIND[self.kind] and getattr(self, name) != info.default
+            ]
+        )
 
     @classmethod
     def parse(cls, document: dict[str, Any]) -> Recipe:
@@ -982,9 +1025,11 @@ def idle_fields(name: str, *, auto: bool) -> frozenset[str]:
     if auto and entry.auto is not None:
         read |= {*AUTO_FIELDS[entry.auto.by]}
     every = {field for one in METHODS.values() for field in (*one.tunes, *one.options)}
+    if entry.make.has_free_scales:
+        read.add("distill")
     later = {later for later, field in LATER_VALUES.items() if field in read and not auto}
     read |= later | ({"from_block"} if later else set())
-    return frozenset((every | {*AUTO_FIELDS["layer"], "from_block", *LATER_VALUES}) - read)
+    return frozenset((every | {*AUTO_FIELDS["layer"], "distill", "from_block", *LATER_VALUES}) - read)
 
 
 def fields_without_flag(kind: str) -> frozenset[str]:

@@ -22,6 +22,7 @@ from sarqc.events import (
     LayerDone,
     Measured,
     PointDone,
+    ScalesDistilled,
     SpeedMeasured,
     Started,
     TuningStanding,
@@ -53,6 +54,9 @@ def numbers_of(event: Event) -> Iterator[Step]:
         case EpochDone():
             said = {"block": event.block, "objective": event.objective, "recon": event.recon, "sar": event.sar}
             yield _known(said, "epoch/"), event.block * (event.epochs + 1) + event.epoch
+        case ScalesDistilled():
+            said = {name: getattr(event, name) for name in ("calibration_kl", "held_out_kl", "drift")}
+            yield _known(said, "distillation/"), event.epoch
         case CandidateDone():
             yield _known({"lambda": event.lam, "perplexity": event.perplexity}, "candidate/"), event.index
         case TuningStanding():

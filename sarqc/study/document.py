@@ -206,7 +206,8 @@ class Line(_Document):
     def name(self) -> str:
         """Name that sets the line apart from others of its width: method, fitting of the grid, later blocks, “auto”."""
         marks = [
-            f"{name}{value}" if name in ("refine", "refit") else str(value) for name, value in self.fitting.items()
+            f"{name}{value}" if name in ("refine", "refit", "distill") else str(value)
+            for name, value in self.fitting.items()
         ]
         if self.later is not None:
             values = {"lambda": self.later.lam, "gamma": self.later.gamma}

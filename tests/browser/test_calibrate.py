@@ -193,6 +193,7 @@ ENTERED = {
     "refine": 2,
     "seed": 4,
     "refit": 1,
+    "distill": 1,
     "test": "tiny-llama-test",
     "window": 64,
     "test_tokens": 512,
@@ -214,6 +215,7 @@ def test_every_field_is_taken_up_with_one_input_event(open_page):
         field = page.locator(f"#field-{name.replace('_', '-')} :is(textarea, input)")
         with page.expect_request("**/api/plan"):
             field.evaluate(PUT, str(value))
+    page.locator("#field-distill input").evaluate(PUT, "0")  # refused for a mixture of experts
     offered = page.locator(".recipe-form .field:visible :is(textarea, input:not([type=radio], [type=checkbox]))")
     names = offered.evaluate_all("(all) => all.map((input) => input.closest('.field').id.slice(6).replace(/-/g, '_'))")
     assert {*names} == {*ENTERED, "quantized_checkpoint"}  # none was left out; the last one takes a checkpoint

@@ -159,6 +159,11 @@ test("one line for a run", () => {
     describe({ model: "toy", method: "rtn", bits: 2, range: "joint", refine: 3, refit: 2 }),
     "toy, 2 bits, Round to nearest, jointly searched range, refined × 3, scales refitted × 2",
   );
+  assert.equal(
+    describe({ model: "toy", method: "gptq", bits: 2, distill: 5 }),
+    "toy, 2 bits, GPTQ 1 %, scales distilled",
+  );
+  assert.equal(describe({ model: "toy", method: "awq", bits: 2, distill: 5 }), "toy, 2 bits, AWQ");
   assert.equal(shortModel("/models/toy/"), "toy");
 });
 

@@ -28,6 +28,7 @@ export const EVENT_TYPES = frozen([
   "layer_done",
   "point_done",
   "epoch_done",
+  "scales_distilled",
   "candidate_done",
   "tuning_standing",
   "ladder_standing",
@@ -127,6 +128,7 @@ export const FITTING_WORDS = frozen({
   refine: "refined × {}",
   refit: "scales refitted × {}",
   expert_damping: "starved experts damped",
+  distill: "scales distilled",
   warm_start: "started from GPTQ's codes",
 });
 

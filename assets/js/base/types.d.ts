@@ -107,6 +107,7 @@ export type EventType =
   | "layer_done"
   | "point_done"
   | "epoch_done"
+  | "scales_distilled"
   | "candidate_done"
   | "tuning_standing"
   | "ladder_standing"
@@ -213,6 +214,7 @@ export interface Recipe {
   order: "natural" | "activation";
   refine: number;
   refit: number;
+  distill: number;
   expert_damping: "plain" | "damped";
   calibration: string;
   samples: number;
@@ -1054,6 +1056,16 @@ export interface EpochDone {
   sar: number;
 }
 
+/** One pass over the calibration sequences that tunes the scales of the whole model; see `DistilledEpoch`. */
+export interface ScalesDistilled {
+  type: "scales_distilled";
+  epoch: number;
+  epochs: number;
+  calibration_kl: number | null;
+  held_out_kl: number | null;
+  drift: number | null;
+}
+
 /** One candidate of “auto” for the whole model was judged. */
 export interface CandidateDone {
   type: "candidate_done";
@@ -1290,6 +1302,7 @@ export interface Summary {
   stamp: string | null;
   opened: OpenedCheckpoint | null;
   repair: Repair | null;
+  distillation: Distillation | null;
   derived: string | null;
 }
 
@@ -1411,6 +1424,21 @@ export interface Repair {
   layers_words: string;
 }
 
+/** How the scales of a model were tuned by its predictions. */
+export interface Distillation {
+  epochs: DistilledEpoch[];
+  kept: number;
+  words: string;
+}
+
+/** The scales of a model after an epoch of their distillation; None: not finite. */
+export interface DistilledEpoch {
+  epoch: number;
+  calibration_kl: number | null;
+  held_out_kl: number | null;
+  drift: number | null;
+}
+
 /** The end of a run that did not; the three parts of a SarqcError. */
 export interface Failed {
   type: "failed";
@@ -1447,6 +1475,7 @@ export type RunEvent =
   | LayerDone
   | PointDone
   | EpochDone
+  | ScalesDistilled
   | CandidateDone
   | TuningStanding
   | LadderStanding

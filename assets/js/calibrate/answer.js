@@ -14,7 +14,7 @@ import { isRuined } from "./next_step.js";
 
 /** @param {Said} summary @param {unknown} next what to try next */
 export function answer(summary, next) {
-  return html`<div class="scores">${scores(summary)}</div>${repaired(summary)}${verdict(summary)}${next}${opened(summary)}${besideFloat(summary)}`;
+  return html`<div class="scores">${scores(summary)}</div>${repaired(summary)}${distilled(summary)}${verdict(summary)}${next}${opened(summary)}${besideFloat(summary)}`;
 }
 
 /** @param {Said} summary */
@@ -92,6 +92,13 @@ function repaired({ repair }) {
   const kind = repair.verdict === null ? "protocol" : `verdict ${VERDICTS.get(repair.verdict) ?? ""}`;
   return html`<p class=${kind.trim()} data-testid="repair">${repair.words}</p><p class="protocol">${repair.layers_words}</p>`;
 }
+
+/**
+ * How scales were tuned.
+ * @param {Said} summary
+ */
+const distilled = ({ distillation }) =>
+  distillation ? html`<p class="protocol" data-testid="distillation">${distillation.words}</p>` : nothing;
 
 /**
  * What is to be known of a checkpoint that others quantized.

@@ -257,9 +257,10 @@ export function modelWords({ model, quantized_checkpoint: checkpoint, method }) 
  */
 export function fittingWords(recipe) {
   const said = /** @type {Record<string, any>} */ (recipe);
-  const options = METHODS[recipe.method]?.options ?? [];
+  const idle = METHODS[recipe.method]?.unasked.given;
+  if (!idle) return [];
   return Object.entries(FITTING_WORDS)
-    .filter(([name]) => options.includes(name) && said[name] && said[name] !== RECIPE_FIELDS[name].default)
+    .filter(([name]) => !idle.includes(name) && said[name] && said[name] !== RECIPE_FIELDS[name].default)
     .map(([name, words]) => words.replace("{}", VALUE_WORDS[said[name]] ?? said[name]));
 }
 

@@ -217,6 +217,11 @@ export function reduce(state, event) {
       }
       break;
     }
+    case "scales_distilled":
+      tell(
+        `Scales after epoch ${event.epoch} of at most ${event.epochs}: held-out KL ${format(event.held_out_kl, "significant")}`,
+      );
+      break;
     case "candidate_done":
       next.candidates = [...state.candidates, { lam: event.lam, perplexity: event.perplexity, total: event.total }];
       next.learning = null;

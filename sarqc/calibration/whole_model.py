@@ -1,0 +1,178 @@
+"""The predictions of a whole model as a function of the weights of its linears, beside those of the float model.
+
+Axes: N sequences, B sequences of a step, T tokens of a sequence, D hidden size, V vocabulary, I in_features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from sarqc.calibration.job import CalibrationJob
+from sarqc.calibration.pipeline import layers_by_block
+from sarqc.models.linears import as_parameters
+from sarqc.models.loading import LoadedModel
+from sarqc.quantization.objective import saliency
+from sarqc.quantization.scale_distillation import Weights
+
+SEQUENCES_OF_A_STEP = 1
+
+
+@dataclass(frozen=True)
+class InputMeans:
+    """Means over the inputs of a linear in the float model."""
+
+    absolute: Tensor  # (I,), mean |x|
+    square: Tensor  # (I,), mean x²
+
+    def drift_scale(self, weight: Tensor, gamma: float | None) -> Tensor:
+        """Return S (I,) as a column solver has it, S² = h̄ · s²/mean(s²), but for the number of tokens.
+
+        Args:
+            weight: (O, I), the float weight.
+            gamma: γ of the saliency s; None for s = 1.
+        """
+        s = torch.ones_like(self.absolute) if gamma is None else saliency(self.absolute, weight, gamma)
+        return s * (self.square.mean() / s.square().mean()).sqrt()
+
+
+@dataclass(frozen=True, eq=False)
+class FloatModel:
+    """What is kept of the float model while its linears are quantized.
+
+    Attributes:
+        calibration: Inputs of the head for the calibration sequences, (B, T, D) for each step.
+        held_out: The same for the held-out sequences.
+        inputs: Means over the inputs of each linear on the calibration sequences, by name.
+        weights: Weights (O, I) by name, in the dtype of the checkpoint.
+    """
+
+    calibration: list[Tensor]
+    held_out: list[Tensor]
+    inputs: dict[str, InputMeans]
+    weights: dict[str, Tensor]
+
+
+def float_model(loaded: LoadedModel, job: CalibrationJob) -> FloatModel:
+    """Return what is kept of a model that is float now.
+
+    Args:
+        loaded: The model, whose linears are modules of their own.
+        job: The calibration with its sequences.
+    """
+    sums: dict[str, list[Tensor]] = {}
+    with torch.no_grad(), _added(loaded, sums):
+        calibration = [loaded.head_input(tokens) for tokens in _steps(loaded, job.sequences.calibration)]
+    with torch.no_grad():
+        held_out = [loaded.head_input(tokens) for tokens in _steps(loaded, job.sequences.held_out)]
+    tokens = job.sequences.calibration.size
+    layers = loaded.checkpoint.layers
+    return FloatModel(
+        calibration,
+        held_out,
+        {layer.name: InputMeans(*(total / tokens for total in sums[layer.name])) for layer in layers},
+        {layer.name: loaded.weight(layer.name).to(loaded.stored_as(f"{layer.name}.weight"), copy=True)
+         for layer in layers},
+    )  # fmt: skip
+
+
+class BesideFloat:
+    """Divergence of the model's predictions from the float model's, see ``scale_distillation.Predictions``.
+
+    Args:
+        loaded: The model; its own weights have no effect where others are given.
+        job: The calibration with its sequences.
+        original: The float model's part.
+    """
+
+    def __init__(self, loaded: LoadedModel, job: CalibrationJob, original: FloatModel) -> None:
+        self._loaded, self._call, self._original = loaded, _HeadInput(loaded), original
+        self._calibration = _steps(loaded, job.sequences.calibration)
+        self._held_out = _steps(loaded, job.sequences.held_out)
+        blocks = layers_by_block(loaded.checkpoint.layers)
+        prefix = loaded.family.blocks
+        self._paths = {  # of the linears of each block, by name
+            index: {layer.name: layer.name.removeprefix(f"{prefix}.{index}.") for layer in layers}
+            for index, layers in blocks.items()
+        }
+
+    @property
+    def steps(self) -> int:
+        """Number of steps of an epoch."""
+        return len(self._calibration)
+
+    def divergence(self, weights: Weights, step: int) -> Tensor:
+        """Return the mean KL(float ‖ quantized) in nats a token on the sequences of a step, with its gradient."""
+        return self._mean(weights, self._calibration[step], self._original.calibration[step])
+
+    def held_out_divergence(self, weights: Weights) -> float:
+        """Return the same over the held-out sequences, without a gradient."""
+        with torch.no_grad():
+            pairs = zip(self._held_out, self._original.held_out, strict=True)
+            means = [(float(self._mean(weights, tokens, states)), tokens.numel()) for tokens, states in pairs]
+        return sum(mean * count for mean, count in means) / sum(count for _, count in means)
+
+    def _mean(self, weights: Weights, tokens: Tensor, states: Tensor) -> Tensor:
+        """Mean over tokens (B, T), of which the float model's head reads states (B, T, D)."""
+        logits = self._loaded.logits(functional_call(self._call, self._parameters(weights), (tokens,)))  # (B, T, V)
+        with torch.no_grad():
+            p = self._loaded.float_head()(states).float().log_softmax(dim=-1)
+        return (p.exp() * (p - logits.float().log_softmax(dim=-1))).sum(dim=-1).mean()
+
+    def _parameters(self, weights: Weights) -> dict[str, Tensor]:
+        """Weights by the names of their parameters within ``_HeadInput``, in the dtype that the model computes in."""
+        found: dict[str, Tensor] = {}
+        for index, paths in self._paths.items():
+            of_block: Mapping[str, Tensor] = {
+                path: weights[name].to(self._loaded.compute_dtype) for name, path in paths.items()
+            }
+            parameters = as_parameters(self._loaded.blocks()[index], of_block)
+            prefix = f"model.{self._loaded.family.blocks}.{index}"
+            found |= {f"{prefix}.{name}": parameter for name, parameter in parameters.items()}
+        return found
+
+
+class _HeadInput(nn.Module):
+    """The model up to its head as one module, so that its parameters can be replaced for a call."""
+
+    def __init__(self, loaded: LoadedModel) -> None:
+        super().__init__()
+        self.model = loaded.model
+        self._head_input = loaded.head_input
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Return the head's input (B, T, D) for tokens (B, T)."""
+        return self._head_input(tokens)
+
+
+def _steps(loaded: LoadedModel, sequences: np.ndarray) -> list[Tensor]:
+    """Sequences (N, T) in their order, as tokens (B, T) of each step."""
+    ids = torch.from_numpy(sequences.copy()).to(loaded.device)
+    return list(ids.split(SEQUENCES_OF_A_STEP)) if len(ids) else []
+
+
+@contextmanager
+def _added(loaded: LoadedModel, sums: dict[str, list[Tensor]]) -> Iterator[None]:
+    """A context in which Σ |x| and Σ x² (I,) over all tokens are added up for each quantized linear, in float32."""
+
+    def add(name: str, _module: nn.Module, given: tuple[Tensor, ...]) -> None:
+        x = given[0].detach().float().flatten(0, -2)
+        for total, part in zip(sums.setdefault(name, [0 * x[0], 0 * x[0]]), (x.abs(), x.square()), strict=True):
+            total += part.sum(dim=0)
+
+    handles = [
+        loaded.model.get_submodule(layer.name).register_forward_pre_hook(partial(add, layer.name))
+        for layer in loaded.checkpoint.layers
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()

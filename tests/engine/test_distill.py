@@ -1,0 +1,270 @@
+"""Distillation of scales in a run: beside transformers and numpy, kept, exported, refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from transformers import AutoModelForCausalLM
+
+from sarqc.calibration.job import calibration_job
+from sarqc.calibration.pipeline import calibrate
+from sarqc.calibration.whole_model import BesideFloat, float_model
+from sarqc.engine import costs, distill
+from sarqc.engine.distill import BEFORE_DISTILLATION
+from sarqc.engine.execute import execute
+from sarqc.engine.keys import layer_keys
+from sarqc.engine.plan import Prepared, plan, prepare
+from sarqc.engine.verify import VerificationRequest, verify
+from sarqc.errors import Refused
+from sarqc.events import Event, Finished, ScalesDistilled, Stage
+from sarqc.models.loading import LoadedModel, load
+from sarqc.quantization.quantized_layer import QuantizedLayer
+from sarqc.quantization.scale_distillation import TunedScales
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+from sarqc.study.document import Study
+from tests.models.cases import make_checkpoint
+
+EPOCHS = 3
+
+
+@pytest.fixture
+def document(random_llama: Path, text_file: Path) -> dict[str, Any]:
+    return {
+        "model": str(random_llama), "bits": 2, "group_size": 16, "grid": "affine", "method": "rtn",
+        "calibration": str(text_file), "samples": 8, "length": 32, "held_out_samples": 4,
+        "test": str(text_file), "window": 64, "test_tokens": 512, "baseline": False, "distill": EPOCHS,
+    }  # fmt: skip
+
+
+def run(document: dict[str, Any], settings: Settings, **output: Any) -> list[Event]:
+    return list(execute(Recipe.parse(document), settings, **output))
+
+
+def summary_of(events: list[Event]) -> Any:
+    assert isinstance(events[-1], Finished)
+    return events[-1].summary
+
+
+def epochs_of(events: list[Event]) -> list[ScalesDistilled]:
+    return [event for event in events if isinstance(event, ScalesDistilled)]
+
+
+def log_probabilities(folder: Path, ids: np.ndarray) -> np.ndarray:
+    """Of transformers' own model, (N, T, V)."""
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    with torch.no_grad():
+        logits = model(torch.from_numpy(ids.copy())).logits.double().numpy()
+    return logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+
+
+def kl_by_numpy(original: Path, quantized: Path, ids: np.ndarray) -> float:
+    p, q = (log_probabilities(folder, ids) for folder in (original, quantized))
+    return float((np.exp(p) * (p - q)).sum(axis=-1).mean())
+
+
+def test_the_exported_model_has_the_divergence_and_the_perplexity_that_were_measured(
+    document: dict[str, Any], random_llama: Path, fresh_settings: Settings, tmp_path: Path
+) -> None:
+    changes = document | {"distill": 0}
+    run(changes, fresh_settings, checkpoint_dir=tmp_path / "before")
+    events = run(
+        document, fresh_settings, checkpoint_dir=tmp_path / "after", study_dir=tmp_path / "studies", study_id="one"
+    )
+    summary, epochs = summary_of(events), epochs_of(events)
+    assert summary["written"]["other_tensors"] == []
+    assert summary["written"]["parts_at"] is None
+    prepared = prepare(Recipe.parse(document), fresh_settings)
+    held_out, calibration = prepared.sequences.held_out, prepared.sequences.calibration
+    assert epochs[0].held_out_kl == pytest.approx(kl_by_numpy(random_llama, tmp_path / "before", held_out), rel=1e-4)
+    assert epochs[0].calibration_kl == pytest.approx(
+        kl_by_numpy(random_llama, tmp_path / "before", calibration), rel=1e-4
+    )
+    kept = epochs[summary["distillation"]["kept"]]
+    assert kept.held_out_kl == pytest.approx(kl_by_numpy(random_llama, tmp_path / "after", held_out), rel=1e-4)
+    assert kept.held_out_kl == min(epoch.held_out_kl for epoch in epochs if epoch.held_out_kl is not None)
+    assert kept.epoch > 0
+    assert prepared.test is not None
+    windows = prepared.test.ids[: len(prepared.test.ids) // 64 * 64].reshape(-1, 64)
+    logs = log_probabilities(tmp_path / "after", windows)[:, :-1]
+    losses = -np.take_along_axis(logs, windows[:, 1:, None], axis=-1)
+    assert summary["perplexity"] == pytest.approx(float(np.exp(losses.mean())), rel=1e-4)
+    study = Study.open(tmp_path / "studies" / "one")
+    assert study.lines[0].fitting == {"distill": EPOCHS}
+    assert study.lines[0].title == "Round to nearest, scales distilled"
+    assert all(BEFORE_DISTILLATION in report["flags"] for report in study.layer_reports.values())
+
+
+@pytest.mark.parametrize(
+    ("checkpoint_format", "changes"),
+    [("gptq", {"grid": "asymmetric"}), ("packed", {"grid": "symmetric"}), ("mlx", {"bits": 2})],
+)
+def test_files_with_codes_have_the_tuned_scales(
+    document: dict[str, Any], tiny_llama: Path, fresh_settings: Settings, tmp_path: Path, checkpoint_format: Any,
+    changes: dict[str, Any],
+) -> None:  # fmt: skip
+    sizes = {"intermediate_size": 64, "num_key_value_heads": 4, "head_dim": 8}
+    document["model"] = str(make_checkpoint("llama", tmp_path / "float", tiny_llama, **sizes))
+    document |= {"bits": 4, "group_size": 32} | changes
+    output = {"checkpoint_dir": tmp_path / "model", "checkpoint_format": checkpoint_format}
+    summary = summary_of(run(document, fresh_settings, **output))
+    assert summary["distillation"]["kept"] > 0
+    assert summary["written"]["other_tensors"] == []
+    assert summary["written"]["parts_at"] is None
+    checks = {check.what: check for check in verify(
+        tmp_path / "model", fresh_settings,
+        VerificationRequest(model=str(document["model"]), calibration=str(document["calibration"])),
+    )}  # fmt: skip
+    assert checks["quantized linears"].outcome == "equal"
+    assert checks["solved again"].outcome == "unchecked"
+    assert "distilled" in checks["solved again"].words
+
+
+def test_the_same_again_is_read_from_what_is_kept(
+    document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    document["baseline"] = True  # after which the model has to get its scales again
+    first = run(document, fresh_settings)
+
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("it was kept")
+
+    for name in ("distilled", "float_model", "TunedScales"):
+        monkeypatch.setattr(distill, name, never)
+    second = run(document, fresh_settings, checkpoint_dir=tmp_path / "model")
+    assert epochs_of(first) == epochs_of(second)
+    assert summary_of(second)["written"]["other_tensors"] == []
+    same = ("perplexity", "kl", "stamp", "distillation", "baseline")
+    assert [summary_of(first)[name] for name in same] == [summary_of(second)[name] for name in same]
+
+
+def test_a_run_without_it_and_one_with_more_epochs_share_the_layers(
+    document: dict[str, Any], fresh_settings: Settings
+) -> None:
+    plain = summary_of(run(document | {"distill": 0}, fresh_settings))
+    assert plain["distillation"] is None
+    tuned = run(document, fresh_settings)
+    started = next(event for event in tuned if event.type == "started")
+    assert started.finished_layers == 21  # type: ignore[attr-defined]
+    assert summary_of(tuned)["perplexity"] != plain["perplexity"]
+    assert summary_of(tuned)["stamp"] != plain["stamp"]
+    stages = [(event.name, event.detail) for event in tuned if isinstance(event, Stage)]
+    assert stages.index(("distilling scales", "at most 3 epochs")) < stages.index(
+        ("measuring the quantized model", "perplexity")
+    )
+
+
+def quantized(recipe: Recipe, settings: Settings) -> tuple[LoadedModel, Prepared, dict[str, QuantizedLayer], Any, Any]:
+    """A model quantized in place, with its layers, its calibration and what is kept of the float one."""
+    prepared = prepare(recipe, settings)
+    loaded = load(prepared.checkpoint, torch.device("cpu"))
+    job = calibration_job(recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
+    original = float_model(loaded, job)
+    steps = calibrate(loaded, job, None, layer_keys(loaded, job))
+    layers = {step.info.name: step.quantized for step in steps}  # type: ignore[union-attr]
+    return loaded, prepared, layers, job, original
+
+
+def test_gradients_of_a_step_are_those_of_transformers_model(
+    document: dict[str, Any], random_llama: Path, fresh_settings: Settings
+) -> None:
+    """Slopes of the weights by autograd in float64, and of scales and biases from those by the chain rule."""
+    loaded, prepared, layers, job, original = quantized(Recipe.parse(document), fresh_settings)
+    tuned = {
+        name: TunedScales(layer, original.weights[name], torch.ones(layer.codes.shape[1]), 0.0)
+        for name, layer in layers.items()
+    }
+    beside = BesideFloat(loaded, job, original)
+    assert beside.steps == 8
+    divergence = beside.divergence({name: linear.weight() for name, linear in tuned.items()}, 1)
+    divergence.backward()
+
+    models = [AutoModelForCausalLM.from_pretrained(random_llama, dtype=torch.float64) for _ in range(2)]
+    weights: dict[str, Tensor] = {}
+    for name, layer in layers.items():
+        weights[name] = models[1].get_submodule(name).weight
+        assert layer.biases is not None
+        spread = [part.double().repeat_interleave(16, dim=1) for part in (layer.scales, layer.biases)]
+        weights[name].data.copy_(layer.codes * spread[0] + spread[1])
+    tokens = torch.from_numpy(prepared.sequences.calibration[1:2].copy())
+    p, q = (model(tokens).logits.log_softmax(-1) for model in models)
+    expected = (p.exp() * (p - q)).sum() / tokens.numel()
+    expected.backward()
+    assert float(divergence.detach()) == pytest.approx(float(expected.detach()), rel=1e-4)
+    for name, linear in tuned.items():
+        slope = weights[name].grad
+        assert slope is not None
+        by_group = slope.unflatten(1, (-1, 16))
+        scales = layers[name].scales.double()
+        codes = layers[name].codes.double().unflatten(1, (-1, 16))
+        wanted = ((by_group * codes).sum(-1) * scales, by_group.sum(-1) * scales)
+        for unknown, part in zip(linear.parameters(), wanted, strict=True):
+            assert unknown.grad is not None
+            torch.testing.assert_close(unknown.grad.double(), part, rtol=2e-3, atol=2e-3 * float(part.abs().max()))
+
+
+def test_means_of_inputs_are_those_of_the_float_model(
+    document: dict[str, Any], random_llama: Path, fresh_settings: Settings
+) -> None:
+    _, prepared, _, _, original = quantized(Recipe.parse(document), fresh_settings)
+    model = AutoModelForCausalLM.from_pretrained(random_llama, dtype=torch.float64)
+    seen: dict[str, Tensor] = {}
+    for name in original.inputs:
+        model.get_submodule(name).register_forward_pre_hook(lambda _, given, name=name: seen.update({name: given[0]}))
+    model(torch.from_numpy(prepared.sequences.calibration.copy()))
+    for name, means in original.inputs.items():
+        x, weight = seen[name].flatten(0, 1), original.weights[name].double()
+        torch.testing.assert_close(means.absolute.double(), x.abs().mean(0), rtol=1e-4, atol=1e-6)
+        s = x.abs().mean(0) ** 0.5 / weight.abs().mean(0) ** 0.5
+        wanted = (x.square().mean() * s.square() / s.square().mean()).sqrt()
+        torch.testing.assert_close(means.drift_scale(weight.float(), 0.5).double(), wanted, rtol=1e-3, atol=1e-6)
+        even = means.drift_scale(weight.float(), None)
+        assert torch.equal(even, even[:1].expand_as(even))
+
+
+def test_what_can_not_be_distilled_is_refused_before_any_work(
+    document: dict[str, Any], fresh_settings: Settings
+) -> None:
+    streamed = fresh_settings.model_copy(update={"weights": "streamed"})
+    with pytest.raises(Refused, match="needs the whole model with its gradients in memory") as caught:
+        plan(Recipe.parse(document), streamed)
+    plan(Recipe.parse(document | caught.value.fixes[0].values), streamed)
+    mixture = document | {"model": "tiny-moe", "group_size": 32}
+    with pytest.raises(Refused, match="mixtures of experts") as caught:
+        plan(Recipe.parse(mixture), fresh_settings)
+    plan(Recipe.parse(mixture | caught.value.fixes[0].values), fresh_settings)
+
+
+def test_the_plan_counts_it(document: dict[str, Any], fresh_settings: Settings) -> None:
+    shown = [plan(Recipe.parse(document | {"distill": count}), fresh_settings) for count in (0, 1, 20)]
+    assert shown[0].minutes < shown[1].minutes < shown[2].minutes  # type: ignore[operator]
+    assert shown[0].memory_bytes < shown[1].memory_bytes == shown[2].memory_bytes  # type: ignore[operator]
+    assert shown[0].disk_bytes < shown[1].disk_bytes  # type: ignore[operator]
+    prepared = prepare(Recipe.parse(document), fresh_settings)
+    assert [phase["stage"] for phase in prepared.phases].count(costs.DISTILLING) == 1
+
+
+def test_lambda_of_auto_is_that_of_each_layer(document: dict[str, Any], fresh_settings: Settings) -> None:
+    """And a method whose λ is no choice has none."""
+    lams: dict[str, set[float]] = {}
+    for method in ("rqc-gbs", "gptq", "rtn"):
+        used: set[float] = set()
+
+        class Noted(TunedScales):
+            def __init__(self, layer: QuantizedLayer, weight: Tensor, s: Tensor, lam: float, used: Any = used) -> None:
+                used.add(lam)
+                super().__init__(layer, weight, s, lam)
+
+        with pytest.MonkeyPatch.context() as changed:
+            changed.setattr(distill, "TunedScales", Noted)
+            chosen = {"lambda": "auto"} if method == "rqc-gbs" else {"lambda": None}
+            run(document | {"method": method, "gamma": None, "test": None} | chosen, fresh_settings)
+        lams[method] = used
+    assert lams["gptq"] == lams["rtn"] == {0.0}
+    assert len(lams["rqc-gbs"]) > 1
+    assert lams["rqc-gbs"] <= {0.25, 0.5, 0.75}

@@ -1,0 +1,262 @@
+"""Scales tuned by the whole model's predictions: loss and gradients against numpy and autograd in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from sarqc.errors import NumericalError
+from sarqc.quantization.grid import Grid, Kind
+from sarqc.quantization.layer_statistics import LayerStatistics
+from sarqc.quantization.methods import method
+from sarqc.quantization.quantized_layer import QuantizedLayer
+from sarqc.quantization.scale_distillation import (
+    PATIENCE,
+    DistillationEpoch,
+    TunedScales,
+    distilled,
+)
+from sarqc.quantization.solve import quantize_layer
+
+INPUTS, HIDDEN, OUTPUTS, GROUP, SEQUENCES, TOKENS = 32, 16, 11, 8, 4, 24
+KINDS: tuple[Kind, ...] = ("symmetric", "full_range", "asymmetric", "affine")
+
+
+@dataclass
+class TwoLinears:
+    """softmax(V tanh(U x)) as ``Predictions``; U and V are the linears."""
+
+    sequences: Tensor  # (N, T, INPUTS)
+    unseen: Tensor
+    original: Mapping[str, Tensor]
+
+    @property
+    def steps(self) -> int:
+        return len(self.sequences)
+
+    def divergence(self, weights: Mapping[str, Tensor], step: int) -> Tensor:
+        return self._kl(weights, self.sequences[step])
+
+    def held_out_divergence(self, weights: Mapping[str, Tensor]) -> float:
+        return float(self._kl(weights, self.unseen.flatten(0, 1)))
+
+    def logits(self, weights: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        u, v = (weights[name].to(x.dtype) for name in ("u", "v"))
+        return (x @ u.mT).tanh() @ v.mT
+
+    def _kl(self, weights: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        p, q = (self.logits(which, x).log_softmax(-1) for which in (self.original, weights))
+        return (p.exp() * (p - q)).sum(-1).mean()
+
+
+@dataclass
+class Case:
+    model: TwoLinears
+    layers: dict[str, QuantizedLayer]
+    s: dict[str, Tensor]
+
+    def tuned(self, lam: float = 0.0) -> dict[str, TunedScales]:
+        return {
+            name: TunedScales(layer, self.model.original[name], self.s[name], lam)
+            for name, layer in self.layers.items()
+        }
+
+
+def case(kind: Kind = "asymmetric", dtype: torch.dtype = torch.float32, bits: int = 2) -> Case:
+    random = torch.Generator().manual_seed(5)
+    weights = {
+        "u": torch.randn(HIDDEN, INPUTS, generator=random, dtype=torch.float64) / INPUTS**0.5,
+        "v": torch.randn(OUTPUTS, HIDDEN, generator=random, dtype=torch.float64),
+    }
+    stored = {name: weight.to(dtype) for name, weight in weights.items()}
+    x = torch.randn(2 * SEQUENCES, TOKENS, INPUTS, generator=random, dtype=torch.float64) * torch.linspace(
+        0.2, 3, INPUTS, dtype=torch.float64
+    )
+    work = torch.float64 if dtype == torch.float64 else torch.float32
+    grid, point = Grid(bits, GROUP, kind), method("gptq")
+    inputs = {"u": x.flatten(0, 1), "v": (x.flatten(0, 1) @ weights["u"].mT).tanh()}
+    layers = {
+        name: quantize_layer(weight, LayerStatistics.from_inputs(inputs[name]), grid, point)
+        for name, weight in stored.items()
+    }
+    s = {name: torch.linspace(0.5, 2, weight.shape[-1], dtype=torch.float64) for name, weight in stored.items()}
+    model = TwoLinears(x[:SEQUENCES].to(work), x[SEQUENCES:].to(work), {n: w.to(work) for n, w in stored.items()})
+    return Case(model, layers, s)
+
+
+def run(
+    tuned: Mapping[str, TunedScales], model: TwoLinears, **choices: float
+) -> tuple[list[DistillationEpoch], dict[str, QuantizedLayer]]:
+    steps = distilled(tuned, model, **choices)  # type: ignore[arg-type]
+    epochs = []
+    while True:
+        try:
+            step = next(steps)
+        except StopIteration as end:
+            return epochs, end.value
+        if isinstance(step, DistillationEpoch):
+            epochs.append(step)
+
+
+def levels(layer: QuantizedLayer, scales: np.ndarray, biases: np.ndarray | None) -> np.ndarray:
+    """Ŵ weight by weight, float64."""
+    codes, zeros = layer.codes.numpy().astype(np.float64), layer.zero_points.numpy().astype(np.float64)
+    weight = np.zeros(codes.shape)
+    for row in range(codes.shape[0]):
+        for column in range(codes.shape[1]):
+            group = column // GROUP
+            weight[row, column] = (codes[row, column] - zeros[row, group]) * scales[row, group]
+            if biases is not None:
+                weight[row, column] += biases[row, group]
+    return weight
+
+
+def kl_by_numpy(model: TwoLinears, weights: Mapping[str, np.ndarray], x: np.ndarray) -> float:
+    """Mean over tokens of Σ p ln(p/q), token by token."""
+    total = 0.0
+    for token in x:
+        distributions = []
+        for which in ({name: weight.double().numpy() for name, weight in model.original.items()}, weights):
+            logits = which["v"] @ np.tanh(which["u"] @ token)
+            distributions.append(np.exp(logits) / np.exp(logits).sum())
+        p, q = distributions
+        total += float(np.sum(p * np.log(p / q)))
+    return total / len(x)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_start_is_what_numpy_finds(kind: Kind) -> None:
+    here = case(kind)
+    epochs, _ = run(here.tuned(), here.model, epochs=1)
+    weights = {
+        name: levels(
+            layer,
+            layer.scales.double().numpy(),
+            None if layer.biases is None else layer.biases.double().numpy(),
+        )
+        for name, layer in here.layers.items()
+    }  # fmt: skip
+    x, unseen = (part.double().flatten(0, 1).numpy() for part in (here.model.sequences, here.model.unseen))
+    assert epochs[0].calibration_kl == pytest.approx(kl_by_numpy(here.model, weights, x), rel=1e-5)
+    assert epochs[0].held_out_kl == pytest.approx(kl_by_numpy(here.model, weights, unseen), rel=1e-5)
+    moved = energy = 0.0
+    for name, weight in weights.items():
+        original, s = here.model.original[name].double().numpy(), here.s[name].numpy()
+        moved += float((((weight - original) * s) ** 2).sum())
+        energy += float(((original * s) ** 2).sum())
+    assert epochs[0].drift == pytest.approx((moved / energy) ** 0.5, rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_are_those_of_the_plainly_written_objective(kind: Kind) -> None:
+    here = case(kind, torch.float64)
+    tuned, lam, factor = here.tuned(0.3), 0.3, 1.7
+    random = torch.Generator().manual_seed(1)
+    plain: dict[str, list[Tensor]] = {}
+    for name, linear in tuned.items():
+        for unknown in linear.parameters():
+            unknown.data.copy_(0.1 * torch.randn(unknown.shape, generator=random, dtype=torch.float64))
+        plain[name] = [unknown.detach().clone().requires_grad_() for unknown in linear.parameters()]
+    (here.model.divergence({name: linear.weight() for name, linear in tuned.items()}, 2)).backward()
+    for linear in tuned.values():
+        (factor * lam * linear.penalty()).backward()
+
+    objective, weights = torch.zeros((), dtype=torch.float64), {}
+    for name, layer in here.layers.items():
+        stretch, *shift = plain[name]
+        spread = [part.repeat_interleave(GROUP, 1) for part in (layer.scales, layer.zero_points, stretch)]
+        weights[name] = (layer.codes - spread[1]) * spread[0] * spread[2].exp()
+        if layer.biases is not None:
+            weights[name] = weights[name] + (layer.biases + layer.scales * shift[0]).repeat_interleave(GROUP, 1)
+        moved = (weights[name] - here.model.original[name]) @ torch.diag(here.s[name])
+        objective = objective + factor * lam * (moved**2).sum()
+    x = here.model.sequences[2]
+    p = torch.softmax(here.model.logits(here.model.original, x), -1)
+    q = torch.softmax(here.model.logits(weights, x), -1)
+    (objective + (p * (p / q).log()).sum() / TOKENS).backward()
+    for name, linear in tuned.items():
+        for unknown, expected in zip(linear.parameters(), plain[name], strict=True):
+            assert expected.grad is not None
+            assert expected.grad.abs().max() > 1e-4
+            torch.testing.assert_close(unknown.grad, expected.grad, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_codes_stay_and_the_numbers_are_those_of_storage(kind: Kind, dtype: torch.dtype) -> None:
+    here = case(kind, dtype)
+    epochs, layers = run(here.tuned(0.1), here.model, epochs=4, rate=0.005)
+    assert min(epoch.held_out_kl for epoch in epochs) < epochs[0].held_out_kl
+    for name, layer in layers.items():
+        before = here.layers[name]
+        assert torch.equal(layer.codes, before.codes)
+        assert torch.equal(layer.zero_points, before.zero_points)
+        assert layer.scales.dtype == layer.dequantized.dtype == dtype
+        assert not torch.equal(layer.scales, before.scales)
+        assert (layer.biases is None) == (before.biases is None)
+        if layer.biases is not None and before.biases is not None:
+            assert layer.biases.dtype == dtype
+            assert not torch.equal(layer.biases, before.biases)
+        assert torch.equal(layer.stored(), layer.dequantized)
+        assert layer.report == before.report
+    best = here.model.held_out_divergence({name: layer.dequantized for name, layer in layers.items()})
+    assert best == min(epoch.held_out_kl for epoch in epochs)
+
+
+def test_it_repeats_its_bits() -> None:
+    results = []
+    for _ in range(2):
+        here = case("affine")
+        results.append(run(here.tuned(0.1), here.model, epochs=3))
+    assert results[0][0] == results[1][0]
+    for name, layer in results[0][1].items():
+        other = results[1][1][name]
+        assert torch.equal(layer.scales, other.scales)
+        assert torch.equal(layer.dequantized, other.dequantized)
+
+
+@pytest.mark.parametrize("rate", [5.0, 1e6])
+def test_the_start_is_kept_where_every_epoch_is_worse(rate: float) -> None:
+    here = case("affine")
+    epochs, layers = run(here.tuned(), here.model, epochs=10, rate=rate)
+    assert len(epochs) <= 1 + PATIENCE
+    for name, layer in layers.items():
+        assert torch.equal(layer.scales, here.layers[name].scales)
+        assert torch.equal(layer.dequantized, here.layers[name].stored())
+
+
+def test_a_large_penalty_leaves_less_drift() -> None:
+    """Scales of least squares for the weights alone are the limit."""
+    here = case("affine")
+    drifts = []
+    for lam in (0.0, 1.0, 1e4):
+        tuned = here.tuned(lam)
+        epochs, _ = run(tuned, here.model, epochs=40, rate=0.02)
+        drifts.append(epochs[-1].drift)
+    assert drifts[2] < drifts[1] < drifts[0]
+    assert drifts[2] < epochs[0].drift
+    least = 0.0
+    for name, layer in here.layers.items():
+        original, s = here.model.original[name].double(), here.s[name]
+        for row in range(len(original)):
+            for start in range(0, original.shape[1], GROUP):
+                part = slice(start, start + GROUP)
+                columns = torch.stack([layer.codes[row, part].double(), torch.ones(GROUP).double()], dim=1)
+                aim = (original[row, part] * s[part]).unsqueeze(1)
+                fit = torch.linalg.lstsq(columns * s[part].unsqueeze(1), aim, driver="gelsd").solution
+                least += float((columns * s[part].unsqueeze(1) @ fit - aim).square().sum())
+    moved = sum(linear.penalty_of(linear.rounded()) for linear in tuned.values())
+    assert least <= moved < 1.1 * least
+
+
+def test_a_model_without_numbers_is_an_error() -> None:
+    here = case()
+    here.model.original = {name: weight * torch.nan for name, weight in here.model.original.items()}
+    tuned = case().tuned()
+    with pytest.raises(NumericalError, match="not finite"):
+        run(tuned, here.model, epochs=1)
