@@ -927,23 +927,19 @@ class Recipe(BaseModel):
         idle = idle_fields(self.method, auto=bool(self.candidates()) or self.repairs)
         if self.quantized_checkpoint is not None:
             idle |= {"range", "static_groups", "indivisible"}  # groups have their scales
-        return (
-            [
-                f"{info.title} = {getattr(self, name)} has no effect on {self.method}"
-                + (" as it is asked for" if name in AUTO_FIELDS["layer"] else "")
-                for name, info in Recipe.model_fields.items()
-                if name in idle and getattr(self, name) != info.default
-            ]
-            + [
-                f"{Recipe.model_fields['distill'].title} has no effect on a single layer"
-                for _ in range(self.distill > 0 and self.layer is not None)
-            ]
-            + [
-                f"{info.title} has no effect on {_KIND_WORDS[self.kind]}"
-                for name, info in Recipe.model_fields.items()
-                if name in OF_THE_OTHER_KIND[self.kind] and getattr(self, name) != info.default
-            ]
-        )
+        words = [
+            f"{info.title} = {getattr(self, name)} has no effect on {self.method}"
+            + (" as it is asked for" if name in AUTO_FIELDS["layer"] else "")
+            for name, info in Recipe.model_fields.items()
+            if name in idle and getattr(self, name) != info.default
+        ]
+        if self.distill and self.layer is not None:
+            words.append(f"{Recipe.model_fields['distill'].title} has no effect on a single layer")
+        return words + [
+            f"{info.title} has no effect on {_KIND_WORDS[self.kind]}"
+            for name, info in Recipe.model_fields.items()
+            if name in OF_THE_OTHER_KIND[self.kind] and getattr(self, name) != info.default
+        ]
 
     @classmethod
     def parse(cls, document: dict[str, Any]) -> Recipe:
