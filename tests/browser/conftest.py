@@ -89,9 +89,7 @@ class App:
     def stop_all(self) -> None:
         """Cancels all runs that wait or work, and returns when they have ended."""
         while active := [
-            run["id"]
-            for state in ("queued", "running", "cancelling")
-            for run in self.json(f"/runs?state={state}")["runs"]
+            run["id"] for run in self.json("/runs")["runs"] if run["state"] in ("queued", "running", "cancelling")
         ]:
             for run_id in active:
                 with suppress(urllib.error.HTTPError):  # it has ended by itself

@@ -75,7 +75,7 @@ def test_a_refusal_and_a_method_without_lambda_are_said_at_the_button(open_page)
 def test_the_chart_is_the_progress_and_stays_one_plot(app: App, open_page):
     run_id = app.json("/runs", SMALL_TUNING)["id"]  # that of the other test finds what it has measured
     page = open_page(f"/calibrate?run={run_id}")
-    page.wait_for_selector("[data-testid=plot-tuning][data-drawn]", timeout=120_000)
+    page.wait_for_selector("[data-testid=plot-tuning][data-drawn]", timeout=200_000)
     page.evaluate("window.canvas = document.querySelector('[data-testid=plot-tuning] .plot-canvas svg')")
     page.wait_for_selector("[data-testid=run-it]", timeout=200_000)
     assert page.evaluate("window.canvas.isConnected")  # drawn on, never made anew
