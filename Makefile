@@ -1,5 +1,6 @@
 # make app    open the web app on http://127.0.0.1:7860
 # make test   make check, then the suite in three processes, which keep two cores busy while some of them wait
+# make test-all  the same with the thorough tests of tests/thorough.txt, which take most of the time; before a release
 # make soak   the tests of faults, of a Ray cluster and of long use, which make test leaves out
 # make check  types, style, and whether what is generated is current
 # make bench  speed, as ratios within one run; MODEL=llama2-7b counts what calibrating a published model costs on GPUs
@@ -31,12 +32,15 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --re
 
 SITE := $(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --doctree-dir build/doctrees docs build/docs
 
-.PHONY: app test soak check docs bench loaders real models torture image space test-engines test-opened test-reports chromium pretrained requirements audit
+.PHONY: app test test-all soak check docs bench loaders real models torture image space test-engines test-opened test-reports chromium pretrained requirements audit
 
 app: .venv/app.done pretrained
 	$(BIN)/python app.py
 
 test: check chromium pretrained
+	$(BIN)/python -m pytest -m "not soak and not thorough" -n 3 --dist loadfile --no-loadscope-reorder
+
+test-all: check chromium pretrained
 	$(BIN)/python -m pytest -m "not soak" -n 3 --dist loadfile --no-loadscope-reorder
 
 soak: .venv/dev.done chromium
