@@ -38,7 +38,7 @@ def shown(page: Any, lam: float) -> None:
     assert page.input_value("[data-testid=lambda]") == str(LAMS.index(lam))
     assert page.get_attribute(KNOB, "aria-valuetext") == f"λ = {lam:g}"
     page.wait_for_function(
-        "(lam) => (new URLSearchParams(location.search).get('lambda') ?? '0.1') === lam", arg=f"{lam:g}"
+        "(lam) => (new URLSearchParams(location.search).get('lambda') ?? '0.3') === lam", arg=f"{lam:g}"
     )
 
 
