@@ -219,12 +219,13 @@ async function begin() {
       );
     }
     drawnValues = values;
+    const said = readForm(names, values);
     if (refusal || !plan) paid = "";
-    else if (!isStale) paid = gridCost(readForm(names, values), plan);
-    const cost = paid
-      ? html`<p class=${`grid-own${isStale ? " is-stale" : ""}`} data-testid="grid-cost">${paid}</p>`
-      : nothing;
-    render(html`${gridSwitch(readForm(names, values), putInto)}${cost}`, gridsPlace);
+    else if (!isStale) paid = gridCost(said, plan);
+    const cost = said.quantized_checkpoint
+      ? nothing
+      : html`<p class=${`grid-own grid-cost${isStale ? " is-stale" : ""}`} data-testid="grid-cost">${paid}</p>`;
+    render(html`${gridSwitch(said, putInto)}${cost}`, gridsPlace);
     const fold = {
       isOpen: isUnfolded,
       toggled: (/** @type {boolean} */ isOpen) => dispatch({ type: "unfolded", isUnfolded: isOpen }),
