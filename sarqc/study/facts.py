@@ -9,6 +9,7 @@ Axes in comments: D calibration draws, L layers, G γ values, M λ values, T tes
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -362,6 +363,11 @@ def _accuracy(accuracy: np.ndarray, correct: np.ndarray | None, line: Line, base
     return replace(quality, to_baseline=difference)
 
 
+def _below(correct: np.ndarray, other: int) -> Difference:
+    """How far the accuracy of each λ (D M T) is below that of another, so that lower is better."""
+    return paired_items(correct, correct[:, [other]]).scaled(-1)
+
+
 def _item_band(correct: np.ndarray, best: tuple[int | None, ...]) -> np.ndarray:
     """Return per γ a set that holds the λ with the truly highest accuracy with probability 95 %: G M.
 
@@ -375,12 +381,7 @@ def _item_band(correct: np.ndarray, best: tuple[int | None, ...]) -> np.ndarray:
         if not answered.any():
             continue
         of_draws = correct[answered, g]  # D M T
-        to_each = [paired_items(of_draws, other[:, None]) for other in of_draws.swapaxes(0, 1)]
-        mean, error, draws, freedom = (
-            np.stack(parts, axis=-1)
-            for parts in zip(*((each.mean, each.error, each.draws, each.freedom) for each in to_each), strict=True)
-        )
-        band[g] = may_be_best(Difference(mean, error, draws, freedom).scaled(-1))
+        band[g] = may_be_best(partial(_below, of_draws), of_draws.shape[1])
         band[g, m] = True
     return band
 

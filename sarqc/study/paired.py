@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -262,29 +262,35 @@ def sweet_spots(values: np.ndarray, *, lower_is_better: bool = True) -> tuple[tu
     most = (counts == counts.max(axis=-1, keepdims=True)) & np.isfinite(mean)
     comparable = np.where(most, mean, np.inf if lower_is_better else -np.inf)
     best = comparable.argmin(axis=-1) if lower_is_better else comparable.argmax(axis=-1)
-    # Each λ (second last axis) minus each other (last axis): G M M.
-    difference = paired_difference(values[..., :, None], np.where(most, values, np.nan)[..., None, :])
-    band = most & may_be_best(difference.scaled(1 if lower_is_better else -1))
+    sign = 1 if lower_is_better else -1
+    compared = np.where(most, values, np.nan)
+    band = most & may_be_best(
+        lambda other: paired_difference(compared, compared[..., [other]]).scaled(sign), values.shape[-1]
+    )
     known = np.isfinite(mean).any(axis=-1).tolist()
     return tuple(at if is_known else None for at, is_known in zip(best.tolist(), known, strict=True)), band
 
 
-def may_be_best(difference: Difference) -> np.ndarray:
+def may_be_best(minus: Callable[[int], Difference], count: int) -> np.ndarray:
     """Return the mask of a set that holds the point with the lowest true value with probability 95 %, of any number.
 
-    A point is outside if it is clearly higher than another, or if it was compared with none in two draws.
+    A point is outside if it is clearly higher than another, or if it was not measured in two draws. Pairs are taken one
+    after the other, since an uploaded study may have any number of points.
 
     Args:
-        difference: Of each point (second last axis) to each other (last axis): … M M; NaN where not compared.
+        minus: Returns the differences of all points (last axis) to the point of a position; NaN where not compared.
+        count: M, the number of points.
 
     Returns:
         … M.
     """
-    compared = np.isfinite(difference.error)
-    others = compared.sum(axis=-1, keepdims=True) - 1  # without itself
-    bound = clear_from(difference.freedom, np.maximum(others, 1)) * difference.error
-    beaten: np.ndarray = compared & (difference.mean > np.where(compared, bound, np.inf))
-    band: np.ndarray = compared.any(axis=-1) & ~beaten.any(axis=-1)
+    # With how many a point was compared, itself included.
+    partners = sum(np.isfinite(minus(other).error).astype(int) for other in range(count))
+    band: np.ndarray = np.asarray(partners) > 0
+    for other in range(count):
+        apart = minus(other)
+        bound = clear_from(apart.freedom, np.maximum(partners - 1, 1)) * apart.error
+        band &= ~(apart.mean > np.where(np.isfinite(bound), bound, np.inf))
     return band
 
 

@@ -5,6 +5,7 @@ import { JSDOM } from "jsdom";
 
 const { window } = new JSDOM("<!doctype html><body></body>");
 const { document, XMLSerializer } = window;
+Object.defineProperty(document, "hidden", { value: false }); // a page that is looked at
 Object.assign(globalThis, { document, XMLSerializer });
 globalThis.matchMedia ??= () => ({ matches: false, addEventListener() {} });
 
