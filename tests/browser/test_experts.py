@@ -226,7 +226,8 @@ def test_a_stream_that_breaks_doubles_nothing_and_a_preview_can_be_cancelled(ope
         pass
     page.wait_for_selector("[data-testid=preview][data-points='2']")
     page.wait_for_function(f"JSON.stringify(({MARKS})()[0]) === '[2,0]'")  # no errors on unseen text
-    page.click("[data-testid=preview-remove]")
+    with page.expect_response(lambda response: response.request.method == "DELETE"):
+        page.click("[data-testid=preview-remove]")
     page.wait_for_selector("[data-testid=preview]", state="detached")
     assert sent == ["POST /api/runs/played/cancel", "DELETE /api/runs/played"]
     assert len(told) > 2
