@@ -92,7 +92,11 @@ class ScaleTuning:
         if original is None:
             outcome = self.kept()
             if outcome is None:
-                raise NotFound("the distilled scales are no longer kept", DISTILLING, "Run the recipe again.")
+                raise NotFound(
+                    "the distilled scales are no longer stored",
+                    DISTILLING,
+                    "Run the recipe again; raise SARQC_CACHE_GIB.",
+                )
             for epoch in outcome["epochs"]:
                 yield ScalesDistilled(**epoch, epochs=self.recipe.distill)
         else:
@@ -144,7 +148,9 @@ class ScaleTuning:
     def _solved(self, info: LayerInfo) -> SolvedLayer:
         solved = read_layer(self.bench.store, self.solved[info.name], info)
         if solved is None:
-            raise NotFound("the finished layer is no longer kept", info.name, "Run it again; raise SARQC_CACHE_GIB.")
+            raise NotFound(
+                "the solved layer is no longer stored", info.name, "Run the recipe again; raise SARQC_CACHE_GIB."
+            )
         return solved
 
 

@@ -250,7 +250,7 @@ def test_the_plan_counts_it(document: dict[str, Any], fresh_settings: Settings) 
 
 
 def test_lambda_of_auto_is_that_of_each_layer(document: dict[str, Any], fresh_settings: Settings) -> None:
-    """And a method whose λ is no choice has none."""
+    """A method without a choice of λ has none."""
     lams: dict[str, set[float]] = {}
     for method in ("rqc-gbs", "gptq", "rtn"):
         used: set[float] = set()

@@ -23,14 +23,14 @@ test("bits in full, and who loads the codes as what", () => {
   );
 });
 
-test("a grid that nobody loads says so, and one that is not there says nothing", () => {
+test("a grid without a reader says so, and an absent one says nothing", () => {
   const said = { grid: "asymmetric", group_size: 64 };
   const untried = format("gptq", true, reader("one", "not_run"));
   const cost = "asymmetric, groups of 64: 3.30 bits per weight";
   const of = (...formats) => gridCost(said, { bits_per_weight: 3.296875, formats });
   assert.equal(of(plain, untried), `${cost}, loaded by no reader that was tried`);
   assert.equal(of(plain, format("gptq", false)), `${cost}; no format holds its codes`);
-  assert.equal(of(), cost); // of what is no model
+  assert.equal(of(), cost); // without a model
   assert.equal(gridCost(said, { bits_per_weight: null, formats: [plain] }), ""); // several grids
   assert.equal(gridCost({ ...said, quantized_checkpoint: "x" }, { bits_per_weight: 4, formats: [] }), "");
   assert.match(gridCost({}, { bits_per_weight: 2.14, formats: [] }), /^asymmetric, groups of 128: /);

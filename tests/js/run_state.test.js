@@ -104,7 +104,7 @@ test("the first block that is not done is known once one before it is", () => {
   assert.equal(State.unfinishedBlock(after(started, done(2, 0), done(3, 1), done(4, 2), done(5, 3))), null);
 });
 
-test("each epoch of a distillation says what it did on unseen text", () => {
+test("each epoch of a distillation reports its KL on unseen text", () => {
   const tuned = { type: "scales_distilled", epoch: 2, epochs: 5, calibration_kl: 0.1, held_out_kl: 0.1234, drift: 0.4 };
   assert.equal(
     after(started, { ...tuned, seq: 2 }).log.at(-1).text,

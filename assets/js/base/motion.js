@@ -1,5 +1,5 @@
 /**
- * Whether and how things on a page move: never where a person asked for less motion, nor where nobody looks.
+ * Motion on a page: none under reduced motion, none in a hidden tab.
  * @module motion
  */
 
