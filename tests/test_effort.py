@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from sarqc.engine.plan import resolve
 from sarqc.errors import Refused
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import EFFORTS, Recipe, expanded, spare
+from sarqc.recipe.measured_efforts import TABLE
 from sarqc.recipe.texts import one_text
 from sarqc.settings import Settings
-from tests.test_command_line import sarqc
+from tests.test_command_line import ROOT, sarqc
 
 LEAST = {"model": "tiny-llama", "calibration": "tiny-llama-calibration"}
 QUICK = {"range": "search"}
@@ -110,6 +112,20 @@ def test_a_batch_keeps_its_effort(more: dict[str, Any]) -> None:
     ]
     assert said["effort"] == more["effort"]
     assert expanded(yaml.safe_load(one_text("yaml", batch, ""))).keys() == expanded(batch).keys()
+
+
+def test_the_documents_have_what_was_measured() -> None:
+    rows = json.loads(TABLE.read_text(encoding="utf-8"))["rows"]
+    words = (ROOT / "docs" / "algorithms.md").read_text(encoding="utf-8").partition("### Effort")[2]
+    for effort in EFFORTS:
+        line = next(line for line in words.splitlines() if line.startswith(f"| `{effort}` |"))
+        said = [cell.strip() for cell in line.split("|")[3:7]]
+        for model, perplexity, seconds in (("tiny-llama", *said[:2]), ("tiny-moe", *said[2:])):
+            of = {by: [row for row in rows if (row["model"], row["by"]) == (model, by)] for by in ("gptq", effort)}
+            means = {by: math.prod(math.exp(row["ln_perplexity"]) for row in of[by]) ** (1 / len(of[by])) for by in of}
+            assert perplexity == f"−{100 - 100 * means[effort] / means['gptq']:.1f} %"
+            taken = {by: math.fsum(row["seconds"] for row in of[by]) for by in of}
+            assert seconds == f"{taken[effort] / taken['gptq']:.1f} ×"
 
 
 def test_a_mixture_is_not_distilled(settings: Settings) -> None:
