@@ -19,15 +19,20 @@ from sarqc.web.browser_contract import field_kind, literals, words
 
 SCRIPT = "calibrate/calibrate_page.js"  # hears every change
 
+# What is asked first; all else has a default that suits most models, and stands in a fold.
+FIRST = {
+    "What to make smaller": ("model", "bits"),
+    "On what text": ("calibration", "test"),
+}
 SECTIONS = {
-    "model": "What to make smaller",
+    "model": "Model",
     "size": "How small",
     "method": "How",
-    "text": "On what text",
+    "text": "Sequences",
     "measure": "What to measure",
 }
 SUGGESTIONS = {"group_size": ["32", "64", "128", "256", "per_channel"]}  # offered; any other value may be typed
-WIDE = ("model", "method", "grid", "calibration", "prompts")  # fields that take a whole row
+WIDE = ("model", "bits", "method", "grid", "prompts")  # fields that take a whole row
 OPEN_CHOICES = ("model", "quantized_checkpoint", "calibration", "test")  # filled by the page from what this host offers
 
 # What “auto” will do, in the words that the page makes of the method and the form's values.
@@ -39,6 +44,16 @@ _CHIPS = '<div class="several-values" data-part="several-values" data-testid="se
 
 # Filled by the page: the methods in groups, in place of Gradio's list of names.
 _METHODS = '<div class="method-list" data-part="methods"></div>'
+
+# Filled by the page: three efforts, which are fields of the fold.
+_EFFORTS = '<div data-part="efforts"></div>'
+
+# The fold of everything else, with what it is set to.
+_FOLD = """
+<button type="button" class="settings-toggle" data-part="settings-toggle" data-testid="advanced" aria-expanded="false"
+  aria-controls="settings">Advanced</button>
+<p class="settings-words" data-part="settings-words" data-testid="settings-words"></p>
+"""
 
 # Filled by the page: the paper's grid or the best one, which are three fields of the fold.
 _GRIDS = '<div data-part="grids"></div>'
@@ -71,37 +86,47 @@ class Common(TypedDict):
 
 
 def recipe_form() -> list[str]:
-    """The form, section by section, and what is advanced, section by section too, in a fold below. Returns the fields
-    in the form's order."""
+    """The form: what is asked first, and a fold of all else. Returns the fields in the form's order.
+
+    The fold is one of styles: Gradio makes the fields of its own folds when these are opened, and a number that the
+    page puts into a field before that is lost.
+    """
     components: dict[str, Field] = {}
+    first = [name for names in FIRST.values() for name in names]
+
+    def put(section: str) -> None:
+        of_section = {
+            name: info for name, info in Recipe.model_fields.items() if field_extra(info)["section"] == section
+        }
+        for name, info in sorted(of_section.items(), key=lambda item: field_extra(item[1])["advanced"]):
+            if name not in (*first, "effort"):
+                components[name] = field(name, info)
+
     with gr.Column(elem_classes=["recipe-form"]):
-        for section, title in SECTIONS.items():
+        for title, names in FIRST.items():
             part(f'<h2 class="form-title">{escape(title)}</h2>')
             with gr.Column(elem_classes=["form-fields"]):
-                if section == "size":
+                for name in names:
+                    components[name] = field(name, Recipe.model_fields[name])
+                if "model" in names:
                     part(_OPENED_SIZE, classes="field-wide opened-alone")
-                if section == "method":
-                    part(_METHODS, classes="field-wide")
-                for name, info in Recipe.model_fields.items():
-                    if field_extra(info)["section"] == section and not field_extra(info)["advanced"]:
-                        components[name] = field(name, info)
-                        if name == "bits":
-                            part(_GRIDS, classes="field-wide slot-grids")
-                if section == "model":
                     part(_SUGGESTIONS, classes="field-wide")
                     part(_OPENED, classes="field-wide")
-                if section == "method":
-                    part(_CHIPS, classes="field-wide")
-                    part(_AUTO_NOTE, classes="field-wide")
-                if section == "text":
+                if "calibration" in names:
                     part(_OWN_TEXTS, classes="field-wide")
-        with gr.Accordion("Advanced", open=False, elem_classes=["form-advanced"]):
+        part(_EFFORTS, classes="slot-efforts")
+        part(_FOLD, classes="slot-fold")
+        with gr.Column(elem_id="settings", elem_classes=["form-settings"]):
             for section, title in SECTIONS.items():
-                with gr.Column(elem_classes=["form-section", f"advanced-{section}"]):
-                    part(f'<h3 class="form-title">{escape(title)}</h3>', classes="field-wide")
-                    for name, info in Recipe.model_fields.items():
-                        if field_extra(info)["section"] == section and field_extra(info)["advanced"]:
-                            components[name] = field(name, info)
+                part(f'<h2 class="form-title">{escape(title)}</h2>')
+                with gr.Column(elem_classes=["form-fields"]):
+                    if section == "size":
+                        part(_GRIDS, classes="field-wide slot-grids")
+                    if section == "method":
+                        part(_METHODS, classes="field-wide")
+                        part(_CHIPS, classes="field-wide")
+                        part(_AUTO_NOTE, classes="field-wide")
+                    put(section)
     _listen(components)
     return list(components)
 

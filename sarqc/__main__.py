@@ -374,7 +374,7 @@ _recipe_command(
     _inspect,
     "run",
     always={"method": AS_FOUND},
-    without=_OPENED_ALONE | idle_fields(AS_FOUND, auto=False),
+    without=_OPENED_ALONE | idle_fields(AS_FOUND, auto=False) | {"effort"},
     opens=True,
 )
 _recipe_command(

@@ -10,6 +10,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from sarqc.checkpoints.formats import Carrier, who_can_load
 from sarqc.checkpoints.layout import CheckpointLayout
 from sarqc.documents import Phase
 from sarqc.engine import costs
+from sarqc.engine.effort import as_far_as_possible, effort_and_fitting, without_effort
 from sarqc.engine.imported_checkpoint import (
     as_it_has_it,
     bits_of_linears,
@@ -46,7 +48,7 @@ from sarqc.models.families import LayerInfo, fitting_group_sizes
 from sarqc.models.hub import NotCached
 from sarqc.models.tokenizer_files import encode
 from sarqc.plain import gib
-from sarqc.recipe import TUNED_LAMS, Recipe
+from sarqc.recipe import TUNED_LAMS, Effort, Fitting, Recipe
 from sarqc.settings import Settings
 
 _UNPACKED_A_SECOND = 5e7  # bytes of weights, from GGUF files to the disk; a slow host’s
@@ -82,6 +84,8 @@ class Plan(BaseModel):
     minutes_on: str = ""  # whose rates these are
     formats: tuple[Carrier, ...] = ()  # who will be able to load the model, by the format it is saved in
     warnings: tuple[str, ...] = ()
+    effort: Effort | None = None  # that the recipe amounts to; None: a fitting of its own, or no choice
+    fitting: Fitting = {}  # fields of the recipe that efforts set, with its values
     tuning: TuningPlan | None = None  # of a recipe that tunes: what its budget buys
     ladder: LadderPlan | None = None  # the same of a ladder
 
@@ -153,7 +157,8 @@ def resolve(recipe: Recipe, settings: Settings) -> Job:
     try:
         prepared = prepare(recipe, settings)
     except NotCached as missing:
-        return _promised(recipe, missing, settings)
+        job, left_out = as_far_as_possible(recipe, partial(_promised, missing=missing, settings=settings))
+        return replace(job, recipe=without_effort(job.recipe), plan=_with_effort(job.plan, job.recipe, left_out))
     return Job(prepared.recipe, prepared.shown, prepared)
 
 
@@ -198,11 +203,28 @@ def plan(recipe: Recipe, settings: Settings) -> Plan:
 def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Prepared:
     """Checks a recipe against this host and finds out what a run of it needs to know.
 
+    Distillation that an effort asked for is left out, with a warning, where it is not available.
+
     Raises ``Refused``, ``NotFound`` or ``Unreachable``: a model, text or task that is not there, a group size that
     does not divide, a text that is too short, a window that is too long. Raises ``NotCached`` where the model or a text
     is still on the Hub only and ``download`` does not allow to fetch it; everything that can be checked without is
     checked.
     """
+    prepared, left_out = as_far_as_possible(
+        recipe, lambda possible: _prepared(possible, settings, download=download)
+    )  # fmt: skip
+    asked = prepared.recipe
+    return replace(prepared, recipe=without_effort(asked), shown=_with_effort(prepared.shown, asked, left_out))
+
+
+def _with_effort(plan: Plan, recipe: Recipe, left_out: str) -> Plan:
+    can_distill = recipe.distills or not (plan.streamed or plan.experts)
+    effort, fitting = effort_and_fitting(recipe, can_distill=can_distill)
+    warnings = (left_out, *plan.warnings) if left_out else plan.warnings
+    return plan.model_copy(update={"effort": effort, "fitting": fitting, "warnings": warnings})
+
+
+def _prepared(recipe: Recipe, settings: Settings, *, download: bool) -> Prepared:
     try:
         checkpoint = checkpoint_of(recipe.model, recipe.revision, settings, download=download)
     except NotCached:

@@ -1,5 +1,6 @@
 """Recipe: one flat document behind the form, the flags, the REST call and a batch; and its text forms."""
 
+from sarqc.recipe.effort import EFFORTS, Effort, Fitting, fitting_of
 from sarqc.recipe.fields import (
     BASELINE,
     BEST_GRID,
@@ -36,6 +37,7 @@ from sarqc.recipe.fields import (
 __all__ = [
     "BASELINE",
     "BEST_GRID",
+    "EFFORTS",
     "FORMER_NAMES",
     "LADDER_LAMBDA",
     "LADDER_METHOD",
@@ -48,6 +50,8 @@ __all__ = [
     "REPAIRING",
     "TUNED_LAMS",
     "Begin",
+    "Effort",
+    "Fitting",
     "Recipe",
     "axes",
     "can_be_tuned",
@@ -55,6 +59,7 @@ __all__ = [
     "expanded",
     "field_extra",
     "fields_without_flag",
+    "fitting_of",
     "idle_fields",
     "method_title",
     "public_name",

@@ -41,6 +41,7 @@ from sarqc.quantization.methods import (
     method,
     public_method,
 )
+from sarqc.recipe.effort import EFFORTS, Effort, Fitting, filled_in, fitting_of
 from sarqc.recipe.refusals import refusal
 
 
@@ -73,12 +74,10 @@ def _one_line(text: str, info: ValidationInfo) -> str:
     return text
 
 
-# How a group's levels are fitted: plainly, as the paper has it; as docs/results.md finds best, where activation order
-# gains nothing once range and refinement are on, and costs perplexity at 2 bits; and with the scales refitted, which
-# takes two to three times as long (docs/algorithms.md).
-PAPERS_GRID: dict[str, str | int] = {"range": "minmax", "order": "natural", "refine": 0, "refit": 0}
-BEST_GRID: dict[str, str | int] = {"range": "search", "order": "natural", "refine": 3, "refit": 0}
-REFITTED_GRID: dict[str, str | int] = {"range": "joint", "order": "natural", "refine": 3, "refit": 3}
+# How a group's levels are fitted: plainly, as the paper has it, and as the two slower efforts have it.
+PAPERS_GRID: Fitting = {"range": "minmax", "order": "natural", "refine": 0, "refit": 0}
+BEST_GRID: Fitting = {name: EFFORTS["balanced"][name] for name in PAPERS_GRID}
+REFITTED_GRID: Fitting = {name: EFFORTS["best"][name] for name in PAPERS_GRID}
 
 Begin = Literal["auto", "none"]
 NAME_LENGTH = 1024  # characters
@@ -114,7 +113,7 @@ _OF_ONE_MODEL = ("prompts", "new_tokens", "speed", "sampling", "inputs_from", "b
 OF_THE_OTHER_KIND = {
     "run": ("minutes", "draws", "band"),
     "tune": _OF_ONE_MODEL,
-    "ladder": (*_OF_ONE_MODEL, "tasks", "task_limit", "sweep", "band", "range", "order"),
+    "ladder": (*_OF_ONE_MODEL, "tasks", "task_limit", "sweep", "band", "range", "order", "effort"),
 }
 _KIND_WORDS = {"run": "a run that does not tune", "tune": "tuning", "ladder": "a ladder"}
 LADDER_METHOD = "rqc-gbs"  # whose λ is a step of the ladder, and whose fitting the other steps are
@@ -165,6 +164,8 @@ _BEFORE = {"begin": "none"}
 _LEFT_OUT: dict[str, Any] = {
     "from_block": None, "then_lambda": None, "then_gamma": None, "include": [], "refit": 0, "distill": 0
 }  # fmt: skip
+
+_SET_BY_EFFORT = (*EFFORTS["best"], "held_out_samples")
 
 MOST_PATTERNS = 100  # of layers
 # Fields that only “auto” reads, by what it chooses for: each layer, or the whole model.
@@ -266,6 +267,16 @@ class Recipe(BaseModel):
     method: Annotated[_Name, BeforeValidator(_method)] = Field(
         "sarqc-gbs", **_describe("method", "Method", "How the integer weights are chosen.")
     )
+    # An input: replaced by the fields that it stands for, and in no document of a recipe.
+    effort: Effort | None = Field(
+        None,
+        exclude=True,
+        **_describe(
+            "method", "Effort",
+            "quick, balanced or best: how much time goes into fitting the grid. It sets range, order, refinement, "
+            "refit and distillation as far as the method has them and they are not given; empty: none of them.",
+        ),
+    )  # fmt: skip
     lam: Annotated[float, Field(ge=0)] | Literal["auto"] | None = Field(
         None,
         alias="lambda",
@@ -608,8 +619,9 @@ class Recipe(BaseModel):
         if not isinstance(document, dict):
             return document
         document = renamed(document)
-        # Whatever method a run would take by default, a ladder has its own.
-        return {"method": LADDER_METHOD} | document if document.get("kind") == "ladder" else document
+        if document.get("kind") == "ladder":  # whatever method a run would take by default, a ladder has its own
+            document = {"method": LADDER_METHOD} | document
+        return filled_in(document, {name: cls.model_fields[name].default for name in ("method", "samples")})
 
     @model_validator(mode="after")
     def _method_is_complete(self) -> Recipe:
@@ -770,6 +782,35 @@ class Recipe(BaseModel):
     def distills(self) -> bool:
         """True if the scales are tuned by the predictions of the whole model; see ``ignored`` for recipes without."""
         return self.distill > 0 and self.kind == "run" and self.layer is None and self.to_method().has_free_scales
+
+    def amounts_to(self, *, can_distill: bool = True) -> Effort | None:
+        """Return the effort whose fields the recipe holds; None if it has a fitting of its own or no choice of effort.
+
+        Args:
+            can_distill: False for a model whose scales can't be distilled, so that no effort does.
+        """
+        by_effort = self.efforts(can_distill=can_distill)
+        held = (name for name, fitting in by_effort.items() if self.holds(fitting))
+        return next(held, None) if len(by_effort) > 1 else None
+
+    def efforts(self, *, can_distill: bool = True) -> dict[Effort, Fitting]:
+        """Return the fields of each effort that mean something here, without efforts that are like a quicker one.
+
+        Args:
+            can_distill: False for a model whose scales can't be distilled.
+        """
+        found: dict[Effort, Fitting] = {}
+        for effort in EFFORTS:
+            fitting = fitting_of(effort, self.to_json())
+            if not can_distill:
+                fitting.pop("distill", None)
+            if fitting not in found.values():
+                found[effort] = fitting
+        return found
+
+    def holds(self, fitting: Fitting) -> bool:
+        """Return True if the recipe has these values."""
+        return all(getattr(self, name) == value for name, value in fitting.items())
 
     def _check_distillation(self) -> None:
         """Refuses a distillation whose epochs can't be judged."""
@@ -933,6 +974,8 @@ class Recipe(BaseModel):
             for name, info in Recipe.model_fields.items()
             if name in idle and getattr(self, name) != info.default
         ]
+        if self.effort is not None and self.kind != "ladder" and not fitting_of(self.effort, self.to_json()):
+            words.append(f"{Recipe.model_fields['effort'].title} = {self.effort} has no effect on {self.method}")
         if self.distill and self.layer is not None:
             words.append(f"{Recipe.model_fields['distill'].title} has no effect on a single layer")
         return words + [
@@ -1150,5 +1193,11 @@ def spare(document: dict[str, Any]) -> dict[str, Any]:
     for recipe in recipes:
         said |= recipe.differences()
     documents = [recipe.to_json() for recipe in recipes]
+    if varied and "effort" in document:  # what it stands for may differ from run to run
+        own = {name: documents[0].get(name, 0) for name in _SET_BY_EFFORT if name in document}
+        said = {name: value for name, value in said.items() if name not in _SET_BY_EFFORT} | own
+        said["effort"] = document["effort"]
     lists = {name: list(dict.fromkeys(one.get(name, _LEFT_OUT.get(name)) for one in documents)) for name in varied}
+    if "effort" in lists:
+        lists["effort"] = document["effort"]
     return {name: value for name, value in said.items() if name not in lists} | lists

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 from sarqc.errors import Refused
 from sarqc.quantization.methods import METHODS
-from sarqc.recipe import OF_THE_OTHER_KIND, Recipe, public_name
+from sarqc.recipe import OF_THE_OTHER_KIND, Effort, Recipe, public_name
 from sarqc.study.document import Line, Study
 from sarqc.study.facts import has_lam
 
@@ -23,12 +23,14 @@ class AsRecipe(TypedDict):
         recipe: The recipe without λ and γ; None if the line can't be run.
         lams: Values of λ by position; empty if the method has no λ or “auto” chooses it.
         gammas: Values of γ by position; empty if the method has no γ or “auto” chooses it.
+        effort: The effort that its fields amount to; None for a fitting of its own, or without a choice of effort.
         left: A sentence for each setting that is not taken along; without a recipe, the reason.
     """
 
     recipe: dict[str, Any] | None
     lams: list[float]
     gammas: list[float | None]
+    effort: Effort | None
     left: list[str]
 
 
@@ -49,14 +51,16 @@ def as_recipe(study: Study, line: Line) -> AsRecipe:
         if "lam" not in tunes:
             document["shift_strength"] = "auto"
     try:
-        recipe = Recipe.parse(document).differences()
+        recipe = Recipe.parse(document)
     except Refused as error:
-        return AsRecipe(recipe=None, lams=[], gammas=[], left=[f"No run can be made of this line: {error.what}."])
+        why = f"No run can be made of this line: {error.what}."
+        return AsRecipe(recipe=None, lams=[], gammas=[], effort=None, left=[why])
     free = not line.selected
     return AsRecipe(
-        recipe=recipe,
+        recipe=recipe.differences(),
         lams=list(line.lams) if free and has_lam(line) and "lam" in tunes else [],
         gammas=list(line.gammas) if free and "gamma" in tunes else [],
+        effort=recipe.amounts_to(can_distill=study.experts is None),
         left=_left(study, line),
     )
 

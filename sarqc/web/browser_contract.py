@@ -49,21 +49,23 @@ from sarqc.quantization.methods import (
     entry_of,
 )
 from sarqc.recipe import (
-    BEST_GRID,
+    EFFORTS,
     FORMER_NAMES,
     NOT_ASKED_OF_OPENED,
     NOT_ASKED_TO_TUNE,
     OF_THE_OTHER_KIND,
     PAPERS_GRID,
-    REFITTED_GRID,
     REPAIRING,
+    Fitting,
     Recipe,
     can_be_tuned,
     field_extra,
     fields_without_flag,
+    fitting_of,
     idle_fields,
     public_name,
 )
+from sarqc.recipe.measured_efforts import MeasuredEffort, measured_efforts
 from sarqc.recipe.texts import RecipeText
 from sarqc.study.ladder import STEPS
 from sarqc.study.library import StudyListing
@@ -216,8 +218,12 @@ class Unasked(TypedDict):
 
 
 class FormMethod(MethodFacts):
-    """A method as the form knows it."""
+    """A method as the form knows it.
 
+    ``efforts`` has all fields that efforts set, with their values for this method, by effort.
+    """
+
+    efforts: dict[str, dict[str, str | int]]
     unasked: Unasked
     can_tune: bool  # whether tuning can find its λ
     about: str  # one line
@@ -284,11 +290,17 @@ def form_method(name: str) -> FormMethod:
 
     idle: Unasked = {"given": unasked(False), "auto": unasked(entry.auto is not None)}
     return {
-        **method_facts(name), "unasked": idle, "can_tune": can_be_tuned(name), "about": entry.about,
-        "also": entry.also,
+        **method_facts(name), "efforts": _efforts(name), "unasked": idle, "can_tune": can_be_tuned(name),
+        "about": entry.about, "also": entry.also,
         "penalty": entry.make.saliency if "lam" in entry.tunes else "",
         "cost": round(_seconds(name) / _seconds("gptq"), 1),
     }  # fmt: skip
+
+
+def _efforts(name: str) -> dict[str, dict[str, str | int]]:
+    """The fields of each effort by a method, at their defaults where it does not have them."""
+    plain: Fitting = {field: Recipe.model_fields[field].default for field in EFFORTS["best"]}
+    return {effort: plain | fitting_of(effort, {"method": name}) for effort in EFFORTS}
 
 
 _TINYLLAMA = (*4 * ((2048, 2048),), *2 * ((5632, 2048),), (2048, 5632))  # weights of a block, outputs × inputs
@@ -374,12 +386,15 @@ def recipe_names() -> list[Constant]:
     methods = {name: form_method(name) for name in METHODS}
     idle = [public_name(name) for name in (*OF_THE_OTHER_KIND["tune"], *NOT_ASKED_TO_TUNE)]
     of_a_ladder = sorted(public_name(name) for name in fields_without_flag("ladder") - {"quantized_checkpoint"})
-    grids = {"paper": PAPERS_GRID, "best": BEST_GRID, "refitted": REFITTED_GRID}
     return [
-        Constant(
-            "GRIDS", "Record<GridName, Record<string, string | number>>", "How a group's levels are fitted.", grids
-        ),
+        Constant("PAPERS_GRID", "Record<string, string | number>", "How the paper fits a group's levels.", PAPERS_GRID),
         Constant("RECIPE_FIELDS", "Record<string, RecipeField>", "Fields of a recipe by their name in Python.", fields),
+        Constant(
+            "MEASURED_EFFORTS",
+            "MeasuredEffort[]",
+            "What efforts cost and gain on models of the app, as measured.",
+            measured_efforts(),
+        ),
         Constant("FORMER_NAMES", "Record<string, string>", "Names of fields by their former names.", FORMER_NAMES),
         Constant("METHODS", "Record<string, FormMethod>", "Methods by their public names.", methods),
         Constant("AS_FOUND", "FormMethod", "How a quantized checkpoint is measured.", form_method(AS_FOUND)),
@@ -445,7 +460,18 @@ def shapes() -> str:
     ):
         declared.union(name, list(values), comment)
     shown = (View, StudyComparison, TuningView, LadderView)
-    for shape in (Role, RecipeField, FormMethod, Recipe, Plan, ModelEntry, CorpusEntry, *shown, StudyListing):
+    for shape in (
+        Role,
+        RecipeField,
+        MeasuredEffort,
+        FormMethod,
+        Recipe,
+        Plan,
+        ModelEntry,
+        CorpusEntry,
+        *shown,
+        StudyListing,
+    ):
         declared.interface(shape)
     declared.interface(RecipeText)
     declared.interface(ProgramText)

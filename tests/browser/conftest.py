@@ -180,6 +180,13 @@ def browser() -> Iterator[Any]:
 OPEN = "open=where,trade_off,steps,text,proof"  # of the Lab's address: all its parts
 
 
+def all_settings(page: Any) -> None:
+    """Opens the fold of the form of Calibrate, which has all but its first questions."""
+    fold = page.locator("[data-testid=advanced]")
+    if fold.get_attribute("aria-expanded") != "true":
+        fold.click()
+
+
 def figure_menu(page: Any, name: str) -> Any:
     """Opens the menu of a figure of the Lab, which has its settings."""
     if not page.locator(f"#menu-lab-{name}").is_visible():

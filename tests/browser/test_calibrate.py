@@ -14,7 +14,7 @@ import yaml
 
 from sarqc.integrations.programs import ENGINES
 from sarqc.recipe import Recipe
-from tests.browser.conftest import SHIFTS, SMALL_RUN, App
+from tests.browser.conftest import SHIFTS, SMALL_RUN, App, all_settings, findings
 from tests.jobs.conftest import until
 from tests.test_recipe_texts import recipe_of_request, understood
 
@@ -24,11 +24,11 @@ pytestmark = pytest.mark.browser
 def fill_small(page: Any) -> None:
     """The form as it comes, made small by hand."""
     page.wait_for_selector("[data-testid=plan] .facts")
+    all_settings(page)
     page.fill("#field-samples input", "2")
     page.fill("#field-length input", "64")
     page.fill("#field-held-out-samples input", "2")
     page.fill("#field-tasks textarea, #field-tasks input", "")
-    page.click("text=Advanced")
     page.fill("#field-sweep textarea, #field-sweep input", "0, 0.1")
     page.fill("#field-test-tokens input", "1024")
     page.wait_for_function("document.querySelector('[data-testid=plan]').textContent.includes('128 tokens')")
@@ -54,6 +54,7 @@ OVER_THE_BUTTONS = """() => {
 
 
 def choose_method(page: Any, name: str) -> None:
+    all_settings(page)
     page.click("[data-testid=methods] summary")
     page.check(f"[data-testid=methods] input[value={name}]")
 
@@ -94,6 +95,7 @@ def test_a_recipe_that_can_not_work_is_refused_with_its_remedy(open_page):
     page = open_page("/calibrate")
     page.watch.expected.append("422")
     page.wait_for_selector("[data-testid=start]:enabled")
+    all_settings(page)
     page.fill("#field-samples input", "1000000")
     page.wait_for_selector("[data-testid=refusal]")
     assert page.locator("[data-testid=refusal] p").count() == 3
@@ -122,6 +124,7 @@ def test_a_model_that_is_not_there_is_refused_before_a_text_is_asked_for(open_pa
 def test_only_what_the_method_tunes_is_asked(open_page):
     page = open_page("/calibrate")
     page.wait_for_selector("[data-testid=start]:enabled")
+    all_settings(page)
     assert page.locator("#field-gamma").is_visible()
     choose_method(page, "rtn")
     page.locator("#field-gamma").wait_for(state="hidden")
@@ -132,6 +135,7 @@ def test_lambda_is_typed_chosen_or_left_empty(app: App, open_page):
     page = open_page("/calibrate")
     page.watch.expected.append("422")
     page.wait_for_selector("[data-testid=start]:enabled")
+    all_settings(page)
 
     def after(act: Any) -> dict[str, Any]:
         with page.expect_request("**/api/plan") as asked:
@@ -209,7 +213,7 @@ def test_every_field_is_taken_up_with_one_input_event(open_page):
     page = open_page("/calibrate")
     page.watch.expected.append("422")  # on the way
     page.wait_for_selector("[data-testid=start]:enabled")
-    page.click("text=Advanced")
+    all_settings(page)
     page.wait_for_selector("#field-seed input")
     for name, value in ENTERED.items():
         field = page.locator(f"#field-{name.replace('_', '-')} :is(textarea, input)")
@@ -240,6 +244,7 @@ def test_a_run_is_of_what_the_form_shows(open_page):
     """Whatever writes into a field without a word, as some that fill in forms do."""
     page = open_page("/calibrate")
     page.wait_for_selector("[data-testid=start]:enabled")
+    all_settings(page)
     sent = []
     page.on("request", lambda request: sent.append(request.url) if request.url.endswith("/api/runs") else None)
     page.evaluate("document.querySelector('#field-samples input').value = '3'")
@@ -254,6 +259,7 @@ def test_a_run_is_of_what_the_form_shows(open_page):
 def test_what_was_entered_outlives_another_model_and_a_reload(open_page):
     page = open_page("/calibrate")
     page.wait_for_selector("[data-testid=start]:enabled")
+    all_settings(page)
     assert page.evaluate("location.search") == ""
     page.fill("#field-samples input", "16")
     page.fill("#field-lam input", "0.37")
@@ -273,6 +279,7 @@ def test_an_answer_to_an_earlier_question_is_not_awaited(open_page):
     page = open_page("/calibrate")
     page.watch.expected.append("404")
     page.wait_for_selector("[data-testid=start]:enabled")
+    all_settings(page)
     asked = []
 
     def answered(route: Any) -> None:
@@ -334,6 +341,7 @@ def test_several_lambdas_are_chips_and_one_batch(app: App, open_page):
 def test_one_chip_is_none(open_page):
     page = open_page("/calibrate")
     page.wait_for_selector("[data-testid=start]:enabled")
+    all_settings(page)
     page.fill("#field-lam input", "auto, 0.5")
     page.get_by_role("button", name="Remove λ = auto").click()
     page.wait_for_function("document.querySelector('#field-lam input').value === '0.5'")
@@ -344,10 +352,60 @@ def test_one_chip_is_none(open_page):
     page.get_by_role("group", name="Values of λ").wait_for(state="detached")
 
 
+def test_four_questions_and_an_effort_stand_beside_the_plan(open_page):
+    page = open_page("/calibrate")
+    page.wait_for_selector("[data-testid=start]:enabled")
+    page.wait_for_function("document.querySelectorAll('.effort-time:not(:empty)').length === 3")
+    efforts = page.get_by_role("group", name="How much effort").get_by_role("radio")
+    assert [one.get_attribute("value") for one in efforts.all()] == ["quick", "balanced", "best"]
+    assert page.is_checked("[data-testid=efforts] [value=balanced]")
+    assert "searched range, activation order, refined × 3" in page.text_content("[data-testid=settings-words]")
+    assert page.locator("#settings").is_hidden()
+    for name in (
+        "#field-model",
+        "#field-bits",
+        "#field-calibration",
+        "[data-testid=efforts]",
+        "[data-testid=advanced]",
+    ):
+        assert page.locator(name).bounding_box()["y"] < 790
+    for name in ("start", "tune", "ladder"):
+        box = page.locator(f"[data-testid={name}]").bounding_box()
+        assert box["y"] + box["height"] <= 800
+    page.focus("[data-testid=efforts] [value=balanced]")
+    with page.expect_response(lambda answer: "/api/plan" in answer.url):
+        page.keyboard.press("ArrowRight")
+    page.wait_for_selector("[data-testid=start]:enabled")
+    assert page.is_checked("[data-testid=efforts] [value=best]")
+    address = page.evaluate("Object.fromEntries(new URLSearchParams(location.search))")
+    assert {name: address[name] for name in ("range", "order", "refine", "refit", "distill")} == {
+        "range": "joint", "order": "activation", "refine": "3", "refit": "3", "distill": "5",
+    }  # fmt: skip
+    all_settings(page)
+    assert page.input_value("#field-distill input") == "5"
+    page.fill("#field-refine input", "2")
+    page.wait_for_selector("[data-testid=own-fitting]")
+    assert page.locator("[data-testid=efforts] :checked").count() == 0
+    page.wait_for_selector("[data-testid=start]:enabled")
+    assert findings(page) == []
+
+
+def test_a_mixture_has_a_best_effort_without_distillation(open_page):
+    page = open_page("/calibrate?model=tiny-moe", width=390)
+    page.wait_for_selector("[data-testid=start]:enabled")
+    page.wait_for_function("document.querySelectorAll('.effort-time:not(:empty)').length === 3")
+    page.check("[data-testid=efforts] [value=best]", force=True)
+    page.wait_for_function("location.search.includes('refit=3')")
+    page.wait_for_selector("[data-testid=start]:enabled")
+    assert page.is_checked("[data-testid=efforts] [value=best]")
+    assert "distill" not in page.url
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
 def test_fields_follow_the_method(open_page):
     page = open_page("/calibrate")
     page.wait_for_selector("[data-testid=start]:enabled")
-    page.click("text=Advanced")
+    all_settings(page)
     page.wait_for_selector("#field-static-groups", state="visible")
     assert page.locator("#field-validation-share").is_hidden()
     choose_method(page, "sarqc-omniquant")
@@ -441,6 +499,7 @@ def test_a_plan_can_be_taken_elsewhere(open_page):
     page = open_page("/calibrate")
     page.watch.expected.append("422")
     page.wait_for_selector("[data-testid=start]:enabled")
+    all_settings(page)
     page.click("[data-testid=copy-plan] summary")
     panel = page.locator("[data-testid=copy-plan] [role=tabpanel]")
     assert "samples" in panel.text_content()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import App
+from tests.browser.conftest import App, all_settings
 
 pytestmark = pytest.mark.browser
 
@@ -65,6 +65,7 @@ def test_a_refusal_and_a_method_without_lambda_are_said_at_the_button(open_page)
     assert "no text to measure them on" in seen(page, "tune-refusal")
     page.wait_for_selector("[data-testid=start]:enabled")  # of a run
     assert page.is_disabled("[data-testid=tune]")
+    all_settings(page)
     page.click("[data-testid=methods] summary")
     page.check("[data-testid=methods] input[value=gptq]")
     page.wait_for_function("document.querySelector('[data-testid=tune-note]').textContent.includes('has no λ')")

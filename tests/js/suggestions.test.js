@@ -49,7 +49,6 @@ test("what another model has changed is told with what was there before, but for
       ["lam", "0.1", ""],
       ["samples", 8, 32],
       ["tasks", "a", ""],
-      ["range", "minmax", "search"],
     ],
   );
   const big = refilled(put(wanted("tiny"), { model: "meta/big" }), wanted("tiny"), wanted("meta/big"));
@@ -59,12 +58,14 @@ test("what another model has changed is told with what was there before, but for
   assert.deepEqual(altered(NAMES, [], now), []); // the first time nothing was there
 });
 
-test("what ships with the app has the paper’s grid, any other model the best one, and the switch says which", () => {
+test("every model has the searched grid, which the switch says by the method", () => {
   const grid = (model) => gridOf({ method: "sarqc-gbs", ...suggestedFor(model, models) });
-  assert.deepEqual(["tiny", "local", "meta/big", "somebody/unknown"].map(grid), ["paper", "best", "best", "best"]);
-  assert.equal(gridOf({ method: "sarqc-gbs", range: "search" }), null); // neither of them
-  assert.equal(gridOf({ method: "sarqc-gbs", order: "activation" }), null);
-  assert.equal(gridOf({ method: "gptq", range: "search", refine: 3 }), "best");
+  assert.deepEqual(["tiny", "local", "meta/big", "somebody/unknown"].map(grid), ["best", "best", "best", "best"]);
+  assert.equal(gridOf({ method: "sarqc-gbs" }), "paper");
+  assert.equal(gridOf({ method: "sarqc-gbs", range: "search" }), null); // none of them
+  assert.equal(gridOf({ method: "gptq", range: "search", order: "activation", refine: 3 }), "best");
+  assert.equal(gridOf({ method: "gptq", range: "joint", order: "activation", refine: 3, refit: 3 }), "refitted");
+  assert.equal(gridOf({ method: "signround", range: "search" }), "best"); // which takes no columns in turn
 });
 
 test("the texts to choose from are one’s own and those of this host, none of them written by a model", () => {

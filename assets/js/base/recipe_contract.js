@@ -5,17 +5,13 @@
 
 import { frozen } from "./contract.js";
 
-/** @import { FormMethod, GridName, RecipeField } from "./types.d.ts" */
+/** @import { FormMethod, MeasuredEffort, RecipeField } from "./types.d.ts" */
 
 /**
- * How a group's levels are fitted.
- * @type {Readonly<Record<GridName, Record<string, string | number>>>}
+ * How the paper fits a group's levels.
+ * @type {Readonly<Record<string, string | number>>}
  */
-export const GRIDS = frozen({
-  paper: { range: "minmax", order: "natural", refine: 0, refit: 0 },
-  best: { range: "search", order: "natural", refine: 3, refit: 0 },
-  refitted: { range: "joint", order: "natural", refine: 3, refit: 3 },
-});
+export const PAPERS_GRID = frozen({ range: "minmax", order: "natural", refine: 0, refit: 0 });
 
 /**
  * Fields of a recipe by their name in Python.
@@ -163,6 +159,17 @@ export const RECIPE_FIELDS = frozen({
     advanced: false,
     rare: false,
     default: "sarqc-gbs",
+  },
+  effort: {
+    name: "effort",
+    key: "effort",
+    kind: "text",
+    title: "Effort",
+    unit: "",
+    section: "method",
+    advanced: false,
+    rare: false,
+    default: null,
   },
   lam: {
     name: "lam",
@@ -639,6 +646,19 @@ export const RECIPE_FIELDS = frozen({
 });
 
 /**
+ * What efforts cost and gain on models of the app, as measured.
+ * @type {readonly MeasuredEffort[]}
+ */
+export const MEASURED_EFFORTS = frozen([
+  { model: "tiny-llama", bits: 2, effort: "quick", draws: 3, change: -0.09, time: 1.2 },
+  { model: "tiny-llama", bits: 2, effort: "balanced", draws: 3, change: -0.1076, time: 2.2 },
+  { model: "tiny-llama", bits: 2, effort: "best", draws: 3, change: -0.1415, time: 11.3 },
+  { model: "tiny-moe", bits: 2, effort: "quick", draws: 3, change: -0.1036, time: 1.4 },
+  { model: "tiny-moe", bits: 2, effort: "balanced", draws: 3, change: -0.1209, time: 2.3 },
+  { model: "tiny-moe", bits: 2, effort: "best", draws: 3, change: -0.1313, time: 6.3 },
+]);
+
+/**
  * Names of fields by their former names.
  * @type {Readonly<Record<string, string>>}
  */
@@ -664,6 +684,11 @@ export const METHODS = frozen({
     options: ["range", "refine", "refit"],
     defaults: { range: "minmax", refine: 0, refit: 0 },
     auto: null,
+    efforts: {
+      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
+      balanced: { range: "search", order: "natural", refine: 3, refit: 0, distill: 0 },
+      best: { range: "joint", order: "natural", refine: 3, refit: 3, distill: 5 },
+    },
     unasked: {
       given: [
         "lam",
@@ -720,6 +745,11 @@ export const METHODS = frozen({
     options: ["mode", "include_identity", "range", "refine", "refit"],
     defaults: { mode: "per_linear", include_identity: true, range: "minmax", refine: 0, refit: 0 },
     auto: null,
+    efforts: {
+      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
+      balanced: { range: "search", order: "natural", refine: 3, refit: 0, distill: 0 },
+      best: { range: "joint", order: "natural", refine: 3, refit: 3, distill: 0 },
+    },
     unasked: {
       given: [
         "lam",
@@ -774,6 +804,11 @@ export const METHODS = frozen({
     options: ["mode", "include_identity", "range", "refine", "refit"],
     defaults: { lam: 0.3, mode: "per_linear", include_identity: true, range: "minmax", refine: 0, refit: 0 },
     auto: { by: "model", lams: [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1], gammas: [], strengths: [] },
+    efforts: {
+      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
+      balanced: { range: "search", order: "natural", refine: 3, refit: 0, distill: 0 },
+      best: { range: "joint", order: "natural", refine: 3, refit: 3, distill: 0 },
+    },
     unasked: {
       given: [
         "gamma",
@@ -824,6 +859,11 @@ export const METHODS = frozen({
     options: ["mode", "include_identity", "range", "refine", "refit"],
     defaults: { lam: 0.3, mode: "per_linear", include_identity: true, range: "minmax", refine: 0, refit: 0 },
     auto: { by: "model", lams: [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1], gammas: [], strengths: [] },
+    efforts: {
+      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
+      balanced: { range: "search", order: "natural", refine: 3, refit: 0, distill: 0 },
+      best: { range: "joint", order: "natural", refine: 3, refit: 3, distill: 0 },
+    },
     unasked: {
       given: [
         "gamma",
@@ -874,6 +914,11 @@ export const METHODS = frozen({
     options: ["static_groups", "range", "order", "refine", "refit", "expert_damping"],
     defaults: { static_groups: false, range: "minmax", order: "natural", refine: 0, refit: 0, expert_damping: "plain" },
     auto: null,
+    efforts: {
+      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
+      balanced: { range: "search", order: "activation", refine: 3, refit: 0, distill: 0 },
+      best: { range: "joint", order: "activation", refine: 3, refit: 3, distill: 5 },
+    },
     unasked: {
       given: [
         "lam",
@@ -932,6 +977,11 @@ export const METHODS = frozen({
       expert_damping: "plain",
     },
     auto: { by: "layer", lams: [0.25, 0.5, 0.75], gammas: [], strengths: [] },
+    efforts: {
+      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
+      balanced: { range: "search", order: "activation", refine: 3, refit: 0, distill: 0 },
+      best: { range: "joint", order: "activation", refine: 3, refit: 3, distill: 5 },
+    },
     unasked: {
       given: [
         "gamma",
@@ -986,6 +1036,11 @@ export const METHODS = frozen({
       expert_damping: "plain",
     },
     auto: { by: "layer", lams: [0.25, 0.5, 0.75], gammas: [0.1, 0.15, 0.35, 0.5], strengths: [] },
+    efforts: {
+      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
+      balanced: { range: "search", order: "activation", refine: 3, refit: 0, distill: 0 },
+      best: { range: "joint", order: "activation", refine: 3, refit: 3, distill: 5 },
+    },
     unasked: {
       given: [
         "shift_strength",
@@ -1036,6 +1091,11 @@ export const METHODS = frozen({
       expert_damping: "plain",
     },
     auto: { by: "layer", lams: [], gammas: [], strengths: [0, 0.25, 0.5, 0.75, 1] },
+    efforts: {
+      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
+      balanced: { range: "search", order: "activation", refine: 3, refit: 0, distill: 0 },
+      best: { range: "joint", order: "activation", refine: 3, refit: 3, distill: 5 },
+    },
     unasked: {
       given: [
         "lam",
@@ -1091,6 +1151,11 @@ export const METHODS = frozen({
       expert_damping: "plain",
     },
     auto: { by: "layer", lams: [], gammas: [], strengths: [0, 0.25, 0.5, 0.75, 1] },
+    efforts: {
+      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
+      balanced: { range: "search", order: "activation", refine: 3, refit: 0, distill: 0 },
+      best: { range: "joint", order: "activation", refine: 3, refit: 3, distill: 5 },
+    },
     unasked: {
       given: [
         "lam",
@@ -1148,6 +1213,11 @@ export const METHODS = frozen({
       expert_damping: "plain",
     },
     auto: { by: "layer", lams: [0.25, 0.5, 0.75], gammas: [0.1, 0.15, 0.35, 0.5], strengths: [0, 0.25, 0.5, 0.75, 1] },
+    efforts: {
+      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
+      balanced: { range: "search", order: "activation", refine: 3, refit: 0, distill: 0 },
+      best: { range: "joint", order: "activation", refine: 3, refit: 3, distill: 5 },
+    },
     unasked: {
       given: [
         "validation_share",
@@ -1188,6 +1258,11 @@ export const METHODS = frozen({
     options: ["epochs", "normalise"],
     defaults: { epochs: null, normalise: "initial" },
     auto: null,
+    efforts: {
+      quick: { range: "minmax", order: "natural", refine: 0, refit: 0, distill: 0 },
+      balanced: { range: "minmax", order: "natural", refine: 0, refit: 0, distill: 0 },
+      best: { range: "minmax", order: "natural", refine: 0, refit: 0, distill: 0 },
+    },
     unasked: {
       given: [
         "lam",
@@ -1250,6 +1325,11 @@ export const METHODS = frozen({
     options: ["epochs", "normalise"],
     defaults: { lam: 0.05, epochs: null, normalise: "initial" },
     auto: { by: "model", lams: [0.01, 0.05, 0.1, 0.15], gammas: [], strengths: [] },
+    efforts: {
+      quick: { range: "minmax", order: "natural", refine: 0, refit: 0, distill: 0 },
+      balanced: { range: "minmax", order: "natural", refine: 0, refit: 0, distill: 0 },
+      best: { range: "minmax", order: "natural", refine: 0, refit: 0, distill: 0 },
+    },
     unasked: {
       given: [
         "gamma",
@@ -1307,6 +1387,11 @@ export const METHODS = frozen({
     options: ["steps", "normalise", "warm_start", "range", "order"],
     defaults: { steps: 200, normalise: "initial", warm_start: "none", range: "minmax", order: "natural" },
     auto: null,
+    efforts: {
+      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
+      balanced: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
+      best: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
+    },
     unasked: {
       given: [
         "lam",
@@ -1363,6 +1448,11 @@ export const METHODS = frozen({
     options: ["steps", "normalise", "warm_start", "range", "order"],
     defaults: { lam: 0.05, steps: 200, normalise: "initial", warm_start: "none", range: "minmax", order: "natural" },
     auto: { by: "model", lams: [0.01, 0.05, 0.1, 0.15], gammas: [], strengths: [] },
+    efforts: {
+      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
+      balanced: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
+      best: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
+    },
     unasked: {
       given: [
         "gamma",
@@ -1420,6 +1510,11 @@ export const AS_FOUND = frozen({
   options: [],
   defaults: {},
   auto: null,
+  efforts: {
+    quick: { range: "minmax", order: "natural", refine: 0, refit: 0, distill: 0 },
+    balanced: { range: "minmax", order: "natural", refine: 0, refit: 0, distill: 0 },
+    best: { range: "minmax", order: "natural", refine: 0, refit: 0, distill: 5 },
+  },
   unasked: {
     given: [
       "lam",
@@ -1536,6 +1631,7 @@ export const NOT_IN_A_LADDER = frozen([
   "baseline",
   "channel_fraction",
   "distill",
+  "effort",
   "epochs",
   "from_block",
   "gamma",

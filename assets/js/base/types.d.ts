@@ -147,6 +147,16 @@ export interface RecipeField {
   default?: boolean | number | string | string[] | null;
 }
 
+/** An effort beside plain GPTQ 1 % on one model, over the draws of both. */
+export interface MeasuredEffort {
+  model: string;
+  bits: number;
+  effort: "quick" | "balanced" | "best";
+  draws: number;
+  change: number;
+  time: number;
+}
+
 /** A method as the form knows it. */
 export interface FormMethod {
   name: string;
@@ -158,6 +168,7 @@ export interface FormMethod {
   options: string[];
   defaults: Record<string, boolean | number | string | null>;
   auto: Auto | null;
+  efforts: Record<string, Record<string, string | number>>;
   unasked: Unasked;
   can_tune: boolean;
   about: string;
@@ -195,6 +206,7 @@ export interface Recipe {
   exclude: string[];
   include: string[];
   method: string;
+  effort: "quick" | "balanced" | "best" | null;
   lambda: number | "auto" | null;
   gamma: number | "auto" | null;
   shift_strength: number | "auto" | null;
@@ -265,6 +277,8 @@ export interface Plan {
   minutes_on: string;
   formats: Carrier[];
   warnings: string[];
+  effort: "quick" | "balanced" | "best" | null;
+  fitting: Record<string, string | number>;
   tuning: TuningPlan | null;
   ladder: LadderPlan | null;
 }
@@ -633,6 +647,7 @@ export interface AsRecipe {
   recipe: Record<string, unknown> | null;
   lams: number[];
   gammas: (number | null)[];
+  effort: "quick" | "balanced" | "best" | null;
   left: string[];
 }
 

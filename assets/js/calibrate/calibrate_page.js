@@ -22,6 +22,7 @@ import { at } from "../base/site.js";
 import { mayRun, visitor, whyNoRun } from "../base/whoami.js";
 import { boughtBy, boughtIn, budgetNote, budgetOptions, WITHOUT_END } from "./budgets.js";
 import { reduce, START } from "./calibrate_state.js";
+import { EFFORT_FIELDS, effortChoice, effortsOf, keptEffort, settingsWords, withEffort } from "./effort_choice.js";
 import { drawFields, isWhole, markWrong, selector, unlikeShown } from "./form_fields.js";
 import { gridCost, gridSwitch } from "./grid_switch.js";
 import { ladderCard } from "./ladder_card.js";
@@ -111,6 +112,9 @@ async function begin() {
     openedPlace,
     methodsPlace,
     gridsPlace,
+    effortsPlace,
+    settingsToggle,
+    settingsPlace,
     models,
     corpora,
     ownAtFirst,
@@ -128,6 +132,9 @@ async function begin() {
     ready('[data-part="opened"]'),
     ready('[data-part="methods"]'),
     ready('[data-part="grids"]'),
+    ready('[data-part="efforts"]'),
+    ready('[data-part="settings-toggle"]'),
+    ready('[data-part="settings-words"]'),
     /** @type {Promise<ModelEntry[]>} */ (offered("models")),
     /** @type {Promise<CorpusEntry[]>} */ (offered("corpora")),
     /** @type {Promise<OwnText[]>} */ (offered("texts")),
@@ -190,7 +197,9 @@ async function begin() {
     isStale,
     checking,
     canStart,
+    efforts,
     isUnfolded,
+    isAdvanced,
     run,
     runTitle,
     runCompares,
@@ -200,7 +209,9 @@ async function begin() {
       render(valueChips(severalValues(names, values), takeAway), chips);
       const [method, opened] = [textOf("method"), textOf("quantized_checkpoint")];
       render(
-        methodList(method, opened !== "", (name) => putInto({ method: name })),
+        methodList(method, opened !== "", (name) =>
+          putInto({ method: name, ...keptEffort(readForm(names, values), name) }),
+        ),
         methodsPlace,
       );
       const isSought = location.hash === INSPECT;
@@ -210,7 +221,9 @@ async function begin() {
         openedNote({ offered, opened, method, isSought, folders }, { open: openCheckpoint, close: closeCheckpoint }),
         openedPlace,
       );
-      const left = model === null || opened ? [] : unapplied(names, values, suggestedFor(model, models));
+      const isOfEffort = (/** @type {{name: string}} */ { name }) => EFFORT_FIELDS.includes(name); // chosen by itself
+      const suggested = model === null || opened ? [] : unapplied(names, values, suggestedFor(model, models));
+      const left = suggested.filter((one) => !isOfEffort(one));
       render(
         altered.length
           ? changeNote(shortModel(model), altered, changeBack)
@@ -226,6 +239,11 @@ async function begin() {
       ? nothing
       : html`<p class=${`grid-own grid-cost${isStale ? " is-stale" : ""}`} data-testid="grid-cost">${paid}</p>`;
     render(html`${gridSwitch(said, putInto)}${cost}`, gridsPlace);
+    render(effortChoice(said, efforts, putInto), effortsPlace);
+    effortsPlace.classList.toggle("is-checking", isStale);
+    say(settingsPlace, settingsWords(said));
+    settingsToggle.setAttribute("aria-expanded", String(isAdvanced));
+    bench.classList.toggle("is-advanced", isAdvanced);
     const fold = {
       isOpen: isUnfolded,
       toggled: (/** @type {boolean} */ isOpen) => dispatch({ type: "unfolded", isUnfolded: isOpen }),
@@ -305,6 +323,7 @@ async function begin() {
         request("/plan", { method: "POST", body: recipe, signal: mine.signal }),
         planOfTuning(mine.signal),
         planOfLadder(mine.signal),
+        planOfEfforts(recipe, mine),
       ]);
       if (mine !== question) return;
       dispatch({ type: "planned", plan: answer, tuned, ladder });
@@ -325,6 +344,22 @@ async function begin() {
     whyNotTuned(textOf("method"), textOf("quantized_checkpoint"))
       ? null
       : budgeted(tuningOf, view.state.minutes, view.state.isBudgetChosen, signal);
+
+  /**
+   * Plans each effort of a recipe; those that are refused have none. Many runs at once are not planned three times.
+   * @param {Said} recipe
+   * @param {AbortController} mine
+   */
+  async function planOfEfforts(recipe, mine) {
+    const asked = severalValues(names, view.state.values).length ? [] : Object.keys(effortsOf(recipe));
+    const plans = await Promise.all(
+      asked.map((effort) =>
+        request("/plan", { method: "POST", body: withEffort(recipe, effort), signal: mine.signal }).catch(() => null),
+      ),
+    );
+    const known = asked.flatMap((effort, index) => (plans[index] ? [[effort, plans[index]]] : []));
+    if (mine === question) dispatch({ type: "efforts planned", efforts: Object.fromEntries(known) });
+  }
 
   /** The same of the ladder. @param {AbortSignal} signal */
   const planOfLadder = (signal) =>
@@ -450,6 +485,7 @@ async function begin() {
     form.addEventListener("focusout", () => {
       if (view.state.isStale && !question && timer === undefined) planSoon(); // typed, and taken back
     });
+    settingsToggle.addEventListener("click", () => dispatch({ type: "advanced", isAdvanced: !view.state.isAdvanced }));
     isRead = true;
     if (state.run) showRun(state.run);
     else rememberThis();
@@ -504,7 +540,7 @@ async function begin() {
     // A link that names no text is a short one: what it leaves out is what the page would take by itself.
     const isShort = !run && said?.[RECIPE_FIELDS.calibration.key] === undefined;
     const model = said?.model ?? firstRecipe().model;
-    const recipe = run ? run.recipe : isShort ? { ...suggestedFor(model, models), ...said } : said;
+    const recipe = run ? run.recipe : isShort ? { ...suggestedFor(model, models, said?.method), ...said } : said;
     return fill(String(recipe.model ?? ""), valuesOf(names, recipe), []);
   }
 

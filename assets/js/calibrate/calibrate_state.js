@@ -8,6 +8,7 @@ import { boughtIn } from "./budgets.js";
 /** @import { Plan } from "../base/types.d.ts" */
 /** @import { Trouble } from "../base/problem.js" */
 /** @import { Tuned } from "./budgets.js" */
+/** @import { EffortPlan } from "./effort_choice.js" */
 /** @import { Altered } from "./suggestions.js" */
 
 /**
@@ -28,7 +29,9 @@ import { boughtIn } from "./budgets.js";
  * @property {boolean} isStale from the first keystroke until its plan is there
  * @property {string} checking the model that is being asked about meanwhile
  * @property {boolean} canStart whether a run can be begun
+ * @property {Record<string, EffortPlan>} efforts plans of the efforts, as far as they are known
  * @property {boolean} isUnfolded whether the plan shows who can load the model
+ * @property {boolean} isAdvanced whether the form shows all its settings
  * @property {string | null} run the id of the run that is shown, instead of the plan
  * @property {string | null} runTitle what that run does, once its row is there
  * @property {boolean} runCompares whether it finds λ, or measures a ladder
@@ -36,7 +39,8 @@ import { boughtIn } from "./budgets.js";
 /**
  * @typedef {{type: "filled", model: string | null, values: unknown[], filled: unknown[], altered: readonly Altered[]}
  *   | {type: "changed", values: unknown[]} | {type: "changed back"} | {type: "planning", model: string}
- *   | {type: "planned", plan: Plan, tuned: Tuned | null, ladder: Tuned | null} | {type: "refused", refusal: Trouble} | {type: "text asked"}
+ *   | {type: "planned", plan: Plan, tuned: Tuned | null, ladder: Tuned | null}
+ *   | {type: "efforts planned", efforts: Record<string, EffortPlan>} | {type: "advanced", isAdvanced: boolean} | {type: "refused", refusal: Trouble} | {type: "text asked"}
  *   | {type: "budget chosen", minutes: string} | {type: "ladder budget chosen", minutes: string}
  *   | {type: "starting"} | {type: "not started", refusal: Trouble} | {type: "unfolded", isUnfolded: boolean}
  *   | {type: "run shown", id: string | null} | {type: "run arrived", title: string, compares: boolean}} CalibrateAction
@@ -60,7 +64,9 @@ export const START = {
   isStale: false,
   checking: "",
   canStart: false,
+  efforts: {},
   isUnfolded: false,
+  isAdvanced: false,
   run: null,
   runTitle: null,
   runCompares: false,
@@ -97,6 +103,10 @@ export function reduce(state, action) {
       return { ...state, isStale: true, checking: action.model, canStart: false };
     case "planned":
       return withBudgets({ ...state, ...ANSWERED, plan: action.plan, canStart: true }, action.tuned, action.ladder);
+    case "efforts planned":
+      return { ...state, efforts: action.efforts };
+    case "advanced":
+      return { ...state, isAdvanced: action.isAdvanced };
     case "text asked": // instead of a plan
       return { ...state, ...ANSWERED, plan: null, tuned: null, ladder: null, isTextAsked: true };
     case "budget chosen":

@@ -81,7 +81,7 @@ export function markWrong(names, wrong) {
  * Only what means something to the method is asked for, and λ and γ say what they are when left empty.
  * @param {string[]} names
  * @param {unknown[]} values
- * @param {CSSStyleSheet} off a rule rather than a class: fields in a closed part of the form are only made when it is opened
+ * @param {CSSStyleSheet} off a rule rather than a class, which Gradio would replace
  */
 export function drawFields(names, values, off) {
   const said = readForm(names, values);
@@ -95,15 +95,7 @@ export function drawFields(names, values, off) {
   // Values from a block on are asked for with the block.
   const isWanted = (/** @type {string} */ name) => isGiven(name) || (name.startsWith("then_") && isGiven("from_block"));
   const hidden = names.filter((name) => idle.includes(name) || (RECIPE_FIELDS[name].rare && !isWanted(name)));
-  const advanced = names.filter((name) => RECIPE_FIELDS[name].advanced);
-  const empty = [...new Set(advanced.map((name) => RECIPE_FIELDS[name].section))].filter((section) =>
-    advanced.every((name) => RECIPE_FIELDS[name].section !== section || hidden.includes(name)),
-  );
-  const unseen = [
-    ...hidden.map(selector),
-    ...empty.map((section) => `.advanced-${section}`),
-    ...(said.quantized_checkpoint ? [] : [".opened-alone"]),
-  ];
+  const unseen = [...hidden.map(selector), ...(said.quantized_checkpoint ? [] : [".opened-alone"])];
   off.replaceSync(unseen.length ? `${unseen.join(", ")} { display: none !important }` : "");
   for (const name of names) {
     const { key, kind, title } = RECIPE_FIELDS[name];

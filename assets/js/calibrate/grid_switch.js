@@ -5,7 +5,7 @@
 
 import { number } from "../base/format.js";
 import { html, nothing } from "../base/html.js";
-import { GRIDS, RECIPE_FIELDS } from "../base/recipe_contract.js";
+import { PAPERS_GRID, RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { methodOf } from "./recipe_form.js";
 
 /** @import { GridName, Plan } from "../base/types.d.ts" */
@@ -19,13 +19,26 @@ const CHOICES = [
 ];
 
 /**
+ * The fields of a grid, by a method: the paper's, or those of an effort.
+ * @param {GridName} name
+ * @param {string} method
+ * @returns {Record<string, string | number>}
+ */
+function gridFields(name, method) {
+  const efforts = methodOf(method)?.efforts;
+  if (name === "paper" || !efforts) return PAPERS_GRID;
+  const fitting = efforts[name === "best" ? "balanced" : "best"];
+  return Object.fromEntries(Object.keys(PAPERS_GRID).map((field) => [field, fitting[field]]));
+}
+
+/**
  * The fields of a grid that mean something to a method.
  * @param {GridName} name
  * @param {string} method
  * @returns {[string, string | number][]}
  */
 const meant = (name, method) =>
-  Object.entries(GRIDS[name]).filter(([field]) => methodOf(method)?.options.includes(field));
+  Object.entries(gridFields(name, method)).filter(([field]) => methodOf(method)?.options.includes(field));
 
 /**
  * The choices that a method has: learned rounding keeps its scales.
@@ -60,10 +73,10 @@ export function gridSwitch(said, choose) {
   return html`<fieldset class="grid-switch" data-testid="grid-switch"><legend>Fitting of the grid</legend
     ><div class="grid-choices">${choicesOf(said.method).map(
       ([name, title, about]) => html`<label
-        ><input type="radio" name="grid-fitting" value=${name} .checked=${name === chosen} @change=${() => choose(GRIDS[name])} />
+        ><input type="radio" name="grid-fitting" value=${name} .checked=${name === chosen} @change=${() => choose(gridFields(name, said.method))} />
         <span>${title}</span><small>${about}</small></label>`,
     )}</div>${
-      chosen ? nothing : html`<p class="grid-own">Range, order, refinement or refit are your own, under Advanced.</p>`
+      chosen ? nothing : html`<p class="grid-own">Range, order, refinement or refit are your own.</p>`
     }</fieldset>`;
 }
 

@@ -4,7 +4,8 @@
  */
 
 import { count, format, percent } from "../base/format.js";
-import { GRIDS, METHODS } from "../base/recipe_contract.js";
+import { METHODS, PAPERS_GRID } from "../base/recipe_contract.js";
+import { USUAL } from "./effort_choice.js";
 import { idleFields } from "./recipe_form.js";
 
 /** @import { Recipe, Summary } from "../base/types.d.ts" */
@@ -62,12 +63,15 @@ function knob(recipe) {
     return { now: `${bits} symmetric`, next: "the asymmetric grid", fields: { grid: "asymmetric" } };
   const idle = idleFields(recipe);
   const said = /** @type {Record<string, any>} */ (recipe);
-  if (METHODS[recipe.method] && !idle.includes("range") && recipe.range === "minmax")
+  const fitting = METHODS[recipe.method]?.efforts[USUAL];
+  if (fitting && !idle.includes("range") && recipe.range === "minmax")
     return {
       now: `${bits} with each group’s range from its least to its largest weight`,
-      next: "a searched range with refined codes",
+      next: `the effort “${USUAL}”`,
       fields: Object.fromEntries(
-        Object.entries(GRIDS.best).filter(([name]) => !idle.includes(name) && said[name] === GRIDS.paper[name]),
+        Object.keys(PAPERS_GRID).flatMap((name) =>
+          !idle.includes(name) && said[name] === PAPERS_GRID[name] ? [[name, fitting[name]]] : [],
+        ),
       ),
     };
   if (typeof recipe.group_size !== "number")

@@ -3,23 +3,26 @@
  * @module suggestions
  */
 
-import { GRIDS, RECIPE_FIELDS } from "../base/recipe_contract.js";
+import { METHODS, RECIPE_FIELDS } from "../base/recipe_contract.js";
+import { USUAL } from "./effort_choice.js";
 import { valuesOf } from "./recipe_form.js";
 
 /** @import { ModelEntry } from "../base/types.d.ts" */
 /** @import { Said } from "./recipe_form.js" */
 
 /**
- * The recipe that a model suggests. One that does not ship with the app takes the best grid, and no text but one that
- * it suggests itself: only its owner knows on what text it will be used.
+ * The recipe that a model suggests, at the usual effort. One that does not ship with the app has no text but one that it
+ * suggests itself: only its owner knows on what text it will be used.
  * @param {string} model
- * @param {readonly Pick<ModelEntry, "name" | "where" | "suggested">[]} models
+ * @param {readonly Pick<ModelEntry, "name" | "suggested">[]} models
+ * @param {string} [method] that is asked for
  * @returns {Said}
  */
-export function suggestedFor(model, models) {
-  const entry = models.find(({ name }) => name === model);
-  const grid = entry?.where === "embedded" ? {} : GRIDS.best;
-  return { ...grid, ...entry?.suggested, model };
+export function suggestedFor(model, models, method) {
+  const suggested = models.find(({ name }) => name === model)?.suggested;
+  const own = String(RECIPE_FIELDS.method.default);
+  const { efforts } = METHODS[String(method ?? suggested?.method ?? own)] ?? METHODS[own];
+  return { ...efforts[USUAL], ...suggested, model };
 }
 
 /**

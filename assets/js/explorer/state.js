@@ -58,7 +58,8 @@ import { withoutBand } from "./band.js";
  * @property {{symbol: string, values: string[][], sentence: string}[]|null} theorem the quantities of Theorem 1
  * @property {{name: string, text: string}[]} measured
  * @property {boolean} explore
- * @property {{recipe: Object<string, any>|null, lams: number[], gammas: (number|null)[], left: string[]}} as_recipe the run
+ * @property {{recipe: Object<string, any>|null, lams: number[], gammas: (number|null)[],
+ *   effort: string|null, left: string[]}} as_recipe the run
  *   that the line asks for, see sarqc/study/as_recipe.py
  */
 /** @typedef {Object<string, import("../charts/bind.js").Opened>} Arrays opened, by name */

@@ -44,11 +44,13 @@ export function useCard(button, shown) {
   /** @param {{view: View, at: Point}} now */
   function draw({ view, at }) {
     const recipe = recipeAt(view, at);
-    const { left } = view.as_recipe;
+    const { effort, left } = view.as_recipe;
     texts.show(recipe, { study: view.study.id, line: view.line.name });
     render(
       html`<p class="share-title">${
-        recipe ? html`A run of ${describe({ bits: view.line.bits, method: view.line.method, ...recipe })}.` : nothing
+        recipe
+          ? html`A run of ${describe({ bits: view.line.bits, method: view.line.method, ...recipe })}${effort ? `; effort: ${effort}` : ""}.`
+          : nothing
       }</p>
         ${left.length ? html`<div class="link-note"><ul>${left.map((words) => html`<li>${words}</li>`)}</ul></div>` : nothing}
         ${recipe ? html`<p><a class="act" href=${calibrateLink(recipe)} data-testid="use-form">Open in Calibrate</a></p>` : nothing}

@@ -1,0 +1,156 @@
+/**
+ * Efforts: three presets of the fields that fit a grid, with what each takes and gains.
+ * @module calibrate/effort_choice
+ */
+
+import { duration, percent } from "../base/format.js";
+import { html, nothing } from "../base/html.js";
+import { MEASURED_EFFORTS, METHODS, RECIPE_FIELDS } from "../base/recipe_contract.js";
+import { fittingWords, gridWords, idleFields, methodOf, methodTitle } from "./recipe_form.js";
+
+/** @import { Plan } from "../base/types.d.ts" */
+/** @import { Said } from "./recipe_form.js" */
+
+/** @typedef {Record<string, string | number>} Fitting fields that efforts set, with values */
+/** @typedef {Pick<Plan, "minutes" | "fitting">} EffortPlan */
+
+/** @type {Record<string, string>} */
+const TITLES = { quick: "Quick", balanced: "Balanced", best: "Best" };
+export const USUAL = "balanced"; // of a new run
+export const EFFORT_FIELDS = Object.keys(METHODS[String(RECIPE_FIELDS.method.default)].efforts[USUAL]);
+
+/**
+ * The fields of each effort for the method of a recipe, without efforts that are like a quicker one; none where there is
+ * no choice.
+ * @param {Said} said by the form
+ * @param {Record<string, EffortPlan>} [plans] of the efforts, which know whether the model's scales can be distilled
+ * @returns {Record<string, Fitting>}
+ */
+export function effortsOf(said, plans = {}) {
+  const method = methodOf(said.method);
+  if (!method) return {};
+  const idle = idleFields(said);
+  /** @type {Record<string, Fitting>} */
+  const found = {};
+  for (const [name, fitting] of Object.entries(method.efforts)) {
+    const known = plans[name]?.fitting.distill === 0 ? { ...fitting, distill: 0 } : fitting;
+    const meant = Object.fromEntries(Object.entries(known).filter(([field]) => !idle.includes(field)));
+    if (!Object.values(found).some((other) => isSame(other, meant))) found[name] = meant;
+  }
+  return Object.keys(found).length > 1 ? found : {};
+}
+
+/** @param {Fitting} one @param {Fitting} other */
+const isSame = (one, other) => Object.entries(one).every(([field, value]) => other[field] === value);
+
+/**
+ * The effort whose fields a form holds; null where it has its own.
+ * @param {Said} said
+ * @param {Record<string, Fitting>} efforts of the form
+ */
+export function effortOf(said, efforts) {
+  const held = /** @type {Record<string, unknown>} */ (said);
+  const isHeld = (/** @type {Fitting} */ fitting) =>
+    Object.entries(fitting).every(([field, value]) => (held[field] ?? RECIPE_FIELDS[field].default) === value);
+  return Object.keys(efforts).find((name) => isHeld(efforts[name])) ?? null;
+}
+
+/**
+ * What a recipe asks for with an effort: its own fields are left to it.
+ * @param {Said} recipe
+ * @param {string} effort
+ * @returns {Said}
+ */
+export function withEffort(recipe, effort) {
+  const own = Object.entries(recipe).filter(
+    ([key, value]) => !EFFORT_FIELDS.includes(key) && !(key === "held_out_samples" && !value),
+  );
+  return { ...Object.fromEntries(own), effort };
+}
+
+/**
+ * What the form takes up for an effort. Distillation is judged on held-out sequences: without any, half as many as
+ * samples.
+ * @param {Said} said
+ * @param {Fitting} fitting
+ * @returns {Fitting}
+ */
+export function takenUp(said, fitting) {
+  const lacks = fitting.distill && !said.held_out_samples && Number.isInteger(said.samples);
+  return lacks ? { ...fitting, held_out_samples: Math.max(1, Math.floor(said.samples / 2)) } : fitting;
+}
+
+/**
+ * The fields of a method for the effort that a form holds, so that another method keeps it.
+ * @param {Said} said
+ * @param {string} method
+ * @returns {Fitting}
+ */
+export function keptEffort(said, method) {
+  const held = effortOf(said, effortsOf(said));
+  return held ? (methodOf(method)?.efforts[held] ?? {}) : {};
+}
+
+/**
+ * What was measured of efforts at the number of bits that is nearest to a recipe's from below, by the default method
+ * alone.
+ * @param {Said} said
+ */
+export function measuredFor(said) {
+  if (said.method !== RECIPE_FIELDS.method.default) return [];
+  const bits = Math.max(...MEASURED_EFFORTS.map((row) => row.bits).filter((known) => known <= said.bits));
+  return MEASURED_EFFORTS.filter((row) => row.bits === bits);
+}
+
+/** @param {number} change of perplexity, relative */
+const signed = (change) => `${change < 0 ? "−" : "+"}${percent(Math.abs(change), 1)}`;
+
+/**
+ * @param {Said} said by the form
+ * @param {Record<string, EffortPlan>} plans
+ * @param {(values: Record<string, string | number>) => void} choose
+ */
+export function effortChoice(said, plans, choose) {
+  const efforts = effortsOf(said, plans);
+  if (!Object.keys(efforts).length) return nothing;
+  const held = effortOf(said, efforts);
+  const measured = measuredFor(said);
+  const source = measured.length
+    ? `Perplexity beside plain GPTQ, measured at ${measured[0].bits} bits by ${methodTitle(said.method)}.`
+    : "";
+  return html`<fieldset class="efforts" data-testid="efforts">
+    <legend>How much effort${held ? nothing : html`<span data-testid="own-fitting"> – custom, see Advanced</span>`}</legend>
+    <div class="effort-choices">${Object.entries(efforts).map(([name, fitting]) => {
+      const minutes = plans[name]?.minutes ?? null;
+      const gains = measured.filter((row) => row.effort === name);
+      return html`<label
+        ><input type="radio" name="effort" value=${name} .checked=${name === held} @change=${() => choose(takenUp(said, fitting))} />
+        <span class="effort-title">${TITLES[name]}</span
+        > <span class="effort-time">${minutes === null ? "" : `about ${duration(60 * minutes)}`}</span
+        > <small>${fittingWords({ ...said, ...fitting }).join(", ")}</small
+        > <small class="effort-gain">${gains.map((row) => `${signed(row.change)} on ${row.model}`).join(", ")}</small></label>`;
+    })}</div>
+    <p>${source}</p></fieldset>`;
+}
+
+/**
+ * What everything in the fold is set to, in one line.
+ * @param {Said} said by the form
+ */
+export function settingsWords(said) {
+  const method = methodOf(said.method);
+  const given = /** @type {Record<string, unknown>} */ (said);
+  const numbers = (method?.tunes ?? []).map((name) => {
+    const { key, title } = RECIPE_FIELDS[name];
+    const value = given[key] ?? method?.defaults[name];
+    return value === "auto" ? `${title} auto` : `${title} = ${[value].flat().join(", ")}`;
+  });
+  const size = String(said.group_size ?? RECIPE_FIELDS.group_size.default);
+  const grid = said.quantized_checkpoint
+    ? []
+    : [
+        gridWords(said) || RECIPE_FIELDS.grid.default,
+        size === "per_channel" ? "one scale per channel" : `groups of ${size}`,
+      ];
+  return [method?.also || said.method, ...numbers, ...grid, ...fittingWords(said)].filter(Boolean).join(", ");
+}

@@ -1,0 +1,50 @@
+"""The effort of a recipe on a given model: what of it is not available there, and which effort a recipe amounts to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from sarqc.errors import Refused
+from sarqc.recipe import Effort, Fitting, Recipe, fitting_of
+
+_Planned = TypeVar("_Planned")
+
+
+def as_far_as_possible(recipe: Recipe, planned: Callable[[Recipe], _Planned]) -> tuple[_Planned, str]:
+    """Plan a recipe, without the distillation that its effort asked for if the model or the memory does not allow it.
+
+    Args:
+        recipe: The recipe, perhaps with an effort.
+        planned: What plans a recipe, and refuses what is not available.
+
+    Returns:
+        What ``planned`` returned, and a sentence about what was left out; empty if nothing was.
+
+    Raises:
+        Refused: As ``planned``, also for a distillation that was asked for by its own field.
+    """
+    try:
+        return planned(recipe), ""
+    except Refused as refusal:
+        of_effort = None if recipe.effort is None else fitting_of(recipe.effort, recipe.to_json()).get("distill")
+        if refusal.field != "distill" or not of_effort or recipe.distill != of_effort:
+            raise
+        left_out = f"effort {recipe.effort} leaves distillation out: {refusal.what}"
+    return planned(recipe.model_copy(update={"distill": 0})), left_out
+
+
+def without_effort(recipe: Recipe) -> Recipe:
+    """Return the recipe as it is queued and recorded: with the fields of its effort, and without the effort."""
+    return recipe.model_copy(update={"effort": None})
+
+
+def effort_and_fitting(recipe: Recipe, *, can_distill: bool) -> tuple[Effort | None, Fitting]:
+    """Return the effort that a recipe amounts to, and its values of the fields that efforts set.
+
+    Args:
+        recipe: The recipe.
+        can_distill: False for a model whose scales can't be distilled, and which has no effort that does.
+    """
+    names = {name: None for fitting in recipe.efforts().values() for name in fitting}
+    return recipe.amounts_to(can_distill=can_distill), {name: getattr(recipe, name) for name in names}

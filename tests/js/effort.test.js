@@ -1,0 +1,99 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { MEASURED_EFFORTS, METHODS } from "../../assets/js/base/recipe_contract.js";
+import {
+  effortOf,
+  effortsOf,
+  keptEffort,
+  measuredFor,
+  settingsWords,
+  takenUp,
+  withEffort,
+} from "../../assets/js/calibrate/effort_choice.js";
+import { suggestedFor } from "../../assets/js/calibrate/suggestions.js";
+
+const PLAIN = { model: "m", bits: 2, method: "sarqc-gbs", samples: 8, held_out_samples: 0 };
+const balanced = { range: "search", order: "activation", refine: 3, refit: 0, distill: 0 };
+
+test("the effort that a form holds", () => {
+  const efforts = effortsOf(PLAIN);
+  assert.deepEqual(Object.keys(efforts), ["quick", "balanced", "best"]);
+  assert.equal(effortOf(PLAIN, efforts), null); // min–max is one's own choice
+  for (const [name, fitting] of Object.entries(efforts)) {
+    assert.equal(effortOf({ ...PLAIN, ...fitting }, efforts), name);
+    assert.equal(effortOf({ ...PLAIN, ...fitting, refine: 9 }, efforts), null);
+  }
+  assert.equal(effortOf({ ...PLAIN, range: "search" }, efforts), "quick"); // fields at their defaults may be left out
+});
+
+test("a model that is not distilled has a best effort without distillation", () => {
+  const plans = { best: { minutes: 1, fitting: { ...METHODS["sarqc-gbs"].efforts.best, distill: 0 } } };
+  const efforts = effortsOf(PLAIN, plans);
+  assert.equal(efforts.best.distill, 0);
+  assert.equal(effortOf({ ...PLAIN, ...efforts.best }, efforts), "best");
+});
+
+test("efforts are offered where they differ", () => {
+  assert.deepEqual(effortsOf({ ...PLAIN, method: "omniquant" }), {});
+  assert.deepEqual(effortsOf({ ...PLAIN, method: "signround" }), {});
+  assert.deepEqual(effortsOf({ ...PLAIN, method: "no-such" }), {});
+  const repair = effortsOf({ ...PLAIN, method: "gptq", quantized_checkpoint: "q" });
+  assert.deepEqual(repair, { quick: { order: "natural", refine: 0 }, balanced: { order: "activation", refine: 3 } });
+  assert.deepEqual(effortsOf({ ...PLAIN, method: "as-found", quantized_checkpoint: "q" }), {});
+  assert.deepEqual(effortsOf({ ...PLAIN, method: "awq" }).best, { range: "joint", refine: 3, refit: 3 });
+});
+
+test("a recipe leaves its own fitting to an effort that is asked for", () => {
+  assert.deepEqual(withEffort({ ...PLAIN, ...balanced, lambda: 0.1 }, "best"), {
+    model: "m",
+    bits: 2,
+    method: "sarqc-gbs",
+    samples: 8,
+    lambda: 0.1,
+    effort: "best",
+  });
+  assert.equal(withEffort({ ...PLAIN, held_out_samples: 2 }, "quick").held_out_samples, 2);
+});
+
+test("distillation comes with held-out sequences", () => {
+  const best = METHODS["sarqc-gbs"].efforts.best;
+  assert.equal(takenUp({ ...PLAIN, samples: 9 }, best).held_out_samples, 4);
+  assert.equal(takenUp({ ...PLAIN, samples: 1 }, best).held_out_samples, 1);
+  assert.deepEqual(takenUp({ ...PLAIN, held_out_samples: 2 }, best), best);
+  assert.deepEqual(takenUp(PLAIN, balanced), balanced);
+});
+
+test("another method keeps the effort", () => {
+  const held = { ...PLAIN, ...balanced };
+  assert.deepEqual(keptEffort(held, "rtn"), { ...balanced, order: "natural" });
+  assert.equal(keptEffort(held, "signround").order, "natural"); // which it would refuse
+  assert.deepEqual(keptEffort({ ...held, refine: 1 }, "rtn"), {});
+});
+
+test("gains are those of the default method at a number of bits that was measured", () => {
+  const lowest = Math.min(...MEASURED_EFFORTS.map(({ bits }) => bits));
+  assert.ok(measuredFor({ ...PLAIN, bits: lowest }).every(({ bits }) => bits === lowest));
+  const highest = Math.max(...MEASURED_EFFORTS.map(({ bits }) => bits));
+  assert.ok(measuredFor({ ...PLAIN, bits: 4 }).every(({ bits }) => bits === highest));
+  assert.deepEqual(measuredFor({ ...PLAIN, method: "rtn" }), []);
+});
+
+test("new runs are balanced, by their method", () => {
+  assert.deepEqual(suggestedFor("m", []), { ...balanced, model: "m" });
+  assert.equal(suggestedFor("m", [], "rtn").order, "natural");
+  const models = [{ name: "m", suggested: { refine: 1, bits: 2 } }];
+  assert.deepEqual(suggestedFor("m", models), { ...balanced, refine: 1, bits: 2, model: "m" });
+});
+
+test("all settings in one line", () => {
+  assert.equal(
+    settingsWords({ ...PLAIN, ...balanced, lambda: 0.1, gamma: "auto" }),
+    "gptq+saliency, λ = 0.1, γ auto, asymmetric, groups of 128, searched range, activation order, refined × 3",
+  );
+  assert.equal(
+    settingsWords({ method: "rtn", grid: "affine", group_size: "per_channel" }),
+    "rtn, affine, one scale per channel",
+  );
+  assert.equal(settingsWords({ ...PLAIN, lambda: [0, 0.1] }).split(", γ")[0], "gptq+saliency, λ = 0, 0.1");
+  assert.equal(settingsWords({ method: "gptq", quantized_checkpoint: "q", refine: 3 }), "gptq, refined × 3");
+});

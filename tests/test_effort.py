@@ -1,0 +1,184 @@
+"""Efforts: the fields that they set, recipes with these fields instead, and what a model leaves out."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from fastapi.testclient import TestClient
+
+from app import create_app
+from sarqc.engine.plan import resolve
+from sarqc.errors import Refused
+from sarqc.quantization.methods import METHODS
+from sarqc.recipe import EFFORTS, Recipe, expanded, spare
+from sarqc.recipe.measured_efforts import TABLE
+from sarqc.recipe.texts import one_text
+from sarqc.settings import Settings
+from tests.test_command_line import ROOT, sarqc
+
+LEAST = {"model": "tiny-llama", "calibration": "tiny-llama-calibration"}
+QUICK = {"range": "search"}
+BALANCED = {"range": "search", "order": "activation", "refine": 3}
+BEST = {"range": "joint", "order": "activation", "refine": 3, "refit": 3, "distill": 5, "held_out_samples": 16}
+CASES: list[tuple[dict[str, Any], dict[str, Any]]] = [  # what is given, and what it means
+    ({"effort": None}, {}),
+    ({"effort": "quick"}, QUICK),
+    ({"effort": "balanced"}, BALANCED),
+    ({"effort": "best"}, BEST),
+    ({"effort": "best", "method": "gptq+saliency"}, BEST),
+    ({"effort": "best", "method": "gptaq", "samples": 9}, BEST | {"held_out_samples": 4}),
+    ({"effort": "best", "samples": "1"}, BEST | {"held_out_samples": 1}),
+    ({"effort": "balanced", "method": "rtn"}, {"range": "search", "refine": 3}),
+    ({"effort": "best", "method": "awq"}, {"range": "joint", "refine": 3, "refit": 3}),  # which has no free scales
+    ({"effort": "best", "method": "signround"}, QUICK),
+    ({"effort": "best", "method": "omniquant"}, {}),
+    ({"effort": "best", "layer": "model.layers.0.mlp.up_proj"}, BEST | {"distill": 0, "held_out_samples": 0}),
+    ({"effort": "best", "kind": "tune", "test": "t"}, BEST | {"distill": 0, "held_out_samples": 0}),
+    ({"effort": "best", "kind": "ladder", "test": "t"}, {}),
+    ({"effort": "best", "method": "gptq", "quantized_checkpoint": "q"}, {"order": "activation", "refine": 3}),
+    ({"effort": "best", "method": "as-found", "quantized_checkpoint": "q"}, {}),
+    # Fields that are given stay, also where they are those of another effort or of none.
+    ({"effort": "best", "refine": 1, "range": "minmax"}, BEST),
+    ({"effort": "best", "distill": 0}, BEST | {"held_out_samples": 0}),
+    ({"effort": "best", "held_out_samples": 3}, BEST),
+    ({"effort": "quick", "refit": 2, "order": "activation"}, QUICK),
+]
+
+
+@pytest.mark.parametrize(("given", "meant"), CASES, ids=lambda case: ",".join(map(str, case.values())))
+def test_an_effort_is_its_fields(given: dict[str, Any], meant: dict[str, Any]) -> None:
+    without = {name: value for name, value in given.items() if name != "effort"}
+    asked, explicit = Recipe.parse(LEAST | given), Recipe.parse(LEAST | meant | without)
+    assert asked.to_json() == explicit.to_json()
+    assert "effort" not in asked.to_json()
+    assert asked.fingerprint() == explicit.fingerprint()
+    assert one_text("cli", LEAST | given, "") == one_text("cli", LEAST | meant | without, "")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_recipe_says_which_effort_it_amounts_to(method: str) -> None:
+    by_effort = {effort: Recipe.parse(LEAST | {"method": method, "effort": effort}) for effort in EFFORTS}
+    if METHODS[method].make.unit == "block":  # what is learned has its own number of steps
+        assert len({recipe.fingerprint() for recipe in by_effort.values()}) == 1
+        assert {recipe.amounts_to() for recipe in by_effort.values()} == {None}
+        return
+    for effort, recipe in by_effort.items():
+        kept = Recipe.parse(recipe.to_json())
+        assert kept.amounts_to() == effort
+        assert kept.model_copy(update={"refine": 7}).amounts_to() is None
+    assert Recipe.parse(LEAST | {"method": method}).amounts_to() is None  # min-max is a choice of one's own
+    undistilled = by_effort["best"].model_copy(update={"distill": 0})
+    assert undistilled.amounts_to(can_distill=False) == "best"
+
+
+def test_efforts_that_are_alike_are_one() -> None:
+    repair = Recipe.parse(LEAST | {"method": "gptq", "quantized_checkpoint": "q", "effort": "best"})
+    assert list(repair.efforts()) == ["quick", "balanced"]
+    assert repair.amounts_to() == "balanced"
+
+
+def test_what_is_wrong_is_refused() -> None:
+    with pytest.raises(Refused, match=r"effort is 'fast': it must be 'quick', 'balanced' or 'best'"):
+        Recipe.parse(LEAST | {"effort": "fast"})
+    with pytest.raises(Refused, match="judged by the predictions on held-out sequences, and there are none"):
+        Recipe.parse(LEAST | {"effort": "best", "held_out_samples": 0})
+    with pytest.raises(Refused, match="unknown method"):
+        Recipe.parse(LEAST | {"effort": "best", "method": "none"})
+    without_effect = Recipe.parse(LEAST | {"effort": "best", "method": "omniquant"}).ignored()
+    assert without_effect == ["Effort = best has no effect on omniquant"]
+    of_a_ladder = Recipe.parse(LEAST | {"effort": "best", "kind": "ladder", "test": "t"}).ignored()
+    assert of_a_ladder == ["Effort has no effect on a ladder"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"effort": ["quick", "best"]},
+        {"effort": "best", "method": ["rtn", "gptq", "omniquant"]},
+        {"effort": ["balanced", "best"], "lambda": [0, 0.1], "refine": 1},
+        {"effort": "best", "samples": [4, 8], "refit": 0},
+    ],
+)
+def test_a_batch_keeps_its_effort(more: dict[str, Any]) -> None:
+    batch = LEAST | more
+    said = spare(batch)
+    assert [recipe.to_json() for recipe in expanded(said).values()] == [
+        recipe.to_json() for recipe in expanded(batch).values()
+    ]
+    assert said["effort"] == more["effort"]
+    assert expanded(yaml.safe_load(one_text("yaml", batch, ""))).keys() == expanded(batch).keys()
+
+
+def test_the_documents_have_what_was_measured() -> None:
+    rows = json.loads(TABLE.read_text(encoding="utf-8"))["rows"]
+    words = (ROOT / "docs" / "algorithms.md").read_text(encoding="utf-8").partition("### Effort")[2]
+    for effort in EFFORTS:
+        line = next(line for line in words.splitlines() if line.startswith(f"| `{effort}` |"))
+        said = [cell.strip() for cell in line.split("|")[3:7]]
+        for model, perplexity, seconds in (("tiny-llama", *said[:2]), ("tiny-moe", *said[2:])):
+            of = {by: [row for row in rows if (row["model"], row["by"]) == (model, by)] for by in ("gptq", effort)}
+            means = {by: math.prod(math.exp(row["ln_perplexity"]) for row in of[by]) ** (1 / len(of[by])) for by in of}
+            assert perplexity == f"−{100 - 100 * means[effort] / means['gptq']:.1f} %"
+            taken = {by: math.fsum(row["seconds"] for row in of[by]) for by in of}
+            assert seconds == f"{taken[effort] / taken['gptq']:.1f} ×"
+
+
+def test_a_mixture_is_not_distilled(settings: Settings) -> None:
+    document = {"model": "tiny-moe", "calibration": "tiny-moe-calibration"}
+    job = resolve(Recipe.parse(document | {"effort": "best"}), settings)
+    assert (job.recipe.distill, job.recipe.refit, job.recipe.effort) == (0, 3, None)
+    assert (job.plan.effort, job.plan.fitting["distill"]) == ("best", 0)
+    assert job.plan.warnings[0].startswith(
+        "effort best leaves distillation out: distillation of scales is not available"
+    )
+    assert job.prepared is not None
+    assert job.prepared.recipe == job.recipe
+    with pytest.raises(Refused, match="not available for mixtures"):  # asked for by itself
+        resolve(Recipe.parse(document | {"effort": "best", "distill": 4, "held_out_samples": 2}), settings)
+
+
+def test_a_streamed_model_is_not_distilled(settings: Settings) -> None:
+    streamed = settings.model_copy(update={"weights": "streamed"})
+    job = resolve(Recipe.parse(LEAST | {"effort": "best"}), streamed)
+    assert (job.recipe.distill, job.plan.effort) == (0, "best")
+    assert "needs the whole model with its gradients in memory" in job.plan.warnings[0]
+
+
+def test_over_rest(fresh_settings: Settings) -> None:
+    app = create_app(
+        fresh_settings.model_copy(update={"hosts": "testserver"}),
+        execute="tests.jobs.fake_runs:quick",
+        with_pages=False,
+    )
+    with TestClient(app) as client:
+        plans = {effort: client.post("/api/plan", json=LEAST | {"effort": effort}).json() for effort in EFFORTS}
+        assert {effort: plan["fitting"] for effort, plan in plans.items()} == EFFORTS
+        assert {effort: plan["effort"] for effort, plan in plans.items()} == {effort: effort for effort in EFFORTS}
+        minutes = [plan["minutes"] for plan in plans.values()]
+        assert minutes == sorted(minutes)
+        own = client.post("/api/plan", json=LEAST | {"effort": "quick", "refine": 2}).json()
+        assert (own["effort"], own["fitting"]) == (None, EFFORTS["quick"] | {"refine": 2})
+        several = client.post("/api/plan", json=LEAST | {"effort": [*EFFORTS]}).json()
+        assert (several["runs"], several["effort"], several["fitting"]) == (3, None, {})
+        run = client.post("/api/runs", json=LEAST | {"effort": "balanced"}).json()
+        assert run["recipe"] == Recipe.parse(LEAST | BALANCED).to_json()
+
+
+def test_on_the_command_line(random_llama: Path, text_file: Path, tmp_path: Path) -> None:
+    flags = [
+        "--model", str(random_llama), "--calibration", str(text_file), "--bits", "2", "--group-size", "16",
+        "--samples", "2", "--length", "32", "--effort", "balanced", "--refine", "1", "--json",
+    ]  # fmt: skip
+    done = sarqc("quantize", *flags, SARQC_STATE_DIR=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    recipe = json.loads(done.stdout)["recipe"]
+    assert "effort" not in recipe
+    assert (recipe["range"], recipe["order"], recipe["refine"]) == ("search", "activation", 1)
+    assert "--effort" in sarqc("tune", "--help").stdout
+    for command in ("ladder", "inspect"):
+        assert "--effort" not in sarqc(command, "--help").stdout
