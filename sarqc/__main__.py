@@ -773,9 +773,10 @@ def publish(
         sys.path.insert(0, str(SITE))  # pages/ stands there
         from pages.static_lab import documents
 
+        processes = min(4, len(os.sched_getaffinity(0)))  # each holds a study
         size = write_site(
-            named, output, settings, partial(documents, settings), detail=chosen, address=address
-        )  # fmt: skip
+            named, output, settings, partial(documents, settings), detail=chosen, address=address, processes=processes
+        )
         typer.echo(f"saved {output}: {mib(size)}", err=True)
 
     _guarded(work, as_json=False)

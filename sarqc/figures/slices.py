@@ -28,7 +28,7 @@ Detail = Literal["opening", "every", "none"]
 DETAILS: tuple[Detail, ...] = get_args(Detail)  # which lines have views of single layers and draws
 # Tables that no layer changes, in files of their own.
 _OF_LINE, _OF_WIDTH = "map", ("methods", "ladder")
-_OF_VIEW = ("hero", "plane", "gamma_grid", *(name for name in TABLES if name not in _OF_WIDTH))
+_OF_VIEW = ("hero", "plane", *(name for name in TABLES if name not in _OF_WIDTH))
 
 
 class LineFiles(TypedDict):
@@ -151,7 +151,8 @@ def _view(study: Study, line: Line, piece: Piece) -> Iterator[tuple[str, Any]]:
             "quantity": {one: shown.by_quantity(one) for one in quantities},
         },
     )
-    yield f"tables/{name}", {figure: table_of(shown.facts, figure) for figure in _OF_VIEW}
+    tables = {figure: table_of(shown.facts, figure) for figure in _OF_VIEW}
+    yield f"tables/{name}", tables | {"gamma_grid": tables["plane"]}  # the numbers of one line at every point
     for pooling in POOLINGS:
         place = view["arrays"].get(pooling.array)
         if place is not None:

@@ -318,6 +318,8 @@ class ShownLine:
                 **({} if facts.accuracy is None else {"accuracy": _told(facts, facts.accuracy, "accuracy")}),
             },
             "figures": {
+                "hero": first_figure(facts, "perplexity", by_scale["scale"]),
+                "hero_accuracy": None if facts.accuracy is None else first_figure(facts, "accuracy", by_scale["scale"]),
                 **self._figures(),
                 **by_scale["figures"],
                 **by_quantity["figures"],
@@ -344,8 +346,6 @@ class ShownLine:
         return {
             "scale": chosen,
             "figures": {
-                "hero": first_figure(facts, "perplexity", chosen),
-                "hero_accuracy": None if facts.accuracy is None else first_figure(facts, "accuracy", chosen),
                 "hero_error": hero(facts, "error", scale=chosen),
                 "hero_drift": hero(facts, "drift", scale=chosen),
                 "curves": None if is_point(facts.line) else curves(facts, scale=chosen),

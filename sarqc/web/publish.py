@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import json
 import multiprocessing
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +42,6 @@ from sarqc.web.link_preview import (
 
 MARK = "site.json"  # in the folder of a site: its files, which the next one may replace
 PICTURE = "picture.png"
-PROCESSES = 4  # at most; each holds a study
 LEVEL = 6  # of gzip
 
 
@@ -177,6 +175,7 @@ def write_site(
     *,
     detail: Detail = "opening",
     address: str = "",
+    processes: int = 1,
 ) -> int:
     """Write a site; the former one in the folder is replaced once the new one is whole.
 
@@ -187,6 +186,7 @@ def write_site(
         documents: How its documents are written.
         detail: The lines with views of single layers and draws.
         address: Absolute address of the site, which some readers of link previews need; empty where it is not known.
+        processes: Processes that make views; 1: this one.
 
     Returns:
         Bytes written.
@@ -199,7 +199,7 @@ def write_site(
     with tempfile.TemporaryDirectory(prefix=f".{output.name}-", dir=output.parent) as temporary:
         made = Path(temporary) / "site"
         made.mkdir()
-        _write_files(studies, made, detail)
+        _write_files(studies, made, detail, processes)
         _write_documents(studies, made, settings, documents(), detail, address.rstrip("/"))
         files = sorted(path.relative_to(made).as_posix() for path in made.rglob("*") if path.is_file())
         mark = {"version": sarqc.__version__, "studies": list(studies), "files": [*files, MARK]}
@@ -230,15 +230,15 @@ def _folders_of(files: Sequence[str]) -> set[str]:
     return {f"{folder}/" for name in files for folder in PurePosixPath(name).parents if folder.name}
 
 
-def _write_files(studies: Mapping[str, Study], made: Path, detail: Detail) -> None:
-    work = [
-        (study.folder, made / name, piece) for name, study in studies.items() for piece in pieces(study, detail)
-    ]  # fmt: skip
-    processes = min(PROCESSES, len(os.sched_getaffinity(0)), len(work))
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context) as pool:
-        for _ in pool.map(_write_piece, work, chunksize=8):
-            pass
+def _write_files(studies: Mapping[str, Study], made: Path, detail: Detail, processes: int) -> None:
+    work = [(study.folder, made / name, piece) for name, study in studies.items() for piece in pieces(study, detail)]
+    if processes == 1:
+        for one in work:
+            _write_piece(one)
+    else:
+        with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+            for _ in pool.map(_write_piece, work, chunksize=8):
+                pass  # an error in a process comes out here
     for name, study in studies.items():
         known = contents(study, detail)
         (made / name / "contents.json.gz").write_bytes(_packed(known))
