@@ -64,10 +64,10 @@ class _Row:
 def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None:
     """Every method of the study at this width, each at its own best λ; None where there is nothing to compare."""
     lower = quality_name == "perplexity"
-    bits, unit = facts.line.bits, 1.0 if lower else 100.0
+    bits, factor = facts.line.bits, 1.0 if lower else 100.0
     # The quality of a model is the same whichever line and layer of it is shown.
     every = facts.study.once(
-        None, f"{quality_name} of methods at {bits} bits", lambda: _rows(facts.study, bits, quality_name, unit)
+        None, f"{quality_name} of methods at {bits} bits", lambda: _rows(facts.study, bits, quality_name, factor)
     )
     rows = list(every)
     if len(rows) < 2:

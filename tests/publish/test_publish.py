@@ -9,12 +9,10 @@ import re
 import subprocess
 from collections.abc import Iterator
 from html.parser import HTMLParser
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
@@ -24,13 +22,11 @@ from sarqc.errors import NotFound, Refused
 from sarqc.figures.card import SITE
 from sarqc.figures.slices import contents, pieces
 from sarqc.settings import Settings
-from sarqc.study.document import Study, StudyWriter
+from sarqc.study.document import Study
 from sarqc.web.publish import MARK, announced, check_output, detail_named, studies_named, write_site
 from tests.js.node import NODE
-from tests.study.test_ladder import FITTING, line, perplexity
-from tests.synthetic_study import study_document, write_study
+from tests.publish.sites import host_of_two
 
-ASSETS = Path("assets").resolve()
 SCRIPT = Path(__file__).parent / "answers.mjs"
 CARDS = (
     "hero", "plane", "gamma_grid", "deciles", "gap", "theorem", "methods", "selection", "inspector", "ruler", "map",
@@ -40,25 +36,10 @@ ORDER = "refine,lambda,order,range"
 NAMESPACES = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink", "http://www.w3.org/XML/1998/namespace"}
 
 
-def write_ladder(folder: Path) -> Study:
-    """Every grid of a ladder, each at two λ."""
-    writer = StudyWriter(folder)
-    lines = []
-    for steps in (set(part) for count in range(4) for part in combinations(FITTING, count)):
-        both = np.stack([perplexity(steps), perplexity(steps | {"lambda"})], axis=1)
-        lines.append(line(writer, "rqc-gbs", {name: FITTING[name] for name in steps}, (0.01, 0.1), both))
-    return writer.finish(study_document(folder, "float", lines))
-
-
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     """A host whose shipped studies are two small ones."""
-    assets = tmp_path_factory.mktemp("assets")
-    for part in ("js", "css", "vendor", "published.json", "models"):
-        (assets / part).symlink_to(ASSETS / part)
-    write_study(assets / "studies" / "small", draws=2, gs=False, sizes=True)
-    write_ladder(assets / "studies" / "steps")
-    return Settings(assets_dir=assets, state_dir=tmp_path_factory.mktemp("state"))
+    return host_of_two(tmp_path_factory.mktemp("host"))
 
 
 @pytest.fixture(scope="module")
