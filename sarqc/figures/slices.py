@@ -50,7 +50,7 @@ class Contents(TypedDict):
 
 
 @dataclass(frozen=True)
-class Piece:
+class Slice:
     """What is made in one go: files of one view, of all layers of a line, or of a bit width."""
 
     kind: Literal["view", "line", "width"]
@@ -104,23 +104,23 @@ def _asked_as(study: Study) -> dict[str, int]:
     return found
 
 
-def pieces(study: Study, detail: Detail = "opening") -> Iterator[Piece]:
+def pieces(study: Study, detail: Detail = "opening") -> Iterator[Slice]:
     """Yield all that has to be made, views first."""
     every = contents(study, detail)["choices"]
     for number, files in enumerate(every):
-        yield Piece("view", number)
-        yield from (Piece("view", number, layer=layer) for layer in range(files["layers"]))
-        yield from (Piece("view", number, draw=draw) for draw in files["draws"])
+        yield Slice("view", number)
+        yield from (Slice("view", number, layer=layer) for layer in range(files["layers"]))
+        yield from (Slice("view", number, draw=draw) for draw in files["draws"])
     for number, files in enumerate(every):
-        yield from (Piece("line", number, draw=draw) for draw in (None, *files["draws"]))
+        yield from (Slice("line", number, draw=draw) for draw in (None, *files["draws"]))
     widths: dict[tuple[int, int | None], int] = {}
     for number, files in enumerate(every):
         for draw in (None, *files["draws"]):
             widths.setdefault((files["bits"], draw), number)
-    yield from (Piece("width", number, draw=draw) for (_, draw), number in widths.items())
+    yield from (Slice("width", number, draw=draw) for (_, draw), number in widths.items())
 
 
-def files_of(study: Study, piece: Piece) -> Iterator[tuple[str, Any]]:
+def files_of(study: Study, piece: Slice) -> Iterator[tuple[str, Any]]:
     """Yield name, without ending, and document of each file of a piece; of pictures the bytes."""
     line = study.lines[piece.number]
     if piece.kind == "view":
@@ -138,7 +138,7 @@ def stem(number: int, *, layer: int | None = None, draw: int | None = None) -> s
     return "-".join([str(number), *(words for words, value in parts if value is not None)])
 
 
-def _view(study: Study, line: Line, piece: Piece) -> Iterator[tuple[str, Any]]:
+def _view(study: Study, line: Line, piece: Slice) -> Iterator[tuple[str, Any]]:
     shown = ShownLine.of(study, method=line.name, bits=line.bits, layer=piece.layer, draw=piece.draw)
     view, name = shown.view(), stem(piece.number, layer=piece.layer, draw=piece.draw)
     yield f"views/{name}", view

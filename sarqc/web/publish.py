@@ -22,7 +22,7 @@ import sarqc
 from sarqc.errors import NotFound, Refused
 from sarqc.figures.card import point_card, site_card
 from sarqc.figures.plotly_figure import colours_of
-from sarqc.figures.slices import DETAILS, Contents, Detail, Piece, contents, files_of, pieces
+from sarqc.figures.slices import DETAILS, Contents, Detail, Slice, contents, files_of, pieces
 from sarqc.figures.view import default_line
 from sarqc.plain import mib
 from sarqc.settings import Settings
@@ -149,14 +149,14 @@ def announced(name: str, study: Study, detail: Detail) -> str:
     """
     every = [piece for piece in pieces(study, detail) if piece.kind == "view"]
     opening = study.lines.index(default_line(study, None, None))
-    samples = {number: _packed_size(study, Piece("view", number)) for number in {opening, len(study.lines) // 2}}
+    samples = {number: _packed_size(study, Slice("view", number)) for number in {opening, len(study.lines) // 2}}
     usual = sum(samples.values()) / len(samples)
     size = sum(samples.get(piece.number, usual) for piece in every)
     own = sum((study.folder / file).stat().st_size for file in contents(study, detail)["files"])
     return f"{name}: {len(every)} views, about {mib(int(size))}; {mib(own)} to download"
 
 
-def _packed_size(study: Study, piece: Piece) -> int:
+def _packed_size(study: Study, piece: Slice) -> int:
     return sum(len(_packed(document)) for _, document in files_of(study, piece))
 
 
@@ -248,7 +248,7 @@ def _write_files(studies: Mapping[str, Study], made: Path, detail: Detail, proce
             shutil.copyfile(study.folder / file, place)
 
 
-def _write_piece(work: tuple[Path, Path, Piece]) -> None:
+def _write_piece(work: tuple[Path, Path, Slice]) -> None:
     folder, place, piece = work
     for name, document in files_of(_opened(folder), piece):
         path = place / (f"{name}.gz" if isinstance(document, bytes) else f"{name}.json.gz")
