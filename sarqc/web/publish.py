@@ -42,6 +42,7 @@ from sarqc.web.link_preview import (
 
 MARK = "site.json"  # in the folder of a site: its files, which the next one may replace
 PICTURE = "picture.png"
+TAKEN = ("assets", "index.html", MARK, PICTURE)  # names beside the folders of studies
 LEVEL = 6  # of gzip
 
 
@@ -102,7 +103,7 @@ def studies_named(names: Sequence[str], settings: Settings) -> dict[str, Study]:
             raise Refused(
                 "the name of the study can't be part of an address", own, "Rename its folder: a-z, 0-9, - _ ."
             )
-        if own in found or own in ("assets",):
+        if own in found or own in TAKEN:
             raise Refused(f"another folder of the site has the name “{own}”", name, "Rename the folder of the study.")
         found[own] = study
     return found
@@ -213,21 +214,15 @@ def _replace(output: Path, former: Sequence[str], made: Path) -> None:
     """Puts a site in the place of the former one; other files in the folder stay."""
     for name in former:
         (output / name).unlink(missing_ok=True)
-    output.mkdir(exist_ok=True)
-    output.chmod(0o755)
-    for path in sorted(made.rglob("*")):
-        place = output / path.relative_to(made)
-        if path.is_dir():
-            place.mkdir(exist_ok=True)
-        else:
-            path.replace(place)
-    for folder in sorted((path for path in output.rglob("*") if path.is_dir()), reverse=True):
-        if not any(folder.iterdir()) and (folder.relative_to(output).as_posix() + "/") in _folders_of(former):
+    emptied = {output / folder for name in former for folder in PurePosixPath(name).parents if folder.name}
+    for folder in sorted(emptied, reverse=True):  # inner ones first
+        if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
-
-
-def _folders_of(files: Sequence[str]) -> set[str]:
-    return {f"{folder}/" for name in files for folder in PurePosixPath(name).parents if folder.name}
+    for path in sorted(made.rglob("*")):
+        if path.is_file():
+            place = output / path.relative_to(made)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(path, place)
 
 
 def _write_files(studies: Mapping[str, Study], made: Path, detail: Detail, processes: int) -> None:
