@@ -5,6 +5,7 @@
 # make check  types, style, and whether what is generated is current
 # make bench  speed, as ratios within one run; MODEL=llama2-7b counts what calibrating a published model costs on GPUs
 # make docs   the documentation with the Python API as a site, in build/docs; a dead link or a bad docstring fails
+# make site   the Lab of the shipped studies as files for any web server, in build/site
 # make image  the steps of the Dockerfile, run without Docker
 # make space  what is pushed to a Space of Hugging Face, in build/space
 # make loaders  small checkpoints of every kind given to every reader that can be had; LOADERS="--only mlx-lm"
@@ -32,7 +33,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --re
 
 SITE := $(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --doctree-dir build/doctrees docs build/docs
 
-.PHONY: app test test-all soak check docs bench loaders real models torture image space test-engines test-opened test-reports chromium pretrained requirements audit
+.PHONY: app test test-all soak check docs site bench loaders real models torture image space test-engines test-opened test-reports chromium pretrained requirements audit
 
 app: .venv/app.done pretrained
 	$(BIN)/python app.py
@@ -59,6 +60,9 @@ check: .venv/dev.done node_modules/.package-lock.json
 
 docs: .venv/dev.done
 	$(SITE)
+
+site: .venv/app.done
+	$(BIN)/python -m sarqc publish tiny-llama tiny-moe smollm2 --output build/site
 
 bench: .venv/dev.done
 	$(BIN)/python -m tests.benchmarks.$(if $(MODEL),model_costs $(MODEL),bench)

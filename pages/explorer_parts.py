@@ -24,8 +24,7 @@ _PLAY = """
 
 _ACTS = """
 <p class="door-acts">
-  <a class="quiet" data-part="download" data-testid="download" data-control="download"
-    title="This study as a zip file" download hidden>Download the study</a>
+  <span data-part="downloads"></span>
   <button type="button" class="quiet" data-part="copy" data-testid="copy" data-control="copy"
     title="The sentence and what it was measured on">Copy as text</button>
 </p>

@@ -24,7 +24,7 @@ EVERYWHERE = (
     "base/top_bar.js",
 )  # modules that every page asks for; the first one hides what a link hides
 STYLE_SHEET = "pages.css"
-_NAME = "page-scripts"  # of the page's module in its import map
+SCRIPTS = "page-scripts"  # of the page's module in its import map
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ _HEAD = """<style>{ground}</style>
 <link rel="modulepreload" href="{module}">
 <link rel="preload" as="style" href="{assets}/{styles}">
 <link rel="icon" href="data:,">"""
-_EMBED_SCRIPT = (
+EMBED_SCRIPT = (
     'if (new URLSearchParams(location.search).get("embed") === "1") document.documentElement.dataset.embed = "";'
 )
 
@@ -104,8 +104,8 @@ def head(settings: Settings, nonce: str, page: Page | None = None) -> str:
     return _HEAD.format(
         assets=assets,
         ground=ground_style(settings.assets_dir),
-        at_once=THEME_SCRIPT + _EMBED_SCRIPT,
-        imports=json.dumps({"imports": {_NAME: module}}),
+        at_once=THEME_SCRIPT + EMBED_SCRIPT,
+        imports=json.dumps({"imports": {SCRIPTS: module}}),
         module=module,
         styles=STYLE_SHEET,
         nonce=nonce,
@@ -115,7 +115,7 @@ def head(settings: Settings, nonce: str, page: Page | None = None) -> str:
 def script(name: str) -> str:
     """The expression for a module of assets/js, as a promise, for what Gradio runs in the browser; ``name`` is below
     ``js/``, of a script of the page or one that these import."""
-    return f"import('{_NAME}').then(({{ scripts }}) => scripts['{name}'])"
+    return f"import('{SCRIPTS}').then(({{ scripts }}) => scripts['{name}'])"
 
 
 def mounted(name: str) -> str:
@@ -142,7 +142,7 @@ def top_bar(current: Page | None, pages: Sequence[Page], settings: Settings, non
         for page in pages
     )
     ask = f'\nscripts["{current.asks}"].ask();' if current and current.asks else ""
-    names = {"assets": _assets(settings), "styles": STYLE_SHEET, "name": _NAME}
+    names = {"assets": _assets(settings), "styles": STYLE_SHEET, "name": SCRIPTS}
     return _BAR.format(links=links, root=root, ask=ask, nonce=nonce, **names)
 
 

@@ -1,5 +1,5 @@
 """Command line: quantize (flags) · inspect · repair · tune · ladder · statistics · run (a recipe file) · recipe ·
-plan · verify · survey · gather · methods · doctor · serve · user · backup · restore · prune · audit.
+plan · verify · survey · gather · methods · doctor · serve · publish · user · backup · restore · prune · audit.
 
 Exit codes: 0 done, 2 refused before any work, 1 failed (verify: something differs), 130 interrupted. Progress and
 words go to stderr; with --json stdout is exactly one JSON object.
@@ -739,6 +739,47 @@ def serve() -> None:
 
     sys.path.insert(0, str(SITE))  # app.py and pages/ stand there
     runpy.run_path(str(SITE / "app.py"), run_name="__main__")
+
+
+@app.command()
+def publish(
+    studies: Annotated[
+        list[str], typer.Argument(metavar="STUDY…", help="Folders of studies, or ids of studies of this host.")
+    ],
+    output: Annotated[Path, typer.Option("--output", help="Folder of the site: new, or an earlier site.")],
+    detail: Annotated[
+        str, typer.Option(help="Lines with views of single layers and draws: opening, every or none.")
+    ] = "opening",
+    address: Annotated[
+        str,
+        typer.Option(
+            help="Address that the site will have, such as https://example.org/lab; previews of links "
+            "by some other sites need it."
+        ),
+    ] = "",
+) -> None:
+    """Write the Lab of studies as a folder of files, which any web server serves below any path without Python."""
+
+    def work() -> None:
+        from sarqc.settings import SITE
+        from sarqc.web.publish import announced, check_output, detail_named, studies_named, write_site
+
+        settings, chosen = read_settings(), detail_named(detail)
+        check_output(output)
+        named = studies_named(studies, settings)
+        for name, study in named.items():
+            typer.echo(announced(name, study, chosen), err=True)
+        os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+        sys.path.insert(0, str(SITE))  # pages/ stands there
+        from pages.static_lab import documents
+
+        processes = min(4, len(os.sched_getaffinity(0)))  # each holds a study
+        size = write_site(
+            named, output, settings, partial(documents, settings), detail=chosen, address=address, processes=processes
+        )
+        typer.echo(f"saved {output}: {mib(size)}", err=True)
+
+    _guarded(work, as_json=False)
 
 
 @app.command()

@@ -44,7 +44,8 @@ TREE: dict[str, set[str]] = {
     | {"sarqc.plain"},
     "sarqc.__main__": GROUND
     | {"sarqc.quantization", "sarqc.models", "sarqc.checkpoints", "sarqc.study", "sarqc.engine", "sarqc.terminal"}
-    | {"sarqc.web.users", "sarqc.jobs", "sarqc.integrations", "sarqc.reports"},
+    | {"sarqc.web.users", "sarqc.web.publish", "sarqc.jobs", "sarqc.integrations", "sarqc.reports"}
+    | {"pages.static_lab"},
     "pages": GROUND | {"sarqc.quantization", "sarqc.web"},
     "app": GROUND | {"sarqc.jobs", "sarqc.web", "pages"},
 }

@@ -33,7 +33,7 @@ from sarqc.figures.numbers import (
 )
 from sarqc.figures.titles import everywhere, fitting, set_finding
 from sarqc.quantization.methods import METHODS
-from sarqc.study.document import Line
+from sarqc.study.document import Line, Study
 from sarqc.study.facts import BaselinePoint, LineFacts, Quality, has_lam, line_facts
 from sarqc.study.paired import Difference, interval_of_draws, paired_items
 
@@ -64,7 +64,12 @@ class _Row:
 def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None:
     """Every method of the study at this width, each at its own best λ; None where there is nothing to compare."""
     lower = quality_name == "perplexity"
-    rows = _rows(facts, quality_name, 1.0 if lower else 100.0)
+    bits, factor = facts.line.bits, 1.0 if lower else 100.0
+    # The quality of a model is the same whichever line and layer of it is shown.
+    every = facts.study.once(
+        None, f"{quality_name} of methods at {bits} bits", lambda: _rows(facts.study, bits, quality_name, factor)
+    )
+    rows = list(every)
     if len(rows) < 2:
         return None
     rows.sort(key=lambda row: row.value, reverse=lower)  # drawn from below: the best comes last and stands highest
@@ -106,13 +111,13 @@ def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None
     return figure
 
 
-def _rows(facts: LineFacts, quality_name: str, unit: float) -> list[_Row]:
-    study, bits, lower = facts.study, facts.line.bits, quality_name == "perplexity"
+def _rows(study: Study, bits: int, quality_name: str, unit: float) -> list[_Row]:
+    lower = quality_name == "perplexity"
     lines = [line for line in study.lines if line.bits == bits]
     named = {line.name for line in lines}
     rows = []
     for line in lines:
-        one = line_facts(study, method=line.name, bits=bits, layer=facts.layer, with_identity=False)
+        one = line_facts(study, method=line.name, bits=bits, layer=None, with_identity=False)
         quality: Quality | None = getattr(one, quality_name)
         best = None if quality is None else _best(quality, quality_name)
         if quality is None or best is None:

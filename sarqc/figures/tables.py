@@ -96,7 +96,14 @@ def figure_table(
     """
     if draw is not None:
         study = one_draw(study, draw)
-    facts = line_facts(study, method=method, bits=bits, layer=layer)
+    return table_of(line_facts(study, method=method, bits=bits, layer=layer), figure, steps, offset, limit)
+
+
+def table_of(
+    facts: LineFacts, figure: str, steps: str | None = None, offset: int = 0, limit: int | None = None
+) -> TablePart:
+    """The same from the facts, for several tables of one line and layer."""
+    study = facts.study
     shown = slice(offset, None if limit is None else offset + limit)
     if figure in ("hero", "plane", "gamma_grid"):
         n_g, n_m = len(facts.line.gammas), len(facts.line.lams)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypedDict
 
 from sarqc.errors import NotFound, Refused
@@ -19,7 +20,7 @@ from sarqc.figures.hero import Shown, curves, hero
 from sarqc.figures.inspector import inspector
 from sarqc.figures.ladder import LadderWords, ladder_figure, ladder_words
 from sarqc.figures.layer_map import layer_label, layer_map
-from sarqc.figures.layer_quantities import QUANTITIES, Quantity, quantities_of, quantity_of
+from sarqc.figures.layer_quantities import QUANTITIES, quantities_of, quantity_of
 from sarqc.figures.measured import Fact, grid_text, how_measured
 from sarqc.figures.numbers import lam_names, lam_text
 from sarqc.figures.plane import plane
@@ -219,6 +220,174 @@ class View(TypedDict):
     as_recipe: AsRecipe
 
 
+class ByScale(TypedDict):
+    """What of a view depends on the scale of the errors."""
+
+    scale: str
+    figures: dict[str, Figure | None]
+
+
+class ByQuantity(TypedDict):
+    """What of a view depends on the quantity of the map of layers."""
+
+    quantity: str | None
+    figures: dict[str, Figure | None]
+
+
+class BySteps(TypedDict):
+    """What of a view depends on the order of the ladder's steps."""
+
+    ladder: LadderWords | None
+    findings: dict[Door, list[list[str]]]
+    figures: dict[str, Figure | None]
+
+
+@dataclass(frozen=True)
+class ShownLine:
+    """A line and layer of a study, of which views are made: their parts that depend on nothing else, made once."""
+
+    study: Study  # reduced to the draw that is shown
+    line: Line
+    usual: Line  # that the study opens with
+    seed: int | None  # of the draw; None for the mean over all
+    draws: tuple[int, ...]  # that can be chosen
+    facts: LineFacts
+    surface: int  # the layer whose surface is shown
+    arrays: Arrays
+    counts: TokenCounts | None
+
+    @classmethod
+    def of(
+        cls,
+        study: Study,
+        *,
+        method: str | None = None,
+        bits: int | str | None = None,
+        layer: int | str | None = None,
+        draw: int | str | None = None,
+    ) -> ShownLine:
+        """See ``lab_view``."""
+        usual = default_line(study, None, None)
+        line = default_line(study, method or None, _whole(bits, "bits"))
+        draws = line.draws
+        seed = None if draw in (None, "", "all") else _whole(draw, "draw")
+        if seed is not None:
+            study = one_draw(study, seed)
+            line = study.line(line.name, line.bits)
+        at = None if layer in (None, "", "all") else _whole(layer, "layer")
+        if len(study.layers) == 1:
+            at = 0  # all layers of it are this one
+        facts = line_facts(study, method=line.name, bits=line.bits, layer=at)
+        surface = surface_layer(facts)
+        return cls(
+            study, line, usual, seed, draws, facts, surface, surface_arrays(facts, surface), counts_of(facts)
+        )  # fmt: skip
+
+    def view(self, scale: str | None = None, quantity: str | None = None, steps: str | None = None) -> View:
+        """The whole view, see ``lab_view``."""
+        if scale and scale not in SCALES:
+            raise Refused(f"unknown scale “{scale}”", "view", f"Choose one of {', '.join(SCALES)}.")
+        if quantity and quantity not in QUANTITIES:
+            raise Refused(f"unknown quantity “{quantity}”", "view", f"Choose one of {', '.join(QUANTITIES)}.")
+        by_scale, by_quantity, by_steps = self.by_scale(scale), self.by_quantity(quantity), self.by_steps(steps)
+        study, line, facts = self.study, self.line, self.facts
+        n_g, n_m = len(line.gammas), len(line.lams)
+        return {
+            "title": line_title(facts),
+            "study": _study_facts(study),
+            "line": _line_facts(study, line),
+            "layer": facts.layer,
+            "layers": _layer_choices(study, self.surface),
+            "blocks": _blocks(study),
+            "scale": by_scale["scale"],
+            "scales": [{"name": name, "title": SCALES[name]} for name in scales_of(facts)],
+            "quantity": by_quantity["quantity"],
+            "quantities": [{"name": name, "title": QUANTITIES[name][1]} for name in quantities_of(facts)],
+            "draw": self.seed,
+            "draws": list(self.draws),
+            "default": {"method": self.usual.name, "bits": self.usual.bits},
+            "choices": [_line_choice(one) for one in study.lines],
+            "lams": list(line.lams),
+            "gammas": list(line.gammas),
+            "lam_texts": lam_names(line),
+            "lam_flags": [", ".join(flag.name for flag in flags_of(facts) if flag.lam == lam) for lam in line.lams],
+            "gamma_texts": ["" if value is None else lam_text(value) for value in line.gammas],
+            "start": start_of(facts),
+            "told": {
+                "perplexity": _told(facts, facts.perplexity, "perplexity"),
+                **({} if facts.accuracy is None else {"accuracy": _told(facts, facts.accuracy, "accuracy")}),
+            },
+            "figures": {
+                "hero": first_figure(facts, "perplexity", by_scale["scale"]),
+                "hero_accuracy": None if facts.accuracy is None else first_figure(facts, "accuracy", by_scale["scale"]),
+                **self._figures(),
+                **by_scale["figures"],
+                **by_quantity["figures"],
+                **by_steps["figures"],
+            },
+            "arrays": self.arrays,
+            "poolings": pooling_choices(self.arrays),
+            "surface_layer": self.surface,
+            "findings": by_steps["findings"],
+            "table": point_rows(facts, [(g, m) for g in range(n_g) for m in range(n_m)]),
+            "tokens": token_table(self.counts),
+            "theorem": theorem_terms(facts),
+            "ladder": by_steps["ladder"],
+            "ruler": ruler_targets(facts),
+            "measured": how_measured(facts),
+            "explore": study.prefix == "float",
+            "as_recipe": as_recipe(study, line),
+        }
+
+    def by_scale(self, scale: str | None = None) -> ByScale:
+        """The part of a view that depends on the scale of the errors; raw where the line has no such."""
+        facts = self.facts
+        chosen = scale if scale in scales_of(facts) else "raw"
+        return {
+            "scale": chosen,
+            "figures": {
+                "hero_error": hero(facts, "error", scale=chosen),
+                "hero_drift": hero(facts, "drift", scale=chosen),
+                "curves": None if is_point(facts.line) else curves(facts, scale=chosen),
+            },
+        }
+
+    def by_quantity(self, quantity: str | None = None) -> ByQuantity:
+        """The part that depends on the quantity of the map; the line's first where it has no such."""
+        coloured = quantity_of(self.facts, quantity)
+        return {
+            "quantity": None if coloured is None else coloured.name,
+            "figures": {
+                "map": layer_map(self.facts, coloured),
+                "map_experts": expert_map(self.facts, coloured, self.counts),
+            },
+        }
+
+    def by_steps(self, steps: str | None = None) -> BySteps:
+        """The part that depends on the order of the ladder's steps, joined by commas."""
+        climbed = ladder(self.study, self.line.bits, steps.split(",") if steps else None)
+        return {
+            "ladder": None if climbed is None else ladder_words(climbed),
+            "findings": findings(self.facts, climbed),
+            "figures": {"ladder": None if climbed is None else ladder_figure(climbed.rungs, self.line.bits)},
+        }
+
+    def _figures(self) -> dict[str, Figure | None]:
+        """Every other figure by name, None for what this line has not."""
+        facts = self.facts
+        several = not is_point(facts.line)  # a lone point has them in the first place
+        return {
+            "gamma_grid_accuracy": None if facts.accuracy is None else gamma_grid(facts, "accuracy"),
+            **weight_figures(facts, self.arrays, self.surface),
+            "inspector": inspector(facts, self.surface),
+            "tokens": token_map(facts, self.counts),
+            "tokens_error": tokens_error(facts, self.counts),
+            "methods": methods(facts) if several else None,
+            "methods_accuracy": methods(facts, "accuracy") if several and facts.accuracy is not None else None,
+            **{name: draw(facts) for name, draw in FIGURES.items()},
+        }
+
+
 def lab_view(
     study: Study,
     *,
@@ -239,72 +408,7 @@ def lab_view(
     such; ``steps`` is the order of the ladder's, joined by commas. Raises ``NotFound`` for what the study does not
     have, ``Refused`` for an unknown scale, quantity or step.
     """
-    first = default_line(study, None, None)
-    line = default_line(study, method or None, _whole(bits, "bits"))
-    draws = line.draws
-    seed = None if draw in (None, "", "all") else _whole(draw, "draw")
-    if seed is not None:
-        study = one_draw(study, seed)
-        line = study.line(line.name, line.bits)
-    if scale and scale not in SCALES:
-        raise Refused(f"unknown scale “{scale}”", "view", f"Choose one of {', '.join(SCALES)}.")
-    if quantity and quantity not in QUANTITIES:
-        raise Refused(f"unknown quantity “{quantity}”", "view", f"Choose one of {', '.join(QUANTITIES)}.")
-    at = None if layer in (None, "", "all") else _whole(layer, "layer")
-    if len(study.layers) == 1:
-        at = 0  # all layers of it are this one
-    facts = line_facts(study, method=line.name, bits=line.bits, layer=at)
-    shown = surface_layer(facts)
-    arrays = surface_arrays(facts, shown)
-    counts = counts_of(facts)
-    climbed = ladder(study, line.bits, steps.split(",") if steps else None)
-    n_g, n_m = len(line.gammas), len(line.lams)
-    grid = [(g, m) for g in range(n_g) for m in range(n_m)]
-    scales = scales_of(facts)
-    chosen = scale if scale in scales else "raw"
-    coloured = quantity_of(facts, quantity)
-    return {
-        "title": line_title(facts),
-        "study": _study_facts(study),
-        "line": _line_facts(study, line),
-        "layer": at,
-        "layers": _layer_choices(study, shown),
-        "blocks": _blocks(study),
-        "scale": chosen,
-        "scales": [{"name": name, "title": SCALES[name]} for name in scales],
-        "quantity": None if coloured is None else coloured.name,
-        "quantities": [{"name": name, "title": QUANTITIES[name][1]} for name in quantities_of(facts)],
-        "draw": seed,
-        "draws": list(draws),
-        "default": {"method": first.name, "bits": first.bits},
-        "choices": [_line_choice(one) for one in study.lines],
-        "lams": list(line.lams),
-        "gammas": list(line.gammas),
-        "lam_texts": lam_names(line),
-        "lam_flags": [", ".join(flag.name for flag in flags_of(facts) if flag.lam == lam) for lam in line.lams],
-        "gamma_texts": ["" if value is None else lam_text(value) for value in line.gammas],
-        "start": start_of(facts),
-        "told": {
-            "perplexity": _told(facts, facts.perplexity, "perplexity"),
-            **({} if facts.accuracy is None else {"accuracy": _told(facts, facts.accuracy, "accuracy")}),
-        },
-        "figures": {
-            **_figures(facts, arrays, shown, counts, chosen, coloured),
-            "ladder": None if climbed is None else ladder_figure(climbed.rungs, line.bits),
-        },
-        "arrays": arrays,
-        "poolings": pooling_choices(arrays),
-        "surface_layer": shown,
-        "findings": findings(facts, climbed),
-        "table": point_rows(facts, grid),
-        "tokens": token_table(counts),
-        "theorem": theorem_terms(facts),
-        "ladder": None if climbed is None else ladder_words(climbed),
-        "ruler": ruler_targets(facts),
-        "measured": how_measured(facts),
-        "explore": study.prefix == "float",
-        "as_recipe": as_recipe(study, line),
-    }
+    return ShownLine.of(study, method=method, bits=bits, layer=layer, draw=draw).view(scale, quantity, steps)
 
 
 def _told(facts: LineFacts, quality: Quality | None, name: QualityName) -> Told:
@@ -326,35 +430,6 @@ def _best_difference(quality: Quality, gamma: int) -> BestDifference | None:
     return {
         "at": best, "chosen_of": here.among, "mean": mean, "low": low, "high": high, "clear": here.verdict(()) != 0,
     }  # fmt: skip
-
-
-def _figures(
-    facts: LineFacts,
-    arrays: Arrays,
-    shown: int,
-    counts: TokenCounts | None,
-    scale: str,
-    coloured: Quantity | None,
-) -> dict[str, Figure | None]:
-    """Every figure by name, None for what this line has not."""
-    several = not is_point(facts.line)  # a lone point has them in the first place
-    return {
-        "hero": first_figure(facts, "perplexity", scale),
-        "hero_accuracy": None if facts.accuracy is None else first_figure(facts, "accuracy", scale),
-        "hero_error": hero(facts, "error", scale=scale),
-        "hero_drift": hero(facts, "drift", scale=scale),
-        "curves": curves(facts, scale=scale) if several else None,
-        "gamma_grid_accuracy": None if facts.accuracy is None else gamma_grid(facts, "accuracy"),
-        **weight_figures(facts, arrays, shown),
-        "inspector": inspector(facts, shown),
-        "map": layer_map(facts, coloured),
-        "map_experts": expert_map(facts, coloured, counts),
-        "tokens": token_map(facts, counts),
-        "tokens_error": tokens_error(facts, counts),
-        "methods": methods(facts) if several else None,
-        "methods_accuracy": methods(facts, "accuracy") if several and facts.accuracy is not None else None,
-        **{name: draw(facts) for name, draw in FIGURES.items()},
-    }
 
 
 def line_title(facts: LineFacts) -> str:

@@ -190,7 +190,7 @@ def is_point(line: Line) -> bool:
 def lam_index(line: Line, lam: float) -> int | None:
     """Return the position of a λ on a line's axis; None if the axis does not have it."""
     for index, value in enumerate(line.lams if has_lam(line) else ()):
-        if np.isclose(value, lam, rtol=1e-6, atol=1e-9):
+        if abs(value - lam) <= 1e-9 + 1e-6 * abs(lam):
             return index
     return None
 

@@ -159,17 +159,7 @@ class Introductions:
             return None
 
     def _sight_of(self, key: FactsKey, at: CardPoint, banded: bool) -> FirstSight:
-        facts = self._facts(*key)
-        sizes = ((WIDE, False), (NARROW, True))
-        figure = first_figure(facts, at.shown, at.scale)
-        return FirstSight(
-            facts.study.model.name,
-            facts.line.bits,
-            finding_at(figure, {"gamma": at.gamma, "lambda": at.lam}) if banded else "",
-            figure.get("title", ""),
-            sentence(facts, at.gamma, at.lam, at.quality),
-            tuple(point_picture(facts, at, *size, narrow=narrow, banded=banded) for size, narrow in sizes),
-        )
+        return sight_of(self._facts(*key), at, banded=banded)
 
     def of_link(self, visitor: Visitor, secret: str, link: Link, query: Query) -> Introduction:
         """What a share link shows to ``visitor``, who has it; the picture has the link's own address."""
@@ -200,10 +190,7 @@ class Introductions:
 
     def _words_of(self, key: FactsKey, at: CardPoint) -> Introduction:
         """All but the address of the picture: words take longer to make than the rest of a page."""
-        facts = self._facts(*key)
-        return Introduction(
-            line_title(facts), point_title(facts, at), point_sentence(facts, at), alt=point_aria(facts, at)
-        )
+        return introduction_of(self._facts(*key), at)
 
     def _of_run(self, visitor: Visitor, run_id: str, page: Introduction) -> Introduction:
         """A run that has left no study, or not yet."""
@@ -237,22 +224,48 @@ class Introductions:
         return line_facts(study if draw is None else one_draw(study, draw), method=line, bits=bits, layer=layer)
 
     def _point(self, key: FactsKey, query: Query) -> CardPoint:
-        facts = self._facts(*key)
-        start, line = start_of(facts), facts.line
-        names: tuple[Shown, ...] = get_args(Shown)
-        shown: Shown = next((name for name in names if name == query.get("show")), "perplexity")
-        if shown == "accuracy" and facts.accuracy is None:
-            shown = "perplexity"
-        scale = query.get("scale", "raw")
-        return CardPoint(
-            _nearest(line.gammas, query.get("gamma"), start["gamma"]),
-            _nearest(line.lams, query.get("lambda"), start["lambda"]),
-            shown,
-            scale if scale in scales_of(facts) else "raw",
-        )
+        return point_of(self._facts(*key), query)
 
     def _first(self) -> str | None:
         return first_study(self._access.library.shipped())
+
+
+def point_of(facts: LineFacts, query: Query) -> CardPoint:
+    """The point of a line that an address shows; where it says nothing, the one that the Lab opens with."""
+    start, line = start_of(facts), facts.line
+    names: tuple[Shown, ...] = get_args(Shown)
+    shown: Shown = next((name for name in names if name == query.get("show")), "perplexity")
+    if shown == "accuracy" and facts.accuracy is None:
+        shown = "perplexity"
+    scale = query.get("scale", "raw")
+    return CardPoint(
+        _nearest(line.gammas, query.get("gamma"), start["gamma"]),
+        _nearest(line.lams, query.get("lambda"), start["lambda"]),
+        shown,
+        scale if scale in scales_of(facts) else "raw",
+    )
+
+
+def introduction_of(facts: LineFacts, at: CardPoint) -> Introduction:
+    """What the head of a page says of a point; the picture is still the site's own."""
+    return Introduction(
+        line_title(facts), point_title(facts, at), point_sentence(facts, at), alt=point_aria(facts, at)
+    )  # fmt: skip
+
+
+def sight_of(facts: LineFacts, at: CardPoint, *, banded: bool) -> FirstSight:
+    """What the Lab shows first at a point; ``banded``: it may say which λ are best. Raises ``ValueError`` for a figure
+    that the server can't draw."""
+    sizes = ((WIDE, False), (NARROW, True))
+    figure = first_figure(facts, at.shown, at.scale)
+    return FirstSight(
+        facts.study.model.name,
+        facts.line.bits,
+        finding_at(figure, {"gamma": at.gamma, "lambda": at.lam}) if banded else "",
+        figure.get("title", ""),
+        sentence(facts, at.gamma, at.lam, at.quality),
+        tuple(point_picture(facts, at, *size, narrow=narrow, banded=banded) for size, narrow in sizes),
+    )
 
 
 def _whole(text: str | None) -> int | None:
@@ -287,11 +300,21 @@ def introduction_router(introductions: Introductions) -> APIRouter:
     return router
 
 
+def png_of(svg: str, assets: Path) -> bytes:
+    """An SVG document as PNG, with the typefaces that come with the app."""
+    faces = [str(assets / "vendor" / "inter" / name) for name in FACES]
+    return bytes(
+        resvg_py.svg_to_bytes(
+            svg_string=svg, font_files=faces, skip_system_fonts=True, font_family=FAMILY, sans_serif_family=FAMILY
+        )
+    )
+
+
 class Pictures:
     """Draws SVG documents with the typefaces that come with the app, and none of the host's."""
 
     def __init__(self, assets: Path) -> None:
-        self._faces = [str(assets / "vendor" / "inter" / name) for name in FACES]
+        self._assets = assets
         self._kept: dict[object, bytes] = {}  # the last used one last
         self._lock = Lock()
         self._drawing = Planning("pictures are being drawn or wait", DRAWN_AT_ONCE, DRAWINGS_WAITING)
@@ -307,12 +330,7 @@ class Pictures:
     def _drawn(self, content: object, svg: Callable[[], str]) -> bytes:
         if (kept := self._known(content)) is not None:  # drawn while this one waited
             return kept
-        made = bytes(
-            resvg_py.svg_to_bytes(
-                svg_string=svg(), font_files=self._faces, skip_system_fonts=True, font_family=FAMILY,
-                sans_serif_family=FAMILY,
-            )
-        )  # fmt: skip
+        made = png_of(svg(), self._assets)
         with self._lock:
             self._kept[content] = made
             for oldest in list(self._kept)[:-PICTURES_KEPT]:

@@ -1,8 +1,10 @@
 /**
- * Talking to /api. Every error, whatever its cause, comes out as a Problem with what, where and remedy.
+ * Talking to /api, or reading the files of a published site in its place. Every error, whatever its cause, comes out as a
+ * Problem with what, where and remedy.
  * @module api
  */
 
+import { published } from "./published.js";
 import { at } from "./site.js";
 
 /**
@@ -52,6 +54,7 @@ export const offline = (remedy = "Runs go on without this page. Check that sarqc
  * @returns {Promise<any>} the caller says which shape it asked for
  */
 export async function request(path, { method = "GET", body, signal } = {}) {
+  if (published) return fromFiles(path, method);
   const isFile = body instanceof Blob; // is sent as it is
   let response;
   try {
@@ -77,6 +80,30 @@ export async function request(path, { method = "GET", body, signal } = {}) {
   );
 }
 
+/** @param {string} path @param {string} method */
+async function fromFiles(path, method) {
+  const [, , study = ""] = path.split("?")[0].split("/");
+  const document = method === "GET" ? await published?.answer(path) : undefined;
+  if (document !== undefined) return document;
+  const remedy = published?.contents[decodeURIComponent(study)]?.remedy;
+  throw new Problem({ kind: "not_found", what: "This is not among the files of this site.", where: path, remedy });
+}
+
+/**
+ * Whether a view can be had: of a server any, of a published site those that it was made with.
+ * @param {string} path below /api
+ */
+export const holds = (path) => published?.holds(path) ?? true;
+
+/** Where a study can be downloaded. @param {string} study @returns {{name: string, address: string}[]} */
+export const downloads = (study) =>
+  published?.filesOf(study) ?? [
+    { name: "the study", address: at(`/api/studies/${encodeURIComponent(study)}/download`) },
+  ];
+
+/** The page of a study. @param {string} study */
+export const studyPage = (study) => published?.site.folders[study] ?? at(`/?study=${encodeURIComponent(study)}`);
+
 /** @type {Map<string, Promise<ArrayBuffer>>} */
 const opened = new Map();
 
@@ -87,6 +114,7 @@ const opened = new Map();
  * @returns {Promise<ArrayBuffer>}
  */
 export function arrayBytes(study, info) {
+  if (published) return published.bytes(study, info);
   // The place is in the address too: browsers let requests for one address wait for each other.
   const path = at(`/api/studies/${encodeURIComponent(study)}/${info.file}?v=${info.version}&at=${info.offset}`);
   let bytes = opened.get(path);

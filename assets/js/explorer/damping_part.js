@@ -3,6 +3,7 @@
  * @module damping_part
  */
 
+import { published } from "../base/published.js";
 import { calibrateLink } from "../base/recipe_address.js";
 
 /** @returns {import("./explorer.js").Part} */
@@ -15,6 +16,7 @@ export function dampingPart() {
       if (view === before.view && at === before.at) return;
       const link = explorer.part("ruler-run");
       if (!(link instanceof HTMLAnchorElement) || !view.ruler) return;
+      link.hidden = published !== null; // without a server nothing runs
       const lambda = view.ruler.lams[at.lambda];
       link.href = calibrateLink({ method: view.ruler.method, bits: view.line.bits, lambda });
       link.textContent = `Run with λ = ${lambda}`;

@@ -4,14 +4,15 @@
  */
 
 import { LAB_VIEW, parse, serialise, unknownNames } from "../base/address.js";
-import { onReturn, remember } from "../base/address_bar.js";
-import { asProblem, request } from "../base/client.js";
+import { onReturn, remember, viewPath } from "../base/address_bar.js";
+import { asProblem, downloads, holds, request, studyPage } from "../base/client.js";
 import { CONTROLS, EVERYWHERE, PANELS } from "../base/contract.js";
 import { say } from "../base/dom.js";
 import { html, made, nothing, render } from "../base/html.js";
 import { link, note } from "../base/link.js";
 import { titled } from "../base/page_title.js";
 import { problemBlock } from "../base/problem.js";
+import { published } from "../base/published.js";
 import { shareMenu } from "../base/share.js";
 import { shareLink } from "../base/share_link.js";
 import { at } from "../base/site.js";
@@ -41,6 +42,12 @@ import { useCard } from "./use_card.js";
 
 const CURVES = ["hero", "curves", "deciles", "plane", "gamma_grid", "methods", "selection", "gap", "inspector"];
 const HIDEABLE = { ...PANELS, ...EVERYWHERE };
+
+const ALL_TOGETHER = {
+  what: "This line is shown with all layers and draws together.",
+  where: "the files of this site",
+  remedy: "They have single layers and draws of another line alone; the app shows those of every line.",
+};
 
 /** @type {ReturnType<typeof firstAnswers>|null} */
 let asked = null;
@@ -161,9 +168,20 @@ export async function mount() {
     select.addEventListener("change", () => {
       const { dataset, value } = /** @type {HTMLSelectElement} */ (select);
       const wish = Lab.fetchedFor(state.explored, dataset.pick ?? "", value);
-      if (wish && "load" in wish) explorer.load(wish.load);
+      if (wish && "load" in wish) show(wish.load);
       else if (wish) explorer.redraw("quantity", wish.recolour);
     });
+  }
+
+  /**
+   * Shows what was chosen in a list; where that line has no such layer or draw, all of them.
+   * @param {import("../explorer/state.js").Wanted} wanted
+   */
+  async function show(wanted) {
+    const together = /** @type {const} */ ({ layer: "all", draw: "all" });
+    const whole = holds(viewPath(wanted)) ? wanted : { ...wanted, ...together };
+    await explorer.load(whole);
+    if (whole !== wanted && state.explored.view) explorer.dispatch({ type: "troubled", problem: ALL_TOGETHER });
   }
 
   useCard(part("use"), () => {
@@ -218,7 +236,7 @@ export async function mount() {
  * @param {Lab.State} state
  */
 function drawPicks(root, state) {
-  for (const pick of Lab.picks(state)) {
+  for (const pick of Lab.picks(state, (wanted) => holds(viewPath(wanted)))) {
     const select = /** @type {HTMLSelectElement} */ (root.querySelector(`[data-pick="${pick.name}"]`));
     /** @param {Lab.Option} option */
     const option = ([value, text]) =>
@@ -234,15 +252,18 @@ function drawPicks(root, state) {
     /** @type {HTMLElement} */ (select.closest("label")).hidden = pick.groups.length === 0;
   }
   const { view } = state.explored;
-  const download = /** @type {HTMLAnchorElement} */ (root.querySelector('[data-part="download"]'));
-  download.hidden = !view;
+  const files = view ? downloads(view.study.id) : [];
+  render(files.map(downloadLink), /** @type {HTMLElement} */ (root.querySelector('[data-part="downloads"]')));
   if (!view) return;
-  download.href = at(`/api/studies/${encodeURIComponent(view.study.id)}/download`);
-  /** @type {HTMLElement} */ (root.querySelector('[data-part="use"]')).hidden = false;
+  /** @type {HTMLElement} */ (root.querySelector('[data-part="use"]')).hidden = published !== null; // nothing begins a run
   const { study, line } = view;
   const what = { what: study.model.name, "what-bits": String(line.bits), grid: line.grid_text };
   for (const [name, text] of Object.entries(what)) say(root.querySelector(`[data-part="${name}"]`), text);
 }
+
+/** @param {{name: string, address: string}} file */
+const downloadLink = ({ name, address }) =>
+  html`<a class="quiet" data-testid="download" data-control="download" href=${address} download>Download ${name}</a>`;
 
 /**
  * @param {HTMLElement} root
@@ -268,7 +289,7 @@ function drawWays(root, place, state) {
   const lost = Lab.isLost(state);
   root.classList.toggle("is-lost", lost);
   const links = (state.studies ?? []).map(
-    ({ id, title }) => html`<li><a href=${at(`/?study=${encodeURIComponent(id)}`)}>${title || id}</a></li>`,
+    ({ id, title }) => html`<li><a href=${studyPage(id)}>${title || id}</a></li>`,
   );
   render(lost ? html`<ul class="ways" data-testid="ways">${links}</ul>` : nothing, place);
 }

@@ -240,11 +240,35 @@ function lineWith(view, list, text) {
 }
 
 /**
+ * The lists without the layers and draws of which there are no views; a list of the shown one alone is not there.
+ * @param {State} state
+ * @param {(wanted: Wanted) => boolean} holds whether a view can be had
+ * @returns {Choice[]}
+ */
+export function picks(state, holds = () => true) {
+  const { explored } = state;
+  /** @param {string} name @param {Option} option */
+  const isThere = (name, [value]) => {
+    const wish = fetchedFor(explored, name, String(value));
+    return !wish || !("load" in wish) || holds(wish.load);
+  };
+  return everyPick(state).map((pick) => {
+    if (!["block", "layer", "draw"].includes(pick.name)) return pick;
+    const groups = pick.groups.map((group) => ({
+      ...group,
+      options: group.options.filter((option) => isThere(pick.name, option)),
+    }));
+    const [all, left] = [pick.groups, groups].map((some) => some.flatMap(({ options }) => options).length);
+    return left === all ? pick : { ...pick, groups: left > 1 ? groups : [], disabled: pick.disabled || left < 2 };
+  });
+}
+
+/**
  * All the lists, in the order of the page.
  * @param {State} state
  * @returns {Choice[]}
  */
-export function picks({ studies, wanted, explored: { view, locked } }) {
+function everyPick({ studies, wanted, explored: { view, locked } }) {
   /** @type {(name: string, options: Option[], value: string|number|null|undefined) => Choice} */
   const list = (name, options, value) => ({
     name,

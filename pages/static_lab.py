@@ -1,0 +1,155 @@
+"""The Lab as a document that needs no server: its parts are those of the page, written where Gradio would insert them.
+
+Scripts, styles and the elements around the parts are the same, so that all of them work as in the app; what the page
+asks of a server it finds in files (``assets/js/base/published.js``). The list of several studies is a document too.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Sequence
+from functools import partial
+from hashlib import sha256
+from html import escape
+from typing import Any
+
+import gradio as gr
+
+from pages import lab, layout
+from pages.resources import bundles
+from sarqc.errors import Refused
+from sarqc.settings import Settings
+from sarqc.web.link_preview import Introduction, head_of
+from sarqc.web.publish import Documents, StudyDocument
+from sarqc.web.static import THEME_SCRIPT, assets_root, ground_style, joined_styles
+
+STYLES = "static"  # of assets/css, under those of the pages
+_NAMES = (layout.module_of(lab.PAGE), layout.STYLE_SHEET)
+# The first thing that a browser reads is that nothing comes from, or goes to, another host.
+_POLICY = (
+    "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; connect-src 'self' data: blob:; "
+    "object-src 'none'; base-uri 'self'; form-action 'none'; script-src 'self' {scripts}"
+)
+_DOCUMENT = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+{told}
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>{ground}</style>
+<script>{at_once}</script>
+<script type="importmap">{imports}</script>
+<link rel="modulepreload" href="{module}">
+<link rel="icon" href="data:,">
+</head>
+<body>
+<style>{own}</style>
+<link rel="stylesheet" href="{styles}">
+<a class="skip" href="#content">To the content</a>
+<header class="bar" data-control="bar">
+  <a class="brand" href="{root}">sarqc</a><span class="tagline">what a little regularisation buys</span>
+  <nav class="pages" aria-label="Pages">{links}</nav>
+  <button type="button" class="theme" data-action="theme" data-testid="theme" aria-label="Light or dark">◐</button>
+</header>
+{content}
+<script type="module">{script}</script>
+</body>
+</html>
+"""
+_ROOT = """{data}{skeleton}<gradio-app><div class="gradio-container"><div class="main"><div class="wrap"><main
+class="contain"><div class="column">{parts}</div></main></div></div></div></gradio-app>"""
+_PART = """<div class="block {classes}"><div class="html-container"><div class="{classes}"{mount}>{markup}</div></div>
+</div>"""
+
+
+def documents(settings: Settings) -> Documents:
+    """Return how the documents of a site are written."""
+    return Documents(partial(lab_document, settings), partial(list_document, settings), resources(settings))
+
+
+def resources(settings: Settings) -> dict[str, str]:
+    """Return scripts and styles by their names below the site: the very bundles of the app."""
+    every = bundles((lab.PAGE,))
+    return {f"{_assets(settings)}/{name}": every[name](settings.assets_dir) for name in _NAMES}
+
+
+def _assets(settings: Settings) -> str:
+    return assets_root(settings.assets_dir, "").removeprefix("/")
+
+
+def lab_document(settings: Settings, page: StudyDocument) -> str:
+    """The document of a study."""
+    with gr.Blocks() as blocks:
+        layout.heading(lab.PAGE)
+        lab.build(settings)
+    mounts: list[str] = []
+    parts = "".join(_written(child, mounts) for child in blocks.children)
+    data = json.dumps(page.site._asdict(), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    assert lab.PAGE.skeleton is not None
+    content = _ROOT.format(
+        data=f'<script type="application/json" id="published">{data}</script>',
+        skeleton=lab.PAGE.skeleton(page.sight),
+        parts=parts,
+    )
+    begun = [f"(element) => {js}" for js in mounts]
+    script = f"""
+import {{ scripts }} from "{layout.SCRIPTS}";
+scripts["base/top_bar.js"].mount(document.querySelector(".bar"));
+scripts["{lab.PAGE.asks}"].ask();
+const mounts = [{", ".join(begun)}];
+for (const element of document.querySelectorAll("[data-mount]")) mounts[element.dataset.mount](element);
+"""
+    links = "" if page.is_alone else f'<a href="{page.root}">Studies</a>'
+    return _document(page.told, settings, page.root, page.address, links, content, script)
+
+
+def list_document(
+    settings: Settings, told: Introduction, studies: Sequence[tuple[str, Introduction]], address: str
+) -> str:
+    """The document that lists several studies, each with its folder."""
+    cards = "".join(
+        f'<li class="card"><a href="{escape(name)}/"><img src="{escape(name)}/{escape(one.picture)}" width="1200" '
+        f'height="630" alt="{escape(one.alt)}"><h2>{escape(one.title)}</h2><p>{escape(one.about)}</p></a></li>'
+        for name, one in studies
+    )
+    content = f'<main class="page" id="content"><h1>{escape(told.title)}</h1><ul class="studies">{cards}</ul></main>'
+    script = f"""
+import {{ scripts }} from "{layout.SCRIPTS}";
+scripts["base/top_bar.js"].mount(document.querySelector(".bar"));
+"""
+    return _document(told, settings, "./", address, "", content, script)
+
+
+def _document(
+    told: Introduction, settings: Settings, root: str, address: str, links: str, content: str, script: str
+) -> str:
+    module, styles = (f"{root}{_assets(settings)}/{name}" for name in _NAMES)
+    at_once, imports = THEME_SCRIPT + layout.EMBED_SCRIPT, json.dumps({"imports": {layout.SCRIPTS: module}})
+    hashes = " ".join(f"'sha256-{_digest(text)}'" for text in (at_once, imports, script))
+    own, ground = joined_styles(settings.assets_dir, (STYLES,)), ground_style(settings.assets_dir)
+    return _DOCUMENT.format(
+        policy=_POLICY.format(scripts=hashes), told=head_of(told, address, ""), ground=ground, at_once=at_once,
+        imports=imports, module=module, own=own, styles=styles, root=root, links=links, content=content, script=script,
+    )  # fmt: skip
+
+
+def _digest(text: str) -> str:
+    return b64encode(sha256(text.encode()).digest()).decode()
+
+
+def _written(component: Any, mounts: list[str]) -> str:
+    """A component and all in it as Gradio's scripts write it; ``mounts`` gathers what is run for an element."""
+    classes = escape(" ".join(component.elem_classes))
+    if isinstance(component, gr.HTML):
+        markup, js = component.html_template, component.js_on_load
+        if "${" in markup or "{{" in markup:
+            raise Refused("a part has a value that only Gradio inserts", f"class {classes}", "Give the text itself.")
+        if js and js not in mounts:
+            mounts.append(js)
+        mount = f' data-mount="{mounts.index(js)}"' if js else ""
+        return _PART.format(classes=classes, markup=markup, mount=mount)
+    identity = f' id="{escape(component.elem_id)}"' if component.elem_id else ""
+    inner = "".join(_written(child, mounts) for child in component.children)
+    return f'<div class="column {classes}"{identity}>{inner}</div>'

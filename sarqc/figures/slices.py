@@ -1,0 +1,179 @@
+"""The Lab of a study as files for a server that computes nothing: which there are, and what each of them says.
+
+All that the Lab shows is made by the same functions as the answers of the REST interface. The product of all choices
+is too large for files, so it is cut where a browser can join it again (``assets/js/base/published.js``): a view, and
+beside it those parts of it that depend on the scale, on the quantity of the map and on the order of the ladder's steps.
+
+Every line has a view of all layers together, over all draws. Single layers and single draws exist for lines in detail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import permutations, product
+from pathlib import PurePosixPath
+from typing import Any, Literal, TypedDict, get_args
+
+from sarqc.errors import NotFound
+from sarqc.figures.ladder import ladder_figure, ladder_words
+from sarqc.figures.surfaces import POOLINGS
+from sarqc.figures.tables import TABLES, table_of
+from sarqc.figures.view import ShownLine, default_line
+from sarqc.study.document import Line, Study, array_files, one_draw
+from sarqc.study.facts import line_facts
+from sarqc.study.ladder import STEPS, ladder
+
+Detail = Literal["opening", "every", "none"]
+DETAILS: tuple[Detail, ...] = get_args(Detail)  # which lines have views of single layers and draws
+# Tables that no layer changes, in files of their own.
+_OF_LINE, _OF_WIDTH = "map", ("methods", "ladder")
+_OF_VIEW = ("hero", "plane", *(name for name in TABLES if name not in _OF_WIDTH))
+
+
+class LineFiles(TypedDict):
+    """Which views of a line there are beside that of all layers and draws together."""
+
+    bits: int
+    layers: int  # views of single layers, of as many from the first
+    draws: list[int]  # seeds with a view each, of all layers
+
+
+class Contents(TypedDict):
+    """What the browser has to know of the files of a study."""
+
+    lines: dict[str, int]  # position of the line for what an address says of it: “method|bits”, each may be empty
+    choices: list[LineFiles]  # in the order of the study's lines
+    is_one_layer: bool  # all layers are then this one
+    files: list[str]  # of the study itself, to download
+    remedy: str  # what there is, for those who ask for something else
+
+
+@dataclass(frozen=True)
+class Slice:
+    """What is made in one go: files of one view, of all layers of a line, or of a bit width."""
+
+    kind: Literal["view", "line", "width"]
+    number: int  # position of a line, of a width its first
+    layer: int | None = None
+    draw: int | None = None
+
+
+def contents(study: Study, detail: Detail = "opening") -> Contents:
+    """Return what there is of a study.
+
+    Args:
+        study: The study.
+        detail: The lines with views of single layers and draws.
+    """
+    opening = default_line(study, None, None)
+    chosen = [line for line in study.lines if detail == "every" or (detail == "opening" and line is opening)]
+    single = len(study.layers) == 1
+    choices: list[LineFiles] = [
+        {
+            "bits": line.bits,
+            "layers": len(study.layers) if line in chosen and not single else 0,
+            "draws": list(line.draws) if line in chosen and len(line.draws) > 1 else [],
+        }
+        for line in study.lines
+    ]
+    whose = {
+        "opening": f"of “{opening.label}” at {opening.bits} bits", "every": "of every line", "none": "of no line"
+    }[detail]  # fmt: skip
+    return {
+        "lines": _asked_as(study),
+        "choices": choices,
+        "is_one_layer": single,
+        "files": ["study.json", *array_files(study)],
+        "remedy": f"These files hold every line with its layers and draws taken together, and {whose} each layer and "
+        "each draw on its own. The app shows all from the study, which can be downloaded here.",
+    }
+
+
+def _asked_as(study: Study) -> dict[str, int]:
+    """The position of the line that ``lab_view`` shows for each method and width that an address can name."""
+    names = [None, *dict.fromkeys(name for line in study.lines for name in (line.name, line.method))]
+    widths = [None, *dict.fromkeys(line.bits for line in study.lines)]
+    found = {}
+    for method, bits in product(names, widths):
+        try:
+            line = default_line(study, method, bits)
+        except NotFound:
+            continue
+        found[f"{method or ''}|{bits or ''}"] = study.lines.index(line)
+    return found
+
+
+def pieces(study: Study, detail: Detail = "opening") -> Iterator[Slice]:
+    """Yield all that has to be made, views first."""
+    every = contents(study, detail)["choices"]
+    for number, files in enumerate(every):
+        yield Slice("view", number)
+        yield from (Slice("view", number, layer=layer) for layer in range(files["layers"]))
+        yield from (Slice("view", number, draw=draw) for draw in files["draws"])
+    for number, files in enumerate(every):
+        yield from (Slice("line", number, draw=draw) for draw in (None, *files["draws"]))
+    widths: dict[tuple[int, int | None], int] = {}
+    for number, files in enumerate(every):
+        for draw in (None, *files["draws"]):
+            widths.setdefault((files["bits"], draw), number)
+    yield from (Slice("width", number, draw=draw) for (_, draw), number in widths.items())
+
+
+def files_of(study: Study, piece: Slice) -> Iterator[tuple[str, Any]]:
+    """Yield name, without ending, and document of each file of a piece; of pictures the bytes."""
+    line = study.lines[piece.number]
+    if piece.kind == "view":
+        yield from _view(study, line, piece)
+    elif piece.kind == "line":
+        facts = ShownLine.of(study, method=line.name, bits=line.bits, draw=piece.draw).facts
+        yield f"maps/{stem(piece.number, draw=piece.draw)}", table_of(facts, _OF_LINE)
+    else:
+        yield from _width(study, line, piece.draw)
+
+
+def stem(number: int, *, layer: int | None = None, draw: int | None = None) -> str:
+    """The name of files by what they are of: a position of a line or a width, a layer, a draw."""
+    parts = ((f"layer-{layer}", layer), (f"draw-{draw}", draw))
+    return "-".join([str(number), *(words for words, value in parts if value is not None)])
+
+
+def _view(study: Study, line: Line, piece: Slice) -> Iterator[tuple[str, Any]]:
+    shown = ShownLine.of(study, method=line.name, bits=line.bits, layer=piece.layer, draw=piece.draw)
+    view, name = shown.view(), stem(piece.number, layer=piece.layer, draw=piece.draw)
+    yield f"views/{name}", view
+    scales = [one["name"] for one in view["scales"] if one["name"] != view["scale"]]
+    quantities = [one["name"] for one in view["quantities"] if one["name"] != view["quantity"]]
+    yield (
+        f"parts/{name}",
+        {
+            "scale": {one: shown.by_scale(one) for one in scales},
+            "quantity": {one: shown.by_quantity(one) for one in quantities},
+        },
+    )
+    tables = {figure: table_of(shown.facts, figure) for figure in _OF_VIEW}
+    yield f"tables/{name}", tables | {"gamma_grid": tables["plane"]}  # the numbers of one line at every point
+    for pooling in POOLINGS:
+        place = view["arrays"].get(pooling.array)
+        if place is not None:
+            with (study.folder / place["file"]).open("rb") as file:
+                file.seek(place["offset"])
+                yield f"arrays/{PurePosixPath(place['file']).name}-{place['offset']}", file.read(place["length"])
+
+
+def _width(study: Study, line: Line, draw: int | None) -> Iterator[tuple[str, Any]]:
+    """The ladder of a width in every order of its steps, and the table of its methods."""
+    seen = study if draw is None else one_draw(study, draw)
+    facts = line_facts(seen, method=line.name, bits=line.bits, layer=None)
+    name = stem(line.bits, draw=draw)
+    yield f"methods/{name}", table_of(facts, "methods")
+    orders = {}
+    for order in permutations(STEPS):
+        climbed, steps = ladder(seen, line.bits, order), ",".join(order)
+        if climbed is not None:
+            orders[steps] = {
+                "ladder": ladder_words(climbed),
+                "figure": ladder_figure(climbed.rungs, line.bits),
+                "table": table_of(facts, "ladder", steps),
+            }
+    yield f"ladders/{name}", {"table": table_of(facts, "ladder"), "orders": orders}

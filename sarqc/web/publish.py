@@ -1,0 +1,308 @@
+"""The Lab of studies as a folder of files for any file server: sizes beforehand, the files, and the folder itself.
+
+Pages are documents that are given; what they ask the REST interface is written as files (``sarqc/figures/slices.py``),
+compressed, since plain file servers do not compress. Each study has a folder of its name.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import multiprocessing
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+import sarqc
+from sarqc.errors import NotFound, Refused
+from sarqc.figures.card import point_card, site_card
+from sarqc.figures.plotly_figure import colours_of
+from sarqc.figures.slices import DETAILS, Contents, Detail, Slice, contents, files_of, pieces
+from sarqc.figures.view import default_line
+from sarqc.plain import mib
+from sarqc.settings import Settings
+from sarqc.study.document import Study
+from sarqc.study.facts import line_facts
+from sarqc.study.library import STUDY_ID, Library, StudySummary, summary_of
+from sarqc.web.link_preview import (
+    ABOUT,
+    TAGLINE,
+    FirstSight,
+    Introduction,
+    introduction_of,
+    png_of,
+    point_of,
+    sight_of,
+)
+
+MARK = "site.json"  # in the folder of a site: its files, which the next one may replace
+PICTURE = "picture.png"
+TAKEN = ("assets", "index.html", MARK, PICTURE)  # names beside the folders of studies
+LEVEL = 6  # of gzip
+
+
+class Site(NamedTuple):
+    """What a document gives to its scripts, see ``assets/js/base/published.js``."""
+
+    listing: dict[str, Any]
+    folders: dict[str, str]
+    contents: dict[str, Contents]
+
+
+@dataclass(frozen=True)
+class StudyDocument:
+    """What the document of a study is made of. ``folder``: of its files, from the document."""
+
+    name: str
+    told: Introduction
+    sight: FirstSight | None
+    site: Site
+    root: str  # of the site, from the document
+    address: str  # absolute, where it is known
+    is_alone: bool
+
+
+@dataclass(frozen=True)
+class Documents:
+    """How the documents of a site are written, and what they load by its place in the site."""
+
+    study: Callable[[StudyDocument], str]
+    listing: Callable[[Introduction, Sequence[tuple[str, Introduction]], str], str]
+    resources: Mapping[str, str]
+
+
+def studies_named(names: Sequence[str], settings: Settings) -> dict[str, Study]:
+    """Return studies by the names of their folders.
+
+    Args:
+        names: Folders of studies, or ids of studies of this host.
+        settings: Where the studies of this host are.
+
+    Raises:
+        NotFound: If there is no such study.
+        Refused: For two studies of one name, or a name that no address can have.
+        Conflict: If its arrays are damaged.
+    """
+    library = Library(settings, lambda _: ())
+    found: dict[str, Study] = {}
+    for name in names:
+        folder = Path(name).expanduser()
+        if (folder / "study.json").is_file():
+            study = Study.open(folder.resolve())
+        elif STUDY_ID.fullmatch(name):
+            study = library.open(name)
+        else:
+            raise NotFound("no study there", name, "Give a folder with study.json, or the id of a study of this host.")
+        own = study.folder.name
+        if not STUDY_ID.fullmatch(own):
+            raise Refused(
+                "the name of the study can't be part of an address", own, "Rename its folder: a-z, 0-9, - _ ."
+            )
+        if own in found or own in TAKEN:
+            raise Refused(f"another folder of the site has the name “{own}”", name, "Rename the folder of the study.")
+        found[own] = study
+    return found
+
+
+def detail_named(text: str) -> Detail:
+    """Return how much there is of lines. Raises ``Refused`` for another word."""
+    for detail in DETAILS:
+        if text == detail:
+            return detail
+    raise Refused(f"unknown detail “{text}”", "--detail", f"Give {', '.join(DETAILS)}.")
+
+
+def check_output(output: Path) -> tuple[str, ...]:
+    """Return the files of the site that a folder holds; none for a new or empty folder.
+
+    Raises:
+        Refused: If it holds something else than a site.
+    """
+    if not output.exists() or (output.is_dir() and not any(output.iterdir())):
+        return ()
+    try:
+        files = json.loads((output / MARK).read_text(encoding="utf-8"))["files"]
+        if not all(isinstance(name, str) and _is_inside(name) for name in files):
+            raise ValueError
+    except (OSError, ValueError, KeyError, TypeError):
+        remedy = "Give a new folder, or one that publish has written: only such a one is replaced."
+        raise Refused("the output folder holds something that is not a site", str(output), remedy) from None
+    return tuple(files)
+
+
+def _is_inside(name: str) -> bool:
+    path = PurePosixPath(name)
+    return not path.is_absolute() and ".." not in path.parts
+
+
+def announced(name: str, study: Study, detail: Detail) -> str:
+    """Say what will be written of a study, and about how much, from two of its views.
+
+    Args:
+        name: Of its folder.
+        study: The study.
+        detail: See ``sarqc.figures.slices``.
+    """
+    every = [piece for piece in pieces(study, detail) if piece.kind == "view"]
+    opening = study.lines.index(default_line(study, None, None))
+    samples = {number: _packed_size(study, Slice("view", number)) for number in {opening, len(study.lines) // 2}}
+    usual = sum(samples.values()) / len(samples)
+    size = sum(samples.get(piece.number, usual) for piece in every)
+    own = sum((study.folder / file).stat().st_size for file in contents(study, detail)["files"])
+    return f"{name}: {len(every)} views, about {mib(int(size))}; {mib(own)} to download"
+
+
+def _packed_size(study: Study, piece: Slice) -> int:
+    return sum(len(_packed(document)) for _, document in files_of(study, piece))
+
+
+def _packed(document: Any) -> bytes:
+    raw = document if isinstance(document, bytes) else json.dumps(
+        document, ensure_ascii=False, separators=(",", ":"), allow_nan=False
+    ).encode()  # fmt: skip
+    return gzip.compress(raw, LEVEL, mtime=0)
+
+
+def write_site(
+    studies: Mapping[str, Study],
+    output: Path,
+    settings: Settings,
+    documents: Callable[[], Documents],
+    *,
+    detail: Detail = "opening",
+    address: str = "",
+    processes: int = 1,
+) -> int:
+    """Write a site; the former one in the folder is replaced once the new one is whole.
+
+    Args:
+        studies: Studies by name, see ``studies_named``; the first is shown where there is one alone.
+        output: The folder of the site.
+        settings: Where the assets are.
+        documents: How its documents are written.
+        detail: The lines with views of single layers and draws.
+        address: Absolute address of the site, which some readers of link previews need; empty where it is not known.
+        processes: Processes that make views; 1: this one.
+
+    Returns:
+        Bytes written.
+
+    Raises:
+        Refused: If the folder holds something else than a site, or can't be written.
+    """
+    former = check_output(output)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{output.name}-", dir=output.parent) as temporary:
+        made = Path(temporary) / "site"
+        made.mkdir()
+        _write_files(studies, made, detail, processes)
+        _write_documents(studies, made, settings, documents(), detail, address.rstrip("/"))
+        files = sorted(path.relative_to(made).as_posix() for path in made.rglob("*") if path.is_file())
+        mark = {"version": sarqc.__version__, "studies": list(studies), "files": [*files, MARK]}
+        (made / MARK).write_text(json.dumps(mark, indent=1), encoding="utf-8")
+        size = sum(path.stat().st_size for path in made.rglob("*") if path.is_file())
+        _replace(output, former, made)
+    return size
+
+
+def _replace(output: Path, former: Sequence[str], made: Path) -> None:
+    """Puts a site in the place of the former one; other files in the folder stay."""
+    for name in former:
+        (output / name).unlink(missing_ok=True)
+    emptied = {output / folder for name in former for folder in PurePosixPath(name).parents if folder.name}
+    for folder in sorted(emptied, reverse=True):  # inner ones first
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+    for path in sorted(made.rglob("*")):
+        if path.is_file():
+            place = output / path.relative_to(made)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(path, place)
+
+
+def _write_files(studies: Mapping[str, Study], made: Path, detail: Detail, processes: int) -> None:
+    work = [(study.folder, made / name, piece) for name, study in studies.items() for piece in pieces(study, detail)]
+    if processes == 1:
+        for one in work:
+            _write_piece(one)
+    else:
+        with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+            for _ in pool.map(_write_piece, work, chunksize=8):
+                pass  # an error in a process comes out here
+    for name, study in studies.items():
+        known = contents(study, detail)
+        (made / name / "contents.json.gz").write_bytes(_packed(known))
+        for file in known["files"]:
+            place = made / name / file
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(study.folder / file, place)
+
+
+def _write_piece(work: tuple[Path, Path, Slice]) -> None:
+    folder, place, piece = work
+    for name, document in files_of(_opened(folder), piece):
+        path = place / (f"{name}.gz" if isinstance(document, bytes) else f"{name}.json.gz")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(_packed(document))
+
+
+_opened = lru_cache(maxsize=2)(Study.open)
+
+
+def _write_documents(
+    studies: Mapping[str, Study], made: Path, settings: Settings, documents: Documents, detail: Detail, address: str
+) -> None:
+    summaries = [summary_of(study, name, "shipped") for name, study in studies.items()]
+    is_alone = len(studies) == 1
+    told: list[tuple[str, Introduction]] = []
+    for name, study in studies.items():
+        page = _study_page(name, study, summaries, settings, made, detail, address)
+        told.append((name, page.told))
+        (made / name / "index.html").write_text(documents.study(page), encoding="utf-8")
+        if is_alone:
+            first = replace(
+                page, root="./", address=address and f"{address}/", site=page.site._replace(folders={name: f"{name}/"}),
+                told=replace(page.told, picture=f"{name}/{PICTURE}"),
+            )  # fmt: skip
+            (made / "index.html").write_text(documents.study(first), encoding="utf-8")
+    if not is_alone:
+        colours = colours_of(settings.assets_dir / "css" / "base.css")
+        (made / PICTURE).write_bytes(png_of(site_card(TAGLINE, ABOUT, colours), settings.assets_dir))
+        every = Introduction("Studies", picture=PICTURE)
+        listing = documents.listing(every, told, address and f"{address}/")
+        (made / "index.html").write_text(listing, encoding="utf-8")
+    for resource, text in documents.resources.items():
+        path = made / resource
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def _study_page(
+    name: str,
+    study: Study,
+    summaries: Sequence[StudySummary],
+    settings: Settings,
+    made: Path,
+    detail: Detail,
+    address: str,
+) -> StudyDocument:
+    """What the document of a study is made of; its picture is written."""
+    line = default_line(study, None, None)
+    facts = line_facts(study, method=line.name, bits=line.bits, layer=0 if len(study.layers) == 1 else None)
+    at = point_of(facts, {})
+    colours = colours_of(settings.assets_dir / "css" / "base.css")
+    (made / name / PICTURE).write_bytes(png_of(point_card(facts, at, colours), settings.assets_dir))
+    try:
+        sight = sight_of(facts, at, banded=True)
+    except ValueError:  # a figure that only a browser draws
+        sight = None
+    listing = {"studies": [{**one, "is_mine": False} for one in summaries], "damaged": [], "first": name}
+    folders = {one["id"]: "./" if one["id"] == name else f"../{one['id']}/" for one in summaries}
+    site = Site(listing, folders, {name: contents(study, detail)})
+    told = replace(introduction_of(facts, at), picture=PICTURE)
+    return StudyDocument(name, told, sight, site, "../", address and f"{address}/{name}/", len(summaries) == 1)

@@ -1,0 +1,138 @@
+"""A published site in the browser: from a plain file server below a path, without any other request."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from pages.static_lab import documents
+from sarqc.web.publish import studies_named, write_site
+from tests.browser.conftest import Watch, findings
+from tests.publish.sites import host_of_two
+
+pytestmark = pytest.mark.browser
+
+BELOW = "some/path/lab"
+OPENED = "#content.is-open"
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """A file server that knows neither ranges nor compression."""
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a site with the studies “small” and “steps”."""
+    root = tmp_path_factory.mktemp("www")
+    host = host_of_two(tmp_path_factory.mktemp("host"))
+    write_site(studies_named(["small", "steps"], host), root / BELOW, host, lambda: documents(host))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=root))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/{BELOW}/"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def visit(browser: Any, served: str) -> Iterator[Callable[..., Any]]:
+    """Opens pages of the site; each request must be below its path, and nothing may complain."""
+    opened: list[tuple[Any, Watch]] = []
+
+    def make(path: str = "", **options: Any) -> Any:
+        context = browser.new_context(viewport={"width": 1280, "height": 800}, reduced_motion="reduce", **options)
+        context.set_default_timeout(30_000)
+        page = context.new_page()
+        page.watch = Watch()
+        page.watch.attach(page)
+        opened.append((context, page.watch))
+        page.goto(served + path)
+        return page
+
+    yield make
+    for context, watch in opened:
+        context.close()
+        assert [url for url in watch.requests if not url.startswith((served, "data:", "blob:"))] == []
+        assert watch.complaints == []
+
+
+def sentence(page: Any) -> str:
+    return str(page.inner_text("[data-testid=sentence]"))
+
+
+def test_the_lab_opens_and_moves(visit: Callable[..., Any], served: str) -> None:
+    page = visit("small/")
+    page.wait_for_selector(OPENED)
+    page.wait_for_selector("[data-plot=lab-hero] svg.flat")
+    before = sentence(page)
+    page.focus("[data-testid=lambda]")
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_function("text => document.querySelector('[data-testid=sentence]').innerText !== text", arg=before)
+    after = sentence(page)
+    page.wait_for_function("location.search.includes('lambda=')")
+    # The address says it: the same page again.
+    again = visit(page.url.removeprefix(served))
+    again.wait_for_selector(OPENED)
+    assert sentence(again) == after
+    for absent in ("Calibrate", "Runs", "Learn", "Compute here", "Use these settings"):
+        assert not page.get_by_text(absent, exact=True).is_visible(), absent
+    page.click("[data-testid=door-trade_off]")
+    page.wait_for_selector("[data-plot=lab-plane] svg.flat")
+    page.wait_for_function("location.search.includes('open=trade_off')")
+    assert not page.is_visible("[data-testid=ruler-run]")
+    assert findings(page) == []
+
+
+def test_layers_scales_numbers_and_files(visit: Callable[..., Any], served: str) -> None:
+    page = visit("small/?open=where,proof")
+    page.wait_for_selector(OPENED)
+    page.select_option("[data-testid=pick-layer]", "2")
+    page.wait_for_function("location.search.includes('layer=2')")
+    page.select_option("[data-testid=pick-quantity]", "drift")
+    page.wait_for_function("location.search.includes('quantity=drift')")
+    # Another line has no layers of its own here: the list is not there, and the page says why.
+    page.select_option("[data-testid=pick-method]", "rqc-gbs")
+    page.wait_for_selector("text=This line is shown with all layers and draws together.")
+    assert not page.is_visible("[data-testid=pick-layer]")
+    names = page.locator("[data-testid=download]").all_inner_texts()
+    assert names == ["Download study.json", "Download study.safetensors"]
+    for link in page.locator("[data-testid=download]").all():
+        address = link.evaluate("element => element.href")
+        assert address.startswith(f"{served}small/study.")
+        assert page.evaluate("async address => (await fetch(address)).status", address) == 200
+
+
+def test_a_view_that_is_not_there_is_named(visit: Callable[..., Any]) -> None:
+    page = visit("small/?method=rqc-gbs&bits=2&layer=1")
+    page.wait_for_selector("text=This is not among the files of this site.")
+    assert page.is_visible("text=each layer and each draw on its own")
+
+
+def test_the_list_leads_to_a_study_and_one_study_to_another(visit: Callable[..., Any], served: str) -> None:
+    page = visit()
+    assert page.locator(".studies a").count() == 2
+    assert findings(page) == []
+    page.click(".studies a[href='steps/']")
+    page.wait_for_selector(OPENED)
+    assert page.url.startswith(f"{served}steps/")
+    page.click("[data-testid=door-steps]")
+    page.wait_for_selector("[data-plot=lab-ladder] svg.flat")
+    page.select_option("[data-testid=pick-study]", "small")
+    page.wait_for_function("location.search.includes('study=small')")
+    page.click("text=Studies")
+    page.wait_for_selector(".studies")
+
+
+def test_the_first_picture_needs_little(visit: Callable[..., Any]) -> None:
+    """Before any script the document says its sentence and shows its curve; sheets and document are small."""
+    page = visit("small/", java_script_enabled=False)
+    page.wait_for_selector(".skeleton .plot-hero svg.is-wide")
+    assert page.is_visible(".skeleton .sentence")
+    text = page.content()
+    assert len(text.encode()) < 150_000

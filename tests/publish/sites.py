@@ -1,0 +1,36 @@
+"""A host with two small studies, whose sites tests read and open."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from sarqc.settings import Settings
+from sarqc.study.document import Study, StudyWriter
+from tests.study.test_ladder import FITTING, line, perplexity
+from tests.synthetic_study import study_document, write_study
+
+ASSETS = Path(__file__).resolve().parents[2] / "assets"
+
+
+def host_of_two(folder: Path) -> Settings:
+    """Settings of a host whose shipped studies are “small”, with curves, layers and draws, and “steps”, a ladder."""
+    assets = folder / "assets"
+    assets.mkdir()
+    for part in ("js", "css", "vendor", "published.json", "models"):
+        (assets / part).symlink_to(ASSETS / part)
+    write_study(assets / "studies" / "small", draws=2, gs=False, sizes=True)
+    write_ladder(assets / "studies" / "steps")
+    return Settings(assets_dir=assets, state_dir=folder / "state")
+
+
+def write_ladder(folder: Path) -> Study:
+    """Every grid of a ladder, each at two λ."""
+    writer = StudyWriter(folder)
+    lines = []
+    for steps in (set(part) for count in range(4) for part in combinations(FITTING, count)):
+        both = np.stack([perplexity(steps), perplexity(steps | {"lambda"})], axis=1)
+        lines.append(line(writer, "rqc-gbs", {name: FITTING[name] for name in steps}, (0.01, 0.1), both))
+    return writer.finish(study_document(folder, "float", lines))

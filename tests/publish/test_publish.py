@@ -1,0 +1,285 @@
+"""A published site against the app: every answer that its files give is the app's own, and it names no other host."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app import create_app
+from pages.static_lab import documents
+from sarqc.errors import NotFound, Refused
+from sarqc.figures.card import SITE
+from sarqc.figures.slices import contents, pieces
+from sarqc.settings import Settings
+from sarqc.study.document import Study
+from sarqc.web.publish import MARK, announced, check_output, detail_named, studies_named, write_site
+from tests.js.node import NODE
+from tests.publish.sites import host_of_two
+
+SCRIPT = Path(__file__).parent / "answers.mjs"
+CARDS = (
+    "hero", "plane", "gamma_grid", "deciles", "gap", "theorem", "methods", "selection", "inspector", "ruler", "map",
+    "ladder",
+)  # fmt: skip
+ORDER = "refine,lambda,order,range"
+NAMESPACES = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink", "http://www.w3.org/XML/1998/namespace"}
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """A host whose shipped studies are two small ones."""
+    return host_of_two(tmp_path_factory.mktemp("host"))
+
+
+@pytest.fixture(scope="module")
+def studies(host: Settings) -> dict[str, Study]:
+    return studies_named(["small", "steps"], host)
+
+
+@pytest.fixture(scope="module")
+def site(host: Settings, studies: dict[str, Study], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sites") / "site"
+    write_site(studies, folder, host, lambda: documents(host))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def app(host: Settings) -> Iterator[TestClient]:
+    with TestClient(create_app(host, with_pages=False), base_url="http://127.0.0.1") as client:
+        yield client
+
+
+def joined(site: Path, asked: list[dict[str, Any]]) -> list[Any]:
+    """What the browser's half answers."""
+    lines = "\n".join(map(json.dumps, asked))
+    result = subprocess.run(
+        [NODE, SCRIPT, site], input=lines, capture_output=True, text=True, timeout=120, check=False
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    return [json.loads(one) for one in result.stdout.splitlines()]
+
+
+def addresses(name: str, study: Study) -> Iterator[str]:
+    """Every view and table that the files hold, each with some of the choices that are joined to it."""
+    for piece in pieces(study):
+        if piece.kind != "view":
+            continue
+        own = study.lines[piece.number]
+        shown = {"method": own.name, "bits": own.bits}
+        shown |= {key: value for key, value in (("layer", piece.layer), ("draw", piece.draw)) if value is not None}
+        together = {"layer": "all"} if piece.layer is None else {} if piece.draw is not None else {"draw": "all"}
+        for more in (
+            {}, {"scale": "paper", "quantity": "recon", "steps": ORDER}, {"scale": "ratio", "quantity": "drift"},
+            {"scale": "raw", "quantity": "held_out", "steps": "order,range,lambda,refine", **together},
+        ):  # fmt: skip
+            yield f"/studies/{name}/view?{urlencode(shown | more)}"
+        for card in CARDS:
+            steps = {"steps": ORDER} if card == "ladder" and name == "steps" else {}
+            yield f"/studies/{name}/tables/{card}?{urlencode(shown | steps)}"
+        yield f"/studies/{name}/tables/map?{urlencode(shown | {'offset': 2, 'limit': 3})}"
+    for some in ({}, {"bits": 2}, {"method": "rqc-gbs"}, {"bits": 2, "scale": "ratio"}):
+        yield f"/studies/{name}/view?{urlencode(some)}"
+
+
+@pytest.mark.parametrize("name", ["small", "steps"])
+def test_every_answer_is_that_of_the_app(app: TestClient, site: Path, studies: dict[str, Study], name: str) -> None:
+    paths = list(dict.fromkeys(addresses(name, studies[name])))
+    answers = joined(site / name, [{"path": path} for path in paths])
+    assert len(answers) == len(paths) > 80
+    arrays = []
+    for path, answer in zip(paths, answers, strict=True):
+        response = app.get(f"/api{path}")
+        assert response.status_code == 200, (path, response.text)
+        assert answer["answer"] == response.json(), path
+        assert answer["held"] in (None, True), path
+        arrays += list(answer["answer"].get("arrays", {}).values())
+    if name == "small":
+        places = list({one["offset"]: one for one in arrays}.values())
+        assert len(places) > 5
+        whole = app.get(f"/api/studies/{name}/study.safetensors").content
+        for place, text in zip(
+            places, joined(site / name, [{"study": name, "array": one} for one in places]), strict=True
+        ):
+            assert base64.b64decode(text) == whole[place["offset"] : place["offset"] + place["length"]]
+
+
+def test_the_studies_are_listed_and_the_one_of_the_folder_opens(app: TestClient, site: Path) -> None:
+    listed = app.get("/api/studies").json()
+    for name in ("small", "steps"):
+        [one] = joined(site / name, [{"path": "/studies"}])
+        by_id = {study["id"]: study for study in one["answer"]["studies"]}
+        # Nobody has anything on a site of files, to share or remove it.
+        assert by_id == {study["id"]: {**study, "is_mine": False} for study in listed["studies"]}
+        assert one["answer"]["first"] == name
+    [other] = joined(site / "small", [{"path": "/studies/steps/view?"}])
+    assert other["answer"] == app.get("/api/studies/steps/view").json()
+
+
+def test_what_was_not_written_is_not_there(app: TestClient, site: Path, studies: dict[str, Study]) -> None:
+    opening = "/studies/small/view?method=sarqc-gbs&bits=2"
+    missing = [
+        "/studies/small/view?method=rqc-gbs&bits=2&layer=1", "/studies/small/view?method=rqc-gbs&bits=2&draw=1",
+        f"{opening}&layer=1&draw=1", f"{opening}&layer=99", f"{opening}&draw=7", "/studies/small/view?method=awq",
+    ]  # fmt: skip
+    for answer in joined(site / "small", [{"path": path} for path in missing]):
+        assert answer == {"answer": None, "held": False}
+    for answer in joined(
+        site / "small", [{"path": path} for path in ("/visitor", "/models", "/studies/none/tables/map")]
+    ):
+        assert answer["answer"] is None
+    assert "of “GPTQ + saliency penalty” at 2 bits" in contents(studies["small"])["remedy"]
+
+
+def test_more_and_less_detail(studies: dict[str, Study]) -> None:
+    count = {
+        detail: sum(piece.kind == "view" for piece in pieces(studies["small"], detail))
+        for detail in ("none", "opening", "every")
+    }
+    assert count == {"none": 3, "opening": 3 + 4 + 2, "every": 3 * (1 + 4 + 2)}
+    with pytest.raises(Refused, match="Give opening, every, none"):
+        detail_named("all")
+
+
+def files_below(folder: Path) -> Iterator[tuple[Path, str]]:
+    """Every text among the files, unpacked."""
+    for path in sorted(folder.rglob("*")):
+        if path.suffix == ".gz" and ".json" in path.suffixes:
+            yield path, gzip.decompress(path.read_bytes()).decode()
+        elif path.suffix in (".html", ".js", ".css", ".json"):
+            yield path, path.read_text(encoding="utf-8")
+
+
+def test_no_file_names_another_host(site: Path) -> None:
+    seen = list(files_below(site))
+    assert len(seen) > 50
+    for path, text in seen:
+        found = set(re.findall(r"https?://[\w./-]+", text)) - NAMESPACES
+        if "tables" in path.parts:  # a column of the ruler says where a default is documented
+            found = {
+                address for address in found if f'"sources":"{address}' not in text and address not in _sources(text)
+            }
+        assert found == set(), path
+        assert "gradio_api" not in text
+
+
+def _sources(text: str) -> set[str]:
+    rows = json.loads(text)["ruler"]["rows"]
+    return {address for row in rows for address in re.findall(r"https?://[\w./-]+", row["sources"] or "")}
+
+
+class Document(HTMLParser):
+    """Title, meta elements, and every address that a document loads or links."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.said: dict[str, str] = {}
+        self.addresses: list[str] = []
+        self.title, self._in_title = "", False
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self._in_title = tag == "title"
+        if tag == "meta":
+            self.said[given.get("property") or given.get("name", "")] = given.get("content", "")
+        self.addresses += [given[name] for name in ("src", "href") if name in given]
+
+    def handle_data(self, data: str) -> None:
+        self.title += data if self._in_title else ""
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in_title = False
+
+
+@pytest.mark.parametrize("place", ["", "small/", "steps/"])
+def test_each_document_introduces_itself_and_loads_what_is_there(site: Path, place: str) -> None:
+    text = (site / place / "index.html").read_text(encoding="utf-8")
+    document = Document(text)
+    assert document.title.endswith(f" – {SITE}")
+    for name in ("description", "og:title", "og:description", "og:image:alt"):
+        assert document.said[name]
+    assert (site / place / document.said["og:image"]).read_bytes().startswith(b"\x89PNG")
+    local = [one for one in document.addresses if not one.startswith(("#", "data:"))]
+    assert len(local) > 2
+    for address in local:
+        assert not address.startswith("/")
+        path = (site / place / address).resolve()
+        assert path.is_relative_to(site.resolve())
+        assert path.is_file() or (path / "index.html").is_file(), address
+
+
+def test_the_document_says_its_sentence_and_shows_its_curve_before_any_script(site: Path) -> None:
+    text = (site / "small" / "index.html").read_text(encoding="utf-8")
+    before = text[text.index('<div class="skeleton is-known"') : text.index("<gradio-app>")]
+    words = re.sub(r"<[^>]*>", "", before)
+    assert "perplexity" in words
+    assert "<svg" in before
+    for absent in ("Calibrate", "Runs", "Learn", "Sign in", "Upload"):
+        assert f">{absent}<" not in text
+
+
+def test_an_absolute_address_is_said_to_previews_alone(
+    host: Settings, studies: dict[str, Study], tmp_path: Path
+) -> None:
+    folder = tmp_path / "site"
+    one = {"small": studies["small"]}
+    write_site(one, folder, host, lambda: documents(host), detail="none", address="https://lab.example/a/")
+    root = Document((folder / "index.html").read_text(encoding="utf-8"))
+    own = Document((folder / "small" / "index.html").read_text(encoding="utf-8"))
+    assert root.said["og:image"] == own.said["og:image"] == "https://lab.example/a/small/picture.png"
+    assert (root.said["og:url"], own.said["og:url"]) == ("https://lab.example/a/", "https://lab.example/a/small/")
+    assert all("lab.example" not in address for address in root.addresses)
+    # A single study opens at the root, from the same files.
+    paths = ["/studies/small/view?", "/studies/small/tables/map?"]
+    at_root, at_own = (joined(place, [{"path": path} for path in paths]) for place in (folder, folder / "small"))
+    assert at_root == at_own
+    assert at_root[0]["answer"]["study"]["id"] == "small"
+
+
+def test_a_site_replaces_a_site_and_nothing_else(host: Settings, studies: dict[str, Study], tmp_path: Path) -> None:
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("mine")
+    with pytest.raises(Refused, match="not a site"):
+        write_site({"small": studies["small"]}, folder, host, lambda: documents(host), detail="none")
+    assert [path.name for path in folder.iterdir()] == ["notes.txt"]
+    (folder / "notes.txt").unlink()
+    write_site({"small": studies["small"]}, folder, host, lambda: documents(host), detail="none")
+    (folder / "CNAME").write_text("lab.example")
+    write_site({"steps": studies["steps"]}, folder, host, lambda: documents(host), detail="none")
+    assert (folder / "CNAME").read_text() == "lab.example"
+    assert not (folder / "small").exists()
+    listed = json.loads((folder / MARK).read_text())["files"]
+    there = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert set(listed) == there - {"CNAME"}
+    (folder / MARK).write_text(json.dumps({"files": ["../outside"]}))
+    with pytest.raises(Refused, match="not a site"):
+        check_output(folder)
+
+
+def test_studies_are_named_by_folder_or_id(host: Settings, tmp_path: Path) -> None:
+    folder = host.assets_dir / "studies" / "small"
+    assert list(studies_named([str(folder)], host)) == list(studies_named(["small"], host)) == ["small"]
+    with pytest.raises(Refused, match="another folder of the site"):
+        studies_named([str(folder), "small"], host)
+    for name in ("nowhere", str(tmp_path / "nowhere")):
+        with pytest.raises(NotFound):
+            studies_named([name], host)
+
+
+def test_the_size_is_said_before(studies: dict[str, Study]) -> None:
+    assert re.fullmatch(
+        r"small: 9 views, about [\d.]+ [KM]iB; [\d.]+ [KM]iB to download",
+        announced("small", studies["small"], "opening"),
+    )
