@@ -361,12 +361,15 @@ LadderNext = Literal["", "run", "go_on"]
 LadderRow = TypedDict(
     "LadderRow",
     {
-        "step": str,  # “nearest”, “gptq”, one of ``study.ladder.STEPS``, or “refit”
+        "step": str,  # “nearest”, “gptq”, one of ``study.ladder.STEPS``, “refit”, “affine” or “joint”
         "method": str,  # public name
         "fitting": dict[str, str | int],  # see ``Method.fitting``
         "lambda": float | None,  # None for a method without
         "perplexity": list[float | None],  # of each draw that was begun; None: not measured in it
         "kl": list[float | None],  # KL(float ‖ quantized), nats a token
+        # Left out by ladders that were measured before there was a step to another grid.
+        "grid": NotRequired[str],
+        "bits_per_weight": NotRequired[float],  # with scales, zero points or biases
     },
 )
 

@@ -17,7 +17,7 @@ class StepCost(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    step: str  # “nearest”, “gptq”, one of ``study.ladder.STEPS``, or “refit”
+    step: str  # see ``ladder_steps.StepMethod``
     seconds: float  # the model solved and measured
 
 

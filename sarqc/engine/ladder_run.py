@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import replace
+from itertools import groupby
 
 from sarqc.documents import LadderRun, Summary
 from sarqc.engine.budget import Budget, TimeUp
@@ -41,7 +42,7 @@ def measure_steps(
     recipe: Recipe, ground: TuningContext, budget: Budget
 ) -> Generator[Event, None, tuple[LadderState, LadderRun]]:
     """Measures the steps; returns all that is known, and how it ended as a document, which the last event says too."""
-    state = LadderState(recipe, ladder_steps(recipe), budget, ground.bench.loaded.checkpoint.of_blocks)
+    state = LadderState(recipe, ladder_steps(recipe), budget, ground.bench.loaded.checkpoint.of_blocks, ground.layers)
     try:
         yield from _measured(state, ground)
         state.why = "draws" if state.whole() == recipe.draws else "budget"
@@ -71,11 +72,14 @@ def _in_draw(state: LadderState, ground: TuningContext, number: int) -> Iterator
     draw = draw_of(state.recipe, ground, number)
     state.trials.append({})
     while missing := state.missing(number)[: _at_once(state)]:
-        points = [state.steps[at].method for at in missing]
-        # Pictures are kept with the first draw of tuning, whose points these are.
-        for position, trial in run_trials(draw, points, pictures=number == 0, check=state.budget.check):
-            state.note(number, missing[position], trial)
-            yield LadderStanding(state.to_json())
+        for grid, of_grid in groupby(missing, key=lambda at: state.steps[at].grid):
+            steps = [*of_grid]
+            points = [state.steps[at].method for at in steps]
+            on_grid = draw.on_grid(grid)
+            # Pictures are kept with the first draw of tuning, whose points these are.
+            for position, trial in run_trials(on_grid, points, pictures=number == 0, check=state.budget.check):
+                state.note(number, steps[position], trial)
+                yield LadderStanding(state.to_json())
 
 
 def _at_once(state: LadderState) -> int:

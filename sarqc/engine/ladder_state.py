@@ -18,7 +18,10 @@ from sarqc.engine.ladder_steps import StepMethod, left_out, run_after
 from sarqc.engine.measure import Measurements
 from sarqc.engine.search import rounded_up
 from sarqc.engine.trials import TrialResult
+from sarqc.models.families import LayerInfo
+from sarqc.quantization.grid import Kind
 from sarqc.quantization.methods import METHODS
+from sarqc.quantization.storage import bits_per_weight
 from sarqc.recipe import Recipe
 from sarqc.study.paired import geometric_mean
 
@@ -34,6 +37,7 @@ class LadderState:
     steps: Sequence[StepMethod]
     budget: Budget
     blocks: Sequence[int] | None  # that are quantized; None: all
+    layers: Sequence[LayerInfo]  # that are quantized
     original: Measurements | None = None  # the float model; None: not measured yet
     trials: list[dict[int, TrialResult]] = field(default_factory=list)  # [draw][step], of the draws that were begun
     why: LadderEnd = ""  # it ended
@@ -88,9 +92,15 @@ class LadderState:
             "method": step.name,
             "fitting": step.method.fitting(),
             "lambda": step.method.lam if METHODS[step.name].make.sweeps() else None,
+            "grid": step.grid,
+            "bits_per_weight": self._bits_per_weight(step.grid),
             "perplexity": [None if one is None else one.perplexity for one in of_draws],
             "kl": kl,
         }
+
+    def _bits_per_weight(self, grid: Kind) -> float:
+        shapes = [layer.shape for layer in self.layers]
+        return bits_per_weight(shapes, grid, self.recipe.bits, self.recipe.group_size)
 
     def _best(self) -> int | None:
         """The step with the lowest mean perplexity over whole draws."""

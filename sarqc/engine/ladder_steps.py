@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sarqc.documents import LeftOutStep
+from sarqc.quantization.grid import Kind
 from sarqc.quantization.methods import METHODS, Method, method
 from sarqc.recipe import BASELINE, BEST_GRID, LADDER_LAMBDA, LADDER_METHOD, REFITTED_GRID, Recipe
 from sarqc.study.ladder import PLAIN_LAMBDA, STEPS
 
-REFIT = "refit"  # the last step, which studies don't have: their ladders are of every subset of ``STEPS``
+# The last steps, which studies don't have: their ladders are of every subset of ``STEPS``.
+LAST = ("refit", "affine", "joint")
 # Of the solver in general, and not a step: they hold for every point from GPTQ 1 % on.
 _THROUGHOUT = ("static_groups", "expert_damping")
 # Fields that the run after a ladder leaves at their defaults, unless its method says otherwise.
@@ -25,35 +27,46 @@ class StepMethod:
     """A step with the method that the model is quantized with after it.
 
     Attributes:
-        step: ``nearest``, ``gptq``, one of ``study.ladder.STEPS``, or ``REFIT``.
+        step: ``nearest``, ``gptq``, one of ``study.ladder.STEPS`` or of ``LAST``.
         name: Public name of the method.
         method: The method, with this step and all before it.
+        grid: Kind of the grid.
     """
 
     step: str
     name: str
     method: Method
+    grid: Kind
 
 
 def ladder_steps(recipe: Recipe) -> tuple[StepMethod, ...]:
-    """Return the steps in their order: rounding to nearest, GPTQ 1 %, ``STEPS`` without those left out, and ``REFIT``.
+    """Return the steps in their order: rounding to nearest, GPTQ 1 %, ``STEPS`` and ``LAST`` without those left out.
 
     The steps of refinement and of refitting have the passes and rounds of the recipe, or those of ``REFITTED_GRID``
     where it has none.
     """
     point = method(BASELINE, **{name: getattr(recipe, name) for name in _THROUGHOUT})
-    steps = [StepMethod("nearest", "rtn", method("rtn")), StepMethod("gptq", BASELINE, point)]
+    taken = StepMethod("gptq", BASELINE, point, recipe.grid)
+    steps = [StepMethod("nearest", "rtn", method("rtn"), recipe.grid), taken]
     changes: dict[str, dict[str, Any]] = {
         "order": {"order": "activation"},
         "range": {"range": BEST_GRID["range"]},
         "lambda": {"lam": ladder_lambda(recipe)},
         "refine": {"refine": recipe.refine or REFITTED_GRID["refine"]},
-        REFIT: {"refit": recipe.refit or REFITTED_GRID["refit"]},
+        "refit": {"refit": recipe.refit or REFITTED_GRID["refit"]},
+        "affine": {},
+        "joint": {"range": "joint"},
     }
-    name, out = BASELINE, {one["step"] for one in left_out(recipe)}
-    for step in (step for step in (*STEPS, REFIT) if step not in out):
-        point, name = point.with_(**changes[step]), LADDER_METHOD if step == "lambda" else name
-        steps.append(StepMethod(step, name, point))
+    out = {one["step"] for one in left_out(recipe)}
+    for step in (step for step in (*STEPS, *LAST) if step not in out):
+        taken = replace(
+            taken,
+            step=step,
+            name=LADDER_METHOD if step == "lambda" else taken.name,
+            method=taken.method.with_(**changes[step]),
+            grid="affine" if step == "affine" else taken.grid,
+        )
+        steps.append(taken)
     return tuple(steps)
 
 
@@ -64,9 +77,12 @@ def ladder_lambda(recipe: Recipe) -> float:
 
 def left_out(recipe: Recipe) -> list[LeftOutStep]:
     """Return the steps after which the model would be what it was before, each with the reason."""
-    if ladder_lambda(recipe) != PLAIN_LAMBDA:
-        return []
-    return [{"step": "lambda", "why": f"λ = {PLAIN_LAMBDA:g} is the damping of GPTQ 1 % itself"}]
+    alike: list[LeftOutStep] = []
+    if ladder_lambda(recipe) == PLAIN_LAMBDA:
+        alike.append({"step": "lambda", "why": f"λ = {PLAIN_LAMBDA:g} is the damping of GPTQ 1 % itself"})
+    if recipe.grid == "affine":
+        alike.append({"step": "affine", "why": "all steps are on this grid"})
+    return alike
 
 
 def run_after(recipe: Recipe, step: StepMethod) -> Recipe:
@@ -75,4 +91,4 @@ def run_after(recipe: Recipe, step: StepMethod) -> Recipe:
     plain = {name: Recipe.model_fields[name].default for name in _OF_THE_LADDER}
     fitting = {name: getattr(point, name) for name in METHODS[step.name].options if hasattr(point, name)}
     lam = point.lam if "lam" in METHODS[step.name].tunes else None
-    return recipe.model_copy(update=plain | fitting | {"method": step.name, "lam": lam})
+    return recipe.model_copy(update=plain | fitting | {"method": step.name, "lam": lam, "grid": step.grid})

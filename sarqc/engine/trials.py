@@ -15,7 +15,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -40,7 +40,7 @@ from sarqc.evaluation.perplexity import drained, perplexity_steps
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.families import LayerInfo
 from sarqc.models.loading import LoadedModel
-from sarqc.quantization.grid import Grid
+from sarqc.quantization.grid import Grid, Kind
 from sarqc.quantization.methods import Method
 from sarqc.quantization.solving import Context
 
@@ -93,6 +93,11 @@ class Draw:
         loaded, weights = ground.bench.loaded, ground.weights
         keys = (statistics_keys(loaded, part, weights) for part in (sequences.calibration, sequences.held_out))
         return cls(ground, sequences, *map(tuple, keys))
+
+    def on_grid(self, kind: Kind) -> Draw:
+        """The same draw with the layers on grids of another kind."""
+        grids = {name: replace(grid, kind=kind) for name, grid in self.ground.grids.items()}
+        return replace(self, ground=replace(self.ground, grids=grids))
 
     def keys(self) -> list[str]:
         """The last ones, in which those of all blocks before are."""

@@ -45,6 +45,8 @@ SHORT = {
     "range": "+ range",
     "refine": "+ refined",
     "refit": "+ refitted",
+    "affine": "+ affine",
+    "joint": "+ joint",
     "learned": "learned",
 }
 
@@ -55,14 +57,20 @@ def rung_name(rung: Rung) -> str:
         return NAMES[rung.step]
     if rung.step == "learned":
         return "+ learned rounding" if "warm_start" in rung.fitting else "Learned rounding instead"
-    return f"+ {step_words(rung.step, rung.fitting, rung.lam)}"
+    bits = f", {rung.bits:.3g} bits" if rung.step == "affine" and rung.bits else ""
+    return f"+ {step_words(rung.step, rung.fitting, rung.lam)}{bits}"
 
 
 def step_words(step: str, fitting: Mapping[str, str | int], lam: float) -> str:
     """“searched range”, “λ = 0.1”; “GPTQ 1 %” and “Round to nearest” for the points that begin a ladder."""
     if step == "lambda":
         return f"λ = {lam_text(lam)}"
-    return NAMES[step] if step in NAMES else fitting_text({step: fitting[step]})
+    if step in NAMES:
+        return NAMES[step]
+    if step == "affine":
+        return "affine grid"
+    name = "range" if step == "joint" else step
+    return fitting_text({name: fitting[name]})
 
 
 class LadderStep(TypedDict):

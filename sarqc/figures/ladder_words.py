@@ -22,6 +22,7 @@ ENDS: dict[LadderEnd, str] = {"draws": "all draws were made", "budget": "the bud
 _WORDS = {
     "nearest": "rounding to nearest", "gptq": NAMES["gptq"], "order": "activation order",
     "range": "the searched range", "refine": "refinement", "refit": "refitting",
+    "affine": "the affine grid", "joint": "the jointly searched range",
 }  # fmt: skip
 _COLUMNS: tuple[Column, ...] = (
     {"key": "step", "title": "Step", "kind": "text"},
@@ -102,7 +103,8 @@ def _is_reached(row: LadderRow) -> bool:
 def _point(row: LadderRow) -> LadderPoint:
     values = {"perplexity": row["perplexity"], "kl": row["kl"]}
     arrays = {name: np.array(values[name], dtype=np.float64) for name in QUALITIES}  # None becomes NaN
-    return LadderPoint(row["step"], row["method"], row["fitting"], row["lambda"] or 0.0, arrays)
+    bits = row.get("bits_per_weight")
+    return LadderPoint(row["step"], row["method"], row["fitting"], row["lambda"] or 0.0, arrays, bits)
 
 
 def _row_name(row: LadderRow) -> str:
@@ -202,8 +204,14 @@ def _small_print(ladder: LadderRun, rungs: Sequence[Rung], recipe: Mapping[str, 
         lines.append(f"The last steps have {draws_text(min(counts))}, the first {draws_text(max(counts))}.")
     if counts and max(counts) == 1:
         lines.append("One draw has no intervals: whether a difference holds in others, it can’t say.")
+    by_step = {row["step"]: row.get("bits_per_weight") for row in ladder["rows"]}
+    if (affine := by_step.get("affine")) and (before := by_step["gptq"]):
+        lines.append(
+            f"The affine grid stores a bias for each group: {affine:.3g} bits per weight in full, {before:.3g} before. "
+            "Its codes are saved for MLX alone."
+        )
     for one in ladder["left_out"]:
-        lines.append(f"Left out: the step of {_WORDS.get(one['step'], 'λ')}, since {one['why']}.")
+        lines.append(f"Left out: {_WORDS.get(one['step'], 'the step of λ')}, since {one['why']}.")
     lines.append(
         f"The best rung was chosen on {test}: judge the final model on another text. Layers were solved on the float "
         "model’s inputs; a run gives each layer the inputs that the quantized layers before it make, so its perplexity "

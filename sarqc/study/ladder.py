@@ -34,11 +34,12 @@ QUALITIES = ("perplexity", "kl")
 class Rung:
     """A point with the change by the step onto it; by quality, without those that were not measured."""
 
-    step: str  # of STEPS, or “nearest”, “gptq”, “learned”
+    step: str  # of STEPS, or “nearest”, “gptq”, “learned”; in a model's own ladder also “refit”, “affine”, “joint”
     name: str  # public name of the method, with its fitting
     fitting: Mapping[str, str | int]  # see ``Method.fitting``
     lam: float  # of the method; 0 without a penalty
     values: Mapping[str, np.ndarray]  # D, NaN where a draw did not reach the point
+    bits: float | None  # of a weight, with scales, zero points or biases; None: not known
     differences: Mapping[str, Difference]  # to the rung before; empty for the first
     means: Mapping[str, float]
 
@@ -59,6 +60,7 @@ class LadderPoint(NamedTuple):
     fitting: Mapping[str, str | int]
     lam: float
     values: Mapping[str, np.ndarray]
+    bits: float | None = None
 
 
 def rungs_of(points: Sequence[LadderPoint]) -> tuple[Rung, ...]:

@@ -25,7 +25,7 @@ from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
 FAST = {"samples": 4, "length": 32, "held_out_samples": 2, "window": 32, "test_tokens": 640}
-STEPS = ["nearest", "gptq", "order", "range", "lambda", "refine", "refit"]
+STEPS = ["nearest", "gptq", "order", "range", "lambda", "refine", "refit", "affine", "joint"]
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +78,8 @@ def test_each_point_is_that_of_a_run(climbed: list[Event], document: dict[str, A
         {"method": "rqc-gbs", "lambda": 0.1} | fitted,
         {"method": "rqc-gbs", "lambda": 0.1, "refine": 3} | fitted,
         {"method": "rqc-gbs", "lambda": 0.1, "refine": 3, "refit": 3} | fitted,
+        {"method": "rqc-gbs", "lambda": 0.1, "refine": 3, "refit": 3, "grid": "affine"} | fitted,
+        {"method": "rqc-gbs", "lambda": 0.1, "refine": 3, "refit": 3, "grid": "affine"} | fitted | {"range": "joint"},
     ]
     for row, point in zip(ladder["rows"], asked, strict=True):
         last = run(single | point, fresh_settings)[-1]
@@ -89,8 +91,8 @@ def test_each_point_is_that_of_a_run(climbed: list[Event], document: dict[str, A
 def test_it_ends_with_what_it_says(climbed: list[Event], document: dict[str, Any], own_settings: Settings) -> None:
     ladder = outcome(climbed)
     values = np.array([row["perplexity"] for row in ladder["rows"]], float)
-    assert values.shape == (7, 2)
-    assert (ladder["draws"], ladder["measured"], ladder["planned"]) == (2, 14, 14)
+    assert values.shape == (9, 2)
+    assert (ladder["draws"], ladder["measured"], ladder["planned"]) == (2, 18, 18)
     assert (ladder["end"], ladder["next"], ladder["best"]) == ("draws", "run", int(values.prod(axis=1).argmin()))
     assert ladder["recipe"] is not None
     following = Recipe.parse(ladder["recipe"])
@@ -99,10 +101,10 @@ def test_it_ends_with_what_it_says(climbed: list[Event], document: dict[str, Any
     assert following.to_method().fitting() == best["fitting"]
     assert plan(following, own_settings).layers == 21
     standings = [event.ladder for event in climbed if isinstance(event, LadderStanding)]
-    assert [one["measured"] for one in standings] == [*range(15), 14], "the beginning, each measurement, the end"
+    assert [one["measured"] for one in standings] == [*range(19), 18], "the beginning, each measurement, the end"
     reached = [[len([v for v in row["perplexity"] if v is not None]) for row in one["rows"]] for one in standings]
-    assert reached[4] == [1, 1, 1, 1, 0, 0, 0], "in their order, and draw by draw"
-    assert reached[8] == [2, 1, 1, 1, 1, 1, 1]
+    assert reached[4] == [1, 1, 1, 1, 0, 0, 0, 0, 0], "in their order, and draw by draw"
+    assert reached[10] == [2, 1, 1, 1, 1, 1, 1, 1, 1]
     assert [event.detail for event in climbed if isinstance(event, Stage) and event.name == MEASURING_STEPS] == [
         "draw 1 of 2", "draw 2 of 2",
     ]  # fmt: skip
@@ -145,7 +147,7 @@ def test_what_tuning_measured_is_read(
     monkeypatch.setattr(float_statistics, "BlockWalk", None)
     outcome(run(document, fresh_settings))
     # Nothing that reads no text changes with a draw, so that tuning measures it in the first alone.
-    assert len(measured) == 14 - 3
+    assert len(measured) == 18 - 3
 
 
 class Checks(Budget):
@@ -205,7 +207,7 @@ def test_the_recipe_s_own_numbers_are_taken(document: dict[str, Any]) -> None:
     )
     assert [step.step for step in steps] == STEPS
     last: Any = steps[-1].method
-    assert (last.lam, last.refine, last.refit, last.range, last.order) == (0.3, 2, 1, "search", "activation")
+    assert (last.lam, last.refine, last.refit, last.range, last.order) == (0.3, 2, 1, "joint", "activation")
     assert all(step.method.static_groups for step in steps[1:] if hasattr(step.method, "static_groups"))
     assert steps[1].method.fitting() == {"expert_damping": "damped"}
 
@@ -215,6 +217,19 @@ def test_a_step_that_changes_nothing_is_left_out(document: dict[str, Any], fresh
     assert [row["step"] for row in ladder["rows"]] == [step for step in STEPS if step != "lambda"]
     assert ladder["left_out"] == [{"step": "lambda", "why": "λ = 0.01 is the damping of GPTQ 1 % itself"}]
     assert {row["method"] for row in ladder["rows"]} == {"rtn", "gptq"}
+
+
+def test_the_affine_grid_is_a_step_with_its_own_bits(climbed: list[Event], document: dict[str, Any]) -> None:
+    rows = {row["step"]: row for row in outcome(climbed)["rows"]}
+    assert {step: row["grid"] for step, row in rows.items() if row["grid"] != "asymmetric"} == {
+        "affine": "affine", "joint": "affine",
+    }  # fmt: skip
+    assert rows["refit"]["bits_per_weight"] == 2 + (16 + 2) / 16  # a scale and a zero point for 16 weights
+    assert rows["affine"]["bits_per_weight"] == 2 + (16 + 16) / 16
+    assert rows["affine"]["perplexity"] != rows["refit"]["perplexity"] != rows["joint"]["perplexity"]
+    on_it = Recipe.parse(document | {"grid": "affine"})
+    assert [step.step for step in ladder_steps(on_it)] == [step for step in STEPS if step != "affine"]
+    assert {step.grid for step in ladder_steps(on_it)} == {"affine"}
 
 
 @pytest.mark.parametrize(

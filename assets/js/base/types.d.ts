@@ -834,6 +834,8 @@ export interface LadderRow {
   lambda: number | null;
   perplexity: (number | null)[];
   kl: (number | null)[];
+  grid?: string;
+  bits_per_weight?: number;
 }
 
 /** A step that changes nothing for this recipe. */
