@@ -24,7 +24,7 @@ from sarqc.web.browser_contract import members
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("sarqc", "pages", "app", "tests")
-ENDINGS = ("py", "zip", "js", "ts", "json", "md", "yaml", "ipynb", "safetensors", "txt", "jsonl", "mjs")
+ENDINGS = ("py", "zip", "js", "ts", "json", "md", "yaml", "ipynb", "safetensors", "txt", "jsonl", "mjs", "css")
 _EXPORT = re.compile(r"^export (?:async )?(?:function|const|class) (\w+)|^export \{([^}]*)\}", re.M)
 _PARAMETER = re.compile(r"/\{[^}]*\}")
 
@@ -139,7 +139,7 @@ class CodeNames:
         if re.fullmatch(rf"[\w./-]+(?:/|\.(?:{'|'.join(ENDINGS)}))(?:: \w+)?", name):
             return self.is_file(name)
         if match := re.fullmatch(r"(\w+): ([\w.]+)", name):
-            return match[2] in self.fields.get(match[1], ())
+            return match[2] in self.fields.get(match[1], ()) or (match[1] in self.fields and match[2].isdecimal())
         if match := re.fullmatch(r"([\w.]+)\(.*\)", name):
             return self.explains(match[1])
         if re.fullmatch(r"\w+(\.\w+)+", name):

@@ -575,11 +575,11 @@ def test_a_ladder_has_its_own_flags_and_prints_its_steps(tmp_path: Path, random_
         "Float model", "Round to nearest", "GPTQ 1 %", "+ activation order", "+ searched range", "+ λ = 0.3",
         "+ refined × 3",
     ]  # fmt: skip
-    assert "It ended because all draws were made, after 14 models." in told.stdout
+    assert "It ended because all draws were made, after 18 models." in told.stdout
     assert "measuring steps: draw 2 of 2" in told.stderr
     again = sarqc("ladder", *flags, "--json", **state)
     summary = json.loads(again.stdout)
-    assert (summary["ladder"]["measured"], summary["layers"]) == (14, [])
+    assert (summary["ladder"]["measured"], summary["layers"]) == (18, [])
     file = tmp_path / "ladder.yaml"
     file.write_text(yaml.safe_dump(summary["recipe"]))
     refused = sarqc("run", str(file), "--output", str(tmp_path / "out"), "--json", **state)

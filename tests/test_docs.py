@@ -84,7 +84,8 @@ ELSEWHERE = {
     "MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME", "TRACKIO_DIR", "TRACKIO_SPACE_ID", "TRACKIO_SERVER_URL",
     "RAY_AUTH_MODE=token", "RAY_AUTH_TOKEN_PATH", "RAY_AUTH_TOKEN", "RAY_USE_TLS",
     # a model in pieces, and folders that are made
-    "name-00001-of-00003.gguf", "unpacked/", "build/pretrained",
+    "name-00001-of-00003.gguf", "unpacked/", "build/pretrained", "build/site", "index.html",
+    "python -m http.server",
     # files of a mirror
     "baber/piqa/validation.jsonl", "cais/mmlu/anatomy/test.jsonl",
     "--security-opt seccomp=unconfined --security-opt apparmor=unconfined",
@@ -127,7 +128,7 @@ def test_nothing_is_elsewhere_in_vain(names: CodeNames) -> None:
     "stale",
     [
         "sarqc/study.py", "quantization/risk_bound.py", "facts.py: LineFact", "_Layer.solve", "study.LayerInfo",
-        "Study.frames", "make site", "SARQC_FOLDER", "--lam", "sarqc quantise", "python -m sarqc run --bits 3",
+        "Study.frames", "make sites", "SARQC_FOLDER", "--lam", "sarqc quantise", "python -m sarqc run --bits 3",
         "GET /api/study/{id}", "GET /api/runs/{id}/tables",
         "inputs_from: both", "embedd=1", "quantise_layer", "assets/js/view.js", "data-controls",
     ],

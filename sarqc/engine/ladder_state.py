@@ -19,9 +19,8 @@ from sarqc.engine.measure import Measurements
 from sarqc.engine.search import rounded_up
 from sarqc.engine.trials import TrialResult
 from sarqc.models.families import LayerInfo
-from sarqc.quantization.grid import Kind
 from sarqc.quantization.methods import METHODS
-from sarqc.quantization.storage import bits_per_weight
+from sarqc.quantization.storage import Kind, bits_per_weight
 from sarqc.recipe import Recipe
 from sarqc.study.paired import geometric_mean
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sarqc.documents import LeftOutStep
-from sarqc.quantization.grid import Kind
 from sarqc.quantization.methods import METHODS, Method, method
+from sarqc.quantization.storage import Kind
 from sarqc.recipe import BASELINE, BEST_GRID, LADDER_LAMBDA, LADDER_METHOD, REFITTED_GRID, Recipe
 from sarqc.study.ladder import PLAIN_LAMBDA, STEPS
 

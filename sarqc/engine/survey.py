@@ -64,7 +64,7 @@ from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.loading import LoadedModel, choose_device, load
 from sarqc.models.walk import BlockWalk
-from sarqc.quantization.grid import Grid, Kind
+from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import (
     FITTING,
@@ -81,6 +81,7 @@ from sarqc.quantization.methods import (
 )
 from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.quantization.solve import sweep_layer
+from sarqc.quantization.storage import Kind
 from sarqc.recipe import Begin, Recipe, renamed
 from sarqc.settings import Settings
 from sarqc.study.document import ArrayRef, Line, Study, StudyWriter, copied

@@ -40,9 +40,10 @@ from sarqc.evaluation.perplexity import drained, perplexity_steps
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.families import LayerInfo
 from sarqc.models.loading import LoadedModel
-from sarqc.quantization.grid import Grid, Kind
+from sarqc.quantization.grid import Grid
 from sarqc.quantization.methods import Method
 from sarqc.quantization.solving import Context
+from sarqc.quantization.storage import Kind
 
 _FOUND = ".found"
 Check = Callable[[], object]

@@ -16,7 +16,8 @@ from types import ModuleType
 import torch
 
 from sarqc.quantization.columns import ColumnDescent, Columns, copied, random_columns, random_descent
-from sarqc.quantization.grid import Grid, Kind, dequantize, nearest_codes
+from sarqc.quantization.grid import Grid, dequantize, nearest_codes
+from sarqc.quantization.storage import Kind
 
 # Blocks (C, B, O) on which kernels are judged: every way through them. Few, for each costs a compilation.
 _JUDGED_ON: tuple[tuple[Kind, tuple[int, int, int], torch.dtype, bool], ...] = (

@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
 from sarqc.errors import Refused
 from sarqc.quantization.methods import FEWEST_PARTS, LATTICE, NEIGHBOURS, PARTS, SHRUNK, Range
-
-Kind = Literal["symmetric", "full_range", "asymmetric", "affine"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+from sarqc.quantization.storage import KINDS, Kind
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,12 @@
-"""Bits that codes and the numbers beside them take in storage; no torch."""
+"""Kinds of grids, and the bits that codes and the numbers beside them take in storage; no torch."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal, get_args
 
+Kind = Literal["symmetric", "full_range", "asymmetric", "affine"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 NUMBER_BITS = 16  # of a scale, and of a bias
 
 

@@ -41,6 +41,7 @@ from sarqc.quantization.methods import (
     method,
     public_method,
 )
+from sarqc.quantization.storage import Kind
 from sarqc.recipe.effort import EFFORTS, Effort, Fitting, filled_in, fitting_of
 from sarqc.recipe.refusals import refusal
 
@@ -207,9 +208,7 @@ class Recipe(BaseModel):
         ),
     )  # fmt: skip
     bits: int = Field(3, ge=2, le=4, **_describe("size", "Bits", "Bits per weight, 2 to 4.", unit="bit"))
-    grid: Literal["symmetric", "full_range", "asymmetric", "affine"] = Field(
-        "asymmetric", **_describe("size", "Grid", "How the levels of a group of weights are laid out.")
-    )
+    grid: Kind = Field("asymmetric", **_describe("size", "Grid", "How the levels of a group of weights are laid out."))
     group_size: Annotated[int | None, BeforeValidator(_group_size)] = Field(
         128,
         ge=1,

@@ -59,7 +59,7 @@ def test_the_end_is_the_server_s_sentence_and_the_run_to_follow(
     assert seen(page, "ladder-sentence") == "".join(one["text"] for one in view["sentence"]).replace("\u00a0", " ")
     aria = page.get_attribute("[data-testid=plot-ladder] .plot-frame", "aria-label")
     assert aria == view["figure"]["aria"]
-    assert seen(page, "progress").startswith("14 models measured")
+    assert seen(page, "progress").startswith("18 models measured")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert findings(page) == []
     with page.expect_request(lambda request: request.method == "POST" and request.url.endswith("/api/runs")) as asked:

@@ -42,12 +42,12 @@ def test_the_end_is_the_summary_s_drawn_and_told(climbed: tuple[TestClient, str]
     view = client.get(f"/api/runs/{run_id}/ladder").json()
     assert view["ladder"] == run["summary"]["ladder"]
     assert view == ladder_view(run["summary"]["ladder"], run["recipe"])
-    assert run["progress"] == {"done": 14, "total": 14}
+    assert run["progress"] == {"done": 18, "total": 18}
     assert (run["study_id"], run["formats"], run["tuned"]) == (None, [], None)
     assert "It ended because all draws were made" in "".join(piece["text"] for piece in view["sentence"])
     assert [row["step"] for row in view["table"]["rows"]] == [
         "Float model", "Round to nearest", "GPTQ 1 %", "+ activation order", "+ searched range", "+ λ = 0.1",
-        "+ refined × 3", "+ scales refitted × 3",
+        "+ refined × 3", "+ scales refitted × 3", "+ affine grid, 2.25 bits", "+ jointly searched range",
     ]  # fmt: skip
 
 
@@ -55,11 +55,11 @@ def test_each_word_on_the_way_can_be_drawn(climbed: tuple[TestClient, str]) -> N
     client, run_id = climbed
     answer = client.get(f"/api/runs/{run_id}/events", headers={"Accept": "application/json"}).json()
     standings = [event["ladder"] for event in answer["events"] if event["type"] == "ladder_standing"]
-    assert [one["measured"] for one in standings] == [*range(15), 14]
+    assert [one["measured"] for one in standings] == [*range(19), 18]
     for ladder in standings:
         view = ladder_view(ladder, RECIPE)
         assert bool(view["figure"]["data"]) == (ladder["measured"] > 0)
-        assert len(view["figure"]["layout"]["yaxis"]["ticktext"]) == 7, "each step has its row from the beginning"
+        assert len(view["figure"]["layout"]["yaxis"]["ticktext"]) == 9, "each step has its row from the beginning"
         assert view["sentence"]
 
 

@@ -21,7 +21,7 @@ from sarqc.evaluation.side_by_side import continuation
 from sarqc.events import Finished
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import load
-from sarqc.quantization.grid import KINDS
+from sarqc.quantization.storage import KINDS
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 

@@ -14,8 +14,9 @@ from sarqc.quantization import column_kernels
 from sarqc.quantization.column_solver import factorise, solve_columns
 from sarqc.quantization.column_updates import descent_in_a_loop, first_difference, turns_in_a_loop, why_no_kernels
 from sarqc.quantization.columns import Columns, random_columns, random_descent
-from sarqc.quantization.grid import KINDS, Grid, Kind
+from sarqc.quantization.grid import Grid
 from sarqc.quantization.refinement import refined_codes
+from sarqc.quantization.storage import KINDS, Kind
 from tests.oracles_kernels import same_bits, with_kernels
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")

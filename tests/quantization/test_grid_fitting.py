@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sarqc.errors import Refused
-from sarqc.quantization.grid import Grid, Kind, dequantize, nearest_codes, scales_and_zero_points
+from sarqc.quantization.grid import Grid, dequantize, nearest_codes, scales_and_zero_points
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import METHODS, SHRINKS, ColumnSolver, Method, method
 from sarqc.quantization.quantized_layer import QuantizedLayer
 from sarqc.quantization.refinement import refined_codes
 from sarqc.quantization.solve import quantize_layer, sweep_layer
+from sarqc.quantization.storage import Kind
 from tests import oracles, oracles_fitting
 from tests.quantizing import zeros_of
 

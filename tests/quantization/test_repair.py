@@ -11,13 +11,14 @@ import torch
 
 from sarqc.errors import Refused
 from sarqc.quantization.auto_by_layer import SelectionJob
-from sarqc.quantization.grid import Grid, Kind, round_to_grid
+from sarqc.quantization.grid import Grid, round_to_grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import ColumnSolver, ExistingCodes, FoundDescent, Method, method
 from sarqc.quantization.quantized_layer import CheckedLayer, FoundCodes, QuantizedLayer
 from sarqc.quantization.repair import KEPT, WORSE, repair_layer
 from sarqc.quantization.solve import only_solved, quantize, quantize_layer
 from sarqc.quantization.solving import Context, LayerJob
+from sarqc.quantization.storage import Kind
 from tests.oracles import correlated_inputs, regularised_gram, uneven_weight
 
 ROWS, WIDTH = 5, 24

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from sarqc.errors import NumericalError
-from sarqc.quantization.grid import Grid, Kind
+from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import method
 from sarqc.quantization.quantized_layer import QuantizedLayer
@@ -22,6 +22,7 @@ from sarqc.quantization.scale_distillation import (
     distilled,
 )
 from sarqc.quantization.solve import quantize_layer
+from sarqc.quantization.storage import Kind
 
 INPUTS, HIDDEN, OUTPUTS, GROUP, SEQUENCES, TOKENS = 32, 16, 11, 8, 4, 24
 KINDS: tuple[Kind, ...] = ("symmetric", "full_range", "asymmetric", "affine")

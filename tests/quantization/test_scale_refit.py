@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sarqc.errors import Refused
 from sarqc.quantization import scale_refit
-from sarqc.quantization.grid import Grid, Kind, dequantize_groups
+from sarqc.quantization.grid import Grid, dequantize_groups
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import METHODS, ColumnSolver, Workload, method
 from sarqc.quantization.quantized_layer import CheckedLayer, FoundCodes, QuantizedLayer
@@ -20,6 +20,7 @@ from sarqc.quantization.refinement import refined_codes
 from sarqc.quantization.scale_refit import fitted_codes, refitted_scales
 from sarqc.quantization.solve import only_solved, quantize, quantize_layer
 from sarqc.quantization.solving import Context, LayerJob
+from sarqc.quantization.storage import Kind
 from tests import oracles, oracles_fitting
 from tests.quantizing import zeros_of
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sarqc.quantization.grid import KINDS, Grid, Kind
+from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import method
 from sarqc.quantization.solve import quantize_layer
-from sarqc.quantization.storage import bits_per_weight
+from sarqc.quantization.storage import KINDS, Kind, bits_per_weight
 
 
 @pytest.mark.parametrize("kind", KINDS)
