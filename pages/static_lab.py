@@ -21,7 +21,7 @@ from pages.resources import bundles
 from sarqc.errors import Refused
 from sarqc.settings import Settings
 from sarqc.web.link_preview import Introduction, head_of
-from sarqc.web.publish import Documents, StudyDocument
+from sarqc.web.publish import Documents, Site, StudyDocument
 from sarqc.web.static import THEME_SCRIPT, assets_root, ground_style, joined_styles
 
 STYLES = "static"  # of assets/css, under those of the pages
@@ -86,10 +86,9 @@ def lab_document(settings: Settings, page: StudyDocument) -> str:
         lab.build(settings)
     mounts: list[str] = []
     parts = "".join(_written(child, mounts) for child in blocks.children)
-    data = json.dumps(page.site._asdict(), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     assert lab.PAGE.skeleton is not None
     content = _ROOT.format(
-        data=f'<script type="application/json" id="published">{data}</script>',
+        data=_data(page.site),
         skeleton=lab.PAGE.skeleton(page.sight),
         parts=parts,
     )
@@ -114,12 +113,22 @@ def list_document(
         f'height="630" alt="{escape(one.alt)}"><h2>{escape(one.title)}</h2><p>{escape(one.about)}</p></a></li>'
         for name, one in studies
     )
-    content = f'<main class="page" id="content"><h1>{escape(told.title)}</h1><ul class="studies">{cards}</ul></main>'
+    # Without files of a study, which tells the scripts that there is no server to ask.
+    data = _data(Site({"studies": [], "first": ""}, {}, {}))
+    content = (
+        f'{data}<main class="page" id="content"><h1>{escape(told.title)}</h1><ul class="studies">{cards}</ul></main>'
+    )
     script = f"""
 import {{ scripts }} from "{layout.SCRIPTS}";
 scripts["base/top_bar.js"].mount(document.querySelector(".bar"));
 """
     return _document(told, settings, "./", address, "", content, script)
+
+
+def _data(site: Site) -> str:
+    """What the scripts are given."""
+    text = json.dumps(site._asdict(), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    return f'<script type="application/json" id="published">{text}</script>'
 
 
 def _document(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -92,6 +92,27 @@ def wanted(recipe: Recipe, study: Study | None = None, line: Line | None = None)
     return EngineRequest(recipe, penalties, blocks)
 
 
+# Steps of fitting the grid that no other engine has, each by its field with the value without it.
+_OWN_STEPS: dict[str, tuple[str, Any]] = {
+    "range": ("the range of each group is searched for by an error that the Gram weighs", "minmax"),
+    "refine": ("the codes are refined after solving", 0),
+    "refit": ("the scales are fitted to the codes after solving", 0),
+    "distill": ("the scales are tuned by the predictions of the whole model", 0),
+}
+
+
+def _check_fitting(recipe: Recipe) -> None:
+    """Refuses all steps of fitting the grid that no other engine has, at once: an effort sets several of them."""
+    steps = {name: words for name, (words, without) in _OWN_STEPS.items() if getattr(recipe, name) != without}
+    if not steps:
+        return
+    without = {name: _OWN_STEPS[name][1] for name in steps}
+    remedy = ", ".join(f"{name} to {value}" for name, value in without.items())
+    raise Refused(
+        f"{'; '.join(steps.values())}: no other engine does", f"recipe, {', '.join(steps)}", f"Set {remedy}."
+    ).about(next(iter(steps)), Fix("Fit the grid as they do", without))
+
+
 def _check(recipe: Recipe, study: Study | None) -> None:
     method = recipe.to_method()
     if recipe.kind == "tune":
@@ -115,25 +136,7 @@ def _check(recipe: Recipe, study: Study | None) -> None:
             f"λ or γ are others from block {recipe.from_block} on, and programs for other engines have one setting",
             "recipe, from_block", "Leave from_block and the values with it out.",
         ).about("from_block")  # fmt: skip
-    if recipe.range != "minmax":
-        raise Refused(
-            "the range of each group is searched for, and no other engine weighs that search by the Gram",
-            "recipe, range", "Use minmax.",
-        ).about("range", Fix("Use the weights' extremes", {"range": "minmax"}))  # fmt: skip
-    if recipe.refine:
-        raise Refused(
-            "the codes are refined after solving, which no other engine does", "recipe, refine", "Set refine to 0."
-        ).about("refine", Fix("Leave refinement out", {"refine": 0}))
-    if recipe.refit:
-        raise Refused(
-            "the scales are fitted to the codes after solving, which no other engine does", "recipe, refit",
-            "Set refit to 0.",
-        ).about("refit", Fix("Leave the refit out", {"refit": 0}))  # fmt: skip
-    if recipe.distills:
-        raise Refused(
-            "the scales are tuned by the predictions of the whole model, which no other engine does",
-            "recipe, distill", "Set distill to 0.",
-        ).about("distill", Fix("Leave distillation out", {"distill": 0}))  # fmt: skip
+    _check_fitting(recipe)
     if recipe.layer is not None:
         raise Refused(
             "a single layer is asked for", "recipe, layer", "Leave layer out; blocks takes a part of the model."

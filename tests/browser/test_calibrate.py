@@ -518,7 +518,7 @@ def test_what_another_engine_lacks_is_mended_in_the_form(open_page):
     fill_small(page)
     page.click("[data-testid=copy-plan] summary")
     page.get_by_role("tab", name="llm-compressor").click()
-    page.get_by_role("button", name="Use static groups").click()
+    page.get_by_role("button", name="Fit the grid as they do").click()  # the effort does more
     panel = page.locator("[data-testid=copy-plan] [role=tabpanel]")
     page.wait_for_function("document.querySelector('[data-testid=copy-plan] pre')?.textContent.includes('oneshot')")
     assert "from llmcompressor import oneshot" in panel.text_content()

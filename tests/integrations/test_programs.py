@@ -187,6 +187,17 @@ def test_what_means_something_else_is_refused(engine: str | None, change: dict[s
             assert trouble_with(name, document | fix.values) != refusal.what
 
 
+def test_all_steps_of_an_effort_are_left_out_at_once() -> None:
+    best = {"range": "joint", "refine": 3, "refit": 3, "distill": 5, "held_out_samples": 4, "order": "activation"}
+    with pytest.raises(
+        Refused, match=r"searched for.*refined.*fitted to the codes.*tuned by the predictions"
+    ) as caught:
+        program_for("gptqmodel", PLAIN | TAKEN["gptqmodel"] | best)
+    assert caught.value.remedy == "Set range to minmax, refine to 0, refit to 0, distill to 0."
+    (fix,) = caught.value.fixes
+    assert program_for("gptqmodel", PLAIN | TAKEN["gptqmodel"] | best | fix.values)
+
+
 def test_all_engines_are_answered_for() -> None:
     said = {one["name"]: one for one in programs(PLAIN | TAKEN["gptqmodel"])}
     assert said.keys() == ENGINES.keys()
