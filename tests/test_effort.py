@@ -23,7 +23,7 @@ from tests.test_command_line import ROOT, sarqc
 
 LEAST = {"model": "tiny-llama", "calibration": "tiny-llama-calibration"}
 QUICK = {"range": "search"}
-BALANCED = {"range": "search", "order": "activation", "refine": 3}
+BALANCED = {"range": "search", "order": "activation", "refine": 1}
 BEST = {"range": "joint", "order": "activation", "refine": 3, "refit": 3, "distill": 5, "held_out_samples": 16}
 CASES: list[tuple[dict[str, Any], dict[str, Any]]] = [  # what is given, and what it means
     ({"effort": None}, {}),
@@ -33,7 +33,7 @@ CASES: list[tuple[dict[str, Any], dict[str, Any]]] = [  # what is given, and wha
     ({"effort": "best", "method": "gptq+saliency"}, BEST),
     ({"effort": "best", "method": "gptaq", "samples": 9}, BEST | {"held_out_samples": 4}),
     ({"effort": "best", "samples": "1"}, BEST | {"held_out_samples": 1}),
-    ({"effort": "balanced", "method": "rtn"}, {"range": "search", "refine": 3}),
+    ({"effort": "balanced", "method": "rtn"}, {"range": "search", "refine": 1}),
     ({"effort": "best", "method": "awq"}, {"range": "joint", "refine": 3, "refit": 3}),  # which has no free scales
     ({"effort": "best", "method": "signround"}, QUICK),
     ({"effort": "best", "method": "omniquant"}, {}),
@@ -78,8 +78,11 @@ def test_a_recipe_says_which_effort_it_amounts_to(method: str) -> None:
 
 def test_efforts_that_are_alike_are_one() -> None:
     repair = Recipe.parse(LEAST | {"method": "gptq", "quantized_checkpoint": "q", "effort": "best"})
-    assert list(repair.efforts()) == ["quick", "balanced"]
-    assert repair.amounts_to() == "balanced"
+    assert list(repair.efforts()) == ["quick", "balanced", "best"]
+    assert repair.amounts_to() == "best"
+    learned = Recipe.parse(LEAST | {"method": "signround", "effort": "best"})
+    assert learned.efforts() == {"quick": {"range": "search"}}
+    assert learned.amounts_to() is None
 
 
 def test_what_is_wrong_is_refused() -> None:
@@ -172,13 +175,13 @@ def test_over_rest(fresh_settings: Settings) -> None:
 def test_on_the_command_line(random_llama: Path, text_file: Path, tmp_path: Path) -> None:
     flags = [
         "--model", str(random_llama), "--calibration", str(text_file), "--bits", "2", "--group-size", "16",
-        "--samples", "2", "--length", "32", "--effort", "balanced", "--refine", "1", "--json",
+        "--samples", "2", "--length", "32", "--effort", "balanced", "--refine", "2", "--json",
     ]  # fmt: skip
     done = sarqc("quantize", *flags, SARQC_STATE_DIR=str(tmp_path))
     assert done.returncode == 0, done.stderr
     recipe = json.loads(done.stdout)["recipe"]
     assert "effort" not in recipe
-    assert (recipe["range"], recipe["order"], recipe["refine"]) == ("search", "activation", 1)
+    assert (recipe["range"], recipe["order"], recipe["refine"]) == ("search", "activation", 2)
     assert "--effort" in sarqc("tune", "--help").stdout
     for command in ("ladder", "inspect"):
         assert "--effort" not in sarqc(command, "--help").stdout

@@ -65,14 +65,14 @@ def turns_in_a_loop(columns: Columns, grid: Grid) -> None:
 
 def descent_in_a_loop(block: ColumnDescent, grid: Grid) -> None:
     """Do the work of ``descend`` column by column."""
-    columns = zip(*(part.unbind(1) for part in (block.codes, block.pull, block.rate, block.scales)), strict=True)
-    for column, (code, pulled, rate, scale) in enumerate(columns):  # (C, O) each
-        best = torch.addcmul(code, pulled, rate).round_().clamp_(grid.lowest, grid.highest)
-        step = torch.mul(best - code, scale)
-        code.copy_(best)
-        block.steps[:, column] = step
-        rest = block.gram[:, column, column + 1 :]
-        block.pull[:, column + 1 :].addcmul_(rest.unsqueeze(-1), step.unsqueeze(-2))
+    codes, found, factors = block.codes, torch.empty_like(block.codes), block.gram.unsqueeze(-1)  # (C, B, B, 1)
+    parts = (codes, found, block.pull, block.rate, block.scales, block.steps)
+    turns = zip(*(part.unbind(1) for part in parts), strict=True)
+    for column, (code, best, pulled, rate, scale, step) in enumerate(turns):  # (C, O) each
+        torch.addcmul(code, pulled, rate, out=best).round_().clamp_(grid.lowest, grid.highest)
+        torch.sub(best, code, out=step).mul_(scale)
+        block.pull[:, column + 1 :].addcmul_(factors[:, column, column + 1 :], step.unsqueeze(-2))
+    codes.copy_(found)
 
 
 def why_no_kernels(device: torch.device) -> str:

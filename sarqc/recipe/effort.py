@@ -30,7 +30,7 @@ Fitting = dict[str, str | int]
 EFFORTS: Mapping[Effort, Fitting] = MappingProxyType(
     {
         "quick": {"range": "search", "order": "natural", "refine": 0, "refit": 0, "distill": 0},
-        "balanced": {"range": "search", "order": "activation", "refine": 3, "refit": 0, "distill": 0},
+        "balanced": {"range": "search", "order": "activation", "refine": 1, "refit": 0, "distill": 0},
         "best": {"range": "joint", "order": "activation", "refine": 3, "refit": 3, "distill": 5},
     }
 )

@@ -13,7 +13,7 @@ import {
 import { suggestedFor } from "../../assets/js/calibrate/suggestions.js";
 
 const PLAIN = { model: "m", bits: 2, method: "sarqc-gbs", samples: 8, held_out_samples: 0 };
-const balanced = { range: "search", order: "activation", refine: 3, refit: 0, distill: 0 };
+const balanced = { range: "search", order: "activation", refine: 1, refit: 0, distill: 0 };
 
 test("the effort that a form holds", () => {
   const efforts = effortsOf(PLAIN);
@@ -38,7 +38,11 @@ test("efforts are offered where they differ", () => {
   assert.deepEqual(effortsOf({ ...PLAIN, method: "signround" }), {});
   assert.deepEqual(effortsOf({ ...PLAIN, method: "no-such" }), {});
   const repair = effortsOf({ ...PLAIN, method: "gptq", quantized_checkpoint: "q" });
-  assert.deepEqual(repair, { quick: { order: "natural", refine: 0 }, balanced: { order: "activation", refine: 3 } });
+  assert.deepEqual(repair, {
+    quick: { order: "natural", refine: 0 },
+    balanced: { order: "activation", refine: 1 },
+    best: { order: "activation", refine: 3 },
+  });
   assert.deepEqual(effortsOf({ ...PLAIN, method: "as-found", quantized_checkpoint: "q" }), {});
   assert.deepEqual(effortsOf({ ...PLAIN, method: "awq" }).best, { range: "joint", refine: 3, refit: 3 });
 });
@@ -67,7 +71,7 @@ test("another method keeps the effort", () => {
   const held = { ...PLAIN, ...balanced };
   assert.deepEqual(keptEffort(held, "rtn"), { ...balanced, order: "natural" });
   assert.equal(keptEffort(held, "signround").order, "natural"); // which it would refuse
-  assert.deepEqual(keptEffort({ ...held, refine: 1 }, "rtn"), {});
+  assert.deepEqual(keptEffort({ ...held, refine: 2 }, "rtn"), {});
 });
 
 test("gains are those of the default method at a number of bits that was measured", () => {
@@ -81,14 +85,14 @@ test("gains are those of the default method at a number of bits that was measure
 test("new runs are balanced, by their method", () => {
   assert.deepEqual(suggestedFor("m", []), { ...balanced, model: "m" });
   assert.equal(suggestedFor("m", [], "rtn").order, "natural");
-  const models = [{ name: "m", suggested: { refine: 1, bits: 2 } }];
-  assert.deepEqual(suggestedFor("m", models), { ...balanced, refine: 1, bits: 2, model: "m" });
+  const models = [{ name: "m", suggested: { refine: 2, bits: 2 } }];
+  assert.deepEqual(suggestedFor("m", models), { ...balanced, refine: 2, bits: 2, model: "m" });
 });
 
 test("all settings in one line", () => {
   assert.equal(
     settingsWords({ ...PLAIN, ...balanced, lambda: 0.1, gamma: "auto" }),
-    "gptq+saliency, λ = 0.1, γ auto, asymmetric, groups of 128, searched range, activation order, refined × 3",
+    "gptq+saliency, λ = 0.1, γ auto, asymmetric, groups of 128, searched range, activation order, refined × 1",
   );
   assert.equal(
     settingsWords({ method: "rtn", grid: "affine", group_size: "per_channel" }),

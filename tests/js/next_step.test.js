@@ -36,12 +36,12 @@ test("the grid comes first, then its fit, groups, and bits", () => {
     return Object.fromEntries(Object.entries(next).filter(([name, value]) => recipe[name] !== value));
   };
   const plain = { ...RECIPE, grid: "asymmetric" };
-  assert.deepEqual(fields(plain), { range: "search", order: "activation", refine: 3 });
+  assert.deepEqual(fields(plain), { range: "search", order: "activation", refine: 1 });
   const fitted = { ...plain, range: "search", refine: 3, group_size: "per_channel" };
   assert.deepEqual(fields(fitted), { group_size: 128 });
   assert.deepEqual(fields({ ...fitted, group_size: 64 }), { bits: 3 });
   assert.equal(nextStep(MEASURED, { ...fitted, group_size: 64, bits: 4 }), null);
-  assert.deepEqual(fields({ ...plain, method: "rtn" }), { range: "search", refine: 3 });
+  assert.deepEqual(fields({ ...plain, method: "rtn" }), { range: "search", refine: 1 });
   assert.deepEqual(fields({ ...plain, method: "signround" }), { range: "search" });
 });
 

@@ -63,7 +63,7 @@ test("every model has the searched grid, which the switch says by the method", (
   assert.deepEqual(["tiny", "local", "meta/big", "somebody/unknown"].map(grid), ["best", "best", "best", "best"]);
   assert.equal(gridOf({ method: "sarqc-gbs" }), "paper");
   assert.equal(gridOf({ method: "sarqc-gbs", range: "search" }), null); // none of them
-  assert.equal(gridOf({ method: "gptq", range: "search", order: "activation", refine: 3 }), "best");
+  assert.equal(gridOf({ method: "gptq", range: "search", order: "activation", refine: 1 }), "best");
   assert.equal(gridOf({ method: "gptq", range: "joint", order: "activation", refine: 3, refit: 3 }), "refitted");
   assert.equal(gridOf({ method: "signround", range: "search" }), "best"); // which takes no columns in turn
 });

@@ -179,6 +179,24 @@ def test_refinement_tries_as_if_every_level_were_tried(bits: int, kind: Kind, or
     assert torch.equal(refined.scales, plain.scales)
 
 
+@pytest.mark.parametrize("passes", [1, 2])
+def test_a_pass_goes_on_over_blocks_of_columns(passes: int) -> None:
+    """Columns are taken in blocks of 64, whose changes the columns after them must know."""
+    width, bits = 160, 2
+    x, w = oracles.correlated_inputs(35, TOKENS, width), oracles.uneven_weight(36, ROWS, width)
+    statistics, gram = of_inputs(x)
+    plain, refined = (
+        quantize_layer(torch.from_numpy(w), statistics, Grid(bits, 32, "asymmetric"), method("gptq", refine=count))
+        for count in (0, passes)
+    )
+    codes, margin = oracles_fitting.coordinate_descent(
+        w, oracles.regularised_gram(gram, None, 0.01), plain.codes.numpy().astype(np.int64), plain.scales.numpy(),
+        zeros_of(plain).numpy(), bits, "asymmetric", passes=passes, order="natural",
+    )  # fmt: skip
+    assert (codes != plain.codes.numpy())[:, 64:].any()
+    assert_same(refined, codes, margin)
+
+
 @pytest.mark.parametrize("kind", ["asymmetric", "symmetric", "affine"])
 @pytest.mark.parametrize("order", ["natural", "activation"])
 @pytest.mark.parametrize("source", ["minmax", "search"])

@@ -686,7 +686,7 @@ export const METHODS = frozen({
     auto: null,
     efforts: {
       quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
-      balanced: { range: "search", order: "natural", refine: 3, refit: 0, distill: 0 },
+      balanced: { range: "search", order: "natural", refine: 1, refit: 0, distill: 0 },
       best: { range: "joint", order: "natural", refine: 3, refit: 3, distill: 5 },
     },
     unasked: {
@@ -747,7 +747,7 @@ export const METHODS = frozen({
     auto: null,
     efforts: {
       quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
-      balanced: { range: "search", order: "natural", refine: 3, refit: 0, distill: 0 },
+      balanced: { range: "search", order: "natural", refine: 1, refit: 0, distill: 0 },
       best: { range: "joint", order: "natural", refine: 3, refit: 3, distill: 0 },
     },
     unasked: {
@@ -806,7 +806,7 @@ export const METHODS = frozen({
     auto: { by: "model", lams: [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1], gammas: [], strengths: [] },
     efforts: {
       quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
-      balanced: { range: "search", order: "natural", refine: 3, refit: 0, distill: 0 },
+      balanced: { range: "search", order: "natural", refine: 1, refit: 0, distill: 0 },
       best: { range: "joint", order: "natural", refine: 3, refit: 3, distill: 0 },
     },
     unasked: {
@@ -861,7 +861,7 @@ export const METHODS = frozen({
     auto: { by: "model", lams: [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1], gammas: [], strengths: [] },
     efforts: {
       quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
-      balanced: { range: "search", order: "natural", refine: 3, refit: 0, distill: 0 },
+      balanced: { range: "search", order: "natural", refine: 1, refit: 0, distill: 0 },
       best: { range: "joint", order: "natural", refine: 3, refit: 3, distill: 0 },
     },
     unasked: {
@@ -916,7 +916,7 @@ export const METHODS = frozen({
     auto: null,
     efforts: {
       quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
-      balanced: { range: "search", order: "activation", refine: 3, refit: 0, distill: 0 },
+      balanced: { range: "search", order: "activation", refine: 1, refit: 0, distill: 0 },
       best: { range: "joint", order: "activation", refine: 3, refit: 3, distill: 5 },
     },
     unasked: {
@@ -979,7 +979,7 @@ export const METHODS = frozen({
     auto: { by: "layer", lams: [0.25, 0.5, 0.75], gammas: [], strengths: [] },
     efforts: {
       quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
-      balanced: { range: "search", order: "activation", refine: 3, refit: 0, distill: 0 },
+      balanced: { range: "search", order: "activation", refine: 1, refit: 0, distill: 0 },
       best: { range: "joint", order: "activation", refine: 3, refit: 3, distill: 5 },
     },
     unasked: {
@@ -1038,7 +1038,7 @@ export const METHODS = frozen({
     auto: { by: "layer", lams: [0.25, 0.5, 0.75], gammas: [0.1, 0.15, 0.35, 0.5], strengths: [] },
     efforts: {
       quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
-      balanced: { range: "search", order: "activation", refine: 3, refit: 0, distill: 0 },
+      balanced: { range: "search", order: "activation", refine: 1, refit: 0, distill: 0 },
       best: { range: "joint", order: "activation", refine: 3, refit: 3, distill: 5 },
     },
     unasked: {
@@ -1093,7 +1093,7 @@ export const METHODS = frozen({
     auto: { by: "layer", lams: [], gammas: [], strengths: [0, 0.25, 0.5, 0.75, 1] },
     efforts: {
       quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
-      balanced: { range: "search", order: "activation", refine: 3, refit: 0, distill: 0 },
+      balanced: { range: "search", order: "activation", refine: 1, refit: 0, distill: 0 },
       best: { range: "joint", order: "activation", refine: 3, refit: 3, distill: 5 },
     },
     unasked: {
@@ -1153,7 +1153,7 @@ export const METHODS = frozen({
     auto: { by: "layer", lams: [], gammas: [], strengths: [0, 0.25, 0.5, 0.75, 1] },
     efforts: {
       quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
-      balanced: { range: "search", order: "activation", refine: 3, refit: 0, distill: 0 },
+      balanced: { range: "search", order: "activation", refine: 1, refit: 0, distill: 0 },
       best: { range: "joint", order: "activation", refine: 3, refit: 3, distill: 5 },
     },
     unasked: {
@@ -1215,7 +1215,7 @@ export const METHODS = frozen({
     auto: { by: "layer", lams: [0.25, 0.5, 0.75], gammas: [0.1, 0.15, 0.35, 0.5], strengths: [0, 0.25, 0.5, 0.75, 1] },
     efforts: {
       quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
-      balanced: { range: "search", order: "activation", refine: 3, refit: 0, distill: 0 },
+      balanced: { range: "search", order: "activation", refine: 1, refit: 0, distill: 0 },
       best: { range: "joint", order: "activation", refine: 3, refit: 3, distill: 5 },
     },
     unasked: {
