@@ -771,7 +771,7 @@ def publish(
             typer.echo(announced(name, study, chosen), err=True)
         os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
         sys.path.insert(0, str(SITE))  # pages/ stands there
-        from pages.static_lab import documents
+        from pages.static_site import documents
 
         processes = min(4, len(os.sched_getaffinity(0)))  # each holds a study
         size = write_site(

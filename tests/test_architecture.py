@@ -45,7 +45,7 @@ TREE: dict[str, set[str]] = {
     "sarqc.__main__": GROUND
     | {"sarqc.quantization", "sarqc.models", "sarqc.checkpoints", "sarqc.study", "sarqc.engine", "sarqc.terminal"}
     | {"sarqc.web.users", "sarqc.web.publish", "sarqc.jobs", "sarqc.integrations", "sarqc.reports"}
-    | {"pages.static_lab"},
+    | {"pages.static_site"},
     "pages": GROUND | {"sarqc.quantization", "sarqc.web"},
     "app": GROUND | {"sarqc.jobs", "sarqc.web", "pages"},
 }

@@ -4,12 +4,13 @@ All that the Lab shows is made by the same functions as the answers of the REST 
 is too large for files, so it is cut where a browser can join it again (``assets/js/base/published.js``): a view, and
 beside it those parts of it that depend on the scale, on the quantity of the map and on the order of the ladder's steps.
 
-Every line has a view of all layers together, over all draws. Single layers and single draws exist for lines in detail.
+Every line has a view of all layers together, over all draws. Single layers and single draws exist for lines in detail,
+and further layers where a page needs them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations, product
 from pathlib import PurePosixPath
@@ -35,7 +36,7 @@ class LineFiles(TypedDict):
     """Which views of a line there are beside that of all layers and draws together."""
 
     bits: int
-    layers: int  # views of single layers, of as many from the first
+    layers: list[int]  # positions of those with a view each
     draws: list[int]  # seeds with a view each, of all layers
 
 
@@ -59,12 +60,16 @@ class Slice:
     draw: int | None = None
 
 
-def contents(study: Study, detail: Detail = "opening") -> Contents:
+FurtherLayers = Sequence[tuple[int, int]]  # positions of a line and of one of its layers
+
+
+def contents(study: Study, detail: Detail = "opening", further: FurtherLayers = ()) -> Contents:
     """Return what there is of a study.
 
     Args:
         study: The study.
         detail: The lines with views of single layers and draws.
+        further: Single layers of other lines.
     """
     opening = default_line(study, None, None)
     chosen = [line for line in study.lines if detail == "every" or (detail == "opening" and line is opening)]
@@ -72,10 +77,12 @@ def contents(study: Study, detail: Detail = "opening") -> Contents:
     choices: list[LineFiles] = [
         {
             "bits": line.bits,
-            "layers": len(study.layers) if line in chosen and not single else 0,
+            "layers": [*range(len(study.layers))]
+            if line in chosen and not single
+            else sorted({layer for own, layer in further if own == number}),
             "draws": list(line.draws) if line in chosen and len(line.draws) > 1 else [],
         }
-        for line in study.lines
+        for number, line in enumerate(study.lines)
     ]
     whose = {
         "opening": f"of “{opening.label}” at {opening.bits} bits", "every": "of every line", "none": "of no line"
@@ -104,12 +111,12 @@ def _asked_as(study: Study) -> dict[str, int]:
     return found
 
 
-def pieces(study: Study, detail: Detail = "opening") -> Iterator[Slice]:
-    """Yield all that has to be made, views first."""
-    every = contents(study, detail)["choices"]
+def pieces(study: Study, detail: Detail = "opening", further: FurtherLayers = ()) -> Iterator[Slice]:
+    """Yield all that has to be made, views first; see ``contents``."""
+    every = contents(study, detail, further)["choices"]
     for number, files in enumerate(every):
         yield Slice("view", number)
-        yield from (Slice("view", number, layer=layer) for layer in range(files["layers"]))
+        yield from (Slice("view", number, layer=layer) for layer in files["layers"])
         yield from (Slice("view", number, draw=draw) for draw in files["draws"])
     for number, files in enumerate(every):
         yield from (Slice("line", number, draw=draw) for draw in (None, *files["draws"]))

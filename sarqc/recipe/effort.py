@@ -6,13 +6,12 @@ Perplexity and processor seconds of calibration beside plain GPTQ 1 % at 2 bits 
 
 | effort | tiny-llama | tiny-moe |
 |---|---|---|
-| quick | −9.0 %, 1.2 × | −10.4 %, 1.4 × |
-| balanced | −10.8 %, 2.2 × | −12.1 %, 2.3 × |
-| best | −14.1 %, 11.3 × | −13.1 %, 6.3 × |
+| quick | −9.0 %, 1.2 × | −10.4 %, 1.3 × |
+| balanced | −10.1 %, 1.6 × | −11.8 %, 1.8 × |
+| best | −14.1 %, 11.1 × | −13.1 %, 5.7 × |
 
-By docs/results.md the fields of ``balanced`` take 1.63 × plain GPTQ with perplexity on two cores. Activation order is
-part of it for pretrained models: on SmolLM2 at 3 bits it is significantly better with all other steps on, and on
-tiny-llama at 2 bits it costs 1 %.
+Activation order is part of ``balanced`` for pretrained models: on SmolLM2 at 3 bits it is significantly better with all
+other steps on, and on tiny-llama at 2 bits it costs 1 %.
 """
 
 from __future__ import annotations

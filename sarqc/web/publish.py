@@ -11,7 +11,7 @@ import json
 import multiprocessing
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -22,7 +22,7 @@ import sarqc
 from sarqc.errors import NotFound, Refused
 from sarqc.figures.card import point_card, site_card
 from sarqc.figures.plotly_figure import colours_of
-from sarqc.figures.slices import DETAILS, Contents, Detail, Slice, contents, files_of, pieces
+from sarqc.figures.slices import DETAILS, Contents, Detail, FurtherLayers, Slice, contents, files_of, pieces
 from sarqc.figures.view import default_line
 from sarqc.plain import mib
 from sarqc.settings import Settings
@@ -42,7 +42,8 @@ from sarqc.web.link_preview import (
 
 MARK = "site.json"  # in the folder of a site: its files, which the next one may replace
 PICTURE = "picture.png"
-TAKEN = ("assets", "index.html", MARK, PICTURE)  # names beside the folders of studies
+TOUR = "learn"  # folder of the tour
+TAKEN = ("assets", "index.html", MARK, PICTURE, TOUR)  # names beside the folders of studies
 LEVEL = 6  # of gzip
 
 
@@ -67,13 +68,46 @@ class StudyDocument:
     is_alone: bool
 
 
+class SingleLayer(NamedTuple):
+    """A layer of a line on its own."""
+
+    method: str
+    bits: int
+    layer: str
+
+
 @dataclass(frozen=True)
 class Documents:
-    """How the documents of a site are written, and what they load by its place in the site."""
+    """How the documents of a site are written, and what they load.
+
+    Attributes:
+        study: Writes the document of a study.
+        listing: Writes the list of studies, of their introductions and the address.
+        resources: Files by their places in the site.
+        tour: Writes Learn, of its numbers, its picture and its address; None for a site without its studies.
+        tour_layers: Single layers that the tour shows, by study.
+    """
 
     study: Callable[[StudyDocument], str]
     listing: Callable[[Introduction, Sequence[tuple[str, Introduction]], str], str]
     resources: Mapping[str, str]
+    tour: Callable[[Site, str, str], str] | None
+    tour_layers: Mapping[str, Sequence[SingleLayer]]
+
+
+@dataclass(frozen=True)
+class Selected:
+    """A study with what there is to be of it, see ``sarqc.figures.slices``."""
+
+    study: Study
+    detail: Detail
+    further: FurtherLayers
+
+    def contents(self) -> Contents:
+        return contents(self.study, self.detail, self.further)
+
+    def pieces(self) -> list[Slice]:
+        return [*pieces(self.study, self.detail, self.further)]
 
 
 def studies_named(names: Sequence[str], settings: Settings) -> dict[str, Study]:
@@ -172,7 +206,7 @@ def write_site(
     studies: Mapping[str, Study],
     output: Path,
     settings: Settings,
-    documents: Callable[[], Documents],
+    documents: Callable[[Collection[str]], Documents],
     *,
     detail: Detail = "opening",
     address: str = "",
@@ -184,7 +218,7 @@ def write_site(
         studies: Studies by name, see ``studies_named``; the first is shown where there is one alone.
         output: The folder of the site.
         settings: Where the assets are.
-        documents: How its documents are written.
+        documents: How the documents of a site with studies of these names are written.
         detail: The lines with views of single layers and draws.
         address: Absolute address of the site, which some readers of link previews need; empty where it is not known.
         processes: Processes that make views; 1: this one.
@@ -195,19 +229,28 @@ def write_site(
     Raises:
         Refused: If the folder holds something else than a site, or can't be written.
     """
-    former = check_output(output)
+    former, written = check_output(output), documents(studies)
+    selected = {
+        name: Selected(study, detail, _positions(study, written.tour_layers.get(name, ())))
+        for name, study in studies.items()
+    }
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{output.name}-", dir=output.parent) as temporary:
         made = Path(temporary) / "site"
         made.mkdir()
-        _write_files(studies, made, detail, processes)
-        _write_documents(studies, made, settings, documents(), detail, address.rstrip("/"))
+        _write_files(selected, made, processes)
+        _write_documents(selected, made, settings, written, address.rstrip("/"))
         files = sorted(path.relative_to(made).as_posix() for path in made.rglob("*") if path.is_file())
         mark = {"version": sarqc.__version__, "studies": list(studies), "files": [*files, MARK]}
         (made / MARK).write_text(json.dumps(mark, indent=1), encoding="utf-8")
         size = sum(path.stat().st_size for path in made.rglob("*") if path.is_file())
         _replace(output, former, made)
     return size
+
+
+def _positions(study: Study, layers: Sequence[SingleLayer]) -> FurtherLayers:
+    names = [layer.name for layer in study.layers]
+    return [(study.lines.index(study.line(one.method, one.bits)), names.index(one.layer)) for one in layers]
 
 
 def _replace(output: Path, former: Sequence[str], made: Path) -> None:
@@ -225,22 +268,22 @@ def _replace(output: Path, former: Sequence[str], made: Path) -> None:
             shutil.move(path, place)
 
 
-def _write_files(studies: Mapping[str, Study], made: Path, detail: Detail, processes: int) -> None:
-    work = [(study.folder, made / name, piece) for name, study in studies.items() for piece in pieces(study, detail)]
+def _write_files(selected: Mapping[str, Selected], made: Path, processes: int) -> None:
+    work = [(one.study.folder, made / name, piece) for name, one in selected.items() for piece in one.pieces()]
     if processes == 1:
-        for one in work:
-            _write_piece(one)
+        for piece in work:
+            _write_piece(piece)
     else:
         with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
             for _ in pool.map(_write_piece, work, chunksize=8):
                 pass  # an error in a process comes out here
-    for name, study in studies.items():
-        known = contents(study, detail)
+    for name, one in selected.items():
+        known = one.contents()
         (made / name / "contents.json.gz").write_bytes(_packed(known))
         for file in known["files"]:
             place = made / name / file
             place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(study.folder / file, place)
+            shutil.copyfile(one.study.folder / file, place)
 
 
 def _write_piece(work: tuple[Path, Path, Slice]) -> None:
@@ -255,13 +298,13 @@ _opened = lru_cache(maxsize=2)(Study.open)
 
 
 def _write_documents(
-    studies: Mapping[str, Study], made: Path, settings: Settings, documents: Documents, detail: Detail, address: str
+    selected: Mapping[str, Selected], made: Path, settings: Settings, documents: Documents, address: str
 ) -> None:
-    summaries = [summary_of(study, name, "shipped") for name, study in studies.items()]
-    is_alone = len(studies) == 1
+    summaries = [summary_of(one.study, name, "shipped") for name, one in selected.items()]
+    is_alone = len(selected) == 1
     told: list[tuple[str, Introduction]] = []
-    for name, study in studies.items():
-        page = _study_page(name, study, summaries, settings, made, detail, address)
+    for name, one in selected.items():
+        page = _study_page(name, one, summaries, settings, made, address)
         told.append((name, page.told))
         (made / name / "index.html").write_text(documents.study(page), encoding="utf-8")
         if is_alone:
@@ -276,6 +319,13 @@ def _write_documents(
         every = Introduction("Studies", picture=PICTURE)
         listing = documents.listing(every, told, address and f"{address}/")
         (made / "index.html").write_text(listing, encoding="utf-8")
+    if documents.tour is not None:
+        folders = {name: f"../{name}/" for name in selected}
+        site = Site(_listing(summaries, ""), folders, {})
+        (made / TOUR).mkdir()
+        picture = f"../{next(iter(selected))}/{PICTURE}" if is_alone else f"../{PICTURE}"
+        text = documents.tour(site, picture, address and f"{address}/{TOUR}/")
+        (made / TOUR / "index.html").write_text(text, encoding="utf-8")
     for resource, text in documents.resources.items():
         path = made / resource
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -283,15 +333,10 @@ def _write_documents(
 
 
 def _study_page(
-    name: str,
-    study: Study,
-    summaries: Sequence[StudySummary],
-    settings: Settings,
-    made: Path,
-    detail: Detail,
-    address: str,
+    name: str, selected: Selected, summaries: Sequence[StudySummary], settings: Settings, made: Path, address: str
 ) -> StudyDocument:
     """What the document of a study is made of; its picture is written."""
+    study = selected.study
     line = default_line(study, None, None)
     facts = line_facts(study, method=line.name, bits=line.bits, layer=0 if len(study.layers) == 1 else None)
     at = point_of(facts, {})
@@ -301,8 +346,12 @@ def _study_page(
         sight = sight_of(facts, at, banded=True)
     except ValueError:  # a figure that only a browser draws
         sight = None
-    listing = {"studies": [{**one, "is_mine": False} for one in summaries], "damaged": [], "first": name}
     folders = {one["id"]: "./" if one["id"] == name else f"../{one['id']}/" for one in summaries}
-    site = Site(listing, folders, {name: contents(study, detail)})
+    site = Site(_listing(summaries, name), folders, {name: selected.contents()})
     told = replace(introduction_of(facts, at), picture=PICTURE)
     return StudyDocument(name, told, sight, site, "../", address and f"{address}/{name}/", len(summaries) == 1)
+
+
+def _listing(summaries: Sequence[StudySummary], first: str) -> dict[str, Any]:
+    """As the list of studies is answered by the REST interface."""
+    return {"studies": [{**one, "is_mine": False} for one in summaries], "damaged": [], "first": first}

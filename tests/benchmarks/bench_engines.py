@@ -33,12 +33,12 @@ def engines(folder: Path) -> Iterator[Figure]:
     for name, model, bits, group_size, samples, length, goal in cases:
         checkpoint = checkpoint_of(model, None, settings)
         text = f"{model if model.startswith('tiny') else 'tiny-llama'}-calibration"
-        tokens = drawn(text, checkpoint, samples=samples, length=length, draw=0).calibration
+        sequences = drawn(text, checkpoint, samples=samples, length=length, draw=0)
         rounds: dict[str, list[Left]] = {"sarqc": [], "llmcompressor": []}
         for _ in range(ROUNDS):
             for engine, runs in rounds.items():
                 job = Job(engine, checkpoint.folder, bits, group_size, OURS if engine == "sarqc" else {})
-                runs.append(run_job(job, tokens, folder, torch.get_num_threads()))
+                runs.append(run_job(job, sequences, folder, torch.get_num_threads()))
         ours, theirs = (middle.median(run.wall for run in runs) for runs in rounds.values())
         yield Figure(f"{name}: ours", ours, "s")
         yield Figure(f"{name}: llm-compressor", theirs, "s")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pages.static_lab import documents
+from pages.static_site import documents
 from sarqc.web.publish import studies_named, write_site
 from tests.browser.conftest import Watch, findings
 from tests.publish.sites import host_of_two
@@ -29,10 +29,10 @@ class Quiet(SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a site with the studies “small” and “steps”."""
+    """The address of a site with the studies “small” and “steps”, and Learn, which reads “small”."""
     root = tmp_path_factory.mktemp("www")
-    host = host_of_two(tmp_path_factory.mktemp("host"))
-    write_site(studies_named(["small", "steps"], host), root / BELOW, host, lambda: documents(host))
+    host = host_of_two(tmp_path_factory.mktemp("host"), tour=True)
+    write_site(studies_named(["small", "steps"], host), root / BELOW, host, partial(documents, host))
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=root))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_address[1]}/{BELOW}/"
@@ -80,7 +80,7 @@ def test_the_lab_opens_and_moves(visit: Callable[..., Any], served: str) -> None
     again = visit(page.url.removeprefix(served))
     again.wait_for_selector(OPENED)
     assert sentence(again) == after
-    for absent in ("Calibrate", "Runs", "Learn", "Compute here", "Use these settings"):
+    for absent in ("Calibrate", "Runs", "Compute here", "Use these settings"):
         assert not page.get_by_text(absent, exact=True).is_visible(), absent
     page.click("[data-testid=door-trade_off]")
     page.wait_for_selector("[data-plot=lab-plane] svg.flat")
@@ -97,7 +97,7 @@ def test_layers_scales_numbers_and_files(visit: Callable[..., Any], served: str)
     page.select_option("[data-testid=pick-quantity]", "drift")
     page.wait_for_url("**quantity=drift**")
     # Another line has no layers of its own here: the list is not there, and the page says why.
-    page.select_option("[data-testid=pick-method]", "rqc-gbs")
+    page.select_option("[data-testid=pick-method]", "rtn")
     page.wait_for_selector("text=This line is shown with all layers and draws together.")
     assert not page.is_visible("[data-testid=pick-layer]")
     names = page.locator("[data-testid=download]").all_inner_texts()
@@ -127,6 +127,25 @@ def test_the_list_leads_to_a_study_and_one_study_to_another(visit: Callable[...,
     page.wait_for_url("**study=small**")
     page.click("text=Studies")
     page.wait_for_selector(".studies")
+
+
+def test_learn_is_walked_to_its_end_and_leads_to_the_lab(visit: Callable[..., Any], served: str) -> None:
+    page = visit()
+    page.click("text=Learn")
+    page.wait_for_selector("[data-testid=step-1] [data-testid=show]")
+    assert page.url.startswith(f"{served}learn/")
+    for number in range(1, 11):
+        step = page.get_by_test_id(f"step-{number}")
+        if number != 9:  # this study has no ladder
+            step.get_by_test_id("show").click()
+            step.locator("[data-testid=answer] >> text=/./").first.wait_for()
+            assert step.locator("[data-testid=canvas] >> css=svg, canvas").first.is_visible(), number
+        if number < 10:
+            page.get_by_test_id("next").click()
+    assert findings(page) == []
+    page.get_by_test_id("to-lab").click()
+    page.wait_for_selector(OPENED)
+    assert page.url.startswith(f"{served}small/?")
 
 
 def test_the_first_picture_needs_little(visit: Callable[..., Any]) -> None:

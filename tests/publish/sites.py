@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import combinations
 from pathlib import Path
 
@@ -12,15 +13,24 @@ from sarqc.study.document import Study, StudyWriter
 from tests.study.test_ladder import FITTING, line, perplexity
 from tests.synthetic_study import study_document, write_study
 
+LAYER = "model.layers.1.down_proj"
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 
 
-def host_of_two(folder: Path) -> Settings:
-    """Settings of a host whose shipped studies are “small”, with curves, layers and draws, and “steps”, a ladder."""
+def host_of_two(folder: Path, *, tour: bool = False) -> Settings:
+    """Settings of a host whose shipped studies are “small”, with curves, layers and draws, and “steps”, a ladder.
+
+    With ``tour``, Learn reads “small”, one of whose layers it shows.
+    """
     assets = folder / "assets"
-    assets.mkdir()
+    assets.mkdir(parents=True)
     for part in ("js", "css", "vendor", "published.json", "models"):
         (assets / part).symlink_to(ASSETS / part)
+    told = json.loads((ASSETS / "tour.json").read_text(encoding="utf-8"))
+    if tour:
+        told["study"] |= {"id": "small", "layer": LAYER}
+        told["pretrained"] |= {"id": "small", "bits": 2}
+    (assets / "tour.json").write_text(json.dumps(told), encoding="utf-8")
     write_study(assets / "studies" / "small", draws=2, gs=False, sizes=True)
     write_ladder(assets / "studies" / "steps")
     return Settings(assets_dir=assets, state_dir=folder / "state")

@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -17,15 +18,15 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app import create_app
-from pages.static_lab import documents
+from pages.static_site import documents
 from sarqc.errors import NotFound, Refused
 from sarqc.figures.card import SITE
 from sarqc.figures.slices import contents, pieces
 from sarqc.settings import Settings
 from sarqc.study.document import Study
-from sarqc.web.publish import MARK, announced, check_output, detail_named, studies_named, write_site
+from sarqc.web.publish import MARK, TOUR, announced, check_output, detail_named, studies_named, write_site
 from tests.js.node import NODE
-from tests.publish.sites import host_of_two
+from tests.publish.sites import LAYER, host_of_two
 
 SCRIPT = Path(__file__).parent / "answers.mjs"
 CARDS = (
@@ -50,7 +51,7 @@ def studies(host: Settings) -> dict[str, Study]:
 @pytest.fixture(scope="module")
 def site(host: Settings, studies: dict[str, Study], tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sites") / "site"
-    write_site(studies, folder, host, lambda: documents(host))
+    write_site(studies, folder, host, partial(documents, host))
     return folder
 
 
@@ -234,7 +235,7 @@ def test_an_absolute_address_is_said_to_previews_alone(
 ) -> None:
     folder = tmp_path / "site"
     one = {"small": studies["small"]}
-    write_site(one, folder, host, lambda: documents(host), detail="none", address="https://lab.example/a/")
+    write_site(one, folder, host, partial(documents, host), detail="none", address="https://lab.example/a/")
     root = Document((folder / "index.html").read_text(encoding="utf-8"))
     own = Document((folder / "small" / "index.html").read_text(encoding="utf-8"))
     assert root.said["og:image"] == own.said["og:image"] == "https://lab.example/a/small/picture.png"
@@ -247,17 +248,34 @@ def test_an_absolute_address_is_said_to_previews_alone(
     assert at_root[0]["answer"]["study"]["id"] == "small"
 
 
+def test_learn_is_written_where_its_studies_are(tmp_path: Path) -> None:
+    host, folder = host_of_two(tmp_path / "host", tour=True), tmp_path / "site"
+    write_site(studies_named(["small"], host), folder, host, partial(documents, host), detail="none")
+    text = (folder / "learn" / "index.html").read_text(encoding="utf-8")
+    assert Document(text).said["og:image"] == "../small/picture.png"
+    assert 'href="../"' in text
+    assert not any(address.startswith("/") for address in Document(text).addresses)
+    assert f'<a href="../{TOUR}/">Learn</a>' in (folder / "small" / "index.html").read_text(encoding="utf-8")
+    # The one layer that it shows has a view of its own, of the identity penalty.
+    known = json.loads(gzip.decompress((folder / "small" / "contents.json.gz").read_bytes()))
+    names = [layer.name for layer in studies_named(["small"], host)["small"].layers]
+    assert [files["layers"] for files in known["choices"]].count([names.index(LAYER)]) == 1
+    only = tmp_path / "other"
+    write_site(studies_named(["steps"], host), only, host, partial(documents, host), detail="none")
+    assert not (only / "learn").exists()
+
+
 def test_a_site_replaces_a_site_and_nothing_else(host: Settings, studies: dict[str, Study], tmp_path: Path) -> None:
     folder = tmp_path / "site"
     folder.mkdir()
     (folder / "notes.txt").write_text("mine")
     with pytest.raises(Refused, match="not a site"):
-        write_site({"small": studies["small"]}, folder, host, lambda: documents(host), detail="none")
+        write_site({"small": studies["small"]}, folder, host, partial(documents, host), detail="none")
     assert [path.name for path in folder.iterdir()] == ["notes.txt"]
     (folder / "notes.txt").unlink()
-    write_site({"small": studies["small"]}, folder, host, lambda: documents(host), detail="none")
+    write_site({"small": studies["small"]}, folder, host, partial(documents, host), detail="none")
     (folder / "CNAME").write_text("lab.example")
-    write_site({"steps": studies["steps"]}, folder, host, lambda: documents(host), detail="none")
+    write_site({"steps": studies["steps"]}, folder, host, partial(documents, host), detail="none")
     assert (folder / "CNAME").read_text() == "lab.example"
     assert not (folder / "small").exists()
     listed = json.loads((folder / MARK).read_text())["files"]

@@ -5,7 +5,7 @@
  * @module base/published
  */
 
-/** @typedef {{bits: number, layers: number, draws: number[]}} LineFiles views of single layers and draws */
+/** @typedef {{bits: number, layers: number[], draws: number[]}} LineFiles views of single layers and draws */
 /**
  * @typedef {object} Contents what there is of a study
  * @property {Record<string, number>} lines position of a line by “method|bits”
@@ -122,7 +122,7 @@ function stemOf({ lines, choices, is_one_layer }, query) {
   const { bits, layers, draws } = choices[number];
   const layer = is_one_layer ? null : positionOf(query.get("layer"));
   const draw = positionOf(query.get("draw"));
-  const isThere = (layer === null || (draw === null && layer < layers)) && (draw === null || draws.includes(draw));
+  const isThere = (layer === null || (draw === null && layers.includes(layer))) && (draw === null || draws.includes(draw));
   const end = draw === null ? "" : `-draw-${draw}`;
   const line = `${number}${end}`;
   return isThere ? { name: layer === null ? line : `${number}-layer-${layer}`, line, width: `${bits}${end}` } : null;

@@ -651,11 +651,11 @@ export const RECIPE_FIELDS = frozen({
  */
 export const MEASURED_EFFORTS = frozen([
   { model: "tiny-llama", bits: 2, effort: "quick", draws: 3, change: -0.09, time: 1.2 },
-  { model: "tiny-llama", bits: 2, effort: "balanced", draws: 3, change: -0.1076, time: 2.2 },
-  { model: "tiny-llama", bits: 2, effort: "best", draws: 3, change: -0.1415, time: 11.3 },
-  { model: "tiny-moe", bits: 2, effort: "quick", draws: 3, change: -0.1036, time: 1.4 },
-  { model: "tiny-moe", bits: 2, effort: "balanced", draws: 3, change: -0.1209, time: 2.3 },
-  { model: "tiny-moe", bits: 2, effort: "best", draws: 3, change: -0.1313, time: 6.3 },
+  { model: "tiny-llama", bits: 2, effort: "balanced", draws: 3, change: -0.1012, time: 1.6 },
+  { model: "tiny-llama", bits: 2, effort: "best", draws: 3, change: -0.1415, time: 11.1 },
+  { model: "tiny-moe", bits: 2, effort: "quick", draws: 3, change: -0.1036, time: 1.3 },
+  { model: "tiny-moe", bits: 2, effort: "balanced", draws: 3, change: -0.118, time: 1.8 },
+  { model: "tiny-moe", bits: 2, effort: "best", draws: 3, change: -0.1313, time: 5.7 },
 ]);
 
 /**

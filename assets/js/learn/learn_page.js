@@ -8,7 +8,9 @@ import { onReturn } from "../base/address_bar.js";
 import { EVERYWHERE } from "../base/contract.js";
 import { isLocked, link, note } from "../base/link.js";
 import { titled } from "../base/page_title.js";
+import { published } from "../base/published.js";
 import { shareMenu } from "../base/share.js";
+import { at } from "../base/site.js";
 import { onTheme } from "../base/theme.js";
 import { backToPage } from "../charts/enlarge.js";
 import { CONTROLS, common, unknownHere } from "./address.js";
@@ -153,7 +155,8 @@ export function mount(element) {
     further: () => null,
   });
   const { id, bits, saliency } = given.pretrained;
-  lab.href = `/${serialise({ study: id, method: saliency, bits }, LAB_VIEW, { link: { embed: link.embed } })}`;
+  const query = serialise({ study: id, method: saliency, bits }, LAB_VIEW, { link: { embed: link.embed } });
+  lab.href = `${published?.site.folders[id] ?? at("/")}${query}`;
   onTheme(() => stages[tour.step].render());
   stages[tour.step].read(location.search);
   tell(unknownHere(link));

@@ -1,7 +1,7 @@
 """Runs what is missing of a comparison and prints the tables.
 
     python -m tests.benchmarks.quality --folder DIR --model tiny-llama --calibration wikitext2 \
-        --test wikitext2-validation --test-tokens 15616 --bits 2 3 4 --write docs/engines.json
+        --test wikitext2-validation --test-tokens 15616 --bits 2 3 4 --read docs/engines.json --write docs/engines.json
 
 Environments, results and tables are kept under the folder; the same command again goes on where it was stopped, and
 another model adds to what is there. Delete a result to have it made again.
@@ -27,7 +27,7 @@ from tests.benchmarks.quality.contenders import CONTENDERS
 from tests.benchmarks.quality.dequantize import FORMATS
 from tests.benchmarks.quality.evaluate import Evaluator
 from tests.benchmarks.quality.jobs import EngineFailed, Job, drawn, run_job
-from tests.benchmarks.quality.results import Cell, Result, read_all
+from tests.benchmarks.quality.results import Cell, Result, read_all, take_over
 from tests.benchmarks.quality.table import page, summarised
 
 
@@ -46,6 +46,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--window", type=int, default=256)
     parser.add_argument("--contenders", nargs="+", choices=CONTENDERS, default=list(CONTENDERS))
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--read", type=Path, help="a file that --write wrote, whose results the folder takes over")
     parser.add_argument("--write", type=Path, help="a file for the numbers of all results")
     return parser.parse_args()
 
@@ -77,7 +78,7 @@ class Comparison:
             contender.engine, self._checkpoint.folder, cell.bits, given.group_size or None, contender.settings
         )  # fmt: skip
         try:
-            left = run_job(job, sequences.calibration, given.folder, given.threads)
+            left = run_job(job, sequences, given.folder, given.threads)
         except EngineFailed as error:
             return Result(self._protocol, {}, failed=str(error))
         weight_of = FORMATS[left.format]
@@ -103,6 +104,8 @@ def main() -> None:
     given = arguments()
     given.folder = given.folder.resolve()
     given.folder.mkdir(parents=True, exist_ok=True)
+    if given.read:
+        take_over(json.loads(given.read.read_text(encoding="utf-8")), given.folder)
     if given.model:
         torch.set_num_threads(given.threads)
         comparison = Comparison(given)

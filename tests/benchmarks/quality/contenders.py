@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sarqc.recipe import EFFORTS, Effort
+
 
 @dataclass(frozen=True)
 class Contender:
@@ -33,6 +35,13 @@ ENGINES: dict[str, Engine] = {
 }
 
 _EVERYTHING = {"lam": 0.1, "range": "search", "order": "activation", "refine": 3}
+
+
+def _effort(effort: Effort, **further: Any) -> dict[str, Any]:
+    """Settings of an effort of the default method, with its own λ and γ."""
+    return {"method": "sarqc-gbs", **EFFORTS[effort], **further}
+
+
 BASELINE, RIVAL = "gptq", "auto-round"  # what every row is compared with
 
 CONTENDERS: dict[str, Contender] = {
@@ -51,6 +60,10 @@ CONTENDERS: dict[str, Contender] = {
     "sarqc-everything": Contender(
         "sarqc: GPTQ + saliency penalty, everything on", "sarqc", {"method": "sarqc-gbs", "gamma": 0.1} | _EVERYTHING
     ),
+    "quick": Contender("sarqc: effort quick", "sarqc", _effort("quick")),
+    "balanced": Contender("sarqc: effort balanced", "sarqc", _effort("balanced")),
+    "best": Contender("sarqc: effort best", "sarqc", _effort("best")),
+    "best-affine": Contender("sarqc: effort best, affine grid", "sarqc", _effort("best", grid="affine")),
     "signround": Contender("sarqc: SignRound, 200 steps", "sarqc", {"method": "signround"}),
     "sarqc-signround": Contender("sarqc: SignRound + saliency penalty, λ 0.05", "sarqc", {"method": "sarqc-signround"}),
     "llmcompressor-gptq": Contender("llm-compressor: GPTQ, its default", "llmcompressor", {}),

@@ -29,7 +29,11 @@ def levels(codes: np.ndarray, scales: np.ndarray, zero_points: np.ndarray) -> np
 
 
 def from_parts(tensors: Tensors, name: str, bits: int) -> np.ndarray:
-    """Codes, scales and zero points as they are."""
+    """Codes, scales and zero points as they are; biases, which are added in their place, for an affine grid."""
+    if f"{name}.biases" in tensors:
+        codes, scales, biases = (tensors[f"{name}.{part}"].astype(np.float32) for part in ("codes", "scales", "biases"))
+        size = codes.shape[1] // scales.shape[1]
+        return codes * np.repeat(scales, size, axis=1) + np.repeat(biases, size, axis=1)
     return levels(*(tensors[f"{name}.{part}"].astype(np.float32) for part in ("codes", "scales", "zero_points")))
 
 

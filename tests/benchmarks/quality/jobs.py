@@ -55,20 +55,22 @@ class Left:
 
 
 def drawn(calibration: str, checkpoint: Checkpoint, *, samples: int, length: int, draw: int) -> Sequences:
-    """The calibration tokens of a draw, the same for every engine."""
+    """The calibration tokens of a draw, the same for every engine, and half as many others, held out for those that
+    judge by them."""
     text = text_of(calibration, checkpoint, read_settings())
     return draw_sequences(
-        text, samples=samples, length=length, held_out_samples=0, sampling="random", seed=draw
+        text, samples=samples, length=length, held_out_samples=max(1, samples // 2), sampling="random", seed=draw
     )  # fmt: skip
 
 
-def run_job(job: Job, tokens: np.ndarray, folder: Path, threads: int) -> Left:
-    """Runs a job on tokens (samples, length); environments and scratch are under ``folder``. May raise EngineFailed."""
+def run_job(job: Job, sequences: Sequences, folder: Path, threads: int) -> Left:
+    """Runs a job on sequences of a draw; environments and scratch are under ``folder``. May raise EngineFailed."""
     folder = folder.resolve()
     python = python_of(job.engine, folder)
     with tempfile.TemporaryDirectory(dir=folder, prefix="job-") as name:
         scratch = Path(name)
-        np.save(scratch / "tokens.npy", tokens)
+        np.save(scratch / "tokens.npy", sequences.calibration)
+        np.save(scratch / "held_out.npy", sequences.held_out)
         document = {
             "model": str(job.model.resolve()), "bits": job.bits, "group_size": job.group_size,
             "settings": dict(job.settings),

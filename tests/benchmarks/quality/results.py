@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
+
+from tests.benchmarks.quality.contenders import CONTENDERS
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,27 @@ class Result:
     @classmethod
     def read(cls, path: Path) -> Self:
         return cls(**json.loads(path.read_text(encoding="utf-8")))
+
+
+def take_over(document: dict[str, Any], folder: Path) -> None:
+    """Write the results of a document that ``table.summarised`` made under a folder which lacks them, in its digits."""
+    for model, found in document["models"].items():
+        for bits, contenders in found["widths"].items():
+            for contender, numbers in contenders.items():
+                versions = document["versions"].get(CONTENDERS[contender].engine, {})
+                for draw, values in _by_draw(numbers):
+                    path = Cell(model, int(bits), draw, contender).path(folder)
+                    if not path.exists():
+                        Result(found["protocol"], versions, **values).write(path)
+
+
+def _by_draw(numbers: dict[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:
+    if "failed" in numbers:
+        yield 0, numbers
+        return
+    for draw, perplexity in enumerate(numbers["perplexity"]):
+        if perplexity is not None:
+            yield draw, {name: values[draw] for name, values in numbers.items() if draw < len(values)}
 
 
 def read_all(folder: Path) -> dict[Cell, Result]:

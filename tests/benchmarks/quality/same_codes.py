@@ -117,7 +117,7 @@ def main() -> None:
     torch.set_num_threads(given.threads)
     checkpoint = checkpoint_of(given.model, None, Settings())
     names = [layer.name for layer in checkpoint.layers]
-    tokens = drawn(given.calibration, checkpoint, samples=8, length=256, draw=0).calibration
+    sequences = drawn(given.calibration, checkpoint, samples=8, length=256, draw=0)
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(dir=given.folder) as scratch:
         wide = in_float32(checkpoint, Path(scratch))
@@ -135,13 +135,13 @@ def main() -> None:
             left = {}
             for engine, of_engine in settings.items():
                 job = Job(engine, wide, bits, given.group_size, of_engine)
-                left[engine] = run_job(job, tokens, given.folder, given.threads)
+                left[engine] = run_job(job, sequences, given.folder, given.threads)
             ours = of_sarqc(left["sarqc"].tensors, names, grid)
             theirs = of_llmcompressor(left["llmcompressor"].tensors, names, bits)
             row = {"model": given.model, "bits": bits, "grid": kind, "lam": given.lam, "inputs": inputs}
             row |= agreement(ours, theirs, checkpoint.layers)
             if inputs == "float":
-                exact = in_float64(wide, tokens, names, grid, given.lam)
+                exact = in_float64(wide, sequences.calibration, names, grid, given.lam)
                 row |= {"ours_to_float64": rows_apart(ours, exact), "theirs_to_float64": rows_apart(theirs, exact)}
             print(json.dumps(row), flush=True)
             rows.append(row)

@@ -1,0 +1,188 @@
+"""Lab and Learn as documents that need no server: their parts are those of the pages, written where Gradio would insert
+them.
+
+Scripts, styles and the elements around the parts are the same, so that all of them work as in the app; what the page
+asks of a server it finds in files (``assets/js/base/published.js``). The list of several studies is a document too.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from html import escape
+from typing import Any
+
+import gradio as gr
+
+from pages import lab, layout, learn
+from pages.resources import bundles
+from sarqc.errors import Refused
+from sarqc.settings import Settings
+from sarqc.web.link_preview import Introduction, head_of
+from sarqc.web.publish import TOUR, Documents, SingleLayer, Site, StudyDocument
+from sarqc.web.static import THEME_SCRIPT, assets_root, ground_style, joined_styles
+
+STYLES = "static"  # of assets/css, under those of the pages
+# The first thing that a browser reads is that nothing comes from, or goes to, another host.
+_POLICY = (
+    "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; connect-src 'self' data: blob:; "
+    "object-src 'none'; base-uri 'self'; form-action 'none'; script-src 'self' {scripts}"
+)
+_DOCUMENT = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+{told}
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>{ground}</style>
+<script>{at_once}</script>
+<script type="importmap">{imports}</script>
+<link rel="modulepreload" href="{module}">
+<link rel="icon" href="data:,">
+</head>
+<body>
+<style>{own}</style>
+<link rel="stylesheet" href="{styles}">
+<a class="skip" href="#content">To the content</a>
+<header class="bar" data-control="bar">
+  <a class="brand" href="{root}">sarqc</a><span class="tagline">what a little regularisation buys</span>
+  <nav class="pages" aria-label="Pages">{links}</nav>
+  <button type="button" class="theme" data-action="theme" data-testid="theme" aria-label="Light or dark">◐</button>
+</header>
+{content}
+<script type="module">{script}</script>
+</body>
+</html>
+"""
+_ROOT = """{data}{skeleton}<gradio-app><div class="gradio-container"><div class="main"><div class="wrap"><main
+class="contain"><div class="column">{parts}</div></main></div></div></div></gradio-app>"""
+_SCRIPT = """
+import {{ scripts }} from "{scripts}";
+scripts["base/top_bar.js"].mount(document.querySelector(".bar"));
+"""
+_PART = """<div class="block {classes}"><div class="html-container"><div class="{classes}"{mount}>{markup}</div></div>
+</div>"""
+
+
+def documents(settings: Settings, studies: Collection[str]) -> Documents:
+    """Return how the documents of a site with these studies are written, with Learn if it reads no others."""
+    told = learn.tour(settings)
+    shown, pretrained = told["study"], told["pretrained"]
+    has_tour = {shown["id"], pretrained["id"]} <= set(studies)
+    site = _SiteDocuments(settings, has_tour)
+    layer = SingleLayer(shown["identity"], shown["bits"], shown["layer"])
+    return Documents(
+        site.study, site.listing, site.resources(), site.tour if has_tour else None,
+        {shown["id"]: [layer]} if has_tour else {},
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _SiteDocuments:
+    """The documents of one site, with Learn or without."""
+
+    settings: Settings
+    has_tour: bool
+
+    def resources(self) -> dict[str, str]:
+        """Scripts and styles by their names below the site: the very bundles of the app."""
+        pages = (lab.PAGE, learn.PAGE) if self.has_tour else (lab.PAGE,)
+        every = bundles(pages)
+        names = (*(layout.module_of(page) for page in pages), layout.STYLE_SHEET)
+        return {f"{self._assets()}/{name}": every[name](self.settings.assets_dir) for name in names}
+
+    def study(self, page: StudyDocument) -> str:
+        """The Lab of a study."""
+        assert lab.PAGE.skeleton is not None
+        skeleton, begin = lab.PAGE.skeleton(page.sight), f'scripts["{lab.PAGE.asks}"].ask();'
+        content, script = self._content(lab.PAGE, page.site, self.settings, skeleton, begin)
+        studies = "" if page.is_alone else f'<a href="{page.root}">Studies</a>'
+        return self._document(lab.PAGE, page.told, page.root, page.address, studies, content, script)
+
+    def tour(self, site: Site, picture: str, address: str) -> str:
+        """Learn."""
+        # Before its script the link to the Lab goes to the site's own page.
+        settings = self.settings.model_copy(update={"root_path": ".."})
+        content, script = self._content(learn.PAGE, site, settings)
+        told = replace(learn.PAGE.introduction(self.settings, {}), picture=picture)
+        return self._document(learn.PAGE, told, "../", address, '<a href="../">Studies</a>', content, script)
+
+    def listing(self, told: Introduction, studies: Sequence[tuple[str, Introduction]], address: str) -> str:
+        """The list of several studies, each with its folder."""
+        cards = "".join(
+            f'<li class="card"><a href="{escape(name)}/"><img src="{escape(name)}/{escape(one.picture)}" width="1200" '
+            f'height="630" alt="{escape(one.alt)}"><h2>{escape(one.title)}</h2><p>{escape(one.about)}</p></a></li>'
+            for name, one in studies
+        )
+        # Without files of a study, which tells the scripts that there is no server to ask.
+        data = _data(Site({"studies": [], "first": ""}, {}, {}))
+        content = (
+            f'{data}<main class="page" id="content"><h1>{escape(told.title)}</h1><ul class="studies">{cards}</ul>'
+            "</main>"
+        )
+        return self._document(lab.PAGE, told, "./", address, "", content, _SCRIPT.format(scripts=layout.SCRIPTS))
+
+    def _content(
+        self, page: layout.Page, site: Site, settings: Settings, skeleton: str = "", begin: str = ""
+    ) -> tuple[str, str]:
+        """A page's elements, and the script that begins them."""
+        with gr.Blocks() as blocks:
+            layout.heading(page)
+            page.build(settings)
+        mounts: list[str] = []
+        parts = "".join(_written(child, mounts) for child in blocks.children)
+        begun = ", ".join(f"(element) => {js}" for js in mounts)
+        script = f"""{_SCRIPT.format(scripts=layout.SCRIPTS)}{begin}
+const mounts = [{begun}];
+for (const element of document.querySelectorAll("[data-mount]")) mounts[element.dataset.mount](element);
+"""
+        return _ROOT.format(data=_data(site), skeleton=skeleton, parts=parts), script
+
+    def _assets(self) -> str:
+        return assets_root(self.settings.assets_dir, "").removeprefix("/")
+
+    def _document(
+        self, page: layout.Page, told: Introduction, root: str, address: str, links: str, content: str, script: str
+    ) -> str:
+        assets_dir = self.settings.assets_dir
+        if self.has_tour:
+            links += f'<a href="{root}{TOUR}/">{learn.PAGE.title}</a>'
+        module, styles = (f"{root}{self._assets()}/{name}" for name in (layout.module_of(page), layout.STYLE_SHEET))
+        at_once, imports = THEME_SCRIPT + layout.EMBED_SCRIPT, json.dumps({"imports": {layout.SCRIPTS: module}})
+        hashes = " ".join(f"'sha256-{_digest(text)}'" for text in (at_once, imports, script))
+        own, ground = joined_styles(assets_dir, (STYLES,)), ground_style(assets_dir)
+        return _DOCUMENT.format(
+            policy=_POLICY.format(scripts=hashes), told=head_of(told, address, ""), ground=ground, at_once=at_once,
+            imports=imports, module=module, own=own, styles=styles, root=root, links=links, content=content,
+            script=script,
+        )  # fmt: skip
+
+
+def _data(site: Site) -> str:
+    """What the scripts are given."""
+    text = json.dumps(site._asdict(), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    return f'<script type="application/json" id="published">{text}</script>'
+
+
+def _digest(text: str) -> str:
+    return b64encode(sha256(text.encode()).digest()).decode()
+
+
+def _written(component: Any, mounts: list[str]) -> str:
+    """A component and all in it as Gradio's scripts write it; ``mounts`` gathers what is run for an element."""
+    classes = escape(" ".join(component.elem_classes))
+    if isinstance(component, gr.HTML):
+        markup, js = component.html_template, component.js_on_load
+        if "${" in markup or "{{" in markup:
+            raise Refused("a part has a value that only Gradio inserts", f"class {classes}", "Give the text itself.")
+        if js and js not in mounts:
+            mounts.append(js)
+        mount = f' data-mount="{mounts.index(js)}"' if js else ""
+        return _PART.format(classes=classes, markup=markup, mount=mount)
+    identity = f' id="{escape(component.elem_id)}"' if component.elem_id else ""
+    inner = "".join(_written(child, mounts) for child in component.children)
+    return f'<div class="column {classes}"{identity}>{inner}</div>'
