@@ -122,7 +122,8 @@ function stemOf({ lines, choices, is_one_layer }, query) {
   const { bits, layers, draws } = choices[number];
   const layer = is_one_layer ? null : positionOf(query.get("layer"));
   const draw = positionOf(query.get("draw"));
-  const isThere = (layer === null || (draw === null && layers.includes(layer))) && (draw === null || draws.includes(draw));
+  const isThere =
+    (layer === null || (draw === null && layers.includes(layer))) && (draw === null || draws.includes(draw));
   const end = draw === null ? "" : `-draw-${draw}`;
   const line = `${number}${end}`;
   return isThere ? { name: layer === null ? line : `${number}-layer-${layer}`, line, width: `${bits}${end}` } : null;
