@@ -129,6 +129,19 @@ class EpochDone(Event):
 
 
 @dataclass(frozen=True)
+class RoundingChecked(Event):
+    """Early stopping measured a block whose rounding is learned; see ``RoundingCheck``."""
+
+    type: ClassVar[str] = "rounding_checked"
+    block: int
+    step: int  # 0: before the first
+    steps: int  # at most
+    error: float
+    held_out_error: float
+    drift: float
+
+
+@dataclass(frozen=True)
 class ScalesDistilled(Event):
     """One pass over the calibration sequences that tunes the scales of the whole model; see ``DistilledEpoch``."""
 
@@ -312,6 +325,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
         LayerDone,
         PointDone,
         EpochDone,
+        RoundingChecked,
         ScalesDistilled,
         CandidateDone,
         TuningStanding,

@@ -21,6 +21,7 @@ from sarqc.events import (
     LadderStanding,
     LayerDone,
     PointDone,
+    RoundingChecked,
     Saved,
     ScalesDistilled,
     Stage,
@@ -58,7 +59,7 @@ class ProgressBar:
             case LayerDone():
                 self._done, self._from_disk = self._done + 1, self._from_disk + event.from_cache
                 self._advance()
-            case EpochDone() | PointDone():
+            case EpochDone() | RoundingChecked() | PointDone():
                 if self._on_terminal:
                     self._open_bar().set_description(words(event))
             case Stage():
@@ -112,6 +113,9 @@ def words(event: Event) -> str:
             return _dry_run(event)
         case EpochDone():
             return f"block {event.block}, epoch {event.epoch} of {event.epochs}, objective {event.objective:.3g}"
+        case RoundingChecked():
+            error = f"{event.held_out_error:.3g}"
+            return f"block {event.block}, step {event.step} of at most {event.steps}, held-out error {error}"
         case ScalesDistilled():
             return f"epoch {event.epoch} of {event.epochs}, held-out KL {_known(event.held_out_kl)}"
         case PointDone():
