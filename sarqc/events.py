@@ -20,6 +20,7 @@ from sarqc.documents import (
     PerplexityProtocol,
     Phase,
     Rates,
+    RoundingCheck,
     Speed,
     SpeedProtocol,
     Summary,
@@ -139,6 +140,16 @@ class RoundingChecked(Event):
     error: float
     held_out_error: float
     drift: float
+
+
+@dataclass(frozen=True)
+class BlockRounded(Event):
+    """Early stopping kept a state of a block whose rounding is learned; a block that is on disk says so again."""
+
+    type: ClassVar[str] = "block_rounded"
+    block: int
+    kept: int  # number of steps after which it was reached
+    checks: list[RoundingCheck]
 
 
 @dataclass(frozen=True)
@@ -326,6 +337,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
         PointDone,
         EpochDone,
         RoundingChecked,
+        BlockRounded,
         ScalesDistilled,
         CandidateDone,
         TuningStanding,

@@ -48,6 +48,7 @@ import { altered, refilled, suggestedFor, unapplied } from "./suggestions.js";
 import { textQuestion, textsToChoose } from "./text_question.js";
 import { textsCard } from "./texts_card.js";
 import { tuningRecipe, whyNotTuned } from "./tune_form.js";
+import { roundingCard } from "./rounding_card.js";
 import { tuningCard } from "./tuning_card.js";
 import { valueChips } from "./value_chips.js";
 
@@ -103,6 +104,7 @@ async function begin() {
     side,
     tuned,
     ladderColumn,
+    roundingColumn,
     notes,
     texts,
     speed,
@@ -123,6 +125,7 @@ async function begin() {
     ready(".side"),
     ready(".tuning-run"),
     ready(".ladder-run"),
+    ready(".rounding-run"),
     ready('[data-part="link-note"]'),
     ready('[data-part="texts-card"]'),
     ready('[data-part="speed-card"]'),
@@ -161,6 +164,7 @@ async function begin() {
     recipeCard,
     names,
     tuning: tuningCard({ root: tuned, corpora, go: (id) => showRun(id) }),
+    rounding: roundingCard(roundingColumn),
     ladder: ladderCard({ root: ladderColumn, corpora, go: (id) => showRun(id) }),
     measured(summary) {
       textsCard(texts, summary?.texts ?? []);
