@@ -41,6 +41,7 @@ import {
   valuesIn,
   valuesOf,
 } from "./recipe_form.js";
+import { roundingCard } from "./rounding_card.js";
 import { runView } from "./run_view.js";
 import { speedCard } from "./speed_card.js";
 import { changeNote, suggestionNote } from "./suggestion_note.js";
@@ -48,7 +49,6 @@ import { altered, refilled, suggestedFor, unapplied } from "./suggestions.js";
 import { textQuestion, textsToChoose } from "./text_question.js";
 import { textsCard } from "./texts_card.js";
 import { tuningRecipe, whyNotTuned } from "./tune_form.js";
-import { roundingCard } from "./rounding_card.js";
 import { tuningCard } from "./tuning_card.js";
 import { valueChips } from "./value_chips.js";
 

@@ -231,9 +231,7 @@ export function reduce(state, event) {
       const [start] = event.checks;
       const kept = event.checks.find(({ step }) => step === event.kept) ?? start;
       const errors = [start, kept].map((check) => format(check.held_out_error, "significant")).join(" → ");
-      tell(
-        `Block ${event.block}: held-out error ${errors}, kept after ${event.kept} of at most ${start.steps} steps`,
-      );
+      tell(`Block ${event.block}: held-out error ${errors}, kept after ${event.kept} of at most ${start.steps} steps`);
       break;
     }
     case "scales_distilled":
