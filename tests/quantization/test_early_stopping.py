@@ -38,7 +38,7 @@ def stop(
     """The checks and the layers of learning with early stopping."""
     *checks, layers = quantize_block(
         block.weights, block.statistics, dict.fromkeys(block.weights, grid),
-        LearnedRounding(**{"steps": 40, "stopping": "early"} | choices), forward=block, inputs=block.inputs,
+        LearnedRounding(**{"steps": 15, "stopping": "early"} | choices), forward=block, inputs=block.inputs,
         targets=block.targets, held_out_inputs=unseen[0], held_out_targets=unseen[1],
     )  # fmt: skip
     assert all(isinstance(check, Check) for check in checks)
@@ -63,24 +63,23 @@ def errors_of(block: Block, weights: dict[str, Tensor], inputs: list[Tensor], ta
 @pytest.mark.parametrize("lam", [0.0, 0.2])
 @pytest.mark.parametrize("fitting", [{}, FITTED], ids=["plain", "fitted"])
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
 def test_before_the_first_step_it_is_the_column_solver(
     dtype: torch.dtype, kind: str, fitting: dict[str, object], lam: float
 ) -> None:
     block = Block(dtype)
-    for bits in (2, 4):
+    for (name, weight), bits in zip(block.weights.items(), (2, 3, 4), strict=True):
         grid = Grid(bits, 16, kind)
-        for name, weight in block.weights.items():
-            solved = quantize_layer(weight, block.statistics[name], grid, solver_of(lam, fitting))
-            layer = CheckedLayer(weight, block.statistics[name], grid, None, name=name)
-            linear = RoundedLinear(layer, LearnedRounding(lam=lam, **WARM, **fitting))
-            offsets, factors = linear.first()
-            rounded = linear.round([offsets, factors])
-            assert (offsets == 0).all()
-            assert torch.equal(rounded.codes.flatten(-2), solved.codes.to(rounded.codes.dtype))
-            assert torch.equal(rounded.scales, solved.scales.to(rounded.scales.dtype))
-            assert torch.equal(rounded.zero_points, zeros_of(solved).to(rounded.zero_points.dtype))
-            assert torch.equal(rounded.stored, solved.dequantized)
+        solved = quantize_layer(weight, block.statistics[name], grid, solver_of(lam, fitting))
+        layer = CheckedLayer(weight, block.statistics[name], grid, None, name=name)
+        linear = RoundedLinear(layer, LearnedRounding(lam=lam, **WARM, **fitting))
+        offsets, factors = linear.first()
+        rounded = linear.round([offsets, factors])
+        assert (offsets == 0).all()
+        assert torch.equal(rounded.codes.flatten(-2), solved.codes.to(rounded.codes.dtype))
+        assert torch.equal(rounded.scales, solved.scales.to(rounded.scales.dtype))
+        assert torch.equal(rounded.zero_points, zeros_of(solved).to(rounded.zero_points.dtype))
+        assert torch.equal(rounded.stored, solved.dequantized)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -156,15 +155,15 @@ def test_weights_and_gradient_are_autograds(bits: int, kind: str) -> None:
 
 @pytest.mark.parametrize("start", [{}, WARM], ids=["nearest", "column_solver"])
 @pytest.mark.parametrize("lam", [0.0, 0.2])
-@pytest.mark.parametrize("kind", ["asymmetric", "symmetric", "affine"])
+@pytest.mark.parametrize("kind", ["asymmetric", "affine"])
 def test_the_kept_state_is_that_of_its_step(kind: str, lam: float, start: dict[str, str]) -> None:
-    """Plain SignRound in float64 with penalty, ended after the kept step of a schedule of 14."""
+    """Plain SignRound in float64 with penalty, ended after the kept step of a schedule of 12."""
     block, grid = Block(), Grid(2, 16, kind)
     inputs, targets = sequences_of(block, 5)
     unseen = unseen_of(block)
     *checks, layers = quantize_block(
         block.weights, block.statistics, dict.fromkeys(block.weights, grid),
-        LearnedRounding(lam=lam, steps=14, stopping="early", **start), forward=block,
+        LearnedRounding(lam=lam, steps=12, stopping="early", **start), forward=block,
         inputs=[torch.stack(inputs)], targets=[torch.stack(targets)], held_out_inputs=unseen[0],
         held_out_targets=unseen[1],
     )  # fmt: skip
@@ -179,9 +178,9 @@ def test_the_kept_state_is_that_of_its_step(kind: str, lam: float, start: dict[s
         }
     kept = layers["up"].report.chosen["best_step"]
     energy = sum(float(weight.square().sum()) for weight in block.weights.values())
-    for until in {0, kept, checks[-1].step}:
+    for until in sorted({0, kept, checks[-1].step}):
         _, values = oracles_rounding.signround(
-            block.weights, saliencies_of(block), 2, kind, 16, block, inputs, targets, steps=14, lam=lam, begun=begun,
+            block.weights, saliencies_of(block), 2, kind, 16, block, inputs, targets, steps=12, lam=lam, begun=begun,
             until=until,
         )  # fmt: skip
         weights = {
@@ -204,9 +203,9 @@ def test_the_kept_state_is_that_of_its_step(kind: str, lam: float, start: dict[s
 
 
 @pytest.mark.parametrize("start", [{}, WARM | FITTED], ids=["nearest", "column_solver"])
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32], ids=str)
 def test_the_smallest_held_out_error_is_kept(dtype: torch.dtype, start: dict[str, object]) -> None:
-    for kind in KINDS:
+    for kind in ("asymmetric", "affine"):
         block, grid = Block(dtype), Grid(2, 16, kind)
         unseen = tuple([part.to(block.states.dtype) for part in parts] for parts in unseen_of(block))
         checks, layers = stop(block, grid, unseen, lam=0.1, **start)
