@@ -122,7 +122,7 @@ def build(settings: Settings) -> None:
             plot("ladder", "What each step is worth", classes="plot-ladder")
             part(_LADDER_FOOT)
         with gr.Column(elem_classes=["rounding-run"]):
-            plot("rounding", "Learned rounding, step by step", classes="plot-further plot-whole")
+            plot("rounding", "Learned rounding, step by step", classes="plot-rounding")
             part(_ROUNDING_WORDS)
         part(_SIDE_BY_SIDE.replace("PUBLISHED", escape(published)))
 

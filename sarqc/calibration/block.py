@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
@@ -41,8 +41,8 @@ class BlockData:
     forward: Callable[[dict[str, Tensor], Tensor], Tensor]  # the block as a function of its weights and inputs
     inputs: list[Tensor]  # (B, T, D), the block's
     targets: list[Tensor]  # (B, T, D), the float block's outputs on the float prefix; empty if the method needs none
-    held_out_inputs: list[Tensor]  # both of the held-out sequences, if the method needs them
-    held_out_targets: list[Tensor]
+    held_out_inputs: list[Tensor] = field(default_factory=list)  # of held-out sequences, if the method needs them
+    held_out_targets: list[Tensor] = field(default_factory=list)
 
     def statistics(self, path: str) -> LayerStatistics:
         """Return the statistics of all calibration sequences."""

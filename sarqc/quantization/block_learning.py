@@ -23,8 +23,8 @@ from sarqc.quantization.objective import sar_loss
 from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
 from sarqc.quantization.solving import BlockRun, Check, Epoch, Learning
 
-# Checks in a row without a smaller held-out error that end early stopping, of ``methods.CHECKS``. The rate falls over
-# all steps, so that an error which the first large steps raise may still fall below that of the start.
+# Checks in a row, of ``methods.CHECKS``, that end early stopping where none has a held-out error below all those after
+# earlier steps. The start does not count: the first steps are the largest, and an error that they raise may fall for long.
 PATIENCE = 10
 
 Learned = dict[str, list[Tensor]]  # learned tensors of each linear, by name
@@ -52,7 +52,7 @@ class BlockLearning:
     An epoch is a pass over the calibration sequences, in their order. Only the graph of one sequence is ever held.
     Ours: the result is that of the epoch with the smallest objective, the start included and the earlier of equals.
     With early stopping it is that of the check with the smallest error on held-out sequences, the start included, and
-    the steps end after ``PATIENCE`` checks without a smaller one.
+    the steps end after ``PATIENCE`` checks that are not below those after earlier steps.
 
     Args:
         linears: Linears by the names that the block's function knows.
@@ -135,15 +135,19 @@ class BlockLearning:
         checks = [self._check(learned, 0, start.recon)]
         yield checks[0]
         best, kept, done = checks[0], _copy(learned), 0
+        least, since = math.inf, 0  # of the checks after a step
         for step in check_steps(steps, self.schedule.checks):
             for number in range(done, step):
                 self._step(learned, descent, self.steps[number % len(self.steps)])
             done = step
-            checks.append(self._check(learned, step, self._measure(learned, math.ceil(step / len(self.steps))).recon))
-            yield checks[-1]
-            if checks[-1].held_out_error < best.held_out_error:
-                best, kept = checks[-1], _copy(learned)
-            elif len(checks) - 1 - checks.index(best) == PATIENCE:
+            reached = self._check(learned, step, self._measure(learned, math.ceil(step / len(self.steps))).recon)
+            checks.append(reached)
+            yield reached
+            if reached.held_out_error < best.held_out_error:
+                best, kept = reached, _copy(learned)
+            since = 0 if reached.held_out_error < least else since + 1
+            least = min(least, reached.held_out_error)
+            if since == PATIENCE:
                 break
         said = {"steps_made": done, "best_step": best.step}
         layers = {name: self._layer(linear, kept[name], said) for name, linear in self.linears.items()}

@@ -60,8 +60,8 @@ class RoundingCurves:
 
     def mean(self, name: str) -> np.ndarray:
         """Return the mean over blocks of ``error``, ``held_out`` or ``drift`` at the checks that every block has."""
-        values: np.ndarray = getattr(self, name)[:, : self.shared]
-        return values.mean(axis=0)
+        values: np.ndarray = getattr(self, name)[:, : self.shared].mean(axis=0)
+        return values
 
     def words(self) -> str:
         """Return what the curves show.
