@@ -24,7 +24,7 @@ from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
 from sarqc.quantization.solving import BlockRun, Check, Epoch, Learning
 
 # Checks in a row, of ``methods.CHECKS``, that end early stopping where none has a held-out error below all those after
-# earlier steps. The start does not count: the first steps are the largest, and an error that they raise may fall for long.
+# earlier steps. The start does not count: the first steps are the largest, and an error that they raise may fall later.
 PATIENCE = 10
 
 Learned = dict[str, list[Tensor]]  # learned tensors of each linear, by name
