@@ -26,7 +26,7 @@ from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import Method
 from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
 from sarqc.quantization.solve import only_solved, quantize
-from sarqc.quantization.solving import BlockRun, Check, Context, Epoch, LayerJob
+from sarqc.quantization.solving import BlockRun, Context, Epoch, LayerJob, StepCheck
 
 Layers = dict[str, QuantizedLayer]  # by path within the block
 Progress = EpochDone | RoundingChecked | PointDone  # of what takes long within a block
@@ -277,7 +277,7 @@ def _through_the_block(
     for step in quantize(solving, context):
         if isinstance(step, Epoch):
             yield EpochDone(index, step.epoch, step.epochs, step.objective, step.recon, step.sar)
-        elif isinstance(step, Check):
+        elif isinstance(step, StepCheck):
             yield RoundingChecked(index, **asdict(step))
         else:
             solved[step.point][paths[step.job]] = step.layer

@@ -21,7 +21,7 @@ from sarqc.quantization.learned_linear import LearnedLinear
 from sarqc.quantization.methods import LearnedMethod
 from sarqc.quantization.objective import sar_loss
 from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
-from sarqc.quantization.solving import BlockRun, Check, Epoch, Learning
+from sarqc.quantization.solving import BlockRun, Epoch, Learning, StepCheck
 
 # Checks in a row, of ``methods.CHECKS``, that end early stopping where none has a held-out error below all those after
 # earlier steps. The start does not count: the first steps are the largest, and an error that they raise may fall later.
@@ -91,7 +91,7 @@ class BlockLearning:
     def learn(self) -> Generator[Learning, None, dict[str, QuantizedLayer]]:
         """Yield an ``Epoch`` before the first step and after each epoch, and return the layers by name.
 
-        With early stopping yield a ``Check`` before the first step and after each twentieth of the steps.
+        With early stopping yield a ``StepCheck`` before the first step and after each twentieth of the steps.
 
         Raises:
             NumericalError: If the objective is not finite.
@@ -126,7 +126,7 @@ class BlockLearning:
 
     def _until_stopped(
         self, learned: Learned, descent: Optimiser, start: Epoch
-    ) -> Generator[Check, None, dict[str, QuantizedLayer]]:
+    ) -> Generator[StepCheck, None, dict[str, QuantizedLayer]]:
         """Yields the checks; returns the layers of the one with the smallest held-out error.
 
         All checks are in the report of the first linear.
@@ -156,7 +156,7 @@ class BlockLearning:
         return layers | {first_name: replace(layer, report=report)}
 
     @torch.no_grad()
-    def _check(self, learned: Learned, step: int, error: float) -> Check:
+    def _check(self, learned: Learned, step: int, error: float) -> StepCheck:
         """The state after some steps; ``error``: on the calibration sequences."""
         dtype = self.batches[0][0].dtype
         weights, moved, energy = {}, 0.0, 0.0
@@ -174,7 +174,7 @@ class BlockLearning:
                 "Look for NaN in the held-out inputs, or load the model in a wider dtype.",
             )
         drift = math.sqrt(moved / energy) if energy > 0 else 0.0
-        return Check(step, self.schedule.steps, error, held_out, drift)
+        return StepCheck(step, self.schedule.steps, error, held_out, drift)
 
     @torch.no_grad()
     def _step(self, learned: Learned, descent: Optimiser, sequences: Sequence[tuple[Tensor, Tensor]]) -> None:
@@ -278,7 +278,7 @@ def count_sequences(block: BlockRun) -> int:
 
 
 def check_block(layers: Sequence[CheckedLayer], block: BlockRun) -> None:
-    """Check that a block can be learned.
+    """StepCheck that a block can be learned.
 
     Raises:
         Refused: If names, bit widths or shapes do not fit.

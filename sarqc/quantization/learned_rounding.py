@@ -41,7 +41,7 @@ def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Learning | Sol
         context: The block as a function.
 
     Yields:
-        For each point an ``Epoch`` before the first step and after each epoch, with early stopping a ``Check`` before
+        For each point an ``Epoch`` before the first step and after each epoch, with early stopping a ``StepCheck`` before
         the first step and after each twentieth of the steps; then the layers.
 
     Raises:

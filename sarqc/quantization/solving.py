@@ -120,7 +120,7 @@ class Epoch:
 
 
 @dataclass(frozen=True)
-class Check:
+class StepCheck:
     """State of learned rounding with early stopping, with the weights that would be stored.
 
     Attributes:
@@ -138,5 +138,5 @@ class Check:
     drift: float
 
 
-Learning = Epoch | Check
+Learning = Epoch | StepCheck
 Solver = Callable[[Sequence[LayerJob], Context], Iterator[Learning | Solved]]

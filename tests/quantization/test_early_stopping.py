@@ -15,7 +15,7 @@ from sarqc.quantization.learned_rounding import MARGIN, RoundedLinear
 from sarqc.quantization.methods import CHECKS, ColumnSolver, LearnedRounding, method
 from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
 from sarqc.quantization.solve import quantize_layer
-from sarqc.quantization.solving import Check
+from sarqc.quantization.solving import StepCheck
 from tests import oracles, oracles_rounding
 from tests.quantization.test_learned_clipping import KINDS, Block, uneven_linear
 from tests.quantization.test_learned_rounding import as_values, saliencies_of, sequences_of, some_values
@@ -34,14 +34,14 @@ def solver_of(lam: float, fitting: dict[str, object]) -> ColumnSolver:
 
 def stop(
     block: Block, grid: Grid, unseen: tuple[list[Tensor], list[Tensor]], **choices: object
-) -> tuple[list[Check], dict[str, QuantizedLayer]]:
+) -> tuple[list[StepCheck], dict[str, QuantizedLayer]]:
     """The checks and the layers of learning with early stopping."""
     *checks, layers = quantize_block(
         block.weights, block.statistics, dict.fromkeys(block.weights, grid),
         LearnedRounding(**{"steps": 15, "stopping": "early"} | choices), forward=block, inputs=block.inputs,
         targets=block.targets, held_out_inputs=unseen[0], held_out_targets=unseen[1],
     )  # fmt: skip
-    assert all(isinstance(check, Check) for check in checks)
+    assert all(isinstance(check, StepCheck) for check in checks)
     return checks, layers
 
 
