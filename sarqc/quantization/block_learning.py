@@ -278,7 +278,7 @@ def count_sequences(block: BlockRun) -> int:
 
 
 def check_block(layers: Sequence[CheckedLayer], block: BlockRun) -> None:
-    """StepCheck that a block can be learned.
+    """Check that a block can be learned.
 
     Raises:
         Refused: If names, bit widths or shapes do not fit.

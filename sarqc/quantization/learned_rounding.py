@@ -41,8 +41,8 @@ def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Learning | Sol
         context: The block as a function.
 
     Yields:
-        For each point an ``Epoch`` before the first step and after each epoch, with early stopping a ``StepCheck`` before
-        the first step and after each twentieth of the steps; then the layers.
+        For each point an ``Epoch`` before the first step and after each epoch, then the layers. With early stopping a
+        ``StepCheck`` before the first step and after each twentieth of the steps takes the place of epochs.
 
     Raises:
         Refused: If names, shapes or bit widths do not fit.
