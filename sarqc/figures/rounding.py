@@ -79,9 +79,8 @@ def rounding_figure(curves: RoundingCurves) -> Figure:
         **PLAIN_AXIS, "range": [0, curves.most], "nticks": 6, "title": {"text": "Steps", "standoff": 4},
     }  # fmt: skip
     layout["yaxis"] = {**value_axis((0.0, 1.0), (low, high)), "tickformat": PERCENT}
-    layout["shapes"].append(
-        {"type": "line", "x0": 0, "x1": curves.most, "y0": 1, "y1": 1, "line": {"color": "var(--line)", "width": 1}}
-    )
+    start = {"type": "line", "xref": "x", "yref": "y", "x0": 0, "x1": curves.most, "y0": 1, "y1": 1}
+    layout["shapes"].append({**start, "line": {"color": "var(--line)", "width": 1}})
     figure: Figure = {
         "data": [*_of_blocks(curves), *(_mean(curves, *words) for words in _MEANS)], "layout": layout, "bindings": [],
         "narrow": {"layout.margin.r": 78, "layout.margin.l": 44}, "title": TITLE, "subtitle": ", start = 100 %",
@@ -91,7 +90,7 @@ def rounding_figure(curves: RoundingCurves) -> Figure:
     for (_, long, short, style), height in zip(_MEANS, heights, strict=True):
         at = len(layout["annotations"])
         ink = style["color"].replace(")", "-ink)")
-        place = {"xref": "paper", "x": 1, "y": height, "yanchor": "middle", "xshift": 6}
+        place = {"xref": "paper", "yref": "y", "x": 1, "y": height, "yanchor": "middle", "xshift": 6}
         layout["annotations"].append(note(long, **place, font={"size": 12, "color": ink}))
         figure["narrow"] |= {f"layout.annotations.{at}.text": short}
     set_finding(figure, everywhere(_finding(curves)))
