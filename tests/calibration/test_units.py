@@ -216,7 +216,9 @@ def test_a_block_that_learns_nothing_finite_is_named(random_llama: Path, tmp_pat
         steps_of(loaded, plan_of(loaded, LEARNED), tmp_path)
 
 
-@pytest.mark.parametrize("chosen", [FOLDABLE, LEARNED, ROUNDED], ids=["foldable", "learned", "rounded"])
+@pytest.mark.parametrize(
+    "chosen", [FOLDABLE, LEARNED, ROUNDED, STOPPED], ids=["foldable", "learned", "rounded", "stopped"]
+)
 def test_a_curve_along_lambda(random_llama: Path, tmp_path: Path, chosen: Method) -> None:
     loaded = fresh(random_llama)
     layers = layers_of(steps_of(loaded, plan_of(loaded, chosen, curves=Curves((0.0, 2.0))), tmp_path / "a"))
@@ -226,4 +228,5 @@ def test_a_curve_along_lambda(random_llama: Path, tmp_path: Path, chosen: Method
     assert [one.quantized.report for one in layers] == [one.quantized.report for one in single]
     assert all(torch.equal(a, b) for a, b in zip(weights(loaded).values(), weights(alone).values(), strict=True))
     sar = np.sum([one.curve.sar for one in layers], axis=0)
-    assert sar[2] < sar[0]
+    if chosen is not STOPPED:  # of which held-out text chooses the steps
+        assert sar[2] < sar[0]
