@@ -82,6 +82,12 @@ _LADDER_FOOT = """
 <section class="card recipe-card" data-part="ladder-recipe" aria-label="Recipe"></section>
 """
 
+# Drawn while a run learns rounding with early stopping, and after it.
+_ROUNDING_WORDS = """
+<p class="small-print" data-part="rounding-words" data-testid="rounding-words" aria-live="polite"></p>
+<div data-part="rounding-trouble"></div>
+"""
+
 # Filled by the page where a run has measured them.
 _SIDE_BY_SIDE = """
 <section class="card" data-part="texts-card" data-testid="texts" hidden aria-labelledby="texts-title"></section>
@@ -115,6 +121,9 @@ def build(settings: Settings) -> None:
             part(_LADDER_WORDS)
             plot("ladder", "What each step is worth", classes="plot-ladder")
             part(_LADDER_FOOT)
+        with gr.Column(elem_classes=["rounding-run"]):
+            plot("rounding", "Learned rounding, step by step", classes="plot-rounding")
+            part(_ROUNDING_WORDS)
         part(_SIDE_BY_SIDE.replace("PUBLISHED", escape(published)))
 
 

@@ -537,6 +537,16 @@ class CandidateReport(TypedDict):
     shift_strength: NotRequired[float]  # of methods with a shift
 
 
+class RoundingCheck(TypedDict):
+    """A block at one of the steps at which early stopping measured it."""
+
+    step: int  # 0: before the first
+    steps: int  # at most
+    error: float  # mean squared error of the block's outputs on the calibration sequences
+    held_out_error: float  # the same on held-out sequences
+    drift: float  # √(Σ ‖Ŵ - W‖² / Σ ‖W‖²) over the block's linears
+
+
 class LayerReportDocument(TypedDict):
     """What happened to one layer, as ``quantization.LayerReport`` says it."""
 
@@ -553,6 +563,7 @@ class LayerReportDocument(TypedDict):
     n_tokens: int
     flags: Sequence[str]
     candidates: Sequence[CandidateReport]
+    checks: NotRequired[Sequence[RoundingCheck]]  # of a block in the report of its first linear, with early stopping
 
 
 class LayerEntry(TypedDict):

@@ -20,6 +20,7 @@ from sarqc.documents import (
     PerplexityProtocol,
     Phase,
     Rates,
+    RoundingCheck,
     Speed,
     SpeedProtocol,
     Summary,
@@ -126,6 +127,29 @@ class EpochDone(Event):
     objective: float  # what is minimised
     recon: float  # mean squared error of the block's outputs
     sar: float  # drift term before its factor
+
+
+@dataclass(frozen=True)
+class RoundingChecked(Event):
+    """Early stopping measured a block whose rounding is learned; see ``RoundingCheck``."""
+
+    type: ClassVar[str] = "rounding_checked"
+    block: int
+    step: int  # 0: before the first
+    steps: int  # at most
+    error: float
+    held_out_error: float
+    drift: float
+
+
+@dataclass(frozen=True)
+class BlockRounded(Event):
+    """Early stopping kept a state of a block whose rounding is learned; a block that is on disk says so again."""
+
+    type: ClassVar[str] = "block_rounded"
+    block: int
+    kept: int  # number of steps after which it was reached
+    checks: list[RoundingCheck]
 
 
 @dataclass(frozen=True)
@@ -312,6 +336,8 @@ EVENT_TYPES: dict[str, type[Event]] = {
         LayerDone,
         PointDone,
         EpochDone,
+        RoundingChecked,
+        BlockRounded,
         ScalesDistilled,
         CandidateDone,
         TuningStanding,

@@ -14,6 +14,7 @@ import typer
 from sarqc.documents import SIGNS, Divergences, LadderRun, LayerErrors, PrintedRun, Tuning, TuningRow
 from sarqc.errors import disk_full
 from sarqc.events import (
+    BlockRounded,
     CandidateDone,
     DryRun,
     EpochDone,
@@ -21,6 +22,7 @@ from sarqc.events import (
     LadderStanding,
     LayerDone,
     PointDone,
+    RoundingChecked,
     Saved,
     ScalesDistilled,
     Stage,
@@ -58,13 +60,13 @@ class ProgressBar:
             case LayerDone():
                 self._done, self._from_disk = self._done + 1, self._from_disk + event.from_cache
                 self._advance()
-            case EpochDone() | PointDone():
+            case EpochDone() | RoundingChecked() | PointDone():
                 if self._on_terminal:
                     self._open_bar().set_description(words(event))
             case Stage():
                 self.close()
                 self._line(words(event))
-            case CandidateDone() | DryRun() | Warned() | Saved():
+            case CandidateDone() | BlockRounded() | DryRun() | Warned() | Saved():
                 self._line(words(event))
             case TuningStanding():
                 known = (event.tuning["draws"], bool(event.tuning["suggested"]))
@@ -112,6 +114,14 @@ def words(event: Event) -> str:
             return _dry_run(event)
         case EpochDone():
             return f"block {event.block}, epoch {event.epoch} of {event.epochs}, objective {event.objective:.3g}"
+        case RoundingChecked():
+            error = f"{event.held_out_error:.3g}"
+            return f"block {event.block}, step {event.step} of at most {event.steps}, held-out error {error}"
+        case BlockRounded():
+            first = event.checks[0]["held_out_error"]
+            kept = next(check for check in event.checks if check["step"] == event.kept)
+            errors = f"held-out error {first:.3g} → {kept['held_out_error']:.3g}"
+            return f"block {event.block} keeps the state after {event.kept} of at most {kept['steps']} steps, {errors}"
         case ScalesDistilled():
             return f"epoch {event.epoch} of {event.epochs}, held-out KL {_known(event.held_out_kl)}"
         case PointDone():

@@ -34,8 +34,13 @@ def plain_values(weight: Tensor, group_size: int | None) -> Values:
     return Values(torch.zeros_like(weight), torch.ones(groups).to(weight), torch.ones(groups).to(weight))
 
 
-def fake_group(values: Tensor, offsets: Tensor, upper: Tensor, lower: Tensor, bits: int, kind: str) -> Tensor:
-    """One group of every row, quantized: values, offsets (O, K), factors (O, 1) -> (O, K)."""
+def fake_group(
+    values: Tensor, offsets: Tensor, upper: Tensor, lower: Tensor, bits: int, kind: str, begun: Tensor | None = None
+) -> Tensor:
+    """One group of every row, quantized: values, offsets (O, K), factors (O, 1) -> (O, K).
+
+    ``begun`` (O, K) is what is rounded, if not the values that the range is that of.
+    """
     high, low = upper * values.max(dim=1, keepdim=True).values, lower * values.min(dim=1, keepdim=True).values
     first, last = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
     if kind in ("asymmetric", "affine"):
@@ -53,17 +58,20 @@ def fake_group(values: Tensor, offsets: Tensor, upper: Tensor, lower: Tensor, bi
         ratio = -low / scale
         zero = torch.clamp(through(ratio, ratio.round()), first, last)
     bias = low if kind == "affine" else torch.zeros_like(low)
-    ratio = (values - bias) / scale + offsets
+    ratio = ((values if begun is None else begun) - bias) / scale + offsets
     return (torch.clamp(through(ratio, ratio.round()) + zero, first, last) - zero) * scale + bias
 
 
-def fake_weight(weight: Tensor, learned: Values, bits: int, kind: str, group_size: int | None) -> Tensor:
+def fake_weight(
+    weight: Tensor, learned: Values, bits: int, kind: str, group_size: int | None, begun: Tensor | None = None
+) -> Tensor:
     """A whole weight (O, I)."""
     size, parts = group_size or weight.shape[1], []
     for group in range(weight.shape[1] // size):
         columns = slice(group * size, (group + 1) * size)
         upper, lower = learned.upper[:, group, None], learned.lower[:, group, None]
-        parts.append(fake_group(weight[:, columns], learned.offsets[:, columns], upper, lower, bits, kind))
+        own = None if begun is None else begun[:, columns]
+        parts.append(fake_group(weight[:, columns], learned.offsets[:, columns], upper, lower, bits, kind, own))
     return torch.cat(parts, dim=1)
 
 
@@ -79,9 +87,13 @@ def signround(
     *,
     steps: int,
     lam: float,
+    begun: dict[str, Tensor] | None = None,
+    until: int | None = None,
 ) -> tuple[Learned, dict[str, Values]]:
     """SignSGD on the mean squared error of 8 sequences (T, D) at a time + λ Σ ‖ΔW diag(s)‖², both over their first
-    values: where each epoch ended, and what was learned after the last step.
+    values: where each epoch ended, and what was learned after the last step, or after ``until`` of them.
+
+    ``begun``: what is rounded in place of the weights, by name.
     """
     learned = {name: plain_values(weight, group_size) for name, weight in weights.items()}
     for values in learned.values():
@@ -90,7 +102,10 @@ def signround(
     told, units = Learned([], [], [], {}), [1.0, 1.0]
 
     def fake() -> dict[str, Tensor]:
-        return {name: fake_weight(w, learned[name], bits, kind, group_size) for name, w in weights.items()}
+        return {
+            name: fake_weight(w, learned[name], bits, kind, group_size, None if begun is None else begun[name])
+            for name, w in weights.items()
+        }
 
     def drift(quantized: dict[str, Tensor]) -> Tensor:
         return sum((((quantized[name] - w) * saliencies[name]) ** 2).sum() for name, w in weights.items())
@@ -110,7 +125,7 @@ def signround(
 
     look()
     starts = list(range(0, len(sequences), 8))
-    for step in range(steps):
+    for step in range(steps if until is None else until):
         start = starts[step % len(starts)]
         quantized = fake()
         loss = error(quantized, range(start, min(start + 8, len(sequences)))) / units[0]

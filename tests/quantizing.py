@@ -12,7 +12,7 @@ from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import METHODS, Method, method
 from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
 from sarqc.quantization.solve import only_solved, quantize
-from sarqc.quantization.solving import BUDGET_BYTES, BlockForward, BlockRun, Context, Epoch, LayerJob, Solved
+from sarqc.quantization.solving import BUDGET_BYTES, BlockForward, BlockRun, Context, LayerJob, Learning, Solved
 
 
 def brief(name: str, **choices: object) -> Method:
@@ -87,25 +87,28 @@ def quantize_block(
     inputs: Sequence[Tensor],
     targets: Sequence[Tensor],
     held_out: dict[str, LayerStatistics] | None = None,
-) -> Iterator[Epoch | dict[str, QuantizedLayer]]:
-    """The epochs, then the layers by name."""
+    held_out_inputs: Sequence[Tensor] = (),
+    held_out_targets: Sequence[Tensor] = (),
+) -> Iterator[Learning | dict[str, QuantizedLayer]]:
+    """The epochs or checks, then the layers by name."""
     jobs = [
         LayerJob(CheckedLayer(weight, statistics[name], grids[name], held_out and held_out[name], name=name), [chosen])
         for name, weight in weights.items()
     ]
-    steps = quantize(jobs, Context(block=BlockRun(forward, inputs, targets)))  # which refuses before the first step
+    block = BlockRun(forward, inputs, targets, held_out_inputs, held_out_targets)
+    steps = quantize(jobs, Context(block=block))  # which refuses before the first step
     return _epochs_then_layers(jobs, steps)
 
 
 def _epochs_then_layers(
-    jobs: list[LayerJob], steps: Iterator[Epoch | Solved]
-) -> Iterator[Epoch | dict[str, QuantizedLayer]]:
+    jobs: list[LayerJob], steps: Iterator[Learning | Solved]
+) -> Iterator[Learning | dict[str, QuantizedLayer]]:
     layers = {}
     for step in steps:
-        if isinstance(step, Epoch):
-            yield step
-        else:
+        if isinstance(step, Solved):
             layers[jobs[step.job].layer.name] = step.layer
+        else:
+            yield step
     yield layers
 
 

@@ -19,11 +19,13 @@ import yaml
 from sarqc import __main__ as command_line
 from sarqc import __version__
 from sarqc.events import (
+    BlockRounded,
     CandidateDone,
     DryRun,
     EpochDone,
     LayerDone,
     PointDone,
+    RoundingChecked,
     Saved,
     ScalesDistilled,
     Stage,
@@ -343,6 +345,14 @@ def test_words_of_the_progress_bar() -> None:
     fits = DryRun("model.layers.0", "model.layers.0.mlp.down_proj", 3 << 30, 80 << 30, 1.5)
     assert words(fits) == "the largest layer fits: 3 GiB of 80 GiB at the peak"
     assert words(EpochDone(3, 12, 40, 0.8712, 1.0, 2.0)) == "block 3, epoch 12 of 40, objective 0.871"
+    checked = RoundingChecked(3, 20, 200, 0.5, 0.01234, 0.4)
+    assert words(checked) == "block 3, step 20 of at most 200, held-out error 0.0123"
+    checks = [
+        {"step": step, "steps": 200, "error": 1.0, "held_out_error": 0.5 - step / 100, "drift": 0.4} for step in (0, 10)
+    ]
+    assert words(BlockRounded(3, 10, checks)) == (
+        "block 3 keeps the state after 10 of at most 200 steps, held-out error 0.5 → 0.4"
+    )
     assert words(ScalesDistilled(2, 5, 0.1, 0.2345, 0.5)) == "epoch 2 of 5, held-out KL 0.234"
     assert words(ScalesDistilled(2, 5, 0.1, None, 0.5)) == "epoch 2 of 5, held-out KL not finite"
     assert words(CandidateDone(0.3, 2, 10, 41.23)) == "λ = 0.3: perplexity 41.23 on the sequences kept for judging"

@@ -388,7 +388,44 @@ def test_a_recipe_without_them_is_the_document_that_it_was() -> None:
     held_out = LEAST | {"begin": "none", "held_out_samples": 2}
     assert Recipe.parse(LEAST | {"begin": "none", "distill": 0}).fingerprint() == "47c1da7842f0a301"
     assert Recipe.parse(held_out | {"distill": 1}).fingerprint() != Recipe.parse(held_out).fingerprint()
-    assert not {"from_block", "then_lambda", "then_gamma", "include", "refit", "distill"} & set(recipe.to_json())
+    newer = {"from_block", "then_lambda", "then_gamma", "include", "refit", "distill", "stopping"}
+    assert not newer & set(recipe.to_json())
+    plain = {"model": "tiny-llama", "calibration": "tiny-llama-calibration"}
+    learned = plain | {"method": "sarqc-signround", "lambda": 0.1, "warm_start": "gptq", "range": "search"}
+    assert Recipe.parse(learned).fingerprint() == "abd748bdbb00d06e"
+    assert Recipe.parse(learned | {"stopping": "none"}).fingerprint() == "abd748bdbb00d06e"
+    assert Recipe.parse(plain | {"method": "signround", "refine": 3}).fingerprint() == "d2fdb9b20eb365c9"
+
+
+def test_options_of_learned_rounding_without_effect_are_named_and_change_nothing() -> None:
+    document = LEAST | {"method": "signround", "range": "search"}
+    plain = Recipe.parse(document)
+    for more, words in (
+        ({"refine": 3}, "Refinement = 3 has no effect on signround, which refines the codes of warm start"),
+        ({"stopping": "early"}, "Early stopping = early has no effect on signround, which makes all its steps"),
+    ):
+        recipe = Recipe.parse(document | more)
+        assert [line.startswith(words) for line in recipe.ignored()] == [True]
+        assert recipe.to_method() == plain.to_method()
+        assert recipe.baseline_method() == plain.baseline_method()
+    used = {"refine": 3, "warm_start": "column_solver", "stopping": "early", "held_out_samples": 2}
+    recipe = Recipe.parse(document | used)
+    assert recipe.ignored() == []
+    assert recipe.to_method() == method(
+        "signround", range="search", refine=3, warm_start="column_solver", stopping="early"
+    )
+    assert recipe.baseline_method() == method("gptq", range="search", refine=3)
+    assert Recipe.parse(recipe.to_json()) == recipe
+
+
+def test_the_start_of_learned_rounding_is_the_solver_of_the_recipe() -> None:
+    fitting = {"range": "search", "order": "activation", "refine": 2}
+    warm = {"warm_start": "column_solver"} | fitting
+    penalised = method("sarqc-signround", lam=0.1, **warm).starting_solver()
+    assert penalised == method("sarqc-gbs", lam=0.1, gamma=0.5, static_groups=True, **fitting)
+    undamped = method("signround", **warm).starting_solver()
+    assert undamped == method("gptq", static_groups=True, **fitting)
+    assert method("signround").starting_solver() is None
 
 
 def test_methods_without_later_choices_have_the_keys_that_they_had() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from sarqc.calibration.layer_batch import LayerBatch, LinearData, method_for
 from sarqc.calibration.multi_device import MultiDevice
 from sarqc.calibration.pictures import LayerCurve, curve_of
 from sarqc.errors import SarqcError
-from sarqc.events import EpochDone, PointDone
+from sarqc.events import EpochDone, PointDone, RoundingChecked
 from sarqc.models.families import LayerInfo
 from sarqc.models.folding import folds
 from sarqc.models.loading import LoadedModel
@@ -26,9 +26,10 @@ from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import Method
 from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
 from sarqc.quantization.solve import only_solved, quantize
-from sarqc.quantization.solving import BlockRun, Context, Epoch, LayerJob
+from sarqc.quantization.solving import BlockRun, Context, Epoch, LayerJob, StepCheck
 
 Layers = dict[str, QuantizedLayer]  # by path within the block
+Progress = EpochDone | RoundingChecked | PointDone  # of what takes long within a block
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class BlockData:
     forward: Callable[[dict[str, Tensor], Tensor], Tensor]  # the block as a function of its weights and inputs
     inputs: list[Tensor]  # (B, T, D), the block's
     targets: list[Tensor]  # (B, T, D), the float block's outputs on the float prefix; empty if the method needs none
+    held_out_inputs: list[Tensor] = field(default_factory=list)  # of held-out sequences, if the method needs them
+    held_out_targets: list[Tensor] = field(default_factory=list)
 
     def statistics(self, path: str) -> LayerStatistics:
         """Return the statistics of all calibration sequences."""
@@ -57,7 +60,7 @@ def solve_block(
     data: BlockData,
     context: Context,
     spread: MultiDevice | None = None,
-) -> Iterator[SolvedLayer | EpochDone | PointDone]:
+) -> Iterator[SolvedLayer | Progress]:
     """Solve the block's layers in their order, each at all λ of the job's curve.
 
     Args:
@@ -70,7 +73,7 @@ def solve_block(
         spread: Further devices that solve layers of a method that works on single layers.
 
     Yields:
-        Solved layers, epochs of methods that learn, and points of the curve.
+        Solved layers, epochs and checks of methods that learn, and points of the curve.
 
     Raises:
         SarqcError: For errors of the mathematics, with the name of the layer or the block.
@@ -263,15 +266,19 @@ def _by_group(
 
 def _through_the_block(
     job: CalibrationJob, layers: dict[str, LayerInfo], weights: dict[str, Tensor], data: BlockData, index: int
-) -> Generator[EpochDone, None, list[Layers]]:
+) -> Generator[EpochDone | RoundingChecked, None, list[Layers]]:
     """All linears through the block that they make; returns them by path, at each point."""
     paths, points = list(layers), job.method.points(job.curve_lams())
     solving = [LayerJob(_checked(path, job, layers, weights, data, name=path), points) for path in paths]
     solved: list[Layers] = [{} for _ in points]
-    context = Context(block=BlockRun(data.forward, data.inputs, data.targets))
+    context = Context(
+        block=BlockRun(data.forward, data.inputs, data.targets, data.held_out_inputs, data.held_out_targets)
+    )
     for step in quantize(solving, context):
         if isinstance(step, Epoch):
             yield EpochDone(index, step.epoch, step.epochs, step.objective, step.recon, step.sar)
+        elif isinstance(step, StepCheck):
+            yield RoundingChecked(index, **asdict(step))
         else:
             solved[step.point][paths[step.job]] = step.layer
     return solved

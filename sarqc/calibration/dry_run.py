@@ -155,7 +155,7 @@ def _linear(
             yield from solved
         return
     parts = tuple(statistics for _ in data.parts)
-    drawn = BlockData(parts, None if data.held_out is None else statistics, data.forward, data.inputs, data.targets)
+    drawn = replace(data, parts=parts, held_out=None if data.held_out is None else statistics)
     together = layer_batches(job, layers, weights, drawn)
     steps = (
         spread.solved(together) if spread is not None

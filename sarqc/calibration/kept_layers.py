@@ -109,7 +109,8 @@ def read_layer(store: ArtefactStore, key: str, info: LayerInfo) -> SolvedLayer |
         return None
     tensors = safetensors.torch.load(payload)
     document = json.loads(bytes(tensors["document"].numpy()))
-    report = document["report"] | {name: tuple(document["report"][name]) for name in ("flags", "candidates")}
+    report = document["report"]
+    report |= {name: tuple(report.get(name, ())) for name in ("flags", "candidates", "checks")}
     quantized = QuantizedLayer(
         codes=unpacked(tensors["codes"], Packing(**document["codes"])),
         scales=tensors["scales"],

@@ -13,13 +13,12 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor, nn
 
-from sarqc.calibration.block import BlockData, solve_block, whole_batches
+from sarqc.calibration.block import BlockData, Progress, solve_block, whole_batches
 from sarqc.calibration.capture import collect
 from sarqc.calibration.job import CalibrationJob, SolvedLayer, told_points
 from sarqc.calibration.kept_layers import SUFFIX, LayerWriter, read_layer
 from sarqc.calibration.multi_device import MultiDevice
 from sarqc.errors import NumericalError, SarqcError
-from sarqc.events import EpochDone, PointDone
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.allocator import release_freed
 from sarqc.models.families import LayerInfo
@@ -38,7 +37,7 @@ def calibrate(
     budget_bytes: int = BUDGET_BYTES,
     spread: MultiDevice | None = None,
     after_block: Callable[[int, nn.Module], None] | None = None,
-) -> Iterator[SolvedLayer | EpochDone | PointDone]:
+) -> Iterator[SolvedLayer | Progress]:
     """Quantize the model in place and yield each linear as it is done.
 
     Layers are kept in ``store`` before they are yielded, so that the last ones of a block may come with the next. Kept
@@ -55,7 +54,7 @@ def calibrate(
             the next block reads its outputs.
 
     Yields:
-        Solved layers; epochs of a method that learns; points of a linear before it, if the job asks for them.
+        Solved layers; epochs or checks of a method that learns; points of a linear before it, if the job asks for them.
 
     Raises:
         SarqcError: For errors of the mathematics, with the name of the layer or the block in front.
@@ -114,7 +113,7 @@ def _solved(
     data: BlockData | None,
     context: Context,
     spread: MultiDevice | None,
-) -> Iterator[SolvedLayer | EpochDone | PointDone]:
+) -> Iterator[SolvedLayer | Progress]:
     """The block's layers in order, kept ones from the store; linears that depend on each other only all together."""
     by_path = {_path(loaded, layer): layer for layer in layers}
     missing = {path for path, layer in by_path.items() if kept[layer.name] is None}
@@ -160,15 +159,22 @@ class Walks:
         self._parts = [BlockWalk(loaded, part) for part in sequences.split(job.parts())]
         self._held_out = BlockWalk(loaded, torch.from_numpy(job.sequences.held_out.copy()))
         self._wants_targets = "block" in needs
+        self._judges_outputs = "held_out" in needs
         self._floats: list[BlockWalk] = []
+        self._held_out_float: BlockWalk | None = None
         if job.inputs_from == "quantized" and needs & {"cross", "block"}:
             self._floats = [BlockWalk(loaded, part) for part in sequences.split(job.parts())]
+            if self._judges_outputs:
+                self._held_out_float = BlockWalk(loaded, torch.from_numpy(job.sequences.held_out.copy()))
         # Of the float block, by walk, where they are what the next block reads; empty after a block that was passed.
         self._outputs: list[list[Tensor]] = []
 
     def all(self) -> list[BlockWalk]:
         """Return all walks: of the parts, of the held-out sequences and of the float states."""
-        return [*self._parts, self._held_out, *self._floats]
+        return [*self._parts, self._held_out, *self._float_walks()]
+
+    def _float_walks(self) -> list[BlockWalk]:
+        return self._floats if self._held_out_float is None else [*self._floats, self._held_out_float]
 
     def collect(self, block: nn.Module) -> BlockData:
         """Return the inputs of the solution of the block's layers; the float states are moved past the block."""
@@ -182,21 +188,26 @@ class Walks:
         outputs = [of_part for _, of_part in collected] + [held_out_outputs]
         self._outputs = outputs if are_read else []  # as many bytes as all states
         targets: list[Tensor] = []
+        held_out_targets: list[Tensor] = []
         if self._wants_targets:
             if self._floats:
                 self.pass_float(block)
             targets = self._floats[0].hidden if self._floats else outputs[0]
+        if self._judges_outputs:
+            held_out_targets = held_out_outputs if self._held_out_float is None else self._held_out_float.hidden
         return BlockData(
             parts=tuple(statistics for statistics, _ in collected),
             held_out=held_out if len(self._job.sequences.held_out) else None,
             forward=self._parts[0].forward(block),
             inputs=self._parts[0].hidden,
             targets=targets,
+            held_out_inputs=self._held_out.hidden if self._judges_outputs else [],
+            held_out_targets=held_out_targets,
         )
 
     def pass_float(self, block: nn.Module) -> None:
         """Moves the float states past a block that is still float."""
-        for walk in self._floats:
+        for walk in self._float_walks():
             walk.advance(walk.outputs(block))
 
     def advance(self, block: nn.Module) -> None:

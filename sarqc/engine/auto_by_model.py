@@ -15,7 +15,7 @@ from sarqc.engine.costs import sweep_bytes
 from sarqc.engine.keys import Weights, layer_keys, selection_key
 from sarqc.engine.measure import Workbench
 from sarqc.evaluation.perplexity import measure_perplexity
-from sarqc.events import CandidateDone, EpochDone, Event, Stage
+from sarqc.events import CandidateDone, EpochDone, Event, RoundingChecked, Stage
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.methods import Method
@@ -77,7 +77,7 @@ def select_for_model(
     *,
     budget_bytes: int,
     spread: MultiDevice | None = None,
-) -> Generator[CandidateDone | EpochDone, None, ModelSelection]:
+) -> Generator[CandidateDone | EpochDone | RoundingChecked, None, ModelSelection]:
     """Quantizes the model with each candidate and measures it; returns what was compared and chosen.
 
     ``weights``: those of the float model. The last ``validation_samples`` calibration sequences are kept for judging,
@@ -87,7 +87,8 @@ def select_for_model(
     sequences = job.sequences.calibration
     train, validation = sequences[:-validation_samples], sequences[-validation_samples:]
     protocol = job.sequences.protocol | {"samples": len(train), "validation_samples": validation_samples}
-    judged = replace(job, sequences=Sequences(train, job.sequences.held_out[:0], protocol), curves=Curves())
+    held_out = job.sequences.held_out if "held_out" in job.method.needs else job.sequences.held_out[:0]
+    judged = replace(job, sequences=Sequences(train, held_out, protocol), curves=Curves())
     window = validation.shape[1]
     lams = tuple(0.0 if candidate.lam is None else candidate.lam for candidate in candidates)
     values: list[float] = []
@@ -99,7 +100,7 @@ def select_for_model(
         payload = store.read(key, ".json")
         if payload is None:
             for step in calibrate(loaded, trial, None, keys, budget_bytes=budget_bytes, spread=spread):
-                if isinstance(step, EpochDone):
+                if isinstance(step, EpochDone | RoundingChecked):
                     yield step
             text, begin = str(protocol["corpus"]), job.sequences.begin
             measured = measure_perplexity(loaded, validation.reshape(-1), text, window, begin=begin)

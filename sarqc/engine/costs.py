@@ -140,6 +140,7 @@ def work_of(
         length=recipe.length,
         walks=2 if beside else 1,
         budget_bytes=0,
+        held_out=recipe.unseen_samples(),
     )
     return Work(
         recipe, checkpoint, method, task, candidates, tuple(map(checkpoint.parameters_of, blocks)), groups,
@@ -178,7 +179,9 @@ def memory_bytes(work: Work, budget: int, *, on_processor: bool, streamed: bool)
     if not streamed and recipe.auto_by() == "model":
         weights += sum(work.blocks)  # a copy of the float ones
     solved = block * (2 * work.stored + 1)  # the float weights in their own dtype, the quantized ones and their codes
-    held = work.calibration * work.task.walks + recipe.unseen_samples() * recipe.length  # tokens, while blocks pass
+    unseen_walks = work.task.walks if "held_out" in work.method.needs else 1
+    unseen = recipe.unseen_samples() * recipe.length
+    held = work.calibration * work.task.walks + unseen * unseen_walks  # tokens, while blocks pass
     states = 2 * max(held, work.test_tokens if streamed else 0) * checkpoint.architecture.hidden_size
     solved += _waiting_bytes(work) * on_processor
     task = replace(work.task, budget_bytes=budget)

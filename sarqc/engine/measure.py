@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sarqc.calibration.block import Progress
 from sarqc.calibration.corpora import Text
 from sarqc.calibration.job import CalibrationJob, SolvedLayer
 from sarqc.calibration.multi_device import MultiDevice
@@ -38,7 +39,7 @@ from sarqc.evaluation.divergence import Divergence, Estimate
 from sarqc.evaluation.perplexity import Perplexity, Steps, measure_beside, perplexity_steps, states_of
 from sarqc.evaluation.side_by_side import compare_texts, continue_float
 from sarqc.evaluation.tasks import items_key, measure_accuracy
-from sarqc.events import Advanced, Diverged, EpochDone, Event, Measured, PointDone, Stage, TextsCompared, Warned
+from sarqc.events import Advanced, Diverged, Event, Measured, Stage, TextsCompared, Warned
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.loading import LoadedModel
@@ -58,7 +59,7 @@ class Workbench:
     settings: Settings
     spread: MultiDevice | None = None  # where single linears are solved; None: on the model's own device
 
-    def calibrated(self, job: CalibrationJob, keys: dict[str, str]) -> Iterator[SolvedLayer | EpochDone | PointDone]:
+    def calibrated(self, job: CalibrationJob, keys: dict[str, str]) -> Iterator[SolvedLayer | Progress]:
         """Quantizes the model in place, see ``calibrate``; layers are kept under ``keys``."""
         budget = sweep_bytes(self.settings)
         return calibrate(self.loaded, job, self.store, keys, budget_bytes=budget, spread=self.spread)

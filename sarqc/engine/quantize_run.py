@@ -32,7 +32,7 @@ from sarqc.engine.saved_model import save_model, save_repaired
 from sarqc.engine.stamp import LayerHashing, stamp_of
 from sarqc.engine.study_output import write_run
 from sarqc.evaluation.speed import measure_speed
-from sarqc.events import Event, LayerDone, Saved, SpeedMeasured, Stage, Warned
+from sarqc.events import BlockRounded, Event, LayerDone, Saved, SpeedMeasured, Stage, Warned
 from sarqc.models.families import LayerInfo
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.quantized_layer import LayerReport
@@ -183,6 +183,9 @@ def _quantize(
             seconds=step.seconds,
             from_cache=step.from_cache,
         )
+        if report.checks:
+            checks = cast(list[documents.RoundingCheck], list(report.checks))
+            yield BlockRounded(step.info.block, report.chosen["best_step"], checks)
         reports[name] = report
         curves.append(step.curve)
         hashing.add(name, step.quantized)

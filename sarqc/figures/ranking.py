@@ -148,6 +148,7 @@ def _short(line: Line) -> str:
         "order": "order",
         "expert_damping": "damped",
         "warm_start": "warm",
+        "stopping": "stopped",
         "distill": "distilled",
     }
     words |= {"refine": f"×{line.fitting.get('refine')}", "refit": f"refit ×{line.fitting.get('refit')}"}

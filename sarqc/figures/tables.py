@@ -13,6 +13,7 @@ from sarqc.figures.flags import flags_of
 from sarqc.figures.inspector import read_group
 from sarqc.figures.ladder import rung_name
 from sarqc.figures.layer_quantities import quantities_of, quantity_of
+from sarqc.figures.rounding import curves_of, rounding_rows
 from sarqc.figures.ruler import ruler_rows
 from sarqc.figures.surfaces import surface_layer
 from sarqc.figures.theorem import terms
@@ -28,6 +29,8 @@ COLUMN_OF = {"lambda": "chosen_lambda", "gamma": "chosen_gamma"}  # of a quantit
 # key, heading, kind of number; a table has those of its rows, in this order
 HEADINGS: dict[str, tuple[str, str]] = {
     "step": ("Step", "text"),
+    "block": ("Block", "plain"),
+    "steps": ("Steps of learned rounding", "plain"),
     "layer": ("Layer", "text"),
     "method": ("Method", "text"),
     "draw": ("Draw", "plain"),
@@ -71,6 +74,10 @@ HEADINGS: dict[str, tuple[str, str]] = {
     "against_identity": ("Drift against identity", "share"),
     "drift_change": ("Change of drift", "share"),
     "error_change": ("Change of the error, calibration text if measured", "share"),
+    "block_error": ("Mean squared error of the block’s outputs, calibration text", "significant"),
+    "block_held_out": ("Mean squared error of the block’s outputs, held-out text", "significant"),
+    "block_drift": ("Weight drift of the block", "significant"),
+    "kept": ("Kept", "flag"),
     "tools": ("Tools with this default", "text"),
     "sources": ("Sources", "text"),
 }
@@ -296,7 +303,13 @@ def _ladder(facts: LineFacts, steps: str | None) -> Iterator[Row]:
         yield row
 
 
+def _rounding(facts: LineFacts) -> Iterator[Row]:
+    curves = curves_of(facts)
+    if curves is not None:
+        yield from rounding_rows(curves)
+
+
 TABLES = {
     "deciles": _deciles, "gap": _gap, "theorem": _theorem, "methods": _methods, "selection": _selection,
-    "inspector": _weights, "ruler": ruler_rows,
+    "inspector": _weights, "ruler": ruler_rows, "rounding": _rounding,
 }  # fmt: skip

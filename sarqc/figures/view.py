@@ -25,6 +25,7 @@ from sarqc.figures.measured import Fact, grid_text, how_measured
 from sarqc.figures.numbers import lam_names, lam_text
 from sarqc.figures.plane import plane
 from sarqc.figures.ranking import methods
+from sarqc.figures.rounding import rounding
 from sarqc.figures.ruler import RulerTargets, ruler, ruler_targets
 from sarqc.figures.scales import SCALES, scales_of
 from sarqc.figures.sentence import Piece, QualityName, sentence, small_print
@@ -66,6 +67,7 @@ FIGURES: dict[str, Callable[[LineFacts], Figure | None]] = {
     "selection": selection,
     "gap": gap,
     "theorem": theorem,
+    "rounding": rounding,
 }
 
 

@@ -1,4 +1,4 @@
-"""Learning through a whole block: steps over its sequences, a report of each epoch, and the best epoch.
+"""Learning through a whole block: steps over its sequences, a report now and then, and the best state.
 
 Axes: O out_features, I in_features, G groups of a row, B sequences of a batch, T tokens, D hidden size.
 """
@@ -9,7 +9,7 @@ import math
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
 import torch
@@ -21,7 +21,11 @@ from sarqc.quantization.learned_linear import LearnedLinear
 from sarqc.quantization.methods import LearnedMethod
 from sarqc.quantization.objective import sar_loss
 from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
-from sarqc.quantization.solving import BlockRun, Epoch
+from sarqc.quantization.solving import BlockRun, Epoch, Learning, StepCheck
+
+# Checks in a row, of ``methods.CHECKS``, that end early stopping where none has a held-out error below all those after
+# earlier steps. The start does not count: the first steps are the largest, and an error that they raise may fall later.
+PATIENCE = 10
 
 Learned = dict[str, list[Tensor]]  # learned tensors of each linear, by name
 
@@ -34,11 +38,12 @@ class Optimiser(Protocol):
 
 @dataclass(frozen=True)
 class Schedule:
-    """Number of steps, sequences of a step, and rule of descent."""
+    """Number of steps, sequences of a step, rule of descent, and early stopping."""
 
     steps: int
     sequences: int  # of a step; the last step of an epoch takes what is left
     descent: Callable[[Learned], Optimiser]
+    checks: int = 0  # of early stopping, spread evenly over the steps; 0: none, each epoch is measured
 
 
 class BlockLearning:
@@ -46,12 +51,17 @@ class BlockLearning:
 
     An epoch is a pass over the calibration sequences, in their order. Only the graph of one sequence is ever held.
     Ours: the result is that of the epoch with the smallest objective, the start included and the earlier of equals.
+    With early stopping it is that of the check with the smallest error on held-out sequences, the start included, and
+    the steps end after ``PATIENCE`` checks that are not below those after earlier steps.
 
     Args:
         linears: Linears by the names that the block's function knows.
         method: Method with λ and the normalisation of the two terms.
         block: The block as a function, with inputs and targets.
-        schedule: Number of steps, sequences of a step, and rule of descent.
+        schedule: Number of steps, sequences of a step, rule of descent, and early stopping.
+
+    Raises:
+        Refused: For early stopping without held-out sequences.
     """
 
     def __init__(
@@ -60,6 +70,13 @@ class BlockLearning:
         self.linears, self.method, self.forward, self.schedule = linears, method, block.forward, schedule
         pairs = zip(block.inputs, block.targets, strict=True)
         self.batches = [(states.detach(), target.detach()) for states, target in pairs if states.numel()]
+        pairs = zip(block.held_out_inputs, block.held_out_targets, strict=True)
+        self.held_out = [(states.detach(), target.detach()) for states, target in pairs if states.numel()]
+        if schedule.checks and not self.held_out:
+            raise Refused(
+                "early stopping is judged by the block's outputs on held-out sequences, and there are none",
+                "held_out_inputs", "Give held-out inputs and targets, or set stopping to none.",
+            )  # fmt: skip
         sequences = [
             pair
             for states, targets in self.batches
@@ -71,8 +88,10 @@ class BlockLearning:
         self.recon_unit = self.sar_unit = 1.0  # what the two terms are divided by
         self.first_error = 1.0  # root mean square, before the first step
 
-    def learn(self) -> Generator[Epoch, None, dict[str, QuantizedLayer]]:
+    def learn(self) -> Generator[Learning, None, dict[str, QuantizedLayer]]:
         """Yield an ``Epoch`` before the first step and after each epoch, and return the layers by name.
+
+        With early stopping yield a ``StepCheck`` before the first step and after each twentieth of the steps.
 
         Raises:
             NumericalError: If the objective is not finite.
@@ -85,6 +104,8 @@ class BlockLearning:
         if self.method.normalise == "initial":
             self.recon_unit, self.sar_unit = first.recon or 1.0, first.sar or 1.0
             first = replace(first, objective=self._objective(first.recon, first.sar))
+        if self.schedule.checks:
+            return (yield from self._until_stopped(learned, descent, first))
         yield first
         best, kept = first, _copy(learned)
         for epoch in range(1, self.epochs + 1):
@@ -95,7 +116,65 @@ class BlockLearning:
             if reached.objective < best.objective:
                 best, kept = reached, _copy(learned)
             yield reached
-        return {name: self._layer(linear, kept[name], first, best) for name, linear in self.linears.items()}
+        said = {
+            "epochs": self.epochs,
+            "best_epoch": best.epoch,
+            "objective": best.objective,
+            "initial_objective": first.objective,
+        }
+        return {name: self._layer(linear, kept[name], said) for name, linear in self.linears.items()}
+
+    def _until_stopped(
+        self, learned: Learned, descent: Optimiser, start: Epoch
+    ) -> Generator[StepCheck, None, dict[str, QuantizedLayer]]:
+        """Yields the checks; returns the layers of the one with the smallest held-out error.
+
+        All checks are in the report of the first linear.
+        """
+        steps = self.schedule.steps
+        checks = [self._check(learned, 0, start.recon)]
+        yield checks[0]
+        best, kept, done = checks[0], _copy(learned), 0
+        least, since = math.inf, 0  # of the checks after a step
+        for step in check_steps(steps, self.schedule.checks):
+            for number in range(done, step):
+                self._step(learned, descent, self.steps[number % len(self.steps)])
+            done = step
+            reached = self._check(learned, step, self._measure(learned, math.ceil(step / len(self.steps))).recon)
+            checks.append(reached)
+            yield reached
+            if reached.held_out_error < best.held_out_error:
+                best, kept = reached, _copy(learned)
+            since = 0 if reached.held_out_error < least else since + 1
+            least = min(least, reached.held_out_error)
+            if since == PATIENCE:
+                break
+        said = {"steps_made": done, "best_step": best.step}
+        layers = {name: self._layer(linear, kept[name], said) for name, linear in self.linears.items()}
+        first_name, layer = next(iter(layers.items()))
+        report = replace(layer.report, checks=tuple(asdict(check) for check in checks))
+        return layers | {first_name: replace(layer, report=report)}
+
+    @torch.no_grad()
+    def _check(self, learned: Learned, step: int, error: float) -> StepCheck:
+        """The state after some steps; ``error``: on the calibration sequences."""
+        dtype = self.batches[0][0].dtype
+        weights, moved, energy = {}, 0.0, 0.0
+        for name, linear in self.linears.items():
+            rounded = linear.round(learned[name])
+            moved += float(sar_loss(linear.drift(rounded)))
+            energy += float(sar_loss(linear.layer.weight))
+            weights[name] = rounded.stored.to(dtype)
+        squared = sum(float(self._squared_error(weights, *pair)) for pair in self.held_out)
+        held_out = squared / sum(targets.numel() for _, targets in self.held_out)
+        if not math.isfinite(held_out):
+            raise NumericalError(
+                f"the error on held-out sequences is not finite ({held_out})",
+                f"{self.method.learns}, step {step} of {self.schedule.steps}",
+                "Look for NaN in the held-out inputs, or load the model in a wider dtype.",
+            )
+        drift = math.sqrt(moved / energy) if energy > 0 else 0.0
+        return StepCheck(step, self.schedule.steps, error, held_out, drift)
 
     @torch.no_grad()
     def _step(self, learned: Learned, descent: Optimiser, sequences: Sequence[tuple[Tensor, Tensor]]) -> None:
@@ -161,17 +240,12 @@ class BlockLearning:
         return recon / self.recon_unit + self.method.lam * sar / self.sar_unit
 
     @torch.no_grad()
-    def _layer(self, linear: LearnedLinear, kept: Sequence[Tensor], first: Epoch, best: Epoch) -> QuantizedLayer:
+    def _layer(self, linear: LearnedLinear, kept: Sequence[Tensor], said: Mapping[str, object]) -> QuantizedLayer:
+        """The linear with its learned tensors; ``said``: facts of the learning for its report."""
         rounded = linear.round(kept)
-        reached = {
-            "epochs": self.epochs,
-            "best_epoch": best.epoch,
-            "objective": best.objective,
-            "initial_objective": first.objective,
-        }
         return linear.layer.quantized(
             rounded.codes.flatten(-2), rounded.scales, rounded.zero_points, rounded.stored,
-            drift_scale=linear.s, chosen=self.method.settled() | reached,
+            drift_scale=linear.s, chosen={**self.method.settled(), **said},
         )  # fmt: skip
 
 
@@ -193,6 +267,11 @@ def in_a_fixed_order(device: torch.device) -> Iterator[None]:
         torch.use_deterministic_algorithms(before[0], warn_only=before[1])
 
 
+def check_steps(steps: int, checks: int) -> list[int]:
+    """Return the numbers of steps after which early stopping checks: evenly spread, the last step among them."""
+    return sorted({math.ceil(steps * number / checks) for number in range(1, checks + 1)})
+
+
 def count_sequences(block: BlockRun) -> int:
     """Return the number of calibration sequences of a block."""
     return sum(len(states) for states in block.inputs if states.numel())
@@ -212,12 +291,20 @@ def check_block(layers: Sequence[CheckedLayer], block: BlockRun) -> None:
         raise Refused(
             f"its linears have {' and '.join(map(str, bits))} bits", "grids", "Give one bit width for a whole block."
         )
-    shapes = [[tuple(batch.shape) for batch in batches] for batches in (block.inputs, block.targets)]
-    if shapes[0] != shapes[1]:
-        raise Refused(f"inputs are {shapes[0]} and targets {shapes[1]}", "targets", "Give a target for every input.")
-    if any(len(shape) != 3 for shape in shapes[0]):
-        raise Refused(f"inputs are {shapes[0]}", "inputs", "Give batches of (sequences, tokens, hidden size).")
-    if not any(math.prod(shape) for shape in shapes[0]):
+    for what, given, wanted in (
+        ("", block.inputs, block.targets),
+        ("held-out ", block.held_out_inputs, block.held_out_targets),
+    ):
+        shapes = [[tuple(batch.shape) for batch in batches] for batches in (given, wanted)]
+        if shapes[0] != shapes[1]:
+            raise Refused(
+                f"{what}inputs are {shapes[0]} and targets {shapes[1]}", f"{what}targets",
+                "Give a target for every input.",
+            )  # fmt: skip
+    own = [tuple(batch.shape) for batch in block.inputs]
+    if any(len(shape) != 3 for shape in own):
+        raise Refused(f"inputs are {own}", "inputs", "Give batches of (sequences, tokens, hidden size).")
+    if not any(math.prod(shape) for shape in own):
         raise Refused("no sequence to learn from", "inputs", "Give at least one calibration sequence.")
 
 

@@ -228,11 +228,9 @@ class _Stated:
 def _state(point: _Point, batch: _Batch, position: int) -> _Stated:
     layer, method = point.layer, point.method
     try:
-        s_squared = None
-        if method.saliency == "saliency" and method.gamma is not None:
-            s_squared = saliency(layer.abs_mean, layer.weight, method.gamma).square()  # (I,)
+        s_squared = _s_squared(layer, method)
         lam = method.lam_for(layer.n_tokens, layer.weight.shape[-1])
-        gram = regularised_gram(layer.gram, s_squared, lam)
+        gram = gram_of(layer, method)
         order = batch.orders[position]
         batch.importance[position] = gram.diagonal()
         if method.order == "activation":
@@ -257,6 +255,19 @@ def _state(point: _Point, batch: _Batch, position: int) -> _Stated:
                 layer.weight[:, order], factor.upper, cross, method.shift_strength
             )
     return _Stated(lam, drift_weights(layer.gram, s_squared).sqrt(), factor.diagonal_floor)
+
+
+def _s_squared(layer: CheckedLayer, method: ColumnSolver) -> Tensor | None:
+    """s² (I,) of a method; None for 1."""
+    if method.saliency == "identity" or method.gamma is None:
+        return None
+    return saliency(layer.abs_mean, layer.weight, method.gamma).square()
+
+
+def gram_of(layer: CheckedLayer, method: ColumnSolver) -> Tensor:
+    """Return the regularised G (I, I) of a layer, in whose objective tr(ΔW G ΔWᵀ) a method solves it."""
+    lam = method.lam_for(layer.n_tokens, layer.weight.shape[-1])
+    return regularised_gram(layer.gram, _s_squared(layer, method), lam)
 
 
 @dataclass(frozen=True)

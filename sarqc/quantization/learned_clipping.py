@@ -16,12 +16,12 @@ from torch import Tensor
 from sarqc.quantization.block_learning import BlockLearning, Learned, Schedule, check_block, count_sequences
 from sarqc.quantization.learned_linear import LearnedLinear, Rounded
 from sarqc.quantization.methods import LearnedClipping
-from sarqc.quantization.solving import BlockRun, Context, Epoch, LayerJob, Solved
+from sarqc.quantization.solving import BlockRun, Context, LayerJob, Learning, Solved
 
 FIRST_LOGIT = 4.0  # sigmoid(4) = 0.982: next to no clipping
 
 
-def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Epoch | Solved]:
+def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Learning | Solved]:
     """Learn all linears of the context's block, one point after the other.
 
     A step takes one sequence.
@@ -43,7 +43,7 @@ def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Epoch | Solved
     return _learn(jobs, context.block)
 
 
-def _learn(jobs: Sequence[LayerJob], block: BlockRun) -> Iterator[Epoch | Solved]:
+def _learn(jobs: Sequence[LayerJob], block: BlockRun) -> Iterator[Learning | Solved]:
     bits, sequences = jobs[0].layer.grid.bits, count_sequences(block)
     for index, point in enumerate(jobs[0].points_of(LearnedClipping)):
         linears = {job.layer.name: ClippedLinear(job.layer, point.saliency) for job in jobs}

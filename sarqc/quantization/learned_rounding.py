@@ -3,6 +3,11 @@
 Each weight has an offset V that is added in units of the scale before it is rounded, and the range of each group two
 factors: [f_low · min, f_high · max]. Steps follow the sign of the gradient.
 
+With the codes of the column solver as the start, not W is rounded but B, which each of these codes is nearest to. V = 0
+is then exactly that solver's result. B is the value that the solver's objective would like best for a weight while all
+others stay, Ŵ_j - (ΔW G)_j / G_jj, as far as it lies within half a step of its code, less ``MARGIN``: V reaches the
+neighbouring code on its side, and codes that the objective hardly tells apart change first.
+
 Axes: O out_features, I in_features, G groups of a row, K channels of a group.
 """
 
@@ -16,17 +21,18 @@ from torch import Tensor
 
 from sarqc.quantization import column_solver
 from sarqc.quantization.block_learning import BlockLearning, Learned, Schedule, check_block
-from sarqc.quantization.grid import round_to_grid, span_of_range
+from sarqc.quantization.grid import dequantize, round_to_grid, span_of_range
 from sarqc.quantization.learned_linear import LearnedLinear, Rounded
-from sarqc.quantization.methods import SEQUENCES_OF_A_STEP, SHRINKS, LearnedRounding
-from sarqc.quantization.quantized_layer import CheckedLayer
-from sarqc.quantization.solving import BlockRun, Context, Epoch, LayerJob, Solved
+from sarqc.quantization.methods import CHECKS, SEQUENCES_OF_A_STEP, SHRINKS, ColumnSolver, LearnedRounding
+from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
+from sarqc.quantization.solving import BlockRun, Context, LayerJob, Learning, Solved
 
 LARGEST_OFFSET = 0.5  # in units of the scale: no weight passes its nearest level but one
 SMALLEST_FACTOR = 0.5  # of a range, unless it begins below
+MARGIN = 2**-6  # of a step, between B and the middle of two codes: more than rounding errors make of it
 
 
-def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Epoch | Solved]:
+def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Learning | Solved]:
     """Learn all linears of the context's block, one point after the other.
 
     Args:
@@ -35,7 +41,8 @@ def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Epoch | Solved
         context: The block as a function.
 
     Yields:
-        For each point an ``Epoch`` before the first step and after each epoch, then the layers.
+        For each point an ``Epoch`` before the first step and after each epoch, then the layers. With early stopping a
+        ``StepCheck`` before the first step and after each twentieth of the steps takes the place of epochs.
 
     Raises:
         Refused: If names, shapes or bit widths do not fit.
@@ -46,11 +53,13 @@ def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Epoch | Solved
     return _learn(jobs, context.block)
 
 
-def _learn(jobs: Sequence[LayerJob], block: BlockRun) -> Iterator[Epoch | Solved]:
-    points = jobs[0].points_of(LearnedRounding)
-    linears = {job.layer.name: RoundedLinear(job.layer, points[0]) for job in jobs}  # points differ in λ alone
-    for index, point in enumerate(points):
-        schedule = Schedule(point.steps, SEQUENCES_OF_A_STEP, partial(SignDescent, steps=point.steps))
+def _learn(jobs: Sequence[LayerJob], block: BlockRun) -> Iterator[Learning | Solved]:
+    linears: dict[str, RoundedLinear] = {}
+    for index, point in enumerate(jobs[0].points_of(LearnedRounding)):
+        if index == 0 or point.warm_start == "column_solver":  # points differ in λ alone, on which other starts do not
+            linears = {job.layer.name: RoundedLinear(job.layer, point) for job in jobs}
+        checks = CHECKS if point.stopping == "early" else 0
+        schedule = Schedule(point.steps, SEQUENCES_OF_A_STEP, partial(SignDescent, steps=point.steps), checks)
         layers = yield from BlockLearning(linears, point, block, schedule).learn()
         yield from (Solved(number, index, layers[job.layer.name]) for number, job in enumerate(jobs))
 
@@ -75,8 +84,27 @@ class RoundedLinear(LearnedLinear):
         self._factors = self._factors_of(solved.layer.scales.to(dtype))
         nearest = self.rounded_in(*self._factors * self.ends).codes
         codes = solved.layer.codes.to(dtype).view_as(nearest)
+        if method.warm_start == "column_solver":
+            self._offsets = torch.zeros_like(codes)
+            self.groups = self._begun_at(codes, solver, solved.layer)
+            return
         # Half a step reaches the level on the weight's other side; a code beyond it starts there or at the nearest.
         self._offsets = (codes - nearest).clamp_(-LARGEST_OFFSET, LARGEST_OFFSET)
+
+    def _begun_at(self, codes: Tensor, solver: ColumnSolver, solved: QuantizedLayer) -> Tensor:
+        """B (O, G, K) of these codes (O, G, K)."""
+        rounded = self.rounded_in(*self._factors * self.ends)
+        scale, zero_point = rounded.scales.unsqueeze(-1), rounded.zero_points.unsqueeze(-1)
+        gram = column_solver.gram_of(self.layer, solver)
+        diagonal = gram.diagonal()
+        weights = solved.dequantized.to(gram.dtype)
+        pull = (weights - self.layer.weight) @ gram / torch.where(diagonal > 0, diagonal, torch.ones_like(diagonal))
+        places = codes - pull.view_as(codes) / scale
+        # Beyond the last code there is no other side: a weight that lies there is clamped, as any other.
+        half = 0.5 - MARGIN
+        least = torch.where(codes == self.grid.lowest, -torch.inf, codes - half)
+        most = torch.where(codes == self.grid.highest, torch.inf, codes + half)
+        return dequantize(torch.minimum(torch.maximum(places, least), most), scale, zero_point, self.grid.is_affine)
 
     def _factors_of(self, scales: Tensor) -> Tensor:
         """The part of each group's range that these scales span: one of ``SHRINKS``, (O, G) -> (2, O, G).

@@ -26,7 +26,8 @@ Normalise = Literal["initial", "none"]
 Range = Literal["minmax", "search", "joint"]
 Order = Literal["natural", "activation"]
 ExpertDamping = Literal["plain", "damped"]
-WarmStart = Literal["none", "gptq"]
+WarmStart = Literal["none", "gptq", "column_solver"]
+Stopping = Literal["none", "early"]
 
 # How the solver is fitted to a layer. The first of each is the paper's, which keys, labels and reports leave unsaid.
 FITTING_WORDS = {
@@ -36,9 +37,15 @@ FITTING_WORDS = {
     "refit": "scales refitted × {}",
     "expert_damping": "starved experts damped",
     "distill": "scales distilled",
-    "warm_start": "started from GPTQ's codes",
+    "warm_start": "started from {} codes",
+    "stopping": "stopped {}",
 }
-VALUE_WORDS = {"search": "searched", "joint": "jointly searched"}  # of values that are not their own word
+VALUE_WORDS = {  # of values that are not their own word
+    "search": "searched",
+    "joint": "jointly searched",
+    "gptq": "GPTQ's",
+    "column_solver": "the column solver's",
+}
 FITTING = tuple(FITTING_WORDS)
 
 
@@ -66,10 +73,12 @@ _TRIED: dict[Range, int] = {
     "joint": len(SHRINKS) + len(LATTICE) * (len(LATTICE) - 1) + len(NEIGHBOURS) * 8,
 }
 ALPHAS = tuple(step / 20 for step in range(21))  # α of a scale search, which tries no scaling too
+GAMMA = 0.5  # γ of the saliency in the drift term of what is learned through a block
 MOST_PASSES = 30  # of a refinement
 MOST_ROUNDS = 10  # of a refit of scales
 MOST_EPOCHS = 100  # of a distillation of scales
 SEQUENCES_OF_A_STEP = 8  # of learned rounding
+CHECKS = 20  # of learned rounding with early stopping, evenly over its steps
 
 
 def _check_number(name: str, value: float | None, highest: float = math.inf) -> None:
@@ -116,6 +125,7 @@ class Workload:
     length: int  # tokens of a sequence
     walks: int  # 2 where the float model's states are walked beside those of the quantized prefix
     budget_bytes: int  # for what is solved at once
+    held_out: int = 0  # sequences that nothing is fitted to
 
     def largest(self) -> tuple[int, int]:
         """Return the shape of the linear with most weights."""
@@ -228,7 +238,9 @@ class Method:
 
     @property
     def needs(self) -> frozenset[str]:
-        """Statistics that the method needs: ``gram``, ``abs_mean``, ``cross``; and ``block``, the block itself."""
+        """Inputs that the method needs: the statistics ``gram``, ``abs_mean`` and ``cross``; ``block``, the block
+        itself; ``held_out``, the block's outputs on sequences that nothing is fitted to.
+        """
         return frozenset()
 
     @property
@@ -664,7 +676,10 @@ class LearnedRounding(LearnedMethod):
     f in [0.5, 1]. Steps follow the sign of the gradient on 8 sequences each, at a rate that falls linearly from
     1/``steps``. ``range="search"`` begins at the ranges with the smallest Σ_j G_jj (Q(w)_j - w_j)², and lets f fall to
     theirs. ``warm_start="gptq"`` begins at the codes of GPTQ 1 % on static groups with this ``range`` and ``order``: V
-    is the difference to the nearest codes, clipped.
+    is the difference to the nearest codes, clipped. ``warm_start="column_solver"`` begins at exactly the codes of the
+    column solver on static groups with this ``lam``, ``saliency``, ``range``, ``order`` and ``refine``; at λ = 0 with
+    the damping of GPTQ 1 %. V then moves a code by at most one level. ``stopping="early"`` measures the block's outputs
+    on held-out sequences at every twentieth of the steps, and takes the state with the smallest error there.
     """
 
     solver: ClassVar[str] = "sarqc.quantization.learned_rounding"
@@ -676,12 +691,16 @@ class LearnedRounding(LearnedMethod):
     warm_start: WarmStart = "none"
     range: Range = "minmax"
     order: Order = "natural"
+    refine: int = 0
+    stopping: Stopping = "none"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_choice("warm start", self.warm_start, get_args(WarmStart))
+        _check_choice("stopping", self.stopping, get_args(Stopping))
         _check_choice("range", self.range, get_args(Range))
         _check_choice("order", self.order, get_args(Order))
+        _check_passes(self.refine)
         if self.range == "joint":
             raise Refused(
                 "learned rounding begins at ranges that shrink at both ends alike, and range is “joint”", "method",
@@ -692,14 +711,27 @@ class LearnedRounding(LearnedMethod):
         if self.order != "natural" and self.warm_start == "none":
             raise Refused(
                 f"learned rounding takes no columns in turn, so order “{self.order}” has no meaning", "method",
-                "Leave order natural, or set warm_start to gptq.",
+                "Leave order natural, or set warm_start to gptq or column_solver.",
             )  # fmt: skip
+        if self.refine and self.warm_start != "column_solver":
+            raise Refused(
+                f"learned rounding refines the codes of the column solver alone, and refine is {self.refine}", "method",
+                "Set refine to 0, or warm_start to column_solver.",
+            )  # fmt: skip
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return super().needs | ({"held_out"} if self.stopping == "early" else set())
 
     def starting_solver(self) -> ColumnSolver | None:
         """Return the solver of the initial codes; None for rounding to nearest."""
         if self.warm_start == "none":
             return None
-        return ColumnSolver(lam=0.01, static_groups=True, range=self.range, order=self.order)
+        plain = ColumnSolver(lam=0.01, static_groups=True, range=self.range, order=self.order, refine=self.refine)
+        if self.warm_start == "gptq" or self.lam == 0:
+            return plain
+        gamma = GAMMA if self.saliency == "saliency" else None
+        return replace(plain, lam=self.lam, saliency=self.saliency, gamma=gamma)
 
     def shortest(self) -> Self:
         return replace(self, steps=1)
@@ -710,15 +742,24 @@ class LearnedRounding(LearnedMethod):
         return max(4 * 14 * work.block_weights, starting)
 
     def count(self, work: Workload) -> Count:
-        """Return the work: steps forward and back, a measurement after each epoch, and the initial codes."""
+        """Return the work: steps forward and back, measurements, and the initial codes.
+
+        Whole sequences are measured after each epoch, with early stopping at each check, held-out ones too. Where
+        initial codes depend on λ, each point has its own.
+        """
         passes = work.points * self.steps * min(SEQUENCES_OF_A_STEP, work.sequences)
+        checked = 0
+        if self.stopping == "early":
+            checked = work.points * (min(CHECKS, self.steps) + 1) * (work.sequences + work.held_out)
+        forward = 6 * passes + 2 * (checked or passes)
         learning = Count(
-            products=passes * 8 * work.weights() * work.length,
+            products=forward * work.weights() * work.length,
             clipped=work.points * self.steps * work.weights(),
             started=passes * len(work.shapes) * _STARTED_OF_STEP,
         )
-        solver, once = self.starting_solver(), replace(work, points=1)
-        starting = _fitting(once, self.range, 0) if solver is None else solver.count(once)
+        solver = self.starting_solver()
+        starts = replace(work, points=work.points if self.warm_start == "column_solver" else 1)
+        starting = _fitting(starts, self.range, 0) if solver is None else solver.count(starts)
         return _started(work) + learning + starting
 
 
@@ -780,7 +821,7 @@ class MethodEntry:
 _SEARCH = ("mode", "include_identity", "range", "refine", "refit")
 _SOLVER = ("static_groups", "range", "order", "refine", "refit", "expert_damping")
 _LEARNED = ("epochs", "normalise")
-_ROUNDED = ("steps", "normalise", "warm_start", "range", "order")
+_ROUNDED = ("steps", "normalise", "warm_start", "range", "order", "refine", "stopping")
 _SEARCHED = Candidates("model", tuple(step / 10 for step in range(1, 11)))
 _SOLVED = Candidates("layer", (0.25, 0.5, 0.75), (0.1, 0.15, 0.35, 0.5))
 _SHIFTED = Candidates("layer", strengths=(0.0, 0.25, 0.5, 0.75, 1.0))

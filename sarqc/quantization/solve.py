@@ -20,7 +20,7 @@ from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import Method
 from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
-from sarqc.quantization.solving import BUDGET_BYTES, Context, Epoch, LayerJob, Solved, Solver
+from sarqc.quantization.solving import BUDGET_BYTES, Context, LayerJob, Learning, Solved, Solver
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def sweep_layer(
     return LayerSweep(lams=tuple(lams), gammas=tuple(gammas), dequantized=solve_again, **tables)
 
 
-def quantize(jobs: Sequence[LayerJob], context: Context) -> Iterator[Epoch | Solved]:
+def quantize(jobs: Sequence[LayerJob], context: Context) -> Iterator[Learning | Solved]:
     """Quantize linears, each at all of its points, which share one family and one ``unit``.
 
     - ``"layer"``: linears of one shape, such as the experts of a block, are solved independently, in batches over
@@ -134,15 +134,15 @@ def quantize(jobs: Sequence[LayerJob], context: Context) -> Iterator[Epoch | Sol
       channels.
     - ``"block"``: the linears are all those of the context's block.
 
-    Each result equals that of its point alone, and no tensor is changed. Methods that learn yield their epochs in
-    between.
+    Each result equals that of its point alone, and no tensor is changed. Methods that learn yield their epochs or
+    checks in between.
 
     Args:
         jobs: Linears with their points.
         context: Budget, ties, block and recorder.
 
     Yields:
-        Solved linears, and epochs of methods that learn.
+        Solved linears, and epochs or checks of methods that learn.
 
     Raises:
         Refused: If linears or context do not fit the unit; the error names the linear.
@@ -180,8 +180,8 @@ def quantize(jobs: Sequence[LayerJob], context: Context) -> Iterator[Epoch | Sol
     return solver(jobs, context)
 
 
-def only_solved(steps: Iterable[Epoch | Solved]) -> Iterator[Solved]:
-    """Return the solved linears alone, without the epochs."""
+def only_solved(steps: Iterable[Learning | Solved]) -> Iterator[Solved]:
+    """Return the solved linears alone, without epochs and checks."""
     return (step for step in steps if isinstance(step, Solved))
 
 

@@ -58,11 +58,15 @@ class BlockRun:
         forward: Function that runs the block on weights in the dtype of the inputs.
         inputs: Batches (B, T, D) of states of the quantized prefix.
         targets: The float block's outputs on the float prefix, of the same shapes.
+        held_out_inputs: The inputs of sequences that nothing is fitted to; empty without any.
+        held_out_targets: Their targets.
     """
 
     forward: BlockForward
     inputs: Sequence[Tensor]
     targets: Sequence[Tensor]
+    held_out_inputs: Sequence[Tensor] = ()
+    held_out_targets: Sequence[Tensor] = ()
 
 
 @dataclass(frozen=True)
@@ -115,4 +119,24 @@ class Epoch:
     sar: float
 
 
-Solver = Callable[[Sequence[LayerJob], Context], Iterator[Epoch | Solved]]
+@dataclass(frozen=True)
+class StepCheck:
+    """State of learned rounding with early stopping, with the weights that would be stored.
+
+    Attributes:
+        step: Steps so far; 0 is before the first.
+        steps: Largest number of steps.
+        error: Mean squared error of the block's outputs on the calibration sequences.
+        held_out_error: The same on sequences that nothing is fitted to.
+        drift: √(Σ ‖ΔW‖² / Σ ‖W‖²) over the block's linears.
+    """
+
+    step: int
+    steps: int
+    error: float
+    held_out_error: float
+    drift: float
+
+
+Learning = Epoch | StepCheck
+Solver = Callable[[Sequence[LayerJob], Context], Iterator[Learning | Solved]]

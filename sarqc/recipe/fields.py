@@ -36,6 +36,7 @@ from sarqc.quantization.methods import (
     MethodEntry,
     Order,
     Range,
+    Stopping,
     WarmStart,
     entry_of,
     method,
@@ -163,7 +164,8 @@ _BEFORE = {"begin": "none"}
 # Fields that are newer than many records, by the value at which documents leave them out, so that recipes without them
 # keep their fingerprints and stamps.
 _LEFT_OUT: dict[str, Any] = {
-    "from_block": None, "then_lambda": None, "then_gamma": None, "include": [], "refit": 0, "distill": 0
+    "from_block": None, "then_lambda": None, "then_gamma": None, "include": [], "refit": 0, "distill": 0,
+    "stopping": "none",
 }  # fmt: skip
 
 _SET_BY_EFFORT = (*EFFORTS["best"], "held_out_samples")
@@ -378,7 +380,18 @@ class Recipe(BaseModel):
         "none",
         **_describe(
             "method", "Warm start",
-            "Learned rounding begins at the nearest codes, or at GPTQ's with the same range and order.",
+            "Learned rounding begins at the nearest codes (none), at GPTQ's with the same range and order, as far as "
+            "these are next to them (gptq), or at exactly those of the column solver with the same λ, range, order and "
+            "refinement (column_solver).",
+            advanced=True,
+        ),
+    )  # fmt: skip
+    stopping: Stopping = Field(
+        "none",
+        **_describe(
+            "method", "Early stopping",
+            "early: held-out samples judge a block at each twentieth of the steps of learned rounding, and the best "
+            "state is kept, the start included. none: all steps are made, and calibration samples judge.",
             advanced=True,
         ),
     )  # fmt: skip
@@ -684,8 +697,19 @@ class Recipe(BaseModel):
         if entry is not None:
             given = {name: getattr(self, name) for name in entry.tunes}
             choices = {name: value for name, value in given.items() if value not in (None, "auto")}
-            choices |= {name: getattr(self, name) for name in entry.options}
+            choices |= {name: getattr(self, name) for name in entry.options if name not in self._without_effect()}
         return method(self.method, **choices)
+
+    def _without_effect(self) -> dict[str, str]:
+        """Options of learned rounding that need another one, each with the reason that it has no effect."""
+        if not {"warm_start", "stopping"} <= {*_known_entry(self.method).options}:
+            return {}
+        idle = {}
+        if self.refine and self.warm_start != "column_solver":
+            idle["refine"] = "which refines the codes of warm start column_solver alone"
+        if self.stopping != "none" and not self.held_out_samples:
+            idle["stopping"] = "which makes all its steps without held-out samples"
+        return idle
 
     def later_method(self) -> Method | None:
         """Return the method from ``from_block`` on; None if one method is that of all blocks.
@@ -944,6 +968,7 @@ class Recipe(BaseModel):
         """
         entry = _known_entry(self.method)
         shared = [name for name in METHODS[BASELINE].options if name in entry.options]
+        shared = [name for name in shared if name not in self._without_effect()]
         return method(BASELINE, **{name: getattr(self, name) for name in shared})
 
     def why_no_baseline(self) -> str:
@@ -972,6 +997,10 @@ class Recipe(BaseModel):
             + (" as it is asked for" if name in AUTO_FIELDS["layer"] else "")
             for name, info in Recipe.model_fields.items()
             if name in idle and getattr(self, name) != info.default
+        ]
+        words += [
+            f"{Recipe.model_fields[name].title} = {getattr(self, name)} has no effect on {self.method}, {why}"
+            for name, why in self._without_effect().items()
         ]
         if self.effort is not None and self.kind != "ladder" and not fitting_of(self.effort, self.to_json()):
             words.append(f"{Recipe.model_fields['effort'].title} = {self.effort} has no effect on {self.method}")

@@ -22,6 +22,7 @@ from sarqc.events import (
     LayerDone,
     Measured,
     PointDone,
+    RoundingChecked,
     ScalesDistilled,
     SpeedMeasured,
     Started,
@@ -54,6 +55,9 @@ def numbers_of(event: Event) -> Iterator[Step]:
         case EpochDone():
             said = {"block": event.block, "objective": event.objective, "recon": event.recon, "sar": event.sar}
             yield _known(said, "epoch/"), event.block * (event.epochs + 1) + event.epoch
+        case RoundingChecked():
+            said = {name: getattr(event, name) for name in ("block", "error", "held_out_error", "drift")}
+            yield _known(said, "rounding/"), event.block * (event.steps + 1) + event.step
         case ScalesDistilled():
             said = {name: getattr(event, name) for name in ("calibration_kl", "held_out_kl", "drift")}
             yield _known(said, "distillation/"), event.epoch

@@ -26,6 +26,8 @@ note and tags; deleting takes its exports, its study and its log along |
 null before there is anything to say |
 | GET /runs/{id}/ladder | what each step of a ladder is worth so far: its figure with the numbers, the sentence, the \
 recipe to follow; null before there is anything to say |
+| GET /runs/{id}/rounding | learned rounding with early stopping: errors and drift of its blocks over the steps, \
+drawn, as numbers and in words; null before a block is done |
 | GET /runs/{id}/log | what the worker printed, the last part of it |
 | GET /events ?after= | server-sent events: changes of all runs and exports |
 | GET /studies, /studies/{id}[/study.safetensors, /view, /tables/{figure}, /download], /compare ?ids= | all; one, its \
@@ -58,8 +60,8 @@ from fastapi.sse import EventSourceResponse
 import sarqc
 from sarqc.engine.plan import Job, resolve, together
 from sarqc.errors import NotFound, QueueFull, SarqcError
-from sarqc.events import LadderStanding, TuningStanding
-from sarqc.figures import ladder_view, tuning_view
+from sarqc.events import BlockRounded, LadderStanding, TuningStanding
+from sarqc.figures import ladder_view, rounding_view, tuning_view
 from sarqc.files.kept_out import without_paths, without_secrets
 from sarqc.integrations.programs import programs
 from sarqc.jobs import exports
@@ -92,6 +94,7 @@ NAMED_TEXT = "c4"  # every host knows it by name: it stands for the text that is
 PLAN_HUB_SECONDS = 3.0  # that somebody waits for the Hub while planning; a run takes its time
 SIGN_IN_HERE = ("token", "users", "huggingface")  # ways of access for which /sign-in asks people who they are
 EVENTS = 10_000  # in a list
+ROUNDED = 4096  # blocks of which early stopping kept a state, the newest
 EXPORTS_TO_OPEN = 200  # the newest, offered in the form
 NOT_OPENED = ("plain", "statistics")  # exports without codes
 LIST_BYTES = 4 << 20  # of events in a list
@@ -341,6 +344,16 @@ def _runs_router(
             raise NotFound("the run is not a ladder", f"run {run_id}", "Give the id of a run with kind: ladder.")
         said = store.last(run_id, LadderStanding.type)
         return json_body(request, None if said is None else ladder_view(said.payload["ladder"], run.recipe))
+
+    @router.get("/{run_id}/rounding")
+    def get_rounding(request: Request, run_id: str) -> Response:
+        """Learned rounding with early stopping over its steps, of the blocks that are done, drawn and in words; null
+        until one is."""
+        run = access.run(visitor_of(request), run_id)
+        if run.recipe.get("stopping", "none") == "none":
+            raise NotFound("the run does not stop early", f"run {run_id}", "Give the id of a run with stopping: early.")
+        said = store.latest(run_id, BlockRounded.type, ROUNDED)
+        return json_body(request, rounding_view(event.payload for event in reversed(said)))
 
     @router.delete("/{run_id}", status_code=204)
     def delete_run(request: Request, run_id: str) -> Response:

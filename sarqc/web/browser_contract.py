@@ -27,6 +27,7 @@ from sarqc.figures.compare import StudyComparison
 from sarqc.figures.drawing import CIVIDIS, ROLES, Role
 from sarqc.figures.ladder_words import LadderView
 from sarqc.figures.layer_quantities import QUANTITIES
+from sarqc.figures.rounding_page import RoundingView
 from sarqc.figures.scales import SCALES
 from sarqc.figures.surfaces import POOLINGS
 from sarqc.figures.tuning_page import TuningView
@@ -121,6 +122,7 @@ PANELS = {
     "ladder": "What each step is worth",
     "methods": "Every method",
     "selection": "What “auto” chose",
+    "rounding": "Learned rounding, step by step",
     "gap": "Amount of text",
     "theorem": "What the calibration text can’t see",
     "inspector": "Weight by weight",
@@ -459,7 +461,7 @@ def shapes() -> str:
         ("GridName", ["paper", "best", "refitted"], "How a group's levels are fitted."),
     ):
         declared.union(name, list(values), comment)
-    shown = (View, StudyComparison, TuningView, LadderView)
+    shown = (View, StudyComparison, TuningView, LadderView, RoundingView)
     for shape in (
         Role,
         RecipeField,

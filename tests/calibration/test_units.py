@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from sarqc.calibration.job import CalibrationJob, Curves, SolvedLayer
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.keys import layer_keys
 from sarqc.errors import NumericalError
-from sarqc.events import EpochDone
+from sarqc.events import EpochDone, RoundingChecked
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.layer_statistics import LayerStatistics
@@ -169,6 +170,45 @@ def test_epochs_are_told(random_llama: Path, tmp_path: Path) -> None:
     assert not any(isinstance(step, EpochDone) for step in steps_of(again, plan_of(again, LEARNED), tmp_path))
 
 
+STOPPED = method("sarqc-signround", lam=0.1, steps=5, warm_start="column_solver", stopping="early")
+
+
+@pytest.mark.parametrize("inputs_from", ["quantized", "float"])
+def test_early_stopping_judges_each_block_by_held_out_sequences(
+    random_llama: Path, tmp_path: Path, inputs_from: str
+) -> None:
+    loaded, original = fresh(random_llama), fresh(random_llama)
+    plan = plan_of(loaded, STOPPED, inputs_from)
+    steps = steps_of(loaded, plan, tmp_path)
+    first = {one.info.block: one for one in reversed(layers_of(steps))}
+    ids = torch.from_numpy(plan.sequences.held_out.copy())
+    ends: dict[int, list[torch.Tensor]] = {}  # of each block: outputs of the float model, then of the quantized one
+
+    def note(index: int) -> Callable[..., None]:
+        return lambda _block, _given, made: ends.setdefault(index, []).append(made)
+
+    for model in (original, loaded):
+        for index, block in enumerate(model.blocks()):
+            block.register_forward_hook(note(index))
+        with torch.no_grad():
+            model.model(ids)
+    for index, solved in first.items():
+        report = solved.quantized.report
+        told = [step for step in steps if isinstance(step, RoundingChecked) and step.block == index]
+        assert [(one.step, one.held_out_error) for one in told] == [
+            (check["step"], check["held_out_error"]) for check in report.checks
+        ]
+        kept = min(report.checks, key=lambda check: check["held_out_error"])
+        assert report.chosen["best_step"] == kept["step"]
+        if inputs_from == "quantized" or index == 0:  # else its inputs are not those of the quantized model
+            exact, rounded = (made[0] if isinstance(made, tuple) else made for made in ends[index])
+            assert kept["held_out_error"] == pytest.approx(float((rounded - exact).square().mean()), rel=1e-4)
+    again = fresh(random_llama)
+    kept_layers = steps_of(again, plan_of(again, STOPPED, inputs_from), tmp_path)
+    assert all(one.from_cache for one in kept_layers)
+    assert [one.quantized.report for one in kept_layers] == [one.quantized.report for one in layers_of(steps)]
+
+
 def test_a_block_that_learns_nothing_finite_is_named(random_llama: Path, tmp_path: Path) -> None:
     loaded = fresh(random_llama)
     loaded.blocks()[1].input_layernorm.weight.data.fill_(1e30)  # overflows within the block
@@ -176,7 +216,9 @@ def test_a_block_that_learns_nothing_finite_is_named(random_llama: Path, tmp_pat
         steps_of(loaded, plan_of(loaded, LEARNED), tmp_path)
 
 
-@pytest.mark.parametrize("chosen", [FOLDABLE, LEARNED, ROUNDED], ids=["foldable", "learned", "rounded"])
+@pytest.mark.parametrize(
+    "chosen", [FOLDABLE, LEARNED, ROUNDED, STOPPED], ids=["foldable", "learned", "rounded", "stopped"]
+)
 def test_a_curve_along_lambda(random_llama: Path, tmp_path: Path, chosen: Method) -> None:
     loaded = fresh(random_llama)
     layers = layers_of(steps_of(loaded, plan_of(loaded, chosen, curves=Curves((0.0, 2.0))), tmp_path / "a"))
@@ -186,4 +228,5 @@ def test_a_curve_along_lambda(random_llama: Path, tmp_path: Path, chosen: Method
     assert [one.quantized.report for one in layers] == [one.quantized.report for one in single]
     assert all(torch.equal(a, b) for a, b in zip(weights(loaded).values(), weights(alone).values(), strict=True))
     sar = np.sum([one.curve.sar for one in layers], axis=0)
-    assert sar[2] < sar[0]
+    if chosen is not STOPPED:  # of which held-out text chooses the steps
+        assert sar[2] < sar[0]

@@ -486,6 +486,11 @@ def test_what_auto_costs_is_planned(document: dict, fresh_settings: Settings) ->
     rounded = {"method": "sarqc-signround", "gamma": None}
     assert minutes(**rounded, steps=1000) > 3 * minutes(**rounded) > 3 * minutes(**rounded, steps=1)
     assert minutes(**rounded, warm_start="gptq") > minutes(**rounded)
+    warm = rounded | {"warm_start": "column_solver", "held_out_samples": 4}
+    assert minutes(**warm) > minutes(**rounded, held_out_samples=4)
+    assert minutes(**warm, refine=10) > minutes(**warm)
+    few = rounded | {"steps": 20, "held_out_samples": 40}  # each step is checked, on ten times as many sequences
+    assert minutes(**few, stopping="early") > minutes(**few)
 
 
 def test_a_foldable_run_is_a_checkpoint_that_anyone_can_load(

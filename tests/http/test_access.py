@@ -210,7 +210,7 @@ def test_guests_see_and_change_their_own(door: Door) -> None:
     for method, path in [
         ("GET", one), ("DELETE", one), ("POST", f"{one}/cancel"), ("POST", f"{one}/continue"), ("GET", f"{one}/log"),
         ("POST", f"{one}/export"), ("GET", f"{one}/checkpoint"), ("GET", f"{one}/events"), ("POST", f"{one}/link"),
-        ("GET", f"{one}/tuning"), ("GET", f"{one}/ladder"),
+        ("GET", f"{one}/tuning"), ("GET", f"{one}/ladder"), ("GET", f"{one}/rounding"),
         ("GET", f"/api/studies/{run['id']}"), ("GET", f"/api/studies/{run['id']}/download"),
         ("GET", f"/api/studies/{run['id']}/study.safetensors"), ("DELETE", f"/api/studies/{run['id']}"),
         ("GET", f"/api/studies/{run['id']}/view"), ("GET", f"/api/compare?ids={run['id']},x"),

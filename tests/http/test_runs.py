@@ -54,7 +54,8 @@ def test_what_a_recipe_may_name(client: TestClient) -> None:
     assert methods["gptq"]["tunes"] == []
     assert methods["gptq"]["auto"] is None
     assert (methods["omniquant"]["unit"], methods["omniquant"]["options"]) == ("block", ["epochs", "normalise"])
-    assert methods["signround"]["options"] == ["steps", "normalise", "warm_start", "range", "order"]
+    options = ["steps", "normalise", "warm_start", "range", "order", "refine", "stopping"]
+    assert methods["signround"]["options"] == options
     assert client.get("/api/recipe-schema").json() == Recipe.model_json_schema()
     assert {"name", "where"} <= client.get("/api/models").json()["models"][0].keys()
     assert {"name", "role"} <= client.get("/api/corpora").json()["corpora"][0].keys()

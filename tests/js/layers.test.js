@@ -104,6 +104,17 @@ test("scales with their interval of λ", () => {
   assert.match(csv(LAYER_COLUMNS, rows), /^layer,.*\r\na,0\.1,,0\.3,,,,,0\.35,0\.12345,0\.5,/);
 });
 
+test("early stopping with the step that was kept", () => {
+  const rows = layerRows([
+    layer("a", { best_step: 40, steps_made: 140 }),
+    layer("b", { best_step: 0, steps_made: 100 }),
+  ]);
+  assert.deepEqual(
+    rows.map((row) => shown(row, "Step")),
+    ["40 of 140", "0 of 100"],
+  );
+});
+
 test("learned clipping with its epoch and objective", () => {
   const [row] = layerRows([layer("a", { epochs: 40, best_epoch: 17, objective: 0.87, initial_objective: 1.05 })]);
   assert.equal(shown(row, "Epoch"), "17 of 40");

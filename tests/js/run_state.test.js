@@ -149,6 +149,28 @@ test("a block that is learned tells where it stands, and one line when it is don
   assert.equal(State.learningWords(after(started, stage(2, "measuring"))), "");
 });
 
+test("early stopping tells each check, and one line for the state that a block keeps", () => {
+  const check = (step, error) => ({ step, steps: 200, error: 2 * error, held_out_error: error, drift: 0.4 });
+  const checked = (seq, block, step, error) => ({ type: "rounding_checked", seq, block, ...check(step, error) });
+  const rounded = (seq, block, kept, checks) => ({ type: "block_rounded", seq, block, kept, checks });
+  const begun = after(started, stage(2, "quantizing"), checked(3, 0, 0, 0.5), checked(4, 0, 100, 0.25));
+  assert.equal(
+    State.learningWords(begun),
+    "block 0 · step 100 of 200 · held-out error 0.250 (0.500 before the first step)",
+  );
+  assert.equal(State.workDone(begun, State.progress(begun)), 0.25);
+  assert.equal(begun.rounded, null);
+  const checks = [check(0, 0.5), check(100, 0.25), check(110, 0.3)];
+  const done0 = [rounded(5, 0, 100, checks), done(6, 0), done(7, 1)].reduce(State.reduce, begun);
+  assert.equal(done0.log.at(-1).text, "Block 0: held-out error 0.500 → 0.250, kept after 100 of at most 200 steps");
+  assert.deepEqual(done0.rounded, { blocks: 1 });
+  const both = [rounded(8, 1, 0, checks)].reduce(State.reduce, done0);
+  assert.equal(both.log.at(-1).text, "Block 1: held-out error 0.500 → 0.500, kept after 0 of at most 200 steps");
+  assert.notEqual(both.rounded, done0.rounded);
+  const next = [checked(9, 1, 10, 0.1)].reduce(State.reduce, both); // its start was told to another page
+  assert.equal(State.learningWords(next), "block 1 · step 10 of 200 · held-out error 0.100");
+});
+
 test("an objective that is not a number breaks nothing", () => {
   const state = after(started, epoch(2, 0, 0, null), epoch(3, 0, 2, null));
   assert.equal(State.learningWords(state), "block 0 · epoch 2 of 2 · objective –");

@@ -28,6 +28,8 @@ export const EVENT_TYPES = frozen([
   "layer_done",
   "point_done",
   "epoch_done",
+  "rounding_checked",
+  "block_rounded",
   "scales_distilled",
   "candidate_done",
   "tuning_standing",
@@ -129,14 +131,20 @@ export const FITTING_WORDS = frozen({
   refit: "scales refitted × {}",
   expert_damping: "starved experts damped",
   distill: "scales distilled",
-  warm_start: "started from GPTQ's codes",
+  warm_start: "started from {} codes",
+  stopping: "stopped {}",
 });
 
 /**
  * Values of a fitting that are not their own word.
  * @type {Readonly<Record<string, string>>}
  */
-export const VALUE_WORDS = frozen({ search: "searched", joint: "jointly searched" });
+export const VALUE_WORDS = frozen({
+  search: "searched",
+  joint: "jointly searched",
+  gptq: "GPTQ's",
+  column_solver: "the column solver's",
+});
 
 /**
  * How people write what “auto” may choose.
@@ -295,6 +303,7 @@ export const PANELS = frozen({
   ladder: "What each step is worth",
   methods: "Every method",
   selection: "What “auto” chose",
+  rounding: "Learned rounding, step by step",
   gap: "Amount of text",
   theorem: "What the calibration text can’t see",
   inspector: "Weight by weight",

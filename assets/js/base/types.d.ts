@@ -87,6 +87,7 @@ export type Panel =
   | "ladder"
   | "methods"
   | "selection"
+  | "rounding"
   | "gap"
   | "theorem"
   | "inspector"
@@ -107,6 +108,8 @@ export type EventType =
   | "layer_done"
   | "point_done"
   | "epoch_done"
+  | "rounding_checked"
+  | "block_rounded"
   | "scales_distilled"
   | "candidate_done"
   | "tuning_standing"
@@ -218,7 +221,8 @@ export interface Recipe {
   mode: "per_linear" | "foldable";
   epochs: number | null;
   steps: number;
-  warm_start: "none" | "gptq";
+  warm_start: "none" | "gptq" | "column_solver";
+  stopping: "none" | "early";
   normalise: "initial" | "none";
   include_identity: boolean;
   static_groups: boolean;
@@ -844,6 +848,13 @@ export interface LeftOutStep {
   why: string;
 }
 
+/** The steps of the blocks that are done: drawn, as numbers and in words. */
+export interface RoundingView {
+  figure: Figure;
+  table: DataTable;
+  words: string[];
+}
+
 /** The studies of a host, newest first, and those that can't be read. */
 export interface StudyListing {
   studies: StudySummary[];
@@ -1037,6 +1048,7 @@ export interface LayerReportDocument {
   n_tokens: number;
   flags: string[];
   candidates: CandidateReport[];
+  checks?: RoundingCheck[];
 }
 
 /** A candidate of “auto” for a layer: relative reconstruction errors where it was solved and where it was judged. */
@@ -1047,6 +1059,15 @@ export interface CandidateReport {
   validation: number;
   relative_drift: number;
   shift_strength?: number;
+}
+
+/** A block at one of the steps at which early stopping measured it. */
+export interface RoundingCheck {
+  step: number;
+  steps: number;
+  error: number;
+  held_out_error: number;
+  drift: number;
 }
 
 /** One λ of the curve of a run's only layer is solved; a run of several layers does not say so. */
@@ -1071,6 +1092,25 @@ export interface EpochDone {
   objective: number;
   recon: number;
   sar: number;
+}
+
+/** Early stopping measured a block whose rounding is learned; see `RoundingCheck`. */
+export interface RoundingChecked {
+  type: "rounding_checked";
+  block: number;
+  step: number;
+  steps: number;
+  error: number;
+  held_out_error: number;
+  drift: number;
+}
+
+/** Early stopping kept a state of a block whose rounding is learned; a block that is on disk says so again. */
+export interface BlockRounded {
+  type: "block_rounded";
+  block: number;
+  kept: number;
+  checks: RoundingCheck[];
 }
 
 /** One pass over the calibration sequences that tunes the scales of the whole model; see `DistilledEpoch`. */
@@ -1492,6 +1532,8 @@ export type RunEvent =
   | LayerDone
   | PointDone
   | EpochDone
+  | RoundingChecked
+  | BlockRounded
   | ScalesDistilled
   | CandidateDone
   | TuningStanding

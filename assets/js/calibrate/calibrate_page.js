@@ -41,6 +41,7 @@ import {
   valuesIn,
   valuesOf,
 } from "./recipe_form.js";
+import { roundingCard } from "./rounding_card.js";
 import { runView } from "./run_view.js";
 import { speedCard } from "./speed_card.js";
 import { changeNote, suggestionNote } from "./suggestion_note.js";
@@ -103,6 +104,7 @@ async function begin() {
     side,
     tuned,
     ladderColumn,
+    roundingColumn,
     notes,
     texts,
     speed,
@@ -123,6 +125,7 @@ async function begin() {
     ready(".side"),
     ready(".tuning-run"),
     ready(".ladder-run"),
+    ready(".rounding-run"),
     ready('[data-part="link-note"]'),
     ready('[data-part="texts-card"]'),
     ready('[data-part="speed-card"]'),
@@ -161,6 +164,7 @@ async function begin() {
     recipeCard,
     names,
     tuning: tuningCard({ root: tuned, corpora, go: (id) => showRun(id) }),
+    rounding: roundingCard(roundingColumn),
     ladder: ladderCard({ root: ladderColumn, corpora, go: (id) => showRun(id) }),
     measured(summary) {
       textsCard(texts, summary?.texts ?? []);

@@ -32,13 +32,16 @@ function gridFields(name, method) {
 }
 
 /**
- * The fields of a grid that mean something to a method.
+ * The fields of a grid that mean something to a method. Learned rounding refines codes of its start alone.
  * @param {GridName} name
  * @param {string} method
  * @returns {[string, string | number][]}
  */
 const meant = (name, method) =>
-  Object.entries(gridFields(name, method)).filter(([field]) => methodOf(method)?.options.includes(field));
+  Object.entries(gridFields(name, method)).filter(
+    ([field]) =>
+      methodOf(method)?.options.includes(field) && !(field === "refine" && methodOf(method)?.unit === "block"),
+  );
 
 /**
  * The choices that a method has: learned rounding keeps its scales.

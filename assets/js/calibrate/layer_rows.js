@@ -43,6 +43,12 @@ export const LAYER_COLUMNS = [
     show: (row) => (row.best_epoch === null ? "–" : `${row.best_epoch} of ${row.epochs}`),
   },
   { key: "epochs" },
+  {
+    key: "best_step",
+    title: "Step",
+    show: (row) => (row.best_step === null ? "–" : `${row.best_step} of ${row.steps_made}`),
+  },
+  { key: "steps_made" },
   { key: "initial_objective" },
   {
     key: "objective",
@@ -89,6 +95,8 @@ export function layerRows(layers) {
       lam_high: known(high),
       epochs: "best_epoch" in chosen ? known(chosen.epochs) : null,
       best_epoch: known(chosen.best_epoch),
+      best_step: known(chosen.best_step),
+      steps_made: known(chosen.steps_made),
       objective: known(chosen.objective),
       initial_objective: known(chosen.initial_objective),
       n_tokens: uneven ? known(report.n_tokens) : null,

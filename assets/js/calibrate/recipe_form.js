@@ -261,8 +261,18 @@ export function fittingWords(recipe) {
   if (!idle) return [];
   return Object.entries(FITTING_WORDS)
     .filter(([name]) => !idle.includes(name) && said[name] && said[name] !== RECIPE_FIELDS[name].default)
+    .filter(([name]) => !isWithoutEffect(name, said))
     .map(([name, words]) => words.replace("{}", VALUE_WORDS[said[name]] ?? said[name]));
 }
+
+/**
+ * Whether an option of learned rounding lacks the other one that gives it an effect.
+ * @param {string} name
+ * @param {Record<string, any>} said
+ */
+const isWithoutEffect = (name, said) =>
+  METHODS[said.method]?.unit === "block" &&
+  ((name === "refine" && said.warm_start !== "column_solver") || (name === "stopping" && !said.held_out_samples));
 
 /**
  * The kind of the grid, where it is not the form's own: bits of different grids differ in full.

@@ -51,7 +51,16 @@ import { logWords } from "./tuning_progress.js";
  * @property {number} seconds
  * @property {boolean} cached
  */
-/** @typedef {{block: number, epoch: number, epochs: number, objective: number, first: number | null}} Learning of a block */
+/**
+ * @typedef {object} Learning of a block
+ * @property {number} block
+ * @property {"epoch" | "step"} unit of what is counted
+ * @property {number} done
+ * @property {number} total at most
+ * @property {"objective" | "held-out error"} judge what the states are judged by
+ * @property {number | null} value of it; null: too large to be a number
+ * @property {number | null} first the same before the first step
+ */
 /** @typedef {{at: string, text: string, tone: string}} LogLine */
 
 export const CHOOSING = "choosing λ"; // the stage in which one λ is sought for the whole model
@@ -77,6 +86,7 @@ export function initial() {
     tuningAt: "",
     ladder: null,
     ladderAt: "",
+    rounded: null,
     turns: [],
     stage: "",
     detail: "",
@@ -110,6 +120,7 @@ export function initial() {
  * @property {string} tuningAt when it said so
  * @property {LadderRun | null} ladder where a ladder stands
  * @property {string} ladderAt when it said so
+ * @property {{blocks: number} | null} rounded blocks of which early stopping kept a state; another object after each
  * @property {readonly {seconds: number, text: string}[]} turns turning points of tuning in words, by the run's own clock
  * @property {string} stage
  * @property {string} detail
@@ -199,22 +210,28 @@ export function reduce(state, event) {
       next.points = (event.index + 1) / event.total;
       break;
     case "epoch_done": {
-      const before = state.learning;
-      const same = before !== null && before.block === event.block && before.epoch < event.epoch;
-      const first = same ? before.first : event.epoch === 0 ? event.objective : null;
-      next.learning = {
-        block: event.block,
-        epoch: event.epoch,
-        epochs: event.epochs,
-        objective: event.objective,
-        first,
-      };
+      const { block, epoch: done, epochs: total, objective: value } = event;
+      next.learning = learned(state, { block, unit: "epoch", done, total, judge: "objective", value });
+      const { first } = next.learning;
       if (event.epoch === event.epochs && !choosing(state)) {
         const from = first === null ? "" : `${format(first, "significant")} → `;
         tell(
           `Block ${event.block}: objective ${from}${format(event.objective, "significant")} after ${event.epochs} epochs`,
         );
       }
+      break;
+    }
+    case "rounding_checked": {
+      const { block, step: done, steps: total, held_out_error: value } = event;
+      next.learning = learned(state, { block, unit: "step", done, total, judge: "held-out error", value });
+      break;
+    }
+    case "block_rounded": {
+      next.rounded = { blocks: (state.rounded?.blocks ?? 0) + 1 };
+      const [start] = event.checks;
+      const kept = event.checks.find(({ step }) => step === event.kept) ?? start;
+      const errors = [start, kept].map((check) => format(check.held_out_error, "significant")).join(" → ");
+      tell(`Block ${event.block}: held-out error ${errors}, kept after ${event.kept} of at most ${start.steps} steps`);
       break;
     }
     case "scales_distilled":
@@ -417,9 +434,20 @@ export function isCurrent(state, index) {
  */
 export function learningWords(state) {
   if (!state.learning) return "";
-  const { block, epoch, epochs, objective, first } = state.learning;
-  const before = first === null || epoch === 0 ? "" : ` (${format(first, "significant")} before the first step)`;
-  return `block ${block} · epoch ${epoch} of ${epochs} · objective ${format(objective, "significant")}${before}`;
+  const { block, unit, done, total, judge, value, first } = state.learning;
+  const before = first === null || done === 0 ? "" : ` (${format(first, "significant")} before the first step)`;
+  return `block ${block} · ${unit} ${done} of ${total} · ${judge} ${format(value, "significant")}${before}`;
+}
+
+/**
+ * A state of the block that is being learned, with what the same block began with.
+ * @param {RunProgress} state before it
+ * @param {Omit<Learning, "first">} reached
+ * @returns {Learning}
+ */
+function learned({ learning }, reached) {
+  const isSame = learning !== null && learning.block === reached.block && learning.done < reached.done;
+  return { ...reached, first: isSame ? learning.first : reached.done === 0 ? reached.value : null };
 }
 
 /**
@@ -436,7 +464,7 @@ export function bestCandidate(candidates) {
 
 /**
  * How far the work is, from 0 to 1: each candidate of λ is one walk through the model, and so is the final solve. A
- * block that is being learned counts with the epochs it has behind it, a layer that is alone with its λ.
+ * block that is being learned counts with the epochs or steps it has behind it, a layer that is alone with its λ.
  * @param {RunProgress} state
  * @param {{done: number, total: number}} layers
  */
@@ -445,7 +473,7 @@ export function workDone(state, { done, total }) {
   const { learning, layers } = state;
   const before = learning ? layers.filter((layer) => layer.block < learning.block).length : 0;
   const within = learning
-    ? layers.filter((layer) => layer.block === learning.block).length * (learning.epoch / learning.epochs)
+    ? layers.filter((layer) => layer.block === learning.block).length * (learning.done / learning.total)
     : 0;
   const candidates = state.candidates.at(-1)?.total ?? 0;
   return (state.candidates.length + Math.max(done, before + within, state.points) / total) / (candidates + 1);

@@ -122,12 +122,13 @@ const pathOf = (id) => `/runs/${encodeURIComponent(id)}`;
  * @param {HTMLElement} options.recipeCard
  * @param {ReturnType<typeof import("./tuning_card.js").tuningCard>} options.tuning what a tuning run has found out
  * @param {ReturnType<typeof import("./ladder_card.js").ladderCard>} options.ladder what a ladder has found out
+ * @param {ReturnType<typeof import("./rounding_card.js").roundingCard>} options.rounding how its blocks were learned
  * @param {string[]} options.names fields of a recipe in the order of the form
  * @param {(summary: Record<string, any> | null) => void} options.measured hears the summary of a finished run, or null
  * @param {() => void} options.leave goes back to the plan
  * @param {Visitor | null} options.who looks at it; null where the server did not say
  */
-export function runView({ card, recipeCard: recipePlace, tuning, ladder, names, measured, leave, who }) {
+export function runView({ card, recipeCard: recipePlace, tuning, ladder, rounding, names, measured, leave, who }) {
   const view = store(nothingYet(), reduce, draw);
   /** @type {{close: () => void} | null} */
   let stream = null;
@@ -172,6 +173,7 @@ export function runView({ card, recipeCard: recipePlace, tuning, ladder, names, 
     measuredOf = "";
     tuning.close();
     ladder.close();
+    rounding.close();
     measured(null);
     view.dispatch({ type: "closed" });
   }
@@ -269,6 +271,7 @@ export function runView({ card, recipeCard: recipePlace, tuning, ladder, names, 
       render(ofTuningRun(shown, run, acts), ladder.end);
       ladder.show(run, ladderIn(shown), isTheirs);
     }
+    if (run) rounding.show(run.id, said.rounded);
     if (run && isFinished) showFurther(run, said);
   }
 
@@ -410,12 +413,12 @@ function course(shown, acts) {
   const { done, total } = layersOf(shown);
   const learns = (said.learning || (run && METHODS[run.recipe.method]?.unit === "block")) && total > 0 && done < total;
   const candidates = run?.state === "finished" ? [] : said.candidates;
-  const epoch = said.learning ? `${(100 * said.learning.epoch) / said.learning.epochs}%` : "0%";
+  const share = said.learning ? `${(100 * said.learning.done) / said.learning.total}%` : "0%";
   const isTuning = run !== null && compares(run);
   return html`${isTuning ? nothing : progressOf(shown)}
       <div class="run-epochs" ?hidden=${!(run?.state === "running" && learns)}>
         <p class="run-now" data-testid="learning">${State.learningWords(said)}</p>
-        <div class="meter meter-small"><span style=${`width: ${epoch}`}></span></div>
+        <div class="meter meter-small"><span style=${`width: ${share}`}></span></div>
       </div>
       <div data-testid="candidates">${
         candidates.length ? candidateStrip(candidates, State.bestCandidate(candidates)?.lam) : nothing

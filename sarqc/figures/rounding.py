@@ -1,0 +1,160 @@
+"""Learned rounding step by step: held-out error, calibration error and drift of blocks, each relative to its start.
+
+A faint line is the held-out error of one block, with a mark at the step that was kept. The other lines are means over
+blocks, as far as every block was checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from sarqc.figures.drawing import (
+    DRIFT,
+    HELD_OUT,
+    PERCENT,
+    PLAIN_AXIS,
+    RECON,
+    Figure,
+    Role,
+    apart,
+    base_layout,
+    note,
+    plain_numbers,
+    value_axis,
+)
+from sarqc.figures.numbers import percent
+from sarqc.figures.titles import everywhere, fitting, set_finding
+from sarqc.study.facts import LineFacts
+from sarqc.study.rounding import RoundingCurves, blocks_of
+
+# Of each mean: the name in ``RoundingCurves``, on the figure, on a narrow one, and how it is drawn.
+_MEANS: tuple[tuple[str, str, str, Role], ...] = (
+    ("held_out", "held-out error", "held-out", HELD_OUT),
+    ("error", "calibration error", "calibration", RECON),
+    ("drift", "drift", "drift", DRIFT),
+)
+_APART = 0.07  # least distance of two names, in the height of the figure
+TITLE = "Learned rounding, step by step"
+
+
+def rounding(facts: LineFacts) -> Figure | None:
+    """Return the figure of a study's run; None where no rounding was learned with early stopping."""
+    curves = curves_of(facts)
+    return None if curves is None else rounding_figure(curves)
+
+
+def curves_of(facts: LineFacts) -> RoundingCurves | None:
+    """Return the curves of a study's run; None as for ``rounding``."""
+    study = facts.study
+    blocks = {layer.name: layer.block for layer in study.layers}
+    return RoundingCurves.of(blocks_of((blocks[name], report) for name, report in study.layer_reports.items()))
+
+
+def rounding_rows(curves: RoundingCurves) -> Iterator[dict[str, Any]]:
+    """Yield each check of each block with the measured numbers."""
+    for block in curves.blocks:
+        for check in block.checks:
+            yield {
+                "block": block.block,
+                "steps": check["step"],
+                "block_error": check["error"],
+                "block_held_out": check["held_out_error"],
+                "block_drift": check["drift"],
+                "kept": check["step"] == block.kept,
+            }
+
+
+def rounding_figure(curves: RoundingCurves) -> Figure:
+    """Return errors and drift over the steps, all as shares of those of the start.
+
+    Args:
+        curves: The blocks that have been checked.
+    """
+    layout = base_layout(left=50, right=116, top=14, bottom=38)
+    low, high = _span(curves)
+    layout["xaxis"] = {
+        **PLAIN_AXIS, "range": [0, curves.most], "nticks": 6, "title": {"text": "Steps", "standoff": 4},
+    }  # fmt: skip
+    layout["yaxis"] = {**value_axis((0.0, 1.0), (low, high)), "tickformat": PERCENT}
+    start = {"type": "line", "xref": "x", "yref": "y", "x0": 0, "x1": curves.most, "y0": 1, "y1": 1}
+    layout["shapes"].append({**start, "line": {"color": "var(--line)", "width": 1}})
+    figure: Figure = {
+        "data": [*_of_blocks(curves), *(_mean(curves, *words) for words in _MEANS)], "layout": layout, "bindings": [],
+        "narrow": {"layout.margin.r": 78, "layout.margin.l": 44}, "title": TITLE, "subtitle": ", start = 100 %",
+    }  # fmt: skip
+    ends = [float(curves.mean(name)[-1]) for name, *_ in _MEANS]
+    heights = apart(ends, _APART * (high - low), low, high)
+    for (_, long, short, style), height in zip(_MEANS, heights, strict=True):
+        at = len(layout["annotations"])
+        ink = style["color"].replace(")", "-ink)")
+        place = {"xref": "paper", "yref": "y", "x": 1, "y": height, "yanchor": "middle", "xshift": 6}
+        layout["annotations"].append(note(long, **place, font={"size": 12, "color": ink}))
+        figure["narrow"] |= {f"layout.annotations.{at}.text": short}
+    set_finding(figure, everywhere(_finding(curves)))
+    figure["aria"] = _aria(curves)
+    return figure
+
+
+def _span(curves: RoundingCurves) -> tuple[float, float]:
+    """All means and, of single blocks, all but the outermost."""
+    means = np.concatenate([curves.mean(name) for name, *_ in _MEANS])
+    blocks = curves.held_out[np.isfinite(curves.held_out)]
+    low = min(float(means.min()), float(np.percentile(blocks, 2)))
+    high = max(float(means.max()), float(np.percentile(blocks, 98)))
+    pad = 0.06 * max(high - low, 0.01)
+    return low - pad, high + pad
+
+
+def _of_blocks(curves: RoundingCurves) -> list[dict[str, Any]]:
+    """The held-out error of each block, and a mark where it was kept."""
+    steps, kept = curves.steps.tolist(), []
+    traces: list[dict[str, Any]] = []
+    for block, values in zip(curves.blocks, curves.held_out, strict=True):
+        count = len(block.checks)
+        own = values[:count].tolist()
+        kept.append((block, own[steps.index(block.kept)]))
+        traces.append({
+            "type": "scatter", "mode": "lines", "name": f"block {block.block}", "x": steps[:count],
+            "y": plain_numbers(own), "hoverinfo": "skip", "line": {"color": "var(--held-out-faint)", "width": 1},
+        })  # fmt: skip
+    marks = {
+        "type": "scatter", "mode": "markers", "name": "kept", "x": [block.kept for block, _ in kept],
+        "y": plain_numbers([value for _, value in kept]), "cliponaxis": False,
+        "text": [
+            f"Block {block.block} keeps step {block.kept:,}: held-out error {percent(value, 1)} of its start"
+            for block, value in kept
+        ],
+        "hovertemplate": "%{text}<extra></extra>",
+        "marker": {"symbol": "diamond", "size": 8, "color": "var(--held-out-faint)",
+                   "line": {"color": HELD_OUT["color"], "width": 1}},
+    }  # fmt: skip
+    return [*traces, marks]
+
+
+def _mean(curves: RoundingCurves, name: str, long: str, _short: str, style: Role) -> dict[str, Any]:
+    values, steps = curves.mean(name), curves.steps[: curves.shared].tolist()
+    return {
+        "type": "scatter", "mode": "lines+markers", "name": long, "x": steps, "y": plain_numbers(values),
+        "line": {"color": style["color"], "dash": style["dash"], "width": 2},
+        "marker": {"color": style["color"], "symbol": style["symbol"], "size": 6}, "cliponaxis": False,
+        "text": [
+            f"Step {step:,}: {long} {percent(value, 1)} of the start"
+            for step, value in zip(steps, values.tolist(), strict=True)
+        ],
+        "hovertemplate": "%{text}<extra></extra>",
+    }  # fmt: skip
+
+
+def _finding(curves: RoundingCurves) -> str:
+    words = curves.words().removesuffix(".")
+    return fitting(words, words.partition(";")[0])
+
+
+def _aria(curves: RoundingCurves) -> str:
+    ends = ", ".join(f"{long} {percent(float(curves.mean(name)[-1]), 1)} of the start" for name, long, _, _ in _MEANS)
+    count = len(curves.blocks)
+    blocks = "one block" if count == 1 else f"{count:,} blocks"
+    return f"{curves.words()} Mean of {blocks} after {curves.steps[curves.shared - 1]:,} steps: {ends}."
