@@ -149,9 +149,9 @@ def _short(line: Line) -> str:
         "expert_damping": "damped",
         "warm_start": "warm",
         "distill": "distilled",
+        "rotate": "rotated",
     }
     words |= {"refine": f"×{line.fitting.get('refine')}", "refit": f"refit ×{line.fitting.get('refit')}"}
-    words["distill"] = "distilled"
     if line.fitting.get("range") == "joint":
         words["range"] = "joint range"
     return " ".join([name, *(words[mark] for mark in line.fitting), *(["auto"] if line.selected else [])])

@@ -134,6 +134,11 @@ def _check(recipe: Recipe, study: Study | None) -> None:
             "the scales are tuned by the predictions of the whole model, which no other engine does",
             "recipe, distill", "Set distill to 0.",
         ).about("distill", Fix("Leave distillation out", {"distill": 0}))  # fmt: skip
+    if recipe.rotates:
+        raise Refused(
+            "the residual stream is rotated before, and programs for other engines start from the model as it is",
+            "recipe, rotate", "Set rotate to none.",
+        ).about("rotate", Fix("Leave the rotation out", {"rotate": "none"}))  # fmt: skip
     if recipe.layer is not None:
         raise Refused(
             "a single layer is asked for", "recipe, layer", "Leave layer out; blocks takes a part of the model."

@@ -37,6 +37,7 @@ FITTING_WORDS = {
     "expert_damping": "starved experts damped",
     "distill": "scales distilled",
     "warm_start": "started from GPTQ's codes",
+    "rotate": "residual stream rotated",
 }
 VALUE_WORDS = {"search": "searched", "joint": "jointly searched"}  # of values that are not their own word
 FITTING = tuple(FITTING_WORDS)
