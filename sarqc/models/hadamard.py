@@ -94,7 +94,8 @@ def _residues(prime: int) -> np.ndarray:
     character[np.arange(1, prime) ** 2 % prime] = 1
     character[0] = 0
     at = np.arange(prime)
-    return character[(at[:, None] - at) % prime]
+    found: np.ndarray = character[(at[:, None] - at) % prime]
+    return found
 
 
 def _construction(order: int) -> int:

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from sarqc.errors import Fix, Refused
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.hadamard import shape_for
 from sarqc.plain import mib
 
+_Fact = TypeVar("_Fact")
 _FEWEST = 8  # channels that a block of Q mixes; fewer spread no outlier
 _WITHOUT = Fix("Leave the rotation out", {"rotate": "none"})
 
@@ -103,19 +105,23 @@ def rotated(checkpoint: Checkpoint, seed: int) -> RotatedCheckpoint:
         seed=seed, width=width, columns={}, rows=frozenset(), norms=frozenset(), head=head,
         copied_from=embedding if checkpoint.tied else head,
     ))  # fmt: skip
-    shapes, dtypes, files = dict(checkpoint.shapes), dict(checkpoint.dtypes), dict(checkpoint.files)
-    for of_tensors in (shapes, dtypes, files):
-        if rotation.copied_from in of_tensors:  # without files of a checkpoint that is only promised
-            of_tensors[head] = of_tensors[rotation.copied_from]  # type: ignore[index]
     return RotatedCheckpoint(
         **{name: getattr(checkpoint, name) for name in Checkpoint.__dataclass_fields__}
         | {
             "config": checkpoint.config | {"tie_word_embeddings": False},
             "architecture": checkpoint.architecture.model_copy(update={"tie_word_embeddings": False}),
-            "shapes": shapes, "dtypes": dtypes, "files": files,
+            "shapes": _with_head(checkpoint.shapes, rotation),
+            "dtypes": _with_head(checkpoint.dtypes, rotation),
+            "files": _with_head(checkpoint.files, rotation),
         },
         original=checkpoint, rotation=rotation,
     )  # fmt: skip
+
+
+def _with_head(facts: Mapping[str, _Fact], rotation: Rotation) -> dict[str, _Fact]:
+    """Facts of tensors by name, with those of the head; a checkpoint that is only promised has no files."""
+    source = rotation.copied_from
+    return {**facts, rotation.head: facts[source]} if source in facts else {**facts}
 
 
 def _roles(checkpoint: Checkpoint, rotation: Rotation) -> Rotation:
