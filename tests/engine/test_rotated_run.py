@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
@@ -26,8 +26,6 @@ from sarqc.study.as_recipe import as_recipe
 from sarqc.study.document import ROTATED, Study
 from sarqc.study.frames import frame
 from tests.models.cases import make_checkpoint
-
-OUTLIERS = (3, 17, 40)
 
 
 @pytest.fixture
@@ -196,31 +194,6 @@ def test_a_mixture_is_rotated_with_its_router(
     both = [summary["perplexity_float"] for summary in summaries]
     assert both[0] == pytest.approx(both[1], rel=1e-4)
     assert summaries[0]["rotation"]["logit_difference"] < 1e-4
-
-
-def with_outliers(folder: Path) -> None:
-    """Some channels of the residual stream are large before linears, which take them back: the same model."""
-    path = folder / "model.safetensors"
-    tensors = load_file(path)
-    channels = torch.tensor(OUTLIERS)
-    for name, value in tensors.items():
-        if name.endswith("layernorm.weight"):
-            value[channels] *= 24
-        elif name.endswith(("q_proj.weight", "k_proj.weight", "v_proj.weight", "gate_proj.weight", "up_proj.weight")):
-            value[:, channels] /= 24
-    save_file(tensors, path, {"format": "pt"})
-
-
-@pytest.mark.parametrize("method", ["rtn", "gptq"])
-@pytest.mark.parametrize("bits", [2, 3])
-def test_with_outliers_a_rotation_pays(
-    document: dict[str, Any], fresh_settings: Settings, method: str, bits: int
-) -> None:
-    with_outliers(Path(document["model"]))
-    document |= {"method": method, "bits": bits}
-    rotated, plain = (summary_of(run(document | {"rotate": rotate}, fresh_settings)) for rotate in ("r1", "none"))
-    assert rotated["perplexity_float"] == pytest.approx(plain["perplexity_float"], rel=1e-3)
-    assert rotated["kl"] < 0.8 * plain["kl"]
 
 
 def test_what_can_not_be_rotated_is_refused_before_any_work(document: dict[str, Any], fresh_settings: Settings) -> None:
