@@ -114,6 +114,7 @@ def _executed(
     if device.type == "cuda":
         for one in solving_devices(settings, device):
             yield from require_sound_device(one, settings.model_copy(update={"device": str(one)}))
+    rotation = yield from check_rotation(prepared, device, settings)
     yield Stage("loading", recipe.model)
     scratch = settings.scratch_dir() if prepared.streamed else None
     imported = None
@@ -121,7 +122,6 @@ def _executed(
         imported = ImportedModel(prepared.opened, prepared.checkpoint)
         for line in imported.words():
             yield Warned(line, "quantized checkpoint")
-    rotation = yield from check_rotation(prepared, device, settings)
     loaded = load(prepared.checkpoint, device, scratch=scratch, holding=[] if imported is None else [imported.dtype])
     if prepared.checkpoint.decoder is not None:
         admit(loaded, learns=prepared.recipe.to_method().unit == "block")

@@ -17,6 +17,7 @@ from torch import Tensor
 from sarqc.calibration.job import CalibrationJob
 from sarqc.calibration.kept_layers import KeptLayers
 from sarqc.documents import ResidualRotation, RotatedModule
+from sarqc.engine.costs import CHECKING_ROTATION, COMPARING_ROTATED
 from sarqc.engine.keys import rotation_key
 from sarqc.engine.measure import Workbench
 from sarqc.engine.plan import Prepared
@@ -85,7 +86,7 @@ def check_rotation(
     checkpoint = prepared.checkpoint
     if not isinstance(checkpoint, RotatedCheckpoint):
         return None
-    yield Stage("checking the rotation", "logits beside the original's")
+    yield Stage(CHECKING_ROTATION, "logits beside the original's")
     tokens = torch.from_numpy(prepared.sequences.calibration[:1, :TOKENS].copy())
     original, apart = checked_logits(checkpoint, tokens, device, settings.scratch_dir())
     return RotationCheck(checkpoint, tokens, original, apart)
@@ -109,7 +110,7 @@ def rotated_layers(
     files = RotatedFiles(checkpoint)
     key = rotation_key(checkpoint, files, keys)
     if (payload := bench.store.read(key, ".json")) is None:
-        yield Stage("comparing with the original weights")
+        yield Stage(COMPARING_ROTATED)
         found, told = {}, time.monotonic()
         for number, info in enumerate(checkpoint.layers):
             found[info.name] = _compared(files, checkpoint, info, job.grids[info.name], layers[info.name].dequantized)

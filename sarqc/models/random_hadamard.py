@@ -44,18 +44,24 @@ class RandomHadamard:
         made = torch.empty_like(rows)
         at_once = max(1, _NUMBERS // rows.shape[-1])
         for part, target in zip(rows.split(at_once), made.split(at_once), strict=True):
-            target.copy_(self._of_few(part, small))
+            columns = part.mT.clone(memory_format=torch.contiguous_format)
+            target.copy_(self._of_columns(columns, small).mT)
         return made
 
-    def _of_few(self, rows: Tensor, small: Tensor | None) -> Tensor:
-        shape = self.shape
-        values = rows.reshape(len(rows), shape.blocks, shape.small, shape.power)
+    def _of_columns(self, columns: Tensor, small: Tensor | None) -> Tensor:
+        """The product of columns (D, R), which are written over: neighbours in memory take the same steps."""
+        shape, count = self.shape, columns.shape[-1]
+        values = columns.view(shape.blocks, shape.small, shape.power * count)
         if small is not None:
-            terms = (values[:, :, i : i + 1] * small[i, :, None] for i in range(shape.small))  # ±1: exact
-            values = sum(terms, torch.zeros_like(values))
-        half = 1
+            terms = torch.zeros_like(values)
+            for i in range(shape.small):
+                terms.addcmul_(values[:, i : i + 1], small[i, :, None])  # by ±1: exact
+            values = terms
+        half, other = 1, torch.empty_like(values)
         while half < shape.power:  # Sylvester's: H_2n = [[H_n, H_n], [H_n, -H_n]]
-            first, second = values.unflatten(-1, (-1, 2, half)).unbind(-2)
-            values = torch.stack((first + second, first - second), dim=-2).flatten(-3)
+            (first, second), (total, rest) = (part.view(-1, 2, half * count).unbind(1) for part in (values, other))
+            torch.add(first, second, out=total)
+            torch.sub(first, second, out=rest)
+            values, other = other, values
             half *= 2
-        return values.reshape(rows.shape) / sqrt(shape.order)
+        return values.view(columns.shape).div_(sqrt(shape.order))

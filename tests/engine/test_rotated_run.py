@@ -210,7 +210,12 @@ def test_the_plan_has_the_sizes_of_the_rotated_model(document: dict[str, Any], f
     assert rotated.bytes_before == plain.bytes_before
     assert rotated.bytes_after - plain.bytes_after == 4 * head  # type: ignore[operator]
     assert any(words.startswith("residual stream rotated (Hadamard 64, seed 2)") for words in rotated.warnings)
-    assert isinstance(prepare(Recipe.parse(document), fresh_settings).checkpoint, RotatedCheckpoint)
+    assert rotated.minutes > plain.minutes  # type: ignore[operator]
+    prepared = prepare(Recipe.parse(document), fresh_settings)
+    assert isinstance(prepared.checkpoint, RotatedCheckpoint)
+    stages = [phase["stage"] for phase in prepared.phases]
+    assert stages[:2] == ["checking the rotation", "loading"]
+    assert stages.index("quantizing") < stages.index("comparing with the original weights")
 
 
 def test_a_card_without_rotation_says_nothing_of_it(document: dict[str, Any], fresh_settings: Settings) -> None:

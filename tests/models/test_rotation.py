@@ -77,8 +77,11 @@ def test_products_are_those_with_the_dense_matrix(width: int) -> None:
 
 def test_bits_do_not_depend_on_how_many_rows_are_turned_at_once() -> None:
     rows, q = torch.randn(500, 112, dtype=torch.float64), RandomHadamard(112, 0)
+    before = rows.clone()
     alone = torch.cat([q.turned(row.unsqueeze(0)) for row in rows])
     assert torch.equal(q.turned(rows), alone)
+    assert torch.equal(q.back(rows), torch.cat([q.back(row.unsqueeze(0)) for row in rows]))
+    assert torch.equal(rows, before)
 
 
 def by_hand(checkpoint: RotatedCheckpoint) -> dict[str, Tensor]:

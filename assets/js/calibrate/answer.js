@@ -122,8 +122,7 @@ function rotated({ rotation }) {
     { isHead: true, show: (/** @type {RotatedModule} */ row) => row.module },
     ...ROTATED.map(([title, name]) => ({
       title,
-      show: (/** @type {RotatedModule} */ row) =>
-        row[name] === null ? "–" : format(Number(row[name]), "significant"),
+      show: (/** @type {RotatedModule} */ row) => (row[name] === null ? "–" : format(Number(row[name]), "significant")),
     })),
   ];
   return html`<p class="protocol" data-testid="rotation">${rotation.words}</p><details class="layers-fold"
