@@ -127,7 +127,8 @@ function rotated({ rotation }) {
   ];
   return html`<p class="protocol" data-testid="rotation">${rotation.words}</p><details class="layers-fold"
       ><summary>Weights before and after the rotation</summary
-      >${table({ columns, rows: rotation.modules, name: "rotation", testid: "rotation-table" })}<p class="protocol"
+      ><div class="layers-scroll">${table({ columns, rows: rotation.modules, name: "rotation", testid: "rotation-table" })}</div
+      ><p class="protocol"
         >Means over linears. Range: largest weight of a group over its root mean square. The other columns are ‖ΔW‖/‖W‖:
         of plain rounding on this grid, and of this run.</p
       ></details
