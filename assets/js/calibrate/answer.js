@@ -5,7 +5,7 @@
 
 import { bytes, format, number, percent } from "../base/format.js";
 import { html, nothing } from "../base/html.js";
-import { table } from "../base/table.js";
+import { scrolling, table } from "../base/table.js";
 import { besideBaseline, distances, unbroken } from "./distances.js";
 import { isRuined } from "./next_step.js";
 
@@ -125,10 +125,10 @@ function rotated({ rotation }) {
       show: (/** @type {RotatedModule} */ row) => (row[name] === null ? "–" : format(Number(row[name]), "significant")),
     })),
   ];
+  const rows = table({ columns, rows: rotation.modules, name: "rotation", testid: "rotation-table" });
   return html`<p class="protocol" data-testid="rotation">${rotation.words}</p><details class="layers-fold"
       ><summary>Weights before and after the rotation</summary
-      ><div class="layers-scroll">${table({ columns, rows: rotation.modules, name: "rotation", testid: "rotation-table" })}</div
-      ><p class="protocol"
+      >${scrolling("Weights before and after the rotation", rows)}<p class="protocol"
         >Means over linears. Range: largest weight of a group over its root mean square. The other columns are ‖ΔW‖/‖W‖:
         of plain rounding on this grid, and of this run.</p
       ></details
