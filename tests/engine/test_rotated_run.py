@@ -18,6 +18,7 @@ from sarqc.engine.plan import plan, prepare
 from sarqc.engine.verify import VerificationRequest, verdict, verify
 from sarqc.errors import Refused
 from sarqc.events import Event, Finished, Stage, Warned
+from sarqc.models import rotation_check
 from sarqc.models.random_hadamard import RandomHadamard
 from sarqc.models.rotation import RotatedCheckpoint
 from sarqc.recipe import Recipe
@@ -201,6 +202,18 @@ def test_what_can_not_be_rotated_is_refused_before_any_work(document: dict[str, 
     with pytest.raises(Refused, match="a rotation needs the whole model in memory") as caught:
         plan(Recipe.parse(document), streamed)
     plan(Recipe.parse(document | caught.value.fixes[0].values), streamed)
+
+
+def test_a_run_ends_where_logits_differ(
+    document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No two sums are equal to the last bit, so that none agree within 0."""
+    monkeypatch.setattr(rotation_check, "TOLERANCE", 0.0)
+    told: list[str] = []
+    with pytest.raises(Refused, match="gives other logits") as caught:
+        told.extend(event.type for event in execute(Recipe.parse(document), fresh_settings))
+    assert caught.value.where == document["model"]
+    assert "started" not in told
 
 
 def test_the_plan_has_the_sizes_of_the_rotated_model(document: dict[str, Any], fresh_settings: Settings) -> None:
