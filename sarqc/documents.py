@@ -474,6 +474,35 @@ class Distillation(TypedDict):
     words: str
 
 
+class RotatedModule(TypedDict):
+    """Linears of one name before and after a rotation of the residual stream, means over blocks; None: unknown.
+
+    Ranges are means over groups of max|w| / rms. Roundings are ‖ΔW‖/‖W‖ of rounding to nearest on the run's grid.
+    """
+
+    module: str  # such as “down_proj”; the last row is “all”
+    layers: int
+    range_before: float | None
+    range_after: float | None
+    rounding_before: float | None
+    rounding_after: float | None
+    drift: float | None  # ‖ΔW‖/‖W‖ of the run's weights beside the rotated ones
+    original_drift: float | None  # the same turned back, beside the original weights
+
+
+class ResidualRotation(TypedDict):
+    """A rotation of the residual stream before a run, and what it did to the weights."""
+
+    kind: Literal["r1"]
+    seed: int
+    matrix: str  # such as “Hadamard 256”
+    added_bytes: int  # of a head that was the embedding
+    logit_difference: float  # of the float models, relative to the largest logit
+    rounded_logit_difference: float | None  # the same with rotated weights in their dtype
+    modules: list[RotatedModule]
+    words: str
+
+
 class Summary(Divergences):
     """What a run found out, as ``Finished`` says it. None: not measured."""
 
@@ -505,6 +534,7 @@ class Summary(Divergences):
     opened: OpenedCheckpoint | None  # of a run of a checkpoint that others quantized
     repair: Repair | None  # of a run that solved the codes of such a checkpoint again
     distillation: Distillation | None  # of a run that tuned its scales
+    rotation: ResidualRotation | None  # of a run whose model was rotated before
     derived: str | None  # class of a model without a written family
 
 

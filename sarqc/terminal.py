@@ -284,6 +284,8 @@ def print_summary(summary: PrintedRun) -> None:
         line("opened", opened["words"])
     if repair := summary.get("repair"):
         line("repair", f"{repair['words']} {repair['layers_words']}")
+    if rotation := summary.get("rotation"):
+        line("rotation", rotation["words"])
     if distillation := summary.get("distillation"):
         line("scales", distillation["words"])
     if baseline := summary.get("baseline"):

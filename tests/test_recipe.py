@@ -388,7 +388,9 @@ def test_a_recipe_without_them_is_the_document_that_it_was() -> None:
     held_out = LEAST | {"begin": "none", "held_out_samples": 2}
     assert Recipe.parse(LEAST | {"begin": "none", "distill": 0}).fingerprint() == "47c1da7842f0a301"
     assert Recipe.parse(held_out | {"distill": 1}).fingerprint() != Recipe.parse(held_out).fingerprint()
-    newer = {"from_block", "then_lambda", "then_gamma", "include", "refit", "distill", "stopping"}
+    assert Recipe.parse(LEAST | {"begin": "none", "rotate": "none"}).fingerprint() == "47c1da7842f0a301"
+    assert Recipe.parse(LEAST | {"begin": "none", "rotate": "r1"}).fingerprint() != "47c1da7842f0a301"
+    newer = {"from_block", "then_lambda", "then_gamma", "include", "refit", "distill", "stopping", "rotate"}
     assert not newer & set(recipe.to_json())
     plain = {"model": "tiny-llama", "calibration": "tiny-llama-calibration"}
     learned = plain | {"method": "sarqc-signround", "lambda": 0.1, "warm_start": "gptq", "range": "search"}
@@ -460,6 +462,14 @@ def test_a_distillation_without_effect_is_noted(change: dict, words: str) -> Non
     assert words in recipe.ignored()
 
 
+@pytest.mark.parametrize("kind", ["tune", "ladder"])
+def test_models_are_compared_without_a_rotation(kind: str) -> None:
+    document = LEAST | {"kind": kind, "test": "t"}
+    with pytest.raises(Refused, match="works on the model as it is") as caught:
+        Recipe.parse(document | {"rotate": "r1"})
+    assert Recipe.parse(document | caught.value.fixes[0].values) == Recipe.parse(document)
+
+
 def test_gptq_with_distilled_scales_has_a_baseline() -> None:
     recipe = Recipe.parse(LEAST | {"method": "gptq", "test": "t", "held_out_samples": 2})
     assert recipe.why_no_baseline()
@@ -473,4 +483,6 @@ def test_scales_of_a_quantized_checkpoint_are_not_refitted() -> None:
         Recipe.parse(opened | {"refit": 2})
     with pytest.raises(Refused, match="its scales stay"):
         Recipe.parse(opened | {"distill": 2})
+    with pytest.raises(Refused, match="those of its own basis"):
+        Recipe.parse(opened | {"rotate": "r1"})
     assert Recipe.parse(opened | {"refit": 2} | caught.value.fixes[0].values) == Recipe.parse(opened)

@@ -33,8 +33,10 @@ def model_card(recipe: Recipe, summary: Summary, checkpoint_format: Format, fami
         f"Made by sarqc from `{recipe.model}`" + (f" at `{recipe.revision}`." if recipe.revision else "."),
         "## What was quantized",
         f"The weights of {summary['quantized_layers']} linear layers, {summary['share_quantized']:.1%} of the "
-        f"parameters: {recipe.bits} bits, grid {recipe.grid}, {groups}. Everything else is as it was in the original"
+        f"parameters: {recipe.bits} bits, grid {recipe.grid}, {groups}. Everything else is as it was in the "
+        f"{'rotated model' if recipe.rotates else 'original'}"
         + (", apart from what took up the channel scales." if _is_folded(recipe) else "."),
+        _rotated(summary),
         _weights(summary),
         _per_channel(recipe),
         _starved(recipe, summary),
@@ -88,6 +90,12 @@ def _distilled(summary: Summary) -> str:
     """Outcome of the distillation of scales; empty without one."""
     distillation = summary.get("distillation")
     return "" if distillation is None else distillation["words"]
+
+
+def _rotated(summary: Summary) -> str:
+    """The rotation of the residual stream before; empty without one."""
+    rotation = summary.get("rotation")
+    return "" if rotation is None else rotation["words"]
 
 
 def _stamp(summary: Summary) -> str:

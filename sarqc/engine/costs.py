@@ -29,6 +29,8 @@ from sarqc.settings import Settings
 HELD = 4 << 30  # bytes of quantized weights of several models that wait for their measurement
 DEFAULT_WINDOW = 2048  # tokens that a model sees at once where nothing else is asked
 DISTILLING = "distilling scales"  # a stage
+CHECKING_ROTATION = "checking the rotation"  # a stage
+COMPARING_ROTATED = "comparing with the original weights"  # a stage
 MEASURING_FOUND = "measuring the checkpoint as it was found"  # a stage of repairs
 _PROCESS = 320 << 20  # Python, PyTorch, transformers and what they hold for themselves: 290 MiB were measured
 _HOST = 2 << 30  # the same beside a GPU, with the libraries of CUDA
@@ -298,6 +300,7 @@ def _text_numbers(work: Work) -> int:
     return work.recipe.new_tokens * work.checkpoint.architecture.vocab_size
 
 
+_OF_A_ROTATION = 100  # bytes that are read in the time in which a weight is rotated, on two server cores
 _LOGIT_MOVES = 6  # how often a logit is written or read until its token is judged
 _DIVERGENCE_MOVES = 16  # the same of one that is compared with the float model's
 # Operations that a GPU starts for a linear while a batch of tokens passes, its statistics included.
@@ -340,6 +343,10 @@ def _stages(work: Work) -> dict[str, Count]:
         found["choosing among candidates"] = (once + judging).times(work.candidates)
     if recipe.repairs and work.test_tokens:
         found[MEASURING_FOUND] = _passing(work, recipe.samples) + _beside(work)
+    if recipe.rotates:
+        found["reading the weights"] += _rotating(work, 2)  # for the model, and for the stamp
+        found[CHECKING_ROTATION] = Count(loaded=2 * checkpoint.size_bytes) + _rotating(work, 1)
+        found[COMPARING_ROTATED] = _rotating(work, 2)  # there and back
     found["passing the calibration text"] = _passing(work, recipe.samples)
     found["solving"] = _solving(work, recipe.samples)
     if recipe.distills:
@@ -348,7 +355,7 @@ def _stages(work: Work) -> dict[str, Count]:
         found["perplexity"] = _perplexity(work) + _beside(work)
     if (baseline := work.baseline()) is not None:
         solved = _passing(baseline, recipe.samples) + _solving(baseline, recipe.samples)
-        found["comparing with the baseline"] = solved + _beside(baseline)
+        found["comparing with the baseline"] = solved + _beside(baseline) + _rotating(work, 2)
     for name, size in work.tasks.items():
         found[f"task {name}"] = _task(work, size).times(2)
     if recipe.prompts:
@@ -366,6 +373,8 @@ def phases(work: Work, rates: Throughput, pace: float = 1.0) -> list[Phase]:
     if recipe.compares_models:
         return []
     found: list[tuple[str, str, Count]] = [("loading", "", counted["reading the weights"])]
+    if CHECKING_ROTATION in counted:
+        found.insert(0, (CHECKING_ROTATION, "", counted[CHECKING_ROTATION]))
     tasks = [(name, _task(work, size)) for name, size in work.tasks.items()]
     texts = [(TEXTS, _texts(work).times(0.5))] if recipe.prompts else []
     for which, perplexity in (("float", _perplexity), ("quantized", _beside)):
@@ -377,6 +386,8 @@ def phases(work: Work, rates: Throughput, pace: float = 1.0) -> list[Phase]:
             found.append(("quantizing", "", counted["passing the calibration text"] + counted["solving"]))
             if DISTILLING in counted:
                 found.append((DISTILLING, "", counted[DISTILLING]))
+            if COMPARING_ROTATED in counted:
+                found.append((COMPARING_ROTATED, "", counted[COMPARING_ROTATED]))
         measured = [("perplexity", perplexity(work))] if work.test_tokens else []
         found += [(f"measuring the {which} model", detail, count) for detail, count in [*measured, *tasks, *texts]]
     if recipe.speed:
@@ -384,12 +395,17 @@ def phases(work: Work, rates: Throughput, pace: float = 1.0) -> list[Phase]:
     if (baseline := work.baseline()) is not None:
         stage, solved = (
             "comparing with GPTQ 1 %",
-            _passing(baseline, recipe.samples) + _solving(baseline, recipe.samples),
+            _passing(baseline, recipe.samples) + _solving(baseline, recipe.samples) + _rotating(work, 2),
         )
         found += [(stage, "quantizing", solved), (stage, "perplexity", _beside(baseline))]
     return [
         {"stage": stage, "detail": detail, "seconds": pace * rates.seconds(count)} for stage, detail, count in found
     ]
+
+
+def _rotating(work: Work, times: int) -> Count:
+    """Rotations of all weights while they are read; nothing without one."""
+    return Count(loaded=_OF_A_ROTATION * work.checkpoint.parameters * times) if work.recipe.rotates else Count()
 
 
 def _task(work: Work, size: TaskSize) -> Count:

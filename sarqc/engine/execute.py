@@ -24,6 +24,7 @@ from sarqc.engine.ladder_run import measure_ladder
 from sarqc.engine.measure import Workbench, device_warnings
 from sarqc.engine.plan import Prepared, output_is_free, prepare
 from sarqc.engine.quantize_run import quantize_model
+from sarqc.engine.rotating import check_rotation
 from sarqc.engine.run_context import Output, RunContext
 from sarqc.engine.throughput import keep_pace
 from sarqc.engine.tune_run import save_statistics, tune_lambda
@@ -113,6 +114,7 @@ def _executed(
     if device.type == "cuda":
         for one in solving_devices(settings, device):
             yield from require_sound_device(one, settings.model_copy(update={"device": str(one)}))
+    rotation = yield from check_rotation(prepared, device, settings)
     yield Stage("loading", recipe.model)
     scratch = settings.scratch_dir() if prepared.streamed else None
     imported = None
@@ -126,7 +128,7 @@ def _executed(
     with spread_over(settings, device) as spread:
         bench = Workbench(loaded, ArtefactStore(settings.artefacts_root(), crew), settings, spread)
         job = calibration_job(prepared.recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel, imported)
-        run = RunContext(bench, prepared, job, weights_of(loaded), output, imported, started)
+        run = RunContext(bench, prepared, job, weights_of(loaded), output, imported, started, rotation)
         summary = yield from _with_damage(_stages(run), bench.store)
         bench.store.trim(int(settings.cache_gib * 2**30))
         yield Finished(summary, time.perf_counter() - started)

@@ -23,7 +23,7 @@ from sarqc.errors import Refused, SarqcError
 from sarqc.models.checkpoint import Checkpoint, check_config
 from sarqc.models.families import LayerInfo
 from sarqc.models.loading import LoadedModel
-from sarqc.models.weight_files import WeightFiles
+from sarqc.models.rotated_files import open_files
 from sarqc.study.stamp import LayerHashes, Stamp
 
 _PARTS: dict[Format, tuple[str, ...]] = {  # tensors of a quantized linear
@@ -92,7 +92,7 @@ class Exported:
     def other_tensors(self, checkpoint: Checkpoint) -> dict[str, str]:
         """By name, tensors beside the quantized linears that are neither the float model's nor, where they took up
         scales, the stamp's; and tensors that belong to nothing."""
-        files, found = WeightFiles(checkpoint), {}
+        files, found = open_files(checkpoint), {}
         linears = {f"{self.family.in_file(info.name)}.weight": info for info in checkpoint.linears}
         expected: set[str] = set()
         for name in checkpoint.shapes:

@@ -21,6 +21,8 @@ from sarqc.calibration.pipeline import layers_by_block
 from sarqc.evaluation import TEMPERATURE, TOP_P
 from sarqc.files.artefacts import chain_key
 from sarqc.models.loading import STORED, LoadedModel
+from sarqc.models.rotated_files import RotatedFiles
+from sarqc.models.rotation import RotatedCheckpoint
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.methods import FITTING, Method
 
@@ -29,6 +31,7 @@ MEASUREMENT_FORMAT = 1
 ACCURACY_FORMAT = 2
 DIVERGENCE_FORMAT = 1
 DISTILLATION_FORMAT = 1
+ROTATION_FORMAT = 1
 SELECTION_FORMAT = 3
 STATISTICS_FORMAT = 1
 TUNING_FORMAT = 1
@@ -184,6 +187,15 @@ def distillation_key(
 def distilled_layer_key(key: str, name: str) -> str:
     """Of a layer with tuned scales: ``key`` of the tuning."""
     return chain_key("distilled layer", key, name)
+
+
+def rotation_key(checkpoint: RotatedCheckpoint, files: RotatedFiles, keys: Mapping[str, str]) -> str:
+    """Of what a rotation did to a model's weights: ``keys`` of its layers, which know the rotated weights.
+
+    The original ones follow from these, the norms and Q.
+    """
+    norms = fingerprint_of((name, files.original.read(name)) for name in sorted(checkpoint.rotation.norms))
+    return chain_key("rotation", ROTATION_FORMAT, checkpoint.rotation.seed, norms, dict(keys))
 
 
 def text_parts(test: Text, window: int) -> list[object]:

@@ -46,6 +46,7 @@ from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.checkpoint import Checkpoint, promised_checkpoint
 from sarqc.models.families import LayerInfo, fitting_group_sizes
 from sarqc.models.hub import NotCached
+from sarqc.models.rotation import RotatedCheckpoint, rotated
 from sarqc.models.tokenizer_files import encode
 from sarqc.plain import gib
 from sarqc.recipe import TUNED_LAMS, Effort, Fitting, Recipe
@@ -287,8 +288,10 @@ def _prepared(recipe: Recipe, settings: Settings, *, download: bool) -> Prepared
 
 
 def _as_asked(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
-    """The checkpoint with the linears that the recipe quantizes."""
-    asked = checkpoint.restricted(recipe.layer, recipe.blocks_of(checkpoint.n_blocks), recipe.exclude, recipe.include)
+    """The checkpoint, rotated where that is asked for, with the linears that the recipe quantizes."""
+    asked = in_basis(checkpoint, recipe).restricted(
+        recipe.layer, recipe.blocks_of(checkpoint.n_blocks), recipe.exclude, recipe.include
+    )
     _check_later(recipe, asked)
     if recipe.distills and any(layer.expert is not None for layer in asked.layers):
         raise Refused(
@@ -296,6 +299,11 @@ def _as_asked(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
             "recipe, distill", "Set distill to 0.",
         ).about("distill", Fix("Leave distillation out", {"distill": 0}))  # fmt: skip
     return asked
+
+
+def in_basis(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
+    """The checkpoint in the basis in which a recipe quantizes it. May raise ``Refused``."""
+    return rotated(checkpoint, recipe.seed) if recipe.rotates else checkpoint
 
 
 def _check_later(recipe: Recipe, checkpoint: Checkpoint) -> None:
@@ -470,7 +478,7 @@ def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...]) -
         experts=max((checkpoint.experts(block) or 0 for block in range(checkpoint.n_blocks)), default=0),
         per_channel_layers=per_channel,
         bits_per_weight=bits / quantized,
-        bytes_before=checkpoint.size_bytes,
+        bytes_before=(checkpoint.original if isinstance(checkpoint, RotatedCheckpoint) else checkpoint).size_bytes,
         bytes_after=round(checkpoint.size_bytes - quantized * work.stored + bits / 8),
         memory_bytes=memory,
         host_bytes=None if costs.on_processor(settings) else costs.host_bytes(work),
@@ -529,6 +537,13 @@ def _memory(work: costs.Work, settings: Settings) -> tuple[bool, int]:
             f"memory of the device {settings.device}",
             "Set distill to 0, or use another host.",
         ).about("distill", Fix("Leave distillation out", {"distill": 0}))
+    if streamed and recipe.rotates:
+        raise Refused(
+            f"a rotation needs the whole model in memory, {gib(whole)}: block by block each weight would be rotated "
+            "again with every pass",
+            f"memory of the device {settings.device}",
+            "Set rotate to none, or use another host.",
+        ).about("rotate", Fix("Leave the rotation out", {"rotate": "none"}))
     if free is not None and needed > free:
         remedy = "Use fewer or shorter calibration sequences, fewer test tokens, or another host."
         if not streamed:
@@ -563,6 +578,8 @@ def _disk(needed: int, settings: Settings) -> Iterator[str]:
 
 def _warnings(recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ...], streamed: bool) -> list[str]:
     warnings = [*_of_origin(recipe, checkpoint), *_of_decoder(checkpoint), *recipe.ignored()]
+    if isinstance(checkpoint, RotatedCheckpoint):
+        warnings.append(checkpoint.words)
     if recipe.to_method().unit == "group" and (left := _without_source(checkpoint)):
         modules = ", ".join(dict.fromkeys(layer.module for layer in left))
         warnings.append(

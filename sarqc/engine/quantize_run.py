@@ -27,6 +27,7 @@ from sarqc.engine.measure import (
 from sarqc.engine.plan import Prepared, window_for
 from sarqc.engine.repair import found_key, gain, measure_found
 from sarqc.engine.result import RunResult
+from sarqc.engine.rotating import rotated_layers, rotation_document
 from sarqc.engine.run_context import RunContext
 from sarqc.engine.saved_model import save_model, save_repaired
 from sarqc.engine.stamp import LayerHashing, stamp_of
@@ -64,6 +65,7 @@ def quantize_model(run: RunContext) -> Generator[Event, None, documents.Summary]
     job, selection = yield from settle(bench, recipe, run.job, run.weights)
     if selection is not None:
         keys = layer_keys(loaded, job, run.weights)
+    rounded = run.rotation.rounded(loaded) if run.rotation is not None else None
     quantized_key = quantized_model_key(float_key, keys)
     tuning = ScaleTuning(bench, recipe, job, keys, float_key) if recipe.distills else None
     original_model = None
@@ -88,6 +90,11 @@ def quantize_model(run: RunContext) -> Generator[Event, None, documents.Summary]
                 hashing.add(name, layer)
             hashes = hashing.finish()
     del original_model
+    rotated, rotation = None, None
+    if run.rotation is not None and rounded is not None:
+        kept = keys if tuning is None else tuning.keys()
+        rotated = yield from rotated_layers(bench, run.rotation.checkpoint, job, kept, layers)
+        rotation = rotation_document(run.rotation, rounded, rotated)
     stamp = stamp_of(prepared, loaded, job, None if selection is None else selection.lam, hashes)
     quantized = yield from measure(bench, prepared, "quantized", quantized_key, states)
     texts = yield from compare_prompts(bench, prepared, float_texts, quantized_key)
@@ -114,6 +121,8 @@ def quantize_model(run: RunContext) -> Generator[Event, None, documents.Summary]
         opened=None if run.imported is None or checkpoint is None else run.imported.facts(checkpoint),
         repair=gain(before, quantized, reports) if recipe.repairs else None,
         distillation=distillation,
+        rotated=rotated,
+        rotation=rotation,
     )
     if run.output.study is not None:
         yield Stage("saving", "study")

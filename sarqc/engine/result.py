@@ -16,6 +16,7 @@ from sarqc.documents import (
     OpenedCheckpoint,
     PerplexityProtocol,
     Repair,
+    ResidualRotation,
     RunProtocol,
     Selection,
     Summary,
@@ -25,6 +26,7 @@ from sarqc.documents import (
 from sarqc.engine.auto_by_model import ModelSelection
 from sarqc.engine.measure import Measurements, divergences, of_weights, versions
 from sarqc.engine.plan import Prepared
+from sarqc.engine.rotating import RotatedLayer
 from sarqc.evaluation.tasks import MEASURED_BESIDE
 from sarqc.events import Measured, SpeedMeasured, TextsCompared
 from sarqc.quantization.quantized_layer import LayerReport
@@ -51,6 +53,8 @@ class RunResult:
     opened: OpenedCheckpoint | None = None
     repair: Repair | None = None
     distillation: Distillation | None = None
+    rotated: dict[str, RotatedLayer] | None = None  # by layer, of a rotated model
+    rotation: ResidualRotation | None = None
 
     def chosen(self) -> Selection | None:
         """How “auto” chose; the candidates of layers are in their reports."""
@@ -90,6 +94,7 @@ class RunResult:
             "opened": self.opened,
             "repair": self.repair,
             "distillation": self.distillation,
+            "rotation": self.rotation,
         }
 
     def _tasks(self) -> dict[str, TaskResult]:
@@ -138,6 +143,7 @@ def summary_of(prepared: Prepared, original: Measurements, device: str) -> Summa
         "opened": None,
         "repair": None,
         "distillation": None,
+        "rotation": None,
         "derived": None if checkpoint.decoder is None else checkpoint.decoder.title,
     }
 

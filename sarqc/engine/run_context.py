@@ -15,6 +15,7 @@ from sarqc.engine.imported_model import ImportedModel
 from sarqc.engine.keys import Weights
 from sarqc.engine.measure import Workbench
 from sarqc.engine.plan import Prepared
+from sarqc.engine.rotating import RotationCheck
 from sarqc.engine.throughput import pace_of
 from sarqc.events import Started
 from sarqc.recipe import Recipe
@@ -40,7 +41,8 @@ class RunContext:
     """A run whose model is loaded.
 
     ``job``: the calibration that the recipe asks for; ``weights``: hashes of the float weights; ``imported``: the
-    quantized checkpoint of the recipe; ``started``: when, by the clock of ``Finished``.
+    quantized checkpoint of the recipe; ``started``: when, by the clock of ``Finished``; ``rotation``: the check of a
+    rotated model.
     """
 
     bench: Workbench
@@ -50,6 +52,7 @@ class RunContext:
     output: Output
     imported: ImportedModel | None
     started: float
+    rotation: RotationCheck | None = None
 
     @property
     def recipe(self) -> Recipe:

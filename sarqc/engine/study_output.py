@@ -24,6 +24,7 @@ from sarqc.quantization.methods import entry_of, title_of
 from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.recipe import Recipe
 from sarqc.study.document import (
+    ROTATED,
     SIGNED_ZERO,
     ArrayRef,
     LaterBlocks,
@@ -223,6 +224,8 @@ def write_run(outcome: RunResult, folder: Path, study_id: str) -> Study:
             protocol["opened"] = outcome.opened
         if outcome.distillation is not None:
             protocol["distillation"] = outcome.distillation
+        if outcome.rotation is not None:
+            protocol["rotation"] = outcome.rotation
         facts = model_facts(recipe.model, checkpoint, value(original.perplexity), original.mean_accuracy())
         name = Path(recipe.quantized_checkpoint or recipe.model).name + (" repaired" if recipe.repairs else "")
         title = f"{name}, {recipe.bits} bits, {line.label if line.later is not None else line.title}"
@@ -235,7 +238,8 @@ def write_run(outcome: RunResult, folder: Path, study_id: str) -> Study:
 
 
 def _run_line(outcome: RunResult, writer: StudyWriter) -> Line:
-    recipe, job, measured = outcome.prepared.recipe, outcome.job, outcome.quantized
+    prepared, job, measured = outcome.prepared, outcome.job, outcome.quantized
+    recipe = prepared.recipe
     lams, own = job.curve_lams(), job.own_point()
     shape = (1, 1, len(lams))
     arrays = curve_arrays(writer, [[[curve] for curve in outcome.curves]])
@@ -256,6 +260,11 @@ def _run_line(outcome: RunResult, writer: StudyWriter) -> Line:
     if recipe.from_block is not None:
         fields["later"] = LaterBlocks(from_block=recipe.from_block, lam=recipe.then_lam, gamma=recipe.then_gamma)
     fitting = recipe.to_method().fitting() | ({"distill": recipe.distill} if recipe.distills else {})
+    if outcome.rotated is not None:
+        fitting["rotate"] = recipe.rotate
+        for name in ROTATED:
+            values = np.array([[getattr(outcome.rotated[layer.name], name) for layer in prepared.checkpoint.layers]])
+            arrays[name] = writer.add(values, ("draw", "layer"))
     if recipe.auto_by() is not None:
         fields = auto_axes(recipe)
         arrays |= auto_arrays(writer, recipe, [list(outcome.reports.values())], [outcome.selection])

@@ -28,15 +28,15 @@ from sarqc.engine.costs import sweep_bytes
 from sarqc.engine.exported import Exported, other_parts
 from sarqc.engine.imported_model import ImportedModel
 from sarqc.engine.keys import LAYER_FORMAT
-from sarqc.engine.plan import Prepared, prepare
+from sarqc.engine.plan import Prepared, in_basis, prepare
 from sarqc.engine.stamp import computing, hash_of, made_with, solved_hashes, stored_weights, text_of_stamp
 from sarqc.errors import NotFound, Refused, SarqcError
 from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.families import LayerInfo
 from sarqc.models.loading import STORED, LoadedModel, choose_device, load
+from sarqc.models.rotated_files import open_files
 from sarqc.models.tokenizer_files import encode
-from sarqc.models.weight_files import WeightFiles
 from sarqc.recipe import Recipe, recorded
 from sarqc.settings import Settings
 from sarqc.study.document import Study
@@ -161,14 +161,15 @@ def _original(
     of the stamp's recipe goes on from, None where it would not be that run."""
     try:
         recipe = _recipe(stamp, study, wanted)
-        checkpoint = checkpoint_of(recipe.model, recipe.revision, settings, download=True)
+        checkpoint = in_basis(checkpoint_of(recipe.model, recipe.revision, settings, download=True), recipe)
     except SarqcError as error:
         yield _missing("float model", error, "--model")
         return None
     weights = _weights(checkpoint, stamp)
     yield weights
     if exported is not None:
-        same = "They are the float model's" + (", or have taken up scales as the stamp says." if stamp.folded else ".")
+        whose = "the rotated float model's" if recipe.rotates else "the float model's"
+        same = f"They are {whose}" + (", or have taken up scales as the stamp says." if stamp.folded else ".")
         yield _compared("other tensors", exported.other_tensors(checkpoint), same)
         other = dict.fromkeys(exported.other_settings(checkpoint), "is not the float model's")
         yield _compared("config.json", other, "It says what the float model's does.")
@@ -203,7 +204,7 @@ def _recipe(stamp: Stamp, study: Study | None, wanted: VerificationRequest) -> R
 
 
 def _weights(checkpoint: Checkpoint, stamp: Stamp) -> Check:
-    found, other = stored_weights(checkpoint, WeightFiles(checkpoint)), {}
+    found, other = stored_weights(checkpoint, open_files(checkpoint)), {}
     if len(found.blocks) != len(stamp.weights.blocks):
         words = f"{checkpoint.name} has {len(found.blocks)} blocks, and the stamp is of {len(stamp.weights.blocks)}."
         return Check("float model", "different", words)

@@ -150,9 +150,9 @@ def _short(line: Line) -> str:
         "warm_start": "warm",
         "stopping": "stopped",
         "distill": "distilled",
+        "rotate": "rotated",
     }
     words |= {"refine": f"×{line.fitting.get('refine')}", "refit": f"refit ×{line.fitting.get('refit')}"}
-    words["distill"] = "distilled"
     if line.fitting.get("range") == "joint":
         words["range"] = "joint range"
     return " ".join([name, *(words[mark] for mark in line.fitting), *(["auto"] if line.selected else [])])

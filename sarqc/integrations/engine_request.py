@@ -137,6 +137,11 @@ def _check(recipe: Recipe, study: Study | None) -> None:
             "recipe, from_block", "Leave from_block and the values with it out.",
         ).about("from_block")  # fmt: skip
     _check_fitting(recipe)
+    if recipe.rotates:
+        raise Refused(
+            "the residual stream is rotated before, and programs for other engines start from the model as it is",
+            "recipe, rotate", "Set rotate to none.",
+        ).about("rotate", Fix("Leave the rotation out", {"rotate": "none"}))  # fmt: skip
     if recipe.layer is not None:
         raise Refused(
             "a single layer is asked for", "recipe, layer", "Leave layer out; blocks takes a part of the model."

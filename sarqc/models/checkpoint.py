@@ -133,7 +133,7 @@ class Checkpoint:
     def groups(self, block: int) -> tuple[InputGroup, ...]:
         """Return the linears to quantize of a block, grouped by the tensor they read, with its float readers."""
         prefix, groups = f"{self.family.blocks}.{block}.", []
-        for group in self._all_groups(block):
+        for group in self.all_groups(block):
             parts: dict[bool, list[str]] = {True: [], False: []}
             for path in group.linears:
                 parts[f"{prefix}{path}" in self._quantized].append(path)
@@ -153,8 +153,8 @@ class Checkpoint:
     def _quantized(self) -> frozenset[str]:
         return frozenset(layer.name for layer in self.layers)
 
-    def _all_groups(self, block: int) -> tuple[InputGroup, ...]:
-        """The linears of a block that could be quantized, grouped by the tensor they read."""
+    def all_groups(self, block: int) -> tuple[InputGroup, ...]:
+        """Return the linears of a block that could be quantized, grouped by the tensor they read."""
         if self.decoder is not None:
             return self.decoder.kind(block).groups
         family, groups = self.family, self.family.groups(self.experts(block))
@@ -178,7 +178,7 @@ class Checkpoint:
         """
         found = []
         for block in range(self.n_blocks):
-            for path in (path for group in self._all_groups(block) for path in group.linears):
+            for path in (path for group in self.all_groups(block) for path in group.linears):
                 name = f"{self.family.blocks}.{block}.{path}"
                 own = self.decoder is None or self.decoder.linears[name].is_own
                 found.append(self.family.layer(block, path, self._shape(name), has_own_tensor=own))

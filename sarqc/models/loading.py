@@ -22,6 +22,7 @@ from sarqc.models.decoder import DerivedFamily
 from sarqc.models.families import Family, InputGroup
 from sarqc.models.linears import is_fused_parameter, slices_of, weight_of
 from sarqc.models.partial_pass import head_input, logits_of
+from sarqc.models.rotated_files import open_files
 from sarqc.models.streaming import Streaming
 from sarqc.models.weight_files import WeightFiles
 
@@ -174,7 +175,12 @@ def choose_device(wanted: str) -> torch.device:
 
 
 def load(
-    checkpoint: Checkpoint, device: torch.device, *, scratch: Path | None = None, holding: Sequence[torch.dtype] = ()
+    checkpoint: Checkpoint,
+    device: torch.device,
+    *,
+    scratch: Path | None = None,
+    holding: Sequence[torch.dtype] = (),
+    files: WeightFiles | None = None,
 ) -> LoadedModel:
     """Load the model and its tokenizer.
 
@@ -185,6 +191,7 @@ def load(
         device: The device.
         scratch: Folder for changed blocks; with it the weights of a block are in memory only while it is used.
         holding: Further dtypes of numbers that the weights will be given.
+        files: Weights of the checkpoint; None for those of its files, rounded to their dtypes.
 
     Raises:
         Refused: If a file does not make a model.
@@ -195,7 +202,7 @@ def load(
     if device.type != "cpu":
         stored = (STORED[checkpoint.dtype_of(f"{layer.name}.weight")] for layer in checkpoint.linears)
         compute_dtype = reduce(torch.promote_types, (*stored, *holding))
-    model, files = _without_weights(checkpoint, compute_dtype), WeightFiles(checkpoint)
+    model, files = _without_weights(checkpoint, compute_dtype), files or open_files(checkpoint)
     model.config.tie_word_embeddings = checkpoint.tied  # who ties the model's weights again asks it
     tied = model.get_output_embeddings() if checkpoint.tied else None
     blocks = checkpoint.family.blocks

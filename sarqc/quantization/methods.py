@@ -39,6 +39,7 @@ FITTING_WORDS = {
     "distill": "scales distilled",
     "warm_start": "started from {} codes",
     "stopping": "stopped {}",
+    "rotate": "residual stream rotated",
 }
 VALUE_WORDS = {  # of values that are not their own word
     "search": "searched",

@@ -111,7 +111,7 @@ LADDER_LAMBDA = 0.1  # of the step of λ, where none is given
 TUNED_TEST_TOKENS = 1 << 16  # on which λ are compared: enough beside the difference between draws
 
 # Fields that mean nothing to a kind of recipe. Tuning and a ladder draw at random, from the float model's inputs.
-_OF_ONE_MODEL = ("prompts", "new_tokens", "speed", "sampling", "inputs_from", "baseline", "distill")
+_OF_ONE_MODEL = ("prompts", "new_tokens", "speed", "sampling", "inputs_from", "baseline", "distill", "rotate")
 OF_THE_OTHER_KIND = {
     "run": ("minutes", "draws", "band"),
     "tune": _OF_ONE_MODEL,
@@ -143,6 +143,7 @@ _OPENED_WHOLE = {
     "speed": "its speed is that of the engine that it was made for",
     "refit": "its scales stay",
     "distill": "its scales stay",
+    "rotate": "its codes are those of its own basis",
 }
 
 # Fields that a form leaves out for a quantized checkpoint: what it has itself, and what it leaves no choice of.
@@ -165,7 +166,7 @@ _BEFORE = {"begin": "none"}
 # keep their fingerprints and stamps.
 _LEFT_OUT: dict[str, Any] = {
     "from_block": None, "then_lambda": None, "then_gamma": None, "include": [], "refit": 0, "distill": 0,
-    "stopping": "none",
+    "stopping": "none", "rotate": "none",
 }  # fmt: skip
 
 _SET_BY_EFFORT = (*EFFORTS["best"], "held_out_samples")
@@ -467,6 +468,15 @@ class Recipe(BaseModel):
             unit="epochs", advanced=True,
         ),
     )  # fmt: skip
+    rotate: Literal["none", "r1"] = Field(
+        "none",
+        **_describe(
+            "method", "Rotation",
+            "r1 multiplies the residual stream by a random Hadamard matrix before calibration, which spreads outlier "
+            "channels over all; norms are folded into linears and a tied head becomes a tensor of its own.",
+            advanced=True,
+        ),
+    )  # fmt: skip
     expert_damping: ExpertDamping = Field(
         "plain",
         **_describe(
@@ -642,6 +652,7 @@ class Recipe(BaseModel):
                 "the blocks are given by number and as a fraction", "recipe, blocks", "Leave one of the two out."
             ).about("blocks", Fix("Leave the fraction out", {"block_fraction": None}))
         self._check_later()
+        self._check_rotation()
         if self.quantized_checkpoint is not None:
             self._check_opened()
         elif self.method == AS_FOUND:
@@ -764,6 +775,19 @@ class Recipe(BaseModel):
                 f"nothing changes at block {self.from_block}: the values are those of the blocks before it",
                 "recipe, from_block", "Give others, or leave from_block out.",
             ).about("from_block", alone)  # fmt: skip
+
+    @property
+    def rotates(self) -> bool:
+        """True if the residual stream is rotated before calibration."""
+        return self.rotate != "none"
+
+    def _check_rotation(self) -> None:
+        """Refuses a rotation where models are compared, whose statistics are those of the model as it is."""
+        if self.rotates and self.compares_models:
+            raise Refused(
+                f"{_KIND_WORDS[self.kind]} works on the model as it is, and a rotation is asked for", "recipe, rotate",
+                "Set rotate to none, or kind to run.",
+            ).about("rotate", Fix("Leave the rotation out", {"rotate": "none"}))  # fmt: skip
 
     @property
     def repairs(self) -> bool:

@@ -34,6 +34,12 @@ the following four rows are of the first draw |
 | output_energy, held_out_energy | draw, layer | mean of ‖W x‖² over the tokens of the calibration and the unseen text |
 | shrinkage_oas, shrinkage_lw | draw, layer | ρ of the calibration tokens, from which λ without a sweep follows; see \
 ``sarqc/study/shrinkage.py`` |
+| range_before, range_after | draw, layer | of a model whose residual stream was rotated before: mean over groups of \
+max absolute weight / rms, of the original and of the rotated weight |
+| rounding_before, rounding_after | draw, layer | ‖ΔW‖_F / ‖W‖_F of the same two, rounded to nearest on the line's \
+grid |
+| original_drift | draw, layer | ‖ΔW‖_F / ‖W‖_F of the chosen point after rotation and norm were undone; ``drift`` is \
+that of the rotated weights |
 | recon_by_size, held_out_by_size | draw, layer, size, gamma, lambda | the same errors, solved on ``sizes`` sequences |
 | selected_lambda, selected_gamma | draw, layer | choice of “auto”; NaN for a method without γ |
 | selected_strength | draw, layer | α of GPTAQ's shift, if “auto” chose it |
@@ -78,6 +84,8 @@ SIGNED_ZERO = 128  # stands for 0 in ``surface_signed``
 Told = TypeVar("Told")
 ERRORS = ("recon", "held_out", "sar", "recon_by_size", "held_out_by_size")  # relative to the energy of the tokens
 
+# Of a rotated model's layers, see the table above.
+ROTATED = ("range_before", "range_after", "rounding_before", "rounding_after", "original_drift")
 
 RUNS_AWAY = 8.0  # times the middle of a layer's largest changes: without damping a layer may change a thousandfold
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from sarqc.errors import NotFound
-from sarqc.study.document import Line, Study
+from sarqc.study.document import ROTATED, Line, Study
 from sarqc.study.facts import has_lam
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _layers(study: Study, line: Line) -> pd.DataFrame:
     for name, values in arrays.items():
         rows[name] = values.reshape(-1)
     shape = next(iter(arrays.values())).shape
-    for name in ("tokens", "selected_lambda", "selected_gamma", "selected_strength"):
+    for name in ("tokens", "selected_lambda", "selected_gamma", "selected_strength", *ROTATED):
         values = study.read(line, name)  # D L
         if values is not None:
             rows[name] = np.broadcast_to(values[..., None, None], shape).reshape(-1)

@@ -158,6 +158,7 @@ def trouble_with(engine: str, document: dict[str, Any]) -> str:
         (None, {"refine": 2}, "refine"),
         (None, {"refit": 2}, "refit"),
         (None, {"distill": 5, "held_out_samples": 4}, "distill"),
+        (None, {"rotate": "r1"}, "rotate"),
         (None, {"layer": "model.layers.0.mlp.up_proj"}, "layer"),
         (None, {"block_fraction": 0.5}, "block_fraction"),
         (None, {"indivisible": "per_channel"}, "indivisible"),

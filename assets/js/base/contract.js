@@ -133,6 +133,7 @@ export const FITTING_WORDS = frozen({
   distill: "scales distilled",
   warm_start: "started from {} codes",
   stopping: "stopped {}",
+  rotate: "residual stream rotated",
 });
 
 /**

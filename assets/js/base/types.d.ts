@@ -231,6 +231,7 @@ export interface Recipe {
   refine: number;
   refit: number;
   distill: number;
+  rotate: "none" | "r1";
   expert_damping: "plain" | "damped";
   calibration: string;
   samples: number;
@@ -1360,6 +1361,7 @@ export interface Summary {
   opened: OpenedCheckpoint | null;
   repair: Repair | null;
   distillation: Distillation | null;
+  rotation: ResidualRotation | null;
   derived: string | null;
 }
 
@@ -1494,6 +1496,30 @@ export interface DistilledEpoch {
   calibration_kl: number | null;
   held_out_kl: number | null;
   drift: number | null;
+}
+
+/** A rotation of the residual stream before a run, and what it did to the weights. */
+export interface ResidualRotation {
+  kind: "r1";
+  seed: number;
+  matrix: string;
+  added_bytes: number;
+  logit_difference: number;
+  rounded_logit_difference: number | null;
+  modules: RotatedModule[];
+  words: string;
+}
+
+/** Linears of one name before and after a rotation of the residual stream, means over blocks; None: unknown. */
+export interface RotatedModule {
+  module: string;
+  layers: number;
+  range_before: number | null;
+  range_after: number | null;
+  rounding_before: number | null;
+  rounding_after: number | null;
+  drift: number | null;
+  original_drift: number | null;
 }
 
 /** The end of a run that did not; the three parts of a SarqcError. */

@@ -5,7 +5,7 @@
 
 import { bytes, format, number, percent } from "../base/format.js";
 import { html, nothing } from "../base/html.js";
-import { table } from "../base/table.js";
+import { scrolling, table } from "../base/table.js";
 import { besideBaseline, distances, unbroken } from "./distances.js";
 import { isRuined } from "./next_step.js";
 
@@ -14,7 +14,7 @@ import { isRuined } from "./next_step.js";
 
 /** @param {Said} summary @param {unknown} next what to try next */
 export function answer(summary, next) {
-  return html`<div class="scores">${scores(summary)}</div>${repaired(summary)}${distilled(summary)}${verdict(summary)}${next}${opened(summary)}${besideFloat(summary)}`;
+  return html`<div class="scores">${scores(summary)}</div>${repaired(summary)}${rotated(summary)}${distilled(summary)}${verdict(summary)}${next}${opened(summary)}${besideFloat(summary)}`;
 }
 
 /** @param {Said} summary */
@@ -99,6 +99,41 @@ function repaired({ repair }) {
  */
 const distilled = ({ distillation }) =>
   distillation ? html`<p class="protocol" data-testid="distillation">${distillation.words}</p>` : nothing;
+
+/** @typedef {import("../base/types.d.ts").RotatedModule} RotatedModule */
+
+/** Columns beside the module: what stands before and after the rotation. @type {[string, keyof RotatedModule][]} */
+const ROTATED = [
+  ["Range, original", "range_before"],
+  ["Range, rotated", "range_after"],
+  ["Rounded to nearest, original", "rounding_before"],
+  ["Rounded to nearest, rotated", "rounding_after"],
+  ["Drift, rotated", "drift"],
+  ["Drift, original basis", "original_drift"],
+];
+
+/**
+ * What a rotation changed, with ranges and drift before and after it.
+ * @param {Said} summary
+ */
+function rotated({ rotation }) {
+  if (!rotation) return nothing;
+  const columns = [
+    { isHead: true, show: (/** @type {RotatedModule} */ row) => row.module },
+    ...ROTATED.map(([title, name]) => ({
+      title,
+      show: (/** @type {RotatedModule} */ row) => (row[name] === null ? "–" : format(Number(row[name]), "significant")),
+    })),
+  ];
+  const rows = table({ columns, rows: rotation.modules, name: "rotation", testid: "rotation-table" });
+  return html`<p class="protocol" data-testid="rotation">${rotation.words}</p><details class="layers-fold"
+      ><summary>Weights before and after the rotation</summary
+      >${scrolling("Weights before and after the rotation", rows)}<p class="protocol"
+        >Means over linears. Range: largest weight of a group over its root mean square. The other columns are ‖ΔW‖/‖W‖:
+        of plain rounding on this grid, and of this run.</p
+      ></details
+    >`;
+}
 
 /**
  * What is to be known of a checkpoint that others quantized.

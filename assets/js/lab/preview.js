@@ -144,6 +144,7 @@ const FITTING = /** @type {(keyof Recipe)[]} */ ([
   "expert_damping",
   "warm_start",
   "stopping",
+  "rotate",
 ]);
 
 /** A value of a recipe, its own or the default's. @param {Partial<Recipe>} recipe @param {keyof Recipe} name */

@@ -1,0 +1,202 @@
+"""The stages of a run that quantizes a rotated model: the check before it, and what the rotation did to the weights.
+
+Axes: O out_features, I in_features.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Generator, Mapping
+from dataclasses import asdict, dataclass
+
+import torch
+from torch import Tensor
+
+from sarqc.calibration.job import CalibrationJob
+from sarqc.calibration.kept_layers import KeptLayers
+from sarqc.documents import ResidualRotation, RotatedModule
+from sarqc.engine.costs import CHECKING_ROTATION, COMPARING_ROTATED
+from sarqc.engine.keys import rotation_key
+from sarqc.engine.measure import Workbench
+from sarqc.engine.plan import Prepared
+from sarqc.engine.progress import TOLD_EVERY
+from sarqc.events import Advanced, Event, Stage
+from sarqc.models.families import LayerInfo
+from sarqc.models.loading import STORED, LoadedModel
+from sarqc.models.rotated_files import RotatedFiles
+from sarqc.models.rotation import RotatedCheckpoint
+from sarqc.models.rotation_check import TOKENS, checked_logits, difference, logits_on
+from sarqc.plain import measured as or_none
+from sarqc.quantization.grid import Grid, dequantize_groups, round_to_grid, split_groups
+from sarqc.settings import Settings
+
+
+@dataclass(frozen=True, eq=False)
+class RotationCheck:
+    """A rotated checkpoint whose logits agree with the original's.
+
+    Attributes:
+        checkpoint: The checkpoint.
+        tokens: (1, T), first tokens of the calibration text.
+        original: (1, T, V), the original's logits.
+        difference: Largest difference of the rotated model's logits, relative to the original's largest.
+    """
+
+    checkpoint: RotatedCheckpoint
+    tokens: Tensor
+    original: Tensor
+    difference: float
+
+    def rounded(self, loaded: LoadedModel) -> float:
+        """Return the same difference of the loaded model, whose rotated weights are rounded to their dtype."""
+        return difference(logits_on(loaded, self.tokens), self.original)
+
+
+@dataclass(frozen=True)
+class RotatedLayer:
+    """A linear before and after the rotation. NaN: of a weight of zeros.
+
+    Attributes:
+        range_before: Mean over groups of max|w| / rms of the original weight.
+        range_after: The same of the rotated weight.
+        rounding_before: ‖ΔW‖/‖W‖ of the original weight rounded to nearest on the run's grid, ranges from min to max.
+        rounding_after: The same of the rotated weight.
+        drift: ‖ΔW‖/‖W‖ of the quantized weight beside the rotated one.
+        original_drift: The same after both were turned back: beside the original weight.
+    """
+
+    range_before: float
+    range_after: float
+    rounding_before: float
+    rounding_after: float
+    drift: float
+    original_drift: float
+
+
+def check_rotation(
+    prepared: Prepared, device: torch.device, settings: Settings
+) -> Generator[Event, None, RotationCheck | None]:
+    """Compare a rotated model with the original before it is loaded; None for a recipe without rotation.
+
+    Raises:
+        Refused: If their logits differ.
+    """
+    checkpoint = prepared.checkpoint
+    if not isinstance(checkpoint, RotatedCheckpoint):
+        return None
+    yield Stage(CHECKING_ROTATION, "logits beside the original's")
+    tokens = torch.from_numpy(prepared.sequences.calibration[:1, :TOKENS].copy())
+    original, apart = checked_logits(checkpoint, tokens, device, settings.scratch_dir())
+    return RotationCheck(checkpoint, tokens, original, apart)
+
+
+def rotated_layers(
+    bench: Workbench, checkpoint: RotatedCheckpoint, job: CalibrationJob, keys: Mapping[str, str], layers: KeptLayers
+) -> Generator[Event, None, dict[str, RotatedLayer]]:
+    """Compare all quantized linears with their rotated and their original weights; what is found is kept.
+
+    Args:
+        bench: Store of the layers.
+        checkpoint: The rotated checkpoint.
+        job: The calibration of the run.
+        keys: Keys of the quantized layers by name.
+        layers: The quantized layers.
+
+    Returns:
+        The comparison of each layer by name.
+    """
+    files = RotatedFiles(checkpoint)
+    key = rotation_key(checkpoint, files, keys)
+    if (payload := bench.store.read(key, ".json")) is None:
+        yield Stage(COMPARING_ROTATED)
+        found, told = {}, time.monotonic()
+        for number, info in enumerate(checkpoint.layers):
+            found[info.name] = _compared(files, checkpoint, info, job.grids[info.name], layers[info.name].dequantized)
+            if (now := time.monotonic()) >= told + TOLD_EVERY:
+                told = now
+                yield Advanced(number + 1, len(checkpoint.layers), "linears")
+        files.close()
+        payload = json.dumps({name: asdict(layer) for name, layer in found.items()}).encode()
+        bench.store.write(key, ".json", payload)
+    return {name: RotatedLayer(**numbers) for name, numbers in json.loads(payload).items()}
+
+
+def rotation_document(check: RotationCheck, rounded: float, layers: Mapping[str, RotatedLayer]) -> ResidualRotation:
+    """Return what a summary says of a rotation.
+
+    Args:
+        check: The check before the run.
+        rounded: Result of ``RotationCheck.rounded``.
+        layers: Comparisons by layer.
+    """
+    checkpoint = check.checkpoint
+    by_module: dict[str, list[RotatedLayer]] = {}
+    for info in checkpoint.layers:
+        by_module.setdefault(info.module, []).append(layers[info.name])
+    everything = _means("all", list(layers.values()))
+    said = checkpoint.words
+    words = (
+        f"{said[0].upper()}{said[1:]}. The float model's logits move by {check.difference:.1g} of the largest, "
+        f"{rounded:.1g} with its weights rounded. Drift and errors of layers are those of the rotated weights"
+    )
+    if everything["drift"] is not None and everything["original_drift"] is not None:
+        words += (
+            f" (mean drift {everything['drift']:.3g}); turned back to the original basis it is "
+            f"{everything['original_drift']:.3g}"
+        )
+    return {
+        "kind": "r1", "seed": checkpoint.rotation.seed, "matrix": checkpoint.rotation.matrix,
+        "added_bytes": checkpoint.added_bytes, "logit_difference": check.difference,
+        "rounded_logit_difference": or_none(rounded),
+        "modules": [*(_means(name, of_module) for name, of_module in by_module.items()), everything],
+        "words": f"{words}.",
+    }  # fmt: skip
+
+
+def _means(module: str, layers: list[RotatedLayer]) -> RotatedModule:
+    def mean(name: str) -> float | None:
+        values = [value for layer in layers if math.isfinite(value := getattr(layer, name))]
+        return sum(values) / len(values) if values else None
+
+    return {
+        "module": module, "layers": len(layers), "range_before": mean("range_before"),
+        "range_after": mean("range_after"), "rounding_before": mean("rounding_before"),
+        "rounding_after": mean("rounding_after"), "drift": mean("drift"), "original_drift": mean("original_drift"),
+    }  # fmt: skip
+
+
+def _compared(
+    files: RotatedFiles, checkpoint: RotatedCheckpoint, info: LayerInfo, grid: Grid, quantized: Tensor
+) -> RotatedLayer:
+    name = f"{checkpoint.family.in_file(info.name)}.weight"
+    storage, original, rotated = STORED[checkpoint.dtypes[name]], files.original.read(name), files.read(name)
+    turned_back = files.in_original_basis(name, quantized.cpu())
+    return RotatedLayer(
+        range_before=_range(original, grid),
+        range_after=_range(rotated, grid),
+        rounding_before=_relative(_rounded(original, grid, storage), original),
+        rounding_after=_relative(_rounded(rotated, grid, storage), rotated),
+        drift=_relative(quantized.cpu(), rotated),
+        original_drift=_relative(turned_back, original),
+    )
+
+
+def _range(weight: Tensor, grid: Grid) -> float:
+    """Mean of max|w| / rms over the groups that are not zeros."""
+    groups = split_groups(weight.double(), grid.group_size_for(weight.shape[1])).flatten(0, 1)  # (O·G, K)
+    size = groups.square().mean(dim=-1).sqrt()
+    return float((groups.abs().amax(dim=-1) / size)[size > 0].mean())
+
+
+def _rounded(weight: Tensor, grid: Grid, storage: torch.dtype) -> Tensor:
+    """The weight (O, I) rounded to nearest."""
+    work = weight.to(torch.promote_types(storage, torch.float32))
+    return dequantize_groups(*round_to_grid(work, grid, storage), grid.is_affine).to(storage)
+
+
+def _relative(found: Tensor, weight: Tensor) -> float:
+    """‖found - W‖/‖W‖; NaN for a weight of zeros."""
+    size = float(weight.double().norm())
+    return float((found.double() - weight.double()).norm()) / size if size else math.nan

@@ -1,0 +1,96 @@
+"""Weights of a rotated checkpoint: made of the original's files when they are read, and rounded once.
+
+Axes: O out_features, I in_features.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from sarqc.errors import NumericalError
+from sarqc.models.checkpoint import Checkpoint
+from sarqc.models.random_hadamard import RandomHadamard
+from sarqc.models.rotation import RotatedCheckpoint
+from sarqc.models.weight_files import WeightFiles
+
+_AT_ONCE = 256  # rows or columns
+
+
+class RotatedFiles(WeightFiles):
+    """Tensors of a rotated checkpoint by their names.
+
+    Args:
+        checkpoint: The checkpoint.
+        is_rounded: False for tensors before they are rounded to their dtype: in float32, or float64 where that is the
+            original's.
+    """
+
+    def __init__(self, checkpoint: RotatedCheckpoint, *, is_rounded: bool = True) -> None:
+        super().__init__(checkpoint)
+        self.original = WeightFiles(checkpoint.original)
+        self._rotation, self._is_rounded = checkpoint.rotation, is_rounded
+        self._q = RandomHadamard(checkpoint.rotation.width, checkpoint.rotation.seed)
+
+    def read(self, name: str) -> Tensor:
+        """Return a tensor on the CPU, in its stored dtype.
+
+        Raises:
+            NumericalError: If that dtype is too narrow for the rotated numbers.
+        """
+        rotation = self._rotation
+        stored = self.original.read(rotation.copied_from if name == rotation.head else name)
+        dtype = stored.dtype if self._is_rounded else torch.promote_types(stored.dtype, torch.float32)
+        if name in rotation.norms:
+            return torch.ones_like(stored, dtype=dtype)
+        if name not in rotation.columns and name not in rotation.rows:
+            return stored
+        made = torch.empty(stored.shape, dtype=dtype)
+        if name in rotation.rows:
+            for part, target in zip(stored.split(_AT_ONCE, dim=1), made.split(_AT_ONCE, dim=1), strict=True):
+                target.copy_(self._q.turned(part.mT.double()).mT)
+        else:
+            factor = self._norm_of(name)
+            rows, targets = stored.reshape(-1, rotation.width), made.view(-1, rotation.width)
+            for part, target in zip(rows.split(_AT_ONCE), targets.split(_AT_ONCE), strict=True):
+                target.copy_(self._q.turned(part.double() * factor))
+        if not torch.isfinite(made).all() and torch.isfinite(stored).all():
+            raise NumericalError(
+                f"rotated, with the norm folded, it does not fit into {dtype}", name,
+                "Set rotate to none, or use a checkpoint of a wider dtype.",
+            )  # fmt: skip
+        return made
+
+    def in_original_basis(self, name: str, weight: Tensor) -> Tensor:
+        """Return a weight of the rotated model as one of the original: Ŵ Qᵀ diag(1/w) of a reader, Q Ŵ of a writer.
+
+        A column whose norm weight is 0 is that of the original: its input is 0 in both models.
+
+        Args:
+            name: Name of the tensor.
+            weight: (O, I).
+
+        Returns:
+            The weight (O, I) in float64.
+        """
+        weight = weight.double()
+        if name in self._rotation.rows:
+            return self._q.back(weight.mT.contiguous()).mT
+        if name not in self._rotation.columns:
+            return weight
+        factor, plain = self._norm_of(name), self._q.back(weight)
+        return torch.where(factor == 0, self.original.read(name).double(), plain / factor)
+
+    def close(self) -> None:
+        """Close the files; the next ``read`` opens its file again."""
+        self.original.close()
+
+    def _norm_of(self, name: str) -> Tensor:
+        """The weight of the norm (D,) that a reader has taken up; 1 () for other tensors."""
+        norm = self._rotation.columns[name]
+        return torch.ones((), dtype=torch.float64) if norm is None else self.original.read(norm).double()
+
+
+def open_files(checkpoint: Checkpoint) -> WeightFiles:
+    """Return the weights of a checkpoint, rotated or as they are on the disk."""
+    return RotatedFiles(checkpoint) if isinstance(checkpoint, RotatedCheckpoint) else WeightFiles(checkpoint)

@@ -1,0 +1,237 @@
+"""Runs of a rotated model: exported, verified, kept, refused; what they say, and what a rotation is worth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+from transformers import AutoModelForCausalLM
+
+from sarqc.checkpoints.model_card import model_card
+from sarqc.engine.execute import execute
+from sarqc.engine.plan import plan, prepare
+from sarqc.engine.verify import VerificationRequest, verdict, verify
+from sarqc.errors import Refused
+from sarqc.events import Event, Finished, Stage, Warned
+from sarqc.models import rotation_check
+from sarqc.models.random_hadamard import RandomHadamard
+from sarqc.models.rotation import RotatedCheckpoint
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+from sarqc.study.as_recipe import as_recipe
+from sarqc.study.document import ROTATED, Study
+from sarqc.study.frames import frame
+from tests.models.cases import make_checkpoint
+
+
+@pytest.fixture
+def document(tiny_llama: Path, text_file: Path, tmp_path: Path) -> dict[str, Any]:
+    model = make_checkpoint("llama", tmp_path / "small", tiny_llama, intermediate_size=64, hidden_size=64, head_dim=16)
+    return {
+        "model": str(model), "bits": 3, "group_size": 32, "grid": "asymmetric", "method": "gptq", "seed": 2,
+        "calibration": str(text_file), "samples": 4, "length": 64, "test": str(text_file), "window": 64,
+        "test_tokens": 512, "baseline": False, "rotate": "r1",
+    }  # fmt: skip
+
+
+def run(document: dict[str, Any], settings: Settings, **output: Any) -> list[Event]:
+    return list(execute(Recipe.parse(document), settings, **output))
+
+
+def summary_of(events: list[Event]) -> Any:
+    assert isinstance(events[-1], Finished)
+    return events[-1].summary
+
+
+def transformers_model(folder: Path) -> Any:
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+
+
+def test_the_exported_model_is_untied_and_has_the_perplexity_that_was_measured(
+    document: dict[str, Any], fresh_settings: Settings, tmp_path: Path
+) -> None:
+    events = run(
+        document, fresh_settings, checkpoint_dir=tmp_path / "model", study_dir=tmp_path / "studies", study_id="one"
+    )
+    summary = summary_of(events)
+    assert summary["written"]["other_tensors"] == []
+    assert summary["written"]["parts_at"] is None
+    model = transformers_model(tmp_path / "model")
+    assert model.config.tie_word_embeddings is False
+    assert model.get_input_embeddings().weight is not model.get_output_embeddings().weight
+    prepared = prepare(Recipe.parse(document), fresh_settings)
+    assert prepared.test is not None
+    windows = torch.from_numpy(prepared.test.ids[: len(prepared.test.ids) // 64 * 64].reshape(-1, 64).copy())
+    with torch.no_grad():
+        logits = model(windows).logits[:, :-1]
+    loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten())
+    assert summary["perplexity"] == pytest.approx(float(loss.exp()), rel=1e-4)
+    said = "residual stream rotated (Hadamard 64, seed 2), norms folded, head untied: +1 MiB"
+    assert said in [event.what for event in events if isinstance(event, Warned)]
+    words = summary["rotation"]["words"]
+    assert words.startswith(f"R{said[1:]}.")
+    assert "turned back to the original basis" in words
+    card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
+    assert words in card
+    assert "as it was in the rotated model" in card
+
+
+def drift(found: Tensor, weight: Tensor) -> float:
+    return float((found.double() - weight.double()).norm() / weight.double().norm())
+
+
+def test_drift_in_the_original_basis_is_that_of_the_weights_turned_back(
+    document: dict[str, Any], fresh_settings: Settings, tmp_path: Path
+) -> None:
+    """From the files of the export, with dense products."""
+    output = {"checkpoint_dir": tmp_path / "model", "study_dir": tmp_path / "studies", "study_id": "one"}
+    summary = summary_of(run(document, fresh_settings, **output))
+    study = Study.open(tmp_path / "studies" / "one")
+    line = study.lines[0]
+    own = load_file(Path(document["model"]) / "model.safetensors")
+    made = load_file(tmp_path / "model" / "model.safetensors")
+    q = RandomHadamard(64, 2).turned(torch.eye(64, dtype=torch.float64))
+    found, expected = study.read(line, "original_drift"), []
+    for layer in study.layers:
+        weight, name = own[f"{layer.name}.weight"], layer.name
+        turned = made[f"{name}.weight"].double()
+        if name.endswith(("o_proj", "down_proj")):
+            back = q @ turned
+        else:
+            norm = "post_attention_layernorm" if "mlp" in name else "input_layernorm"
+            back = turned @ q.T / own[f"{name.partition('.self_attn')[0].partition('.mlp')[0]}.{norm}.weight"].double()
+        expected.append(drift(back, weight))
+    assert found is not None
+    np.testing.assert_allclose(found[0], expected, rtol=1e-4)
+    rows = {row["module"]: row for row in summary["rotation"]["modules"]}
+    assert rows["all"]["layers"] == len(study.layers) == 21
+    assert rows["all"]["original_drift"] == pytest.approx(np.mean(expected), rel=1e-4)
+    own_drift = study.read(line, "drift")
+    assert own_drift is not None
+    assert rows["all"]["drift"] == pytest.approx(own_drift.mean(), rel=1e-4)
+    writers = [at for at, layer in enumerate(study.layers) if layer.module in ("o_proj", "down_proj")]
+    np.testing.assert_allclose(found[0][writers], own_drift[0, writers, 0, 0], rtol=1e-4)  # norms of rows stay
+    assert set(ROTATED) <= set(frame(study, "layers").columns)
+    assert study.protocol["rotation"] == summary["rotation"]
+    assert line.fitting == {"rotate": "r1"}
+    assert line.title == "GPTQ 1 %, residual stream rotated"
+    recipe = as_recipe(study, line)["recipe"]
+    assert recipe is not None
+    assert (recipe["rotate"], recipe["seed"]) == ("r1", 2)
+
+
+@pytest.mark.parametrize(
+    ("checkpoint_format", "changes"),
+    [
+        ("plain", {"method": "rtn"}),
+        ("packed", {"grid": "symmetric", "bits": 4}),
+        ("gptq", {"bits": 4}),
+        ("mlx", {"bits": 4, "grid": "affine"}),
+        ("plain", {"method": "awq", "mode": "foldable"}),
+    ],
+)
+def test_every_format_has_the_rotated_model(
+    document: dict[str, Any], fresh_settings: Settings, tmp_path: Path, checkpoint_format: Any, changes: dict[str, Any]
+) -> None:
+    document |= {"test": None} | changes
+    output = {"checkpoint_dir": tmp_path / "model", "checkpoint_format": checkpoint_format}
+    summary = summary_of(run(document, fresh_settings, **output))
+    assert summary["written"]["other_tensors"] == []
+    assert summary["written"]["parts_at"] is None
+    wanted = VerificationRequest(linears=2, model=str(document["model"]), calibration=str(document["calibration"]))
+    checks = list(verify(tmp_path / "model", fresh_settings, wanted))
+    assert verdict(checks) == "equal", checks
+    if checkpoint_format == "plain":
+        tokens = torch.arange(5, 37).unsqueeze(0)
+        with torch.no_grad():
+            model = transformers_model(tmp_path / "model")
+            first, second = model(tokens).logits, transformers_model(Path(document["model"]))(tokens).logits
+        assert not torch.equal(first, second)
+
+
+def test_the_stamp_of_another_rotation_is_not_that_of_this_one(
+    document: dict[str, Any], fresh_settings: Settings, tmp_path: Path
+) -> None:
+    document |= {"test": None, "method": "rtn"}
+    run(document, fresh_settings, checkpoint_dir=tmp_path / "model")
+    stamps = {summary_of(run(document | change, fresh_settings))["stamp"]
+              for change in ({}, {"seed": 3}, {"rotate": "none"})}  # fmt: skip
+    assert len(stamps) == 3
+
+
+def test_the_same_again_is_read_from_what_is_kept(document: dict[str, Any], fresh_settings: Settings) -> None:
+    first, second = run(document, fresh_settings), run(document, fresh_settings)
+    started = next(event for event in second if event.type == "started")
+    assert started.finished_layers == 21  # type: ignore[attr-defined]
+    stages = [[event.name for event in events if isinstance(event, Stage)] for events in (first, second)]
+    assert "comparing with the original weights" in stages[0]
+    assert "comparing with the original weights" not in stages[1]
+    assert summary_of(first)["rotation"] == summary_of(second)["rotation"]
+    plain = run(document | {"rotate": "none"}, fresh_settings)
+    started = next(event for event in plain if event.type == "started")
+    assert started.finished_layers == 0  # type: ignore[attr-defined]
+    assert summary_of(plain)["rotation"] is None
+    assert summary_of(plain)["perplexity_float"] == pytest.approx(summary_of(first)["perplexity_float"], rel=1e-4)
+
+
+@pytest.mark.parametrize("case", ["qwen3_moe, one block dense", "deepseek"])
+def test_a_mixture_is_rotated_with_its_router(
+    document: dict[str, Any], tiny_llama: Path, fresh_settings: Settings, tmp_path: Path, case: str
+) -> None:
+    document["model"] = str(make_checkpoint(case, tmp_path / "mixture", tiny_llama))
+    document |= {"group_size": 16, "method": "rtn", "bits": 4}
+    output = {"checkpoint_dir": tmp_path / "model"}
+    summaries = [
+        summary_of(run(document | change, fresh_settings, **to))
+        for change, to in (({}, output), ({"rotate": "none"}, {}))
+    ]
+    assert summaries[0]["written"]["other_tensors"] == []
+    assert summaries[0]["written"]["parts_at"] is None
+    both = [summary["perplexity_float"] for summary in summaries]
+    assert both[0] == pytest.approx(both[1], rel=1e-4)
+    assert summaries[0]["rotation"]["logit_difference"] < 1e-4
+
+
+def test_what_can_not_be_rotated_is_refused_before_any_work(document: dict[str, Any], fresh_settings: Settings) -> None:
+    streamed = fresh_settings.model_copy(update={"weights": "streamed"})
+    with pytest.raises(Refused, match="a rotation needs the whole model in memory") as caught:
+        plan(Recipe.parse(document), streamed)
+    plan(Recipe.parse(document | caught.value.fixes[0].values), streamed)
+
+
+def test_a_run_ends_where_logits_differ(
+    document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No two sums are equal to the last bit, so that none agree within 0."""
+    monkeypatch.setattr(rotation_check, "TOLERANCE", 0.0)
+    told: list[str] = []
+    with pytest.raises(Refused, match="gives other logits") as caught:
+        told.extend(event.type for event in execute(Recipe.parse(document), fresh_settings))
+    assert caught.value.where == document["model"]
+    assert "started" not in told
+
+
+def test_the_plan_has_the_sizes_of_the_rotated_model(document: dict[str, Any], fresh_settings: Settings) -> None:
+    rotated, plain = (plan(Recipe.parse(document | {"rotate": rotate}), fresh_settings) for rotate in ("r1", "none"))
+    head = 4096 * 64
+    assert rotated.parameters - plain.parameters == head  # type: ignore[operator]
+    assert rotated.bytes_before == plain.bytes_before
+    assert rotated.bytes_after - plain.bytes_after == 4 * head  # type: ignore[operator]
+    assert any(words.startswith("residual stream rotated (Hadamard 64, seed 2)") for words in rotated.warnings)
+    assert rotated.minutes > plain.minutes  # type: ignore[operator]
+    prepared = prepare(Recipe.parse(document), fresh_settings)
+    assert isinstance(prepared.checkpoint, RotatedCheckpoint)
+    stages = [phase["stage"] for phase in prepared.phases]
+    assert stages[:2] == ["checking the rotation", "loading"]
+    assert stages.index("quantizing") < stages.index("comparing with the original weights")
+
+
+def test_a_card_without_rotation_says_nothing_of_it(document: dict[str, Any], fresh_settings: Settings) -> None:
+    recipe = Recipe.parse(document | {"rotate": "none", "method": "rtn", "test": None})
+    summary = summary_of(list(execute(recipe, fresh_settings)))
+    assert "otat" not in model_card(recipe, summary, "plain").partition("```yaml")[0]
