@@ -129,6 +129,11 @@ def _check(recipe: Recipe, study: Study | None) -> None:
             "the scales are fitted to the codes after solving, which no other engine does", "recipe, refit",
             "Set refit to 0.",
         ).about("refit", Fix("Leave the refit out", {"refit": 0}))  # fmt: skip
+    if method.fitting().get("first_order"):
+        raise Refused(
+            "compensation is pulled back by β, and other engines do that in another way or not at all",
+            "recipe, first_order", "Set first_order to 0.",
+        ).about("first_order", Fix("Leave the first-order term out", {"first_order": 0.0}))  # fmt: skip
     if recipe.distills:
         raise Refused(
             "the scales are tuned by the predictions of the whole model, which no other engine does",

@@ -130,6 +130,7 @@ export const FITTING_WORDS = frozen({
   expert_damping: "starved experts damped",
   distill: "scales distilled",
   warm_start: "started from GPTQ's codes",
+  first_order: "β {}",
 });
 
 /**

@@ -228,6 +228,7 @@ export interface Recipe {
   refit: number;
   distill: number;
   expert_damping: "plain" | "damped";
+  first_order: number;
   calibration: string;
   samples: number;
   length: number;
@@ -385,6 +386,7 @@ export interface View {
   choices: LineChoice[];
   lams: number[];
   gammas: (number | null)[];
+  second: SecondAxis;
   lam_texts: string[];
   lam_flags: string[];
   gamma_texts: string[];
@@ -479,6 +481,12 @@ export interface LineChoice {
   bits: number;
   solver: string;
   fitting: string;
+}
+
+/** What the axis “gamma” holds: a field of the recipe, and its sign. */
+export interface SecondAxis {
+  name: "gamma" | "shift_strength" | "first_order";
+  sign: string;
 }
 
 /** Positions of a λ and a γ on the axes of a line. */
@@ -647,6 +655,7 @@ export interface AsRecipe {
   recipe: Record<string, unknown> | null;
   lams: number[];
   gammas: (number | null)[];
+  second: "gamma" | "shift_strength" | "first_order";
   effort: "quick" | "balanced" | "best" | null;
   left: string[];
 }
