@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
-from sarqc.figures.numbers import draws_text, span_of
+from sarqc.figures.numbers import difference_decimals, draws_text
 from sarqc.figures.titles import fitting
 from sarqc.study.facts import LineFacts
+from sarqc.study.intervals import span_text
 from sarqc.study.knobs import Knobs, Worth, read_knobs
 
 
@@ -63,4 +64,8 @@ def _is_clear(worth: Worth) -> bool:
 
 
 def _size(knobs: Knobs, worth: Worth) -> str:
-    return span_of(worth.saved, knobs.zero)
+    """“2.8 (2.1 to 3.6)”, with the same decimals for all."""
+    doubts = [float(part.saved.doubt) for part in (knobs.lam, knobs.second, knobs.both)]
+    decimals = difference_decimals(max(doubts, key=lambda doubt: doubt if math.isfinite(doubt) else 0), knobs.zero)
+    mean, low, high = (float(part) for part in (worth.saved.mean, worth.saved.low, worth.saved.high))
+    return span_text(mean, low, high, decimals)

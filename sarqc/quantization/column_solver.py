@@ -345,7 +345,8 @@ def pulled_back(factor: Tensor, shift: Tensor | None, beta: float) -> None:
 
     def solved(left: Tensor) -> Tensor:
         wide = left.to(gains.dtype)
-        return kept * torch.linalg.solve_triangular(solvable, wide, upper=True, left=False, unitriangular=True)
+        part: Tensor = torch.linalg.solve_triangular(solvable, wide, upper=True, left=False, unitriangular=True)
+        return kept * part
 
     factor.copy_(solved(gains))
     factor.diagonal().fill_(1)

@@ -70,10 +70,8 @@ def _grid(line: Line, **further: Sequence[object]) -> pd.DataFrame:
     """Rows for every draw, then every value of the further axes, γ and λ, in the order of the arrays."""
     lams = [lam if has_lam(line) else math.nan for lam in line.lams]
     seconds = [math.nan if value is None else value for value in line.gammas]
-    rows = _product(line, {"draw": line.draws, **further, line.second: seconds, "lambda": lams})
-    if line.second != "gamma":
-        rows.insert(rows.columns.get_loc("draw") + 1, "gamma", math.nan)
-    return rows
+    own = {} if line.second == "gamma" else {"gamma": [math.nan]}
+    return _product(line, {"draw": line.draws, **further, **own, line.second: seconds, "lambda": lams})
 
 
 def _points(study: Study, line: Line) -> pd.DataFrame:
