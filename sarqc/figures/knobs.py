@@ -8,7 +8,7 @@ from sarqc.figures.numbers import difference_decimals, draws_text
 from sarqc.figures.titles import fitting
 from sarqc.study.facts import LineFacts
 from sarqc.study.intervals import span_text
-from sarqc.study.knobs import Knobs, Worth, read_knobs
+from sarqc.study.knobs import Knobs, KnobWorth, read_knobs
 
 
 def knobs_finding(facts: LineFacts) -> str:
@@ -59,11 +59,11 @@ def _verdict(knobs: Knobs, sign: str) -> str:
     return f"there is no significant difference between λ and {sign}"
 
 
-def _is_clear(worth: Worth) -> bool:
+def _is_clear(worth: KnobWorth) -> bool:
     return worth.saved.verdict(()) > 0
 
 
-def _size(knobs: Knobs, worth: Worth) -> str:
+def _size(knobs: Knobs, worth: KnobWorth) -> str:
     """“2.8 (2.1 to 3.6)”, with the same decimals for all."""
     doubts = [float(part.saved.doubt) for part in (knobs.lam, knobs.second, knobs.both)]
     decimals = difference_decimals(max(doubts, key=lambda doubt: doubt if math.isfinite(doubt) else 0), knobs.zero)

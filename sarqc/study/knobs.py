@@ -22,7 +22,7 @@ Knob = Literal["lam", "second"]
 
 
 @dataclass(frozen=True)
-class Worth:
+class KnobWorth:
     """What the best of some points saves over zero.
 
     Attributes:
@@ -47,9 +47,9 @@ class Knobs:
         zero: Geometric mean of the perplexity with both at 0.
     """
 
-    lam: Worth
-    second: Worth
-    both: Worth
+    lam: KnobWorth
+    second: KnobWorth
+    both: KnobWorth
     most: Knob | None
     zero: float
 
@@ -83,14 +83,14 @@ def read_knobs(line: Line, perplexity: np.ndarray | None) -> Knobs | None:
     return Knobs(lam, second, both, most, float(np.exp(np.nanmean(np.log(reference)))))
 
 
-def _best(perplexity: np.ndarray, places: list[tuple[int, int]], zero: tuple[int, int]) -> Worth | None:
+def _best(perplexity: np.ndarray, places: list[tuple[int, int]], zero: tuple[int, int]) -> KnobWorth | None:
     """The place with the lowest perplexity, beside zero; of those that were measured in most draws."""
     apart = _between(perplexity, places, zero)
     known = np.isfinite(apart.log.mean) & (apart.draws == apart.draws.max())
     if not known.any():
         return None
     best = int(np.where(known, apart.log.mean, np.inf).argmin())
-    return Worth(places[best], apart.at((best,)).chosen_of(len(places)).scaled(-1))
+    return KnobWorth(places[best], apart.at((best,)).chosen_of(len(places)).scaled(-1))
 
 
 def _between(perplexity: np.ndarray, places: list[tuple[int, int]], other: tuple[int, int]) -> RatioDifference:

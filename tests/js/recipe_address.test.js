@@ -70,7 +70,10 @@ test("the shown point is the run's", () => {
   assert.deepEqual(recipeAt(over, { lambda: 0, gamma: 1 }), { ...recipe, lambda: 0.1, first_order: 0.2 });
   assert.deepEqual(recipeAt(view([0.1], [null]), { lambda: 0, gamma: 0 }), { ...recipe, lambda: 0.1 });
   assert.equal(
-    recipeAt({ as_recipe: { recipe: null, lams: [], gammas: [], second: "gamma", left: ["why"] } }, { lambda: 0, gamma: 0 }),
+    recipeAt(
+      { as_recipe: { recipe: null, lams: [], gammas: [], second: "gamma", left: ["why"] } },
+      { lambda: 0, gamma: 0 },
+    ),
     null,
   );
 });

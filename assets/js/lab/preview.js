@@ -136,7 +136,15 @@ export const labelOf = ({ recipe }, view) =>
 
 /** What makes a question another one. @type {(keyof Recipe)[]} */
 const QUESTION = ["model", "bits", "grid", "group_size", "method", "gamma", "layer"];
-const FITTING = /** @type {(keyof Recipe)[]} */ (["range", "order", "refine", "refit", "expert_damping", "warm_start", "first_order"]);
+const FITTING = /** @type {(keyof Recipe)[]} */ ([
+  "range",
+  "order",
+  "refine",
+  "refit",
+  "expert_damping",
+  "warm_start",
+  "first_order",
+]);
 
 /** A value of a recipe, its own or the default's. @param {Partial<Recipe>} recipe @param {keyof Recipe} name */
 const said = (recipe, name) => recipe[name] ?? RECIPE_FIELDS[name]?.default ?? null;
