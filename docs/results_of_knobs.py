@@ -23,9 +23,10 @@ def parts() -> Iterator[str]:
     yield "## Which knob is worth most"
     yield (
         "λ beside the value that another method adds to the same solver ([definitions](algorithms.md)). "
-        f"{study.model.name}, {lines[0].grid}, groups of {lines[0].group_size}, {study.prefix} prefix; {calibration['samples']} × "
-        f"{calibration['length']} calibration tokens, {draws_text(len(lines[0].draws))}; perplexity on "
-        f"{test['predicted_tokens']:,} tokens of {test['corpus']}, the geometric mean over draws "
+        f"{study.model.name}, {lines[0].grid}, groups of {lines[0].group_size}, {study.prefix} prefix; "
+        f"{calibration['samples']} × {calibration['length']} calibration tokens, "
+        f"{draws_text(len(lines[0].draws))}; perplexity on {test['predicted_tokens']:,} tokens of {test['corpus']}, "
+        "the geometric mean over draws "
         f"(float: {study.model.perplexity:.2f})."
     )
     for line in lines:

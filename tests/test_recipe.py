@@ -388,7 +388,10 @@ def test_a_recipe_without_them_is_the_document_that_it_was() -> None:
     held_out = LEAST | {"begin": "none", "held_out_samples": 2}
     assert Recipe.parse(LEAST | {"begin": "none", "distill": 0}).fingerprint() == "47c1da7842f0a301"
     assert Recipe.parse(held_out | {"distill": 1}).fingerprint() != Recipe.parse(held_out).fingerprint()
-    assert not {"from_block", "then_lambda", "then_gamma", "include", "refit", "distill"} & set(recipe.to_json())
+    assert Recipe.parse(LEAST | {"begin": "none", "first_order": 0}).fingerprint() == "47c1da7842f0a301"
+    assert Recipe.parse(LEAST | {"first_order": 0.2}).fingerprint() != recipe.fingerprint()
+    later = {"from_block", "then_lambda", "then_gamma", "include", "refit", "distill", "first_order"}
+    assert not later & set(recipe.to_json())
 
 
 def test_methods_without_later_choices_have_the_keys_that_they_had() -> None:

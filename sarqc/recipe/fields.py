@@ -473,7 +473,7 @@ class Recipe(BaseModel):
             "method", "β",
             "Weight of FOEM's first-order term: column solvers pull the compensation of each column back towards the "
             "original weights, not at all (0) to wholly (1).", usual="0.1 to 0.25",
-            advanced=True,
+            advanced=True, rare=True,
         ),
     )  # fmt: skip
     calibration: _Name = Field(

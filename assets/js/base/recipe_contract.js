@@ -410,7 +410,7 @@ export const RECIPE_FIELDS = frozen({
     unit: "",
     section: "method",
     advanced: true,
-    rare: false,
+    rare: true,
     default: 0,
   },
   calibration: {
