@@ -7,7 +7,7 @@ from pathlib import Path
 
 from make_reference import table
 
-from sarqc.figures.knobs import knobs_text
+from sarqc.figures.knob_worth import knobs_text
 from sarqc.figures.numbers import draws_text, lam_text, perplexity_text
 from sarqc.study.document import Study
 from sarqc.study.facts import LineFacts, line_facts

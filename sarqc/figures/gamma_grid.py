@@ -17,7 +17,7 @@ from sarqc.figures.drawing import (
     lam_axis,
     plain_numbers,
 )
-from sarqc.figures.knobs import knobs_finding, knobs_text
+from sarqc.figures.knob_worth import knobs_finding, knobs_text
 from sarqc.figures.numbers import NBSP, accuracy_text, lam_names, lam_text, perplexity_text, significant
 from sarqc.figures.titles import error_of, everywhere, fitting, lam_point, least, set_finding
 from sarqc.study.facts import LineFacts

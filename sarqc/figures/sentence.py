@@ -17,7 +17,7 @@ from typing import Literal, TypedDict
 import numpy as np
 
 from sarqc.figures.flags import GPTQ, flags_of
-from sarqc.figures.knobs import knobs_text
+from sarqc.figures.knob_worth import knobs_text
 from sarqc.figures.numbers import (
     NBSP,
     accuracy_text,

@@ -8,7 +8,7 @@ from sarqc.figures.numbers import difference_decimals, draws_text
 from sarqc.figures.titles import fitting
 from sarqc.study.facts import LineFacts
 from sarqc.study.intervals import span_text
-from sarqc.study.knobs import Knobs, KnobWorth, read_knobs
+from sarqc.study.knob_worth import Knobs, KnobWorth, read_knobs
 
 
 def knobs_finding(facts: LineFacts) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 
 from sarqc.study.document import Line
 from sarqc.study.facts import lam_index
-from sarqc.study.paired import Difference, RatioDifference, paired_ratio
+from sarqc.study.paired import Difference, RatioDifference, geometric_mean, paired_ratio
 
 Knob = Literal["lam", "second"]
 
@@ -65,7 +65,9 @@ def read_knobs(line: Line, perplexity: np.ndarray | None) -> Knobs | None:
         The worth; None for a line over γ, without λ = 0 or further values of both, or without their perplexities.
     """
     zero = lam_index(line, 0.0)
-    if line.second == "gamma" or zero is None or perplexity is None or min(perplexity.shape[1:]) < 2:
+    if line.second == "gamma" or line.gammas[0] != 0 or zero is None:
+        return None
+    if perplexity is None or min(perplexity.shape[1:]) < 2:
         return None
     places = [(g, m) for g in range(perplexity.shape[1]) for m in range(perplexity.shape[2]) if (g, m) != (0, zero)]
     of_lam = [(g, m) for g, m in places if g == 0]
@@ -79,8 +81,7 @@ def read_knobs(line: Line, perplexity: np.ndarray | None) -> Knobs | None:
         most = "lam"
     elif second.saved.low > 0 and _beats(perplexity, second.at, of_lam, len(of_second)):
         most = "second"
-    reference = perplexity[:, 0, zero]
-    return Knobs(lam, second, both, most, float(np.exp(np.nanmean(np.log(reference)))))
+    return Knobs(lam, second, both, most, float(geometric_mean(perplexity[:, 0, zero])))
 
 
 def _best(perplexity: np.ndarray, places: list[tuple[int, int]], zero: tuple[int, int]) -> KnobWorth | None:

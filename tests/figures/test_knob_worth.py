@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import t
 
 from sarqc.figures.gamma_grid import gamma_grid
-from sarqc.figures.knobs import knobs_finding, knobs_text
+from sarqc.figures.knob_worth import knobs_finding, knobs_text
 from sarqc.figures.sentence import plain
 from sarqc.figures.titles import LONGEST
 from sarqc.figures.view import lab_view
@@ -20,7 +20,7 @@ from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line, Second, Study, StudyWriter, one_draw
 from sarqc.study.facts import LineFacts, line_facts
 from sarqc.study.frames import frame
-from sarqc.study.knobs import read_knobs
+from sarqc.study.knob_worth import read_knobs
 from tests.synthetic_study import layers, study_document
 
 LAMS, ALPHAS = (0.0, 0.1, 1.0), (0.0, 0.5, 1.0)
