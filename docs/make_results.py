@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import results_of_costs
 import results_of_engines
 import results_of_gpus
+import results_of_knobs
 import results_of_opening
 import results_of_real
 import results_of_scale
@@ -312,6 +313,7 @@ def page() -> str:
     for bits in sorted({line.bits for line in explored.lines if line.sizes}):
         parts += [f"### {bits} bits", gap_table(explored, bits)]
     parts += results_of_shrinkage.parts()
+    parts += results_of_knobs.parts()
     parts += results_of_real.parts()
     parts += results_of_engines.parts()
     parts += results_of_opening.parts()

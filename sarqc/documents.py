@@ -363,7 +363,7 @@ LadderRow = TypedDict(
     {
         "step": str,  # “nearest”, “gptq”, one of ``study.ladder.STEPS``, “refit”, “affine” or “joint”
         "method": str,  # public name
-        "fitting": dict[str, str | int],  # see ``Method.fitting``
+        "fitting": dict[str, str | int | float],  # see ``Method.fitting``
         "lambda": float | None,  # None for a method without
         "perplexity": list[float | None],  # of each draw that was begun; None: not measured in it
         "kl": list[float | None],  # KL(float ‖ quantized), nats a token

@@ -296,6 +296,42 @@ def gptaq(
     return out
 
 
+def first_order(
+    weight: Array,
+    g: Array,
+    beta: float,
+    bits: int,
+    group_size: int | None,
+    kind: str,
+    *,
+    cross: Array | None = None,
+    alpha: float = 0.0,
+    static_groups: bool = False,
+) -> Rounded:
+    """FOEM's loop as engines run it, with an explicit inverse and without its skipped pull at the first column of a
+    block: when its turn comes a column is pulled back by β, and the error that the later ones get is less β times what
+    the column is still away from its original weight. With ``cross`` GPTAQ's P is added as in ``gptaq``.
+    """
+    rows, columns = weight.shape
+    size = group_size or columns
+    upper = np.linalg.cholesky(np.linalg.inv(without_dead_channels(g))).T
+    p = np.zeros_like(g) if cross is None else alpha * np.triu(cross @ upper.T, 1) @ upper
+    working = weight.astype(np.float64).copy()
+    out = _empty(weight, size)
+    for j in range(columns):
+        pulled = working - beta * (working - weight)
+        for row in range(rows):
+            if j % size == 0:
+                source = weight if static_groups else pulled
+                _open_group(out, row, j // size, source[row, j : j + size], bits, kind, float)
+            _commit(out, row, j, j // size, float(pulled[row, j]), bits, kind)
+        value = pulled[:, j].copy()
+        error = (value - out.dequantized[:, j] - beta * (value - weight[:, j])) / upper[j, j]
+        for k in range(j + 1, columns):
+            working[:, k] += value * p[j, k] - error * upper[j, k]
+    return out
+
+
 def cross_by_token(x_float: Array, x: Array) -> Array:
     """Σ over tokens of (x_float - x) xᵀ, one token at a time."""
     cross = np.zeros((x.shape[1], x.shape[1]))

@@ -390,7 +390,19 @@ def test_a_recipe_without_them_is_the_document_that_it_was() -> None:
     assert Recipe.parse(held_out | {"distill": 1}).fingerprint() != Recipe.parse(held_out).fingerprint()
     assert Recipe.parse(LEAST | {"begin": "none", "rotate": "none"}).fingerprint() == "47c1da7842f0a301"
     assert Recipe.parse(LEAST | {"begin": "none", "rotate": "r1"}).fingerprint() != "47c1da7842f0a301"
-    newer = {"from_block", "then_lambda", "then_gamma", "include", "refit", "distill", "stopping", "rotate"}
+    assert Recipe.parse(LEAST | {"begin": "none", "first_order": 0}).fingerprint() == "47c1da7842f0a301"
+    assert Recipe.parse(LEAST | {"first_order": 0.2}).fingerprint() != recipe.fingerprint()
+    newer = {
+        "from_block",
+        "then_lambda",
+        "then_gamma",
+        "include",
+        "refit",
+        "distill",
+        "stopping",
+        "rotate",
+        "first_order",
+    }
     assert not newer & set(recipe.to_json())
     plain = {"model": "tiny-llama", "calibration": "tiny-llama-calibration"}
     learned = plain | {"method": "sarqc-signround", "lambda": 0.1, "warm_start": "gptq", "range": "search"}

@@ -43,7 +43,7 @@ UNMEASURED = 255  # in ``correct``
 Pictures = Literal["all", "surface", "none"]  # of a line's weights: every pooling and the group, one surface, or none
 
 
-def study_line(method: str, fitting: Mapping[str, str | int] = MappingProxyType({}), **fields: Any) -> Line:
+def study_line(method: str, fitting: Mapping[str, str | int | float] = MappingProxyType({}), **fields: Any) -> Line:
     """A line with the title and the baseline of its method; ``fitting``: how its grid is fitted, see ``Method``."""
     entry = entry_of(method)
     title, baseline = title_of(method, fitting), method if entry is None else entry.baseline

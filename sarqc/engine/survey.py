@@ -1,4 +1,4 @@
-"""Surveys: many methods, widths, λ, γ and calibration draws of one model, all lines on the same draws.
+"""Surveys: many methods, widths, λ, γ (or α, or β) and calibration draws of one model, all lines on the same draws.
 
 ``inputs_from: float`` explores: statistics come from the float model, one pass for each draw, shared by all lines, and
 candidates are solved in batches. ``inputs_from: quantized`` does for each point the work of a run.
@@ -82,9 +82,9 @@ from sarqc.quantization.methods import (
 from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.quantization.solve import sweep_layer
 from sarqc.quantization.storage import Kind
-from sarqc.recipe import Begin, Recipe, renamed
+from sarqc.recipe import Begin, Recipe, public_name, renamed
 from sarqc.settings import Settings
-from sarqc.study.document import ArrayRef, Line, Study, StudyWriter, copied
+from sarqc.study.document import SECOND_SIGNS, ArrayRef, Line, Second, Study, StudyWriter, copied
 
 T = TypeVar("T")
 Auto = Literal["auto"]
@@ -101,6 +101,8 @@ class SurveyLine(BaseModel):
         bits: Bit width.
         lams: Values of λ, or “auto”.
         gammas: Values of γ; None for the method's own.
+        strengths: Values of α, the strength of GPTAQ's shift, in the place of γ; empty for the method's own.
+        betas: Values of β, the weight of FOEM's first-order term, in the place of γ; empty for the method's own.
         sizes: Further numbers of calibration sequences for which every layer is solved.
         draws: Number of the survey's draws, from the first; None for all.
         tasks_at: Values of λ at which the tasks are measured, at the first γ and in the first draw; None for every
@@ -120,6 +122,8 @@ class SurveyLine(BaseModel):
     bits: int = Field(ge=2, le=4)
     lams: tuple[float, ...] | Auto = Field((0.0,), alias="lambda")
     gammas: tuple[float | None, ...] = Field((None,), alias="gamma")
+    strengths: tuple[float, ...] = Field((), alias="shift_strength")
+    betas: tuple[float, ...] = Field((), alias="first_order")
     sizes: tuple[int, ...] = ()
     draws: int | None = Field(None, ge=1)
     tasks_at: tuple[float, ...] | None = None
@@ -136,23 +140,35 @@ class SurveyLine(BaseModel):
     def _take_former_names(cls, document: Any) -> Any:
         return renamed(document) if isinstance(document, dict) else document
 
-    def fitting(self) -> dict[str, str | int]:
+    @property
+    def second(self) -> Second:
+        """The value that the second axis holds."""
+        return "shift_strength" if self.strengths else "first_order" if self.betas else "gamma"
+
+    def seconds(self) -> tuple[float | None, ...]:
+        """Return the values of the second axis; None for the method's own γ."""
+        return self.strengths or self.betas or self.gammas
+
+    def fitting(self) -> dict[str, str | int | float]:
         """Return the values of ``FITTING`` that are not plain."""
         plain = {name: info.default for name, info in type(self).model_fields.items() if name in FITTING}
         return {name: getattr(self, name) for name in FITTING if name in plain and getattr(self, name) != plain[name]}
 
-    def to_method(self, gamma: float | None = None) -> Method:
+    def to_method(self, second: float | None = None) -> Method:
         """Return the method with its own λ.
+
+        Args:
+            second: A value of the second axis; None for the method's own.
 
         Raises:
             Refused: For a value that the method does not have.
         """
-        return method(self.method, **self.fitting(), **({} if gamma is None else {"gamma": gamma}))
+        return method(self.method, **self.fitting(), **({} if second is None else {self.second: second}))
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Numbers of γ and of λ."""
-        return (1, 1) if self.lams == "auto" else (len(self.gammas), len(self.lams))
+        """Numbers of values on the second axis and of λ."""
+        return (1, 1) if self.lams == "auto" else (len(self.seconds()), len(self.lams))
 
     def points(self) -> tuple[float, ...]:
         """Return the values of λ; empty with “auto”."""
@@ -194,7 +210,9 @@ class Survey(BaseModel):
 
     @model_validator(mode="after")
     def _lines_have_names(self) -> Survey:
-        names = [(line.method, line.bits, line.lams == "auto", *line.fitting().items()) for line in self.lines]
+        names = [
+            (line.method, line.bits, line.lams == "auto", line.second, *line.fitting().items()) for line in self.lines
+        ]
         for name in names:
             if names.count(name) > 1:
                 raise Refused(
@@ -223,6 +241,7 @@ class Survey(BaseModel):
                     where,
                     "Leave γ out, or give one value.",
                 )
+            _check_second(line, where)
             if line.sizes and (self.inputs_from == "quantized" or line.lams == "auto"):
                 raise Refused(
                     "layers at several sizes are solved on the float model's inputs, at given λ",
@@ -244,6 +263,34 @@ class Survey(BaseModel):
         except ValidationError as error:
             reason = " ".join(str(error).split()[:40])
             raise Refused(f"the survey can't be read: {reason}", str(path), "See assets/studies for one.") from None
+
+
+def _check_second(line: SurveyLine, where: str) -> None:
+    """Refuses α or β beside other values of the second axis, and without the 0 that they are compared with."""
+    if line.second == "gamma":
+        return
+    sign = SECOND_SIGNS[line.second]
+    beside = [
+        name
+        for name, is_given in (
+            ("gamma", line.gammas != (None,)), ("first_order", line.strengths and line.betas), ("sizes", line.sizes),
+            ("lambda: auto", line.lams == "auto"),
+        )
+        if is_given
+    ]  # fmt: skip
+    if beside:
+        raise Refused(
+            f"a line over {sign} has nothing else beside λ, and {beside[0]} is given", where,
+            f"Leave {beside[0]} out, or make two lines.",
+        )  # fmt: skip
+    values = line.seconds()
+    if values[0] != 0 or len({*values}) < len(values):
+        raise Refused(
+            f"the values of {sign} are compared with {sign} = 0, which is not the first of them, or one is there twice",
+            where, f"Begin {line.second} with 0, and give each value once.",
+        )  # fmt: skip
+    for value in values:
+        line.to_method(value)  # which refuses a method without it
 
 
 @dataclass
@@ -272,7 +319,8 @@ class LineResult:
     def point_text(self, point: tuple[int, int]) -> str:
         if self.wanted.lams == "auto":
             return "auto" if self.selections[-1] is None else f"auto, λ {self.selections[-1].lam}"
-        return f"γ {self.wanted.gammas[point[0]]}, λ {self.wanted.lams[point[1]]}"
+        sign = SECOND_SIGNS[self.wanted.second]
+        return f"{sign} {self.wanted.seconds()[point[0]]}, λ {self.wanted.lams[point[1]]}"
 
     def line(self, writer: StudyWriter) -> Line:
         wanted, planned = self.wanted, _planned(self.survey, self.wanted)
@@ -290,22 +338,22 @@ class LineResult:
 
 
 def recipe_for(
-    survey: Survey, line: SurveyLine, seed: int, lam: float | Auto = "auto", gamma: float | None = None
+    survey: Survey, line: SurveyLine, seed: int, lam: float | Auto = "auto", second: float | None = None
 ) -> Recipe:
-    """Return the recipe of a run at one point, with λ and γ as far as the method has them.
+    """Return the recipe of a run at one point, with λ and the second value as far as the method has them.
 
     Args:
         survey: The survey.
         line: A line of it.
         seed: Seed of the draw.
         lam: λ; “auto” chooses α of a method that has nothing else to choose.
-        gamma: γ; None for the method's own, or for “auto” beside a λ of “auto”.
+        second: A value of the second axis; None for the method's own, or for a γ of “auto” beside a λ of “auto”.
     """
     tunes = METHODS[line.method].tunes
-    values: dict[str, Any] = {"lambda": lam, "gamma": "auto" if lam == "auto" and gamma is None else gamma}
+    values: dict[str, Any] = {"lambda": lam, line.second: "auto" if lam == "auto" and second is None else second}
     if lam == "auto" and "lam" not in tunes:
         values["shift_strength"] = "auto"
-    names = {"lambda": "lam", "gamma": "gamma", "shift_strength": "shift_strength"}
+    read = {public_name(name) for name in (*tunes, *METHODS[line.method].options)}
     return Recipe.parse(
         {
             "model": survey.model, "bits": line.bits, "grid": survey.grid,
@@ -314,7 +362,7 @@ def recipe_for(
             "sampling": "random", "seed": seed, "inputs_from": survey.inputs_from, "begin": survey.begin,
         }
         | line.fitting()
-        | {name: value for name, value in values.items() if names[name] in tunes and value is not None}
+        | {name: value for name, value in values.items() if name in read and value is not None}
     )  # fmt: skip
 
 
@@ -406,6 +454,7 @@ def _axes(line: Line) -> tuple[object, ...]:
         line.group_size,
         line.lams,
         line.gammas,
+        line.second,
         line.draws,
         line.sizes,
         candidates,
@@ -414,7 +463,7 @@ def _axes(line: Line) -> tuple[object, ...]:
 
 def _planned(survey: Survey, line: SurveyLine) -> Line:
     """The line that the survey would make, still without arrays."""
-    fields: dict[str, Any] = {"lams": line.lams, "gammas": line.gammas, "sizes": line.sizes}
+    fields: dict[str, Any] = {"lams": line.lams, "gammas": line.seconds(), "second": line.second, "sizes": line.sizes}
     if line.lams == "auto":
         fields = auto_axes(recipe_for(survey, line, survey.draws[0]))
     return study_line(
@@ -556,7 +605,7 @@ def _from_statistics(
     """
     bench, survey = shared.bench, shared.survey
     grid = Grid(line.bits, survey.group_size, survey.grid)
-    methods = [line.to_method(gamma) for gamma in line.gammas]
+    methods = [line.to_method(value) for value in line.seconds()]
     key = survey_line_key(
         shared.original.key, grid, methods, line.points(), of_draw.sequences(survey.samples),
         shared.held_out.calibration, [of_draw.sequences(size) for size in line.sizes],
@@ -638,11 +687,11 @@ def _from_runs(
     checkpoint, unseen = loaded.checkpoint, shared.held_out
     by_gamma: list[list[list[LayerCurve]]] = []  # [gamma][lambda][layer]
     lams: tuple[float | Auto, ...] = ("auto",) if line.lams == "auto" else line.lams
-    for g, gamma in enumerate(line.gammas):
+    for g, second in enumerate(line.seconds()):
         by_gamma.append([])
         for m, lam in enumerate(lams):
             loaded.restore(shared.float_weights)
-            recipe = recipe_for(shared.survey, line, seed, lam, gamma)
+            recipe = recipe_for(shared.survey, line, seed, lam, second)
             drawn = _sequences(shared, seed, recipe.samples)
             sequences = Sequences(drawn.calibration, unseen.calibration, {**drawn.protocol, "unseen": unseen.protocol})
             job = calibration_job(recipe, checkpoint, sequences, indivisible_layers(recipe, checkpoint.layers))

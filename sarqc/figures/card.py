@@ -53,7 +53,7 @@ def point_title(facts: LineFacts, at: CardPoint) -> str:
         parts.append(f"λ = {lam_text(line.lams[at.lam])}")
     gamma = line.gammas[at.gamma]
     if gamma is not None and len(line.gammas) > 1:
-        parts.append(f"γ = {lam_text(gamma)}")
+        parts.append(f"{facts.line.sign} = {lam_text(gamma)}")
     if quality is not None and quality.mean[at.gamma, at.lam] == quality.mean[at.gamma, at.lam]:
         show = accuracy_text if at.quality == "accuracy" else perplexity_text
         parts.append(f"{at.quality} {show(float(quality.mean[at.gamma, at.lam]))}")

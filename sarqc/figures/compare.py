@@ -204,7 +204,7 @@ def _lam(one: _Side) -> float | str | None:
 def _gamma(line: Line, at: int) -> float | str | None:
     """γ at the chosen point; “auto” where it was chosen among several."""
     if not line.selected or not line.candidate_gammas:
-        return line.gammas[at]
+        return line.gammas[at] if line.second == "gamma" else None
     return "auto" if len(line.candidate_gammas) > 1 else line.candidate_gammas[0]
 
 

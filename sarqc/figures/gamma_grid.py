@@ -1,4 +1,4 @@
-"""λ × γ as a map of quality."""
+"""λ × γ as a map of quality; of a line over α or β λ × that, with what each is worth."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ from sarqc.figures.drawing import (
     lam_axis,
     plain_numbers,
 )
+from sarqc.figures.knob_worth import knobs_finding, knobs_text
 from sarqc.figures.numbers import NBSP, accuracy_text, lam_names, lam_text, perplexity_text, significant
 from sarqc.figures.titles import error_of, everywhere, fitting, lam_point, least, set_finding
 from sarqc.study.facts import LineFacts
 
 NARROW = 400  # pixels, below which the names of more than FEW λ would touch
 FEW = 6
-FEWEST_GAMMAS = 3  # fewer rows show nothing that the γ slider does not
+FEWEST_GAMMAS = 3  # fewer rows show nothing that the γ slider does not, unless they are what λ is compared with
 
 
 def gamma_grid(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None:
-    """λ × γ as a map of a quality, or of the error on unseen text where that is not known everywhere; None for
-    a line of few γ."""
-    line = facts.line
-    if len(line.gammas) < FEWEST_GAMMAS:
+    """λ × γ (or α, or β) as a map of a quality, or of the error on unseen text where that is not known everywhere; None
+    for a line of few γ."""
+    line, sign = facts.line, facts.line.sign
+    if len(line.gammas) < (FEWEST_GAMMAS if line.second == "gamma" else 2):
         return None
     by_accuracy = quality_name == "accuracy"
     quality = facts.accuracy if by_accuracy else facts.perplexity
@@ -54,7 +55,7 @@ def gamma_grid(facts: LineFacts, quality_name: str = "perplexity") -> Figure | N
     }
     layout["xaxis"] |= {"range": [-0.5, len(line.lams) - 0.5]}
     layout["yaxis"] = {"type": "category", "fixedrange": True, "ticks": "", "showgrid": False}
-    layout["yaxis"] |= {"title": {"text": "γ", "standoff": 2}, "range": [-0.53, len(gammas) - 0.47]}  # and the frame
+    layout["yaxis"] |= {"title": {"text": sign, "standoff": 2}, "range": [-0.53, len(gammas) - 0.47]}  # and the frame
     bar = {"thickness": 8, "len": 1.0, "x": 1.02, "xpad": 0, "ypad": 2, "outlinewidth": 0, "nticks": 4, "ticks": "",
            "tickfont": {"size": 11}, "tickformat": PERCENT if complete and by_accuracy else "",
            "title": {"text": "error" if not complete else quality_name, "font": {"size": 11}}}  # fmt: skip
@@ -70,7 +71,7 @@ def gamma_grid(facts: LineFacts, quality_name: str = "perplexity") -> Figure | N
         "xgap": 2,
         "ygap": 2,
         "text": [[show(value) if math.isfinite(value) else "not measured" for value in row] for row in values.tolist()],
-        "hovertemplate": "λ = %{x}, γ = %{y}: %{text}<extra></extra>",
+        "hovertemplate": f"λ = %{{x}}, {sign} = %{{y}}: %{{text}}<extra></extra>",
         "colorbar": bar,
     }
     edge = {"color": "var(--ink)", "width": 2}
@@ -83,30 +84,33 @@ def gamma_grid(facts: LineFacts, quality_name: str = "perplexity") -> Figure | N
         for end, shift in enumerate((-0.5, 0.5)):
             figure["bindings"].append(bind(f"layout.shapes.0.{side}{end}", [shift + i for i in range(count)], axis))
     what = ("accuracy" if by_accuracy else "perplexity on unseen text") if complete else "reconstruction error"
-    figure["title"] = f"λ × γ: {what}"
+    figure["title"] = f"λ × {sign}: {what}"
     if not by_accuracy:  # whose test items are a sample too
         name = error_of(facts)
         draws = quality.values if complete and quality is not None else None if name is None else facts.selected(name)
         noun = "Perplexity" if complete else "Error"
-        set_finding(figure, None if draws is None else everywhere(_finding(facts, draws, noun)))
-    figure["aria"] = (
-        f"Map of {what} over λ and γ, from {show(float(np.nanmin(values)))} to {show(float(np.nanmax(values)))}."
-    )
+        worth = knobs_finding(facts) if complete else ""
+        set_finding(figure, None if draws is None else everywhere(worth or _finding(facts, draws, noun)))
+    ends = [show(float(end(values))) for end in (np.nanmin, np.nanmax)]
+    figure["aria"] = f"Map of {what} over λ and {sign}, from {ends[0]} to {ends[1]}."
+    if complete and not by_accuracy and (worth := knobs_text(facts)):
+        figure["aria"] += f" {worth}"
     return figure
 
 
 def _finding(facts: LineFacts, draws: np.ndarray, noun: str) -> str:
-    """Where the smallest value lies, and whether γ matters there; ``draws``: D G M."""
+    """Where the smallest value lies, and whether γ (or α, or β) matters there; ``draws``: D G M."""
+    sign = facts.line.sign
     n_g, n_m = draws.shape[1:]
     (best,), (band,) = least(draws.reshape(len(draws), 1, n_g * n_m))
     if best is None:
         return ""
     near = band.reshape(n_g, n_m)
     if near.all():
-        return f"{noun} depends clearly on neither λ nor γ"
+        return f"{noun} depends clearly on neither λ nor {sign}"
     if near.any(axis=1).all():
-        return "At the best λ of each, no γ stands out"
+        return f"At the best λ of each, no {sign} stands out"
     gamma, lam = divmod(best, n_m)
-    shape = f"γ{NBSP}={NBSP}{lam_text(facts.line.gammas[gamma] or 0.0)}"
+    shape = f"{sign}{NBSP}={NBSP}{lam_text(facts.line.gammas[gamma] or 0.0)}"
     where = f"{noun} is lowest at {lam_point(facts.line.lams[lam])}, {shape}"
     return fitting(where if band.any() else f"{where} on one draw")

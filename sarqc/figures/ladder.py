@@ -61,7 +61,7 @@ def rung_name(rung: Rung) -> str:
     return f"+ {step_words(rung.step, rung.fitting, rung.lam)}{bits}"
 
 
-def step_words(step: str, fitting: Mapping[str, str | int], lam: float) -> str:
+def step_words(step: str, fitting: Mapping[str, str | int | float], lam: float) -> str:
     """“searched range”, “λ = 0.1”; “GPTQ 1 %” and “Round to nearest” for the points that begin a ladder."""
     if step == "lambda":
         return f"λ = {lam_text(lam)}"

@@ -151,6 +151,7 @@ def _short(line: Line) -> str:
         "stopping": "stopped",
         "distill": "distilled",
         "rotate": "rotated",
+        "first_order": f"β {line.fitting.get('first_order')}",
     }
     words |= {"refine": f"×{line.fitting.get('refine')}", "refit": f"refit ×{line.fitting.get('refit')}"}
     if line.fitting.get("range") == "joint":
@@ -184,7 +185,9 @@ def _alone(one: LineFacts, quality: Quality, at: tuple[int, int], *, lower: bool
 def _point(one: LineFacts, best: tuple[int, int]) -> str:
     line = one.line
     parts = [f"λ = {lam_text(line.lams[best[1]])}"] if has_lam(line) and len(line.lams) > 1 else []
-    return ", ".join(parts + ([f"γ = {lam_text(line.gammas[best[0]] or 0.0)}"] if len(line.gammas) > 1 else []))
+    return ", ".join(
+        parts + ([f"{line.sign} = {lam_text(line.gammas[best[0]] or 0.0)}"] if len(line.gammas) > 1 else [])
+    )
 
 
 def _ticks(rows: list[_Row], shown: str) -> list[str]:

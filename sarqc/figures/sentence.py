@@ -17,6 +17,7 @@ from typing import Literal, TypedDict
 import numpy as np
 
 from sarqc.figures.flags import GPTQ, flags_of
+from sarqc.figures.knob_worth import knobs_text
 from sarqc.figures.numbers import (
     NBSP,
     accuracy_text,
@@ -112,10 +113,10 @@ def sentence(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "per
 
 def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "perplexity") -> list[str]:
     """Further facts of the point, one plain sentence each: what “auto” chose, errors, the quality that is not shown,
-    what saliency adds."""
+    what λ and the value beside it are worth, what saliency adds."""
     lines: list[str] = [] if facts.selection is None else _chosen_texts(facts.selection)
     lines += filter(None, [_error_text(facts, gamma, lam), _damping_text(facts, gamma, _TOLD[quality])])
-    lines += filter(None, [_shrinkage_text(facts) if quality == "perplexity" else ""])
+    lines += filter(None, [_shrinkage_text(facts), knobs_text(facts)] if quality == "perplexity" else [])
     at = (gamma, lam)
     other = _TOLD["accuracy" if quality == "perplexity" else "perplexity"]
     measured, reference = other.of(facts), other.reference(facts)
@@ -162,7 +163,7 @@ def _where(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
     value = facts.line.gammas[gamma]
     point = f"λ = {lam_text(facts.line.lams[lam])}".replace(" ", NBSP)
     if value is not None and len(facts.line.gammas) > 1:
-        point += f", γ = {lam_text(value)}".replace(" ", NBSP).replace(f",{NBSP}", ", ")
+        point += f", {facts.line.sign} = {lam_text(value)}".replace(" ", NBSP).replace(f",{NBSP}", ", ")
     if facts.line.later is not None:
         point += f", {facts.line.later.words},"
     if not has_lam(facts.line):

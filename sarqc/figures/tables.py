@@ -128,7 +128,9 @@ def table_of(
         rows = list(_ladder(facts, steps) if figure == "ladder" else TABLES[figure](facts))
         present = {key for row in rows for key, value in row.items() if plain(value) is not None}
     columns: list[Column] = [
-        {"key": key, "title": title, "kind": kind} for key, (title, kind) in HEADINGS.items() if key in present
+        {"key": key, "title": facts.line.sign if key == "gamma" else title, "kind": kind}
+        for key, (title, kind) in HEADINGS.items()
+        if key in present
     ]
     part = [{key: plain(value) for key, value in row.items()} for row in rows[shown]]
     return {"columns": columns, "rows": part, "total": len(rows)}

@@ -34,7 +34,7 @@ from sarqc.figures.theorem import Term, theorem, theorem_terms
 from sarqc.plain import measured, plain
 from sarqc.quantization.methods import METHODS, fitting_text, public_method
 from sarqc.study.as_recipe import AsRecipe, as_recipe
-from sarqc.study.document import Line, Study, one_draw
+from sarqc.study.document import Line, Second, Study, one_draw
 from sarqc.study.experts import TokenCounts
 from sarqc.study.facts import LineFacts, Quality, has_lam, is_point, lam_index, line_facts
 from sarqc.study.ladder import ladder
@@ -122,7 +122,7 @@ class ViewLine(TypedDict):
     grid: str
     grid_text: str
     group_size: int | None
-    fitting: dict[str, str | int]  # what is not plain of ``methods.FITTING``
+    fitting: dict[str, str | int | float]  # what is not plain of ``methods.FITTING``
     equation: Equation | None  # what the method minimises
     draws: list[int]
 
@@ -183,6 +183,13 @@ class Told(TypedDict):
     small_print: list[list[list[str]]]
 
 
+class SecondAxis(TypedDict):
+    """What the axis “gamma” holds: a field of the recipe, and its sign."""
+
+    name: Second
+    sign: str
+
+
 class View(TypedDict):
     """All that the Lab shows of one line and layer, for every γ and λ."""
 
@@ -201,7 +208,8 @@ class View(TypedDict):
     default: LineKey
     choices: list[LineChoice]
     lams: list[float]
-    gammas: list[float | None]
+    gammas: list[float | None]  # of γ, or of what ``second`` names in its place
+    second: SecondAxis
     lam_texts: list[str]
     lam_flags: list[str]  # what is flagged at each λ, empty for most
     gamma_texts: list[str]
@@ -313,6 +321,7 @@ class ShownLine:
             "gammas": list(line.gammas),
             "lam_texts": lam_names(line),
             "lam_flags": [", ".join(flag.name for flag in flags_of(facts) if flag.lam == lam) for lam in line.lams],
+            "second": {"name": line.second, "sign": line.sign},
             "gamma_texts": ["" if value is None else lam_text(value) for value in line.gammas],
             "start": start_of(facts),
             "told": {
@@ -551,7 +560,7 @@ def point_rows(facts: LineFacts, grid: Sequence[tuple[int, int]]) -> DataTable:
     """Every number behind the curves, one row per point; columns that hold nothing are left out."""
     rows = [_row(facts, g, m) for g, m in grid]
     columns: list[Column] = [
-        {"key": key, "title": title, "kind": kind}
+        {"key": key, "title": facts.line.sign if key == "gamma" else title, "kind": kind}
         for key, title, kind in COLUMNS
         if any(row[key] is not None for row in rows)
     ]

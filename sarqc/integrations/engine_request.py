@@ -142,6 +142,11 @@ def _check(recipe: Recipe, study: Study | None) -> None:
             "the residual stream is rotated before, and programs for other engines start from the model as it is",
             "recipe, rotate", "Set rotate to none.",
         ).about("rotate", Fix("Leave the rotation out", {"rotate": "none"}))  # fmt: skip
+    if method.fitting().get("first_order"):
+        raise Refused(
+            "compensation is pulled back by β, and other engines do that in another way or not at all",
+            "recipe, first_order", "Set first_order to 0.",
+        ).about("first_order", Fix("Leave the first-order term out", {"first_order": 0.0}))  # fmt: skip
     if recipe.layer is not None:
         raise Refused(
             "a single layer is asked for", "recipe, layer", "Leave layer out; blocks takes a part of the model."

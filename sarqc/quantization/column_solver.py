@@ -12,6 +12,14 @@ rounded. So w = W - (w - Ŵ)(F⁻¹ - I) + w P, and multiplied by F, with U F = 
 
     w_j = W_j + Σ_{i<j} (δ_i F_ij + w_i M_ij),   M = P F = α triu(cross R⁻ᵀ, 1) diag(R)⁻¹.
 
+FOEM's first-order term (β, a = 1 - β) pulls what column j has gained back by β when its turn comes, and leaves β times
+the rest of it out of the error that later columns get: with N = F⁻¹ and c the gain without the pull,
+
+    w_j - W_j = a c_j,   c = -(w - Ŵ - β (w - W)) (N - I) + w P.
+
+Solved for w - W this is the line above with F_β = I + a (F - I) K⁻¹ and M_β = a M K⁻¹, K = a² I + (1 - a²) F, which is
+unit upper. So the loop does not change.
+
 A layer of an existing quantized checkpoint keeps its scales and zero points, which are then known before the first
 turn.
 
@@ -116,6 +124,7 @@ def _solve_together(points: Sequence[_Point], recorder: Recorder | None) -> Iter
     tensors = {
         "weight": batch.weights, "factors": batch.factors, "orders": batch.orders, "importance": batch.importance,
         **({} if batch.shifts is None else {"shifts": batch.shifts}),
+        **({} if batch.kept is None else {"kept": batch.kept}),
     }  # fmt: skip
     found = [point.layer.found for point in points if point.layer.found is not None]
     if found:
@@ -194,6 +203,7 @@ class _Batch:
     orders: Tensor  # (C, I), which column has which turn
     importance: Tensor  # (C, I), diag G
     shifts: Tensor | None  # (C, I, I), M of GPTAQ's sequential form
+    kept: Tensor | None  # (C,), 1 - β, where a point has a first-order term
     grams: Tensor | None  # (C, I, I), G, where codes are refined
     aims: Tensor | None  # (C, O, I), the target of the refinement: W, or W* with a shift
 
@@ -211,6 +221,9 @@ class _Batch:
             torch.arange(width, device=weight.device).repeat(count, 1),
             weight.new_empty(count, width),
             torch.empty_like(factors) if method.shift == "published" else None,
+            weight.new_tensor([1 - point.method.first_order for point in points])
+            if any(point.method.first_order for point in points)
+            else None,
             torch.empty_like(factors) if method.improves_codes else None,
             aims,
         )
@@ -254,6 +267,9 @@ def _state(point: _Point, batch: _Batch, position: int) -> _Stated:
             target[position][:, order] = shifted_weight(
                 layer.weight[:, order], factor.upper, cross, method.shift_strength
             )
+    if method.first_order:
+        shift = None if batch.shifts is None else batch.shifts[position]
+        pulled_back(batch.factors[position], shift, method.first_order)
     return _Stated(lam, drift_weights(layer.gram, s_squared).sqrt(), factor.diagonal_floor)
 
 
@@ -326,6 +342,29 @@ def column_shift(upper: Tensor, cross: Tensor, strength: float) -> Tensor:
     return shift
 
 
+def pulled_back(factor: Tensor, shift: Tensor | None, beta: float) -> None:
+    """Replace F and M by those with a first-order term, F_β and M_β (see above).
+
+    Args:
+        factor: F (I, I), unit upper; overwritten.
+        shift: M (I, I), strictly upper; overwritten. None without a shift.
+        beta: β, from 0 to 1.
+    """
+    kept = 1 - beta
+    gains = factor.to(torch.float64).triu(1)  # F - I
+    solvable = (1 - kept**2) * gains  # K, whose diagonal of ones is understood
+
+    def solved(left: Tensor) -> Tensor:
+        wide = left.to(gains.dtype)
+        part: Tensor = torch.linalg.solve_triangular(solvable, wide, upper=True, left=False, unitriangular=True)
+        return kept * part
+
+    factor.copy_(solved(gains))
+    factor.diagonal().fill_(1)
+    if shift is not None:
+        shift.copy_(solved(shift))
+
+
 def shifted_weight(weight: Tensor, upper: Tensor, cross: Tensor, strength: float) -> Tensor:
     """Return W* = W + strength · W cross G⁻¹ (O, I).
 
@@ -355,6 +394,7 @@ def solve_columns(
     orders: Tensor | None = None,
     source: Range = "minmax",
     importance: Tensor | None = None,
+    kept: Tensor | None = None,
     found_scales: Tensor | None = None,
     found_zero_points: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -374,6 +414,7 @@ def solve_columns(
         orders: (C, I), the column of each turn; None for the order as stored. Only static groups leave a choice.
         source: Source of a group's range, see ``scales_and_zero_points``.
         importance: (C, I), weights of the errors in a searched range, as stored.
+        kept: (C,), 1 - β of factors with a first-order term; None where no candidate has one.
         found_scales: (C, O, G), existing scales to keep; groups are then static.
         found_zero_points: (C, O, G), the zero points that belong to them.
 
@@ -412,7 +453,7 @@ def solve_columns(
             # The grid must fit what the group will be asked to represent, which is not W but W plus what the columns
             # before it have left to compensate.
             own = original[:, first:last]
-            copy = (_working_copy(own, carried, inside) if first else own).mT  # (C, O, K); at first it is W
+            copy = (_working_copy(own, carried, inside, kept) if first else own).mT  # (C, O, K); at first it is W
             weights = None if importance is None else importance[:, None, first:last]  # (C, 1, K)
             scale, zero_point = scales_and_zero_points(copy, grid, storage, source, weights)
             scales.append(scale)  # (C, O)
@@ -451,14 +492,20 @@ def solve_columns(
     return as_stored.mT, *fixed
 
 
-def _working_copy(original: Tensor, carried: Tensor, inside: Tensor) -> Tensor:
+def _working_copy(original: Tensor, carried: Tensor, inside: Tensor, kept: Tensor | None) -> Tensor:
     """GPTQ's compensated copy of a group when its first column is reached: W_g + c T⁻¹.
 
     original, carried (C, K, O); inside (C, K, K) = T, the group's unit upper block of F.
     ``carried`` alone is what column j gains when it is its turn, after the columns between have been done; the copy
     that GPTQ holds at the group's start has not got their share yet, and T⁻¹ takes it out. This holds with a shift
     too: of (w - Ŵ) F⁻¹ = δ + w P only what comes from the earlier columns is then in the copy.
+
+    With a first-order term (kept (C,) = a) the errors of earlier columns reach the copy through the group's block of
+    (I + a² (F⁻¹ - I))⁻¹ = I + a (F_β - I) in place of T, and it holds what they leave after the pull.
     """
+    if kept is not None:
+        one = torch.eye(inside.shape[-1], dtype=inside.dtype, device=inside.device)
+        inside = one + kept[:, None, None] * (inside - one)
     # c T⁻¹ by a triangular solve on the transposed work, without an inverse.
     left_over: Tensor = torch.linalg.solve_triangular(inside.mT, carried, upper=False, unitriangular=True)
     return original + left_over

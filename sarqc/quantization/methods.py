@@ -40,6 +40,7 @@ FITTING_WORDS = {
     "warm_start": "started from {} codes",
     "stopping": "stopped {}",
     "rotate": "residual stream rotated",
+    "first_order": "β {}",
 }
 VALUE_WORDS = {  # of values that are not their own word
     "search": "searched",
@@ -50,7 +51,7 @@ VALUE_WORDS = {  # of values that are not their own word
 FITTING = tuple(FITTING_WORDS)
 
 
-def fitting_text(fitting: Mapping[str, str | int]) -> str:
+def fitting_text(fitting: Mapping[str, str | int | float]) -> str:
     """Return the fitting of the grid in words, as “searched range, activation order”; empty for the plain one.
 
     Args:
@@ -387,6 +388,9 @@ class ColumnSolver(Method):
     ``expert_damping="damped"`` takes λ (1 + I/n) for a linear with I input channels that n tokens reached: about λ with
     many tokens, and a growing penalty as these become few, whose limit is rounding to nearest.
 
+    ``first_order`` is β, the weight of FOEM's first-order term: each column's compensation is pulled back towards the
+    original weight by this part, from GPTQ at 0 to no compensation at 1.
+
     Raises:
         Refused: If a value is not valid, or γ is given without saliency.
     """
@@ -406,6 +410,7 @@ class ColumnSolver(Method):
     refine: int = 0
     refit: int = 0
     expert_damping: ExpertDamping = "plain"
+    first_order: float = 0.0  # β of FOEM
     block_size: int = 64  # columns between two trailing updates: speed only, never the result
 
     def __post_init__(self) -> None:
@@ -420,6 +425,7 @@ class ColumnSolver(Method):
         elif self.gamma is not None:
             raise Refused("γ has no meaning without saliency", "method", "Leave γ out, or use sarqc-gbs.")
         _check_number("the shift's strength", self.shift_strength)
+        _check_number("β", self.first_order, highest=1.0)
 
     @property
     def damps(self) -> bool:
@@ -821,6 +827,7 @@ class MethodEntry:
 
 _SEARCH = ("mode", "include_identity", "range", "refine", "refit")
 _SOLVER = ("static_groups", "range", "order", "refine", "refit", "expert_damping")
+_PENALISED = (*_SOLVER, "first_order")  # GPTQ 1 % and GPTAQ stay as they were published
 _LEARNED = ("epochs", "normalise")
 _ROUNDED = ("steps", "normalise", "warm_start", "range", "order", "refine", "stopping")
 _SEARCHED = Candidates("model", tuple(step / 10 for step in range(1, 11)))
@@ -849,12 +856,13 @@ METHODS: dict[str, MethodEntry] = {
         about="Column by column, each error passed on to the next",
     ),
     "rqc-gbs": MethodEntry(
-        "GPTQ + identity penalty", ColumnSolver(lam=0.25), ("lam",), "gptq", _SOLVER, replace(_SOLVED, gammas=(None,)),
+        "GPTQ + identity penalty", ColumnSolver(lam=0.25), ("lam",), "gptq", _PENALISED,
+        replace(_SOLVED, gammas=(None,)),
         about="GPTQ with a penalty on all drift", also="gptq+identity",
     ),
     "sarqc-gbs": MethodEntry(
         "GPTQ + saliency penalty", ColumnSolver(lam=0.25, gamma=0.1, saliency="saliency"), ("lam", "gamma"), "gptq",
-        _SOLVER, _SOLVED,
+        _PENALISED, _SOLVED,
         about="GPTQ with a penalty on drift of salient weights", also="gptq+saliency",
     ),
     "gptaq": MethodEntry(
@@ -868,7 +876,7 @@ METHODS: dict[str, MethodEntry] = {
     ),
     "sarqc-gptaq": MethodEntry(
         "GPTAQ + saliency penalty", ColumnSolver(lam=0.25, gamma=0.1, saliency="saliency", shift="published"),
-        ("lam", "gamma", "shift_strength"), "gptaq", _SOLVER, replace(_SOLVED, strengths=_SHIFTED.strengths),
+        ("lam", "gamma", "shift_strength"), "gptaq", _PENALISED, replace(_SOLVED, strengths=_SHIFTED.strengths),
         about="GPTAQ with a penalty on drift of salient weights", also="gptaq+saliency",
     ),
     "omniquant": MethodEntry(
@@ -914,7 +922,7 @@ def entry_of(name: str) -> MethodEntry | None:
     return _FOUND if name == AS_FOUND else METHODS.get(name)
 
 
-def title_of(name: str, fitting: Mapping[str, str | int] = MappingProxyType({})) -> str:
+def title_of(name: str, fitting: Mapping[str, str | int | float] = MappingProxyType({})) -> str:
     """Return the title of a method with its fitting, as “GPTQ 1 %, searched range”.
 
     An unknown method is called by its public name.

@@ -115,7 +115,7 @@ _OF_ONE_MODEL = ("prompts", "new_tokens", "speed", "sampling", "inputs_from", "b
 OF_THE_OTHER_KIND = {
     "run": ("minutes", "draws", "band"),
     "tune": _OF_ONE_MODEL,
-    "ladder": (*_OF_ONE_MODEL, "tasks", "task_limit", "sweep", "band", "range", "order", "effort"),
+    "ladder": (*_OF_ONE_MODEL, "tasks", "task_limit", "sweep", "band", "range", "order", "effort", "first_order"),
 }
 _KIND_WORDS = {"run": "a run that does not tune", "tune": "tuning", "ladder": "a ladder"}
 LADDER_METHOD = "rqc-gbs"  # whose λ is a step of the ladder, and whose fitting the other steps are
@@ -166,7 +166,7 @@ _BEFORE = {"begin": "none"}
 # keep their fingerprints and stamps.
 _LEFT_OUT: dict[str, Any] = {
     "from_block": None, "then_lambda": None, "then_gamma": None, "include": [], "refit": 0, "distill": 0,
-    "stopping": "none", "rotate": "none",
+    "stopping": "none", "rotate": "none", "first_order": 0.0,
 }  # fmt: skip
 
 _SET_BY_EFFORT = (*EFFORTS["best"], "held_out_samples")
@@ -484,6 +484,17 @@ class Recipe(BaseModel):
             "The same λ for every linear (plain), or more of it for an expert, the fewer calibration tokens the router "
             "sent there (damped): λ (1 + width / tokens).",
             advanced=True,
+        ),
+    )  # fmt: skip
+    first_order: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        **_describe(
+            "method", "β",
+            "Weight of FOEM's first-order term: column solvers pull the compensation of each column back towards the "
+            "original weights, not at all (0) to wholly (1).", usual="0.1 to 0.25",
+            advanced=True, rare=True,
         ),
     )  # fmt: skip
     calibration: _Name = Field(

@@ -89,7 +89,7 @@ def points_of(study: Study, line: Line) -> Iterator[Step]:
     """The points (γ, λ) of a study's line as steps: means over draws and layers."""
     rows = frame(study)
     own = rows[(rows["method"] == line.name) & (rows["bits"] == line.bits)].drop(columns=["method", "bits", "draw"])
-    points = own.groupby(["gamma", "lambda"], dropna=False).mean().reset_index()
+    points = own.groupby([line.second, "lambda"], dropna=False).mean().reset_index()
     for step, values in enumerate(points.to_numpy(dtype=float)):
         yield _known(dict(zip(map(str, points.columns), values.tolist(), strict=True))), step
 

@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 from sarqc.errors import Refused
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import OF_THE_OTHER_KIND, Effort, Recipe, public_name
-from sarqc.study.document import Line, Study
+from sarqc.study.document import Line, Second, Study
 from sarqc.study.facts import has_lam
 
 # Fields of a study's recipe that concern that study alone; λ and γ are those of the chosen point.
@@ -22,7 +22,8 @@ class AsRecipe(TypedDict):
     Attributes:
         recipe: The recipe without λ and γ; None if the line can't be run.
         lams: Values of λ by position; empty if the method has no λ or “auto” chooses it.
-        gammas: Values of γ by position; empty if the method has no γ or “auto” chooses it.
+        gammas: Values of ``second`` by position; empty if the method has no γ or “auto” chooses it.
+        second: The field that they are values of.
         effort: The effort that its fields amount to; None for a fitting of its own, or without a choice of effort.
         left: A sentence for each setting that is not taken along; without a recipe, the reason.
     """
@@ -30,6 +31,7 @@ class AsRecipe(TypedDict):
     recipe: dict[str, Any] | None
     lams: list[float]
     gammas: list[float | None]
+    second: Second
     effort: Effort | None
     left: list[str]
 
@@ -54,12 +56,13 @@ def as_recipe(study: Study, line: Line) -> AsRecipe:
         recipe = Recipe.parse(document)
     except Refused as error:
         why = f"No run can be made of this line: {error.what}."
-        return AsRecipe(recipe=None, lams=[], gammas=[], effort=None, left=[why])
+        return AsRecipe(recipe=None, lams=[], gammas=[], second=line.second, effort=None, left=[why])
     free = not line.selected
     return AsRecipe(
         recipe=recipe.differences(),
         lams=list(line.lams) if free and has_lam(line) and "lam" in tunes else [],
-        gammas=list(line.gammas) if free and "gamma" in tunes else [],
+        gammas=list(line.gammas) if free and (line.second != "gamma" or "gamma" in tunes) else [],
+        second=line.second,
         effort=recipe.amounts_to(can_distill=study.experts is None),
         left=_left(study, line),
     )
@@ -90,7 +93,7 @@ def of_run(folder: Path) -> tuple[Study, Line, dict[str, Any]]:
     if said["lams"]:
         document["lambda"] = said["lams"][lam]
     if said["gammas"]:
-        document["gamma"] = said["gammas"][gamma]
+        document[said["second"]] = said["gammas"][gamma]
     return study, line, document
 
 

@@ -50,6 +50,9 @@ of “auto” on the sequences they were solved on and on those they were judged
 Surfaces beside ``surface``, the arrays of the group, ``kl`` and the shrinkages are missing in older studies. A line
 whose survey asked for fewer pictures has one surface, or none and no group either.
 
+The axis gamma holds values of α (``shift_strength``) or β (``first_order``) where a line's ``second`` says so; the
+first of them is 0, and γ is then the method's own.
+
 A line with ``selected`` has one point, at lams (0,) and gammas (None,): every layer there has its own chosen values.
 
 Every schema version that was ever written can be opened. Up to version 3 each array was a file of its own, named by its
@@ -82,6 +85,9 @@ from sarqc.study.stamp import Stamp
 SCHEMA_VERSION = 4
 SIGNED_ZERO = 128  # stands for 0 in ``surface_signed``
 Told = TypeVar("Told")
+# What the axis “gamma” of a line may hold the values of, with its sign; FOEM's first-order term is β.
+Second = Literal["gamma", "shift_strength", "first_order"]
+SECOND_SIGNS: dict[Second, str] = {"gamma": "γ", "shift_strength": "α", "first_order": "β"}
 ERRORS = ("recon", "held_out", "sar", "recon_by_size", "held_out_by_size")  # relative to the energy of the tokens
 
 # Of a rotated model's layers, see the table above.
@@ -191,10 +197,11 @@ class Line(_Document):
     grid: str
     group_size: int | None
     lams: tuple[float, ...]  # one entry, 0, for a method without λ
-    gammas: tuple[float | None, ...]
+    gammas: tuple[float | None, ...]  # of ``second``
+    second: Second = Field(default="gamma", exclude_if=lambda second: second == "gamma")
     draws: tuple[int, ...]  # seeds of the calibration draws
     # What is not plain of ``methods.FITTING``; left out of the document if empty.
-    fitting: dict[str, str | int] = Field(default_factory=dict, exclude_if=lambda fitting: not fitting)
+    fitting: dict[str, str | int | float] = Field(default_factory=dict, exclude_if=lambda fitting: not fitting)
     chosen: tuple[int, int] | None = None  # (gamma, lambda) position of the point that a run was asked for
     selected: Literal["layer", "model"] | None = None  # “auto”: λ and γ chosen for each layer, or λ for the model
     candidate_lams: tuple[float, ...] = ()
@@ -216,7 +223,12 @@ class Line(_Document):
         marks = [
             f"{name}{value}" if name in ("refine", "refit", "distill") else str(value)
             for name, value in self.fitting.items()
+            if name != "first_order"
         ]
+        if "first_order" in self.fitting:
+            marks.append(f"beta{self.fitting['first_order']:g}")
+        if self.second != "gamma":
+            marks.append(self.second.replace("_", "-"))
         if self.later is not None:
             values = {"lambda": self.later.lam, "gamma": self.later.gamma}
             marks += [f"from{self.later.from_block}"]
@@ -229,7 +241,14 @@ class Line(_Document):
         if self.later is not None:
             gamma = "" if self.later.gamma is None else f", γ = {self.gammas[0]:g}"
             return f"{self.title}, λ = {self.lams[0]:g}{gamma}, {self.later.words}"
+        if self.second != "gamma":
+            return f"{self.title}, over {self.sign}"
         return f"{self.title}, auto" if self.selected else self.title
+
+    @property
+    def sign(self) -> str:
+        """Sign of the values on the axis “gamma”."""
+        return SECOND_SIGNS[self.second]
 
 
 class Study(_Document):

@@ -166,7 +166,7 @@ class LineFacts:
     @property
     def baseline_position(self) -> int | None:
         """Position of the baseline on the line's own λ axis; None if it is not a point of this line."""
-        if self.baseline is None or self.line.selected or self.line.later:
+        if self.baseline is None or self.line.selected or self.line.later or self.line.second != "gamma":
             return None
         if self.line.method == self.baseline.method:
             return 0
@@ -325,13 +325,15 @@ def line_facts(study: Study, *, method: str, bits: int, layer: int | None, with_
 def _is_identity_of(twin: Line, line: Line) -> bool:
     """True for the same solver without saliency, at the same width, on the same grid, with λ chosen in the same way."""
     same = twin.bits == line.bits and twin.selected == line.selected and twin.fitting == line.fitting
+    same = same and twin.second == line.second == "gamma"
     return same and twin.later == line.later and twin.method == IDENTITY_OF.get(line.method)
 
 
 def _is_plain_of(twin: Line, line: Line) -> bool:
     """True for the same method at the same width and at the same values of γ, on the plain grid."""
     same = twin.bits == line.bits and twin.method == line.method and twin.selected == line.selected
-    return bool(line.fitting) and same and twin.later == line.later and not twin.fitting and twin.gammas == line.gammas
+    same = same and twin.second == line.second and twin.gammas == line.gammas and twin.later == line.later
+    return bool(set(line.fitting) - {"first_order"}) and same and not twin.fitting
 
 
 def read_selection(study: Study, line: Line) -> Selection | None:

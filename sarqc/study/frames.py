@@ -11,7 +11,7 @@ pandas is imported only when a table is made.
 
 Every row begins with its identification: method (``Line.name``), bits, draw (its seed), gamma, lambda. Errors are
 relative to the float layer's output, drift to ‖W‖, as in ``Study``; NaN was not measured. γ is NaN for a method without
-γ, λ where “auto” chose it.
+γ, λ where “auto” chose it. A line over α or β has its values in a column shift_strength or first_order.
 """
 
 from __future__ import annotations
@@ -69,8 +69,9 @@ def _product(line: Line, axes: Mapping[str, Sequence[object]]) -> pd.DataFrame:
 def _grid(line: Line, **further: Sequence[object]) -> pd.DataFrame:
     """Rows for every draw, then every value of the further axes, γ and λ, in the order of the arrays."""
     lams = [lam if has_lam(line) else math.nan for lam in line.lams]
-    gammas = [math.nan if gamma is None else gamma for gamma in line.gammas]
-    return _product(line, {"draw": line.draws, **further, "gamma": gammas, "lambda": lams})
+    seconds = [math.nan if value is None else value for value in line.gammas]
+    own = {} if line.second == "gamma" else {"gamma": [math.nan]}
+    return _product(line, {"draw": line.draws, **further, **own, line.second: seconds, "lambda": lams})
 
 
 def _points(study: Study, line: Line) -> pd.DataFrame:

@@ -36,7 +36,7 @@ class Rung:
 
     step: str  # of STEPS, or “nearest”, “gptq”, “learned”; in a model's own ladder also “refit”, “affine”, “joint”
     name: str  # public name of the method, with its fitting
-    fitting: Mapping[str, str | int]  # see ``Method.fitting``
+    fitting: Mapping[str, str | int | float]  # see ``Method.fitting``
     lam: float  # of the method; 0 without a penalty
     values: Mapping[str, np.ndarray]  # D, NaN where a draw did not reach the point
     bits: float | None  # of a weight, with scales, zero points or biases; None: not known
@@ -57,7 +57,7 @@ class LadderPoint(NamedTuple):
 
     step: str
     name: str
-    fitting: Mapping[str, str | int]
+    fitting: Mapping[str, str | int | float]
     lam: float
     values: Mapping[str, np.ndarray]
     bits: float | None = None

@@ -51,7 +51,7 @@ def shrinkage_lam(facts: LineFacts, estimator: str = "shrinkage_oas") -> Shrinka
     entry = METHODS.get(facts.line.method)
     if entry is None or not entry.make.lam_is_damping or not has_lam(facts.line):
         return None
-    if facts.line.fitting.get("expert_damping") == "damped":
+    if facts.line.fitting.get("expert_damping") == "damped" or facts.line.second != "gamma":
         return None
     values = facts.read(estimator, facts.layer)  # D L, or D of one layer
     known = np.empty(0) if values is None else _over_draws(values)

@@ -282,6 +282,76 @@ def small(random_llama: Path, text_file: Path) -> dict[str, object]:
     }  # fmt: skip
 
 
+def test_a_line_over_beta_begins_with_the_plain_one(
+    small: dict, fresh_settings: Settings, tmp_path: Path, random_llama: Path, text_file: Path
+) -> None:
+    plain = {"method": "rqc-gbs", "bits": 2, "lambda": [0.0, 0.3], "pictures": "none"}
+    lines = [plain, {**plain, "first_order": [0, 0.3]}]
+    survey = Survey.model_validate({**small, "draws": [4, 7], "lines": lines})
+    words = list(conduct(survey, fresh_settings, tmp_path / "small"))
+    assert sum("β 0.3, λ 0.3" in line for line in words) == 2
+    study = Study.open(tmp_path / "small")
+    line = study.line("rqc-gbs-first-order", 2)
+    assert (line.gammas, line.second, line.sign, line.fitting) == ((0.0, 0.3), "first_order", "β", {})
+    perplexity, recon = study.array(line, "perplexity"), study.array(line, "recon")
+    np.testing.assert_array_equal(perplexity[:, :1], study.array(study.line("rqc-gbs", 2), "perplexity"))
+    recipe = Recipe.parse(
+        {
+            "model": str(random_llama), "bits": 2, "group_size": 16, "method": "rqc-gbs", "lambda": 0.3,
+            "first_order": 0.3, "calibration": str(text_file), "samples": 4, "length": 32, "sampling": "random",
+            "seed": 7, "inputs_from": "float", "test": str(text_file), "window": 64,
+        }
+    )  # fmt: skip
+    events = list(execute(recipe, fresh_settings, study_dir=tmp_path, study_id="run"))
+    assert perplexity[1, 1, 1] == pytest.approx(events[-1].summary["perplexity"], rel=2e-3)
+    reports = [event.report for event in events if isinstance(event, LayerDone)]
+    np.testing.assert_allclose(recon[1, :, 1, 1], [report["relative_recon"] for report in reports], rtol=2e-3)
+    (run,) = Study.open(tmp_path / "run").lines
+    assert (run.name, run.title) == ("rqc-gbs-beta0.3", "GPTQ + identity penalty, β 0.3")
+    kept = list(conduct(survey, fresh_settings, tmp_path / "again", [study]))
+    assert sum("kept as it is" in line for line in kept) == 2
+
+
+def test_a_line_over_alpha_is_of_runs(small: dict, fresh_settings: Settings, tmp_path: Path, text_file: Path) -> None:
+    lines = [{"method": "sarqc-gptaq", "bits": 2, "lambda": [0, 0.3], "shift_strength": [0, 1], "pictures": "none"}]
+    survey = Survey.model_validate({**small, "inputs_from": "quantized", "lines": lines})
+    list(conduct(survey, fresh_settings, tmp_path / "small"))
+    study = Study.open(tmp_path / "small")
+    (line,) = study.lines
+    assert (line.name, line.gammas, line.label) == (
+        "sarqc-gptaq-shift-strength", (0.0, 1.0), "GPTAQ + saliency penalty, over α"
+    )  # fmt: skip
+    given = {"bits": 2, "method": "sarqc-gptaq", "lambda": 0.3, "shift_strength": 1}
+    run = Recipe.parse(
+        {
+            "model": small["model"], "group_size": 16, "calibration": str(text_file), "samples": 4, "length": 32,
+            "sampling": "random", "seed": 7, "test": str(text_file), "window": 64, **given,
+        }
+    )  # fmt: skip
+    summary = list(execute(run, fresh_settings))[-1].summary
+    assert study.array(line, "perplexity")[0, 1, 1] == np.float32(summary["perplexity"])
+    json.dumps(lab_view(study), allow_nan=False)
+
+
+def test_a_line_has_one_value_beside_lambda(small: dict) -> None:
+    base = {"method": "sarqc-gptaq", "bits": 2, "lambda": [0, 0.3]}
+    over_alpha = {**base, "shift_strength": [0, 0.5]}
+    for line, words in (
+        ({**over_alpha, "gamma": [0.5]}, "gamma is given"),
+        ({**over_alpha, "first_order": [0, 0.2]}, "first_order is given"),
+        ({**over_alpha, "lambda": "auto"}, "lambda: auto is given"),
+        ({**base, "shift_strength": [0.5, 0]}, "not the first of them"),
+        ({**base, "shift_strength": [0, 0.5, 0.5]}, "there twice"),
+        ({**base, "first_order": [0, 1.5]}, "β is 1.5"),
+        ({"method": "rqc-gbs", "bits": 2, "lambda": [0], "shift_strength": [0, 1]}, "no “shift_strength”"),
+        ({"method": "gptq", "bits": 2, "first_order": [0, 0.2]}, "no “first_order”"),
+    ):
+        with pytest.raises(Refused, match=words):
+            Survey.model_validate({**small, "inputs_from": "quantized", "lines": [line]})
+    both = [over_alpha, {**base, "first_order": [0, 0.2]}, base]
+    assert len(Survey.model_validate({**small, "inputs_from": "quantized", "lines": both}).lines) == 3
+
+
 def test_under_a_quantized_prefix_points_are_exactly_runs(
     small: dict, fresh_settings: Settings, tmp_path: Path, text_file: Path
 ) -> None:

@@ -157,6 +157,7 @@ def trouble_with(engine: str, document: dict[str, Any]) -> str:
         (None, {"range": "joint"}, "range"),
         (None, {"refine": 2}, "refine"),
         (None, {"refit": 2}, "refit"),
+        (None, {"first_order": 0.2}, "first_order"),
         (None, {"distill": 5, "held_out_samples": 4}, "distill"),
         (None, {"rotate": "r1"}, "rotate"),
         (None, {"layer": "model.layers.0.mlp.up_proj"}, "layer"),

@@ -25,6 +25,7 @@ const view = {
   ],
   lams: [0, 0.1, 1],
   gammas: [0.1, 0.5],
+  second: { name: "gamma", sign: "γ" },
 };
 const method = { unit: "layer", tunes: ["lam", "gamma"] };
 const at = { gamma: 1, lambda: 2 };
@@ -65,6 +66,13 @@ test("whole rows, and a method without γ", () => {
   assert.equal(made.group_size, "per_channel");
   assert.equal("gamma" in made, false);
   assert.equal(made.lambda, 0);
+});
+
+test("β of a line over it goes along, and a line over α has no preview", () => {
+  const over = { ...view, second: { name: "first_order", sign: "β" } };
+  const made = recipeFor(over, at, { unit: "layer", tunes: ["lam"] });
+  assert.deepEqual([made.first_order, made.gamma], [0.5, undefined]);
+  assert.equal(recipeFor({ ...over, second: { name: "shift_strength", sign: "α" } }, at, method), null);
 });
 
 test("nothing is offered where nothing can be computed", () => {

@@ -42,6 +42,7 @@ const view = {
   })),
   lams: [0, 0.1],
   gammas: [0.5],
+  second: { name: "gamma", sign: "γ" },
   start: { gamma: 0, lambda: 1 },
   figures: {},
 };

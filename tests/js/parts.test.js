@@ -92,6 +92,7 @@ test("values of a link beside the axis are told with what is shown instead", () 
     lams: [0, 0.5],
     lam_texts: ["0", "0.5"],
     gammas: [null],
+    second: { name: "gamma", sign: "γ" },
     gamma_texts: [""],
     scale: "raw",
   };

@@ -63,12 +63,17 @@ test("a method may be given by the name that says what it is", () => {
 
 test("the shown point is the run's", () => {
   const recipe = { model: "toy", calibration: "a" };
-  const view = (lams, gammas) => ({ as_recipe: { recipe, lams, gammas, left: [] } });
+  const view = (lams, gammas) => ({ as_recipe: { recipe, lams, gammas, second: "gamma", left: [] } });
   assert.deepEqual(recipeAt(view([0, 0.1], [0.5]), { lambda: 0, gamma: 0 }), { ...recipe, lambda: 0, gamma: 0.5 });
   assert.deepEqual(recipeAt(view([], []), { lambda: 0, gamma: 0 }), recipe); // no λ, or that of “auto”
+  const over = { as_recipe: { ...view([0.1], [0, 0.2]).as_recipe, second: "first_order" } };
+  assert.deepEqual(recipeAt(over, { lambda: 0, gamma: 1 }), { ...recipe, lambda: 0.1, first_order: 0.2 });
   assert.deepEqual(recipeAt(view([0.1], [null]), { lambda: 0, gamma: 0 }), { ...recipe, lambda: 0.1 });
   assert.equal(
-    recipeAt({ as_recipe: { recipe: null, lams: [], gammas: [], left: ["why"] } }, { lambda: 0, gamma: 0 }),
+    recipeAt(
+      { as_recipe: { recipe: null, lams: [], gammas: [], second: "gamma", left: ["why"] } },
+      { lambda: 0, gamma: 0 },
+    ),
     null,
   );
 });

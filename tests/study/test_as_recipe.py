@@ -51,6 +51,7 @@ def test_every_line_of_a_shipped_study_can_be_run(folder: Path) -> None:
         {"lambda": "auto", "gamma": "auto"},
         {"method": "rqc-gs", "lambda": "auto", "test": "tiny-llama-test", "test_tokens": 200, "baseline": False},
         {"method": "gptaq", "shift_strength": 0.5},
+        {"method": "rqc-gbs", "lambda": 0.3, "first_order": 0.2},
         {"method": "rtn"},
     ],
 )

@@ -134,6 +134,7 @@ export const FITTING_WORDS = frozen({
   warm_start: "started from {} codes",
   stopping: "stopped {}",
   rotate: "residual stream rotated",
+  first_order: "β {}",
 });
 
 /**

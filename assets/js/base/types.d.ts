@@ -233,6 +233,7 @@ export interface Recipe {
   distill: number;
   rotate: "none" | "r1";
   expert_damping: "plain" | "damped";
+  first_order: number;
   calibration: string;
   samples: number;
   length: number;
@@ -390,6 +391,7 @@ export interface View {
   choices: LineChoice[];
   lams: number[];
   gammas: (number | null)[];
+  second: SecondAxis;
   lam_texts: string[];
   lam_flags: string[];
   gamma_texts: string[];
@@ -484,6 +486,12 @@ export interface LineChoice {
   bits: number;
   solver: string;
   fitting: string;
+}
+
+/** What the axis “gamma” holds: a field of the recipe, and its sign. */
+export interface SecondAxis {
+  name: "gamma" | "shift_strength" | "first_order";
+  sign: string;
 }
 
 /** Positions of a λ and a γ on the axes of a line. */
@@ -652,6 +660,7 @@ export interface AsRecipe {
   recipe: Record<string, unknown> | null;
   lams: number[];
   gammas: (number | null)[];
+  second: "gamma" | "shift_strength" | "first_order";
   effort: "quick" | "balanced" | "best" | null;
   left: string[];
 }

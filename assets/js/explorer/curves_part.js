@@ -66,7 +66,7 @@ export function curvesPart(cards) {
       if (grid)
         new CellPointer(
           grid,
-          heatmapCells(grid, "Arrow keys move over λ and γ, Enter chooses:", () => {
+          heatmapCells(grid, "Arrow keys move over the map, Enter chooses:", () => {
             const { gamma, lambda } = explorer.state.at;
             return [gamma, lambda];
           }),

@@ -16,13 +16,16 @@ import { ERRORS, PENALTY, spoken, WEIGHINGS, weighingOf } from "./typeset.js";
 /** @typedef {import("./explorer.js").WithView} WithView */
 /** @typedef {import("./state.js").Term} Term */
 /** @typedef {"lambda"|"gamma"} Axis */
+/** @typedef {import("../base/types.d.ts").SecondAxis["name"]} Second */
 
 const DRAGGED = 4; // pixels after which a press is a drag
 const PER_STEP = 16; // pixels of a drag from one value to the next
-/** @type {Record<Axis, {sign: string, words: string}>} */
-const KNOBS = {
-  lambda: { sign: "λ", words: "λ, weight of the penalty" },
-  gamma: { sign: "γ", words: "γ, how saliency mixes activations and weights" },
+const LAMBDA = { sign: "λ", words: "λ, weight of the penalty" };
+/** What the second axis says. @type {Record<Second, string>} */
+const SECONDS = {
+  gamma: "γ, how saliency mixes activations and weights",
+  shift_strength: "α, how far the shift goes towards the float model’s inputs",
+  first_order: "β, how far compensation is pulled back to the original weights",
 };
 /** Cards that show one term as a whole, or both, whatever the colours in them. @type {Record<string, Term[]>} */
 const WHOLE = { surfaces: ["drift"], surfaces_flat: ["drift"], inspector: ["drift"], plane: ["recon", "drift"] };
@@ -79,13 +82,14 @@ function draw(explorer, place, { view }, asked) {
   if (!equation) return;
   const { aim, weighing, lam } = equation;
   const error = ERRORS[aim];
+  const hasSecond = weighing === "gamma" || view.second.name !== "gamma";
   place.setAttribute("aria-label", spoken(equation));
   const penalty =
     weighing &&
     html`<span class="plus">+</span>
-      ${lam === null ? knob(explorer, "lambda") : html`<span class="knob is-still"><i>λ</i><output>${lam}</output></span>`}
+      ${lam === null ? knob(explorer, view, "lambda") : html`<span class="knob is-still"><i>λ</i><output>${lam}</output></span>`}
       ${term(explorer, asked, PENALTY.term, PENALTY.set, WEIGHINGS[weighing].name, PENALTY.said)} ${weighingOf(equation)}
-      ${weighing === "gamma" && view.gammas[0] !== null ? knob(explorer, "gamma") : nothing}`;
+      ${hasSecond && view.gammas[0] !== null ? knob(explorer, view, "gamma") : nothing}`;
   render(
     html`<span class="objective"><span class="min" aria-hidden="true">min<sub><i>Ŵ</i></sub></span>
         ${term(explorer, asked, error.term, error.set, error.name, error.said)} ${penalty}</span>
@@ -158,16 +162,21 @@ function light({ root, hosts }, place, { lit, view }) {
 /** @param {Explorer} explorer @param {Axis} axis @returns {(number|null)[]} */
 const valuesOf = (explorer, axis) => explorer.state.view?.[axis === "lambda" ? "lams" : "gammas"] ?? [];
 
+/** Sign and words of the knob of an axis. @param {Pick<WithView, "view">} state @param {Axis} axis */
+const knobOf = ({ view: { second } }, axis) =>
+  axis === "lambda" ? LAMBDA : { sign: second.sign, words: SECONDS[second.name] };
+
 /** What the knob of an axis says. @param {WithView} state @param {Axis} axis */
 const textOf = ({ view, at }, axis) => (axis === "lambda" ? view.lam_texts : view.gamma_texts)[at[axis]];
 
 /**
  * A value in the equation: dragged sideways, stepped by arrow keys, or typed, and then the nearest that there is.
  * @param {Explorer} explorer
+ * @param {WithView["view"]} view
  * @param {Axis} axis
  */
-function knob(explorer, axis) {
-  const { sign, words } = KNOBS[axis];
+function knob(explorer, view, axis) {
+  const { sign, words } = knobOf({ view }, axis);
   /** @param {number} position */
   const move = (position) => {
     explorer.stop();
@@ -261,7 +270,7 @@ function values(place, state) {
     const text = textOf(state, axis);
     if (input !== document.activeElement || input.value === input.dataset.shown) write(input, text);
     input.setAttribute("aria-valuenow", String((axis === "lambda" ? view.lams : view.gammas)[at[axis]]));
-    input.setAttribute("aria-valuetext", `${KNOBS[axis].sign} = ${text}`);
+    input.setAttribute("aria-valuetext", `${knobOf(state, axis).sign} = ${text}`);
   }
   const row = view.table.rows.find(({ at: [gamma, lambda] }) => gamma === at.gamma && lambda === at.lambda);
   const quality = place.querySelector('[data-part="bar-quality"]');

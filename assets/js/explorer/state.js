@@ -41,7 +41,8 @@ import { withoutBand } from "./band.js";
  * @property {{method: string, bits: number}} default
  * @property {{name: string, method: string, title: string, bits: number, solver: string, fitting: string}[]} choices
  * @property {number[]} lams
- * @property {(number|null)[]} gammas
+ * @property {(number|null)[]} gammas of γ, or of what `second` names in its place
+ * @property {import("../base/types.d.ts").SecondAxis} second
  * @property {string[]} lam_texts
  * @property {string[]} lam_flags what is flagged at each λ, empty for most
  * @property {string[]} gamma_texts
@@ -59,7 +60,7 @@ import { withoutBand } from "./band.js";
  * @property {{name: string, text: string}[]} measured
  * @property {boolean} explore
  * @property {{recipe: Object<string, any>|null, lams: number[], gammas: (number|null)[],
- *   effort: string|null, left: string[]}} as_recipe the run
+ *   second: string, effort: string|null, left: string[]}} as_recipe the run
  *   that the line asks for, see sarqc/study/as_recipe.py
  */
 /** @typedef {Object<string, import("../charts/bind.js").Opened>} Arrays opened, by name */

@@ -145,6 +145,7 @@ const FITTING = /** @type {(keyof Recipe)[]} */ ([
   "warm_start",
   "stopping",
   "rotate",
+  "first_order",
 ]);
 
 /** A value of a recipe, its own or the default's. @param {Partial<Recipe>} recipe @param {keyof Recipe} name */

@@ -25,8 +25,10 @@ export function recipeFor(view, at, method) {
   const layer = view.layer === null ? null : layerAt(view, view.layer);
   const base = view.as_recipe.recipe;
   if (!layer || !base?.calibration || !view.line.has_lam || method?.unit !== "layer") return null;
-  const { line, lams } = view;
-  const gamma = view.gammas[at.gamma];
+  const { line, lams, second } = view;
+  if (second.name === "shift_strength") return null; // a shift needs the quantized blocks before the layer
+  const value = view.gammas[at.gamma];
+  const isRead = second.name === "first_order" || method.tunes.includes("gamma");
   const between = LAMS.filter((lam) => lam > lams[0] && lam < lams[lams.length - 1]);
   return /** @type {Partial<Recipe>} */ ({
     ...Object.fromEntries(KEPT.filter((name) => base[name] !== undefined).map((name) => [name, base[name]])),
@@ -37,7 +39,7 @@ export function recipeFor(view, at, method) {
     method: line.method,
     ...line.fitting,
     lambda: lams[at.lambda],
-    ...(Number.isFinite(gamma) && method.tunes.includes("gamma") ? { gamma } : {}),
+    ...(Number.isFinite(value) && isRead ? { [second.name]: value } : {}),
     held_out_samples: Math.max(HELD_OUT, base.held_out_samples ?? 0),
     inputs_from: "float",
     sweep: [...new Set([...lams, ...between])].sort((a, b) => a - b),

@@ -401,7 +401,7 @@ export const stepOf = ({ study, bits, method, layer }) => [study, bits, method, 
 /**
  * Values of a link that the shown line does not have, and what is shown instead.
  * @param {Partial<Wanted>} wanted
- * @param {{view: Pick<View, "line"|"lams"|"lam_texts"|"gammas"|"gamma_texts"|"scale"|"quantity">,
+ * @param {{view: Pick<View, "line"|"lams"|"lam_texts"|"gammas"|"second"|"gamma_texts"|"scale"|"quantity">,
  *   at: import("../explorer/state.js").Point}} point
  * @returns {string[]}
  */
@@ -416,7 +416,7 @@ export function elsewhere({ lambda, gamma, scale, quantity }, { view, at }) {
   const { has_lam: hasLam } = view.line;
   return [
     ...nearby("λ", lambda, hasLam ? view.lams : [], hasLam ? view.lam_texts : [], at.lambda),
-    ...nearby("γ", gamma, view.gammas, view.gamma_texts, at.gamma),
+    ...nearby(view.second.sign, gamma, view.gammas, view.gamma_texts, at.gamma),
     ...(scale !== undefined && scale !== view.scale
       ? [`This line can't be drawn on the scale “${scale}”: it is shown raw.`]
       : []),

@@ -18,10 +18,10 @@ import { describe } from "../calibrate/recipe_form.js";
  * @param {Point} at
  * @returns {Record<string, any> | null}
  */
-export function recipeAt({ as_recipe: { recipe, lams, gammas } }, at) {
+export function recipeAt({ as_recipe: { recipe, lams, gammas, second } }, at) {
   if (!recipe) return null;
   const [lambda, gamma] = [lams[at.lambda] ?? null, gammas[at.gamma] ?? null];
-  return { ...recipe, ...(lambda === null ? {} : { lambda }), ...(gamma === null ? {} : { gamma }) };
+  return { ...recipe, ...(lambda === null ? {} : { lambda }), ...(gamma === null ? {} : { [second]: gamma }) };
 }
 
 /**
