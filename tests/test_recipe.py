@@ -387,8 +387,13 @@ def test_a_recipe_without_them_is_the_document_that_it_was() -> None:
     assert Recipe.parse(LEAST | {"begin": "none", "refit": 1}).fingerprint() != "47c1da7842f0a301"
     held_out = LEAST | {"begin": "none", "held_out_samples": 2}
     assert Recipe.parse(LEAST | {"begin": "none", "distill": 0}).fingerprint() == "47c1da7842f0a301"
-    assert Recipe.parse(held_out | {"distill": 1}).fingerprint() != Recipe.parse(held_out).fingerprint()
-    assert not {"from_block", "then_lambda", "then_gamma", "include", "refit", "distill"} & set(recipe.to_json())
+    distilled = Recipe.parse(held_out | {"distill": 1})
+    assert distilled.fingerprint() != Recipe.parse(held_out).fingerprint()
+    plain = {"distill": 1, "distill_by": "model", "distill_norms": False, "distill_lambda": None}
+    assert Recipe.parse(held_out | plain).fingerprint() == distilled.fingerprint()
+    newer = {"from_block", "then_lambda", "then_gamma", "include", "refit"}
+    newer |= {"distill", "distill_by", "distill_norms", "distill_lambda"}
+    assert not newer & set(recipe.to_json())
 
 
 def test_methods_without_later_choices_have_the_keys_that_they_had() -> None:
@@ -415,6 +420,8 @@ def test_a_distillation_is_judged_on_held_out_samples() -> None:
         ({"kind": "tune", "test": "t"}, "Distillation of scales has no effect on tuning"),
         ({"kind": "ladder", "test": "t"}, "Distillation of scales has no effect on a ladder"),
         ({"layer": "model.layers.0.mlp.up_proj"}, "Distillation of scales has no effect on a single layer"),
+        ({"distill": 0, "distill_norms": True}, "Distillation of norms has no effect without distillation"),
+        ({"distill_lambda": 0, "method": "awq"}, "λ of distillation = 0.0 has no effect on awq"),
     ],
 )
 def test_a_distillation_without_effect_is_noted(change: dict, words: str) -> None:
@@ -434,6 +441,7 @@ def test_scales_of_a_quantized_checkpoint_are_not_refitted() -> None:
     assert Recipe.parse(opened).to_method() == method("gptq")
     with pytest.raises(Refused, match="its scales stay") as caught:
         Recipe.parse(opened | {"refit": 2})
-    with pytest.raises(Refused, match="its scales stay"):
-        Recipe.parse(opened | {"distill": 2})
+    for change in ({"distill": 2}, {"distill_norms": True}, {"distill_lambda": 0.1}):
+        with pytest.raises(Refused, match="its scales stay"):
+            Recipe.parse(opened | change)
     assert Recipe.parse(opened | {"refit": 2} | caught.value.fixes[0].values) == Recipe.parse(opened)

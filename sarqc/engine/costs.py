@@ -46,6 +46,7 @@ _SOFTMAXES = 5
 # While scales are tuned: bytes of a code less its zero point; of a group with its sums, gradients and moments of Adam;
 # numbers of a token that wait for their gradients, of a block for each channel and of the head for each logit.
 _LEVEL, _OF_A_GROUP, _KEPT_STATES, _KEPT_LOGITS = 2, 100, 14, 7
+_WALKED = 3  # sets of states while a block is distilled: its inputs, those of the float block, and its outputs
 _READ_COPIES = 3  # of the float model's states: the file as it is read, without its checksum, and as a tensor
 
 
@@ -195,6 +196,8 @@ def memory_bytes(work: Work, budget: int, *, on_processor: bool, streamed: bool)
     )  # fmt: skip
     if not recipe.distills:
         return most
+    if recipe.distill_by == "block":
+        return round(max(most, computed * weights + process + _distilling_block_bytes(work, computed)))
     kept = work.stored * work.task.weights() + computed * _head_states(work)  # of the float model, meanwhile
     return round(kept + max(most, computed * weights + process + _distilling_bytes(work, computed)))
 
@@ -214,6 +217,18 @@ def _distilling_bytes(work: Work, computed: float) -> float:
     inside = checkpoint.n_blocks * (_KEPT_STATES * architecture.hidden_size + 4 * architecture.intermediate_size)
     logits = 4 * _KEPT_LOGITS * architecture.vocab_size
     return weights + work.recipe.length * (computed * inside + logits)
+
+
+def _distilling_block_bytes(work: Work, computed: float) -> float:
+    """Bytes of the tuning of a block's scales: its weights as functions of the scales with their gradients, what the
+    gradient of one sequence passes, and the states of all sequences before and behind it.
+    """
+    recipe, architecture = work.recipe, work.checkpoint.architecture
+    share = work.task.block_weights / work.task.weights()
+    weights = (_LEVEL + 2 * computed) * work.task.block_weights + _OF_A_GROUP * work.groups * share
+    inside = _KEPT_STATES * architecture.hidden_size + 4 * architecture.intermediate_size
+    states = _WALKED * (recipe.samples + recipe.unseen_samples()) * architecture.hidden_size
+    return weights + computed * recipe.length * (inside + states)
 
 
 def _sets(work: Work) -> int:
@@ -416,6 +431,8 @@ def _beside(work: Work) -> Count:
 def _distilling(work: Work) -> Count:
     """Tuning of the scales in all its epochs: both directions of every step, and the float model's part of it."""
     recipe, epochs = work.recipe, work.recipe.distill
+    if recipe.distill_by == "block":
+        return _distilling_blocks(work)
     samples, unseen = recipe.samples, recipe.unseen_samples()
     once = _of_text(work, (samples + unseen) * recipe.length)
     trained, judged = (_of_text(work, count * recipe.length) for count in (samples, unseen))
@@ -425,6 +442,17 @@ def _distilling(work: Work) -> Count:
     started = Count(started=_STARTED_OF_STEP * len(work.task.shapes) * samples)
     epoch = trained.times(3) + judged + beside + written + started
     return once.times(2) + beside + epoch.times(epochs)
+
+
+def _distilling_blocks(work: Work) -> Count:
+    """The same block by block, without logits: all sequences pass the float blocks and the tuned ones once."""
+    recipe, epochs = work.recipe, work.recipe.distill
+    samples, unseen = recipe.samples, recipe.unseen_samples()
+    once = _through_the_blocks(work, (samples + unseen) * recipe.length) + Count(loaded=work.checkpoint.size_bytes)
+    trained, judged = (_through_the_blocks(work, count * recipe.length) for count in (samples, unseen))
+    written = Count(read=_WEIGHT_MOVES * 4 * work.task.weights() * samples)
+    started = Count(started=_STARTED_OF_STEP * len(work.task.shapes) * samples)
+    return once.times(2) + (trained.times(3) + judged + written + started).times(epochs)
 
 
 _WEIGHT_MOVES = 8  # how often a weight is written or read until the gradients of its scales are known

@@ -168,7 +168,8 @@ def _original(
     weights = _weights(checkpoint, stamp)
     yield weights
     if exported is not None:
-        same = "They are the float model's" + (", or have taken up scales as the stamp says." if stamp.folded else ".")
+        changed = ", or have taken up scales or were tuned as the stamp says" if stamp.folded else ""
+        same = f"They are the float model's{changed}."
         yield _compared("other tensors", exported.other_tensors(checkpoint), same)
         other = dict.fromkeys(exported.other_settings(checkpoint), "is not the float model's")
         yield _compared("config.json", other, "It says what the float model's does.")

@@ -36,9 +36,16 @@ FITTING_WORDS = {
     "refit": "scales refitted × {}",
     "expert_damping": "starved experts damped",
     "distill": "scales distilled",
+    "distill_by": "{}",
+    "distill_norms": "norms distilled",
+    "distill_lambda": "distilled at λ = {}",
     "warm_start": "started from GPTQ's codes",
 }
-VALUE_WORDS = {"search": "searched", "joint": "jointly searched"}  # of values that are not their own word
+VALUE_WORDS = {
+    "search": "searched",
+    "joint": "jointly searched",
+    "block": "block by block",
+}  # of values that are not their own word
 FITTING = tuple(FITTING_WORDS)
 
 

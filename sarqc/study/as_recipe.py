@@ -60,7 +60,7 @@ def as_recipe(study: Study, line: Line) -> AsRecipe:
         recipe=recipe.differences(),
         lams=list(line.lams) if free and has_lam(line) and "lam" in tunes else [],
         gammas=list(line.gammas) if free and "gamma" in tunes else [],
-        effort=recipe.amounts_to(can_distill=study.experts is None),
+        effort=recipe.amounts_to(),
         left=_left(study, line),
     )
 

@@ -29,6 +29,7 @@ export const EVENT_TYPES = frozen([
   "point_done",
   "epoch_done",
   "scales_distilled",
+  "block_distilled",
   "candidate_done",
   "tuning_standing",
   "ladder_standing",
@@ -129,6 +130,9 @@ export const FITTING_WORDS = frozen({
   refit: "scales refitted × {}",
   expert_damping: "starved experts damped",
   distill: "scales distilled",
+  distill_by: "{}",
+  distill_norms: "norms distilled",
+  distill_lambda: "distilled at λ = {}",
   warm_start: "started from GPTQ's codes",
 });
 
@@ -136,7 +140,7 @@ export const FITTING_WORDS = frozen({
  * Values of a fitting that are not their own word.
  * @type {Readonly<Record<string, string>>}
  */
-export const VALUE_WORDS = frozen({ search: "searched", joint: "jointly searched" });
+export const VALUE_WORDS = frozen({ search: "searched", joint: "jointly searched", block: "block by block" });
 
 /**
  * How people write what “auto” may choose.

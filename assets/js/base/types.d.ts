@@ -108,6 +108,7 @@ export type EventType =
   | "point_done"
   | "epoch_done"
   | "scales_distilled"
+  | "block_distilled"
   | "candidate_done"
   | "tuning_standing"
   | "ladder_standing"
@@ -227,6 +228,9 @@ export interface Recipe {
   refine: number;
   refit: number;
   distill: number;
+  distill_by: "model" | "block";
+  distill_norms: boolean;
+  distill_lambda: number | null;
   expert_damping: "plain" | "damped";
   calibration: string;
   samples: number;
@@ -1081,6 +1085,19 @@ export interface ScalesDistilled {
   drift: number | null;
 }
 
+/** The scales of one block were tuned to the float block's outputs; see `DistilledBlock`. */
+export interface BlockDistilled {
+  type: "block_distilled";
+  block: number;
+  blocks: number;
+  epochs: number;
+  kept: number;
+  held_out_before: number | null;
+  held_out: number | null;
+  drift_before: number | null;
+  drift: number | null;
+}
+
 /** One candidate of “auto” for the whole model was judged. */
 export interface CandidateDone {
   type: "candidate_done";
@@ -1439,10 +1456,11 @@ export interface Repair {
   layers_words: string;
 }
 
-/** How the scales of a model were tuned by its predictions. */
+/** How the scales of a model were tuned, by its predictions or block by block. */
 export interface Distillation {
   epochs: DistilledEpoch[];
   kept: number;
+  blocks?: DistilledBlock[];
   words: string;
 }
 
@@ -1451,6 +1469,17 @@ export interface DistilledEpoch {
   epoch: number;
   calibration_kl: number | null;
   held_out_kl: number | null;
+  drift: number | null;
+}
+
+/** The scales of a block before and after their distillation; None: not finite. */
+export interface DistilledBlock {
+  block: number;
+  epochs: number;
+  kept: number;
+  held_out_before: number | null;
+  held_out: number | null;
+  drift_before: number | null;
   drift: number | null;
 }
 
@@ -1491,6 +1520,7 @@ export type RunEvent =
   | PointDone
   | EpochDone
   | ScalesDistilled
+  | BlockDistilled
   | CandidateDone
   | TuningStanding
   | LadderStanding
