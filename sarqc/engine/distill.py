@@ -298,7 +298,9 @@ def _facts(epoch: DistillationEpoch) -> DistilledEpoch:
 
 
 def _on(device: torch.device, layer: QuantizedLayer) -> QuantizedLayer:
-    """A layer without channel scales on another device."""
+    """A layer without channel scales on another device; its weight is not needed while its scales change."""
     biases = None if layer.biases is None else layer.biases.to(device)
     codes, scales, zero_points = (part.to(device) for part in (layer.codes, layer.scales, layer.zero_points))
-    return replace(layer, codes=codes, scales=scales, zero_points=zero_points, biases=biases)
+    return replace(
+        layer, codes=codes, scales=scales, zero_points=zero_points, biases=biases, dequantized=torch.empty(0)
+    )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,9 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.weak import WeakIdKeyDictionary
 from transformers import AutoModelForCausalLM
 
 from sarqc.calibration.job import calibration_job
@@ -288,6 +292,48 @@ def test_the_plan_counts_it(document: dict[str, Any], fresh_settings: Settings) 
     assert shown[0].disk_bytes < shown[1].disk_bytes  # type: ignore[operator]
     prepared = prepare(Recipe.parse(document), fresh_settings)
     assert [phase["stage"] for phase in prepared.phases].count(costs.DISTILLING) == 1
+
+
+class Storages(TorchDispatchMode):
+    """Bytes of tensors that are made within this context and alive at once, at most."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = self.peak = 0
+        self._known = WeakIdKeyDictionary()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(made):
+            if isinstance(tensor, Tensor) and (storage := tensor.untyped_storage()) not in self._known:
+                self._known[storage] = None
+                self.now += storage.nbytes()
+                weakref.finalize(storage, self._free, storage.nbytes())
+        self.peak = max(self.peak, self.now)
+        return made
+
+    def _free(self, size: int) -> None:
+        self.now -= size
+
+
+@pytest.mark.parametrize("length", [16, 96])
+@pytest.mark.parametrize("by", ["model", "block"])
+def test_its_memory_is_that_of_the_plan(
+    document: dict[str, Any], tiny_llama: Path, fresh_settings: Settings, tmp_path: Path, by: str, length: int
+) -> None:
+    sizes = {"hidden_size": 128, "intermediate_size": 384}
+    document["model"] = str(make_checkpoint("llama", tmp_path / "model", tiny_llama, **sizes))
+    changes = {"distill": 1, "distill_by": by, "length": length, "samples": 2, "held_out_samples": 1, "test": None}
+    recipe = Recipe.parse(document | changes)
+    prepared = prepare(recipe, fresh_settings)
+    work = costs.work_of(recipe, prepared.checkpoint, prepared.per_channel)
+    planned = {"model": costs._distilling_bytes, "block": costs._distilling_block_bytes}[by](work, 4)
+    steps, storages = execute(recipe, fresh_settings), Storages()
+    next(event for event in steps if isinstance(event, Stage) and event.name == costs.DISTILLING)
+    with storages:
+        next(event for event in steps if isinstance(event, Stage | Finished))
+    filled = 4 * max(work.blocks) if by == "block" else 0  # the float weights take the place of others
+    assert 0.6 < (storages.peak - filled) / planned < 1.05
 
 
 def test_lambda_of_auto_is_that_of_each_layer(document: dict[str, Any], fresh_settings: Settings) -> None:
