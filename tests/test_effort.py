@@ -133,6 +133,7 @@ def test_a_mixture_is_distilled_block_by_block(settings: Settings) -> None:
     job = resolve(Recipe.parse(document | {"effort": "best"}), settings)
     assert (job.recipe.distill, job.recipe.distill_by, job.recipe.effort) == (5, "block", None)
     assert (job.plan.effort, job.plan.fitting["distill"]) == ("best", 5)
+    assert job.plan.fitting["distill_by"] == "block"
     assert job.plan.warnings[0].startswith("effort best distills scales block by block: distillation by the")
     assert job.prepared is not None
     assert job.prepared.recipe == job.recipe

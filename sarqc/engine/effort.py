@@ -56,11 +56,14 @@ def without_effort(recipe: Recipe) -> Recipe:
 
 
 def effort_and_fitting(recipe: Recipe, *, can_distill: bool) -> tuple[Effort | None, Fitting]:
-    """Return the effort that a recipe amounts to, and its values of the fields that efforts set.
+    """Return the effort that a recipe amounts to, and its values of the fields that efforts set on this model.
 
     Args:
         recipe: The recipe.
         can_distill: False for a model whose scales can't be distilled, and which has no effort that does.
     """
     names = {name: None for fitting in recipe.efforts().values() for name in fitting}
-    return recipe.amounts_to(can_distill=can_distill), {name: getattr(recipe, name) for name in names}
+    fitting = {name: getattr(recipe, name) for name in names}
+    if recipe.distills and recipe.distill_by != "model":
+        fitting["distill_by"] = recipe.distill_by
+    return recipe.amounts_to(can_distill=can_distill), fitting

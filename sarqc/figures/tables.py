@@ -9,6 +9,7 @@ import numpy as np
 
 from sarqc.errors import NotFound
 from sarqc.figures.deciles import decile_drift
+from sarqc.figures.distilled import distilled_rows
 from sarqc.figures.flags import flags_of
 from sarqc.figures.inspector import read_group
 from sarqc.figures.ladder import rung_name
@@ -72,6 +73,7 @@ HEADINGS: dict[str, tuple[str, str]] = {
     "drift_change": ("Change of drift", "share"),
     "error_change": ("Change of the error, calibration text if measured", "share"),
     "tools": ("Tools with this default", "text"),
+    "kl_change": ("Change of KL against λ = 0 of distillation", "share"),
     "sources": ("Sources", "text"),
 }
 
@@ -298,5 +300,5 @@ def _ladder(facts: LineFacts, steps: str | None) -> Iterator[Row]:
 
 TABLES = {
     "deciles": _deciles, "gap": _gap, "theorem": _theorem, "methods": _methods, "selection": _selection,
-    "inspector": _weights, "ruler": ruler_rows,
+    "inspector": _weights, "ruler": ruler_rows, "distilled": distilled_rows,
 }  # fmt: skip

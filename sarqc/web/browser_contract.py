@@ -122,6 +122,7 @@ PANELS = {
     "methods": "Every method",
     "selection": "What “auto” chose",
     "gap": "Amount of text",
+    "distilled": "λ of distillation",
     "theorem": "What the calibration text can’t see",
     "inspector": "Weight by weight",
     "tokens": "Calibration tokens of each expert",

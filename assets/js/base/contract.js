@@ -300,6 +300,7 @@ export const PANELS = frozen({
   methods: "Every method",
   selection: "What “auto” chose",
   gap: "Amount of text",
+  distilled: "λ of distillation",
   theorem: "What the calibration text can’t see",
   inspector: "Weight by weight",
   tokens: "Calibration tokens of each expert",

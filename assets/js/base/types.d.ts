@@ -88,6 +88,7 @@ export type Panel =
   | "methods"
   | "selection"
   | "gap"
+  | "distilled"
   | "theorem"
   | "inspector"
   | "tokens"

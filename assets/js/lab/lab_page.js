@@ -40,7 +40,18 @@ import { useCard } from "./use_card.js";
 
 /** @import { Visitor } from "../base/whoami.js" */
 
-const CURVES = ["hero", "curves", "deciles", "plane", "gamma_grid", "methods", "selection", "gap", "inspector"];
+const CURVES = [
+  "hero",
+  "curves",
+  "deciles",
+  "plane",
+  "gamma_grid",
+  "methods",
+  "selection",
+  "gap",
+  "distilled",
+  "inspector",
+];
 const HIDEABLE = { ...PANELS, ...EVERYWHERE };
 
 const ALL_TOGETHER = {
