@@ -20,7 +20,7 @@ import numpy as np
 from sarqc.figures.drawing import HELD_OUT, PERCENT, QUALITY, RECON, Figure, Role
 from sarqc.figures.numbers import draws_text, lam_text, small_percent
 from sarqc.figures.panels import Curve, Panel, stack
-from sarqc.figures.titles import everywhere, fitting, set_finding
+from sarqc.figures.titles import everywhere, fitting, lam_point, set_finding
 from sarqc.study.facts import LineFacts
 from sarqc.study.paired import geometric_mean, sweet_spots
 
@@ -143,11 +143,20 @@ def _finding(found: Distilled) -> str:
     if len(best) < 2 or best[0] is None or best[-1] is None:
         return ""
     first, last = best[0], best[-1]
+    has_draws = bool(band.any(axis=1).all())
     if first == last:
-        return fitting(f"The best λ of distillation is {lam_text(found.lams[first])} for little and much text")
+        gains = [-float(found.changes[s, first]) for s in (0, -1)]
+        verb = "falls" if gains[1] < gains[0] else "rises"
+        sizes, lead = (
+            f"{small_percent(gains[0])} to {small_percent(gains[1])}",
+            f"{lam_point(found.lams[first])} is best",
+        )
+        if has_draws:
+            return fitting(f"{lead}; its gain {verb} with text, {sizes}", lead)
+        return fitting(f"{lead}; its gain {verb}, {sizes}, on one draw", f"{lead} on one draw")
     verb = "falls" if last < first else "rises"
     moves = f"best λ of distillation {verb} from {lam_text(found.lams[first])} to {lam_text(found.lams[last])}"
-    if not band.any(axis=1).all():
+    if not has_draws:
         return fitting(f"On one draw the {moves}")
     if band[0, last] or band[-1, first]:
         return fitting(f"The {moves}, not clearly", f"The {moves}")
