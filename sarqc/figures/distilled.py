@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.figures.drawing import HELD_OUT, PERCENT, QUALITY, RECON, Figure, Role
+from sarqc.figures.drawing import PERCENT, QUALITY, Figure, Role
 from sarqc.figures.numbers import draws_text, lam_text, small_percent
 from sarqc.figures.panels import Curve, Panel, stack
 from sarqc.figures.titles import everywhere, fitting, lam_point, set_finding
@@ -27,7 +27,7 @@ from sarqc.study.paired import geometric_mean, sweet_spots
 TABLE = Path(__file__).with_name("distilled.json")
 # Of curves of one quantity, from the least text to the most.
 _STYLES: tuple[Role, ...] = (
-    {**RECON, "color": "var(--ink-3)"}, {**HELD_OUT, "color": "var(--ink-2)", "dash": "dash"}, QUALITY
+    {**QUALITY, "dash": "dot", "symbol": "circle"}, {**QUALITY, "dash": "dash", "symbol": "square"}, QUALITY
 )  # fmt: skip
 
 
