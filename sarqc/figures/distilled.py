@@ -22,7 +22,7 @@ from sarqc.figures.numbers import draws_text, lam_text, small_percent
 from sarqc.figures.panels import Curve, Panel, stack
 from sarqc.figures.titles import everywhere, fitting, lam_point, set_finding
 from sarqc.study.facts import LineFacts
-from sarqc.study.paired import geometric_mean, sweet_spots
+from sarqc.study.paired import geometric_mean, paired_difference, sweet_spots
 
 TABLE = Path(__file__).with_name("distilled.json")
 # Of curves of one quantity, from the least text to the most.
@@ -152,7 +152,9 @@ def _finding(found: Distilled) -> str:
             f"{lam_point(found.lams[first])} is best",
         )
         if has_draws:
-            return fitting(f"{lead}; its gain {verb} with text, {sizes}", lead)
+            apart = paired_difference(*(np.log(found.ratios[s, :, first]) for s in (-1, 0)))
+            sure = " with text" if apart.verdict(()) else ""
+            return fitting(f"{lead}; its gain {verb}{sure}, {sizes}" + ("" if sure else ", not clearly"), lead)
         return fitting(f"{lead}; its gain {verb}, {sizes}, on one draw", f"{lead} on one draw")
     verb = "falls" if last < first else "rises"
     moves = f"best λ of distillation {verb} from {lam_text(found.lams[first])} to {lam_text(found.lams[last])}"

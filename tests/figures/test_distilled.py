@@ -57,9 +57,12 @@ def test_the_heading_says_where_the_best_goes_and_how_sure_that_is() -> None:
     assert heading(rises) == "The best λ of distillation rises from 1 to 10, not clearly"
     one = [[row] for row in (LITTLE[0], MUCH[0])]
     assert heading(distilled_figure(numbers(*one))) == "On one draw the best λ of distillation falls from 10 to 1"
-    less = [[1.0, 0.97, 0.9], [1.0, 0.98, 0.9]]
-    same = distilled_figure(numbers(LITTLE, less))
-    gain = 100 * (1 - math.sqrt(0.8 * 0.85))
+    less, gain = [[1.0, 0.97, 0.9], [1.0, 0.98, 0.9]], 100 * (1 - math.sqrt(0.8 * 0.85))
+    unclear = distilled_figure(numbers(LITTLE, less))
+    words = f"λ = 10 is best; its gain falls, {gain:.0f} % to 10 %, not clearly"
+    assert heading(unclear).replace("\u00a0", " ") == words
+    close = [[1.0, 0.97, 0.82], [1.0, 0.98, 0.8201]]
+    same, gain = distilled_figure(numbers(close, less)), 100 * (1 - math.sqrt(0.82 * 0.8201))
     assert heading(same).replace("\u00a0", " ") == f"λ = 10 is best; its gain falls with text, {gain:.0f} % to 10 %"
     once = distilled_figure(numbers([[1.0, 0.97, 0.96]], [[1.0, 0.97, 0.95]]))
     assert heading(once).replace("\u00a0", " ") == "λ = 10 is best; its gain rises, 4.0 % to 5.0 %, on one draw"
