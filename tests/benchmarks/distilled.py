@@ -21,7 +21,7 @@ from sarqc.figures.distilled import TABLE
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
-DRAWS, SAMPLES, LAMS = (0, 1, 2), (4, 32, 8), (0.0, 1.0, 10.0, 30.0, 100.0)
+DRAWS, SAMPLES, LAMS = (0, 1), (4, 8, 32), (0.0, 1.0, 10.0, 30.0, 100.0)
 STEPS = 96  # of Adam, at most, whatever the number of sequences
 SETTING = {
     "model": "tiny-llama", "bits": 2, "method": "sarqc-gbs", "calibration": "tiny-llama-calibration",
