@@ -175,6 +175,7 @@ def _text(prefix: str) -> None:
         words=("recon", "undamped", "edge"),
         hidden=True,
     )
+    plot(f"{prefix}distilled", "λ of distillation", classes="plot-further", words=("edge",), hidden=True)
     plot(f"{prefix}tokens", "Calibration tokens of each expert", classes="plot-further plot-tokens", hidden=True)
     plot(f"{prefix}tokens_error", "Error by tokens", classes="plot-further", hidden=True)
     part(_TOKENS)

@@ -466,11 +466,24 @@ class DistilledEpoch(TypedDict):
     drift: float | None  # √(Σ ‖(Ŵ - W) S‖² / Σ ‖W S‖²) over all quantized linears
 
 
-class Distillation(TypedDict):
-    """How the scales of a model were tuned by its predictions."""
+class DistilledBlock(TypedDict):
+    """The scales of a block before and after their distillation; None: not finite."""
 
-    epochs: list[DistilledEpoch]
+    block: int
+    epochs: int  # that were made
+    kept: int  # number of the epoch whose scales the block has; 0: as the solver left them
+    held_out_before: float | None  # ‖outputs - float outputs‖² / ‖float outputs‖² on held-out sequences
+    held_out: float | None
+    drift_before: float | None  # √(Σ ‖(Ŵ - W) S‖² / Σ ‖W S‖²) over its quantized linears
+    drift: float | None
+
+
+class Distillation(TypedDict):
+    """How the scales of a model were tuned, by its predictions or block by block."""
+
+    epochs: list[DistilledEpoch]  # empty block by block
     kept: int  # number of the epoch whose scales the model has
+    blocks: NotRequired[list[DistilledBlock]]  # of a distillation block by block
     words: str
 
 

@@ -165,6 +165,21 @@ class ScalesDistilled(Event):
 
 
 @dataclass(frozen=True)
+class BlockDistilled(Event):
+    """The scales of one block were tuned to the float block's outputs; see ``DistilledBlock``."""
+
+    type: ClassVar[str] = "block_distilled"
+    block: int
+    blocks: int  # of the model
+    epochs: int
+    kept: int
+    held_out_before: float | None
+    held_out: float | None
+    drift_before: float | None
+    drift: float | None
+
+
+@dataclass(frozen=True)
 class CandidateDone(Event):
     """One candidate of “auto” for the whole model was judged."""
 
@@ -339,6 +354,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
         RoundingChecked,
         BlockRounded,
         ScalesDistilled,
+        BlockDistilled,
         CandidateDone,
         TuningStanding,
         LadderStanding,

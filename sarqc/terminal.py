@@ -14,6 +14,7 @@ import typer
 from sarqc.documents import SIGNS, Divergences, LadderRun, LayerErrors, PrintedRun, Tuning, TuningRow
 from sarqc.errors import disk_full
 from sarqc.events import (
+    BlockDistilled,
     BlockRounded,
     CandidateDone,
     DryRun,
@@ -124,6 +125,8 @@ def words(event: Event) -> str:
             return f"block {event.block} keeps the state after {event.kept} of at most {kept['steps']} steps, {errors}"
         case ScalesDistilled():
             return f"epoch {event.epoch} of {event.epochs}, held-out KL {_known(event.held_out_kl)}"
+        case BlockDistilled():
+            return f"block {event.block}, held-out error {_known(event.held_out_before)} → {_known(event.held_out)}"
         case PointDone():
             return f"{event.index + 1} of {event.total} λ solved"
         case CandidateDone():

@@ -131,25 +131,26 @@ def test_the_documents_have_what_was_measured() -> None:
             assert seconds == f"{taken[effort] / taken['gptq']:.1f} ×"
 
 
-def test_a_mixture_is_not_distilled(settings: Settings) -> None:
+def test_a_mixture_is_distilled_block_by_block(settings: Settings) -> None:
     document = {"model": "tiny-moe", "calibration": "tiny-moe-calibration"}
     job = resolve(Recipe.parse(document | {"effort": "best"}), settings)
-    assert (job.recipe.distill, job.recipe.refit, job.recipe.effort) == (0, 3, None)
-    assert (job.plan.effort, job.plan.fitting["distill"]) == ("best", 0)
-    assert job.plan.warnings[0].startswith(
-        "effort best leaves distillation out: distillation of scales is not available"
-    )
+    assert (job.recipe.distill, job.recipe.distill_by, job.recipe.effort) == (5, "block", None)
+    assert (job.plan.effort, job.plan.fitting["distill"]) == ("best", 5)
+    assert job.plan.fitting["distill_by"] == "block"
+    assert job.plan.warnings[0].startswith("effort best distills scales block by block: distillation by the")
     assert job.prepared is not None
     assert job.prepared.recipe == job.recipe
+    kept = resolve(job.recipe, settings)
+    assert (kept.recipe, kept.plan.effort) == (job.recipe, "best")
     with pytest.raises(Refused, match="not available for mixtures"):  # asked for by itself
         resolve(Recipe.parse(document | {"effort": "best", "distill": 4, "held_out_samples": 2}), settings)
 
 
-def test_a_streamed_model_is_not_distilled(settings: Settings) -> None:
+def test_a_streamed_model_is_distilled_block_by_block(settings: Settings) -> None:
     streamed = settings.model_copy(update={"weights": "streamed"})
     job = resolve(Recipe.parse(LEAST | {"effort": "best"}), streamed)
-    assert (job.recipe.distill, job.plan.effort) == (0, "best")
-    assert "needs the whole model with its gradients in memory" in job.plan.warnings[0]
+    assert (job.recipe.distill, job.recipe.distill_by, job.plan.effort) == (5, "block", "best")
+    assert "needs it with its gradients in memory" in job.plan.warnings[0]
 
 
 def test_over_rest(fresh_settings: Settings) -> None:

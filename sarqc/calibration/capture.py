@@ -7,16 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import Generic, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from sarqc.calibration.input_means import InputMeans, RunningMeans
 from sarqc.models.families import Family, InputGroup
 from sarqc.models.linears import inside_expert, readers_of_states, rows_by_expert
 from sarqc.models.walk import BlockWalk
 from sarqc.quantization.layer_statistics import LayerStatistics, RunningSums
 
 Statistics = dict[str, LayerStatistics]  # by path within the block
+_Total = TypeVar("_Total", covariant=True)
+
+
+class _Sums(Protocol[_Total]):
+    """What is added up over batches of inputs."""
+
+    def add(self, inputs: Tensor, float_inputs: Tensor | None = None) -> None: ...
+
+    def total(self) -> _Total: ...
 
 
 def collect(
@@ -39,7 +50,7 @@ def collect(
     Returns:
         The statistics by path within the block, and the outputs of each batch; none without ``outputs``.
     """
-    found = _Found(block, walk.loaded.family, walk.loaded.groups(block))
+    found = _Found(block, walk.loaded.family, walk.loaded.groups(block), RunningSums)
     made = []
     with torch.no_grad():
         for batch, hidden in enumerate(walk.hidden):
@@ -55,15 +66,26 @@ def collect(
     return found.statistics(), made
 
 
+def input_means(walk: BlockWalk, block: nn.Module) -> tuple[dict[str, InputMeans], list[Tensor]]:
+    """Return the means of the inputs of every linear of the block, by path, and its outputs of each batch."""
+    found = _Found(block, walk.loaded.family, walk.loaded.groups(block), RunningMeans)
+    with _hooked(block, found.adders()):
+        outputs = walk.outputs(block)
+    return found.statistics(), outputs
+
+
 class _AllSeen(Exception):
     """Ends a forward pass in which every hook has been called."""
 
 
-class _Found:
+class _Found(Generic[_Total]):
     """Inputs and statistics that the hooks of one pass gather."""
 
-    def __init__(self, block: nn.Module, family: Family, groups: Sequence[InputGroup]) -> None:
-        self._sums: dict[tuple[str, ...], RunningSums] = {}  # by the linears that read the same tokens of one tensor
+    def __init__(
+        self, block: nn.Module, family: Family, groups: Sequence[InputGroup], sums: Callable[[], _Sums[_Total]]
+    ) -> None:
+        self._sums: dict[tuple[str, ...], _Sums[_Total]] = {}  # by the linears that read the same tokens of one tensor
+        self._new_sums = sums
         self._block, self._experts = block, family.experts
         self._float_inputs: dict[str, Tensor] = {}  # of the batch at hand, by the path of the module that reads them
         by_group = [[path for path in group.linears if family.expert_of(path) is None] for group in groups]
@@ -115,9 +137,9 @@ class _Found:
             self._add([f"{path}.down_proj"], inner, float_inner)
 
     def _add(self, paths: Sequence[str], inputs: Tensor, float_inputs: Tensor | None) -> None:
-        self._sums.setdefault(tuple(paths), RunningSums()).add(inputs, float_inputs)
+        self._sums.setdefault(tuple(paths), self._new_sums()).add(inputs, float_inputs)
 
-    def statistics(self) -> Statistics:
+    def statistics(self) -> dict[str, _Total]:
         """Statistics of all batches so far."""
         return {path: total for paths, sums in self._sums.items() for total in [sums.total()] for path in paths}
 

@@ -1,4 +1,4 @@
-"""The predictions of a whole model as a function of the weights of its linears, beside those of the float model.
+"""The predictions of a whole model as a function of its linears' and norms' weights, beside the float model's.
 
 Axes: N sequences, B sequences of a step, T tokens of a sequence, D hidden size, V vocabulary, I in_features.
 """
@@ -15,32 +15,14 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from sarqc.calibration.input_means import InputMeans
 from sarqc.calibration.job import CalibrationJob
 from sarqc.calibration.pipeline import layers_by_block
 from sarqc.models.linears import as_parameters
 from sarqc.models.loading import LoadedModel
-from sarqc.quantization.objective import saliency
 from sarqc.quantization.scale_distillation import Weights
 
 SEQUENCES_OF_A_STEP = 1
-
-
-@dataclass(frozen=True)
-class InputMeans:
-    """Means over the inputs of a linear in the float model."""
-
-    absolute: Tensor  # (I,), mean |x|
-    square: Tensor  # (I,), mean x²
-
-    def drift_scale(self, weight: Tensor, gamma: float | None) -> Tensor:
-        """Return S (I,) as a column solver has it, S² = h̄ · s²/mean(s²), but for the number of tokens.
-
-        Args:
-            weight: (O, I), the float weight.
-            gamma: γ of the saliency s; None for s = 1.
-        """
-        s = torch.ones_like(self.absolute) if gamma is None else saliency(self.absolute, weight, gamma)
-        return s * (self.square.mean() / s.square().mean()).sqrt()
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +66,7 @@ def float_model(loaded: LoadedModel, job: CalibrationJob) -> FloatModel:
 
 
 class BesideFloat:
-    """Divergence of the model's predictions from the float model's, see ``scale_distillation.Predictions``.
+    """Mean KL(float ‖ quantized) of predictions in nats a token, see ``scale_distillation.Distance``.
 
     Args:
         loaded: The model; its own weights have no effect where others are given.
@@ -99,8 +81,7 @@ class BesideFloat:
         blocks = layers_by_block(loaded.checkpoint.layers)
         prefix = loaded.family.blocks
         self._paths = {  # of the linears of each block, by name
-            index: {layer.name: layer.name.removeprefix(f"{prefix}.{index}.") for layer in layers}
-            for index, layers in blocks.items()
+            index: {layer.name: layer.path_in_block(prefix) for layer in layers} for index, layers in blocks.items()
         }
 
     @property
@@ -108,12 +89,16 @@ class BesideFloat:
         """Number of steps of an epoch."""
         return len(self._calibration)
 
-    def divergence(self, weights: Weights, step: int) -> Tensor:
-        """Return the mean KL(float ‖ quantized) in nats a token on the sequences of a step, with its gradient."""
+    def magnified(self, first: float) -> float:
+        """Return 1: slopes of a divergence are large enough."""
+        return 1.0
+
+    def of_step(self, weights: Weights, step: int) -> Tensor:
+        """Return the divergence on the sequences of a step, with its gradient."""
         return self._mean(weights, self._calibration[step], self._original.calibration[step])
 
-    def held_out_divergence(self, weights: Weights) -> float:
-        """Return the same over the held-out sequences, without a gradient."""
+    def held_out(self, weights: Weights) -> float:
+        """Return the divergence on the held-out sequences, without a gradient."""
         with torch.no_grad():
             pairs = zip(self._held_out, self._original.held_out, strict=True)
             means = [(float(self._mean(weights, tokens, states)), tokens.numel()) for tokens, states in pairs]
@@ -128,7 +113,12 @@ class BesideFloat:
 
     def _parameters(self, weights: Weights) -> dict[str, Tensor]:
         """Weights by the names of their parameters within ``_HeadInput``, in the dtype that the model computes in."""
-        found: dict[str, Tensor] = {}
+        linears = {name for paths in self._paths.values() for name in paths}
+        found = {
+            f"model.{name}.weight": weight.to(self._loaded.compute_dtype)
+            for name, weight in weights.items()
+            if name not in linears
+        }
         for index, paths in self._paths.items():
             of_block: Mapping[str, Tensor] = {
                 path: weights[name].to(self._loaded.compute_dtype) for name, path in paths.items()

@@ -35,7 +35,9 @@ def model_card(recipe: Recipe, summary: Summary, checkpoint_format: Format, fami
         f"The weights of {summary['quantized_layers']} linear layers, {summary['share_quantized']:.1%} of the "
         f"parameters: {recipe.bits} bits, grid {recipe.grid}, {groups}. Everything else is as it was in the "
         f"{'rotated model' if recipe.rotates else 'original'}"
-        + (", apart from what took up the channel scales." if _is_folded(recipe) else "."),
+        + (", apart from what took up the channel scales." if _is_folded(recipe) else "")
+        + (", apart from the norms, which were tuned." if _tunes_norms(recipe) else "")
+        + ("" if _is_folded(recipe) or _tunes_norms(recipe) else "."),
         _rotated(summary),
         _weights(summary),
         _per_channel(recipe),
@@ -112,6 +114,10 @@ def _stamp(summary: Summary) -> str:
 
 def _is_folded(recipe: Recipe) -> bool:
     return recipe.to_method().unit == "group"
+
+
+def _tunes_norms(recipe: Recipe) -> bool:
+    return recipe.distills and recipe.distill_norms
 
 
 def _weights(summary: Summary) -> str:

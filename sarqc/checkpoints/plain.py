@@ -41,7 +41,7 @@ def save_plain(loaded: LoadedModel, folder: Path, beside: Mapping[str, str] = NO
 
 
 def stored_tensors(loaded: LoadedModel) -> Iterator[tuple[str, Tensor]]:
-    """Yield every tensor of the checkpoint under its name there, on the CPU, with the present weights of the blocks."""
+    """Yield every tensor of the checkpoint under its name there, on the CPU, with its present value."""
     checkpoint = loaded.checkpoint
     inside: set[str] = set()
     for index, block in enumerate(loaded.blocks()):
@@ -51,7 +51,7 @@ def stored_tensors(loaded: LoadedModel) -> Iterator[tuple[str, Tensor]]:
                 yield name, value.detach().to("cpu", STORED[checkpoint.dtypes[name]])
     for name in checkpoint.shapes:
         if name not in inside:
-            yield name, loaded.files.read(name)
+            yield name, loaded.stored_outside(name)
 
 
 def write_weights(folder: Path, tensors: Iterable[tuple[str, Tensor]], shard_bytes: int = SHARD_BYTES) -> None:

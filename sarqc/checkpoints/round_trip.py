@@ -45,7 +45,7 @@ def read_again(loaded: LoadedModel, folder: Path, checkpoint_format: Format) -> 
                     if loaded.streaming is None:
                         value.copy_(found)
         for name in checkpoint.shapes:
-            if name not in inside and not torch.equal(files.read(name), loaded.files.read(name)):
+            if name not in inside and not torch.equal(files.read(name), loaded.stored_outside(name)):
                 others.append(name)
     return others
 

@@ -45,9 +45,12 @@ _PICTURES = 20_000
 _COMPARED = 2 * 4 + 2 * 4 + 2 * 4 + 5 * 8
 # Of logits that both models make of the same tokens: both logarithms, one of them raised, their difference and product.
 _SOFTMAXES = 5
-# While scales are tuned: bytes of a code less its zero point; of a group with its sums, gradients and moments of Adam;
-# numbers of a token that wait for their gradients, of a block for each channel and of the head for each logit.
-_LEVEL, _OF_A_GROUP, _KEPT_STATES, _KEPT_LOGITS = 2, 100, 14, 7
+# While scales are tuned: bytes of a code, by itself and less its zero point; of a group with its sums, gradients and
+# moments of Adam; numbers of a token that wait for their gradients, of a block for each channel and of the head for
+# each logit. A token of tiny-llama took 225 kB of the 274 in its plan.
+_LEVEL, _OF_A_GROUP, _KEPT_STATES, _KEPT_LOGITS = 1 + 2, 150, 14, 7
+_ERROR = 4  # numbers of a token for each channel of a block's output: its error and what is made of it
+_WALKED = 3  # sets of states while a block is distilled: its inputs, those of the float block, and its outputs
 _READ_COPIES = 3  # of the float model's states: the file as it is read, without its checksum, and as a tensor
 
 
@@ -200,6 +203,8 @@ def memory_bytes(work: Work, budget: int, *, on_processor: bool, streamed: bool)
     )  # fmt: skip
     if not recipe.distills:
         return most
+    if recipe.distill_by == "block":
+        return round(max(most, computed * weights + process + _distilling_block_bytes(work, computed)))
     kept = work.stored * work.task.weights() + computed * _head_states(work)  # of the float model, meanwhile
     return round(kept + max(most, computed * weights + process + _distilling_bytes(work, computed)))
 
@@ -215,10 +220,30 @@ def _distilling_bytes(work: Work, computed: float) -> float:
     that its gradient passes.
     """
     checkpoint, architecture = work.checkpoint, work.checkpoint.architecture
-    weights = (_LEVEL + 2 * computed) * work.task.weights() + _OF_A_GROUP * work.groups
+    weights = _tuned_bytes(work, computed, work.task.weights())
     inside = checkpoint.n_blocks * (_KEPT_STATES * architecture.hidden_size + 4 * architecture.intermediate_size)
     logits = 4 * _KEPT_LOGITS * architecture.vocab_size
     return weights + work.recipe.length * (computed * inside + logits)
+
+
+def _tuned_bytes(work: Work, computed: float, weights: int) -> float:
+    """Bytes of weights whose scales are tuned: of each its code, itself and its gradient, and that of the best epoch;
+    of each group; and two copies of the largest linear while its levels or slopes are made.
+    """
+    largest = max(map(math.prod, work.task.shapes))
+    groups = work.groups * weights / work.task.weights()
+    return (_LEVEL + 2 * computed + work.stored) * weights + _OF_A_GROUP * groups + 2 * computed * largest
+
+
+def _distilling_block_bytes(work: Work, computed: float) -> float:
+    """Bytes of the tuning of a block's scales: its weights as functions of the scales with their gradients, what the
+    gradient of one sequence passes, and the states of all sequences before and behind it.
+    """
+    recipe, architecture = work.recipe, work.checkpoint.architecture
+    weights = _tuned_bytes(work, computed, work.task.block_weights)
+    inside = (_KEPT_STATES + _ERROR) * architecture.hidden_size + 4 * architecture.intermediate_size
+    states = _WALKED * (recipe.samples + recipe.unseen_samples()) * architecture.hidden_size
+    return weights + computed * recipe.length * (inside + states)
 
 
 def _sets(work: Work) -> int:
@@ -435,6 +460,8 @@ def _beside(work: Work) -> Count:
 def _distilling(work: Work) -> Count:
     """Tuning of the scales in all its epochs: both directions of every step, and the float model's part of it."""
     recipe, epochs = work.recipe, work.recipe.distill
+    if recipe.distill_by == "block":
+        return _distilling_blocks(work)
     samples, unseen = recipe.samples, recipe.unseen_samples()
     once = _of_text(work, (samples + unseen) * recipe.length)
     trained, judged = (_of_text(work, count * recipe.length) for count in (samples, unseen))
@@ -444,6 +471,17 @@ def _distilling(work: Work) -> Count:
     started = Count(started=_STARTED_OF_STEP * len(work.task.shapes) * samples)
     epoch = trained.times(3) + judged + beside + written + started
     return once.times(2) + beside + epoch.times(epochs)
+
+
+def _distilling_blocks(work: Work) -> Count:
+    """The same block by block, without logits: all sequences pass the float blocks and the tuned ones once."""
+    recipe, epochs = work.recipe, work.recipe.distill
+    samples, unseen = recipe.samples, recipe.unseen_samples()
+    once = _through_the_blocks(work, (samples + unseen) * recipe.length) + Count(loaded=work.checkpoint.size_bytes)
+    trained, judged = (_through_the_blocks(work, count * recipe.length) for count in (samples, unseen))
+    written = Count(read=_WEIGHT_MOVES * 4 * work.task.weights() * samples)
+    started = Count(started=_STARTED_OF_STEP * len(work.task.shapes) * samples)
+    return once.times(2) + (trained.times(3) + judged + written + started).times(epochs)
 
 
 _WEIGHT_MOVES = 8  # how often a weight is written or read until the gradients of its scales are known

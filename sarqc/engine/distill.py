@@ -1,7 +1,7 @@
 """The scales of a run's model tuned by its predictions, as a stage between the solving of codes and the measurements.
 
 Tuned layers are kept under keys of their own and take the place of the solver's in the model, in measurements and in
-files. Errors of layers and pictures of their weights stay those of the solver.
+files; so do tuned norms. Errors of layers and pictures of their weights stay those of the solver.
 """
 
 from __future__ import annotations
@@ -9,13 +9,17 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import safetensors.torch
 import torch
+from torch import Tensor
 
+from sarqc.calibration.input_means import InputMeans
 from sarqc.calibration.job import CalibrationJob, SolvedLayer
 from sarqc.calibration.kept_layers import SUFFIX, KeptLayers, read_layer, write_layer
+from sarqc.calibration.pipeline import layers_by_block
 from sarqc.calibration.whole_model import BesideFloat, FloatModel, float_model
 from sarqc.documents import Distillation, DistilledEpoch
 from sarqc.engine.costs import DISTILLING
@@ -23,15 +27,25 @@ from sarqc.engine.keys import distillation_key, distilled_layer_key
 from sarqc.engine.measure import Workbench
 from sarqc.engine.progress import TOLD_EVERY
 from sarqc.errors import NotFound
-from sarqc.events import Advanced, Event, ScalesDistilled, Stage
+from sarqc.events import Advanced, Event, ScalesDistilled, Stage, Warned
 from sarqc.models.families import LayerInfo
+from sarqc.models.norms import norms_of
 from sarqc.plain import measured as or_none
 from sarqc.quantization.methods import METHODS
 from sarqc.quantization.quantized_layer import LayerReport, QuantizedLayer
-from sarqc.quantization.scale_distillation import DistillationEpoch, TunedScales, distilled
+from sarqc.quantization.scale_distillation import (
+    Distance,
+    DistillationEpoch,
+    Distilled,
+    TunedNorm,
+    TunedScales,
+    distilled,
+)
 from sarqc.recipe import Recipe
 
 BEFORE_DISTILLATION = "before_distillation"  # flag of a report whose errors are those of other scales
+_NORMS = ".safetensors"
+_REMEDY = "Run the recipe again; raise SARQC_CACHE_GIB."
 
 
 @dataclass(frozen=True)
@@ -54,7 +68,7 @@ class ScaleTuning:
 
     def key(self) -> str:
         """Return the key of the outcome."""
-        return distillation_key(self.bench.loaded, self.float_key, self.solved, self.job, self.recipe.distill)
+        return distillation_key(self.bench.loaded, self.float_key, self.solved, self.job, self.recipe.distilling())
 
     def keys(self) -> dict[str, str]:
         """Return the keys of the tuned layers by name."""
@@ -62,16 +76,32 @@ class ScaleTuning:
         return {name: distilled_layer_key(key, name) for name in self.solved}
 
     def kept(self) -> Distillation | None:
-        """Return the outcome of an earlier run of the same; None if it is not kept with all its layers."""
+        """Return the outcome of an earlier run of the same; None if it is not kept with all its layers and norms."""
         payload = self.bench.store.read(self.key(), ".json")
-        if payload is None or not all(self.bench.store.touch(key, SUFFIX) for key in self.keys().values()):
+        if payload is None or not self.has_parts(self.solved, self.norms()):
             return None
         found: Distillation = json.loads(payload)
         return found
 
+    def norms(self) -> list[str]:
+        """Return the paths of the norms that are tuned with the scales; block by block those of quantized blocks."""
+        if not self.recipe.distill_norms:
+            return []
+        loaded, every = self.bench.loaded, norms_of(self.bench.loaded)
+        if self.recipe.distill_by == "model":
+            return every
+        prefixes = [f"{loaded.family.blocks}.{index}." for index in layers_by_block(loaded.checkpoint.layers)]
+        return [path for path in every if path.startswith(tuple(prefixes))]
+
+    def norms_of_block(self, index: int) -> list[str]:
+        """Return the paths of those within a block."""
+        return [path for path in self.norms() if path.startswith(f"{self.bench.loaded.family.blocks}.{index}.")]
+
     def keep_float(self) -> Generator[Event, None, FloatModel | None]:
-        """Return what is needed of the model while it is float; None if the outcome is kept."""
-        if self.kept() is not None:
+        """Return what is needed of the model while it is float; None if the outcome is kept, and block by block."""
+        if self.recipe.distill_norms and not self.norms():
+            yield Warned("no norm of this model has weights of its own: scales alone are distilled", "distill_norms")
+        if self.recipe.distill_by == "block" or self.kept() is not None:
             return None
         yield Stage("measuring the float model", "its predictions on the calibration text")
         return float_model(self.bench.loaded, self.job)
@@ -92,11 +122,7 @@ class ScaleTuning:
         if original is None:
             outcome = self.kept()
             if outcome is None:
-                raise NotFound(
-                    "the distilled scales are no longer stored",
-                    DISTILLING,
-                    "Run the recipe again; raise SARQC_CACHE_GIB.",
-                )
+                raise NotFound("the distilled scales are no longer stored", DISTILLING, _REMEDY)
             for epoch in outcome["epochs"]:
                 yield ScalesDistilled(**epoch, epochs=self.recipe.distill)
         else:
@@ -107,65 +133,156 @@ class ScaleTuning:
     def put(self) -> None:
         """Give the model the tuned weights, which are kept."""
         loaded = self.bench.loaded
-        for name, layer in KeptLayers(self.bench.store, self.keys(), loaded.checkpoint.layers).items():
-            loaded.weight(name).data.copy_(layer.dequantized)
+        by_block = layers_by_block(loaded.checkpoint.layers)
+        for index, block in enumerate(loaded.blocks()):
+            norms = self.norms_of_block(index)
+            if norms or index in by_block:
+                with loaded.at(block, changes=True):
+                    self.put_into_block([info.name for info in by_block.get(index, [])], norms)
+        outside = [path for path in self.norms() if not path.startswith(f"{loaded.family.blocks}.")]
+        loaded.replace({f"{path}.weight": self._kept_norm(path) for path in outside})
+
+    def put_into_block(self, names: Iterable[str], norms: Iterable[str]) -> None:
+        """Give a block, whose weights are in memory, the tuned weights of these linears and norms."""
+        loaded = self.bench.loaded
+        layers = KeptLayers(self.bench.store, self.keys(), loaded.checkpoint.layers)
+        for name in names:
+            loaded.weight(name).data.copy_(layers[name].dequantized)
+        for path in norms:
+            loaded.weight(path).data.copy_(self._kept_norm(path))
+
+    def has_parts(self, names: Iterable[str], norms: Iterable[str]) -> bool:
+        """Return True if the tuned linears and norms of these names are kept."""
+        store, key = self.bench.store, self.key()
+        wanted = [(name, SUFFIX) for name in names] + [(path, _NORMS) for path in norms]
+        return all(store.touch(distilled_layer_key(key, name), suffix) for name, suffix in wanted)
+
+    def keep_parts(self, found: Distilled) -> None:
+        """Keep tuned linears, with curves and reports of the solver, and norms."""
+        store, key = self.bench.store, self.key()
+        layers = {info.name: info for info in self.bench.loaded.checkpoint.layers}
+        for name, layer in found.layers.items():
+            solved = self._solved(layers[name])
+            write_layer(store, distilled_layer_key(key, name), replace(solved, quantized=layer))
+        for path, weight in found.norms.items():
+            store.write(distilled_layer_key(key, path), _NORMS, safetensors.torch.save({"weight": weight.cpu()}))
+
+    def linear(self, info: LayerInfo, weight: Tensor, means: InputMeans, report: LayerReport) -> TunedScales:
+        """Return a linear with the λ of its distillation and the γ at which it was solved.
+
+        λ is the recipe's for distillation; without it that at which the linear was solved, and 0 for a method whose λ
+        is not a choice.
+
+        Args:
+            info: The linear.
+            weight: (O, I), the float weight.
+            means: Means over its inputs in the float model.
+            report: Report of the solver.
+        """
+        lam, gamma = report.chosen.get("lam"), report.chosen.get("gamma")
+        if self.recipe.distill_lambda is not None:
+            lam = self.recipe.distill_lambda
+        elif "lam" not in METHODS[self.recipe.method].tunes:
+            lam = None
+        layer = _on(self.bench.loaded.device, self._solved(info).quantized)
+        return TunedScales(layer, weight, means.drift_scale(weight.float(), gamma), lam or 0.0)
+
+    def tuned_norms(self, paths: Iterable[str]) -> dict[str, TunedNorm]:
+        """Return the norms at these paths, whose weights are the float ones and in memory."""
+        loaded = self.bench.loaded
+        return {
+            path: TunedNorm(loaded.model.get_parameter(f"{path}.weight").to(loaded.stored_as(f"{path}.weight")))
+            for path in paths
+        }
 
     def _tuned(self, original: FloatModel, reports: Mapping[str, LayerReport]) -> Generator[Event, None, Distillation]:
         loaded, layers = self.bench.loaded, self.bench.loaded.checkpoint.layers
-        linears = {info.name: self._linear(info, original, reports[info.name]) for info in layers}
-        steps = distilled(linears, BesideFloat(loaded, self.job, original), epochs=self.recipe.distill)
+        linears = {
+            info.name: self.linear(info, original.weights[info.name], original.inputs[info.name], reports[info.name])
+            for info in layers
+        }
+        steps = tuned(
+            linears, BesideFloat(loaded, self.job, original), self.recipe.distill, self.tuned_norms(self.norms()), ""
+        )  # fmt: skip
         epochs: list[DistillationEpoch] = []
-        told = time.monotonic()
         while True:
             try:
                 step = next(steps)
             except StopIteration as end:
-                best: dict[str, QuantizedLayer] = end.value
+                self.keep_parts(end.value)
                 break
             if isinstance(step, DistillationEpoch):
                 epochs.append(step)
                 yield ScalesDistilled(**_facts(step), epochs=self.recipe.distill)
-            elif (now := time.monotonic()) >= told + TOLD_EVERY:
-                told = now
-                yield Advanced(step.done, step.steps, f"steps of epoch {len(epochs)}")
-        keys = self.keys()
-        for info in layers:
-            solved = self._solved(info)
-            write_layer(self.bench.store, keys[info.name], replace(solved, quantized=best[info.name]))
-        outcome = outcome_of(epochs, self.recipe.distill)
+            else:
+                yield step
+        outcome = outcome_of(epochs, self.recipe.distill, norms=len(self.norms()))
         self.bench.store.write(self.key(), ".json", json.dumps(outcome).encode())
         return outcome
 
-    def _linear(self, info: LayerInfo, original: FloatModel, report: LayerReport) -> TunedScales:
-        """A linear with the λ and γ at which it was solved; λ is 0 for a method whose λ is not a choice."""
-        device, weight = self.bench.loaded.device, original.weights[info.name]
-        lam, gamma = report.chosen.get("lam"), report.chosen.get("gamma")
-        layer = _on(device, self._solved(info).quantized)
-        s = original.inputs[info.name].drift_scale(weight.float(), gamma)
-        is_choice = "lam" in METHODS[self.recipe.method].tunes
-        return TunedScales(layer, weight, s, lam if is_choice and lam is not None else 0.0)
+    def _kept_norm(self, path: str) -> Tensor:
+        payload = self.bench.store.read(distilled_layer_key(self.key(), path), _NORMS)
+        if payload is None:
+            raise NotFound("the distilled norm is no longer stored", path, _REMEDY)
+        return safetensors.torch.load(payload)["weight"]
 
     def _solved(self, info: LayerInfo) -> SolvedLayer:
         solved = read_layer(self.bench.store, self.solved[info.name], info)
         if solved is None:
-            raise NotFound(
-                "the solved layer is no longer stored", info.name, "Run the recipe again; raise SARQC_CACHE_GIB."
-            )
+            raise NotFound("the solved layer is no longer stored", info.name, _REMEDY)
         return solved
 
 
-def outcome_of(epochs: Sequence[DistillationEpoch], at_most: int) -> Distillation:
-    """Return the outcome of some epochs, the start first."""
-    first, made = epochs[0], len(epochs) - 1
-    best = min(epochs, key=lambda epoch: math.inf if math.isnan(epoch.held_out_kl) else epoch.held_out_kl)
+def tuned(
+    linears: Mapping[str, TunedScales], distance: Distance, epochs: int, norms: Mapping[str, TunedNorm], where: str
+) -> Generator[DistillationEpoch | Advanced, None, Distilled]:
+    """Tune scales and norms as ``distilled`` does, with its epochs and now and then an event for the steps between.
+
+    Args:
+        linears: The linears by name.
+        distance: Distance as a function of the weights.
+        epochs: Largest number of passes over the sequences.
+        norms: Norms by name.
+        where: Words for events: of what the epochs are.
+    """
+    steps, done, said = distilled(linears, distance, epochs=epochs, norms=norms), 0, time.monotonic()
+    while True:
+        try:
+            step = next(steps)
+        except StopIteration as end:
+            found: Distilled = end.value
+            return found
+        if isinstance(step, DistillationEpoch):
+            done += 1
+            yield step
+        elif (now := time.monotonic()) >= said + TOLD_EVERY:
+            said = now
+            yield Advanced(step.done, step.steps, f"steps of epoch {done}{where}")
+
+
+def outcome_of(epochs: Sequence[DistillationEpoch], at_most: int, *, norms: int = 0) -> Distillation:
+    """Return the outcome of some epochs, the start first.
+
+    Args:
+        epochs: The epochs.
+        at_most: Largest number of epochs.
+        norms: Number of norms that were tuned with the scales.
+    """
+    first, best, made = epochs[0], best_of(epochs), len(epochs) - 1
+    what = f"Scales and {norms} norms" if norms else "Scales"
     if best is first:
-        words = f"Scales stay those of the solver: no epoch of {made} lowered held-out KL from {first.held_out_kl:.3g}."
+        words = f"{what} stay as they were: no epoch of {made} lowered held-out KL from {first.held_out:.3g}."
     else:
         words = (
-            f"Scales distilled: held-out KL {first.held_out_kl:.3g} → {best.held_out_kl:.3g} in {best.epoch} of "
+            f"{what} distilled: held-out KL {first.held_out:.3g} → {best.held_out:.3g} in {best.epoch} of "
             f"{at_most} epochs, drift {first.drift:.3g} → {best.drift:.3g}. Errors of layers are those before."
         )
     return {"epochs": [_facts(epoch) for epoch in epochs], "kept": best.epoch, "words": words}
+
+
+def best_of(epochs: Sequence[DistillationEpoch]) -> DistillationEpoch:
+    """Return the first epoch with the smallest distance on unseen sequences."""
+    return min(epochs, key=lambda epoch: math.inf if math.isnan(epoch.held_out) else epoch.held_out)
 
 
 def before_it(reports: Mapping[str, LayerReport]) -> dict[str, LayerReport]:
@@ -175,13 +292,15 @@ def before_it(reports: Mapping[str, LayerReport]) -> dict[str, LayerReport]:
 
 def _facts(epoch: DistillationEpoch) -> DistilledEpoch:
     return {
-        "epoch": epoch.epoch, "calibration_kl": or_none(epoch.calibration_kl),
-        "held_out_kl": or_none(epoch.held_out_kl), "drift": or_none(epoch.drift),
+        "epoch": epoch.epoch, "calibration_kl": or_none(epoch.calibration),
+        "held_out_kl": or_none(epoch.held_out), "drift": or_none(epoch.drift),
     }  # fmt: skip
 
 
 def _on(device: torch.device, layer: QuantizedLayer) -> QuantizedLayer:
-    """A layer without channel scales on another device."""
+    """A layer without channel scales on another device; its weight is not needed while its scales change."""
     biases = None if layer.biases is None else layer.biases.to(device)
     codes, scales, zero_points = (part.to(device) for part in (layer.codes, layer.scales, layer.zero_points))
-    return replace(layer, codes=codes, scales=scales, zero_points=zero_points, biases=biases)
+    return replace(
+        layer, codes=codes, scales=scales, zero_points=zero_points, biases=biases, dequantized=torch.empty(0)
+    )  # fmt: skip

@@ -12,14 +12,16 @@ _Planned = TypeVar("_Planned")
 
 
 def as_far_as_possible(recipe: Recipe, planned: Callable[[Recipe], _Planned]) -> tuple[_Planned, str]:
-    """Plan a recipe, without the distillation that its effort asked for if the model or the memory does not allow it.
+    """Plan a recipe, with the distillation that its effort asked for as far as the model and the memory allow it.
+
+    Where the whole model is out of reach, scales are distilled block by block; where these are too, not at all.
 
     Args:
         recipe: The recipe, perhaps with an effort.
         planned: What plans a recipe, and refuses what is not available.
 
     Returns:
-        What ``planned`` returned, and a sentence about what was left out; empty if nothing was.
+        What ``planned`` returned, and a sentence about what is done otherwise; empty if nothing is.
 
     Raises:
         Refused: As ``planned``, also for a distillation that was asked for by its own field.
@@ -27,11 +29,25 @@ def as_far_as_possible(recipe: Recipe, planned: Callable[[Recipe], _Planned]) ->
     try:
         return planned(recipe), ""
     except Refused as refusal:
-        of_effort = None if recipe.effort is None else fitting_of(recipe.effort, recipe.to_json()).get("distill")
-        if refusal.field != "distill" or not of_effort or recipe.distill != of_effort:
+        if not _is_of_effort(recipe, refusal):
             raise
-        left_out = f"effort {recipe.effort} leaves distillation out: {refusal.what}"
+        reason = refusal.what
+    if recipe.distill_by == "model":
+        by_block = recipe.model_copy(update={"distill_by": "block"})
+        try:
+            return planned(by_block), f"effort {recipe.effort} distills scales block by block: {reason}"
+        except Refused as refusal:
+            if not _is_of_effort(by_block, refusal):
+                raise
+            reason = refusal.what
+    left_out = f"effort {recipe.effort} leaves distillation out: {reason}"
     return planned(recipe.model_copy(update={"distill": 0})), left_out
+
+
+def _is_of_effort(recipe: Recipe, refusal: Refused) -> bool:
+    """Return True if a refusal is about the distillation that an effort asked for."""
+    asked = None if recipe.effort is None else fitting_of(recipe.effort, recipe.to_json()).get("distill")
+    return refusal.field == "distill" and bool(asked) and recipe.distill == asked
 
 
 def without_effort(recipe: Recipe) -> Recipe:
@@ -40,11 +56,14 @@ def without_effort(recipe: Recipe) -> Recipe:
 
 
 def effort_and_fitting(recipe: Recipe, *, can_distill: bool) -> tuple[Effort | None, Fitting]:
-    """Return the effort that a recipe amounts to, and its values of the fields that efforts set.
+    """Return the effort that a recipe amounts to, and its values of the fields that efforts set on this model.
 
     Args:
         recipe: The recipe.
         can_distill: False for a model whose scales can't be distilled, and which has no effort that does.
     """
     names = {name: None for fitting in recipe.efforts().values() for name in fitting}
-    return recipe.amounts_to(can_distill=can_distill), {name: getattr(recipe, name) for name in names}
+    fitting = {name: getattr(recipe, name) for name in names}
+    if recipe.distills and recipe.distill_by != "model":
+        fitting["distill_by"] = recipe.distill_by
+    return recipe.amounts_to(can_distill=can_distill), fitting

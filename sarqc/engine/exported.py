@@ -91,7 +91,7 @@ class Exported:
 
     def other_tensors(self, checkpoint: Checkpoint) -> dict[str, str]:
         """By name, tensors beside the quantized linears that are neither the float model's nor, where they took up
-        scales, the stamp's; and tensors that belong to nothing."""
+        scales or were tuned, the stamp's; and tensors that belong to nothing."""
         files, found = open_files(checkpoint), {}
         linears = {f"{self.family.in_file(info.name)}.weight": info for info in checkpoint.linears}
         expected: set[str] = set()

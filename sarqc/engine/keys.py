@@ -172,16 +172,19 @@ def quantized_model_key(float_key: str, keys: Mapping[str, str]) -> str:
 
 
 def distillation_key(
-    loaded: LoadedModel, float_key: str, keys: Mapping[str, str], job: CalibrationJob, epochs: int
+    loaded: LoadedModel, float_key: str, keys: Mapping[str, str], job: CalibrationJob, choices: Mapping[str, str | int]
 ) -> str:
-    """Of the tuning of a model's scales: ``keys`` of its layers, ``float_key`` of the float model."""
+    """Of the tuning of a model's scales: ``keys`` of its layers, ``float_key`` of the float model, and the recipe's
+    ``choices``, see ``Recipe.distilling``."""
     # Every step builds on the last bits of a gradient, which is summed in as many parts as there are threads.
     threads = [torch.get_num_threads()] if loaded.device.type == "cpu" else []
     tokens = [np.ascontiguousarray(part).tobytes() for part in (job.sequences.calibration, job.sequences.held_out)]
     shapes = [job.sequences.calibration.shape, job.sequences.held_out.shape]
+    further = {name: value for name, value in choices.items() if name != "distill"}
     return chain_key(
-        "distillation", DISTILLATION_FORMAT, float_key, [*keys.values()], shapes, *tokens, epochs, *threads
-    )
+        "distillation", DISTILLATION_FORMAT, float_key, [*keys.values()], shapes, *tokens, choices["distill"], *threads,
+        *([further] if further else []),
+    )  # fmt: skip
 
 
 def distilled_layer_key(key: str, name: str) -> str:

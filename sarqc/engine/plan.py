@@ -56,6 +56,12 @@ _UNPACKED_A_SECOND = 5e7  # bytes of weights, from GGUF files to the disk; a slo
 _TOKENS_OF_A_CHANNEL = 2  # with fewer of them undamped codes lose measurably: see “Column solver” in docs/algorithms.md
 
 
+# What mends a distillation by the predictions of a model that has none of its own to follow.
+_WITHOUT_PREDICTIONS = (
+    Fix("Distill block by block", {"distill_by": "block"}), Fix("Leave distillation out", {"distill": 0})
+)  # fmt: skip
+
+
 class Plan(BaseModel):
     """What a run, or a batch of them, will do and cost. ``None``: can't be known before the model is on this host, or
     is not the same for all runs."""
@@ -204,7 +210,7 @@ def plan(recipe: Recipe, settings: Settings) -> Plan:
 def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Prepared:
     """Checks a recipe against this host and finds out what a run of it needs to know.
 
-    Distillation that an effort asked for is left out, with a warning, where it is not available.
+    Distillation that an effort asked for is done block by block or left out, with a warning, where it is not available.
 
     Raises ``Refused``, ``NotFound`` or ``Unreachable``: a model, text or task that is not there, a group size that
     does not divide, a text that is too short, a window that is too long. Raises ``NotCached`` where the model or a text
@@ -219,7 +225,7 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
 
 
 def _with_effort(plan: Plan, recipe: Recipe, left_out: str) -> Plan:
-    can_distill = recipe.distills or not (plan.streamed or plan.experts)
+    can_distill = recipe.distills or not left_out
     effort, fitting = effort_and_fitting(recipe, can_distill=can_distill)
     warnings = (left_out, *plan.warnings) if left_out else plan.warnings
     return plan.model_copy(update={"effort": effort, "fitting": fitting, "warnings": warnings})
@@ -293,11 +299,13 @@ def _as_asked(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
         recipe.layer, recipe.blocks_of(checkpoint.n_blocks), recipe.exclude, recipe.include
     )
     _check_later(recipe, asked)
-    if recipe.distills and any(layer.expert is not None for layer in asked.layers):
+    is_mixture = any(layer.expert is not None for layer in asked.layers)
+    if recipe.distills and recipe.distill_by == "model" and is_mixture:
         raise Refused(
-            "distillation of scales is not available for mixtures of experts, whose routing has no gradient",
-            "recipe, distill", "Set distill to 0.",
-        ).about("distill", Fix("Leave distillation out", {"distill": 0}))  # fmt: skip
+            "distillation by the predictions of the whole model is not available for mixtures of experts, whose "
+            "routing has no gradient",
+            "recipe, distill", "Set distill_by to block.",
+        ).about("distill", *_WITHOUT_PREDICTIONS)  # fmt: skip
     return asked
 
 
@@ -530,13 +538,14 @@ def _memory(work: costs.Work, settings: Settings) -> tuple[bool, int]:
     )
     streamed = settings.weights == "streamed" or (settings.weights == "auto" and free is not None and whole > free)
     needed = one if streamed else whole
-    if streamed and recipe.distills:
+    if streamed and recipe.distills and recipe.distill_by == "model":
         why = f"and {gib(free)} are free" if settings.weights == "auto" and free is not None else "read as a whole"
         raise Refused(
-            f"distillation of scales needs the whole model with its gradients in memory, {gib(whole)}, {why}",
+            "distillation by the predictions of the whole model needs it with its gradients in memory, "
+            f"{gib(whole)}, {why}",
             f"memory of the device {settings.device}",
-            "Set distill to 0, or use another host.",
-        ).about("distill", Fix("Leave distillation out", {"distill": 0}))
+            "Set distill_by to block, or use another host.",
+        ).about("distill", *_WITHOUT_PREDICTIONS)
     if streamed and recipe.rotates:
         raise Refused(
             f"a rotation needs the whole model in memory, {gib(whole)}: block by block each weight would be rotated "
@@ -545,6 +554,12 @@ def _memory(work: costs.Work, settings: Settings) -> tuple[bool, int]:
             "Set rotate to none, or use another host.",
         ).about("rotate", Fix("Leave the rotation out", {"rotate": "none"}))
     if free is not None and needed > free:
+        if recipe.distills and _needed_without_distillation(work, settings, streamed=streamed) <= free:
+            raise Refused(
+                f"distillation of scales block by block needs {gib(needed)}, and {gib(free)} are free",
+                f"memory of the device {settings.device}",
+                "Set distill to 0, use fewer or shorter calibration sequences, or another host.",
+            ).about("distill", _WITHOUT_PREDICTIONS[-1])
         remedy = "Use fewer or shorter calibration sequences, fewer test tokens, or another host."
         if not streamed:
             remedy = f"Set SARQC_WEIGHTS to auto: block by block it takes {gib(one)}."
@@ -554,6 +569,13 @@ def _memory(work: costs.Work, settings: Settings) -> tuple[bool, int]:
             remedy,
         )
     return streamed, needed
+
+
+def _needed_without_distillation(work: costs.Work, settings: Settings, *, streamed: bool) -> int:
+    plain = replace(work, recipe=work.recipe.model_copy(update={"distill": 0}))
+    return costs.memory_bytes(
+        plain, costs.sweep_bytes(settings), on_processor=costs.on_processor(settings), streamed=streamed
+    )  # fmt: skip
 
 
 def _disk(needed: int, settings: Settings) -> Iterator[str]:

@@ -48,7 +48,7 @@ def stamp_of(
         computing=computing(loaded, job, distills=prepared.recipe.distills),
         opened=None if job.found is None else job.found.fingerprint,
         layers=dict(layers),
-        folded=dict(_folded(loaded)) if job.method.unit == "group" or job.found is not None else {},
+        folded=dict(_changed_beside(prepared.recipe, loaded, job)),
         made_with=made_with(loaded.device),
     ).sealed()
 
@@ -155,8 +155,20 @@ def _without_folder(name: str) -> str:
     return name if path is None else Path(name).name or path.name
 
 
-def _folded(loaded: LoadedModel) -> Iterator[tuple[str, str]]:
-    """Tensors of the blocks that are not quantized weights and are others than in the float checkpoint, as hashes."""
+def _changed_beside(recipe: Recipe, loaded: LoadedModel, job: CalibrationJob) -> Iterator[tuple[str, str]]:
+    """Tensors that are not quantized weights and are others than in the float checkpoint, as hashes."""
+    tunes_norms = recipe.distills and recipe.distill_norms
+    if job.method.unit == "group" or job.found is not None or tunes_norms:
+        yield from _changed_in_blocks(loaded)
+    if tunes_norms:
+        for path in loaded.replaced:
+            name = loaded.family.in_file(path)
+            if not torch.equal(stored := loaded.stored_outside(name), loaded.files.read(name)):
+                yield name, hash_of(stored)
+
+
+def _changed_in_blocks(loaded: LoadedModel) -> Iterator[tuple[str, str]]:
+    """The tensors of the blocks among them."""
     checkpoint, family = loaded.checkpoint, loaded.family
     weights = {f"{family.in_file(layer.name)}.weight" for layer in checkpoint.layers}
     for index, block in enumerate(loaded.blocks()):

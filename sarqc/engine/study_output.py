@@ -259,7 +259,7 @@ def _run_line(outcome: RunResult, writer: StudyWriter) -> Line:
     fields: dict[str, Any] = {"lams": lams, "gammas": (job.method.gamma,), "chosen": (0, own)}
     if recipe.from_block is not None:
         fields["later"] = LaterBlocks(from_block=recipe.from_block, lam=recipe.then_lam, gamma=recipe.then_gamma)
-    fitting = recipe.to_method().fitting() | ({"distill": recipe.distill} if recipe.distills else {})
+    fitting = recipe.to_method().fitting() | recipe.distilling()
     if outcome.rotated is not None:
         fitting["rotate"] = recipe.rotate
         for name in ROTATED:

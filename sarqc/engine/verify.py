@@ -169,7 +169,8 @@ def _original(
     yield weights
     if exported is not None:
         whose = "the rotated float model's" if recipe.rotates else "the float model's"
-        same = f"They are {whose}" + (", or have taken up scales as the stamp says." if stamp.folded else ".")
+        changed = ", or have taken up scales or were tuned as the stamp says" if stamp.folded else ""
+        same = f"They are {whose}{changed}."
         yield _compared("other tensors", exported.other_tensors(checkpoint), same)
         other = dict.fromkeys(exported.other_settings(checkpoint), "is not the float model's")
         yield _compared("config.json", other, "It says what the float model's does.")

@@ -152,8 +152,11 @@ def _short(line: Line) -> str:
         "distill": "distilled",
         "rotate": "rotated",
         "first_order": f"β {line.fitting.get('first_order')}",
+        "distill_by": "by block",
+        "distill_norms": "norms",
     }
     words |= {"refine": f"×{line.fitting.get('refine')}", "refit": f"refit ×{line.fitting.get('refit')}"}
+    words["distill_lambda"] = f"at {line.fitting.get('distill_lambda')}"
     if line.fitting.get("range") == "joint":
         words["range"] = "joint range"
     return " ".join([name, *(words[mark] for mark in line.fitting), *(["auto"] if line.selected else [])])

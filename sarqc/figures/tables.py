@@ -9,6 +9,7 @@ import numpy as np
 
 from sarqc.errors import NotFound
 from sarqc.figures.deciles import decile_drift
+from sarqc.figures.distilled import distilled_rows
 from sarqc.figures.flags import flags_of
 from sarqc.figures.inspector import read_group
 from sarqc.figures.ladder import rung_name
@@ -79,6 +80,7 @@ HEADINGS: dict[str, tuple[str, str]] = {
     "block_drift": ("Weight drift of the block", "significant"),
     "kept": ("Kept", "flag"),
     "tools": ("Tools with this default", "text"),
+    "kl_change": ("Change of KL against λ = 0 of distillation", "share"),
     "sources": ("Sources", "text"),
 }
 
@@ -313,5 +315,5 @@ def _rounding(facts: LineFacts) -> Iterator[Row]:
 
 TABLES = {
     "deciles": _deciles, "gap": _gap, "theorem": _theorem, "methods": _methods, "selection": _selection,
-    "inspector": _weights, "ruler": ruler_rows, "rounding": _rounding,
+    "inspector": _weights, "ruler": ruler_rows, "rounding": _rounding, "distilled": distilled_rows,
 }  # fmt: skip

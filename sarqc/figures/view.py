@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 from sarqc.errors import NotFound, Refused
 from sarqc.figures.auto_choice import selection
 from sarqc.figures.deciles import deciles
+from sarqc.figures.distilled import distilled
 from sarqc.figures.drawing import Figure, Point
 from sarqc.figures.equation import Equation, equation
 from sarqc.figures.expert_maps import TokenTable, counts_of, expert_map, token_map, token_table, tokens_error
@@ -66,6 +67,7 @@ FIGURES: dict[str, Callable[[LineFacts], Figure | None]] = {
     "gamma_grid": gamma_grid,
     "selection": selection,
     "gap": gap,
+    "distilled": distilled,
     "theorem": theorem,
     "rounding": rounding,
 }

@@ -116,6 +116,8 @@ def bias_of(block: nn.Module, path: str) -> Tensor | None:
 def as_parameters(block: nn.Module, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return weights (O, I) by the paths of their linears as the block's parameters by name, with slices put together.
 
+    Weights (D,) of norms are taken as well.
+
     A slice that is not given is the block's own.
     """
     parameters: dict[str, Tensor] = {}

@@ -96,6 +96,13 @@ class LoadedModel:
             else:
                 yield self.family.in_file(f"{prefix}{name}"), parameter
 
+    def stored_outside(self, name: str) -> Tensor:
+        """Return a tensor outside the blocks on the CPU, as ``replace`` left it, by its name in the checkpoint."""
+        changed = {self.family.in_file(path): path for path in self.replaced}
+        if name not in changed:
+            return self.files.read(name)
+        return self.model.get_parameter(changed[name]).detach().to("cpu", STORED[self.checkpoint.dtypes[name]])
+
     @contextmanager
     def at(self, block: nn.Module, *, changes: bool = False) -> Iterator[nn.Module]:
         """Hold the weights of a block in memory within this context; ``changes`` keeps their values at its end."""

@@ -30,17 +30,18 @@ class BlockWalk:
     them: after the last block they are the input of the model's final norm.
     """
 
-    def __init__(self, loaded: LoadedModel, sequences: Tensor) -> None:
+    def __init__(self, loaded: LoadedModel, sequences: Tensor, at_once: int | None = None) -> None:
         """Embed the sequences.
 
         Args:
             loaded: The model.
             sequences: (n_sequences, T), token ids; without any sequence every walk is empty.
+            at_once: Sequences of a batch; None for as many as the device passes well.
         """
         self.loaded = loaded
         model, family = loaded.model, loaded.family
-        at_once = batch_tokens(on_processor=loaded.device.type == "cpu", mixture=bool(family.mixture))
-        per_batch = max(1, at_once // max(1, sequences.shape[-1]))
+        tokens = batch_tokens(on_processor=loaded.device.type == "cpu", mixture=bool(family.mixture))
+        per_batch = at_once or max(1, tokens // max(1, sequences.shape[-1]))
         self.hidden: list[Tensor] = []  # of (B, T, D)
         self._arguments: dict[nn.Module, dict[str, Any]] = {}  # by block
         self._calls: DerivedCalls | None = None
@@ -62,12 +63,15 @@ class BlockWalk:
         others, named = self._call(block, hidden, batch)
         return _states_in(block(hidden, *others, **named))
 
-    def forward(self, block: nn.Module) -> Callable[[dict[str, Tensor], Tensor], Tensor]:
-        """Return the block as a function of its linears' weights, by path, and of states (B, T, D)."""
+    def forward(self, block: nn.Module) -> Callable[..., Tensor]:
+        """Return the block as a function of its linears' and norms' weights, by path, and of states (B, T, D).
 
-        def call(weights: dict[str, Tensor], hidden: Tensor) -> Tensor:
+        The function takes the number of their batch as well; without it the sequences may be of several batches.
+        """
+
+        def call(weights: dict[str, Tensor], hidden: Tensor, batch: int | None = None) -> Tensor:
             parameters = as_parameters(block, weights)
-            others, named = self._call(block, hidden, None)
+            others, named = self._call(block, hidden, batch)
             return _states_in(functional_call(block, parameters, (hidden, *others), named))
 
         return call

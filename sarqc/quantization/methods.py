@@ -37,6 +37,9 @@ FITTING_WORDS = {
     "refit": "scales refitted × {}",
     "expert_damping": "starved experts damped",
     "distill": "scales distilled",
+    "distill_by": "{}",
+    "distill_norms": "norms distilled",
+    "distill_lambda": "distilled at λ = {}",
     "warm_start": "started from {} codes",
     "stopping": "stopped {}",
     "rotate": "residual stream rotated",
@@ -45,6 +48,7 @@ FITTING_WORDS = {
 VALUE_WORDS = {  # of values that are not their own word
     "search": "searched",
     "joint": "jointly searched",
+    "block": "block by block",
     "gptq": "GPTQ's",
     "column_solver": "the column solver's",
 }

@@ -1,19 +1,22 @@
-"""Scales tuned by the predictions of the whole model, with the codes that it has.
+"""Scales tuned by the distance of a model, or of one of its blocks, from the float one, with the codes that it has.
 
-The unknowns θ are the scales of all quantized linears, on the affine grid their biases too. They minimise
+The unknowns θ are the scales of all quantized linears, on the affine grid their biases too, and on request the weights
+of norms. They minimise
 
-    mean over tokens of KL(p_float ‖ p_θ)  +  KL₀ · Σ λ_l d_l(θ) / Σ d_l(θ₀),    d_l = ‖(Ŵ_l - W_l) diag(S_l)‖²,
+    E(θ)  +  E(θ₀) · Σ λ_l d_l(θ) / Σ d_l(θ₀),    d_l = ‖(Ŵ_l - W_l) diag(S_l)‖²,
 
-sums over linears l, by Adam on ln(scale / first scale) and on (bias - first bias) / first scale. KL₀ and d_l(θ₀) are
-the values before the first step: there the penalty is λ times the divergence, whatever the sizes of the model and of S.
-On a group d is a quadratic function of its scale a and bias b, so that six sums replace its weights:
+sums over linears l, by Adam on ln(scale / first scale), on (bias - first bias) / first scale and on
+(weight - first weight) / root mean square of the first weights of a norm. E is the distance: mean KL(p_float ‖ p_θ) of
+a model's predictions, or the relative squared error of a block's outputs. θ₀ are the values before the first step:
+there the penalty is λ times the distance, whatever the sizes of the model and of S. On a group d is a quadratic
+function of its scale a and bias b, so that six sums replace its weights:
 
     Σ_j S_j² (a c_j + b - w_j)²,    c = code - zero point.
 
 After each epoch the numbers are rounded as a checkpoint stores them, and judged with these on sequences that nothing is
 fitted to. The best epoch is kept, the start included.
 
-Axes: O out_features, I in_features, G groups of a row, K channels of a group, B sequences of a step.
+Axes: O out_features, I in_features, G groups of a row, K channels of a group, D weights of a norm.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -32,23 +36,30 @@ from sarqc.quantization.grid import scale_limits, split_groups
 from sarqc.quantization.quantized_layer import QuantizedLayer
 
 RATE = 3e-3  # of Adam, a relative change of a scale a step; it falls linearly to 0
-PATIENCE = 2  # epochs without a smaller divergence on unseen sequences
+PATIENCE = 2  # epochs without a smaller distance on unseen sequences
 
-Weights = Mapping[str, Tensor]  # (O, I) by the name of the linear
+Weights = Mapping[str, Tensor]  # (O, I) by the name of the linear, (D,) by that of the norm
 
 
-class Predictions(Protocol):
-    """Divergence of a model's predictions from the float model's, as a function of the weights of its linears."""
+class Distance(Protocol):
+    """Distance from the float model as a function of the weights of linears and norms."""
 
     @property
     def steps(self) -> int:
         """Number of steps of an epoch."""
 
-    def divergence(self, weights: Weights, step: int) -> Tensor:
-        """Return the mean KL(float ‖ quantized) in nats a token on the sequences of a step, with its gradient."""
+    def of_step(self, weights: Weights, step: int) -> Tensor:
+        """Return the distance on the sequences of a step, with its gradient; their mean is that of an epoch."""
 
-    def held_out_divergence(self, weights: Weights) -> float:
-        """Return the same, without a gradient, on sequences that nothing is fitted to."""
+    def held_out(self, weights: Weights) -> float:
+        """Return the distance, without a gradient, on sequences that nothing is fitted to."""
+
+    def magnified(self, first: float) -> float:
+        """Return a factor of the objective whose slopes do not underflow in half precision; Adam does not depend on it.
+
+        Args:
+            first: Distance before the first step.
+        """
 
 
 @dataclass(frozen=True)
@@ -57,14 +68,14 @@ class DistillationEpoch:
 
     Attributes:
         epoch: Number of the epoch; 0 before the first step.
-        calibration_kl: Mean KL(float ‖ quantized) in nats a token over the steps of the epoch, each before its update.
-        held_out_kl: The same on unseen sequences, with the rounded scales after the epoch.
+        calibration: Mean distance over the steps of the epoch, each before its update.
+        held_out: Distance on unseen sequences, with the rounded numbers after the epoch.
         drift: √(Σ d_l / Σ ‖W_l diag(S_l)‖²) of the rounded scales.
     """
 
     epoch: int
-    calibration_kl: float
-    held_out_kl: float
+    calibration: float
+    held_out: float
     drift: float
 
 
@@ -166,89 +177,158 @@ class TunedScales:
         return (a * a * cc + 2 * a * b * c + b * b * one - 2 * a * cw - 2 * b * w + ww).sum()
 
 
+class TunedNorm:
+    """Weights of one norm as unknowns.
+
+    Args:
+        weight: (D,), the float weights, whose dtype is that of storage.
+    """
+
+    def __init__(self, weight: Tensor) -> None:
+        self._storage = weight.dtype
+        self._first = weight.to(torch.promote_types(weight.dtype, torch.float32))
+        self._unit = float(self._first.square().mean().sqrt()) or 1.0
+        self.change = torch.zeros_like(self._first, requires_grad=True)  # (weight - first weight) / unit
+
+    def parameters(self) -> list[Tensor]:
+        """Return the unknowns, all 0 at first."""
+        return [self.change]
+
+    def weight(self) -> Tensor:
+        """Return the weights (D,) in working precision, as a function of the unknowns."""
+        return self._first + self._unit * self.change
+
+    def rounded(self) -> Tensor:
+        """Return the weights (D,) rounded to storage."""
+        largest = torch.finfo(self._storage).max
+        return self.weight().detach().clamp(-largest, largest).to(self._storage)
+
+
+class Distilled(NamedTuple):
+    """Tuned numbers, rounded as a checkpoint stores them."""
+
+    layers: dict[str, QuantizedLayer]  # by name of the linear
+    norms: dict[str, Tensor]  # (D,) by name of the norm
+
+    def weights(self) -> dict[str, Tensor]:
+        """Return all weights by name."""
+        return {name: layer.dequantized for name, layer in self.layers.items()} | self.norms
+
+
+NO_NORMS: Mapping[str, TunedNorm] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class _Tuning:
+    """Everything that is tuned together."""
+
+    linears: Mapping[str, TunedScales]
+    norms: Mapping[str, TunedNorm]
+
+    def parameters(self) -> list[Tensor]:
+        of_linears = [unknown for linear in self.linears.values() for unknown in linear.parameters()]
+        return of_linears + [unknown for norm in self.norms.values() for unknown in norm.parameters()]
+
+    def weights(self) -> dict[str, Tensor]:
+        of_linears = {name: linear.weight() for name, linear in self.linears.items()}
+        return of_linears | {name: norm.weight() for name, norm in self.norms.items()}
+
+    def rounded(self) -> Distilled:
+        return Distilled(
+            {name: linear.rounded() for name, linear in self.linears.items()},
+            {name: norm.rounded() for name, norm in self.norms.items()},
+        )
+
+    def penalty_of(self, layers: Mapping[str, QuantizedLayer]) -> float:
+        return sum(linear.penalty_of(layers[name]) for name, linear in self.linears.items())
+
+    def drift(self, layers: Mapping[str, QuantizedLayer]) -> float:
+        """√(Σ d / Σ ‖W diag(S)‖²)."""
+        energy = sum(linear.energy() for linear in self.linears.values())
+        return math.sqrt(self.penalty_of(layers) / energy) if energy > 0 else 0.0
+
+
 def distilled(
-    linears: Mapping[str, TunedScales], predictions: Predictions, *, epochs: int, rate: float = RATE
-) -> Generator[DistillationEpoch | DistillationStep, None, dict[str, QuantizedLayer]]:
-    """Tune the scales of all linears.
+    linears: Mapping[str, TunedScales],
+    distance: Distance,
+    *,
+    epochs: int,
+    norms: Mapping[str, TunedNorm] = NO_NORMS,
+    rate: float = RATE,
+) -> Generator[DistillationEpoch | DistillationStep, None, Distilled]:
+    """Tune the scales of all linears, and the weights of norms.
 
     Args:
         linears: The linears by name.
-        predictions: The model as a function of their weights.
+        distance: Distance as a function of the weights.
         epochs: Largest number of passes over the sequences.
+        norms: Norms by name.
         rate: Rate of Adam at the first step.
 
     Yields:
         The state before the first step and after each epoch; in an epoch each step.
 
     Returns:
-        The linears with the scales of the epoch with the smallest divergence on unseen sequences, the first of equals.
+        The numbers of the epoch with the smallest distance on unseen sequences, the first of equals.
 
     Raises:
-        NumericalError: If the divergence is not finite before the first step.
+        NumericalError: If the distance is not finite before the first step.
     """
-    best = {name: linear.rounded() for name, linear in linears.items()}
-    start = _first(linears, predictions, best)
-    if not math.isfinite(start.calibration_kl + start.held_out_kl):
+    tuning = _Tuning(linears, norms)
+    best = tuning.rounded()
+    start = _first(tuning, distance, best)
+    if not math.isfinite(start.calibration + start.held_out):
         raise NumericalError(
-            f"the divergence of the quantized model is not finite ({start.calibration_kl}, {start.held_out_kl})",
+            f"the distance from the float model is not finite ({start.calibration}, {start.held_out})",
             "scales, epoch 0", "Leave distill out, or load the model in a wider dtype.",
         )  # fmt: skip
     yield start
-    least, since = start.held_out_kl, 0
-    drift = sum(linear.penalty_of(best[name]) for name, linear in linears.items())
-    factor = start.calibration_kl / drift if drift > 0 else 0.0
-    unknowns = [unknown for linear in linears.values() for unknown in linear.parameters()]
-    optimiser = torch.optim.Adam(unknowns, lr=rate)
-    steps = epochs * predictions.steps
+    least, since = start.held_out, 0
+    drift = tuning.penalty_of(best.layers)
+    magnified = distance.magnified(start.calibration)
+    factor = magnified * start.calibration / drift if drift > 0 else 0.0
+    optimiser = torch.optim.Adam(tuning.parameters(), lr=rate)
+    steps = epochs * distance.steps
     for epoch in range(1, epochs + 1):
         total = 0.0
-        for step in range(predictions.steps):
-            optimiser.param_groups[0]["lr"] = rate * (1 - ((epoch - 1) * predictions.steps + step) / steps)
+        for step in range(distance.steps):
+            optimiser.param_groups[0]["lr"] = rate * (1 - ((epoch - 1) * distance.steps + step) / steps)
             optimiser.zero_grad()
-            total += _step(linears, predictions, step, factor)
+            total += _step(tuning, distance, step, magnified, factor)
             optimiser.step()
-            yield DistillationStep(step + 1, predictions.steps)
-        layers = {name: linear.rounded() for name, linear in linears.items()}
-        held_out = _held_out(predictions, layers)
-        yield DistillationEpoch(epoch, total / predictions.steps, held_out, _drift(linears, layers))
+            yield DistillationStep(step + 1, distance.steps)
+        reached = tuning.rounded()
+        held_out = _held_out(distance, reached)
+        yield DistillationEpoch(epoch, total / distance.steps, held_out, tuning.drift(reached.layers))
         since += 1
         if held_out < least:
-            best, least, since = layers, held_out, 0
+            best, least, since = reached, held_out, 0
         if since == PATIENCE or not math.isfinite(total):
             break  # numbers that are not finite never become finite again
     return best
 
 
-def _first(
-    linears: Mapping[str, TunedScales], predictions: Predictions, layers: Mapping[str, QuantizedLayer]
-) -> DistillationEpoch:
+def _first(tuning: _Tuning, distance: Distance, start: Distilled) -> DistillationEpoch:
     """The state before the first step."""
     with torch.no_grad():
-        weights = {name: linear.weight() for name, linear in linears.items()}
-        divergences = [float(predictions.divergence(weights, step)) for step in range(predictions.steps)]
-    mean = sum(divergences) / len(divergences)
-    return DistillationEpoch(0, mean, _held_out(predictions, layers), _drift(linears, layers))
+        weights = tuning.weights()
+        distances = [float(distance.of_step(weights, step)) for step in range(distance.steps)]
+    mean = sum(distances) / len(distances)
+    return DistillationEpoch(0, mean, _held_out(distance, start), tuning.drift(start.layers))
 
 
-def _step(linears: Mapping[str, TunedScales], predictions: Predictions, step: int, factor: float) -> float:
-    """Adds the gradient of the objective on the sequences of a step; returns their divergence."""
+def _step(tuning: _Tuning, distance: Distance, step: int, magnified: float, factor: float) -> float:
+    """Adds the gradient of the objective on the sequences of a step; returns their distance."""
     with torch.enable_grad():
-        divergence = predictions.divergence({name: linear.weight() for name, linear in linears.items()}, step)
-    with in_a_fixed_order(divergence.device):
-        divergence.backward()
-    for linear in linears.values():
+        found = distance.of_step(tuning.weights(), step)
+    with in_a_fixed_order(found.device):
+        (magnified * found).backward()
+    for linear in tuning.linears.values():
         if linear.lam > 0 and factor > 0:
             (factor * linear.lam * linear.penalty()).backward()
-    return float(divergence.detach())
+    return float(found.detach())
 
 
-def _held_out(predictions: Predictions, layers: Mapping[str, QuantizedLayer]) -> float:
+def _held_out(distance: Distance, reached: Distilled) -> float:
     with torch.no_grad():
-        return predictions.held_out_divergence({name: layer.dequantized for name, layer in layers.items()})
-
-
-def _drift(linears: Mapping[str, TunedScales], layers: Mapping[str, QuantizedLayer]) -> float:
-    """√(Σ d / Σ ‖W diag(S)‖²)."""
-    energy = sum(linear.energy() for linear in linears.values())
-    moved = sum(linear.penalty_of(layers[name]) for name, linear in linears.items())
-    return math.sqrt(moved / energy) if energy > 0 else 0.0
+        return distance.held_out(reached.weights())

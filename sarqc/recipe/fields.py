@@ -82,6 +82,7 @@ BEST_GRID: Fitting = {name: EFFORTS["balanced"][name] for name in PAPERS_GRID}
 REFITTED_GRID: Fitting = {name: EFFORTS["best"][name] for name in PAPERS_GRID}
 
 Begin = Literal["auto", "none"]
+DistillBy = Literal["model", "block"]
 NAME_LENGTH = 1024  # characters
 PROMPTS, PROMPT_LENGTH = 32, 8000
 TASKS, SWEEP, BLOCKS, DRAWS = 64, 256, 1024, 64
@@ -111,7 +112,10 @@ LADDER_LAMBDA = 0.1  # of the step of λ, where none is given
 TUNED_TEST_TOKENS = 1 << 16  # on which λ are compared: enough beside the difference between draws
 
 # Fields that mean nothing to a kind of recipe. Tuning and a ladder draw at random, from the float model's inputs.
-_OF_ONE_MODEL = ("prompts", "new_tokens", "speed", "sampling", "inputs_from", "baseline", "distill", "rotate")
+_OF_DISTILLATION = ("distill_by", "distill_norms", "distill_lambda")  # that only a distillation reads
+_OF_ONE_MODEL = (
+    "prompts", "new_tokens", "speed", "sampling", "inputs_from", "baseline", "rotate", "distill", *_OF_DISTILLATION
+)  # fmt: skip
 OF_THE_OTHER_KIND = {
     "run": ("minutes", "draws", "band"),
     "tune": _OF_ONE_MODEL,
@@ -142,7 +146,7 @@ _OPENED_WHOLE = {
     "channel_fraction": "its codes are compared on all channels",
     "speed": "its speed is that of the engine that it was made for",
     "refit": "its scales stay",
-    "distill": "its scales stay",
+    **dict.fromkeys(("distill", *_OF_DISTILLATION), "its scales stay"),
     "rotate": "its codes are those of its own basis",
 }
 
@@ -167,6 +171,7 @@ _BEFORE = {"begin": "none"}
 _LEFT_OUT: dict[str, Any] = {
     "from_block": None, "then_lambda": None, "then_gamma": None, "include": [], "refit": 0, "distill": 0,
     "stopping": "none", "rotate": "none", "first_order": 0.0,
+    "distill_by": "model", "distill_norms": False, "distill_lambda": None,
 }  # fmt: skip
 
 _SET_BY_EFFORT = (*EFFORTS["best"], "held_out_samples")
@@ -466,6 +471,30 @@ class Recipe(BaseModel):
             "Epochs, at most, in which the scales of the whole model are tuned to the float model's predictions while "
             "the codes stay; held-out samples choose the best epoch; 0: none.",
             unit="epochs", advanced=True,
+        ),
+    )  # fmt: skip
+    distill_by: DistillBy = Field(
+        "model",
+        **_describe(
+            "method", "Distillation by",
+            "model: scales follow the predictions of the whole model, which needs it in memory with its gradients; "
+            "block: those of each block in turn follow the float block's outputs, also in mixtures and large models.",
+            advanced=True,
+        ),
+    )  # fmt: skip
+    distill_norms: bool = Field(
+        False,
+        **_describe(
+            "method", "Distillation of norms", "Distillation tunes the weights of the model's norms with the scales.",
+            advanced=True,
+        ),
+    )  # fmt: skip
+    distill_lambda: Annotated[float, Field(ge=0)] | None = Field(
+        None,
+        **_describe(
+            "method", "λ of distillation",
+            "Weight of the drift of the scales while they are distilled; empty: the λ at which each layer was solved.",
+            advanced=True, rare=True,
         ),
     )  # fmt: skip
     rotate: Literal["none", "r1"] = Field(
@@ -841,6 +870,19 @@ class Recipe(BaseModel):
         """True if the scales are tuned by the predictions of the whole model; see ``ignored`` for recipes without."""
         return self.distill > 0 and self.kind == "run" and self.layer is None and self.to_method().has_free_scales
 
+    def distilling(self) -> Fitting:
+        """Return the fields of the distillation that are not plain; empty without one."""
+        if not self.distills:
+            return {}
+        given: Fitting = {"distill": self.distill}
+        if self.distill_by != "model":
+            given["distill_by"] = self.distill_by
+        if self.distill_norms:
+            given["distill_norms"] = 1
+        if self.distill_lambda is not None:
+            given["distill_lambda"] = f"{self.distill_lambda:g}"
+        return given
+
     def amounts_to(self, *, can_distill: bool = True) -> Effort | None:
         """Return the effort whose fields the recipe holds; None if it has a fitting of its own or no choice of effort.
 
@@ -1039,8 +1081,12 @@ class Recipe(BaseModel):
         ]
         if self.effort is not None and self.kind != "ladder" and not fitting_of(self.effort, self.to_json()):
             words.append(f"{Recipe.model_fields['effort'].title} = {self.effort} has no effect on {self.method}")
-        if self.distill and self.layer is not None:
-            words.append(f"{Recipe.model_fields['distill'].title} has no effect on a single layer")
+        given = [name for name in _OF_DISTILLATION if getattr(self, name) != Recipe.model_fields[name].default]
+        if self.layer is not None:
+            names = [*(["distill"] if self.distill else []), *given]
+            words += [f"{Recipe.model_fields[name].title} has no effect on a single layer" for name in names]
+        elif not self.distill:
+            words += [f"{Recipe.model_fields[name].title} has no effect without distillation" for name in given]
         return words + [
             f"{info.title} has no effect on {_KIND_WORDS[self.kind]}"
             for name, info in Recipe.model_fields.items()
@@ -1128,10 +1174,12 @@ def idle_fields(name: str, *, auto: bool) -> frozenset[str]:
         read |= {*AUTO_FIELDS[entry.auto.by]}
     every = {field for one in METHODS.values() for field in (*one.tunes, *one.options)}
     if entry.make.has_free_scales:
-        read.add("distill")
+        read |= {"distill", *_OF_DISTILLATION}
     later = {later for later, field in LATER_VALUES.items() if field in read and not auto}
     read |= later | ({"from_block"} if later else set())
-    return frozenset((every | {*AUTO_FIELDS["layer"], "distill", "from_block", *LATER_VALUES}) - read)
+    return frozenset(
+        (every | {*AUTO_FIELDS["layer"], "distill", *_OF_DISTILLATION, "from_block", *LATER_VALUES}) - read
+    )
 
 
 def fields_without_flag(kind: str) -> frozenset[str]:

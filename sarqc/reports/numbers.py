@@ -12,6 +12,7 @@ from typing import Any
 
 from sarqc.documents import SIGNS, LadderRun, Tuning
 from sarqc.events import (
+    BlockDistilled,
     CandidateDone,
     Compared,
     Diverged,
@@ -61,6 +62,9 @@ def numbers_of(event: Event) -> Iterator[Step]:
         case ScalesDistilled():
             said = {name: getattr(event, name) for name in ("calibration_kl", "held_out_kl", "drift")}
             yield _known(said, "distillation/"), event.epoch
+        case BlockDistilled():
+            said = {name: getattr(event, name) for name in ("held_out_before", "held_out", "drift_before", "drift")}
+            yield _known(said, "distillation/"), event.block
         case CandidateDone():
             yield _known({"lambda": event.lam, "perplexity": event.perplexity}, "candidate/"), event.index
         case TuningStanding():

@@ -63,7 +63,7 @@ def as_recipe(study: Study, line: Line) -> AsRecipe:
         lams=list(line.lams) if free and has_lam(line) and "lam" in tunes else [],
         gammas=list(line.gammas) if free and (line.second != "gamma" or "gamma" in tunes) else [],
         second=line.second,
-        effort=recipe.amounts_to(can_distill=study.experts is None),
+        effort=recipe.amounts_to(),
         left=_left(study, line),
     )
 

@@ -187,6 +187,9 @@ class LaterBlocks(_Document):
         return f"from block {self.from_block}: {', '.join([*parts, f'γ = {self.gamma:g}'])}"
 
 
+_NAMED_MARKS = ("refine", "refit", "distill", "distill_norms", "distill_lambda")  # values that do not say what they are
+
+
 class Line(_Document):
     """One method at one bit width over its own axes."""
 
@@ -221,7 +224,7 @@ class Line(_Document):
     def name(self) -> str:
         """Name that sets the line apart from others of its width: method, fitting of the grid, later blocks, “auto”."""
         marks = [
-            f"{name}{value}" if name in ("refine", "refit", "distill") else str(value)
+            f"{name}{value}" if name in _NAMED_MARKS else str(value)
             for name, value in self.fitting.items()
             if name != "first_order"
         ]

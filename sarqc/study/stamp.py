@@ -80,7 +80,7 @@ class Stamp(_Part):
     computing: Computing
     opened: Hash | None = None  # fingerprint of the checkpoint of others whose codes were taken or repaired
     layers: dict[str, LayerHashes]  # by name, in their order
-    folded: dict[str, Hash]  # other tensors that took up scales, by their names in the checkpoint
+    folded: dict[str, Hash]  # other tensors that took up scales or were tuned, by their names in the checkpoint
     made_with: dict[str, str | int] = Field(default_factory=dict)  # versions, processor, threads
 
     def own_digest(self) -> str:

@@ -124,6 +124,7 @@ PANELS = {
     "selection": "What “auto” chose",
     "rounding": "Learned rounding, step by step",
     "gap": "Amount of text",
+    "distilled": "λ of distillation",
     "theorem": "What the calibration text can’t see",
     "inspector": "Weight by weight",
     "tokens": "Calibration tokens of each expert",

@@ -390,7 +390,7 @@ def test_four_questions_and_an_effort_stand_beside_the_plan(open_page):
     assert findings(page) == []
 
 
-def test_a_mixture_has_a_best_effort_without_distillation(open_page):
+def test_the_best_effort_distills_a_mixture_block_by_block(open_page):
     page = open_page("/calibrate?model=tiny-moe", width=390)
     page.wait_for_selector("[data-testid=start]:enabled")
     page.wait_for_function("document.querySelectorAll('.effort-time:not(:empty)').length === 3")
@@ -398,7 +398,8 @@ def test_a_mixture_has_a_best_effort_without_distillation(open_page):
     page.wait_for_function("location.search.includes('refit=3')")
     page.wait_for_selector("[data-testid=start]:enabled")
     assert page.is_checked("[data-testid=efforts] [value=best]")
-    assert "distill" not in page.url
+    assert "distill=5" in page.url
+    assert "distill_by=block" in page.url
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 

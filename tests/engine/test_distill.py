@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,9 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.weak import WeakIdKeyDictionary
 from transformers import AutoModelForCausalLM
 
 from sarqc.calibration.job import calibration_job
@@ -100,9 +104,50 @@ def test_the_exported_model_has_the_divergence_and_the_perplexity_that_were_meas
     assert all(BEFORE_DISTILLATION in report["flags"] for report in study.layer_reports.values())
 
 
+def norms_in(folder: Path) -> dict[str, Tensor]:
+    """Vectors of a checkpoint by name."""
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    return {name: value.detach() for name, value in model.named_parameters() if value.ndim == 1}
+
+
+def test_tuned_norms_are_exported_and_the_float_model_keeps_its_own(
+    document: dict[str, Any], random_llama: Path, fresh_settings: Settings, tmp_path: Path
+) -> None:
+    document |= {"distill_norms": True, "baseline": True}  # after which the model has to get its norms again
+    events = run(document, fresh_settings, checkpoint_dir=tmp_path / "model")
+    summary, epochs = summary_of(events), epochs_of(events)
+    assert summary["written"]["other_tensors"] == []
+    assert summary["distillation"]["words"].startswith("Scales and 7 norms distilled")
+    prepared = prepare(Recipe.parse(document), fresh_settings)
+    kept = epochs[summary["distillation"]["kept"]]
+    assert kept.epoch > 0
+    assert kept.held_out_kl == pytest.approx(
+        kl_by_numpy(random_llama, tmp_path / "model", prepared.sequences.held_out), rel=1e-4
+    )
+    before, after = norms_in(random_llama), norms_in(tmp_path / "model")
+    assert len(before) == 7
+    assert all(not torch.equal(value, after[name]) for name, value in before.items())
+    plain = summary_of(run(document | {"distill_norms": False}, fresh_settings))
+    assert plain["perplexity_float"] == summary["perplexity_float"]
+    assert plain["stamp"] != summary["stamp"]
+    checks = {check.what: check for check in verify(
+        tmp_path / "model", fresh_settings,
+        VerificationRequest(model=str(document["model"]), calibration=str(document["calibration"])),
+    )}  # fmt: skip
+    assert checks["other tensors"].outcome == "equal"
+    assert "tuned as the stamp says" in checks["other tensors"].words
+    again = run(document, fresh_settings, checkpoint_dir=tmp_path / "again")
+    assert summary_of(again)["stamp"] == summary["stamp"]
+    assert all(torch.equal(value, after[name]) for name, value in norms_in(tmp_path / "again").items())
+
+
 @pytest.mark.parametrize(
     ("checkpoint_format", "changes"),
-    [("gptq", {"grid": "asymmetric"}), ("packed", {"grid": "symmetric"}), ("mlx", {"bits": 2})],
+    [
+        ("gptq", {"grid": "asymmetric"}),
+        ("packed", {"grid": "symmetric"}),
+        ("mlx", {"bits": 2, "distill_norms": True}),
+    ],
 )
 def test_files_with_codes_have_the_tuned_scales(
     document: dict[str, Any], tiny_llama: Path, fresh_settings: Settings, tmp_path: Path, checkpoint_format: Any,
@@ -181,7 +226,7 @@ def test_gradients_of_a_step_are_those_of_transformers_model(
     }
     beside = BesideFloat(loaded, job, original)
     assert beside.steps == 8
-    divergence = beside.divergence({name: linear.weight() for name, linear in tuned.items()}, 1)
+    divergence = beside.of_step({name: linear.weight() for name, linear in tuned.items()}, 1)
     divergence.backward()
 
     models = [AutoModelForCausalLM.from_pretrained(random_llama, dtype=torch.float64) for _ in range(2)]
@@ -231,7 +276,7 @@ def test_what_can_not_be_distilled_is_refused_before_any_work(
     document: dict[str, Any], fresh_settings: Settings
 ) -> None:
     streamed = fresh_settings.model_copy(update={"weights": "streamed"})
-    with pytest.raises(Refused, match="needs the whole model with its gradients in memory") as caught:
+    with pytest.raises(Refused, match="needs it with its gradients in memory") as caught:
         plan(Recipe.parse(document), streamed)
     plan(Recipe.parse(document | caught.value.fixes[0].values), streamed)
     mixture = document | {"model": "tiny-moe", "group_size": 32}
@@ -247,6 +292,48 @@ def test_the_plan_counts_it(document: dict[str, Any], fresh_settings: Settings) 
     assert shown[0].disk_bytes < shown[1].disk_bytes  # type: ignore[operator]
     prepared = prepare(Recipe.parse(document), fresh_settings)
     assert [phase["stage"] for phase in prepared.phases].count(costs.DISTILLING) == 1
+
+
+class Storages(TorchDispatchMode):
+    """Bytes of tensors that are made within this context and alive at once, at most."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = self.peak = 0
+        self._known = WeakIdKeyDictionary()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(made):
+            if isinstance(tensor, Tensor) and (storage := tensor.untyped_storage()) not in self._known:
+                self._known[storage] = None
+                self.now += storage.nbytes()
+                weakref.finalize(storage, self._free, storage.nbytes())
+        self.peak = max(self.peak, self.now)
+        return made
+
+    def _free(self, size: int) -> None:
+        self.now -= size
+
+
+@pytest.mark.parametrize("length", [16, 96])
+@pytest.mark.parametrize("by", ["model", "block"])
+def test_its_memory_is_that_of_the_plan(
+    document: dict[str, Any], tiny_llama: Path, fresh_settings: Settings, tmp_path: Path, by: str, length: int
+) -> None:
+    sizes = {"hidden_size": 128, "intermediate_size": 384}
+    document["model"] = str(make_checkpoint("llama", tmp_path / "model", tiny_llama, **sizes))
+    changes = {"distill": 1, "distill_by": by, "length": length, "samples": 2, "held_out_samples": 1, "test": None}
+    recipe = Recipe.parse(document | changes)
+    prepared = prepare(recipe, fresh_settings)
+    work = costs.work_of(recipe, prepared.checkpoint, prepared.per_channel)
+    planned = {"model": costs._distilling_bytes, "block": costs._distilling_block_bytes}[by](work, 4)
+    steps, storages = execute(recipe, fresh_settings), Storages()
+    next(event for event in steps if isinstance(event, Stage) and event.name == costs.DISTILLING)
+    with storages:
+        next(event for event in steps if isinstance(event, Stage | Finished))
+    filled = 4 * max(work.blocks) if by == "block" else 0  # the float weights take the place of others
+    assert 0.6 < (storages.peak - filled) / planned < 1.05
 
 
 def test_lambda_of_auto_is_that_of_each_layer(document: dict[str, Any], fresh_settings: Settings) -> None:

@@ -33,6 +33,21 @@ test("a model that is not distilled has a best effort without distillation", () 
   assert.equal(effortOf({ ...PLAIN, ...efforts.best }, efforts), "best");
 });
 
+test("a mixture has a best effort block by block, and other efforts take that back", () => {
+  const plans = {
+    best: { minutes: 1, fitting: { ...METHODS["sarqc-gbs"].efforts.best, distill_by: "block" } },
+    balanced: { minutes: 1, fitting: balanced },
+  };
+  const efforts = effortsOf(PLAIN, plans);
+  assert.equal(efforts.best.distill_by, "block");
+  const taken = { ...PLAIN, ...takenUp(PLAIN, efforts.best) };
+  assert.equal(taken.distill_by, "block");
+  assert.equal(effortOf(taken, efforts), "best");
+  assert.equal("distill_by" in withEffort(taken, "best"), false);
+  assert.equal(takenUp(taken, efforts.balanced).distill_by, "model");
+  assert.equal(effortOf({ ...taken, ...takenUp(taken, efforts.balanced) }, efforts), "balanced");
+});
+
 test("efforts are offered where they differ", () => {
   assert.deepEqual(effortsOf({ ...PLAIN, method: "omniquant" }), {});
   assert.deepEqual(effortsOf({ ...PLAIN, method: "signround" }), {});

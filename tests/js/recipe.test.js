@@ -163,6 +163,14 @@ test("one line for a run", () => {
     describe({ model: "toy", method: "gptq", bits: 2, distill: 5 }),
     "toy, 2 bits, GPTQ 1 %, scales distilled",
   );
+  assert.equal(
+    describe({
+      ...{ model: "toy", method: "gptq", bits: 2, distill: 5 },
+      ...{ distill_by: "block", distill_norms: true, distill_lambda: 0 },
+    }),
+    "toy, 2 bits, GPTQ 1 %, scales distilled, block by block, norms distilled, distilled at λ = 0",
+  );
+  assert.equal(describe({ model: "toy", method: "gptq", bits: 2, distill_norms: true }), "toy, 2 bits, GPTQ 1 %");
   assert.equal(describe({ model: "toy", method: "awq", bits: 2, distill: 5 }), "toy, 2 bits, AWQ");
   assert.equal(shortModel("/models/toy/"), "toy");
 });

@@ -18,6 +18,7 @@ from sarqc.quantization.quantized_layer import QuantizedLayer
 from sarqc.quantization.scale_distillation import (
     PATIENCE,
     DistillationEpoch,
+    TunedNorm,
     TunedScales,
     distilled,
 )
@@ -30,7 +31,7 @@ KINDS: tuple[Kind, ...] = ("symmetric", "full_range", "asymmetric", "affine")
 
 @dataclass
 class TwoLinears:
-    """softmax(V tanh(U x)) as ``Predictions``; U and V are the linears."""
+    """softmax(V diag(n) tanh(U x)) as a ``Distance``; U and V are the linears, and n is a norm where there is one."""
 
     sequences: Tensor  # (N, T, INPUTS)
     unseen: Tensor
@@ -40,15 +41,19 @@ class TwoLinears:
     def steps(self) -> int:
         return len(self.sequences)
 
-    def divergence(self, weights: Mapping[str, Tensor], step: int) -> Tensor:
+    def magnified(self, first: float) -> float:
+        return 1.0
+
+    def of_step(self, weights: Mapping[str, Tensor], step: int) -> Tensor:
         return self._kl(weights, self.sequences[step])
 
-    def held_out_divergence(self, weights: Mapping[str, Tensor]) -> float:
+    def held_out(self, weights: Mapping[str, Tensor]) -> float:
         return float(self._kl(weights, self.unseen.flatten(0, 1)))
 
     def logits(self, weights: Mapping[str, Tensor], x: Tensor) -> Tensor:
         u, v = (weights[name].to(x.dtype) for name in ("u", "v"))
-        return (x @ u.mT).tanh() @ v.mT
+        inner = (x @ u.mT).tanh()
+        return (inner * weights["n"].to(x.dtype) if "n" in weights else inner) @ v.mT
 
     def _kl(self, weights: Mapping[str, Tensor], x: Tensor) -> Tensor:
         p, q = (self.logits(which, x).log_softmax(-1) for which in (self.original, weights))
@@ -99,7 +104,7 @@ def run(
         try:
             step = next(steps)
         except StopIteration as end:
-            return epochs, end.value
+            return epochs, end.value.layers
         if isinstance(step, DistillationEpoch):
             epochs.append(step)
 
@@ -143,8 +148,8 @@ def test_the_start_is_what_numpy_finds(kind: Kind) -> None:
         for name, layer in here.layers.items()
     }  # fmt: skip
     x, unseen = (part.double().flatten(0, 1).numpy() for part in (here.model.sequences, here.model.unseen))
-    assert epochs[0].calibration_kl == pytest.approx(kl_by_numpy(here.model, weights, x), rel=1e-5)
-    assert epochs[0].held_out_kl == pytest.approx(kl_by_numpy(here.model, weights, unseen), rel=1e-5)
+    assert epochs[0].calibration == pytest.approx(kl_by_numpy(here.model, weights, x), rel=1e-5)
+    assert epochs[0].held_out == pytest.approx(kl_by_numpy(here.model, weights, unseen), rel=1e-5)
     moved = energy = 0.0
     for name, weight in weights.items():
         original, s = here.model.original[name].double().numpy(), here.s[name].numpy()
@@ -163,7 +168,7 @@ def test_gradients_are_those_of_the_plainly_written_objective(kind: Kind) -> Non
         for unknown in linear.parameters():
             unknown.data.copy_(0.1 * torch.randn(unknown.shape, generator=random, dtype=torch.float64))
         plain[name] = [unknown.detach().clone().requires_grad_() for unknown in linear.parameters()]
-    (here.model.divergence({name: linear.weight() for name, linear in tuned.items()}, 2)).backward()
+    (here.model.of_step({name: linear.weight() for name, linear in tuned.items()}, 2)).backward()
     for linear in tuned.values():
         (factor * lam * linear.penalty()).backward()
 
@@ -192,7 +197,7 @@ def test_gradients_are_those_of_the_plainly_written_objective(kind: Kind) -> Non
 def test_codes_stay_and_the_numbers_are_those_of_storage(kind: Kind, dtype: torch.dtype) -> None:
     here = case(kind, dtype)
     epochs, layers = run(here.tuned(0.1), here.model, epochs=4, rate=0.005)
-    assert min(epoch.held_out_kl for epoch in epochs) < epochs[0].held_out_kl
+    assert min(epoch.held_out for epoch in epochs) < epochs[0].held_out
     for name, layer in layers.items():
         before = here.layers[name]
         assert torch.equal(layer.codes, before.codes)
@@ -205,8 +210,52 @@ def test_codes_stay_and_the_numbers_are_those_of_storage(kind: Kind, dtype: torc
             assert not torch.equal(layer.biases, before.biases)
         assert torch.equal(layer.stored(), layer.dequantized)
         assert layer.report == before.report
-    best = here.model.held_out_divergence({name: layer.dequantized for name, layer in layers.items()})
-    assert best == min(epoch.held_out_kl for epoch in epochs)
+    best = here.model.held_out({name: layer.dequantized for name, layer in layers.items()})
+    assert best == min(epoch.held_out for epoch in epochs)
+
+
+def with_a_norm(dtype: torch.dtype = torch.float32) -> tuple[Case, TunedNorm]:
+    here = case("affine", dtype)
+    norm = torch.linspace(-0.5, 2, HIDDEN, dtype=dtype)
+    here.model.original = {**here.model.original, "n": norm.to(here.model.sequences.dtype)}
+    return here, TunedNorm(norm)
+
+
+def test_the_gradient_of_a_norm_is_that_of_the_plainly_written_divergence() -> None:
+    here, norm = with_a_norm(torch.float64)
+    original = here.model.original["n"]
+    norm.change.data.copy_(torch.linspace(-0.2, 0.1, HIDDEN))
+    tuned = {name: linear.weight() for name, linear in here.tuned().items()}
+    here.model.of_step(tuned | {"n": norm.weight()}, 1).backward()
+    unit = original.square().mean().sqrt()
+    plain = torch.linspace(-0.2, 0.1, HIDDEN).double().requires_grad_()
+    x = here.model.sequences[1]
+    logits = [
+        (x @ weights["u"].mT).tanh() @ torch.diag(n) @ weights["v"].mT
+        for weights, n in ((here.model.original, original), (tuned, original + unit * plain))
+    ]
+    p, q = (torch.softmax(one, -1) for one in logits)
+    [expected] = torch.autograd.grad((p * (p / q).log()).sum() / TOKENS, plain)
+    assert expected.abs().max() > 1e-4
+    torch.testing.assert_close(norm.change.grad, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_norm_is_tuned_with_the_scales_and_judged_as_it_is_stored(dtype: torch.dtype) -> None:
+    here, norm = with_a_norm(dtype)
+    steps = distilled(here.tuned(0.1), here.model, epochs=4, norms={"n": norm}, rate=0.005)
+    epochs = []
+    while True:
+        try:
+            epochs.append(next(steps))
+        except StopIteration as end:
+            found = end.value
+            break
+    held_out = [epoch.held_out for epoch in epochs if isinstance(epoch, DistillationEpoch)]
+    assert min(held_out) < held_out[0]
+    assert found.norms["n"].dtype == dtype
+    assert not torch.equal(found.norms["n"].float(), here.model.original["n"])
+    assert here.model.held_out(found.weights()) == min(held_out)
 
 
 def test_it_repeats_its_bits() -> None:

@@ -31,6 +31,7 @@ export const EVENT_TYPES = frozen([
   "rounding_checked",
   "block_rounded",
   "scales_distilled",
+  "block_distilled",
   "candidate_done",
   "tuning_standing",
   "ladder_standing",
@@ -131,6 +132,9 @@ export const FITTING_WORDS = frozen({
   refit: "scales refitted × {}",
   expert_damping: "starved experts damped",
   distill: "scales distilled",
+  distill_by: "{}",
+  distill_norms: "norms distilled",
+  distill_lambda: "distilled at λ = {}",
   warm_start: "started from {} codes",
   stopping: "stopped {}",
   rotate: "residual stream rotated",
@@ -144,6 +148,7 @@ export const FITTING_WORDS = frozen({
 export const VALUE_WORDS = frozen({
   search: "searched",
   joint: "jointly searched",
+  block: "block by block",
   gptq: "GPTQ's",
   column_solver: "the column solver's",
 });
@@ -307,6 +312,7 @@ export const PANELS = frozen({
   selection: "What “auto” chose",
   rounding: "Learned rounding, step by step",
   gap: "Amount of text",
+  distilled: "λ of distillation",
   theorem: "What the calibration text can’t see",
   inspector: "Weight by weight",
   tokens: "Calibration tokens of each expert",

@@ -89,6 +89,7 @@ export type Panel =
   | "selection"
   | "rounding"
   | "gap"
+  | "distilled"
   | "theorem"
   | "inspector"
   | "tokens"
@@ -111,6 +112,7 @@ export type EventType =
   | "rounding_checked"
   | "block_rounded"
   | "scales_distilled"
+  | "block_distilled"
   | "candidate_done"
   | "tuning_standing"
   | "ladder_standing"
@@ -231,6 +233,9 @@ export interface Recipe {
   refine: number;
   refit: number;
   distill: number;
+  distill_by: "model" | "block";
+  distill_norms: boolean;
+  distill_lambda: number | null;
   rotate: "none" | "r1";
   expert_damping: "plain" | "damped";
   first_order: number;
@@ -1133,6 +1138,19 @@ export interface ScalesDistilled {
   drift: number | null;
 }
 
+/** The scales of one block were tuned to the float block's outputs; see `DistilledBlock`. */
+export interface BlockDistilled {
+  type: "block_distilled";
+  block: number;
+  blocks: number;
+  epochs: number;
+  kept: number;
+  held_out_before: number | null;
+  held_out: number | null;
+  drift_before: number | null;
+  drift: number | null;
+}
+
 /** One candidate of “auto” for the whole model was judged. */
 export interface CandidateDone {
   type: "candidate_done";
@@ -1492,10 +1510,11 @@ export interface Repair {
   layers_words: string;
 }
 
-/** How the scales of a model were tuned by its predictions. */
+/** How the scales of a model were tuned, by its predictions or block by block. */
 export interface Distillation {
   epochs: DistilledEpoch[];
   kept: number;
+  blocks?: DistilledBlock[];
   words: string;
 }
 
@@ -1504,6 +1523,17 @@ export interface DistilledEpoch {
   epoch: number;
   calibration_kl: number | null;
   held_out_kl: number | null;
+  drift: number | null;
+}
+
+/** The scales of a block before and after their distillation; None: not finite. */
+export interface DistilledBlock {
+  block: number;
+  epochs: number;
+  kept: number;
+  held_out_before: number | null;
+  held_out: number | null;
+  drift_before: number | null;
   drift: number | null;
 }
 
@@ -1570,6 +1600,7 @@ export type RunEvent =
   | RoundingChecked
   | BlockRounded
   | ScalesDistilled
+  | BlockDistilled
   | CandidateDone
   | TuningStanding
   | LadderStanding

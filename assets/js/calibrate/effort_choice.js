@@ -33,11 +33,21 @@ export function effortsOf(said, plans = {}) {
   /** @type {Record<string, Fitting>} */
   const found = {};
   for (const [name, fitting] of Object.entries(method.efforts)) {
-    const known = plans[name]?.fitting.distill === 0 ? { ...fitting, distill: 0 } : fitting;
+    const known = { ...fitting, ...distillation(plans[name]?.fitting ?? {}) };
     const meant = Object.fromEntries(Object.entries(known).filter(([field]) => !idle.includes(field)));
     if (!Object.values(found).some((other) => isSame(other, meant))) found[name] = meant;
   }
   return Object.keys(found).length > 1 ? found : {};
+}
+
+/**
+ * How a model is distilled, where that is not as usual: not at all, or block by block.
+ * @param {Fitting} planned
+ * @returns {Fitting}
+ */
+function distillation({ distill, distill_by: by }) {
+  if (distill === 0) return { distill };
+  return by === undefined ? {} : { distill_by: by };
 }
 
 /** @param {Fitting} one @param {Fitting} other */
@@ -63,7 +73,7 @@ export function effortOf(said, efforts) {
  */
 export function withEffort(recipe, effort) {
   const own = Object.entries(recipe).filter(
-    ([key, value]) => !EFFORT_FIELDS.includes(key) && !(key === "held_out_samples" && !value),
+    ([key, value]) => !EFFORT_FIELDS.includes(key) && key !== "distill_by" && !(key === "held_out_samples" && !value),
   );
   return { ...Object.fromEntries(own), effort };
 }
@@ -76,8 +86,11 @@ export function withEffort(recipe, effort) {
  * @returns {Fitting}
  */
 export function takenUp(said, fitting) {
+  const { default: usual } = RECIPE_FIELDS.distill_by;
+  const by = fitting.distill_by ?? String(usual);
+  const taken = (said.distill_by ?? usual) === by ? fitting : { ...fitting, distill_by: by };
   const lacks = fitting.distill && !said.held_out_samples && Number.isInteger(said.samples);
-  return lacks ? { ...fitting, held_out_samples: Math.max(1, Math.floor(said.samples / 2)) } : fitting;
+  return lacks ? { ...taken, held_out_samples: Math.max(1, Math.floor(said.samples / 2)) } : taken;
 }
 
 /**

@@ -260,7 +260,8 @@ export function fittingWords(recipe) {
   const idle = METHODS[recipe.method]?.unasked.given;
   if (!idle) return [];
   return Object.entries(FITTING_WORDS)
-    .filter(([name]) => !idle.includes(name) && said[name] && said[name] !== RECIPE_FIELDS[name].default)
+    .filter(([name]) => !idle.includes(name) && (said.distill || !name.startsWith("distill")))
+    .filter(([name]) => (said[name] || said[name] === 0) && said[name] !== RECIPE_FIELDS[name].default)
     .filter(([name]) => !isWithoutEffect(name, said))
     .map(([name, words]) => words.replace("{}", VALUE_WORDS[said[name]] ?? said[name]));
 }

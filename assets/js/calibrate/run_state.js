@@ -239,6 +239,11 @@ export function reduce(state, event) {
         `Scales after epoch ${event.epoch} of at most ${event.epochs}: held-out KL ${format(event.held_out_kl, "significant")}`,
       );
       break;
+    case "block_distilled":
+      tell(
+        `Scales of block ${event.block}: held-out error ${format(event.held_out_before, "significant")} → ${format(event.held_out, "significant")} in ${event.kept} of ${event.epochs} epochs`,
+      );
+      break;
     case "candidate_done":
       next.candidates = [...state.candidates, { lam: event.lam, perplexity: event.perplexity, total: event.total }];
       next.learning = null;

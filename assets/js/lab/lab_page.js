@@ -50,6 +50,7 @@ const CURVES = [
   "selection",
   "rounding",
   "gap",
+  "distilled",
   "inspector",
 ];
 const HIDEABLE = { ...PANELS, ...EVERYWHERE };

@@ -1,0 +1,52 @@
+"""Means over the inputs of a linear in the float model, and the scale of its drift that they give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sarqc.quantization.objective import saliency
+
+
+@dataclass(frozen=True)
+class InputMeans:
+    """Means over the inputs of a linear in the float model; 0 without any token."""
+
+    absolute: Tensor  # (I,), mean |x|
+    square: Tensor  # (I,), mean x²
+
+    def drift_scale(self, weight: Tensor, gamma: float | None) -> Tensor:
+        """Return S (I,) as a column solver has it, S² = h̄ · s²/mean(s²), but for the number of tokens.
+
+        Args:
+            weight: (O, I), the float weight.
+            gamma: γ of the saliency s; None for s = 1.
+        """
+        s = torch.ones_like(self.absolute) if gamma is None else saliency(self.absolute, weight, gamma)
+        return s * (self.square.mean() / s.square().mean()).sqrt()
+
+
+class RunningMeans:
+    """The means while batches of inputs arrive."""
+
+    def __init__(self) -> None:
+        self._absolute: Tensor | None = None
+        self._square: Tensor | None = None
+        self._tokens = 0
+
+    def add(self, inputs: Tensor, float_inputs: Tensor | None = None) -> None:
+        """Add a batch of inputs (..., I); ``float_inputs`` have no part in it."""
+        x = inputs.reshape(-1, inputs.shape[-1]).float()  # (N, I)
+        absolute, square = x.abs().sum(dim=0), x.square().sum(dim=0)
+        self._absolute = absolute if self._absolute is None else self._absolute + absolute
+        self._square = square if self._square is None else self._square + square
+        self._tokens += len(x)
+
+    def total(self) -> InputMeans:
+        """Return the means of all batches so far, at least one."""
+        assert self._absolute is not None
+        assert self._square is not None
+        tokens = max(1, self._tokens)
+        return InputMeans(self._absolute / tokens, self._square / tokens)

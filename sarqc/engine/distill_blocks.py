@@ -1,0 +1,153 @@
+"""The scales of a run's model tuned block by block, where its predictions are out of reach: large models and mixtures.
+
+Each block is tuned to the outputs of the float block on the float blocks before it, while it reads what the tuned
+blocks before it make. Finished blocks are kept, so that a run that was stopped goes on after them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Generator, Mapping, Sequence
+
+from torch import nn
+
+from sarqc.calibration.block_distance import BesideFloatWalk
+from sarqc.calibration.pipeline import layers_by_block
+from sarqc.documents import Distillation, DistilledBlock
+from sarqc.engine.costs import DISTILLING
+from sarqc.engine.distill import ScaleTuning, best_of, tuned
+from sarqc.engine.keys import distilled_layer_key
+from sarqc.events import BlockDistilled, Event, Stage
+from sarqc.models.allocator import release_freed
+from sarqc.models.families import LayerInfo
+from sarqc.plain import measured as or_none
+from sarqc.quantization.quantized_layer import LayerReport
+from sarqc.quantization.scale_distillation import DistillationEpoch, Distilled
+
+
+def tune_blocks(tuning: ScaleTuning, reports: Mapping[str, LayerReport]) -> Generator[Event, None, Distillation]:
+    """Tune the scales of each block in turn, keep its layers and put them into the model.
+
+    Args:
+        tuning: The stage of a run, whose layers are solved.
+        reports: Reports of the solver by layer.
+
+    Returns:
+        The outcome.
+    """
+    yield Stage(DISTILLING, f"block by block, at most {tuning.recipe.distill} epochs")
+    loaded = tuning.bench.loaded
+    by_block = layers_by_block(loaded.checkpoint.layers)
+    found = {index: _kept(tuning, index, layers) for index, layers in by_block.items()}
+    last_missing = max((index for index, outcome in found.items() if outcome is None), default=-1)
+    walk = BesideFloatWalk(loaded, tuning.job) if last_missing >= 0 else None
+    for index, block in enumerate(loaded.blocks()):
+        layers, is_walked = by_block.get(index, []), walk is not None and index <= last_missing
+        if not layers and not is_walked:
+            continue
+        with loaded.at(block, changes=bool(layers)):
+            if walk is not None and is_walked and layers:
+                loaded.files.fill(
+                    loaded.model, f"{loaded.family.blocks}.{index}", loaded.device, loaded.compute_dtype
+                )  # fmt: skip
+            outcome = found.get(index)
+            if walk is not None and is_walked:
+                if layers and outcome is None:
+                    outcome = yield from _tuned(tuning, walk, block, layers, reports)
+                else:
+                    walk.pass_float(block)
+            if outcome is not None:
+                tuning.put_into_block([info.name for info in layers], tuning.norms_of_block(index))
+                found[index] = outcome
+                yield BlockDistilled(**outcome, blocks=len(loaded.blocks()))
+            if walk is not None and index < last_missing:
+                walk.advance(block)
+            release_freed()
+    return blocks_outcome([outcome for outcome in found.values() if outcome is not None], len(tuning.norms()))
+
+
+def blocks_outcome(blocks: Sequence[DistilledBlock], norms: int = 0) -> Distillation:
+    """Return the outcome of all blocks.
+
+    Args:
+        blocks: The blocks in their order.
+        norms: Number of norms that were tuned with the scales.
+    """
+    better = [block for block in blocks if block["kept"]]
+    ratios = [
+        block["held_out"] / block["held_out_before"]
+        for block in blocks
+        if block["held_out"] is not None and block["held_out_before"]
+    ]
+    what = f"Scales and {norms} norms" if norms else "Scales"
+    if not better or not ratios:
+        words = f"{what} stay as they were: no epoch lowered the held-out error of any of {len(blocks)} blocks."
+    else:
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios)) if min(ratios) > 0 else 0.0
+        words = (
+            f"{what} distilled block by block: held-out error of the outputs lower in {len(better)} of {len(blocks)} "
+            f"blocks, by {1 - mean:.1%} on the mean. Errors of layers are those before."
+        )
+    return {"epochs": [], "kept": 0, "blocks": list(blocks), "words": words}
+
+
+def _tuned(
+    tuning: ScaleTuning,
+    walk: BesideFloatWalk,
+    block: nn.Module,
+    layers: Sequence[LayerInfo],
+    reports: Mapping[str, LayerReport],
+) -> Generator[Event, None, DistilledBlock]:
+    """Tunes a block whose weights are float, and keeps its layers; the float states are past it then."""
+    loaded, index = tuning.bench.loaded, layers[0].block
+    prefix = f"{loaded.family.blocks}.{index}."
+    means = walk.pass_float(block, with_means=True)
+    paths = {info.path_in_block(loaded.family.blocks): info for info in layers}
+    linears = {
+        path: tuning.linear(
+            info, loaded.weight(info.name).to(loaded.stored_as(f"{info.name}.weight")), means[path], reports[info.name]
+        )
+        for path, info in paths.items()
+    }
+    norms = {path.removeprefix(prefix): norm for path, norm in tuning.tuned_norms(tuning.norms_of_block(index)).items()}
+    steps = tuned(linears, walk.distance(block), tuning.recipe.distill, norms, f" of block {index}")
+    epochs: list[DistillationEpoch] = []
+    while True:
+        try:
+            step = next(steps)
+        except StopIteration as end:
+            found: Distilled = end.value
+            break
+        if isinstance(step, DistillationEpoch):
+            epochs.append(step)
+        else:
+            yield step
+    tuning.keep_parts(Distilled(
+        {paths[path].name: layer for path, layer in found.layers.items()},
+        {f"{prefix}{path}": weight for path, weight in found.norms.items()},
+    ))  # fmt: skip
+    outcome = _outcome(index, epochs)
+    tuning.bench.store.write(_key(tuning, index), ".json", json.dumps(outcome).encode())
+    return outcome
+
+
+def _outcome(index: int, epochs: Sequence[DistillationEpoch]) -> DistilledBlock:
+    first, best = epochs[0], best_of(epochs)
+    return {
+        "block": index, "epochs": len(epochs) - 1, "kept": best.epoch, "held_out_before": or_none(first.held_out),
+        "held_out": or_none(best.held_out), "drift_before": or_none(first.drift), "drift": or_none(best.drift),
+    }  # fmt: skip
+
+
+def _kept(tuning: ScaleTuning, index: int, layers: Sequence[LayerInfo]) -> DistilledBlock | None:
+    """The outcome of an earlier run of the same for a block; None if it is not kept with its layers and norms."""
+    payload = tuning.bench.store.read(_key(tuning, index), ".json")
+    if payload is None or not tuning.has_parts([info.name for info in layers], tuning.norms_of_block(index)):
+        return None
+    outcome: DistilledBlock = json.loads(payload)
+    return outcome
+
+
+def _key(tuning: ScaleTuning, index: int) -> str:
+    return distilled_layer_key(tuning.key(), f"block {index}")

@@ -1,0 +1,291 @@
+"""Distillation of scales block by block: beside transformers in float64, kept, resumed, streamed, and for mixtures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers import AutoModelForCausalLM
+
+from sarqc.calibration.block_distance import BesideFloatWalk
+from sarqc.calibration.job import CalibrationJob, calibration_job
+from sarqc.calibration.pipeline import calibrate
+from sarqc.engine import costs, distill_blocks
+from sarqc.engine.distill_blocks import blocks_outcome
+from sarqc.engine.execute import execute
+from sarqc.engine.keys import layer_keys
+from sarqc.engine.plan import plan, prepare
+from sarqc.errors import Refused
+from sarqc.events import BlockDistilled, Event, Finished
+from sarqc.models.loading import LoadedModel, load
+from sarqc.quantization.quantized_layer import QuantizedLayer
+from sarqc.quantization.scale_distillation import TunedNorm, TunedScales
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+from tests.models.cases import make_checkpoint
+
+SEQUENCES, HELD_OUT = 6, 3
+
+
+@pytest.fixture
+def document(random_llama: Path, text_file: Path) -> dict[str, Any]:
+    return {
+        "model": str(random_llama), "bits": 2, "group_size": 16, "grid": "affine", "method": "rtn",
+        "calibration": str(text_file), "samples": SEQUENCES, "length": 32, "held_out_samples": HELD_OUT,
+        "distill": 3, "distill_by": "block",
+    }  # fmt: skip
+
+
+@pytest.fixture
+def mixture(tiny_llama: Path, tmp_path: Path) -> Path:
+    return make_checkpoint("qwen3_moe, one block dense", tmp_path / "mixture", tiny_llama)
+
+
+def run(document: dict[str, Any], settings: Settings, **output: Any) -> list[Event]:
+    return list(execute(Recipe.parse(document), settings, **output))
+
+
+def summary_of(events: list[Event]) -> Any:
+    assert isinstance(events[-1], Finished)
+    return events[-1].summary
+
+
+def blocks_of(events: list[Event]) -> list[BlockDistilled]:
+    return [event for event in events if isinstance(event, BlockDistilled)]
+
+
+def of_transformers(folder: Path, dtype: torch.dtype = torch.float64) -> nn.Module:
+    implementation = {"experts_implementation": "eager"} if "mixture" in str(folder) else {}  # kernels lack float64
+    model: nn.Module = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **implementation)
+    return model
+
+
+def outputs_of(model: Any, tokens: Tensor) -> list[Tensor]:
+    """Outputs (N, T, D) of each block."""
+    found: list[Tensor] = []
+    handles = [
+        block.register_forward_hook(
+            lambda _module, _given, made: found.append(made[0] if type(made) is tuple else made)
+        )
+        for block in model.model.layers
+    ]
+    model(tokens)
+    for handle in handles:
+        handle.remove()
+    return found
+
+
+def relative_errors(original: Path, quantized: Path, sequences: Any) -> list[float]:
+    tokens = torch.from_numpy(sequences.copy())
+    with torch.no_grad():
+        pairs = zip(*(outputs_of(of_transformers(folder), tokens) for folder in (quantized, original)), strict=True)
+        return [float((made - wanted).square().sum() / wanted.square().sum()) for made, wanted in pairs]
+
+
+def test_errors_of_blocks_are_those_of_the_exported_model(
+    document: dict[str, Any], random_llama: Path, fresh_settings: Settings, tmp_path: Path
+) -> None:
+    document["distill_norms"] = True
+    events = run(document, fresh_settings, checkpoint_dir=tmp_path / "model")
+    blocks, summary = blocks_of(events), summary_of(events)
+    assert summary["written"]["other_tensors"] == []
+    assert [block.block for block in blocks] == [0, 1, 2]
+    held_out = prepare(Recipe.parse(document), fresh_settings).sequences.held_out
+    expected = relative_errors(random_llama, tmp_path / "model", held_out)
+    assert [block.held_out for block in blocks] == pytest.approx(expected, rel=1e-4)
+    assert all(block.held_out <= block.held_out_before for block in blocks)  # type: ignore[operator]
+    assert any(block.kept for block in blocks)
+    assert summary["distillation"]["words"].startswith("Scales and 6 norms distilled block by block")
+    run(document | {"distill": 0}, fresh_settings, checkpoint_dir=tmp_path / "before")
+    first = relative_errors(random_llama, tmp_path / "before", held_out)[0]
+    assert blocks[0].held_out_before == pytest.approx(first, rel=1e-4)
+    own, there = of_transformers(random_llama), of_transformers(tmp_path / "model")
+    assert torch.equal(own.model.norm.weight, there.model.norm.weight)  # outside the blocks
+
+
+def solved(
+    document: dict[str, Any], settings: Settings
+) -> tuple[LoadedModel, CalibrationJob, dict[str, QuantizedLayer]]:
+    recipe = Recipe.parse(document)
+    prepared = prepare(recipe, settings)
+    loaded = load(prepared.checkpoint, torch.device("cpu"))
+    job = calibration_job(recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
+    steps = calibrate(loaded, job, None, layer_keys(loaded, job))
+    return loaded, job, {step.info.name: step.quantized for step in steps}  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("is_mixture", [False, True])
+def test_loss_and_gradient_of_a_block_are_those_of_transformers_model(
+    document: dict[str, Any], random_llama: Path, mixture: Path, fresh_settings: Settings, is_mixture: bool
+) -> None:
+    """In float64 by autograd: slopes of the weights, and of scales and biases from those by the chain rule."""
+    folder = mixture if is_mixture else random_llama
+    loaded, job, layers = solved(document | {"model": str(folder)}, fresh_settings)
+    index, step = 2, 4
+    walk = BesideFloatWalk(loaded, job)
+    original, quantized = of_transformers(folder), of_transformers(folder)
+    for number, block in enumerate(loaded.blocks()):
+        prefix = f"model.layers.{number}."
+        loaded.files.fill(loaded.model, prefix.removesuffix("."), loaded.device, loaded.compute_dtype)
+        means = walk.pass_float(block, with_means=number == index)
+        own = {name.removeprefix(prefix): layer for name, layer in layers.items() if name.startswith(prefix)}
+        if number == index:
+            break
+        for path in own:
+            loaded.weight(prefix + path).data.copy_(own[path].dequantized)
+        block_there = quantized.model.layers[number]
+        block_there.load_state_dict({name: value.double() for name, value in block.state_dict().items()})
+        walk.advance(block)
+    assert means.keys() >= own.keys()
+    tuned = {
+        path: TunedScales(layer, loaded.weight(prefix + path), torch.ones(layer.codes.shape[1]), 0.0)
+        for path, layer in own.items()
+    }
+    norm = TunedNorm(loaded.weight(f"{prefix}input_layernorm"))
+    distance = walk.distance(block)
+    assert distance.steps == SEQUENCES
+    weights = {path: linear.weight() for path, linear in tuned.items()}
+    error = distance.of_step(weights | {"input_layernorm": norm.weight()}, step)
+    error.backward()
+
+    for path, layer in own.items():
+        loaded.weight(prefix + path).data.copy_(layer.dequantized)
+    there = quantized.model.layers[index]
+    there.load_state_dict({name: value.double() for name, value in block.state_dict().items()})
+    tokens = torch.from_numpy(job.sequences.calibration.copy())
+    with torch.no_grad():
+        targets = outputs_of(original, tokens)[index]
+    there.requires_grad_(True)
+    made = outputs_of(quantized, tokens[step : step + 1])[index]
+    expected = (made - targets[step]).square().sum() / targets.square().sum() * SEQUENCES
+    expected.backward()
+    assert float(error.detach()) == pytest.approx(float(expected.detach()), rel=1e-4)
+    assert norm.change.grad is not None
+    unit = there.input_layernorm.weight.detach().square().mean().sqrt()
+    slope = there.input_layernorm.weight.grad * unit
+    torch.testing.assert_close(norm.change.grad.double(), slope, rtol=2e-3, atol=2e-3 * float(slope.abs().max()))
+    compared = 0
+    for path, linear in tuned.items():
+        slope = slope_of(there, path)
+        by_group, layer = slope.unflatten(1, (-1, 16)), own[path]
+        scales, codes = layer.scales.double(), layer.codes.double().unflatten(1, (-1, 16))
+        wanted = ((by_group * codes).sum(-1) * scales, by_group.sum(-1) * scales)
+        for unknown, part in zip(linear.parameters(), wanted, strict=True):
+            assert unknown.grad is not None
+            torch.testing.assert_close(
+                unknown.grad.double(), part, rtol=2e-3, atol=2e-3 * float(part.abs().max()) + 1e-9
+            )
+            compared += float(part.abs().max()) > 0
+    assert compared > 8
+
+
+def slope_of(block: Any, path: str) -> Tensor:
+    """(O, I), of a linear or of an expert's slice in the tensors of transformers."""
+    before, _, after = path.partition(".experts.")
+    if not after:
+        slope: Tensor = block.get_submodule(path).weight.grad
+        return slope
+    number, name = after.split(".")
+    experts = block.get_submodule(f"{before}.experts")
+    if name == "down_proj":
+        of_expert: Tensor = experts.down_proj.grad[int(number)]
+        return of_expert
+    gate, up = experts.gate_up_proj.grad[int(number)].chunk(2)
+    return gate if name == "gate_proj" else up
+
+
+def test_a_mixture_is_tuned(document: dict[str, Any], mixture: Path, fresh_settings: Settings, tmp_path: Path) -> None:
+    document |= {"model": str(mixture), "samples": 2, "length": 8, "method": "sarqc-gbs", "lambda": 0.1}
+    events = run(document, fresh_settings, checkpoint_dir=tmp_path / "model")
+    blocks = blocks_of(events)
+    assert [block.block for block in blocks] == [0, 1, 2]
+    assert all(block.held_out <= block.held_out_before for block in blocks)  # type: ignore[operator]
+    assert summary_of(events)["written"]["other_tensors"] == []
+
+
+def test_the_same_bits_again_streamed_and_after_an_end_between_blocks(
+    document: dict[str, Any], fresh_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = run(document, fresh_settings)
+    streamed = fresh_settings.model_copy(update={"weights": "streamed", "state_dir": tmp_path / "streamed"})
+    tuned = distill_blocks._tuned
+    visited: list[int] = []
+
+    def ends(tuning: Any, walk: Any, block: Any, layers: Any, reports: Any) -> Any:
+        visited.append(layers[0].block)
+        if visited == [0, 1]:
+            raise KeyboardInterrupt
+        return tuned(tuning, walk, block, layers, reports)
+
+    monkeypatch.setattr(distill_blocks, "_tuned", ends)
+    with pytest.raises(KeyboardInterrupt):
+        run(document, streamed)
+    second = run(document, streamed)
+    assert visited == [0, 1, 1, 2]
+    third = run(document, streamed, checkpoint_dir=tmp_path / "model")
+    assert visited == [0, 1, 1, 2]
+    assert blocks_of(first) == blocks_of(second) == blocks_of(third)
+    assert summary_of(first)["stamp"] == summary_of(second)["stamp"] == summary_of(third)["stamp"]
+    assert summary_of(third)["written"]["other_tensors"] == []
+
+
+def test_a_block_has_inputs_of_the_float_model_where_the_recipe_says_so(
+    document: dict[str, Any], random_llama: Path, fresh_settings: Settings, tmp_path: Path
+) -> None:
+    run(document | {"distill": 0}, fresh_settings, checkpoint_dir=tmp_path / "before")
+    blocks = blocks_of(run(document | {"inputs_from": "float"}, fresh_settings))
+    sequences = prepare(Recipe.parse(document), fresh_settings).sequences.held_out
+    tokens = torch.from_numpy(sequences.copy())
+    with torch.no_grad():
+        original, quantized = (of_transformers(folder) for folder in (random_llama, tmp_path / "before"))
+        wanted = outputs_of(original, tokens)[1]
+        original.model.layers[1] = quantized.model.layers[1]
+        made = outputs_of(original, tokens)[1]
+    expected = float((made - wanted).square().sum() / wanted.square().sum())
+    assert blocks[1].held_out_before == pytest.approx(expected, rel=1e-4)
+
+
+def test_where_the_whole_model_is_out_of_reach_it_is_offered(
+    document: dict[str, Any], mixture: Path, fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    streamed = fresh_settings.model_copy(update={"weights": "streamed"})
+    plan(Recipe.parse(document), streamed)
+    whole = document | {"distill_by": "model"}
+    for changed, settings in ((whole, streamed), (whole | {"model": str(mixture)}, fresh_settings)):
+        with pytest.raises(Refused, match="predictions of the whole model") as caught:
+            plan(Recipe.parse(changed), settings)
+        for fix in caught.value.fixes:
+            plan(Recipe.parse(changed | fix.values), settings)
+
+    def of_large_blocks(work: costs.Work, computed: float) -> float:
+        return 8e9 * computed
+
+    monkeypatch.setattr(costs, "_distilling_block_bytes", of_large_blocks)
+    tight = fresh_settings.model_copy(update={"memory_gib": 8})
+    with pytest.raises(Refused, match="distillation of scales block by block needs") as caught:
+        plan(Recipe.parse(document), tight)
+    [fix] = caught.value.fixes
+    plan(Recipe.parse(document | fix.values), tight)
+    effort = {name: value for name, value in document.items() if not name.startswith("distill")} | {"effort": "best"}
+    shown = plan(Recipe.parse(effort | {"model": str(mixture), "grid": "asymmetric"}), tight)
+    assert shown.warnings[0].startswith("effort best leaves distillation out: distillation of scales block by block")
+    assert (shown.effort, shown.fitting["distill"]) == ("best", 0)
+
+
+def test_the_words_are_those_of_the_numbers() -> None:
+    def block(index: int, before: float, after: float, kept: int) -> Any:
+        return {"block": index, "epochs": 3, "kept": kept, "held_out_before": before, "held_out": after,
+                "drift_before": 0.4, "drift": 0.4}  # fmt: skip
+
+    found = blocks_outcome([block(0, 0.4, 0.1, 2), block(1, 0.2, 0.2, 0)])
+    assert found["words"] == (
+        "Scales distilled block by block: held-out error of the outputs lower in 1 of 2 blocks, by 50.0% on the mean. "
+        "Errors of layers are those before."
+    )
+    stays = blocks_outcome([block(0, 0.4, 0.4, 0)], norms=2)
+    assert stays["words"] == (
+        "Scales and 2 norms stay as they were: no epoch lowered the held-out error of any of 1 blocks."
+    )
