@@ -24,11 +24,12 @@ from tests.benchmarks.quality.__main__ import missing
 from tests.benchmarks.quality.dequantize import FORMATS, from_compressed_tensors, from_gptq, levels, unpacked
 from tests.benchmarks.quality.engines import engine_job, run_sarqc
 from tests.benchmarks.quality.evaluate import Evaluator
-from tests.benchmarks.quality.results import Cell, Result, read_all
+from tests.benchmarks.quality.results import Cell, Result, read_all, take_over
 from tests.benchmarks.quality.same_codes import agreement, of_llmcompressor, of_sarqc
 from tests.benchmarks.quality.table import difference, page, summarised, table_of
 from tests.oracles import round_to_nearest
 
+ROOT = Path(__file__).resolve().parents[2]
 PROTOCOL = {"calibration": "text", "samples": 8}
 
 
@@ -249,6 +250,21 @@ def test_only_what_is_not_kept_is_run(tmp_path: Path) -> None:
     result(80.0).write(cells[1].path(tmp_path))
     Result(PROTOCOL, {}, failed="no").write(cells[5].path(tmp_path))
     assert list(missing(given)) == [cells[number] for number in (0, 2, 3, 4, 6, 7)]
+
+
+def test_a_comparison_goes_on_from_its_document(tmp_path: Path) -> None:
+    """What a document says again, once its results are under a folder; results that are there stay."""
+    document = json.loads((ROOT / "docs" / "engines.json").read_text(encoding="utf-8"))
+    kept = Cell("tiny-llama", 2, 0, "gptq").path(tmp_path)
+    own = Result(document["models"]["tiny-llama"]["protocol"], document["versions"]["sarqc"], perplexity=1.0)
+    own.write(kept)
+    take_over(document, tmp_path)
+    assert Result.read(kept) == own
+    kept.unlink()
+    take_over(document, tmp_path)
+    again = summarised(read_all(tmp_path))
+    assert again["models"] == {name: found for name, found in document["models"].items() if "host" not in found}
+    assert again["versions"] == document["versions"]
 
 
 def test_codes_of_both_are_unsigned_and_compared_by_layer_row_and_block(random: np.random.Generator) -> None:

@@ -104,8 +104,8 @@ def main() -> None:
     given = arguments()
     given.folder = given.folder.resolve()
     given.folder.mkdir(parents=True, exist_ok=True)
-    if given.read:
-        take_over(json.loads(given.read.read_text(encoding="utf-8")), given.folder)
+    read = json.loads(given.read.read_text(encoding="utf-8")) if given.read else {"models": {}}
+    take_over(read, given.folder)
     if given.model:
         torch.set_num_threads(given.threads)
         comparison = Comparison(given)
@@ -114,6 +114,7 @@ def main() -> None:
             result.write(cell.path(given.folder))
             said = result.failed or f"perplexity {result.perplexity:.2f}, {result.seconds:.1f} s"
             print(f"{cell.model} W{cell.bits} draw {cell.draw} {cell.contender}: {said}", flush=True)
+    summary["models"] |= {model: found for model, found in read["models"].items() if "host" in found}
     same_codes = given.folder / "same_codes.json"
     summary = summarised(read_all(given.folder))
     summary["same_codes"] = json.loads(same_codes.read_text(encoding="utf-8")) if same_codes.exists() else []

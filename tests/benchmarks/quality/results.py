@@ -57,8 +57,13 @@ class Result:
 
 
 def take_over(document: dict[str, Any], folder: Path) -> None:
-    """Write the results of a document that ``table.summarised`` made under a folder which lacks them, in its digits."""
+    """Write the results of a document that ``table.summarised`` made under a folder which lacks them, in its digits.
+
+    Models that were measured on another host, of which the document says so, are left out.
+    """
     for model, found in document["models"].items():
+        if "host" in found:
+            continue
         for bits, contenders in found["widths"].items():
             for contender, numbers in contenders.items():
                 versions = document["versions"].get(CONTENDERS[contender].engine, {})

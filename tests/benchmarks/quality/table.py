@@ -27,7 +27,7 @@ def summarised(results: Mapping[Cell, Result]) -> dict[str, Any]:
     for model in sorted({cell.model for cell in results}):
         of_model = {cell: result for cell, result in results.items() if cell.model == model}
         protocols = [result.protocol for result in of_model.values()]
-        if any(protocol != protocols[0] for protocol in protocols):
+        if any(_comparable(protocol) != _comparable(protocols[0]) for protocol in protocols):
             raise ValueError(f"results of {model} were made under different protocols: keep them in folders apart")
         widths: dict[str, dict[str, Numbers]] = {}
         for bits, name in itertools.product(sorted({cell.bits for cell in of_model}), CONTENDERS):
@@ -41,6 +41,11 @@ def summarised(results: Mapping[Cell, Result]) -> dict[str, Any]:
             if engine != result.versions:
                 raise ValueError(f"{cell} was made with {result.versions}, others with {engine}")
     return document
+
+
+def _comparable(protocol: Mapping[str, Any]) -> dict[str, Any]:
+    """A protocol without the digits of the float model's perplexity that a processor changes."""
+    return {**protocol, "perplexity_float": _rounded(protocol.get("perplexity_float"))}
 
 
 def _numbers(by_draw: Mapping[int, Result]) -> Numbers:
