@@ -359,7 +359,7 @@ def test_four_questions_and_an_effort_stand_beside_the_plan(open_page):
     efforts = page.get_by_role("group", name="How much effort").get_by_role("radio")
     assert [one.get_attribute("value") for one in efforts.all()] == ["quick", "balanced", "best"]
     assert page.is_checked("[data-testid=efforts] [value=balanced]")
-    assert "searched range, activation order, refined × 3" in page.text_content("[data-testid=settings-words]")
+    assert "searched range, activation order, refined × 1" in page.text_content("[data-testid=settings-words]")
     assert page.locator("#settings").is_hidden()
     for name in (
         "#field-model",

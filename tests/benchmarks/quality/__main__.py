@@ -114,9 +114,9 @@ def main() -> None:
             result.write(cell.path(given.folder))
             said = result.failed or f"perplexity {result.perplexity:.2f}, {result.seconds:.1f} s"
             print(f"{cell.model} W{cell.bits} draw {cell.draw} {cell.contender}: {said}", flush=True)
-    summary["models"] |= {model: found for model, found in read["models"].items() if "host" in found}
     same_codes = given.folder / "same_codes.json"
     summary = summarised(read_all(given.folder))
+    summary["models"] |= {model: found for model, found in read["models"].items() if "host" in found}
     summary["same_codes"] = json.loads(same_codes.read_text(encoding="utf-8")) if same_codes.exists() else []
     text = page(summary)
     (given.folder / "table.md").write_text(text, encoding="utf-8")
