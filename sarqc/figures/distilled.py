@@ -124,9 +124,15 @@ def distilled_figure(found: Distilled, gammas: int = 1) -> Figure:
         points=points,
     )  # fmt: skip
     figure = stack(found.lams, names, [panel], ring=False)
+    short = {curve.label: f"{curve.short}\u00a0×" for curve in curves}  # its subtitle has the length
+    for at, words in enumerate(figure["layout"]["annotations"]):
+        if words["text"] in short:
+            figure["narrow"][f"layout.annotations.{at}.text"] = short[words["text"]]
     figure["title"] = "λ of distillation"
     count = int(np.isfinite(found.ratios).all(axis=-1).sum(axis=-1).min())
-    figure["subtitle"] = f"{found.model}, {found.bits} bits, codes of one λ, unseen text, {draws_text(count)}"
+    figure["subtitle"] = (
+        f": {found.model}, {found.bits} bits, codes of one λ, {found.length} tokens a sequence, {draws_text(count)}"
+    )
     set_finding(figure, everywhere(_finding(found)))
     ends = ", ".join(
         f"{samples} sequences: {lam_text(found.lams[at])}"

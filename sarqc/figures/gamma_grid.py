@@ -57,8 +57,7 @@ def gamma_grid(facts: LineFacts, quality_name: str = "perplexity") -> Figure | N
     layout["yaxis"] = {"type": "category", "fixedrange": True, "ticks": "", "showgrid": False}
     layout["yaxis"] |= {"title": {"text": sign, "standoff": 2}, "range": [-0.53, len(gammas) - 0.47]}  # and the frame
     bar = {"thickness": 8, "len": 1.0, "x": 1.02, "xpad": 0, "ypad": 2, "outlinewidth": 0, "nticks": 4, "ticks": "",
-           "tickfont": {"size": 11}, "tickformat": PERCENT if complete and by_accuracy else "",
-           "title": {"text": "error" if not complete else quality_name, "font": {"size": 11}}}  # fmt: skip
+           "tickfont": {"size": 11}, "tickformat": PERCENT if complete and by_accuracy else ""}  # fmt: skip
     trace = {
         "type": "heatmap",
         "x": names,

@@ -36,6 +36,7 @@ WORDS_ROOM = 0.09  # of a panel's range, beside the usual air, for words at its 
 BREAK_ROOM = 0.16  # the same for the float model's line beyond a break of the axis
 VALUE_SIZE = 26  # of the value at the shown point
 VALUE_REACH = 2  # points of the axis beside which it stands
+USUAL_STEPS = 9  # between points of a line
 VALUE_HEIGHT = 0.12  # of the span
 NARROW_ROOM = 0.24  # the same on a narrow screen, where panels are low
 FEW_LAMS = 3  # up to so many, names at the lines' ends reach to where words at the right edge begin
@@ -328,7 +329,8 @@ def _add_value(figure: Figure, panel: Panel, axis: str, names: list[str], span: 
 def _room_for_value(panel: Panel, span: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
     """Return where the shown value has room beside each point: its height, and whether it stands to the left: G M each.
 
-    It stands above the point and all that is drawn at the next ``VALUE_REACH`` points of its side, and within the span.
+    It stands above the point and all that is drawn as far as it reaches on its side, and within the span. With few
+    points it ends between two of them, where nothing but the curves between them is beside it.
     """
     tops = []
     for curve in panel.curves:
@@ -337,14 +339,19 @@ def _room_for_value(panel: Panel, span: tuple[float, float]) -> tuple[np.ndarray
     top = np.fmax.reduce(np.stack(np.broadcast_arrays(*tops)), axis=0)  # G M
     (own,) = (clamp(curve.values, span)[0] for curve in panel.curves if not curve.faint)
     last = top.shape[1] - 1
+    reach = VALUE_REACH * min(1.0, last / USUAL_STEPS)
+    whole, part = int(reach), reach - int(reach)
     heights, is_left = np.full(own.shape, sum(span) / 2), np.zeros(own.shape, dtype=bool)
     for g, m in zip(*np.nonzero(np.isfinite(own)), strict=True):
         sides = {}
         for left in (False, True):
-            reach = [m + (-step if left else step) for step in range(1, VALUE_REACH + 1)]
-            beyond = sum(not 0 <= column <= last for column in reach)
-            column_tops = [top[g, column] for column in reach if 0 <= column <= last]
-            sides[left] = (beyond, float(np.fmax.reduce([own[g, m], *column_tops])))
+            columns = [m + (-step if left else step) for step in range(1, math.ceil(reach) + 1)]
+            inside = [column for column in columns if 0 <= column <= last]
+            beside = [own[g, m], *(top[g, column] for column in inside[:whole])]
+            if part and len(inside) > whole:
+                before = own[g, columns[whole - 1] if whole else m]
+                beside.append(before + part * (own[g, columns[whole]] - before))
+            sides[left] = (len(columns) - len(inside), float(np.fmax.reduce(beside)))
         is_left[g, m] = min(sides, key=lambda left: sides[left])
         heights[g, m] = sides[is_left[g, m]][1]
     return np.minimum(heights, span[1] - VALUE_HEIGHT * (span[1] - span[0])), is_left

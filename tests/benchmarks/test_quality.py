@@ -216,6 +216,27 @@ def test_our_own_script_leaves_what_its_method_gives(random_llama: Path, loaded:
     assert said["costs"]["processor"] > 0
 
 
+@pytest.mark.parametrize("grid", ["asymmetric", "affine"])
+def test_our_own_script_distils_scales(random_llama: Path, loaded: LoadedModel, tmp_path: Path, grid: str) -> None:
+    """Codes are those without distillation; weights are the script's numbers, by its format's definition."""
+    name, found = "model.layers.1.mlp.down_proj", {}
+    for epochs in (0, 2):
+        folder = tmp_path / str(epochs)
+        folder.mkdir()
+        settings = {"method": "sarqc-gbs", "grid": grid, "distill": epochs}
+        job = {"model": str(random_llama), "bits": 2, "group_size": 16, "settings": settings}
+        (folder / "job.json").write_text(json.dumps(job))
+        np.save(folder / "tokens.npy", IDS[:128].reshape(4, 32))
+        np.save(folder / "held_out.npy", IDS[128:192].reshape(2, 32))
+        run_sarqc.main(folder)
+        said = json.loads((folder / "done.json").read_text())
+        found[epochs] = load_file(folder / said["weights"])
+    assert np.array_equal(found[0][f"{name}.codes"], found[2][f"{name}.codes"])
+    weight = FORMATS["parts"](found[2], name, 2)
+    error = np.linalg.norm(weight - loaded.weight(name).numpy()) / np.linalg.norm(loaded.weight(name).numpy())
+    assert error < 0.7, "it approximates the weight"
+
+
 def test_what_scripts_share_is_there_without_this_repository() -> None:
     """As an engine's interpreter finds it: beside the script."""
     probe = "import sys; sys.path.insert(0, sys.argv[1]); import engine_job; print(*sys.modules)"

@@ -180,7 +180,9 @@ class TestHero:
             (value,) = [one for one in made["layout"]["annotations"] if one.get("font", {}).get("size") == 26]
             step = -1 if value["xanchor"] == "right" else 1
             assert 0 <= lam + step <= last, "inside the axis"
-            beside = [lam + step * reach for reach in (1, 2) if 0 <= lam + step * reach <= last]
+            # It is as wide as two of nine steps.
+            covered = [reach for reach in (1, 2) if 9 * reach <= 2 * last]
+            beside = [lam + step * reach for reach in covered if 0 <= lam + step * reach <= last]
             for drawn in made["data"]:
                 if drawn["mode"] != "lines+markers":
                     continue

@@ -74,7 +74,7 @@ def _distilled(
     for name, layer in solved.items():
         weight = original.weights[name]
         linears[name] = TunedScales(layer, weight, original.inputs[name].drift_scale(weight.float(), gamma), lam)
-    return returned(distilled(linears, BesideFloat(loaded, job, original), epochs=epochs))
+    return returned(distilled(linears, BesideFloat(loaded, job, original), epochs=epochs)).layers
 
 
 if __name__ == "__main__":
