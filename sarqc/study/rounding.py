@@ -66,17 +66,17 @@ class RoundingCurves:
     def words(self) -> str:
         """Return what the curves show.
 
-        “Held-out error is lowest after 120 of 200 steps; calibration error falls on.”
+        “Held-out error is lowest after 120 of 200 steps; calibration error keeps falling.”
         """
         held_out, error = self.mean("held_out"), self.mean("error")
         best, last = int(held_out.argmin()), self.shared - 1
         if best == 0:
-            lead = "No step lowers held-out error below that of the start" if last else "Nothing was learned"
+            lead = "On average no step lowers held-out error" if last else "Nothing was learned"
         else:
             lead = f"Held-out error is lowest after {self.steps[best]:,} of {self.most:,} steps"
         if best == last:
             return f"{lead}."
-        return f"{lead}; calibration error {'falls on' if error[last] < error[best] else 'does not fall on'}."
+        return f"{lead}; calibration error {'keeps falling' if error[last] < error[best] else 'does not fall further'}."
 
     def kept_words(self) -> str:
         """Return which steps were kept: “Kept: step 40 of block 0, …” for few blocks, or their range."""

@@ -43,11 +43,11 @@ def test_means_are_relative_to_the_start_and_of_all_blocks() -> None:
 @pytest.mark.parametrize(
     ("held_out", "error", "words"),
     [
-        ([10, 8, 6, 7], [8, 6, 4, 2], "Held-out error is lowest after 20 of 40 steps; calibration error falls on."),
+        ([10, 8, 6, 7], [8, 6, 4, 2], "Held-out error is lowest after 20 of 40 steps; calibration error keeps falling."),
         ([10, 8, 6, 7], [8, 6, 4, 5],
-         "Held-out error is lowest after 20 of 40 steps; calibration error does not fall on."),
+         "Held-out error is lowest after 20 of 40 steps; calibration error does not fall further."),
         ([10, 11, 12, 13], [8, 6, 4, 2],
-         "No step lowers held-out error below that of the start; calibration error falls on."),
+         "On average no step lowers held-out error; calibration error keeps falling."),
         ([10, 9, 8, 7], [8, 6, 4, 2], "Held-out error is lowest after 30 of 40 steps."),
         ([10], [8], "Nothing was learned."),
     ],
@@ -76,7 +76,7 @@ def test_the_page_of_a_run_shows_its_blocks_in_order() -> None:
     assert view is not None
     assert view == rounding_view(SAID)  # the last of a block counts
     assert view["words"] == [
-        "Held-out error is lowest after 20 of 40 steps; calibration error falls on.",
+        "Held-out error is lowest after 20 of 40 steps; calibration error keeps falling.",
         "Every block keeps the state after 20 steps.",
     ]
     traces = {trace["name"]: trace for trace in view["figure"]["data"]}
