@@ -43,7 +43,8 @@ def test_means_are_relative_to_the_start_and_of_all_blocks() -> None:
 @pytest.mark.parametrize(
     ("held_out", "error", "words"),
     [
-        ([10, 8, 6, 7], [8, 6, 4, 2], "Held-out error is lowest after 20 of 40 steps; calibration error keeps falling."),
+        ([10, 8, 6, 7], [8, 6, 4, 2],
+         "Held-out error is lowest after 20 of 40 steps; calibration error keeps falling."),
         ([10, 8, 6, 7], [8, 6, 4, 5],
          "Held-out error is lowest after 20 of 40 steps; calibration error does not fall further."),
         ([10, 11, 12, 13], [8, 6, 4, 2],
