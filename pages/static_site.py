@@ -118,7 +118,7 @@ class _SiteDocuments:
             f'height="630" alt="{escape(one.alt)}"><h2>{escape(one.title)}</h2><p>{escape(one.about)}</p></a></li>'
             for name, one in studies
         )
-        # Without files of a study, which tells the scripts that there is no server to ask.
+        # No files of a study: the scripts know from it that there is no server.
         data = _data(Site({"studies": [], "first": ""}, {}, {}))
         content = (
             f'{data}<main class="page" id="content"><h1>{escape(told.title)}</h1><ul class="studies">{cards}</ul>'

@@ -32,7 +32,7 @@ _STYLES: tuple[Role, ...] = (
 
 
 @dataclass(frozen=True)
-class Distilled:
+class DistillationCurves:
     """KL on a test text after distillation, as a share of that at λ = 0 of the same draw and amount.
 
     Attributes:
@@ -62,12 +62,12 @@ class Distilled:
 
 
 @cache
-def measured_distilled() -> Distilled | None:
+def measured_distilled() -> DistillationCurves | None:
     """Return the numbers of the table; None while it has fewer than two amounts of text."""
     return read_distilled(json.loads(TABLE.read_text(encoding="utf-8")))
 
 
-def read_distilled(document: dict[str, Any]) -> Distilled | None:
+def read_distilled(document: dict[str, Any]) -> DistillationCurves | None:
     """Return the numbers of a table, of every amount of text with all λ on a draw; None with fewer than two."""
     setting, rows = document["setting"], document["rows"]
     kl = {(row["samples"], row["draw"], row["lambda"]): row["kl"] for row in rows}
@@ -85,7 +85,7 @@ def read_distilled(document: dict[str, Any]) -> Distilled | None:
         for d, draw in enumerate(draws):
             first = kl[samples, draw, 0.0]
             ratios[s, d] = [kl[samples, draw, lam] / first for lam in lams]
-    return Distilled(setting["model"], setting["bits"], setting["length"], tuple(whole), lams, ratios)
+    return DistillationCurves(setting["model"], setting["bits"], setting["length"], tuple(whole), lams, ratios)
 
 
 def _draws(rows: list[dict[str, Any]]) -> list[int]:
@@ -100,7 +100,7 @@ def distilled(facts: LineFacts) -> Figure | None:
     return distilled_figure(found, len(facts.line.gammas))
 
 
-def distilled_figure(found: Distilled, gammas: int = 1) -> Figure:
+def distilled_figure(found: DistillationCurves, gammas: int = 1) -> Figure:
     """Return the drawing of some numbers.
 
     Args:
@@ -143,7 +143,7 @@ def distilled_figure(found: Distilled, gammas: int = 1) -> Figure:
     return figure
 
 
-def _finding(found: Distilled) -> str:
+def _finding(found: DistillationCurves) -> str:
     """Where the best λ goes as the text grows, and whether the draws show it clearly."""
     best, band = found.best()
     if len(best) < 2 or best[0] is None or best[-1] is None:

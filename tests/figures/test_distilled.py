@@ -10,7 +10,7 @@ import pytest
 
 from sarqc.figures.distilled import (
     TABLE,
-    Distilled,
+    DistillationCurves,
     distilled,
     distilled_figure,
     distilled_rows,
@@ -26,8 +26,8 @@ LITTLE = [[1.0, 0.9, 0.8], [1.0, 0.98, 0.85]]  # D M
 MUCH = [[1.0, 0.95, 1.1], [1.0, 0.96, 1.2]]
 
 
-def numbers(*amounts: list[list[float]]) -> Distilled:
-    return Distilled("toy", 2, 64, tuple(4**s for s in range(1, len(amounts) + 1)), LAMS, np.array(amounts))
+def numbers(*amounts: list[list[float]]) -> DistillationCurves:
+    return DistillationCurves("toy", 2, 64, tuple(4**s for s in range(1, len(amounts) + 1)), LAMS, np.array(amounts))
 
 
 def heading(figure: Figure) -> str:
