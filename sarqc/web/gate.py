@@ -20,6 +20,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from sarqc import logs
 from sarqc.errors import Misdirected, NotAllowed, NotFound, NotSignedIn, SarqcError, TooMany
 from sarqc.settings import Settings
+from sarqc.web.embed import is_framed_card
 from sarqc.web.identity import Identity
 from sarqc.web.profile import host_is_ours, is_private
 from sarqc.web.responses import error_response
@@ -108,6 +109,8 @@ class Gate:
         is_page, writes = _is_page(scope, headers), scope["method"] not in READS
         is_guest = visitor is not None and visitor.owner.startswith(GUEST)
         is_wanted = (is_page and self._private) or (is_guest and (is_page or writes))
+        if is_framed_card(scope, self._settings):
+            return None
         if visitor is None or not is_wanted or self._cookies.of(headers) is not None:
             return None
         return self._cookies.header(scope["scheme"], visitor.owner if is_guest else new_guest())

@@ -20,9 +20,12 @@ TYPES = {".js": "text/javascript", ".css": "text/css"}
 Bundle = Callable[[Path], str]  # the text of a file, from the assets folder
 SIGN_IN = "sign_in.css"
 THEME_SCRIPT = """(() => {
+  const query = new URLSearchParams(location.search);
   let choice = null;
-  try { choice = localStorage.getItem("sarqc-theme"); } catch {}
-  const dark = choice ? choice === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  if (!["0", "", null].includes(query.get("embed"))) choice = query.get("theme");
+  else try { choice = localStorage.getItem("sarqc-theme"); } catch {}
+  const isChosen = ["light", "dark"].includes(choice);
+  const dark = isChosen ? choice === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   document.documentElement.dataset.theme = dark ? "dark" : "light";
 })();"""
 

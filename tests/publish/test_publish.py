@@ -24,7 +24,7 @@ from sarqc.figures.card import SITE
 from sarqc.figures.slices import contents, pieces
 from sarqc.settings import Settings
 from sarqc.study.document import Study
-from sarqc.web.publish import MARK, TOUR, announced, check_output, detail_named, studies_named, write_site
+from sarqc.web.publish import MARK, TOUR, check_output, detail_named, planned, studies_named, write_site
 from tests.js.node import NODE
 from tests.publish.sites import LAYER, host_of_two
 
@@ -297,7 +297,6 @@ def test_studies_are_named_by_folder_or_id(host: Settings, tmp_path: Path) -> No
 
 
 def test_the_size_is_said_before(studies: dict[str, Study]) -> None:
-    assert re.fullmatch(
-        r"small: 9 views, about [\d.]+ [KM]iB; [\d.]+ [KM]iB to download",
-        announced("small", studies["small"], "opening"),
-    )
+    plan = planned(studies["small"], "opening")
+    assert plan.views == 9
+    assert re.fullmatch(r"9 views, about [\d.]+ [KM]iB; [\d.]+ [KM]iB to download", plan.words)

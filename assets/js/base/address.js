@@ -5,7 +5,7 @@
  * @module address
  */
 
-import { DOORS, DRAWINGS, LADDER_STEPS, POOLINGS, QUANTITIES, SCALES, SHOWN } from "./contract.js";
+import { CARDS, DOORS, DRAWINGS, LADDER_STEPS, POOLINGS, QUANTITIES, SCALES, SHOWN } from "./contract.js";
 
 /**
  * How a control stands in the address.
@@ -18,7 +18,15 @@ import { DOORS, DRAWINGS, LADDER_STEPS, POOLINGS, QUANTITIES, SCALES, SHOWN } fr
  */
 /** @typedef {Record<string, Parameter>} AddressTable */
 /** @typedef {Record<string, any>} AddressState values by parameter; which type each has, its `read` says */
-/** @typedef {{hide: string[], lock: string[], embed: boolean}} Link what a link hides and locks, and if it is for a frame */
+/**
+ * What a link does to a page.
+ * @typedef {object} Link
+ * @property {string[]} hide
+ * @property {string[]} lock
+ * @property {boolean} embed whether it is for a frame
+ * @property {string} [card] the only card of the frame; empty for the whole page
+ * @property {string} [theme] of the frame, “light” or “dark”; empty for that of the page around it
+ */
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const CONTROL = /^[a-z][a-z0-9_-]{0,40}$/;
@@ -106,7 +114,8 @@ export const CALIBRATE_VIEW = {
 };
 
 /** What is in every page's address beside its own parameters. */
-const OWN = ["hide", "lock", "embed"];
+const OWN = ["hide", "lock", "embed", "theme"];
+const THEMES = ["light", "dark"];
 
 /** Parameters of the frame that the pages live in: nobody's mistake. */
 const FOREIGN = /^__|^deep_link$/;
@@ -162,7 +171,8 @@ export function serialise(state, table, { standard = {}, link = {} } = {}) {
     const names = link[key] ?? [];
     if (names.length) query.set(key, names.join(","));
   }
-  if (link.embed) query.set("embed", "1");
+  if (link.embed) query.set("embed", link.card || "1");
+  if (link.theme) query.set("theme", link.theme);
   const text = query.toString().replaceAll("%2C", ",");
   return text ? `?${text}` : "";
 }
@@ -191,10 +201,13 @@ export function readLink(search) {
       return fits;
     });
   };
-  const [hide, lock, embed] = [list("hide"), list("lock"), given.get("embed")];
-  if (embed !== null && !["0", "1", ""].includes(embed))
-    problems.push(`“embed=${shortened(embed)}” is ignored: embed must be 0 or 1.`);
-  return { hide, lock, embed: embed === "1", problems };
+  const [hide, lock, embed, theme] = [list("hide"), list("lock"), given.get("embed") ?? "", given.get("theme") ?? ""];
+  const card = Object.hasOwn(CARDS, embed) ? embed : "";
+  if (!card && !["0", "1", ""].includes(embed))
+    problems.push(`“embed=${shortened(embed)}” is ignored: embed must be 0, 1 or the name of a card.`);
+  const isTheme = THEMES.includes(theme);
+  if (theme && !isTheme) problems.push(`“theme=${shortened(theme)}” is ignored: theme must be light or dark.`);
+  return { hide, lock, embed: embed === "1" || card !== "", card, theme: isTheme ? theme : "", problems };
 }
 
 /**

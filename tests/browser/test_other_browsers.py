@@ -1,0 +1,81 @@
+"""A published site in Firefox and WebKit, as far as they are installed: first picture, λ, Learn, and no complaint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.browser.webdriver import Browser, absent, firefox, wait, webkit
+from tests.publish.sites import served_site
+
+pytestmark = pytest.mark.browser
+
+BROWSERS = {"firefox": firefox, "webkit": webkit}
+HERO = "document.querySelector('[data-plot=lab-hero] svg.flat')"
+SENTENCE = "document.querySelector('[data-testid=sentence]').innerText"
+CURVES = f"{HERO}.outerHTML"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a site with two studies and Learn."""
+    with served_site(tmp_path_factory.mktemp("www"), tmp_path_factory.mktemp("host")) as address:
+        yield address
+
+
+@pytest.fixture(scope="module", params=sorted(BROWSERS))
+def browser(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """Each browser that is installed."""
+    if reason := absent(request.param):
+        pytest.skip(reason)
+    with BROWSERS[request.param](Path(tmp_path_factory.mktemp(request.param))) as started:
+        yield started
+
+
+@pytest.fixture(autouse=True)
+def quiet(browser: Browser, served: str) -> Iterator[None]:
+    """Nothing may complain, and each request must be one of the site."""
+    yield
+    asked = browser.run(
+        "return performance.getEntries().map(({ name }) => name).filter((name) => /^https?:/.test(name))"
+    )
+    assert asked
+    assert all(address.startswith(served) for address in asked)
+    assert browser.complaints() == []
+
+
+def test_the_first_picture_is_drawn_and_follows_lambda(browser: Browser, served: str) -> None:
+    browser.open(f"{served}small/")
+    wait(browser, "document.querySelector('#content.is-open')")
+    wait(browser, HERO)
+    assert browser.run("return document.querySelector('[data-plot=lab-surfaces] canvas') !== null")
+    wait(browser, "document.querySelectorAll('[data-plot=lab-surfaces][data-drawn]').length")
+    sentence, curves = browser.run(f"return [{SENTENCE}, {CURVES}]")
+    browser.run("document.querySelector('[data-testid=lambda]').focus()")
+    browser.press("ArrowLeft")
+    wait(browser, "location.search.includes('lambda=')")
+    assert browser.run(f"return {SENTENCE}") != sentence
+    wait(browser, f"{CURVES} !== arguments[0]", curves)
+    # The thumb of the slider is under the marked point of the curve.
+    value = browser.run("return document.querySelector('[data-testid=lambda]').getAttribute('aria-valuetext')")
+    assert value in browser.run(f"return {SENTENCE}")
+
+
+def test_a_part_opens_and_its_figures_are_drawn(browser: Browser, served: str) -> None:
+    browser.open(f"{served}small/?open=where,trade_off")
+    for name in ("map", "plane"):
+        wait(browser, f"document.querySelector('[data-plot=lab-{name}] svg.flat')")
+    width = browser.run("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert width <= 0
+
+
+def test_the_first_stop_of_learn_answers(browser: Browser, served: str) -> None:
+    browser.open(f"{served}learn/")
+    wait(browser, "document.querySelector('[data-testid=step-1] [data-testid=show]')")
+    browser.run("document.querySelector('[data-testid=step-1] [data-testid=show]').focus()")
+    browser.press("Enter")
+    wait(browser, "document.querySelector('[data-testid=step-1] [data-testid=answer]').innerText")
+    drawn = "document.querySelector('[data-testid=step-1] [data-testid=canvas] :is(svg, canvas)')"
+    wait(browser, f"{drawn}?.getBoundingClientRect().width > 100")
