@@ -8,20 +8,23 @@ from pathlib import Path
 import pytest
 
 from tests.browser.webdriver import Browser, absent, firefox, wait, webkit
-from tests.publish.sites import served_site
+from tests.publish.sites import BELOW, served_site
 
 pytestmark = pytest.mark.browser
 
 BROWSERS = {"firefox": firefox, "webkit": webkit}
 HERO = "document.querySelector('[data-plot=lab-hero] svg.flat')"
-SENTENCE = "document.querySelector('[data-testid=sentence]').innerText"
+SENTENCE = "document.querySelector('[data-testid=sentence]').innerText.replace(/\\s/g, ' ')"
+BROKEN = "<!doctype html><title>Broken</title><script>console.error('said aloud'); nowhereToBeFound()</script>"
 CURVES = f"{HERO}.outerHTML"
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a site with two studies and Learn."""
-    with served_site(tmp_path_factory.mktemp("www"), tmp_path_factory.mktemp("host")) as address:
+    """The address of a site with two studies and Learn, and of a page that complains."""
+    root = tmp_path_factory.mktemp("www")
+    with served_site(root, tmp_path_factory.mktemp("host")) as address:
+        (root / BELOW / "broken.html").write_text(BROKEN, encoding="utf-8")
         yield address
 
 
@@ -34,18 +37,27 @@ def browser(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         yield started
 
 
-@pytest.fixture(autouse=True)
+def test_a_complaint_is_heard(browser: Browser, served: str) -> None:
+    browser.open(f"{served}broken.html")
+    heard = " ".join(browser.complaints())
+    assert "said aloud" in heard
+    assert "nowhereToBeFound" in heard
+
+
+@pytest.fixture
 def quiet(browser: Browser, served: str) -> Iterator[None]:
     """Nothing may complain, and each request must be one of the site."""
+    before = len(browser.complaints())
     yield
     asked = browser.run(
         "return performance.getEntries().map(({ name }) => name).filter((name) => /^https?:/.test(name))"
     )
     assert asked
     assert all(address.startswith(served) for address in asked)
-    assert browser.complaints() == []
+    assert browser.complaints()[before:] == []
 
 
+@pytest.mark.usefixtures("quiet")
 def test_the_first_picture_is_drawn_and_follows_lambda(browser: Browser, served: str) -> None:
     browser.open(f"{served}small/")
     wait(browser, "document.querySelector('#content.is-open')")
@@ -63,6 +75,7 @@ def test_the_first_picture_is_drawn_and_follows_lambda(browser: Browser, served:
     assert value in browser.run(f"return {SENTENCE}")
 
 
+@pytest.mark.usefixtures("quiet")
 def test_a_part_opens_and_its_figures_are_drawn(browser: Browser, served: str) -> None:
     browser.open(f"{served}small/?open=where,trade_off")
     for name in ("map", "plane"):
@@ -71,6 +84,7 @@ def test_a_part_opens_and_its_figures_are_drawn(browser: Browser, served: str) -
     assert width <= 0
 
 
+@pytest.mark.usefixtures("quiet")
 def test_the_first_stop_of_learn_answers(browser: Browser, served: str) -> None:
     browser.open(f"{served}learn/")
     wait(browser, "document.querySelector('[data-testid=step-1] [data-testid=show]')")

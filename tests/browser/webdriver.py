@@ -27,9 +27,9 @@ _MESSAGES = """
 const storage = Cc["@mozilla.org/consoleAPI-storage;1"].getService(Ci.nsIConsoleAPIStorage);
 const errors = Services.console.getMessageArray()
   .filter((one) => one instanceof Ci.nsIScriptError && !(one.flags & Ci.nsIScriptError.warningFlag))
-  .filter((one) => one.innerWindowID && !one.sourceName.startsWith("chrome:"))
+  .filter(({ sourceName }) => /^https?:/.test(sourceName))  // the browser's own are none of ours
   .map((one) => one.errorMessage);
-const said = storage.getEvents().filter(({ level }) => level === "error")
+const said = storage.getEvents().filter(({ level, filename }) => level === "error" && /^https?:/.test(filename))
   .map((one) => one.arguments.map(String).join(" "));
 return [...errors, ...said];
 """

@@ -34,7 +34,8 @@ def test_the_size_is_said_before_and_to_those_who_may_run_alone(tmp_path: Path) 
         plan = planned(study, "opening")
         answer = client.get("/api/studies/steps/site")
         assert answer.json() == {**vars(plan), "words": plan.words}
-        assert plan.views == len(study.lines) + len(study.lines[0].draws)  # it opens with a line of as many draws
+        alone = len(study.layers) + len(study.lines[0].draws)  # views of the line that it opens with
+        assert plan.views == len(study.lines) + alone
         names = ("study.json", "study.safetensors")
         assert plan.file_bytes == sum((study.folder / name).stat().st_size for name in names)
         # A study of the operator is not there for others, and no more is one that there is not.
