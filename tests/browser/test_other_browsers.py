@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.webdriver import Browser, absent, firefox, wait, webkit
+from tests.browser.webdriver import LISTENER, Browser, absent, complaints, firefox, wait, webkit
 from tests.publish.sites import BELOW, served_site
 
 pytestmark = pytest.mark.browser
@@ -15,16 +15,22 @@ pytestmark = pytest.mark.browser
 BROWSERS = {"firefox": firefox, "webkit": webkit}
 HERO = "document.querySelector('[data-plot=lab-hero] svg.flat')"
 SENTENCE = "document.querySelector('[data-testid=sentence]').innerText.replace(/\\s/g, ' ')"
-BROKEN = "<!doctype html><title>Broken</title><script>console.error('said aloud'); nowhereToBeFound()</script>"
+BROKEN = """<!doctype html><html><head><meta http-equiv="Content-Security-Policy" content="img-src 'self'">
+<script>console.error("said aloud"); nowhereToBeFound();</script><script>Promise.reject("not kept")</script>
+<img src="data:image/png,x"><script src="missing.js"></script></head></html>"""
 CURVES = f"{HERO}.outerHTML"
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a site with two studies and Learn, and of a page that complains."""
+    """The address of a site with two studies and Learn, whose pages keep what goes wrong, and of a broken page."""
     root = tmp_path_factory.mktemp("www")
     with served_site(root, tmp_path_factory.mktemp("host")) as address:
         (root / BELOW / "broken.html").write_text(BROKEN, encoding="utf-8")
+        for page in root.rglob("*.html"):
+            text = page.read_text(encoding="utf-8")
+            assert "<head>" in text
+            page.write_text(text.replace("<head>", f"<head>{LISTENER}", 1), encoding="utf-8")
         yield address
 
 
@@ -39,22 +45,20 @@ def browser(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 def test_a_complaint_is_heard(browser: Browser, served: str) -> None:
     browser.open(f"{served}broken.html")
-    heard = " ".join(browser.complaints())
-    assert "said aloud" in heard
-    assert "nowhereToBeFound" in heard
+    for part in ("said aloud", "nowhereToBeFound", "not kept", "img-src", "missing.js"):
+        wait(browser, "document.documentElement.dataset.complaints.includes(arguments[0])", part)
 
 
 @pytest.fixture
 def quiet(browser: Browser, served: str) -> Iterator[None]:
     """Nothing may complain, and each request must be one of the site."""
-    before = len(browser.complaints())
     yield
     asked = browser.run(
         "return performance.getEntries().map(({ name }) => name).filter((name) => /^https?:/.test(name))"
     )
     assert asked
     assert all(address.startswith(served) for address in asked)
-    assert browser.complaints()[before:] == []
+    assert complaints(browser) == []
 
 
 @pytest.mark.usefixtures("quiet")

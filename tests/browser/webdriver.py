@@ -23,16 +23,19 @@ from typing import Any, Protocol
 START_SECONDS, WAIT_SECONDS = 60.0, 60.0
 KEYS = {"ArrowLeft": "\ue012", "ArrowRight": "\ue014", "Enter": "\ue007"}
 SIZE = {"width": 1280, "height": 900}
-_MESSAGES = """
-const storage = Cc["@mozilla.org/consoleAPI-storage;1"].getService(Ci.nsIConsoleAPIStorage);
-const errors = Services.console.getMessageArray()
-  .filter((one) => one instanceof Ci.nsIScriptError && !(one.flags & Ci.nsIScriptError.warningFlag))
-  .filter(({ sourceName }) => /^https?:/.test(sourceName))  // the browser's own are none of ours
-  .map((one) => one.errorMessage);
-const said = storage.getEvents().filter(({ level, filename }) => level === "error" && /^https?:/.test(filename))
-  .map((one) => one.arguments.map(String).join(" "));
-return [...errors, ...said];
-"""
+# To be put first into the head of a page: keeps all that goes wrong in it, whichever browser it is.
+LISTENER = """<script>
+document.documentElement.dataset.complaints = "[]";
+const complain = (text) => {
+  const { dataset } = document.documentElement;
+  dataset.complaints = JSON.stringify([...JSON.parse(dataset.complaints), String(text)]);
+};
+addEventListener("error", ({ message, target }) => complain(message ?? target.outerHTML), true);
+addEventListener("unhandledrejection", ({ reason }) => complain(reason));
+addEventListener("securitypolicyviolation", ({ violatedDirective, blockedURI }) =>
+  complain(`${violatedDirective} ${blockedURI}`));
+console.error = (...words) => complain(words.join(" "));
+</script>"""
 
 
 class Browser(Protocol):
@@ -50,9 +53,6 @@ class Browser(Protocol):
     def picture(self) -> str:
         """The window as PNG in base64."""
 
-    def complaints(self) -> list[str]:
-        """Errors on the console of all pages since the start."""
-
 
 def wait(browser: Browser, condition: str, *values: Any) -> Any:
     """Waits until an expression in the page is true, and returns it."""
@@ -62,6 +62,11 @@ def wait(browser: Browser, condition: str, *values: Any) -> Any:
             return answer
         time.sleep(0.1)
     raise AssertionError(f"not true after {WAIT_SECONDS:g} s: {condition}")
+
+
+def complaints(browser: Browser) -> list[str]:
+    """What went wrong in a page with ``LISTENER`` since it was opened."""
+    return list(json.loads(browser.run("return document.documentElement.dataset.complaints")))
 
 
 def _key_actions(key: str) -> list[dict[str, Any]]:
@@ -116,20 +121,13 @@ class Firefox:
     def picture(self) -> str:
         return str(self._command("WebDriver:TakeScreenshot", full=False))
 
-    def complaints(self) -> list[str]:
-        self._command("Marionette:SetContext", value="chrome")
-        try:
-            return list(self.run(_MESSAGES))
-        finally:
-            self._command("Marionette:SetContext", value="content")
-
 
 class WebKit:
-    """Over HTTP; the log of the browser has what is said on the console."""
+    """Over HTTP."""
 
-    def __init__(self, port: int, program: str, log: Path) -> None:
-        self._address, self._log = f"http://127.0.0.1:{port}", log
-        options = {"binary": program, "args": ["--automation", "--enable-write-console-messages-to-stdout=true"]}
+    def __init__(self, port: int, program: str) -> None:
+        self._address = f"http://127.0.0.1:{port}"
+        options = {"binary": program, "args": ["--automation"]}
         capabilities = {"alwaysMatch": {"webkitgtk:browserOptions": options}}
         session = self._command("POST", "/session", {"capabilities": capabilities})["sessionId"]
         self._address += f"/session/{session}"
@@ -155,10 +153,6 @@ class WebKit:
 
     def picture(self) -> str:
         return str(self._command("GET", "/screenshot"))
-
-    def complaints(self) -> list[str]:
-        lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
-        return [line for line in lines if line.startswith("CONSOLE") and " ERROR " in line]
 
     def close(self) -> None:
         self._command("DELETE", "")
@@ -212,7 +206,7 @@ def firefox(folder: Path) -> Iterator[Firefox]:
     lines = [f"user_pref({json.dumps(name)}, {json.dumps(value)});" for name, value in quiet.items()]
     (profile / "user.js").write_text("\n".join(lines), encoding="utf-8")
     log, port = folder / "firefox.log", profile / "MarionetteActivePort"
-    command = [program, "--headless", "--marionette", "--remote-allow-system-access", "--profile", str(profile)]
+    command = [program, "--headless", "--marionette", "--profile", str(profile)]
     with _process(command, log, HOME=str(folder), MOZ_CRASHREPORTER_DISABLE="1") as process:
         yield _begun(lambda: Firefox(int(port.read_text(encoding="utf-8"))), process, log)
 
@@ -233,7 +227,7 @@ def webkit(folder: Path) -> Iterator[WebKit]:
             "LIBGL_ALWAYS_SOFTWARE": "1", "WEBKIT_DISABLE_DMABUF_RENDERER": "1", "HOME": str(folder),
         }  # fmt: skip
         with _process(["WebKitWebDriver", f"--port={port}"], log, **environment) as driver:
-            browser: WebKit = _begun(lambda: WebKit(port, program, log), driver, log)
+            browser: WebKit = _begun(lambda: WebKit(port, program), driver, log)
             try:
                 yield browser
             finally:
