@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tests.publish.sites import BELOW, served_site
 
 pytestmark = pytest.mark.browser
 
-BROWSERS = {"firefox": firefox, "webkit": webkit}
+BROWSERS: dict[str, Callable[[Path], AbstractContextManager[Browser]]] = {"firefox": firefox, "webkit": webkit}
 HERO = "document.querySelector('[data-plot=lab-hero] svg.flat')"
 SENTENCE = "document.querySelector('[data-testid=sentence]').innerText.replace(/\\s/g, ' ')"
 BROKEN = """<!doctype html><html><head><meta http-equiv="Content-Security-Policy" content="img-src 'self'">
