@@ -29,7 +29,7 @@ from sarqc.web.responses import ApiRoute, error_response, json_body
 from sarqc.web.visitor import COOKIE
 
 ROUTE = "/oembed"
-FRAME = (680, 560)  # pixels, of a frame that a consumer does not limit
+FRAME = (680, 420)  # pixels, of a frame that a consumer does not limit
 FIRST_CARD = "hero"
 # Of an address of the Lab, what a frame takes over; the rest is of the page.
 TAKEN_OVER = (

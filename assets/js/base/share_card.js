@@ -9,7 +9,7 @@ import { html, nothing } from "./html.js";
 
 /** @import { Link } from "./address.js" */
 
-const HEIGHT = 560; // pixels: of the tallest figure with its heading and what is below it
+const HEIGHT = 480; // pixels: of a figure in a frame 810 wide or wider, with its heading and what is below it
 
 /** Cards that the page has a figure for, also in parts that are closed. @returns {string[]} */
 export const cardsHere = () =>

@@ -28,7 +28,7 @@ function tellHeight(root) {
  * @returns {import("../explorer/explorer.js").Part}
  */
 export function framedPart(card) {
-  const foot = document.createElement("footer");
+  const foot = document.createElement("div");
   foot.className = "frame-foot";
   return {
     cards: [],
