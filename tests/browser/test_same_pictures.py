@@ -21,9 +21,7 @@ from tests.publish.sites import host_of_two, served_site
 pytestmark = pytest.mark.browser
 
 STEP, SHARE = 24, 0.001  # of 255 in a colour, and of all pixels: how many may differ by more
-NEEDS_A_SERVER = (
-    ".lab [data-part=use], .lab [data-part=compute], [data-testid=ruler-run] { visibility: hidden !important; }"
-)
+NEEDS_A_SERVER = ".lab [data-part=use], .lab [data-part=compute], [data-testid=ruler-run] { display: none !important; }"
 CARDS = """() => [...document.querySelectorAll("[data-plot]")].filter((card) => card.offsetParent !== null)
   .map((card) => card.dataset.plot)"""
 DRAWN = """() => [...document.querySelectorAll("[data-plot]")].filter((card) => card.offsetParent !== null)
