@@ -129,6 +129,7 @@ PANELS = {
     "inspector": "Weight by weight",
     "tokens": "Calibration tokens of each expert",
     "tokens_error": "Tokens against error",
+    "try": "The model on a sentence",
     "measured": "How this was measured",
     "numbers": "The numbers",
 }
