@@ -5,7 +5,8 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { nothingRead } from "../../assets/js/model/llama.js";
-import { MOST_TOKENS, Session } from "../../assets/js/model/session.js";
+import { MOST_TOKENS } from "../../assets/js/model/predictions.js";
+import { Session } from "../../assets/js/model/session.js";
 
 const [folder, codes, cases, output] = process.argv.slice(2);
 

@@ -233,6 +233,12 @@ export const DOORS = frozen({ where: "Where", trade_off: "Trade-off", steps: "St
 export const DRAWINGS = frozen({ surface: "3-D", flat: "flat", difference: "difference" });
 
 /**
+ * The script that runs a model beside the page.
+ * @type {Readonly<string>}
+ */
+export const WORKER = frozen("model_worker.js");
+
+/**
  * Columns of the table of numbers.
  * @type {Readonly<Record<ColumnKey, ColumnKind>>}
  */

@@ -33,8 +33,7 @@ export function withKernel(bytes) {
   const kernel = /** @type {(...places: number[]) => void} */ (exports.products);
   return {
     take: taker(/** @type {ArrayBuffer} */ (memory.buffer)),
-    products: (x, w, y, vectors, rows, width) =>
-      kernel(x.byteOffset, w.byteOffset, y.byteOffset, vectors, rows, width),
+    products: (x, w, y, vectors, rows, width) => kernel(x.byteOffset, w.byteOffset, y.byteOffset, vectors, rows, width),
     isFast: true,
   };
 }

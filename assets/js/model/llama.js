@@ -41,9 +41,16 @@ export const NAMES = /** @type {const} */ ({
  */
 export function sizesOf(config) {
   const rope = config.rope_parameters ?? {};
-  const wanted = { model_type: "llama", hidden_act: "silu", attention_bias: false, mlp_bias: false, tie_word_embeddings: true };
+  const wanted = {
+    model_type: "llama",
+    hidden_act: "silu",
+    attention_bias: false,
+    mlp_bias: false,
+    tie_word_embeddings: true,
+  };
   for (const [name, value] of Object.entries(wanted))
-    if (config[name] !== value) throw new Error(`This page can’t run the model: ${name} is ${config[name]}, not ${value}.`);
+    if (config[name] !== value)
+      throw new Error(`This page can’t run the model: ${name} is ${config[name]}, not ${value}.`);
   if (rope.rope_type !== "default") throw new Error(`This page can’t run the model: rope_type is ${rope.rope_type}.`);
   return {
     blocks: config.num_hidden_layers,

@@ -6,6 +6,8 @@
 
 /** @import { Llama, Past } from "./llama.js" */
 
+export const MOST_TOKENS = 64; // of a text that is read
+
 /** @typedef {{token: number, probability: number}} Likely */
 
 /**

@@ -19,7 +19,11 @@ export class RemoteModel {
     this.worker = new Worker(new URL(WORKER, import.meta.url), { type: "module" });
     this.worker.onmessage = ({ data }) => hear(data);
     this.worker.onerror = ({ message }) =>
-      hear({ kind: "failed", number: null, what: `The model can’t be started: ${message || "its script did not load"}.` });
+      hear({
+        kind: "failed",
+        number: null,
+        what: `The model can’t be started: ${message || "its script did not load"}.`,
+      });
     this.worker.postMessage({ kind: "open", ...files });
   }
 

@@ -7,7 +7,16 @@
 import { bytesOf, inScript, withKernel } from "./arithmetic.js";
 import { tensorsOf } from "./container.js";
 import { Llama, nothingRead, Scratch, sizesOf } from "./llama.js";
-import { divergences, greatest, likeliest, logProbabilities, mean, parting, writing } from "./predictions.js";
+import {
+  divergences,
+  greatest,
+  likeliest,
+  logProbabilities,
+  MOST_TOKENS,
+  mean,
+  parting,
+  writing,
+} from "./predictions.js";
 import { sentencesOf } from "./sentences.js";
 import { vocabularyOf } from "./vocabulary.js";
 import { commonOf, emptyLinears, readCodes, readLinears } from "./weights.js";
@@ -37,7 +46,6 @@ import { commonOf, emptyLinears, readCodes, readLinears } from "./weights.js";
  * @property {{shown: number, zero: number}} all mean KL over all sentences
  */
 
-export const MOST_TOKENS = 64; // of a text
 const WRITTEN = 32; // tokens
 const LIKELIEST = 5;
 const SENTENCES = 60;
@@ -49,6 +57,7 @@ class Asked {
   constructor(model) {
     this.model = model;
     this.tokens = ""; // the text that was read last
+    /** @type {Float32Array} */
     this.logs = new Float32Array(0);
     this.first = 0; // token after the text
     this.past = nothingRead(model.sizes, MOST_TOKENS + WRITTEN);
@@ -151,7 +160,8 @@ export class Session {
     if (!tokens.length) return null;
     for (const asked of [this.float, this.zero, this.shown]) asked.read(tokens);
     const { words } = this.float.model.sizes;
-    const next = (/** @type {Asked} */ { logs }) => likeliest(logs, words, LIKELIEST).map((likely) => this.named(likely));
+    const next = (/** @type {Asked} */ { logs }) =>
+      likeliest(logs, words, LIKELIEST).map((likely) => this.named(likely));
     return {
       pieces: tokens.map((token) => this.vocabulary.text([token])),
       shown: divergences(this.float.logs, this.shown.logs, words),

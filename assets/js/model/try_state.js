@@ -119,7 +119,12 @@ function answered(state, answer) {
   const { lam } = wish;
   switch (answer.kind) {
     case "read":
-      return { ...state, read: { reading: answer.reading, lam }, written: answer.reading ? state.written : null, trouble: "" };
+      return {
+        ...state,
+        read: { reading: answer.reading, lam },
+        written: answer.reading ? state.written : null,
+        trouble: "",
+      };
     case "written":
       return { ...state, written: { written: answer.written, lam } };
     case "tried":

@@ -24,7 +24,10 @@ export function emptyLinears(sizes, take) {
   const shapes = shapesOf(sizes);
   return Array.from(
     { length: sizes.blocks },
-    () => /** @type {Linears} */ (Object.fromEntries(LINEARS.map((name) => [name, take(shapes[name][0] * shapes[name][1])]))),
+    () =>
+      /** @type {Linears} */ (
+        Object.fromEntries(LINEARS.map((name) => [name, take(shapes[name][0] * shapes[name][1])]))
+      ),
   );
 }
 
@@ -73,7 +76,9 @@ export function readCodes(tensors, sizes, bits, blocks) {
     const groups = (tensors.get(`${name}.weight_scale`)?.shape ?? [0, 0])[1];
     const words = wordsOf(tensorOf(tensors, `${name}.weight_packed`, "I32", rows * Math.ceil((width * bits) / 32)));
     const scales = tensorOf(tensors, `${name}.weight_scale`, "F16", rows * groups);
-    const zeros = wordsOf(tensorOf(tensors, `${name}.weight_zero_point`, "I32", Math.ceil((rows * bits) / 32) * groups));
+    const zeros = wordsOf(
+      tensorOf(tensors, `${name}.weight_zero_point`, "I32", Math.ceil((rows * bits) / 32) * groups),
+    );
     unpack({ rows, width, groups, bits }, words, scales, zeros, into);
   });
 }

@@ -50,7 +50,8 @@ export function serving(post, get) {
     const place = places.get(name);
     if (!place) throw new Error(`${name} is not among the model’s files.`);
     const response = await get(place.address);
-    if (!response.ok || !response.body) throw new Error(`${name} can’t be fetched: the server answered ${response.status}.`);
+    if (!response.ok || !response.body)
+      throw new Error(`${name} can’t be fetched: the server answered ${response.status}.`);
     const whole = new Uint8Array(place.bytes);
     let have = 0;
     const reader = response.body.getReader();
@@ -113,7 +114,10 @@ export function serving(post, get) {
 }
 
 if ("WorkerGlobalScope" in globalThis) {
-  const serve = serving((answer) => postMessage(answer), (address) => fetch(address));
+  const serve = serving(
+    (answer) => postMessage(answer),
+    (address) => fetch(address),
+  );
   addEventListener("message", ({ data }) => {
     serve(data);
   });
