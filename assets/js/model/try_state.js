@@ -10,6 +10,7 @@
 /** @import { Broken, Reading, Written } from "./session.js" */
 /** @import { Answer } from "./worker.js" */
 
+/** @typedef {Pick<View, "gammas"|"lams"> & {study: {kept: KeptCodes|null}, line: {name: string, bits: number}}} Kept a view, as far as it says which points are kept */
 /** @typedef {{shown: KeptPoint, zero: KeptPoint}} Compared the shown point and that at λ = 0 of the same line */
 /** @typedef {{number: number, text: string, lam: string}} Wish what the worker was asked last */
 /**
@@ -51,7 +52,7 @@ export const INITIAL = {
 
 /**
  * The kept points of what a view shows; null where the codes of the shown point are not kept.
- * @param {Pick<View, "line"|"gammas"|"lams"> & {study: {kept: KeptCodes|null}}} view
+ * @param {Kept} view
  * @param {Point} at
  * @returns {Compared|null}
  */

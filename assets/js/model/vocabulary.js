@@ -18,6 +18,6 @@ export function vocabularyOf(document) {
   const tokenizer = new Tokenizer(document, { clean_up_tokenization_spaces: false });
   return {
     tokens: (text) => tokenizer.encode(text).ids,
-    text: (tokens) => tokenizer.decode(tokens, { clean_up_tokenization_spaces: false }),
+    text: (tokens) => (tokens.length ? tokenizer.decode(tokens, { clean_up_tokenization_spaces: false }) : ""),
   };
 }
