@@ -41,6 +41,8 @@ export class Trial {
   follow(shown) {
     const before = this.shown;
     this.shown = shown;
+    if (before?.view === shown.view && before.at.lambda === shown.at.lambda && before.at.gamma === shown.at.gamma)
+      return;
     if (before && before.view.study.id !== shown.view.study.id) {
       this.remote?.close();
       this.remote = null;
