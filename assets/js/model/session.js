@@ -34,9 +34,8 @@ import { commonOf, emptyLinears, readCodes, readLinears } from "./weights.js";
  * @property {number[]} zero the same at λ = 0
  * @property {Record<Role, NextWord[]>} next the five likeliest next tokens
  * @property {boolean} isCut whether the text had more tokens than are read
- * @property {number} milliseconds of the work for it
  */
-/** @typedef {Record<Role, string[]> & {parts: {shown: number|null, zero: number|null}, milliseconds: number}} Written texts written on, token by token, and where each parts from the float one's */
+/** @typedef {Record<Role, string[]> & {parts: {shown: number|null, zero: number|null}}} Written texts written on, token by token, and where each parts from the float one's */
 /**
  * @typedef {object} Broken a sentence that λ = 0 breaks more than the shown λ
  * @property {string} text
@@ -155,7 +154,6 @@ export class Session {
    * @returns {Reading|null}
    */
   read(text) {
-    const start = performance.now();
     const { tokens, isCut } = this.tokensOf(text);
     if (!tokens.length) return null;
     for (const asked of [this.float, this.zero, this.shown]) asked.read(tokens);
@@ -168,7 +166,6 @@ export class Session {
       zero: divergences(this.float.logs, this.zero.logs, words),
       next: { float: next(this.float), shown: next(this.shown), zero: next(this.zero) },
       isCut,
-      milliseconds: performance.now() - start,
     };
   }
 
@@ -183,7 +180,6 @@ export class Session {
    * @returns {Promise<Written|null>}
    */
   async write(goesOn) {
-    const start = performance.now();
     for (const asked of [this.float, this.zero, this.shown]) {
       if (asked.written) continue;
       const { model, past, first } = asked;
@@ -207,7 +203,6 @@ export class Session {
       shown: texts(shown),
       zero: texts(zero),
       parts: { shown: parting(float, shown), zero: parting(float, zero) },
-      milliseconds: performance.now() - start,
     };
   }
 

@@ -84,7 +84,10 @@ function opened(state, around) {
     ${searching(state, around)}
     <div class="try-answer ${isWaiting ? "is-waiting" : ""}">
       ${reading && read ? predicted(reading, read.lam) : read ? html`<p class="try-words">Write a few words.</p>` : nothing}
-      ${reading && written ? goingOn(written.written, written.lam) : nothing}
+      <div class="try-halves">
+        ${reading && read ? likely(reading.next, read.lam) : nothing}
+        ${reading && written ? goingOn(written.written, written.lam) : nothing}
+      </div>
     </div>
     ${small(state, around)}`;
 }
@@ -122,13 +125,13 @@ function brokenWords({ count, wins, own, all }, lam) {
 }
 
 /** @param {Reading} reading @param {string} lam */
-function predicted({ pieces, shown, zero, next }, lam) {
+function predicted({ pieces, shown, zero }, lam) {
   const longest = Math.max(LEAST_SCALE, ...shown, ...zero);
   const bar = (/** @type {number} */ value, /** @type {string} */ kind) =>
     html`<i class="try-bar ${kind}" style="height: ${((100 * value) / longest).toFixed(1)}%"></i>`;
   return html`<p class="try-words" aria-live="polite" aria-atomic="true" data-testid="try-sentence">
-      After each token, the quantized model’s next word is <b class="try-shown">${nats(mean(shown))}</b> nats from the float
-      model’s at λ = ${lam}, and <b class="try-zero">${nats(mean(zero))}</b> at λ = 0 (mean KL).
+      Mean KL of the next-token predictions to the float model’s:
+      <b class="try-shown">${nats(mean(shown))}</b> nats at λ = ${lam}, <b class="try-zero">${nats(mean(zero))}</b> at λ = 0.
     </p>
     <div class="try-strip" aria-hidden="true" data-testid="try-strip">
       ${pieces.map(
@@ -137,10 +140,11 @@ function predicted({ pieces, shown, zero, next }, lam) {
             <span class="try-bars">${bar(shown[i], "of-shown")}${bar(zero[i], "of-zero")}</span></span>`,
       )}
     </div>
-    <p class="try-legend"><i class="try-key of-shown"></i> λ = ${lam} <i class="try-key of-zero"></i> λ = 0
-      <span>Longest bar: ${nats(longest)} nats of KL</span></p>
-    <details class="try-numbers"><summary>KL of each token, as numbers</summary>
-      <div class="table-scroll" tabindex="0" role="region" aria-label="Table of the KL of each token">
+    <p class="try-legend"><span><i class="try-key of-shown"></i> λ = ${lam}</span>
+      <span><i class="try-key of-zero"></i> λ = 0</span>
+      <span>KL after each token, longest bar ${nats(longest)} nats</span></p>
+    <details class="try-numbers"><summary>KL after each token, as numbers</summary>
+      <div class="table-scroll" tabindex="0" role="region" aria-label="Table of the KL after each token">
       ${table({
         rows: pieces.map((piece, i) => ({ piece, shown: shown[i], zero: zero[i] })),
         columns: [
@@ -149,43 +153,49 @@ function predicted({ pieces, shown, zero, next }, lam) {
           { title: "KL at λ = 0", show: (row) => nats(row.zero) },
         ],
         testid: "try-table",
-      })}</div></details>
-    <h3 class="try-title">What comes next</h3>
-    ${likely(next, lam)}`;
+      })}</div></details>`;
 }
 
 /** @param {Reading["next"]} next @param {string} lam */
 function likely(next, lam) {
   const known = next.float.map(({ text }) => text);
   const cell = (/** @type {NextWord} */ { text, probability }) =>
-    html`<td class=${known.includes(text) ? "" : "is-other"}><span class="try-token">${visible(text)}</span>
+    html`<td class=${known.includes(text) ? "" : "is-other"}><span class="try-token">${visible(text).trim()}</span>
       <span class="try-share">${percent(probability)}</span></td>`;
-  return table({
-    name: "try-next",
-    testid: "try-next",
-    caption: html`<span class="visually-hidden">The five likeliest next tokens</span>`,
-    rows: next.float.map((float, i) => ({ float, shown: next.shown[i], zero: next.zero[i] })),
-    columns: [
-      { title: "Float", cell: ({ float }) => cell(float) },
-      { title: `λ = ${lam}`, cell: ({ shown }) => cell(shown) },
-      { title: "λ = 0", cell: ({ zero }) => cell(zero) },
-    ],
-  });
+  return html`<section class="try-half"><h3 class="try-title">What comes next</h3>
+    ${table({
+      name: "try-next",
+      testid: "try-next",
+      caption: html`<span class="visually-hidden">The five likeliest next tokens</span>`,
+      rows: next.float.map((float, i) => ({ float, shown: next.shown[i], zero: next.zero[i] })),
+      columns: [
+        { title: "Float", cell: ({ float }) => cell(float) },
+        { title: `λ = ${lam}`, cell: ({ shown }) => cell(shown) },
+        { title: "λ = 0", cell: ({ zero }) => cell(zero) },
+      ],
+    })}
+    <p class="try-note">Dotted: not among the float model’s five.</p></section>`;
 }
 
 /** @param {Written} written @param {string} lam */
 function goingOn({ float, shown, zero, parts }, lam) {
+  const text = (/** @type {string[]} */ tokens) => visible(tokens.join(""));
   const line = (
     /** @type {string} */ title,
     /** @type {string[]} */ tokens,
     /** @type {number|null} */ part,
-  ) => html`<dt>${title}</dt>
-    <dd>${part === null ? tokens.join("") : html`${tokens.slice(0, part).join("")}<mark>${tokens.slice(part).join("")}</mark>`}
-      ${title === "Float" ? nothing : html`<span class="try-note">${parted(part, float.length)}</span>`}</dd>`;
-  return html`<h3 class="try-title">How each goes on, always with its likeliest word</h3>
+    words = "",
+  ) =>
+    html`<dt>${title} <span class="try-note">${words}</span></dt>
+      <dd>${
+        part === null ? text(tokens) : html`${text(tokens.slice(0, part))}<mark>${text(tokens.slice(part))}</mark>`
+      }</dd>`;
+  return html`<section class="try-half"><h3 class="try-title">How each goes on, always with its likeliest token</h3>
     <dl class="try-written" data-testid="try-written">
-      ${line("Float", float, null)} ${line(`λ = ${lam}`, shown, parts.shown)} ${line("λ = 0", zero, parts.zero)}
-    </dl>`;
+      ${line("Float", float, null)}
+      ${line(`λ = ${lam}`, shown, parts.shown, parted(parts.shown, float.length))}
+      ${line("λ = 0", zero, parts.zero, parted(parts.zero, float.length))}
+    </dl></section>`;
 }
 
 /** @param {number|null} place @param {number} count */
@@ -193,16 +203,18 @@ const parted = (place, count) =>
   place === null ? `the same ${count} tokens` : place === 0 ? "another first token" : `parts at token ${place + 1}`;
 
 /** @param {TryState} state @param {Around} around */
-const small = ({ isFast, read, written }, { draw, stop }) => html`<p class="try-note">
-    Codes of calibration draw ${draw}; curves above are means over all draws.
+const small = ({ isFast, read }, { draw, stop }) => html`<p class="try-note">
     ${read?.reading?.isCut ? `The first ${MOST_TOKENS} tokens are read.` : ""}
+    Codes of calibration draw ${draw}; the study’s curves are means over all draws.
     ${isFast ? "Computed in this page with WebAssembly." : "Computed in this page in plain JavaScript, since the browser has no WebAssembly for it: slower, with the same results."}
-    ${written ? `${number(written.written.milliseconds + (read?.reading?.milliseconds ?? 0), 0)} ms.` : ""}
     <button type="button" class="quiet" data-testid="try-stop" @click=${stop}>Close the model</button>
   </p>`;
 
 /** @param {number} value */
 const nats = (value) => number(value, value >= 10 ? 1 : value >= 0.995 ? 2 : 3);
 
-/** A token that can be seen: a broken character or a line's end is a sign. @param {string} text */
-const visible = (text) => text.replaceAll("\n", "↵").replaceAll("\ufffd", "▯") || "∅";
+/** Tokens that can be seen: a line’s end, a broken character and a blank alone are signs. @param {string} text */
+const visible = (text) => {
+  const signed = text.replaceAll("\n", "↵").replaceAll("\ufffd", "▯");
+  return signed.trim() || !signed ? signed : "␣".repeat(signed.length);
+};
