@@ -43,12 +43,12 @@ def levels_by_definition(tensors: dict[str, np.ndarray], name: str, bits: int, d
     rows, width = (int(size) for size in tensors[f"{name}.weight_shape"])
     scales = tensors[f"{name}.weight_scale"]
 
-    def number(words: np.ndarray, place: int) -> int:
+    def numbers(words: np.ndarray, count: int) -> list[int]:
         text = "".join(f"{int(word) & 0xFFFFFFFF:032b}"[::-1] for word in words)
-        return int(text[place * bits : (place + 1) * bits][::-1], 2)
+        return [int(text[place * bits : (place + 1) * bits][::-1], 2) for place in range(count)]
 
-    codes = [[number(row, i) for i in range(width)] for row in tensors[f"{name}.weight_packed"]]
-    zeros = np.array([[number(column, r) for column in tensors[f"{name}.weight_zero_point"].T] for r in range(rows)])
+    codes = [numbers(row, width) for row in tensors[f"{name}.weight_packed"]]
+    zeros = np.array([numbers(column, rows) for column in tensors[f"{name}.weight_zero_point"].T]).T
     size = width // scales.shape[1]
     by_channel = np.repeat(zeros, size, axis=1), np.repeat(scales.astype(np.float64), size, axis=1)
     return ((np.array(codes) - by_channel[0]) * by_channel[1]).astype(dtype)
