@@ -24,7 +24,7 @@ function timed(times, act) {
 /** @type {Record<string, {median: number, high: number}>} */
 const found = {};
 for (const inScript of [false, true]) {
-  const session = await Session.open(fetched, 2, { inScript });
+  const session = await Session.open(fetched, { inScript });
   const { model } = session.float;
   const { tokens } = session.tokensOf(session.text);
   if (tokens.length !== MOST_TOKENS) throw new Error("the text is too short");

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.browser.conftest import findings
+
 pytestmark = pytest.mark.browser
 
 CODES = Path("assets/studies/tiny-llama/codes/codes.json")
@@ -67,6 +69,7 @@ def test_a_sentence_is_written_and_another_one_found(open_page):
     card.get_by_text("Write a few words").wait_for()
     field.fill("Once upon a time")
     card.get_by_test_id("try-written").wait_for()
+    assert findings(page) == []
     card.get_by_test_id("try-search").focus()
     page.keyboard.press("Enter")
     card.get_by_test_id("try-broken").wait_for()

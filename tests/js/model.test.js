@@ -199,13 +199,13 @@ test("a worker says which file can’t be had, and begins anew when it is asked 
   const get = async () => (isThere ? new Response("{}") : new Response("", { status: 404 }));
   const serve = serving((answer) => said.push(answer), /** @type {any} */ (get));
   const places = [{ name: "config.json", address: "x", bytes: 2 }];
-  await serve({ kind: "open", places, first: places, bits: 2 });
+  await serve({ kind: "open", places, first: places });
   assert.match(said.at(-1).what, /config\.json can’t be fetched: the server answered 404/);
   isThere = true;
-  await serve({ kind: "open", places: [{ ...places[0], bytes: 9 }], first: [], bits: 2 });
+  await serve({ kind: "open", places: [{ ...places[0], bytes: 9 }], first: [] });
   assert.match(said.at(-1).what, /cut off: 2 of 9 bytes/);
-  await serve({ kind: "open", places: [{ ...places[0], bytes: 1 }], first: [], bits: 2 });
+  await serve({ kind: "open", places: [{ ...places[0], bytes: 1 }], first: [] });
   assert.match(said.at(-1).what, /more bytes than it should/);
-  await serve({ kind: "open", places, first: [], bits: 2 });
+  await serve({ kind: "open", places, first: [] });
   assert.match(said.at(-1).what, /tokenizer\.json is not among/);
 });

@@ -18,9 +18,9 @@ const fetched = async (name) => {
 
 const parts = [];
 for (const { inScript, bits, file, texts, split } of JSON.parse(readFileSync(cases, "utf8"))) {
-  const session = await Session.open(fetched, bits, { inScript });
+  const session = await Session.open(fetched, { inScript });
   if (session.arithmetic.isFast === inScript) throw new Error("not the arithmetic that was asked for");
-  if (file) await session.load({ shown: file, zero: file });
+  if (file) await session.load({ shown: file, zero: file, bits });
   const { model } = file ? session.shown : session.float;
   for (const tokens of texts) {
     const past = nothingRead(model.sizes, MOST_TOKENS);

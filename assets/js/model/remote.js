@@ -5,12 +5,13 @@
 
 import { WORKER } from "../base/contract.js";
 
-/** @import { Answer, Files, Place } from "./worker.js" */
+/** @import { Files } from "./session.js" */
+/** @import { Answer, Place } from "./worker.js" */
 
 /** A worker with a model, from its start to its end. */
 export class RemoteModel {
   /**
-   * @param {{places: Place[], first: Place[], bits: number}} files
+   * @param {{places: Place[], first: Place[]}} files
    * @param {(answer: Answer) => void} hear
    */
   constructor(files, hear) {

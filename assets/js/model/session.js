@@ -25,6 +25,7 @@ import { commonOf, emptyLinears, readCodes, readLinears } from "./weights.js";
 /** @import { Likely } from "./predictions.js" */
 
 /** @typedef {(name: string, told?: (bytes: number) => void) => Promise<ArrayBuffer>} Fetched the bytes of a file by its name */
+/** @typedef {{shown: string, zero: string, bits: number}} Files names of the files with the codes at two λ, and the bits of a code */
 /** @typedef {"float"|"shown"|"zero"} Role */
 /** @typedef {{text: string, probability: number}} NextWord */
 /**
@@ -87,9 +88,9 @@ export class Session {
    * @param {Arithmetic} arithmetic
    * @param {import("./vocabulary.js").Vocabulary} vocabulary
    * @param {{float: Llama, shown: Llama, zero: Llama}} models
-   * @param {{text: string, end: number, bits: number}} given text with the candidate sentences, the token that ends a text
+   * @param {{text: string, end: number}} given text with the candidate sentences, the token that ends a text
    */
-  constructor(fetched, arithmetic, vocabulary, models, { text, end, bits }) {
+  constructor(fetched, arithmetic, vocabulary, models, { text, end }) {
     this.fetched = fetched;
     this.arithmetic = arithmetic;
     this.vocabulary = vocabulary;
@@ -98,7 +99,6 @@ export class Session {
     this.zero = new Asked(models.zero);
     this.text = text;
     this.end = end;
-    this.bits = bits;
     /** @type {Map<Asked, string>} file whose codes a model has */
     this.loaded = new Map();
   }
@@ -106,11 +106,10 @@ export class Session {
   /**
    * Fetches the float model and makes room for the quantized ones.
    * @param {Fetched} fetched
-   * @param {number} bits of the codes
    * @param {{inScript?: boolean}} [options] whether to do without WebAssembly
    * @returns {Promise<Session>}
    */
-  static async open(fetched, bits, options = {}) {
+  static async open(fetched, options = {}) {
     const json = async (/** @type {string} */ name) => JSON.parse(new TextDecoder().decode(await fetched(name)));
     const [config, tokenizer] = [await json("config.json"), await json("tokenizer.json")];
     const text = new TextDecoder().decode(await fetched("held_out.txt"));
@@ -123,12 +122,12 @@ export class Session {
     const model = () => new Llama(sizes, arithmetic, common, emptyLinears(sizes, take), scratch);
     const models = { float: model(), shown: model(), zero: model() };
     readLinears(tensors, models.float.blocks);
-    const given = { text, end: config.eos_token_id, bits };
+    const given = { text, end: config.eos_token_id };
     return new Session(fetched, arithmetic, vocabularyOf(tokenizer), models, given);
   }
 
-  /** Gives the quantized models the codes of two files. @param {{shown: string, zero: string}} files */
-  async load({ shown, zero }) {
+  /** Gives the quantized models the codes of two files. @param {Files} files */
+  async load({ shown, zero, bits }) {
     for (const [asked, file] of /** @type {[Asked, string][]} */ ([
       [this.zero, zero],
       [this.shown, shown],
@@ -136,7 +135,7 @@ export class Session {
       if (this.loaded.get(asked) === file) continue;
       const { model } = asked;
       this.loaded.delete(asked); // half of the codes are no model
-      readCodes(tensorsOf(await this.fetched(file), file), model.sizes, this.bits, model.blocks);
+      readCodes(tensorsOf(await this.fetched(file), file), model.sizes, bits, model.blocks);
       asked.forget();
       this.loaded.set(asked, file);
     }

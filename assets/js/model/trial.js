@@ -87,7 +87,7 @@ export class Trial {
     const { files, size } = firstFiles(kept, compared);
     this.dispatch({ type: "opened", size });
     try {
-      const given = { places: every.map(place), first: files.map(place), bits: compared.shown.bits };
+      const given = { places: every.map(place), first: files.map(place) };
       this.remote = new RemoteModel(given, (answer) => this.hear(answer));
     } catch (error) {
       this.dispatch({ type: "failed", what: error instanceof Error ? error.message : String(error) });
@@ -148,7 +148,7 @@ export class Trial {
 }
 
 /** @param {Compared} points */
-const filesOf = ({ shown, zero }) => ({ shown: shown.file.name, zero: zero.file.name });
+const filesOf = ({ shown, zero }) => ({ shown: shown.file.name, zero: zero.file.name, bits: shown.bits });
 
 /** Which points are kept, in words. @param {KeptCodes} kept */
 function keptAt({ points }) {

@@ -6,12 +6,11 @@
 
 import { Session } from "./session.js";
 
-/** @import { Broken, Reading, Written } from "./session.js" */
+/** @import { Broken, Files, Reading, Written } from "./session.js" */
 
 /** @typedef {{name: string, address: string, bytes: number}} Place of a file */
-/** @typedef {{shown: string, zero: string}} Files names of the files with the codes */
 /**
- * @typedef {{kind: "open", places: Place[], first: Place[], bits: number, inScript?: boolean}
+ * @typedef {{kind: "open", places: Place[], first: Place[], inScript?: boolean}
  *   | {kind: "ask", number: number, text: string, files: Files}
  *   | {kind: "search", number: number, files: Files}} Request `first`: files that are fetched at once, for the progress
  */
@@ -91,9 +90,9 @@ export function serving(post, get) {
   }
 
   /** @param {Extract<Request, {kind: "open"}>} request */
-  async function open({ places: every, first, bits, inScript }) {
+  async function open({ places: every, first, inScript }) {
     for (const place of every) places.set(place.name, place);
-    session = Session.open(bytesOf, bits, { inScript });
+    session = Session.open(bytesOf, { inScript });
     const { arithmetic } = await session;
     for (const { name } of first) if (!kept.has(name) && name !== "model.safetensors") await bytesOf(name);
     post({ kind: "opened", isFast: arithmetic.isFast });
