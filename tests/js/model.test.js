@@ -8,6 +8,7 @@ import { halfValue, nearestHalf } from "../../assets/js/model/half.js";
 import { divergences, likeliest, logProbabilities, parting } from "../../assets/js/model/predictions.js";
 import { sentencesOf } from "../../assets/js/model/sentences.js";
 import { comparedAt, firstFiles, INITIAL, reduce } from "../../assets/js/model/try_state.js";
+import { brokenWords, computedBy } from "../../assets/js/model/try_view.js";
 import { bitsAt } from "../../assets/js/model/weights.js";
 import { serving } from "../../assets/js/model/worker.js";
 import { assembled } from "./assemble.mjs";
@@ -190,6 +191,23 @@ test("the card takes the answer to its last question and no other", () => {
   assert.equal(state.broken, null);
   state = reduce(state, { type: "answered", answer: { kind: "failed", number: null, what: "no file" } });
   assert.deepEqual([state.phase, state.trouble, state.text], ["closed", "no file", "c"]);
+});
+
+test("the card says what computes, and for what a sentence was chosen", () => {
+  assert.match(computedBy(true), /WebAssembly/);
+  assert.match(computedBy(false), /plain JavaScript/);
+  const all = { shown: 0.2, zero: 0.3 };
+  const words = brokenWords({ text: "a", count: 60, wins: 51, own: { shown: 0.25, zero: 0.9 }, all }, "0.1");
+  for (const part of [
+    "60 sentences",
+    "0.900 at λ = 0",
+    "0.250 at λ = 0.1",
+    "chosen for that",
+    "0.300 and 0.200",
+    "in 51",
+  ])
+    assert.ok(words.includes(part), `${part}: ${words}`);
+  assert.match(brokenWords({ text: "a", count: 9, wins: 0, own: { shown: 1, zero: 0.9 }, all }, "2"), /^In none of 9/);
 });
 
 test("a worker says which file can’t be had, and begins anew when it is asked again", async () => {

@@ -152,6 +152,6 @@ const filesOf = ({ shown, zero }) => ({ shown: shown.file.name, zero: zero.file.
 
 /** Which points are kept, in words. @param {KeptCodes} kept */
 function keptAt({ points }) {
-  const [{ bits, gamma }] = points;
-  return `${bits} bits${gamma === null ? "" : `, γ = ${gamma}`}`;
+  const [{ method, bits, gamma }] = points;
+  return `${method} at ${bits} bits${gamma === null ? "" : `, γ = ${gamma}`}`;
 }

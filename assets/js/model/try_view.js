@@ -44,7 +44,7 @@ export function tryCard(state, around) {
 
 /** @param {Around} around */
 const elsewhere = ({ model, where, show }) => html`<p class="try-words">
-    Codes of ${model} are kept at ${where}, for every λ of one line.
+    Codes of ${model} are kept for ${where} and every λ.
   </p>
   <p><button type="button" class="act-quiet" data-testid="try-show" @click=${show}>Show that line</button></p>`;
 
@@ -115,8 +115,18 @@ function searching({ search, broken }, { isZero, search: begin }) {
   </div>`;
 }
 
-/** @param {import("./session.js").Broken} broken @param {string} lam */
-function brokenWords({ count, wins, own, all }, lam) {
+/** What computes the model. @param {boolean} isFast */
+export const computedBy = (isFast) =>
+  isFast
+    ? "Computed in this page with WebAssembly."
+    : "Computed in this page in plain JavaScript, since this browser lacks WebAssembly for it: slower, to the same results.";
+
+/**
+ * What a search came to.
+ * @param {import("./session.js").Broken} broken
+ * @param {string} lam
+ */
+export function brokenWords({ count, wins, own, all }, lam) {
   const gains = own.zero > own.shown;
   const which = gains
     ? `Of ${count} sentences of the held-out text this one is hurt most by leaving λ out`
@@ -206,7 +216,7 @@ const parted = (place, count) =>
 const small = ({ isFast, read }, { draw, stop }) => html`<p class="try-note">
     ${read?.reading?.isCut ? `The first ${MOST_TOKENS} tokens are read.` : ""}
     Codes of calibration draw ${draw}; the study’s curves are means over all draws.
-    ${isFast ? "Computed in this page with WebAssembly." : "Computed in this page in plain JavaScript, since the browser has no WebAssembly for it: slower, with the same results."}
+    ${computedBy(isFast)}
     <button type="button" class="quiet" data-testid="try-stop" @click=${stop}>Close the model</button>
   </p>`;
 
