@@ -4,7 +4,7 @@
  */
 
 /**
- * @license Tokenizers.js, Copyright Hugging Face, Apache-2.0: https://www.apache.org/licenses/LICENSE-2.0
+ * @license Tokenizers.js, Copyright Hugging Face, under the Apache License, Version 2.0 (SPDX: Apache-2.0)
  */
 import { Tokenizer } from "../../vendor/tokenizers/tokenizers.js";
 
