@@ -5,11 +5,13 @@ import { test } from "node:test";
 import { bytesOf, inScript, withKernel } from "../../assets/js/model/arithmetic.js";
 import { tensorOf, tensorsOf } from "../../assets/js/model/container.js";
 import { halfValue, nearestHalf } from "../../assets/js/model/half.js";
-import { divergences, likeliest, logProbabilities, parting } from "../../assets/js/model/predictions.js";
+import { Llama, Scratch } from "../../assets/js/model/llama.js";
+import { divergences, likeliest, logProbabilities, parting, writing } from "../../assets/js/model/predictions.js";
 import { sentencesOf } from "../../assets/js/model/sentences.js";
+import { Asked } from "../../assets/js/model/session.js";
 import { comparedAt, firstFiles, INITIAL, reduce } from "../../assets/js/model/try_state.js";
 import { brokenWords, computedBy } from "../../assets/js/model/try_view.js";
-import { bitsAt } from "../../assets/js/model/weights.js";
+import { bitsAt, emptyLinears } from "../../assets/js/model/weights.js";
 import { serving } from "../../assets/js/model/worker.js";
 import { assembled } from "./assemble.mjs";
 
@@ -93,6 +95,43 @@ test("codes of every width are found in a string of bits, also across words and 
       assert.equal(bitsAt(Uint32Array.from(words), 0, 1, i * bits, bits), code);
       assert.equal(bitsAt(among, 1, 3, i * bits, bits), code);
     });
+  }
+});
+
+test("a text that begins like the last one is read on from there, to the same bits", () => {
+  const sizes = {
+    blocks: 2,
+    width: 8,
+    inner: 12,
+    heads: 2,
+    shared: 1,
+    head: 4,
+    words: 9,
+    positions: 32,
+    epsilon: 1e-6,
+    theta: 100,
+  };
+  const arithmetic = inScript(1 << 20);
+  const next = random(2);
+  const filled = (/** @type {Float32Array} */ into) => {
+    into.forEach((_, i) => {
+      into[i] = next();
+    });
+    return into;
+  };
+  const norms = Array.from({ length: 5 }, () => filled(arithmetic.take(8)));
+  const blocks = emptyLinears(sizes, arithmetic.take);
+  for (const block of blocks) Object.values(block).forEach(filled);
+  const common = { norms, embedding: filled(arithmetic.take(72)) };
+  const asked = () => new Asked(new Llama(sizes, arithmetic, common, blocks, new Scratch(sizes, 8, arithmetic.take)));
+  const one = asked();
+  for (const tokens of [[1, 2, 3, 4], [1, 2, 5], [1, 2, 5, 6, 7], [1, 2], [3], [3, 1]]) {
+    one.read(tokens);
+    const written = [...writing(one.model, one.past, one.first, 3, -1)]; // goes on over the text that follows
+    const fresh = asked();
+    fresh.read(tokens);
+    assert.deepEqual(one.logs, fresh.logs);
+    assert.deepEqual(written, [...writing(fresh.model, fresh.past, fresh.first, 3, -1)]);
   }
 });
 

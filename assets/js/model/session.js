@@ -52,33 +52,42 @@ const SENTENCES = 60;
 const AT_ONCE = 8; // tokens written before others get their turn
 
 /** A model that is asked, with what it said of the present text. */
-class Asked {
+export class Asked {
   /** @param {Llama} model */
   constructor(model) {
     this.model = model;
-    this.tokens = ""; // the text that was read last
+    /** @type {number[]} */
+    this.tokens = []; // of the text that was read last
     /** @type {Float32Array} */
-    this.logs = new Float32Array(0);
-    this.first = 0; // token after the text
+    this.logs = new Float32Array(0); // of what follows each of them
     this.past = nothingRead(model.sizes, MOST_TOKENS + WRITTEN);
     /** @type {number[]|null} */
     this.written = null;
   }
 
-  /** Reads a text, unless it has been read. @param {number[]} tokens */
+  /** Reads a text; what it begins with like the last one is kept. @param {number[]} tokens */
   read(tokens) {
-    if (this.tokens === tokens.join()) return;
+    const kept = parting(tokens, this.tokens) ?? tokens.length;
+    if (kept === tokens.length && kept === this.tokens.length) return;
     const { words } = this.model.sizes;
-    this.past.length = 0;
-    const logits = this.model.read(tokens, this.past);
-    this.first = greatest(logits, words);
-    this.logs = logProbabilities(logits, words);
+    this.past.length = kept;
+    const logs = new Float32Array(tokens.length * words);
+    logs.set(this.logs.subarray(0, kept * words));
+    if (kept < tokens.length)
+      logs.set(logProbabilities(this.model.read(tokens.slice(kept), this.past), words), kept * words);
+    this.logs = logs;
+    this.tokens = tokens;
     this.written = null;
-    this.tokens = tokens.join();
+  }
+
+  /** The token after the text. */
+  get first() {
+    return greatest(this.logs, this.model.sizes.words);
   }
 
   forget() {
-    this.tokens = "";
+    this.tokens = [];
+    this.written = null;
   }
 }
 
