@@ -8,12 +8,13 @@ from importlib import util
 from pathlib import Path
 
 import pytest
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from app import create_app
 from pages.scripts import bundled, modules
 from sarqc.settings import Settings
-from sarqc.web.static import assets_root
+from sarqc.web.static import WORKER, add_assets, assets_root
 
 ASSETS = Path("assets").resolve()
 VENDOR = ASSETS / "vendor"
@@ -73,3 +74,14 @@ def test_nothing_of_the_assets_folder_is_served_by_its_path(settings: Settings) 
         for name in ("vendor/lit-html/lit-html.js", "js/base/html.js", "css/base.css", "vendor/update.py"):
             for root in ("/assets", assets_root(ASSETS, "")):
                 assert client.get(f"{root}/{name}").status_code == 404
+
+
+def test_the_workers_script_alone_has_the_workers_policy() -> None:
+    served = FastAPI()
+    add_assets(served, ASSETS, {WORKER: lambda _: "1", "page.js": lambda _: "2"})
+    with TestClient(served) as client:
+        answers = {name: client.get(f"{assets_root(ASSETS, '')}/{name}") for name in (WORKER, "page.js")}
+    assert answers["page.js"].text == "2"
+    assert "content-security-policy" not in answers["page.js"].headers
+    policy = answers[WORKER].headers["content-security-policy"]
+    assert policy == "default-src 'none'; connect-src 'self'; script-src 'wasm-unsafe-eval'"
