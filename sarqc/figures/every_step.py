@@ -69,8 +69,8 @@ def every_step_figure(facts: LineFacts) -> Figure | None:
     }
     figure["title"] = "Where λ still pays"
     figure["subtitle"] = (
-        f": each step alone (◆) and after all others (◇), best of λ = {_listed(found.lams)} against λ = 0, "
-        f"95 % over {draws_text(found.draws)}"
+        f": ◆ the step alone, ◇ after all others; best of λ = {_listed(found.lams)} against 0; 95 % over "
+        f"{draws_text(found.draws)}"
     )
     set_finding(figure, everywhere(_finding(found)))
     figure["aria"] = f"{every_step_words(found)} {_aria(found)}"
