@@ -32,8 +32,8 @@ def parts() -> Iterator[str]:
         f"{study.model.name} at {line.bits} bits, {line.grid}, groups of {line.group_size}, {study.prefix} prefix; "
         f"{calibration['samples']} × {calibration['length']} calibration tokens, {draws_text(found.draws)}; "
         f"perplexity on {test['predicted_tokens']:,} tokens of {test['corpus']} "
-        f"(float: {study.model.perplexity:.2f}). Differences are paired over the draws, with 95 % intervals; below 0 "
-        "is better."
+        f"(float: {study.model.perplexity:.2f}). Differences at λ = 0.1 are paired over the draws, with 95 % "
+        "intervals; below 0 is better."
     )
     yield _steps(found)
     yield (
@@ -41,8 +41,8 @@ def parts() -> Iterator[str]:
         "the calibration of one model on one core of a shared host."
     )
     yield (
-        f"What the best of λ = {', '.join(map(lam_text, found.lams))} saves in perplexity over λ = 0, with an interval "
-        "for the choice:"
+        f"What {'the best of ' if len(found.lams) > 1 else ''}λ = {', '.join(map(lam_text, found.lams))} saves in "
+        "perplexity over λ = 0:"
     )
     yield _worth_of_lambda(found)
     yield every_step_words(found)
@@ -71,7 +71,7 @@ _DECIMALS = {"perplexity": 2, "kl": 4}
 
 
 def _facts(combination: Combination) -> list[str]:
-    """Bits, seconds, and the means at the λ of the place."""
+    """Bits, seconds, and the means."""
     seconds = "–" if np.isnan(combination.seconds) else f"{combination.seconds:.1f}"
     means = [f"{combination.means[name]:.{decimals}f}" for name, decimals in _DECIMALS.items()]
     return [f"{combination.bits:.3g}", seconds, *means]

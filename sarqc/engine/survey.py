@@ -11,7 +11,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -25,15 +25,17 @@ from torch import Tensor
 from sarqc.calibration.block import solve_curve
 from sarqc.calibration.capture import collect
 from sarqc.calibration.corpora import Sequences, Text, apart, draw_sequences, found_in, text_of
-from sarqc.calibration.job import SolvedLayer, calibration_job
+from sarqc.calibration.job import CalibrationJob, SolvedLayer, calibration_job
 from sarqc.calibration.layer_batch import method_for
 from sarqc.calibration.pictures import LayerCurve
+from sarqc.calibration.whole_model import BesideFloat, FloatModel, float_model
 from sarqc.engine.auto_by_model import ModelSelection, settle
 from sarqc.engine.costs import sweep_bytes
 from sarqc.engine.distill import ScaleTuning
 from sarqc.engine.distill_blocks import tune_blocks
 from sarqc.engine.kept_lines import SolvedLine, read_line, read_seconds, write_line, write_seconds
 from sarqc.engine.keys import (
+    distilled_line_key,
     float_model_key,
     layer_keys,
     quantized_model_key,
@@ -90,7 +92,8 @@ from sarqc.quantization.methods import (
     method,
     public_method,
 )
-from sarqc.quantization.quantized_layer import LayerReport
+from sarqc.quantization.quantized_layer import LayerReport, QuantizedLayer
+from sarqc.quantization.scale_distillation import TunedScales, distilled
 from sarqc.quantization.solve import sweep_layer
 from sarqc.quantization.storage import Kind
 from sarqc.recipe import Begin, Recipe, public_name, renamed
@@ -625,10 +628,9 @@ class _Draw:
         """Statistics of the survey's number of sequences, by layer."""
         return self._timed[0]
 
-    @property
-    def seconds(self) -> float:
-        """Processor seconds that these statistics took, which a run of each point would take too."""
-        return self._timed[1]
+    def seconds_before(self, line: SurveyLine) -> float:
+        """Processor seconds of what all points of a line share, and a run of each would take too."""
+        return self._timed[1] + (self._beside_float[2] if line.distill else 0.0)
 
     @cached_property
     def _timed(self) -> tuple[dict[str, LayerStatistics], float]:
@@ -636,6 +638,28 @@ class _Draw:
         self.shared.bench.loaded.restore(self.shared.float_weights)
         found = _collect(self.shared.bench.loaded, self.sequences(self.shared.survey.samples))
         return found, time.process_time() - since
+
+    @cached_property
+    def _beside_float(self) -> tuple[FloatModel, BesideFloat, float]:
+        """The float model's predictions on all sequences, the distance from them, and their processor seconds."""
+        survey, loaded, since = self.shared.survey, self.shared.bench.loaded, time.process_time()
+        loaded.restore(self.shared.float_weights)
+        own = self.sequences(survey.samples)
+        job = CalibrationJob(
+            {}, self.lines[0].to_method(), "float", Sequences(own, self.shared.held_out.calibration, {})
+        )
+        original = float_model(loaded, job)
+        return original, BesideFloat(loaded, job, original), time.process_time() - since
+
+    def distilled(self, line: SurveyLine, layers: dict[str, QuantizedLayer]) -> dict[str, QuantizedLayer]:
+        """The layers of a point with tuned scales, as a run distills them, see ``ScaleTuning``."""
+        original, distance, _ = self._beside_float
+        has_lam, linears = "lam" in METHODS[line.method].tunes, {}
+        for name, layer in layers.items():
+            chosen, weight = layer.report.chosen, original.weights[name]
+            s = original.inputs[name].drift_scale(weight.float(), chosen.get("gamma"))
+            linears[name] = TunedScales(layer, weight, s, (chosen.get("lam") if has_lam else None) or 0.0)
+        return returned(distilled(linears, distance, epochs=line.distill)).layers
 
     @cached_property
     def by_size(self) -> list[tuple[int, dict[str, LayerStatistics]]]:
@@ -661,8 +685,8 @@ def _sequences(shared: _Shared, seed: int, samples: int) -> Sequences:
 
 def _shares(survey: Survey, line: SurveyLine) -> bool:
     """True if a line can be solved in batches from the float model's statistics alone."""
-    solved_alone = line.lams != "auto" and line.to_method().unit == "layer" and not line.distill
-    return survey.inputs_from == "float" and solved_alone
+    by_block = bool(line.distill) and line.distill_by == "block"
+    return survey.inputs_from == "float" and line.lams != "auto" and line.to_method().unit == "layer" and not by_block
 
 
 def _from_statistics(
@@ -680,6 +704,8 @@ def _from_statistics(
         shared.original.key, grid, methods, line.points(), of_draw.sequences(survey.samples),
         shared.held_out.calibration, [of_draw.sequences(size) for size in line.sizes],
     )  # fmt: skip
+    if line.distill:
+        key = distilled_line_key(key, bench.loaded, line.distill)
     kept = read_line(bench.store, key)
     if kept is None or not all(
         is_measured(bench, model, shared.original, _tasks(survey, line, draw, point), survey.task_limit)
@@ -692,9 +718,9 @@ def _from_statistics(
             for layer in loaded.checkpoint.layers
         }
         by_size = _errors_by_size(shared, of_draw, line, grid, weights) if line.sizes else {}
-        statistics, since = of_draw.seconds, time.process_time()
-        stored, curves = _solved(shared, of_draw, line, grid, methods, weights)
-        write_seconds(bench.store, key, statistics + (time.process_time() - since) / math.prod(line.shape))
+        before, since = of_draw.seconds_before(line), time.process_time()
+        stored, curves = _makers(shared, of_draw, line, grid, methods, weights)
+        write_seconds(bench.store, key, before + (time.process_time() - since) / math.prod(line.shape))
         models = {}
         for g, m in np.ndindex(*line.shape):
             for name, by_gamma in zip(weights, stored, strict=True):
@@ -711,21 +737,47 @@ def _from_statistics(
         result.by_size.append(kept.by_size)
 
 
-def _solved(
+def _makers(
     shared: _Shared, of_draw: _Draw, line: SurveyLine, grid: Grid, methods: list[Method], weights: dict[str, Tensor]
 ) -> tuple[list[list[list[Callable[[], Tensor]]]], list[list[LayerCurve]]]:
-    """Every layer at every point: makers of its weights, [layer][gamma][lambda], and its curves, [layer][gamma].
+    """Makers of the weights of every layer at every point, [layer][gamma][lambda], and its curves, [layer][gamma].
 
     Of the results codes and scales are held, a quarter of the weights or less.
     """
+    if not line.distill:
+        return _solved(shared, of_draw, line, grid, methods, weights, QuantizedLayer.without_dequantized)
+    solved, curves = _solved(shared, of_draw, line, grid, methods, weights, _without_weight)
+    makers: list[list[list[Callable[[], Tensor]]]] = [[[] for _ in by_gamma] for by_gamma in solved]
+    for g, m in np.ndindex(*line.shape):
+        layers = {name: by_gamma[g][m] for name, by_gamma in zip(weights, solved, strict=True)}
+        tuned = of_draw.distilled(line, layers)
+        for name, by_gamma in zip(weights, makers, strict=True):
+            by_gamma[g].append(tuned[name].without_dequantized())
+    return makers, curves
+
+
+def _without_weight(layer: QuantizedLayer) -> QuantizedLayer:
+    return replace(layer, dequantized=layer.codes[:0])
+
+
+def _solved(
+    shared: _Shared,
+    of_draw: _Draw,
+    line: SurveyLine,
+    grid: Grid,
+    methods: list[Method],
+    weights: dict[str, Tensor],
+    kept: Callable[[QuantizedLayer], T],
+) -> tuple[list[list[list[T]]], list[list[LayerCurve]]]:
+    """Every layer at every point: what is ``kept`` of it, [layer][gamma][lambda], and its curves, [layer][gamma]."""
     budget = sweep_bytes(shared.bench.settings)
-    stored: list[list[list[Callable[[], Tensor]]]] = []
+    stored: list[list[list[T]]] = []
     curves: list[list[LayerCurve]] = []
     for layer in shared.bench.loaded.checkpoint.layers:
         weight, own, unseen = weights[layer.name], of_draw.own[layer.name], shared.unseen[layer.name]
         points = (method_for(layer, chosen) for chosen in methods)
         solved = [solve_curve(weight, own, unseen, grid, one, line.points(), budget) for one in points]
-        stored.append([[one.without_dequantized() for one in at_lams] for at_lams, _ in solved])
+        stored.append([[kept(one) for one in at_lams] for at_lams, _ in solved])
         curves.append([curve for _, curve in solved])
     return stored, curves
 

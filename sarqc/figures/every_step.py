@@ -22,7 +22,7 @@ from sarqc.study.step_worth import Combination, EveryStep, StepWorth, every_step
 Where = Literal["alone", "last"]
 _PERPLEXITY = 50.0  # the size that decides how many decimals a difference has
 _APART = 0.19  # of a row, between the two marks
-_STEP, _LAM = "Perplexity saved by the step", "Perplexity saved by the best λ"
+_STEP = "Perplexity saved by the step"
 
 
 class _Mark(NamedTuple):
@@ -54,7 +54,7 @@ def every_step_figure(facts: LineFacts) -> Figure | None:
     figure: Figure = {"data": [], "layout": layout, "bindings": [], "narrow": {}}
     marks = list(_marks(found))
     for panel, (title, short, domain) in enumerate(
-        ((_STEP, "Step saves", (0.0, 0.46)), (_LAM, "λ saves", (0.54, 1.0)))
+        ((_STEP, "Step saves", (0.0, 0.46)), (f"Perplexity saved by {_which(found)}", "λ saves", (0.54, 1.0)))
     ):  # fmt: skip
         _add_panel(figure, [mark for mark in marks if mark.panel == panel], title, short, domain)
     for row, combination in ((0, found.plain), (len(names) - 1, found.every)):
@@ -69,8 +69,8 @@ def every_step_figure(facts: LineFacts) -> Figure | None:
     }
     figure["title"] = "Where λ still pays"
     figure["subtitle"] = (
-        f": ◆ the step alone, ◇ after all others; best of λ = {_listed(found.lams)} against 0; 95 % over "
-        f"{draws_text(found.draws)}"
+        f": ◆ the step alone, ◇ after all others; {'best of ' if len(found.lams) > 1 else ''}"
+        f"λ = {', '.join(map(lam_text, found.lams))} against 0; 95 % over {draws_text(found.draws)}"
     )
     set_finding(figure, everywhere(_finding(found)))
     figure["aria"] = f"{every_step_words(found)} {_aria(found)}"
@@ -87,7 +87,7 @@ def every_step_words(found: EveryStep) -> str:
     """Return what λ saves without any step, after all, and with the step that leaves it least."""
     plain, every = found.plain.lam.saved["perplexity"], found.every.lam.saved["perplexity"]
     text = (
-        f"Without any step the best λ saves {_span(plain)} in perplexity over λ = 0; with all steps {_span(every)}"
+        f"Without any step {_which(found)} saves {_span(plain)} in perplexity over λ = 0; with all steps {_span(every)}"
         f"{_doubt(every)}."
     )
     least = min(found.steps, key=lambda step: float(step.alone.lam.saved["perplexity"].mean))
@@ -272,8 +272,9 @@ def _aria(found: EveryStep) -> str:
     return f"{'; '.join(parts)}. Filled marks: {NAMES['gptq']} with the step; hollow marks: all steps."
 
 
-def _listed(lams: Sequence[float]) -> str:
-    return ", ".join(map(lam_text, lams))
+def _which(found: EveryStep) -> str:
+    """Which λ is spoken of."""
+    return "the best λ" if len(found.lams) > 1 else f"λ = {lam_text(found.lams[0])}"
 
 
 def _sentence_case(text: str) -> str:

@@ -5,9 +5,9 @@ every step of ``EVERY_STEP``. A step is measured twice: added to the plain metho
 study needs two lines for each step instead of one for every subset. Bits of a weight are not equal throughout: the
 affine grid stores a bias for each group.
 
-Worth of a step: the paired difference of the same draws, at λ = 0.01 (GPTQ 1 %) beside the plain method and at λ = 0.1
-with all steps, as in the ladder of four steps. Worth of λ: what the best λ saves over λ = 0 in one line. It is chosen
-from the λ that all lines share, on the draws that judge it, so its interval holds for all of them (Bonferroni).
+Worth of a step: the paired difference of the same draws at λ = 0.1, the λ of the ladder of four steps. Worth of λ:
+what the best λ saves over λ = 0 in one line. It is chosen from the λ that all lines share, on the draws that judge it,
+so its interval holds for all of them (Bonferroni).
 
 Axes: D calibration draws, M values of λ.
 """
@@ -22,7 +22,7 @@ import numpy as np
 from sarqc.quantization.storage import bits_per_weight
 from sarqc.study.document import Line, Study
 from sarqc.study.facts import lam_index
-from sarqc.study.ladder import LAMBDA, PLAIN_LAMBDA, QUALITIES
+from sarqc.study.ladder import LAMBDA, QUALITIES
 from sarqc.study.paired import (
     Difference,
     RatioDifference,
@@ -63,7 +63,7 @@ class Combination:
         fitting: Fitting of the grid, see ``Line.fitting``.
         bits: Bits of a weight in full: code, scale, and zero point or bias.
         seconds: Processor seconds of one model's calibration, mean over draws and λ; NaN where they are not known.
-        means: Mean over draws by quality, at the λ of the place.
+        means: Mean over draws by quality, at λ = 0.1.
         lam: Worth of λ.
     """
 
@@ -149,7 +149,7 @@ def every_step(study: Study, bits: int) -> EveryStep | None:
     above = tuple(lam for lam in lams if lam > 0)
     if ("", False) not in found or not draws or 0.0 not in lams or not above:
         return None
-    places = {place: _Place(study, line, draws, above, place[1]) for place, line in found.items()}
+    places = {place: _Place(study, line, draws, above) for place, line in found.items()}
     if any(not place.is_measured() for place in places.values()):
         return None
     steps = tuple(_step(step, made[step], places) for step in EVERY_STEP if (step, False) in places)
@@ -187,13 +187,12 @@ def _step(step: str, fitting: Fitting, places: Mapping[tuple[str, bool], _Place]
 
 @dataclass(frozen=True)
 class _Place:
-    """A line on some draws, with the λ at which it is compared."""
+    """A line on some draws."""
 
     study: Study
     line: Line
     draws: Sequence[int]
     lams: tuple[float, ...]
-    is_last: bool
 
     def values(self, quality: str, lam: float) -> np.ndarray:
         """D; NaN where it was not measured."""
@@ -203,18 +202,14 @@ class _Place:
         chosen: np.ndarray = array[[self.line.draws.index(seed) for seed in self.draws], 0, at]
         return chosen
 
-    @property
-    def own_lam(self) -> float:
-        return LAMBDA if self.is_last else PLAIN_LAMBDA
-
     def is_measured(self) -> bool:
-        return all(np.isfinite(self.values("perplexity", lam)).all() for lam in (0.0, self.own_lam, *self.lams))
+        return all(np.isfinite(self.values("perplexity", lam)).all() for lam in (0.0, LAMBDA, *self.lams))
 
     def less(self, other: _Place) -> dict[str, Difference]:
-        """This less another, by quality, each at the λ of its place."""
+        """This less another, by quality."""
         worth: dict[str, Difference] = {}
         for name in QUALITIES:
-            ours, theirs = self.values(name, self.own_lam), other.values(name, other.own_lam)
+            ours, theirs = self.values(name, LAMBDA), other.values(name, LAMBDA)
             if np.isfinite(ours - theirs).any():
                 worth[name] = _compared(name, ours, theirs)
         return worth
@@ -223,7 +218,7 @@ class _Place:
         means = {
             name: float((geometric_mean if name == "perplexity" else mean_over_draws)(values))
             for name in QUALITIES
-            if np.isfinite(values := self.values(name, self.own_lam)).any()
+            if np.isfinite(values := self.values(name, LAMBDA)).any()
         }
         shapes = [layer.shape for layer in self.study.layers]
         full = bits_per_weight(shapes, self.line.grid, self.line.bits, self.line.group_size)

@@ -271,7 +271,7 @@ def test_every_step_alone_and_after_all_others_with_what_lambda_is_worth(open_pa
     page.wait_for_selector('[data-plot="lab-every_step"][data-drawn]')
     card = page.locator("[data-testid=plot-lab-every_step]")
     assert "Where λ still pays" in card.inner_text()
-    assert "Without any step the best λ saves" in card.locator(".card-note").inner_text()
+    assert "Without any step λ = 0.1 saves" in card.locator(".card-note").inner_text()
     frame = card.locator(".plot-frame")
     assert "Distillation: alone" in frame.get_attribute("aria-label")
     names = frame.locator("svg").first.text_content()
