@@ -136,7 +136,7 @@ def every_step(study: Study, bits: int) -> EveryStep | None:
         wanted[step, False] = fitting
         left = {name: value for name, value in whole.items() if name not in fitting}
         if step == "joint":
-            wanted[step, True] = left | made["range"]
+            wanted[step, True] = {**left, **made["range"]}
         elif step != "range":
             wanted[step, True] = left
     found = {
