@@ -835,7 +835,8 @@ def solved_points(
     """
     if not _shares(survey, line) or line.distill:
         raise Refused(
-            "its codes or scales come from the whole model", f"survey “{survey.title}”, {line.method} at {line.bits} bits",
+            "its codes or scales come from the whole model",
+            f"survey “{survey.title}”, {line.method} at {line.bits} bits",
             "Give a line of single layers, of a survey with inputs_from: float.",
         )  # fmt: skip
     shared = _prepared(survey, settings)
