@@ -121,6 +121,7 @@ PANELS = {
     "plane": "Error against drift",
     "gamma_grid": "λ × γ",
     "ladder": "What each step is worth",
+    "every_step": "Where λ still pays",
     "methods": "Every method",
     "selection": "What “auto” chose",
     "rounding": "Learned rounding, step by step",
@@ -360,7 +361,10 @@ def names() -> list[Constant]:
         ),
         Constant("LANES", "Lane[]", "How urgent a run is.", LANES),
         Constant(
-            "FITTING_WORDS", "Record<string, string>", "How a grid is fitted where it is not plainly.", FITTING_WORDS
+            "FITTING_WORDS",
+            "Record<string, string>",
+            "How a grid is fitted where it is not plainly.",
+            {name: words for name, words in FITTING_WORDS.items() if name != "grid"},
         ),
         Constant(
             "VALUE_WORDS", "Record<string, string>", "Values of a fitting that are not their own word.", VALUE_WORDS

@@ -314,6 +314,7 @@ export const PANELS = frozen({
   plane: "Error against drift",
   gamma_grid: "λ × γ",
   ladder: "What each step is worth",
+  every_step: "Where λ still pays",
   methods: "Every method",
   selection: "What “auto” chose",
   rounding: "Learned rounding, step by step",

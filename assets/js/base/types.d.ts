@@ -85,6 +85,7 @@ export type Panel =
   | "plane"
   | "gamma_grid"
   | "ladder"
+  | "every_step"
   | "methods"
   | "selection"
   | "rounding"
@@ -412,6 +413,7 @@ export interface View {
   tokens: TokenTable | null;
   theorem: Term[] | null;
   ladder: LadderWords | null;
+  every_step: string;
   ruler: RulerTargets | null;
   measured: Fact[];
   explore: boolean;
