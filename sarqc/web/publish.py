@@ -30,6 +30,7 @@ from sarqc.plain import mib
 from sarqc.settings import Settings
 from sarqc.study.document import Study
 from sarqc.study.facts import line_facts
+from sarqc.study.kept_codes import files_of_model, kept_codes, model_files
 from sarqc.study.library import STUDY_ID, Library, StudySummary, summary_of
 from sarqc.web.link_preview import (
     ABOUT,
@@ -46,6 +47,7 @@ from sarqc.web.space import space_files
 MARK = "site.json"  # in the folder of a site: its files, which the next one may replace
 PICTURE = "picture.png"
 TOUR = "learn"  # folder of the tour
+MODEL = "model"  # folder of a study's model, in that of the study
 TAKEN = ("assets", "index.html", "README.md", MARK, PICTURE, TOUR)  # names beside the folders of studies
 TEXTS = (".css", ".html", ".js", ".json", ".md")  # of a site, which are not compressed yet
 LEVEL = 6  # of gzip
@@ -186,16 +188,19 @@ class SitePlan:
         views: Number of its views.
         view_bytes: Of these views, about.
         file_bytes: Of the study itself, to download.
+        model_bytes: Of the files with which the page runs its model; 0 for a study without them.
     """
 
     views: int
     view_bytes: int
     file_bytes: int
+    model_bytes: int = 0
 
     @property
     def words(self) -> str:
         """The same as a person reads it."""
-        return f"{self.views} views, about {mib(self.view_bytes)}; {mib(self.file_bytes)} to download"
+        model = f"; {mib(self.model_bytes)} to run its model in the page" if self.model_bytes else ""
+        return f"{self.views} views, about {mib(self.view_bytes)}; {mib(self.file_bytes)} to download{model}"
 
 
 def planned(study: Study, detail: Detail) -> SitePlan:
@@ -211,7 +216,9 @@ def planned(study: Study, detail: Detail) -> SitePlan:
     usual = sum(samples.values()) / len(samples)
     size = sum(samples.get(piece.number, usual) for piece in every)
     own = sum((study.folder / file).stat().st_size for file in contents(study, detail)["files"])
-    return SitePlan(len(every), int(size), own)
+    kept = kept_codes(study)
+    model = sum(file["bytes"] for file in files_of_model(kept)) if kept else 0
+    return SitePlan(len(every), int(size), own, model)
 
 
 def _packed_size(study: Study, piece: Slice) -> int:
@@ -267,6 +274,7 @@ def write_site(
             (made / name).mkdir()
         with _writing_pieces(selected, made, processes):
             _write_own_files(selected, made)
+            _write_models(studies, made, settings)
             _write_documents(selected, made, settings, written, address.rstrip("/"))
         for name, text in space_files([study.title for study in studies.values()]).items() if space else ():
             (made / name).write_text(text, encoding="utf-8")
@@ -362,6 +370,17 @@ def _write_own_files(selected: Mapping[str, Selected], made: Path) -> None:
             place = made / name / file
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(one.study.folder / file, place)
+
+
+def _write_models(studies: Mapping[str, Study], made: Path, settings: Settings) -> None:
+    """The files with which pages run the models of studies whose codes are kept."""
+    for name, study in studies.items():
+        if kept_codes(study) is None:
+            continue
+        folder = made / name / MODEL
+        folder.mkdir(parents=True)
+        for file, (_, path) in model_files(study, settings.assets_dir / "models").items():
+            shutil.copyfile(path, folder / file)
 
 
 def _write_piece(work: tuple[Path, Path, Slice]) -> None:

@@ -88,7 +88,7 @@ class SiteArchives:
 
 def check_size(plan: SitePlan) -> None:
     """Raise ``TooLarge`` for a site that is for the command line."""
-    size = plan.view_bytes + plan.file_bytes
+    size = plan.view_bytes + plan.file_bytes + plan.model_bytes
     if plan.views > VIEWS_AT_MOST or size > BYTES_AT_MOST:
         raise TooLarge(
             f"the site would have {plan.views} views and about {mib(size)}; from here at most {VIEWS_AT_MOST} and "

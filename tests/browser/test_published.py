@@ -18,7 +18,7 @@ OPENED = "#content.is-open"
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a site with the studies “small” and “steps”, and Learn, which reads “small”."""
-    with served_site(tmp_path_factory.mktemp("www"), tmp_path_factory.mktemp("host")) as address:
+    with served_site(tmp_path_factory.mktemp("www"), tmp_path_factory.mktemp("host"), with_codes=True) as address:
         yield address
 
 
@@ -137,3 +137,16 @@ def test_the_first_picture_needs_little(visit: Callable[..., Any]) -> None:
     assert page.is_visible(".skeleton .sentence")
     text = page.content()
     assert len(text.encode()) < 150_000
+
+
+def test_the_model_runs_from_a_file_server(visit: Callable[..., Any]) -> None:
+    page = visit("small/?lambda=0.1")
+    button = page.get_by_test_id("try-open")
+    button.wait_for()
+    assert not [url for url in page.watch.requests if "/model/" in url]
+    button.click()
+    page.get_by_test_id("try-written").wait_for()
+    assert "WebAssembly" in page.get_by_test_id("try").inner_text()
+    page.get_by_test_id("try-lambda").press("Home")
+    page.get_by_text("At λ = 0 there is nothing to compare with").wait_for()
+    assert findings(page) == []

@@ -33,6 +33,7 @@ import { addressOf } from "../explorer/state.js";
 import { theoremPart } from "../explorer/theorem_part.js";
 import { weightsPart } from "../explorer/weights_part.js";
 import { wordsPart } from "../explorer/words_part.js";
+import { tryPart } from "../model/try_part.js";
 import { compute } from "./compute.js";
 import { framedPart } from "./framed_part.js";
 import { previewKey } from "./preview_key.js";
@@ -104,6 +105,7 @@ export async function mount() {
       numbersPart(),
       radiusPart(),
       weightsPart(),
+      tryPart(),
       ...(link.card ? [framedPart(link.card)] : []),
     ],
     onState: (explored) => dispatch({ type: "explored", explored }),
