@@ -343,6 +343,7 @@ export const CARDS = frozen({
   plane: "Error against drift",
   gamma_grid: "λ × γ",
   ladder: "What each step is worth",
+  every_step: "Where λ still pays",
   methods: "Every method",
   selection: "What “auto” chose",
   rounding: "Learned rounding, step by step",
@@ -352,6 +353,7 @@ export const CARDS = frozen({
   inspector: "Weight by weight",
   tokens: "Calibration tokens of each expert",
   tokens_error: "Tokens against error",
+  try: "The model on a sentence",
   measured: "How this was measured",
   numbers: "The numbers",
 });
