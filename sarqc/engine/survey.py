@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -712,11 +712,7 @@ def _from_statistics(
         for point, model in kept.models.items()
     ):
         loaded = bench.loaded
-        loaded.restore(shared.float_weights)
-        weights = {  # copies, because the model gets others below
-            layer.name: loaded.weight(layer.name).detach().to(loaded.stored_as(f"{layer.name}.weight"), copy=True)
-            for layer in loaded.checkpoint.layers
-        }
+        weights = _stored_weights(shared)
         by_size = _errors_by_size(shared, of_draw, line, grid, weights) if line.sizes else {}
         before, since = of_draw.seconds_before(line), time.process_time()
         stored, curves = _makers(shared, of_draw, line, grid, methods, weights)
@@ -735,6 +731,16 @@ def _from_statistics(
     result.seconds[draw] = read_seconds(bench.store, key)
     if line.sizes:
         result.by_size.append(kept.by_size)
+
+
+def _stored_weights(shared: _Shared) -> dict[str, Tensor]:
+    """Copies of the float weights as the checkpoint stores them, by layer: the model gets others."""
+    loaded = shared.bench.loaded
+    loaded.restore(shared.float_weights)
+    return {
+        layer.name: loaded.weight(layer.name).detach().to(loaded.stored_as(f"{layer.name}.weight"), copy=True)
+        for layer in loaded.checkpoint.layers
+    }
 
 
 def _makers(
@@ -802,6 +808,54 @@ def _errors_by_size(
         f"{name}_by_size": np.array([[getattr(sweep, f"relative_{name}").numpy() for sweep in row] for row in sweeps])
         for name in ("recon", "held_out")
     }
+
+
+class SolvedPoint(NamedTuple):
+    """A point of a survey's line on one draw, with its codes."""
+
+    lam: float
+    layers: dict[str, QuantizedLayer]  # by name
+    measured: SurveyPoint  # on the test text
+
+
+def solved_points(
+    survey: Survey, line: SurveyLine, seed: int, second: float | None, settings: Settings
+) -> Iterator[tuple[LoadedModel, SolvedPoint]]:
+    """Solve a line again at each λ on one draw, and yield its codes with the model that has their weights.
+
+    Args:
+        survey: The survey.
+        line: A line of it.
+        seed: Seed of the draw.
+        second: A value of the line's second axis; None for the method's own.
+        settings: Settings of the host.
+
+    Raises:
+        Refused: For a line that is not solved from the statistics of the float model.
+    """
+    if not _shares(survey, line) or line.distill:
+        raise Refused(
+            "its codes or scales come from the whole model",
+            f"survey “{survey.title}”, {line.method} at {line.bits} bits",
+            "Give a line of single layers, of a survey with inputs_from: float.",
+        )  # fmt: skip
+    shared = _prepared(survey, settings)
+    bench, loaded, grid = shared.bench, shared.bench.loaded, Grid(line.bits, survey.group_size, survey.grid_of(line))
+    weights, own = _stored_weights(shared), _Draw(shared, seed, (line,)).own
+    method, budget = line.to_method(second), sweep_bytes(settings)
+    solved = {
+        layer.name: solve_curve(
+            weights[layer.name], own[layer.name], shared.unseen[layer.name], grid, method_for(layer, method),
+            line.points(), budget,
+        )[0]
+        for layer in loaded.checkpoint.layers
+    }  # fmt: skip
+    for m, lam in enumerate(line.points()):
+        layers = {name: at_lams[m] for name, at_lams in solved.items()}
+        for name, layer in layers.items():
+            loaded.weight(name).data.copy_(layer.stored())
+        measured = measure_point(bench, survey_model_key(loaded), shared.original, (), None)
+        yield loaded, SolvedPoint(lam, layers, measured)
 
 
 def _from_runs(

@@ -39,6 +39,7 @@ from sarqc.study.as_recipe import AsRecipe, as_recipe
 from sarqc.study.document import Line, Second, Study, one_draw
 from sarqc.study.experts import TokenCounts
 from sarqc.study.facts import LineFacts, Quality, has_lam, is_point, lam_index, line_facts
+from sarqc.study.kept_codes import KeptCodes, kept_codes
 from sarqc.study.ladder import ladder
 
 # key, heading, kind of number: how the browser writes it, and what the CSV's column is called
@@ -112,6 +113,7 @@ class ViewStudy(TypedDict):
     model: ViewModel
     recipe: dict[str, Any] | None
     flags: list[str]
+    kept: KeptCodes | None  # points at which the page can run the model
 
 
 class ViewLine(TypedDict):
@@ -514,6 +516,7 @@ def _study_facts(study: Study) -> ViewStudy:
         },
         "recipe": study.recipe,
         "flags": list(study.flags),
+        "kept": kept_codes(study),
     }
 
 

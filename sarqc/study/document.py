@@ -345,6 +345,11 @@ class Study(_Document):
         return experts_of(self.layers)
 
     @property
+    def is_in_memory(self) -> bool:
+        """True for a study that was neither opened nor written."""
+        return self._folder is None
+
+    @property
     def folder(self) -> Path:
         """Folder of the study.
 

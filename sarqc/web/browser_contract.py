@@ -71,6 +71,7 @@ from sarqc.recipe.texts import RecipeText
 from sarqc.study.ladder import STEPS
 from sarqc.study.library import StudyListing
 from sarqc.study.paired import clear_from
+from sarqc.web.static import WORKER
 from sarqc.web.typescript import Declarations, literal
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "assets" / "js" / "base"
@@ -130,6 +131,7 @@ PANELS = {
     "inspector": "Weight by weight",
     "tokens": "Calibration tokens of each expert",
     "tokens_error": "Tokens against error",
+    "try": "The model on a sentence",
     "measured": "How this was measured",
     "numbers": "The numbers",
 }
@@ -377,6 +379,7 @@ def names() -> list[Constant]:
         Constant("SHOWN", "Record<Shown, string>", "What the main figure can show.", SHOWN),
         Constant("DOORS", "Record<Door, string>", "Parts of the Lab below its main figure.", DOORS),
         Constant("DRAWINGS", "Record<Drawing, string>", "How the weights can be drawn.", DRAWINGS),
+        Constant("WORKER", "string", "The script that runs a model beside the page.", WORKER),
         Constant("COLUMNS", "Record<ColumnKey, ColumnKind>", "Columns of the table of numbers.", columns),
         Constant("CLEAR_FROM", "number[]", "Standard errors to be clear, by degrees of freedom from 1.", _clear_from()),
         Constant("CONTROLS", "Record<Control, string>", "What a link can lock or hide, in the Lab's order.", CONTROLS),

@@ -32,6 +32,7 @@ import { addressOf } from "../explorer/state.js";
 import { theoremPart } from "../explorer/theorem_part.js";
 import { weightsPart } from "../explorer/weights_part.js";
 import { wordsPart } from "../explorer/words_part.js";
+import { tryPart } from "../model/try_part.js";
 import { compute } from "./compute.js";
 import { previewKey } from "./preview_key.js";
 import { offered } from "./preview_recipe.js";
@@ -102,6 +103,7 @@ export async function mount() {
       numbersPart(),
       radiusPart(),
       weightsPart(),
+      tryPart(),
     ],
     onState: (explored) => dispatch({ type: "explored", explored }),
   });
