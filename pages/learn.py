@@ -25,6 +25,7 @@ _STEP = """
       <p class="answer" data-part="answer" data-testid="answer" tabindex="-1" aria-live="polite" aria-atomic="true"></p>
     </div>
     <div class="step-controls" data-part="controls"></div>
+    <div class="step-notes" data-testid="notes">{notes}</div>
   </div>
   <div class="step-figure card" data-part="figure">
     <header class="card-head"><h3 class="card-title">{figure}</h3>
@@ -68,6 +69,11 @@ def words(text: str) -> str:
     return _RAISED.sub(r"<sup>\1</sup>", _ROLE.sub(r'<strong class="role-\1">\2</strong>', escape(text)))
 
 
+def plain_words(text: str) -> str:
+    """A text of the tour without its markup."""
+    return _ROLE.sub(r"\2", text)
+
+
 def tour(settings: Settings) -> dict[str, Any]:
     """The words of the tour."""
     read: dict[str, Any] = json.loads((settings.assets_dir / "tour.json").read_text(encoding="utf-8"))
@@ -87,6 +93,7 @@ def build(settings: Settings) -> None:
             title=escape(step["title"]),
             text="".join(f'<p class="step-text">{words(one)}</p>' for one in step["text"]),
             ask=words(step["ask"]),
+            notes="".join(f"<p>{words(note)}</p>" for note in step["notes"]),
             show=escape(step["show"]),
             figure=escape(step["figure"]),
             hidden="" if number == 1 else "hidden",
@@ -121,7 +128,7 @@ def _step_title(settings: Settings, query: Mapping[str, str]) -> str | None:
 
 
 PAGE = Page(
-    "Learn", "/learn", build, scripts=("learn/learn_page.js",), styles=("learn",),
+    "Learn", "/learn", build, scripts=("learn/learn_page.js",), styles=("learn", "lecture"),
     heading="Quantization, step by step", heading_of=_step_title,
     about="From one weight to a whole language model: why rounding it to a few bits needs a little regularisation. "
     "Each step asks before it shows.",

@@ -71,6 +71,7 @@ from sarqc.recipe.texts import RecipeText
 from sarqc.study.ladder import STEPS
 from sarqc.study.library import StudyListing
 from sarqc.study.paired import clear_from
+from sarqc.web.lectures import HallState, LectureBegun, LectureWish, PhoneGuess, PhoneState
 from sarqc.web.typescript import Declarations, literal
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "assets" / "js" / "base"
@@ -475,6 +476,8 @@ def shapes() -> str:
         *shown,
         StudyListing,
     ):
+        declared.interface(shape)
+    for shape in (LectureBegun, LectureWish, HallState, PhoneGuess, PhoneState):
         declared.interface(shape)
     declared.interface(RecipeText)
     declared.interface(ProgramText)

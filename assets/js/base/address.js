@@ -18,10 +18,14 @@ import { DOORS, DRAWINGS, LADDER_STEPS, POOLINGS, QUANTITIES, SCALES, SHOWN } fr
  */
 /** @typedef {Record<string, Parameter>} AddressTable */
 /** @typedef {Record<string, any>} AddressState values by parameter; which type each has, its `read` says */
-/** @typedef {{hide: string[], lock: string[], embed: boolean}} Link what a link hides and locks, and if it is for a frame */
+/**
+ * @typedef {{hide: string[], lock: string[], embed: boolean, lecture?: boolean}} Link what a link hides and locks, and if it
+ * is for a frame or for a hall
+ */
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const CONTROL = /^[a-z][a-z0-9_-]{0,40}$/;
+const CHANNEL = /^[0-9a-f]{16}$/;
 const DECIMAL = /^\d+(\.\d+)?(e[+-]?\d+)?$/i;
 const WHOLE = /^\d{1,9}$/;
 
@@ -106,7 +110,7 @@ export const CALIBRATE_VIEW = {
 };
 
 /** What is in every page's address beside its own parameters. */
-const OWN = ["hide", "lock", "embed"];
+const OWN = ["hide", "lock", "embed", "lecture", "notes"];
 
 /** Parameters of the frame that the pages live in: nobody's mistake. */
 const FOREIGN = /^__|^deep_link$/;
@@ -163,15 +167,17 @@ export function serialise(state, table, { standard = {}, link = {} } = {}) {
     if (names.length) query.set(key, names.join(","));
   }
   if (link.embed) query.set("embed", "1");
+  if (link.lecture) query.set("lecture", "1");
   const text = query.toString().replaceAll("%2C", ",");
   return text ? `?${text}` : "";
 }
 
 /**
- * What a link hides, locks, and whether it is for a frame. Names are checked for their form only: which there are, the
- * page knows (see `unknownNames`).
+ * What a link hides, locks, and whether it is for a frame, for a hall, or for the notes of a lecture. Names are checked for
+ * their form only: which there are, the page knows (see `unknownNames`).
  * @param {string} search
- * @returns {Link & {problems: string[]}} each name once, in the given order
+ * @returns {Link & {problems: string[], lecture: boolean, notes: string}} each name once, in the given order; notes: the
+ * channel of the lecture to which the window belongs, empty for every other page
  */
 export function readLink(search) {
   const given = new URLSearchParams(search);
@@ -194,7 +200,12 @@ export function readLink(search) {
   const [hide, lock, embed] = [list("hide"), list("lock"), given.get("embed")];
   if (embed !== null && !["0", "1", ""].includes(embed))
     problems.push(`“embed=${shortened(embed)}” is ignored: embed must be 0 or 1.`);
-  return { hide, lock, embed: embed === "1", problems };
+  const [lecture, notes] = [given.get("lecture"), given.get("notes") ?? ""];
+  if (lecture !== null && !["0", "1", ""].includes(lecture))
+    problems.push(`“lecture=${shortened(lecture)}” is ignored: lecture must be 0 or 1.`);
+  if (notes && !CHANNEL.test(notes)) problems.push(`“notes=${shortened(notes)}” is ignored: no lecture has that name.`);
+  const isLecture = lecture === "1" || lecture === "";
+  return { hide, lock, embed: embed === "1", lecture: isLecture, notes: CHANNEL.test(notes) ? notes : "", problems };
 }
 
 /**

@@ -68,6 +68,8 @@ export function note(place, sentences) {
 
 if (link.hide.length) hide(link.hide);
 if (link.embed) document.documentElement.dataset.embed = "";
+if (link.lecture) document.documentElement.dataset.lecture = "";
+if (link.notes) document.documentElement.dataset.notes = "";
 if (locked.size) {
   document.documentElement.dataset.lock = link.lock.join(" ");
   new MutationObserver(lock).observe(document.documentElement, {

@@ -205,6 +205,43 @@ export function upright(at, position, { stroke = "var(--ink)", dash = null } = {
   return segment(x, at.top - 4, x, at.bottom + 6, { stroke, "stroke-width": 1.5, "stroke-dasharray": dash });
 }
 
+const HEAP = 0.6; // of a panel's height, for the most frequent guess
+
+/**
+ * How many have guessed each position, as bars on the axis with their numbers; nothing where nobody has.
+ * @param {Panel} at
+ * @param {number[] | null} counts
+ * @returns {Drawn}
+ */
+export function heaps(at, counts) {
+  const most = Math.max(0, ...(counts ?? []));
+  if (!counts || !most) return null;
+  const width = 0.7 * (at.count < 2 ? 60 : at.x(1) - at.x(0));
+  return counts.map((count, position) => {
+    if (!count) return null;
+    const height = HEAP * (at.bottom - at.top) * (count / most);
+    const x = at.x(position);
+    return [
+      s("rect", {
+        x: x - width / 2,
+        y: at.bottom - height,
+        width,
+        height,
+        rx: 2,
+        fill: "var(--series-4)",
+        opacity: 0.45,
+        class: "heap",
+      }),
+      label(x, at.bottom - height - 10, String(count), {
+        at: "middle",
+        fill: "var(--series-4-ink)",
+        weight: 600,
+        halo: true,
+      }),
+    ];
+  });
+}
+
 /** The knob of a guess on a λ axis. */
 export function guessGlyph() {
   return [
