@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.sse import EventSourceResponse
@@ -53,7 +53,7 @@ def lecture_router(lectures: Lectures, settings: Settings, bell: Bell) -> APIRou
             asyncio.get_running_loop().call_later(left + 1, end_idle)
 
     @router.post("/lectures", status_code=201)
-    async def begin(request: Request) -> LectureBegun:
+    async def begin(request: Request) -> dict[str, Any]:
         """Begins a lecture. Its secret is told only here."""
         who = visitor_of(request)
         who.require("runner", "POST /api/lectures")
@@ -63,14 +63,17 @@ def lecture_router(lectures: Lectures, settings: Settings, bell: Bell) -> APIRou
             end_idle()
         own = request.headers.get("origin") or str(request.base_url)  # browsers know the address that people see
         address = f"{own.rstrip('/')}{root}/join/{lecture.code}"
-        return {"code": lecture.code, "secret": secret, "address": address, "qr": qr_rows(address)}
+        begun: LectureBegun = {
+            "code": lecture.code, "secret": secret, "address": address, "qr": qr_rows(address),
+        }  # fmt: skip
+        return {**begun}
 
     @router.put("/lectures/{code}")
-    async def tell(code: str, secret: Secret, wish: LectureWish) -> HallState:
+    async def tell(code: str, secret: Secret, wish: LectureWish) -> dict[str, Any]:
         """Says what the lecturer's page shows."""
         lecture = lectures.of_lecturer(code, secret)
         lecture.tell(wish, time.monotonic())
-        return lecture.as_hall()
+        return {**lecture.as_hall()}
 
     @router.delete("/lectures/{code}", status_code=204)
     async def end(code: str, secret: Secret) -> None:
