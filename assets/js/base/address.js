@@ -6,6 +6,9 @@
  */
 
 import { DOORS, DRAWINGS, LADDER_STEPS, POOLINGS, QUANTITIES, SCALES, SHOWN } from "./contract.js";
+import { readHomework, writeHomework } from "./homework_link.js";
+
+/** @import { Homework } from "./homework_link.js" */
 
 /**
  * How a control stands in the address.
@@ -19,8 +22,8 @@ import { DOORS, DRAWINGS, LADDER_STEPS, POOLINGS, QUANTITIES, SCALES, SHOWN } fr
 /** @typedef {Record<string, Parameter>} AddressTable */
 /** @typedef {Record<string, any>} AddressState values by parameter; which type each has, its `read` says */
 /**
- * @typedef {{hide: string[], lock: string[], embed: boolean, lecture?: boolean}} Link what a link hides and locks, and if it
- * is for a frame or for a hall
+ * @typedef {{hide: string[], lock: string[], embed: boolean, lecture?: boolean} & Partial<Homework>} Link what a link hides and
+ * locks, if it is for a frame or for a hall, and what it asks
  */
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
@@ -110,7 +113,7 @@ export const CALIBRATE_VIEW = {
 };
 
 /** What is in every page's address beside its own parameters. */
-const OWN = ["hide", "lock", "embed", "lecture", "notes"];
+const OWN = ["hide", "lock", "embed", "lecture", "notes", "homework", "label"];
 
 /** Parameters of the frame that the pages live in: nobody's mistake. */
 const FOREIGN = /^__|^deep_link$/;
@@ -168,6 +171,7 @@ export function serialise(state, table, { standard = {}, link = {} } = {}) {
   }
   if (link.embed) query.set("embed", "1");
   if (link.lecture) query.set("lecture", "1");
+  writeHomework(query, link);
   const text = query.toString().replaceAll("%2C", ",");
   return text ? `?${text}` : "";
 }
@@ -176,7 +180,7 @@ export function serialise(state, table, { standard = {}, link = {} } = {}) {
  * What a link hides, locks, and whether it is for a frame, for a hall, or for the notes of a lecture. Names are checked for
  * their form only: which there are, the page knows (see `unknownNames`).
  * @param {string} search
- * @returns {Link & {problems: string[], lecture: boolean, notes: string}} each name once, in the given order; notes: the
+ * @returns {Link & Homework & {problems: string[], lecture: boolean, notes: string}} each name once, in the given order; notes: the
  * channel of the lecture to which the window belongs, empty for every other page
  */
 export function readLink(search) {
@@ -204,8 +208,19 @@ export function readLink(search) {
   if (lecture !== null && !["0", "1", ""].includes(lecture))
     problems.push(`“lecture=${shortened(lecture)}” is ignored: lecture must be 0 or 1.`);
   if (notes && !CHANNEL.test(notes)) problems.push(`“notes=${shortened(notes)}” is ignored: no lecture has that name.`);
+  const { homework, label, problems: ofHomework } = readHomework(given);
+  problems.push(...ofHomework);
   const isLecture = lecture === "1" || lecture === "";
-  return { hide, lock, embed: embed === "1", lecture: isLecture, notes: CHANNEL.test(notes) ? notes : "", problems };
+  return {
+    hide,
+    lock,
+    embed: embed === "1",
+    lecture: isLecture,
+    notes: CHANNEL.test(notes) ? notes : "",
+    homework,
+    label,
+    problems,
+  };
 }
 
 /**
