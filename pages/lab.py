@@ -139,6 +139,6 @@ PAGE = Page(
     "What λ does to a quantized model",
     scripts=("charts/plot_host.js", "lab/lab_page.js"),
     asks="lab/lab_page.js",
-    styles=("equation", "lab", "homework"),
+    styles=("equation", "lab", "homework", "lecture"),
     skeleton=_skeleton,
 )

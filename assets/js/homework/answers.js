@@ -5,6 +5,7 @@
  */
 
 import { interval, number, percent } from "../base/format.js";
+import { METHODS } from "../base/recipe_contract.js";
 
 /** @import { QuestionName } from "../base/homework_link.js" */
 /** @import { View } from "../explorer/state.js" */
@@ -51,7 +52,7 @@ export function factsOf(view, gamma) {
     line: view.line.title,
     bits: view.line.bits,
     gamma: view.gamma_texts[gamma] ?? "",
-    baseline: view.line.baseline,
+    baseline: METHODS[view.line.baseline]?.title ?? view.line.baseline,
     names: view.lam_texts,
     best,
     band,

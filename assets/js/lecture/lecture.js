@@ -35,14 +35,16 @@ import { attendance, canClose, countsAt, reduce, START, wishOf } from "./state.j
  * @param {(meaning: Meaning) => void} options.act does what a key would do
  * @param {string} options.event that says of a stop that it was drawn
  * @param {HTMLElement} options.tools place of the buttons
+ * @param {HTMLElement} [options.card] place of what stands over the figure
  * @param {boolean} [options.hasNotes]
+ * @param {() => void} [options.drawn] told after each change
  */
-export function lecture(root, { stop, act, event, tools, hasNotes = true }) {
+export function lecture(root, { stop, act, event, tools, card: place = root, hasNotes = true, drawn = () => {} }) {
   const buttons = document.createElement("span");
   buttons.className = "lecture-tools";
   tools.prepend(buttons);
   const card = document.createElement("div");
-  root.append(card);
+  place.append(card);
   const since = Date.now();
   const notes = hasNotes ? notesChannel({ hello: () => say(), act }) : null;
   const state = store(START, reduce, draw);
@@ -165,6 +167,7 @@ export function lecture(root, { stop, act, event, tools, hasNotes = true }) {
           : nothing,
       card,
     );
+    drawn();
   }
 
   function toggleCode() {
@@ -185,6 +188,7 @@ export function lecture(root, { stop, act, event, tools, hasNotes = true }) {
   return {
     openNotes,
     toggleCode,
+    isBegun: () => state.state.lecture !== null,
     /** Shows the guesses of the phones where there are some that nobody has seen; true when it did. */
     showsGuesses() {
       const { name } = stop();
