@@ -205,10 +205,11 @@ export function upright(at, position, { stroke = "var(--ink)", dash = null } = {
   return segment(x, at.top - 4, x, at.bottom + 6, { stroke, "stroke-width": 1.5, "stroke-dasharray": dash });
 }
 
-const HEAP = 0.6; // of a panel's height, for the most frequent guess
+const HEAP = 0.5; // of a panel's height, for the most frequent guess
+const LEAST = 22; // pixels, so that its number has room in a bar
 
 /**
- * How many have guessed each position, as bars on the axis with their numbers; nothing where nobody has.
+ * How many have guessed each position, as bars on the axis with their numbers at the foot; nothing where nobody has.
  * @param {Panel} at
  * @param {number[] | null} counts
  * @returns {Drawn}
@@ -216,28 +217,15 @@ const HEAP = 0.6; // of a panel's height, for the most frequent guess
 export function heaps(at, counts) {
   const most = Math.max(0, ...(counts ?? []));
   if (!counts || !most) return null;
-  const width = 0.7 * (at.count < 2 ? 60 : at.x(1) - at.x(0));
+  const width = 0.6 * (at.count < 2 ? 60 : at.x(1) - at.x(0));
   return counts.map((count, position) => {
     if (!count) return null;
-    const height = HEAP * (at.bottom - at.top) * (count / most);
+    const height = Math.max(LEAST, HEAP * (at.bottom - at.top) * (count / most));
     const x = at.x(position);
+    const box = { x: x - width / 2, y: at.bottom - height, width, height, rx: 2 };
     return [
-      s("rect", {
-        x: x - width / 2,
-        y: at.bottom - height,
-        width,
-        height,
-        rx: 2,
-        fill: "var(--series-4)",
-        opacity: 0.45,
-        class: "heap",
-      }),
-      label(x, at.bottom - height - 10, String(count), {
-        at: "middle",
-        fill: "var(--series-4-ink)",
-        weight: 600,
-        halo: true,
-      }),
+      s("rect", { ...box, fill: "var(--series-4)", opacity: 0.35, class: "heap" }),
+      label(x, at.bottom - 11, String(count), { at: "middle", fill: "var(--ink)", size: 13, weight: 700 }),
     ];
   });
 }
