@@ -48,6 +48,7 @@ _TOUR = """
     <a class="act" href="{root}/" data-part="lab" data-control="next" data-testid="to-lab" hidden>Open the Lab</a>
     <p class="hint">{hint}</p>
     <span class="tour-tools">
+      <a class="quiet" href="?lecture=1" data-part="lecture" data-control="lecture" data-testid="lecture">Lecture</a>
       <button type="button" class="quiet" data-part="fill" data-control="fill" data-testid="fill"
         aria-pressed="false">Full screen</button>
       <button type="button" class="quiet" data-part="share" data-control="share" data-testid="share">Share</button>

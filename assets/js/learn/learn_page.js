@@ -60,6 +60,7 @@ export function mount(element) {
     within(root, `[data-part="${name}"]`, HTMLButtonElement),
   );
   const lab = within(root, '[data-part="lab"]', HTMLAnchorElement);
+  const toLecture = within(root, '[data-part="lecture"]', HTMLAnchorElement);
   const ways = [...root.querySelectorAll("button[data-go]")].filter((button) => button instanceof HTMLButtonElement);
   /** @type {import("./types.d.ts").Given} */
   const given = {
@@ -98,6 +99,7 @@ export function mount(element) {
     next.hidden = last && !isLocked("next");
     lab.hidden = !last || isLocked("next");
     stages[tour.step].open();
+    toLecture.href = stages[tour.step].query({ ...link, lecture: true });
     document.title = titled(within(stages[tour.step].section, ".step-title", HTMLElement).textContent ?? "");
   }
 

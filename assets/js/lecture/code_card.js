@@ -52,7 +52,7 @@ export function codeCard({ lecture, hall, isBusy, isOver, trouble, begin, end, c
           : html`<button type="button" class="act" data-testid="begin-lecture" ?disabled=${isBusy} @click=${begin}
               >Let phones join</button>`
       }
-      <button type="button" class="act-quiet" data-testid="close-code" @click=${close}>Back to the step</button>
+      <button type="button" class="act-quiet" data-testid="close-code" @click=${close}>Close</button>
     </div>
   </section>`;
 }

@@ -44,6 +44,7 @@ export function lecture(root, { stop, act, event, tools, card: place = root, has
   buttons.className = "lecture-tools";
   tools.prepend(buttons);
   const card = document.createElement("div");
+  card.className = "lecture-over";
   place.append(card);
   const since = Date.now();
   const notes = hasNotes ? notesChannel({ hello: () => say(), act }) : null;
