@@ -94,7 +94,7 @@ def test_the_notes_stay_in_step_and_move_the_lecture(open_page: Callable[..., An
     with page.expect_popup() as opened:
         page.keyboard.press("n")
     notes = opened.value
-    notes.get_by_text("Step 1 of 10").wait_for()
+    notes.locator(".notes-clock").get_by_text("Step 1 of 10").wait_for()
     assert notes.get_by_test_id("step-1").get_by_test_id("notes").is_visible()
     assert notes.get_by_test_id("step-1").get_by_test_id("canvas").is_hidden()
     notes.get_by_test_id("notes-on").click()  # the answer
@@ -103,9 +103,9 @@ def test_the_notes_stay_in_step_and_move_the_lecture(open_page: Callable[..., An
     assert notes.get_by_test_id("step-1").get_by_test_id("answer").inner_text() == answer.inner_text()
     notes.locator("body").press("PageDown")
     page.get_by_test_id("step-2").get_by_test_id("show").wait_for()
-    notes.get_by_text("Step 2 of 10").wait_for()
+    notes.locator(".notes-clock").get_by_text("Step 2 of 10").wait_for()
     page.keyboard.press("PageUp")
-    notes.get_by_text("Step 1 of 10").wait_for()
+    notes.locator(".notes-clock").get_by_text("Step 1 of 10").wait_for()
     assert findings(notes) == []
     page.goto("about:blank")
     notes.get_by_text("The window of the lecture is closed.").wait_for()
@@ -138,7 +138,7 @@ def test_a_published_lecture_has_notes_and_no_phones(visit: Callable[..., Any]) 
     assert page.get_by_test_id("phones").count() == page.get_by_test_id("code-card").count() == 0
     with page.expect_popup() as opened:
         page.keyboard.press("n")
-    opened.value.get_by_text("Step 1 of 10").wait_for()
+    opened.value.locator(".notes-clock").get_by_text("Step 1 of 10").wait_for()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
