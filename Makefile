@@ -38,8 +38,9 @@ SITE := $(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --doctree
 app: .venv/app.done pretrained
 	$(BIN)/python app.py
 
+# Without rewritten assertions, which each process would prepare for a quarter of a minute: pytest --lf has the details.
 test: check chromium pretrained
-	$(BIN)/python -m pytest -m "not soak and not thorough" -n 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -m "not soak and not thorough" -n 3 --dist loadfile --no-loadscope-reorder --assert=plain
 
 test-all: check chromium pretrained
 	$(BIN)/python -m pytest -m "not soak" -n 3 --dist loadfile --no-loadscope-reorder

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sarqc.errors import NotFound, Refused, Unreachable
 from sarqc.evaluation import human_eval, task_batch
@@ -31,11 +31,15 @@ if TYPE_CHECKING:  # a plan asks for tasks without loading torch
 
 @dataclass(frozen=True)
 class _Rows:
-    """Place of a task's items on the Hub, and so in a mirror: the split that lm-eval evaluates."""
+    """Place of a task's items on the Hub, and so in a mirror: the split that lm-eval evaluates.
+
+    ``folder``: that of lm-eval's definition, below its own tasks.
+    """
 
     dataset: str
     config: str | None
     split: str
+    folder: str
 
     def file(self, mirror: Path) -> Path:
         return mirror / self.dataset / (self.config or "") / f"{self.split}.jsonl"
@@ -59,14 +63,14 @@ _MMLU_SUBJECTS = (
 MEASURED_BESIDE = ("acc_norm", "acc_norm_standard_error", "subjects", "outcomes")
 # The usual tasks, with their rows on the Hub.
 _USUAL: dict[str, _Rows] = {
-    "piqa": _Rows("baber/piqa", None, "validation"),
-    "hellaswag": _Rows("Rowan/hellaswag", None, "validation"),
-    "boolq": _Rows("aps/super_glue", "boolq", "validation"),
-    "winogrande": _Rows("allenai/winogrande", "winogrande_xl", "validation"),
-    "arc_easy": _Rows("allenai/ai2_arc", "ARC-Easy", "test"),
-    "arc_challenge": _Rows("allenai/ai2_arc", "ARC-Challenge", "test"),
-    human_eval.TASK: _Rows("openai/openai_humaneval", None, "test"),
-    **{f"mmlu_{subject}": _Rows("cais/mmlu", subject, "test") for subject in _MMLU_SUBJECTS},
+    "piqa": _Rows("baber/piqa", None, "validation", "piqa"),
+    "hellaswag": _Rows("Rowan/hellaswag", None, "validation", "hellaswag"),
+    "boolq": _Rows("aps/super_glue", "boolq", "validation", "super_glue/boolq"),
+    "winogrande": _Rows("allenai/winogrande", "winogrande_xl", "validation", "winogrande"),
+    "arc_easy": _Rows("allenai/ai2_arc", "ARC-Easy", "test", "arc"),
+    "arc_challenge": _Rows("allenai/ai2_arc", "ARC-Challenge", "test", "arc"),
+    human_eval.TASK: _Rows("openai/openai_humaneval", None, "test", "humaneval"),
+    **{f"mmlu_{subject}": _Rows("cais/mmlu", subject, "test", "mmlu/default") for subject in _MMLU_SUBJECTS},
 }
 # A group that counts as one task, its items pooled: lm-eval's own mean over the group, weighted by size.
 _POOLED: dict[str, tuple[str, ...]] = {"mmlu": tuple(f"mmlu_{subject}" for subject in _MMLU_SUBJECTS)}
@@ -211,7 +215,6 @@ def measure_accuracy(
         human_eval.require_permission(settings)
     from lm_eval import __version__, simple_evaluate
     from lm_eval.models.huggingface import HFLM
-    from lm_eval.tasks import TaskManager
 
     class Quiet(HFLM):  # type: ignore[misc]  # lm-eval has no types
         """lm-eval's model without its own progress bar: progress is ours to tell, in events."""
@@ -226,8 +229,7 @@ def measure_accuracy(
             answers: list[str] = super().generate_until(requests, disable_tqdm=True)
             return answers
 
-    of_its_own = name in embedded_tasks(settings)  # and defined here: lm-eval's index of its own tasks is not needed
-    manager = TaskManager(include_defaults=False) if of_its_own else _Shared.get(TaskManager)
+    manager = _manager(name, settings)
     tasks, source = _load(manager, name, settings)
     wrapped = Quiet(
         pretrained=loaded.model,
@@ -369,17 +371,30 @@ def _from_file(split: str, file: Path) -> dict[str, Any]:
 
 
 class _Shared:
-    """lm-eval's task index takes seconds to build, and does not change while the process lives: it is built once."""
+    """lm-eval's managers of tasks, which read each definition below a folder first: one is made for each folder."""
 
-    _manager: Any = None
-    _building = threading.Lock()
+    _managers: ClassVar[dict[str, Any]] = {}
+    _making = threading.Lock()
 
     @classmethod
-    def get(cls, make: Callable[[], Any]) -> Any:
-        with cls._building:
-            if cls._manager is None:
-                cls._manager = make()
-            return cls._manager
+    def get(cls, folder: str, make: Callable[[], Any]) -> Any:
+        with cls._making:
+            if folder not in cls._managers:
+                cls._managers[folder] = make()
+            return cls._managers[folder]
+
+
+def _manager(name: str, settings: Settings) -> Any:
+    """lm-eval's manager for a task: of the task's folder if it is known, since all take ten seconds and more."""
+    from lm_eval import tasks
+
+    if name in embedded_tasks(settings):  # and defined here
+        return tasks.TaskManager(include_defaults=False)
+    usual = _USUAL.get(_POOLED.get(name, (name,))[0])
+    if usual is None:
+        return _Shared.get("", tasks.TaskManager)
+    path = Path(tasks.__file__).parent / usual.folder
+    return _Shared.get(usual.folder, lambda: tasks.TaskManager(include_path=path, include_defaults=False))
 
 
 def _runs_no_programs(name: str) -> None:

@@ -447,11 +447,8 @@ def _first_number(config: Any, names: tuple[str, ...]) -> int | None:
     return next((value for value in values if isinstance(value, int) and value > 0), None)
 
 
-def main() -> None:
-    """Read a config.json from standard input and write the description, or the refusal, as a line of JSON."""
-    most = int(sys.argv[1])
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    config = json.load(sys.stdin)
+def answer(config: dict[str, Any]) -> dict[str, Any]:
+    """Return the description of the decoder of a config.json as JSON, or the ``problem`` with it and a ``remedy``."""
     try:
         with WithoutNumbers():
             decoder = derive(model_of(config, ""), "")
@@ -459,10 +456,16 @@ def main() -> None:
             with LittleMemory():
                 model = model_of(config, "")
             decoder = with_sources(decoder, model)
-        answer = decoder.model_dump(mode="json")
     except Refused as refusal:
-        answer = {"problem": refusal.what, "remedy": refusal.remedy}
-    print(json.dumps(answer))
+        return {"problem": refusal.what, "remedy": refusal.remedy}
+    return decoder.model_dump(mode="json")
+
+
+def main() -> None:
+    """Read a config.json from standard input and write the answer as a line of JSON, within bytes of addresses."""
+    most = int(sys.argv[1])
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    print(json.dumps(answer(json.load(sys.stdin))))
 
 
 if __name__ == "__main__":

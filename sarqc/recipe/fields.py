@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_origin
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -23,7 +22,7 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from sarqc.errors import Fix, Refused
+from sarqc.errors import Refused
 from sarqc.files.yaml_document import read_yaml
 from sarqc.quantization.methods import (
     AS_FOUND,
@@ -33,18 +32,18 @@ from sarqc.quantization.methods import (
     MOST_ROUNDS,
     ExpertDamping,
     Method,
-    MethodEntry,
     Order,
     Range,
     Stopping,
     WarmStart,
-    entry_of,
     method,
     public_method,
 )
 from sarqc.quantization.storage import Kind
 from sarqc.recipe.effort import EFFORTS, Effort, Fitting, filled_in, fitting_of
+from sarqc.recipe.former import BEFORE, renamed
 from sarqc.recipe.refusals import refusal
+from sarqc.recipe.rules import LADDER_METHOD, LATER_VALUES, check, known_entry, without_effect
 
 
 def _group_size(value: Any) -> Any:
@@ -108,77 +107,19 @@ BASELINE = "gptq"  # what runs are compared with
 # What tuning compares where nothing else is asked for.
 TUNED_LAMS = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 TUNED_GAMMAS = (0.0, 0.1, 0.5, 1.0)
-LADDER_LAMBDA = 0.1  # of the step of λ, where none is given
 TUNED_TEST_TOKENS = 1 << 16  # on which λ are compared: enough beside the difference between draws
-
-# Fields that mean nothing to a kind of recipe. Tuning and a ladder draw at random, from the float model's inputs.
-_OF_DISTILLATION = ("distill_by", "distill_norms", "distill_lambda")  # that only a distillation reads
-_OF_ONE_MODEL = (
-    "prompts", "new_tokens", "speed", "sampling", "inputs_from", "baseline", "rotate", "distill", *_OF_DISTILLATION
-)  # fmt: skip
-OF_THE_OTHER_KIND = {
-    "run": ("minutes", "draws", "band"),
-    "tune": _OF_ONE_MODEL,
-    "ladder": (*_OF_ONE_MODEL, "tasks", "task_limit", "sweep", "band", "range", "order", "effort", "first_order"),
-}
-_KIND_WORDS = {"run": "a run that does not tune", "tune": "tuning", "ladder": "a ladder"}
-LADDER_METHOD = "rqc-gbs"  # whose λ is a step of the ladder, and whose fitting the other steps are
-
-# Fields that a form leaves out of tuning besides: what it finds or refuses.
-NOT_ASKED_TO_TUNE = ("lam", "gamma", "sweep", "layer", "from_block", "then_lam", "then_gamma")
-# The same of a ladder, whose method and γ are its own.
-NOT_ASKED_OF_A_LADDER = ("method", "gamma", "layer", "from_block", "then_lam", "then_gamma")
-
-# Values from a block on, by the values that they follow.
-LATER_VALUES = {"then_lam": "lam", "then_gamma": "gamma"}
-
-# What solves codes again on the scales of a quantized checkpoint.
-REPAIRING = ("gptq", "rqc-gbs", "sarqc-gbs")
-# Fields that a quantized checkpoint leaves no choice of, by the reason that people read.
-_OPENED_WHOLE = {
-    "layer": "it is measured as a whole",
-    "blocks": "it is measured as a whole",
-    "block_fraction": "it is measured as a whole",
-    "exclude": "it is measured as a whole",
-    "include": "it is measured as a whole",
-    "sweep": "its codes are solved at one λ, or at that of “auto”",
-    "inputs_from": "its layers are measured behind its own blocks",
-    "channel_fraction": "its codes are compared on all channels",
-    "speed": "its speed is that of the engine that it was made for",
-    "refit": "its scales stay",
-    **dict.fromkeys(("distill", *_OF_DISTILLATION), "its scales stay"),
-    "rotate": "its codes are those of its own basis",
-}
-
-# Fields that a form leaves out for a quantized checkpoint: what it has itself, and what it leaves no choice of.
-OF_THE_FILE = ("bits", "grid", "group_size")
-NOT_ASKED_OF_OPENED = (
-    *OF_THE_FILE, "indivisible", "range", "static_groups", *_OPENED_WHOLE, "from_block", "then_lam", "then_gamma"
-)  # fmt: skip
-
-_WITHOUT_CHECKPOINT = Fix("Leave the checkpoint out", {"quantized_checkpoint": None})
-
-# Former names of fields, accepted until 1.1.
-FORMER_NAMES = {
-    "opened": "quantized_checkpoint", "share": "block_fraction", "starved": "expert_damping", "only": "layer"
-}  # fmt: skip
-
-# What runs did before a field existed, where its default is different.
-_BEFORE = {"begin": "none"}
 
 # Fields that are newer than many records, by the value at which documents leave them out, so that recipes without them
 # keep their fingerprints and stamps.
-_LEFT_OUT: dict[str, Any] = {
+LEFT_OUT: dict[str, Any] = {
     "from_block": None, "then_lambda": None, "then_gamma": None, "include": [], "refit": 0, "distill": 0,
     "stopping": "none", "rotate": "none", "first_order": 0.0,
     "distill_by": "model", "distill_norms": False, "distill_lambda": None,
 }  # fmt: skip
 
-_SET_BY_EFFORT = (*EFFORTS["best"], "held_out_samples")
+SET_BY_EFFORT = (*EFFORTS["best"], "held_out_samples")
 
 MOST_PATTERNS = 100  # of layers
-# Fields that only “auto” reads, by what it chooses for: each layer, or the whole model.
-AUTO_FIELDS = {"layer": ("validation_share", "channel_fraction"), "model": ("validation_share",)}
 
 
 class Recipe(BaseModel):
@@ -686,51 +627,8 @@ class Recipe(BaseModel):
         return filled_in(document, {name: cls.model_fields[name].default for name in ("method", "samples")})
 
     @model_validator(mode="after")
-    def _method_is_complete(self) -> Recipe:
-        if self.blocks and self.block_fraction is not None:
-            raise Refused(
-                "the blocks are given by number and as a fraction", "recipe, blocks", "Leave one of the two out."
-            ).about("blocks", Fix("Leave the fraction out", {"block_fraction": None}))
-        self._check_later()
-        self._check_rotation()
-        if self.quantized_checkpoint is not None:
-            self._check_opened()
-        elif self.method == AS_FOUND:
-            raise Refused(
-                "no codes to take as they are", "recipe, method",
-                "Give the checkpoint as quantized_checkpoint, or use another method.",
-            ).about("quantized_checkpoint")  # fmt: skip
-        if self.kind == "tune":
-            self._check_tuning()
-        if self.kind == "ladder":
-            self._check_ladder()
-        if "cross" in self.to_method().needs and self.inputs_from == "float":
-            raise Refused(
-                f"{self.method} corrects what the quantized blocks before a layer did to its inputs, and with inputs "
-                "from the float model there is nothing to correct",
-                "recipe, inputs_from",
-                "Set inputs_from to quantized, or use a method without this correction, such as gptq.",
-            ).about("inputs_from", Fix("Use the quantized blocks’ inputs", {"inputs_from": "quantized"}))
-        if self.layer is not None and self.to_method().unit != "layer":
-            raise Refused(
-                f"{self.method} with these options works on a {self.to_method().unit} of linears at once",
-                "recipe, layer",
-                "Leave layer out, or use a method that works on single layers.",
-            )
-        self._check_distillation()
-        if self.candidates():
-            if self.samples < 2:
-                raise Refused(
-                    "“auto” judges on a part of the calibration sequences, and there is only one",
-                    "recipe, samples",
-                    "Use at least two samples, or give λ and γ as numbers.",
-                ).about("samples", Fix("Use 2 samples", {"samples": 2}))
-            if self.sweep:
-                raise Refused(
-                    "a λ curve is drawn beside one λ, and “auto” chooses among its own",
-                    "recipe, sweep",
-                    "Leave the curve out, or give λ and γ as numbers.",
-                ).about("sweep", Fix("Leave the curve out", {"sweep": []}))
+    def _fields_agree(self) -> Recipe:
+        check(self)
         return self
 
     def to_method(self) -> Method:
@@ -742,18 +640,18 @@ class Recipe(BaseModel):
             Refused: If the method or one of its values is not valid.
         """
         if self.method == AS_FOUND:
-            return _known_entry(AS_FOUND).make
+            return known_entry(AS_FOUND).make
         entry = METHODS.get(self.method)
         choices: dict[str, Any] = {}
         if entry is not None:
             given = {name: getattr(self, name) for name in entry.tunes}
             choices = {name: value for name, value in given.items() if value not in (None, "auto")}
-            choices |= {name: getattr(self, name) for name in entry.options if name not in self._without_effect()}
+            choices |= {name: getattr(self, name) for name in entry.options if name not in self.idle_options()}
         return method(self.method, **choices)
 
-    def _without_effect(self) -> dict[str, str]:
+    def idle_options(self) -> dict[str, str]:
         """Options of learned rounding that need another one, each with the reason that it has no effect."""
-        if not {"warm_start", "stopping"} <= {*_known_entry(self.method).options}:
+        if not {"warm_start", "stopping"} <= {*known_entry(self.method).options}:
             return {}
         idle = {}
         if self.refine and self.warm_start != "column_solver":
@@ -773,97 +671,15 @@ class Recipe(BaseModel):
         given = {name: getattr(self, later) for later, name in LATER_VALUES.items()}
         return self.to_method().with_(**{name: value for name, value in given.items() if value is not None})
 
-    def _check_later(self) -> None:
-        """Refuses values from a block on that have no block, no method that has them, or no one λ before them."""
-        given = [later for later in LATER_VALUES if getattr(self, later) is not None]
-        if self.from_block is None:
-            if given:
-                name = public_name(given[0])
-                raise Refused(
-                    f"{name} is given without the block from which on it is meant", f"recipe, {name}",
-                    f"Give from_block, or leave {name} out.",
-                ).about("from_block", Fix("Leave it out", {name: None}))  # fmt: skip
-            return
-        alone = Fix("Use one λ for all blocks", {"from_block": None, **{public_name(name): None for name in given}})
-        if not given:
-            raise Refused(
-                f"nothing changes at block {self.from_block}", "recipe, from_block",
-                "Give then_lambda or then_gamma, or leave from_block out.",
-            ).about("from_block", alone)  # fmt: skip
-        for what, is_meant in (
-            ("tuning finds one λ for the whole model", self.kind == "tune"),
-            ("the λ of a ladder is that of the whole model", self.kind == "ladder"),
-            ("the codes of a quantized checkpoint are solved at one λ", self.quantized_checkpoint is not None),
-            ("a single layer is quantized", self.layer is not None),
-            ("“auto” chooses λ and γ, from the first block on", bool(self.candidates())),
-            ("a λ curve is drawn over λ of the whole model", bool(self.sweep)),
-        ):
-            if is_meant:
-                raise Refused(
-                    f"{what}, and other values are given from block {self.from_block} on", "recipe, from_block",
-                    "Leave from_block and the values with it out.",
-                ).about("from_block", alone)  # fmt: skip
-        for later in given:
-            name = LATER_VALUES[later]
-            if name not in METHODS[self.method].tunes:
-                raise Refused(
-                    f"{self.method} has no {Recipe.model_fields[name].title}", f"recipe, {public_name(later)}",
-                    "Leave it out, or use another method.",
-                ).about(public_name(later), alone)  # fmt: skip
-        if self.later_method() == self.to_method():
-            raise Refused(
-                f"nothing changes at block {self.from_block}: the values are those of the blocks before it",
-                "recipe, from_block", "Give others, or leave from_block out.",
-            ).about("from_block", alone)  # fmt: skip
-
     @property
     def rotates(self) -> bool:
         """True if the residual stream is rotated before calibration."""
         return self.rotate != "none"
 
-    def _check_rotation(self) -> None:
-        """Refuses a rotation where models are compared, whose statistics are those of the model as it is."""
-        if self.rotates and self.compares_models:
-            raise Refused(
-                f"{_KIND_WORDS[self.kind]} works on the model as it is, and a rotation is asked for", "recipe, rotate",
-                "Set rotate to none, or kind to run.",
-            ).about("rotate", Fix("Leave the rotation out", {"rotate": "none"}))  # fmt: skip
-
     @property
     def repairs(self) -> bool:
         """True if the codes of a quantized checkpoint are solved again."""
         return self.quantized_checkpoint is not None and self.method != AS_FOUND
-
-    def _check_opened(self) -> None:
-        """Refuses settings that are not possible with a quantized checkpoint."""
-        if self.compares_models:
-            raise Refused(
-                f"{_KIND_WORDS[self.kind]} quantizes the float model again and again, and the recipe has a quantized "
-                "checkpoint",
-                "recipe, quantized_checkpoint",
-                "Leave it out, or set kind to run.",
-            ).about("quantized_checkpoint", _WITHOUT_CHECKPOINT)
-        if self.method not in (AS_FOUND, *REPAIRING):
-            self.to_method()  # which refuses an unknown name
-            raise Refused(
-                f"{self.method} makes scales of its own, and those of a quantized checkpoint stay", "recipe, method",
-                f"Use {AS_FOUND} to measure it, or {', '.join(REPAIRING)} to solve its codes again.",
-            ).about("method", Fix("Measure it as it was found", {"method": AS_FOUND}))  # fmt: skip
-        for name, why in _OPENED_WHOLE.items():
-            info = Recipe.model_fields[name]
-            if getattr(self, name) != info.default:
-                default = list(info.default) if isinstance(info.default, tuple) else info.default
-                title = str(info.title)
-                raise Refused(
-                    f"{title} = {getattr(self, name)} is not available for a quantized checkpoint: {why}",
-                    f"recipe, {name}", f"Leave {name} as it is by default.",
-                ).about(name, Fix("Leave it as it is by default", {name: default}))  # fmt: skip
-        if self.repairs and self.samples < 2:
-            raise Refused(
-                "a part of the calibration sequences is kept to judge repaired codes beside those found, and there is "
-                "only one",
-                "recipe, samples", "Use at least two samples.",
-            ).about("samples", Fix("Use 2 samples", {"samples": 2}))  # fmt: skip
 
     @property
     def distills(self) -> bool:
@@ -911,66 +727,6 @@ class Recipe(BaseModel):
     def holds(self, fitting: Fitting) -> bool:
         """Return True if the recipe has these values."""
         return all(getattr(self, name) == value for name, value in fitting.items())
-
-    def _check_distillation(self) -> None:
-        """Refuses a distillation whose epochs can't be judged."""
-        if self.distills and not self.held_out_samples:
-            count = max(1, self.samples // 2)
-            raise Refused(
-                "distillation of scales is judged by the predictions on held-out sequences, and there are none",
-                "recipe, held_out_samples", "Give held_out_samples, or leave distill out.",
-            ).about(
-                "held_out_samples", Fix(f"Hold out {count} samples", {"held_out_samples": count}),
-                Fix("Leave distillation out", {"distill": 0}),
-            )  # fmt: skip
-
-    def _check_tuning(self) -> None:
-        """Refuses settings for which tuning can't choose a λ."""
-        method = self.to_method()
-        if "lam" not in METHODS[self.method].tunes or method.unit != "layer" or "cross" in method.needs:
-            fitting = [name for name in METHODS if can_be_tuned(name)]
-            raise Refused(
-                f"{self.method} with these options can't be tuned: it has no λ, or it needs more than the inputs of "
-                "single layers",
-                "recipe, method",
-                f"Use {' or '.join(fitting)}.",
-            )
-        if self.lam not in (None, "auto"):
-            raise Refused(
-                f"tuning finds λ, and λ is given as {self.lam}", "recipe, lambda",
-                "Leave it out; values to compare go into sweep.",
-            ).about("lambda", Fix("Leave λ empty", {"lambda": None}))  # fmt: skip
-        self._check_whole_models()
-        if self.sweep and len({*self.sweep}) < 2:
-            raise Refused("there is a single λ to compare", "recipe, sweep", "Give two or more, or none.")
-
-    def _check_ladder(self) -> None:
-        """Refuses settings that leave a ladder without one of its points."""
-        if self.method != LADDER_METHOD:
-            title = method_title(LADDER_METHOD)
-            raise Refused(
-                f"a ladder goes from rounding to nearest to {title}, and the method is {self.method}",
-                "recipe, method", "Leave method out.",
-            ).about("method", Fix(f"Use {title}", {"method": LADDER_METHOD}))  # fmt: skip
-        if self.lam == "auto":
-            raise Refused(
-                "a ladder has one λ for the whole model, and λ is left to “auto”", "recipe, lambda",
-                f"Give a number, or none for {LADDER_LAMBDA:g}.",
-            ).about("lambda", Fix("Leave λ empty", {"lambda": None}))  # fmt: skip
-        self._check_whole_models()
-
-    def _check_whole_models(self) -> None:
-        """Refuses settings with which whole models can't be compared on a text."""
-        if self.layer is not None:
-            raise Refused(
-                f"{_KIND_WORDS[self.kind]} measures the whole model, and a single layer is asked for", "recipe, layer",
-                "Leave layer out; blocks takes a part of the model.",
-            ).about("layer", Fix("Leave it out", {"layer": None}))  # fmt: skip
-        if self.test is None:
-            raise Refused(
-                f"{_KIND_WORDS[self.kind]} compares perplexities, with no text to measure them on", "recipe, test",
-                "Give a test text.",
-            ).about("test")  # fmt: skip
 
     @property
     def compares_models(self) -> bool:
@@ -1020,7 +776,7 @@ class Recipe(BaseModel):
         """Return the candidates of “auto”, see ``Candidates.points``; empty if “auto” has nothing to choose."""
         if self.compares_models:
             return ()
-        entry, base = _known_entry(self.method), self.to_method()
+        entry, base = known_entry(self.method), self.to_method()
         tuned = [name for name in entry.tunes if getattr(self, name) == "auto"]
         if entry.auto is None or not tuned:
             return ()
@@ -1028,7 +784,7 @@ class Recipe(BaseModel):
 
     def auto_by(self) -> Literal["layer", "model"] | None:
         """Return the scope of “auto”, each layer or the whole model; None if it has nothing to choose."""
-        auto = _known_entry(self.method).auto
+        auto = known_entry(self.method).auto
         return auto.by if auto is not None and self.candidates() else None
 
     def validation_samples(self) -> int:
@@ -1043,9 +799,9 @@ class Recipe(BaseModel):
 
         The difference is then that of the penalty and not of the grid, as in tuning.
         """
-        entry = _known_entry(self.method)
+        entry = known_entry(self.method)
         shared = [name for name in METHODS[BASELINE].options if name in entry.options]
-        shared = [name for name in shared if name not in self._without_effect()]
+        shared = [name for name in shared if name not in self.idle_options()]
         return method(BASELINE, **{name: getattr(self, name) for name in shared})
 
     def why_no_baseline(self) -> str:
@@ -1066,32 +822,7 @@ class Recipe(BaseModel):
 
     def ignored(self) -> list[str]:
         """Return a sentence for each value that has no effect on the chosen method."""
-        idle = idle_fields(self.method, auto=bool(self.candidates()) or self.repairs)
-        if self.quantized_checkpoint is not None:
-            idle |= {"range", "static_groups", "indivisible"}  # groups have their scales
-        words = [
-            f"{info.title} = {getattr(self, name)} has no effect on {self.method}"
-            + (" as it is asked for" if name in AUTO_FIELDS["layer"] else "")
-            for name, info in Recipe.model_fields.items()
-            if name in idle and getattr(self, name) != info.default
-        ]
-        words += [
-            f"{Recipe.model_fields[name].title} = {getattr(self, name)} has no effect on {self.method}, {why}"
-            for name, why in self._without_effect().items()
-        ]
-        if self.effort is not None and self.kind != "ladder" and not fitting_of(self.effort, self.to_json()):
-            words.append(f"{Recipe.model_fields['effort'].title} = {self.effort} has no effect on {self.method}")
-        given = [name for name in _OF_DISTILLATION if getattr(self, name) != Recipe.model_fields[name].default]
-        if self.layer is not None:
-            names = [*(["distill"] if self.distill else []), *given]
-            words += [f"{Recipe.model_fields[name].title} has no effect on a single layer" for name in names]
-        elif not self.distill:
-            words += [f"{Recipe.model_fields[name].title} has no effect without distillation" for name in given]
-        return words + [
-            f"{info.title} has no effect on {_KIND_WORDS[self.kind]}"
-            for name, info in Recipe.model_fields.items()
-            if name in OF_THE_OTHER_KIND[self.kind] and getattr(self, name) != info.default
-        ]
+        return without_effect(self)
 
     @classmethod
     def parse(cls, document: dict[str, Any]) -> Recipe:
@@ -1120,7 +851,7 @@ class Recipe(BaseModel):
         Fields that are newer than many records are left out where nothing is given for them.
         """
         document = self.model_dump(mode="json", by_alias=True)
-        return {name: value for name, value in document.items() if name not in _LEFT_OUT or value != _LEFT_OUT[name]}
+        return {name: value for name, value in document.items() if name not in LEFT_OUT or value != LEFT_OUT[name]}
 
     def differences(self) -> dict[str, Any]:
         """Return the required fields and all that differ from the defaults, as plain data under the public names.
@@ -1137,57 +868,9 @@ class Recipe(BaseModel):
     def fingerprint(self) -> str:
         """Return 16 hex digits that are equal for equal recipes; those of a recorded recipe are what they were."""
         document = {
-            name: value for name, value in self.to_json().items() if name not in _BEFORE or value != _BEFORE[name]
+            name: value for name, value in self.to_json().items() if name not in BEFORE or value != BEFORE[name]
         }
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _known_entry(name: str) -> MethodEntry:
-    """Row of a method whose name has been checked."""
-    entry = entry_of(name)
-    assert entry is not None
-    return entry
-
-
-def method_title(name: str) -> str:
-    """Return the title of a method; an unknown method is called by its public name."""
-    entry = entry_of(name)
-    return name if entry is None else entry.title
-
-
-def can_be_tuned(name: str) -> bool:
-    """Return True if tuning can choose the λ of a method with its default options."""
-    entry = _known_entry(name)
-    return "lam" in entry.tunes and entry.make.unit == "layer" and "cross" not in entry.make.needs
-
-
-def idle_fields(name: str, *, auto: bool) -> frozenset[str]:
-    """Return the fields that have no effect on a method.
-
-    Args:
-        name: Public name of the method.
-        auto: True if something is left to “auto”.
-    """
-    entry = _known_entry(name)
-    read = {*entry.tunes, *entry.options}
-    if auto and entry.auto is not None:
-        read |= {*AUTO_FIELDS[entry.auto.by]}
-    every = {field for one in METHODS.values() for field in (*one.tunes, *one.options)}
-    if entry.make.has_free_scales:
-        read |= {"distill", *_OF_DISTILLATION}
-    later = {later for later, field in LATER_VALUES.items() if field in read and not auto}
-    read |= later | ({"from_block"} if later else set())
-    return frozenset(
-        (every | {*AUTO_FIELDS["layer"], "distill", *_OF_DISTILLATION, "from_block", *LATER_VALUES}) - read
-    )
-
-
-def fields_without_flag(kind: str) -> frozenset[str]:
-    """Return the fields for which the command of a kind has no flag, since they mean nothing to it or are refused."""
-    other = {"kind", *OF_THE_OTHER_KIND[kind]}
-    if kind == "ladder":
-        other |= {*NOT_ASKED_OF_A_LADDER, "quantized_checkpoint"} | idle_fields(LADDER_METHOD, auto=False)
-    return frozenset(other)
 
 
 def read_document(path: Path) -> dict[str, Any]:
@@ -1200,35 +883,6 @@ def read_document(path: Path) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise Refused("the recipe is not a list of names and values", str(path), "Write lines like “bits: 3”.")
     return document
-
-
-def renamed(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the document of a recipe or a batch under today's names.
-
-    Raises:
-        Refused: If a field is given under both its names.
-    """
-    for former, name in FORMER_NAMES.items():
-        if former in document and name in document:
-            raise Refused(
-                f"{name} is given twice, also under its former name {former}", f"recipe, {name}", f"Leave {former} out."
-            ).about(name)
-    return {FORMER_NAMES.get(name, name): value for name, value in document.items()}
-
-
-def recorded(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the recorded recipe of a run under today's names; what is newer than the record has its former effect."""
-    today = renamed(document)
-    return today | {name: value for name, value in _BEFORE.items() if name not in today}
-
-
-def deprecations(document: dict[str, Any]) -> list[str]:
-    """Return a sentence for each former name in a document."""
-    return [
-        f"“{former}” is now “{name}”; the former name is accepted until version 1.1"
-        for former, name in FORMER_NAMES.items()
-        if former in document
-    ]
 
 
 def shell_help(info: FieldInfo) -> str:
@@ -1251,64 +905,3 @@ def field_extra(info: FieldInfo) -> dict[str, Any]:
     extra = info.json_schema_extra
     assert isinstance(extra, dict)
     return extra
-
-
-def axes(document: dict[str, Any]) -> dict[str, list[Any]]:
-    """Return the fields of a batch that hold a list instead of a single value.
-
-    Raises:
-        Refused: For an empty list or a repeated entry, see ``expanded``.
-    """
-    lists = {public_name(name) for name, info in Recipe.model_fields.items() if get_origin(info.annotation) is tuple}
-    found = {name: values for name, values in document.items() if isinstance(values, list) and name not in lists}
-    for name, values in found.items():
-        if not values or len({json.dumps(value) for value in values}) < len(values):
-            what = "has an entry twice" if values else "is empty"
-            raise Refused(f"the list of {name} {what}", f"recipe, {name}", "Give each value once.")
-    return found
-
-
-def expanded(document: dict[str, Any]) -> dict[str, Recipe]:
-    """Return all recipes of a batch by names that set them apart: {"lambda=0.1": …}; {"": …} for a single recipe.
-
-    A list instead of a single value means one run for each entry, and several lists mean all their combinations, the
-    first list outermost.
-
-    Raises:
-        Refused: For the first invalid recipe, for an empty list and for equal runs.
-    """
-    document = renamed(document)
-    varied = axes(document)
-    recipes = {}
-    for point in itertools.product(*varied.values()):
-        chosen = dict(zip(varied, point, strict=True))
-        name = ",".join(f"{key}={Path(str(value)).name}" for key, value in chosen.items())
-        if name in recipes:
-            raise Refused(f"two runs would be called “{name}”", "recipe", "Give files with different names.")
-        recipes[name] = Recipe.parse(document | chosen)
-    return recipes
-
-
-def spare(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the document of a recipe or a batch without fields at their defaults.
-
-    ``expanded`` of it gives equal recipes in the same order. Lists of a batch come last.
-
-    Raises:
-        Refused: As for ``expanded``.
-    """
-    document = renamed(document)
-    recipes = list(expanded(document).values())
-    varied = [public_name(name) if name in Recipe.model_fields else name for name in axes(document)]
-    said: dict[str, Any] = {}
-    for recipe in recipes:
-        said |= recipe.differences()
-    documents = [recipe.to_json() for recipe in recipes]
-    if varied and "effort" in document:  # what it stands for may differ from run to run
-        own = {name: documents[0].get(name, 0) for name in _SET_BY_EFFORT if name in document}
-        said = {name: value for name, value in said.items() if name not in _SET_BY_EFFORT} | own
-        said["effort"] = document["effort"]
-    lists = {name: list(dict.fromkeys(one.get(name, _LEFT_OUT.get(name)) for one in documents)) for name in varied}
-    if "effort" in lists:
-        lists["effort"] = document["effort"]
-    return {name: value for name, value in said.items() if name not in lists} | lists

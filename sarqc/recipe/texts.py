@@ -19,7 +19,9 @@ import yaml
 
 from sarqc.errors import Refused
 from sarqc.quantization.methods import entry_of
-from sarqc.recipe.fields import axes, fields_without_flag, public_name, spare
+from sarqc.recipe.batch import axes, spare
+from sarqc.recipe.fields import public_name
+from sarqc.recipe.rules import fields_without_flag
 
 Document = dict[str, Any]
 
@@ -141,7 +143,7 @@ for event in execute(recipe, settings, study_dir=settings.studies_dir(), study_i
 def _program_of_a_batch(said: Document, address: str) -> str:
     return f"""\
 from sarqc import execute
-from sarqc.recipe.fields import expanded
+from sarqc.recipe import expanded
 from sarqc.settings import read_settings
 
 settings = read_settings()

@@ -18,7 +18,7 @@ from sarqc.engine.plan import plan
 from sarqc.errors import NotFound, Refused, Unreachable
 from sarqc.evaluation import human_eval
 from sarqc.evaluation.sandbox import Limits, require_isolation
-from sarqc.evaluation.tasks import _USUAL, _load, _Shared, items_key, known_task, measure_accuracy
+from sarqc.evaluation.tasks import _USUAL, _load, _manager, items_key, known_task, measure_accuracy
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel, load
 from sarqc.recipe import Recipe
@@ -170,10 +170,9 @@ def test_tasks_that_lm_eval_would_run_itself_are_refused(allowing: Settings, nam
 
 def test_the_definition_is_read_without_its_metric_and_leaves_no_trace(allowing: Settings) -> None:
     import evaluate
-    from lm_eval.tasks import TaskManager
 
     before = evaluate.load
-    (task,), source = _load(_Shared.get(TaskManager), TASK, allowing)
+    (task,), source = _load(_manager(TASK, allowing), TASK, allowing)
     assert evaluate.load is before
     assert source == "mirror"
     assert task.config.generation_kwargs["max_gen_toks"] == human_eval.arguments(4096)["gen_kwargs"]["max_gen_toks"]

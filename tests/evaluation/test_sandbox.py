@@ -17,8 +17,9 @@ from sarqc.errors import Refused
 from sarqc.evaluation import sandbox
 from sarqc.evaluation.sandbox import Limits, Program, ProgramResult, require_isolation, run_program, run_programs
 
-SHORT = Limits(cpu_seconds=1, wall_seconds=5.0, memory_bytes=256 << 20, disk_bytes=1 << 20, processes=16)
-SHORTEST = replace(SHORT, wall_seconds=1.0)
+SMALL = Limits(cpu_seconds=30, wall_seconds=60.0, memory_bytes=256 << 20, disk_bytes=1 << 20, processes=16)
+SHORT = replace(SMALL, cpu_seconds=1)
+SHORTEST = replace(SMALL, wall_seconds=1.0)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -31,13 +32,13 @@ def isolating_host() -> None:
 
 def said(program: str) -> str:
     """What a program prints into its last error."""
-    outcome = run_program(f"{program}\nraise ValueError(found)", SHORT)
+    outcome = run_program(f"{program}\nraise ValueError(found)", SMALL)
     assert outcome.result == "failed"
     return outcome.error.removeprefix("ValueError: ")
 
 
 def test_reaching_the_last_line_passes() -> None:
-    assert run_program("def f(x):\n    return x + 1\n\nassert f(1) == 2", SHORT) == ProgramResult("passed")
+    assert run_program("def f(x):\n    return x + 1\n\nassert f(1) == 2", SMALL) == ProgramResult("passed")
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,7 @@ def test_reaching_the_last_line_passes() -> None:
     ],
 )
 def test_anything_else_fails_and_says_why(program: str, error: str | None) -> None:
-    outcome = run_program(program, SHORT)
+    outcome = run_program(program, SMALL)
     assert outcome.result == "failed"
     assert outcome.error == error if error else outcome.error
 
@@ -73,8 +74,8 @@ def test_endless_programs_are_ended(program: str) -> None:
 
 
 def test_memory_is_bounded() -> None:
-    assert run_program("x = 'a' * (1 << 30)", SHORT) == ProgramResult("out of memory", "MemoryError")
-    assert run_program("x = []\nwhile True: x.append('a' * (1 << 20) + str(len(x)))", SHORT).result == "out of memory"
+    assert run_program("x = 'a' * (1 << 30)", SMALL) == ProgramResult("out of memory", "MemoryError")
+    assert run_program("x = []\nwhile True: x.append('a' * (1 << 20) + str(len(x)))", SMALL).result == "out of memory"
 
 
 def test_processes_are_bounded_and_end_with_the_program() -> None:
@@ -92,7 +93,7 @@ except BlockingIOError:
     found = children
 time.sleep(0.3)
 """
-    assert 0 < int(said(program)) < SHORT.processes
+    assert 0 < int(said(program)) < SMALL.processes
     assert not any(mark.encode() in line for line in command_lines())
 
 
@@ -100,7 +101,7 @@ def test_a_fork_bomb_is_ended() -> None:
     program = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
     before = isolated()
     assert run_program(program, SHORTEST).result == "timed out"
-    assert isolated() < before + SHORT.processes // 2  # other tests may run a few
+    assert isolated() < before + SMALL.processes // 2  # other tests may run a few
 
 
 def isolated() -> int:
@@ -125,7 +126,7 @@ def test_not_even_this_host_is_reached() -> None:
         with socket.create_connection(("127.0.0.1", port), 2):  # it does listen
             server.accept()[0].close()
         program = f"import socket\nsocket.create_connection(('127.0.0.1', {port}), 1)"
-        assert run_program(program, SHORT) == ProgramResult("failed", "OSError: [Errno 101] Network is unreachable")
+        assert run_program(program, SMALL) == ProgramResult("failed", "OSError: [Errno 101] Network is unreachable")
         server.settimeout(0.1)
         with pytest.raises(TimeoutError):
             server.accept()
@@ -139,16 +140,16 @@ def test_unix_sockets_of_the_host_are_not_seen(tmp_path: Path) -> None:
             with socket.socket(socket.AF_UNIX) as client:
                 client.connect(address)
             program = f"import socket\nsocket.socket(socket.AF_UNIX).connect({address!r})"
-            assert run_program(program, SHORT).result == "failed"
+            assert run_program(program, SMALL).result == "failed"
 
 
 def test_files_of_the_host_are_neither_seen_nor_written(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("not for you", encoding="utf-8")
     secret.chmod(0o644)
-    assert run_program(f"open({str(secret)!r})", SHORT).error.startswith("FileNotFoundError")
+    assert run_program(f"open({str(secret)!r})", SMALL).error.startswith("FileNotFoundError")
     for path in ("/usr/written", "/written", f"{sys.prefix}/written", str(tmp_path / "written"), "/dev/written"):
-        assert run_program(f"open({path!r}, 'w')", SHORT).error.startswith(("OSError: [Errno 30]", "FileNotFoundError"))
+        assert run_program(f"open({path!r}, 'w')", SMALL).error.startswith(("OSError: [Errno 30]", "FileNotFoundError"))
         assert not Path(path).exists()
     assert said(
         "import os\nfound = [os.path.exists(p) for p in ('/proc/self', '/home', '/var', '/run', '/etc/passwd')]"
@@ -159,9 +160,9 @@ def test_the_working_folder_is_writable_small_and_new() -> None:
     program = "import os, tempfile\nwith tempfile.TemporaryFile() as f: f.write(b'x')\nopen('left', 'w').write('x')\n"
     for _ in range(2):
         assert said(f"{program}found = os.getcwd(), sorted(os.listdir())") == "('/program', ['left', 'program.py'])"
-    assert run_program("open('big', 'w').write('x' * (2 << 20))", SHORT).error.startswith("OSError")
+    assert run_program("open('big', 'w').write('x' * (2 << 20))", SMALL).error.startswith("OSError")
     many = "for i in range(20): open(f'f{i}', 'w').write('x' * 100_000)"  # each is allowed, together they are too much
-    assert run_program(many, SHORT).error == "OSError: [Errno 28] No space left on device"
+    assert run_program(many, SMALL).error == "OSError: [Errno 28] No space left on device"
     empty = "import os\nfor i in range(100_000): os.mknod(f'f{i}')"  # no byte in them, a kilobyte of the kernel's each
     assert run_program(empty, Limits()).error == "OSError: [Errno 28] No space left on device"
 
@@ -194,7 +195,7 @@ def test_it_has_no_privileges() -> None:
     assert said(program) == "(-1, -1, -1)"
     assert said("import os\nfound = os.getpid()") == "3"  # after the judge and the tests
     killing = "import os\ntry: os.kill(1, 9)\nexcept PermissionError: pass"  # process 1 judges: it must live to say so
-    assert run_program(killing, SHORT).result == "passed"
+    assert run_program(killing, SMALL).result == "passed"
 
 
 @pytest.mark.parametrize(
@@ -249,9 +250,7 @@ for _ in range(8):
         time.sleep(60)
 time.sleep(60)
 """
-    assert run_program(program, replace(SHORT, wall_seconds=20.0)) == ProgramResult(
-        "out of memory", "more than 256 MiB in all its processes"
-    )
+    assert run_program(program, SMALL) == ProgramResult("out of memory", "more than 256 MiB in all its processes")
 
 
 TESTS = (
@@ -262,17 +261,17 @@ WRONG = "def double(x):\n    return 5\n"
 
 
 def test_tests_call_the_program() -> None:
-    assert run_program(Program(RIGHT, TESTS, "double"), SHORT) == ProgramResult("passed")
-    assert run_program(Program(WRONG, TESTS, "double"), SHORT) == ProgramResult("failed", "AssertionError: two")
-    assert run_program(Program("", TESTS, "double"), SHORT).error == "NameError: name 'double' is not defined"
+    assert run_program(Program(RIGHT, TESTS, "double"), SMALL) == ProgramResult("passed")
+    assert run_program(Program(WRONG, TESTS, "double"), SMALL) == ProgramResult("failed", "AssertionError: two")
+    assert run_program(Program("", TESTS, "double"), SMALL).error == "NameError: name 'double' is not defined"
     raising = "def double(x):\n    return x / 0\n"
-    assert run_program(Program(raising, TESTS, "double"), SHORT).error == "ZeroDivisionError: division by zero"
+    assert run_program(Program(raising, TESTS, "double"), SMALL).error == "ZeroDivisionError: division by zero"
     hungry = "def double(x):\n    return 'a' * (1 << 40)\n"
-    assert run_program(Program(hungry, TESTS, "double"), SHORT) == ProgramResult("out of memory", "MemoryError")
+    assert run_program(Program(hungry, TESTS, "double"), SMALL) == ProgramResult("out of memory", "MemoryError")
     endless = "def double(x):\n    while True: pass\n"
     assert run_program(Program(endless, TESTS, "double"), SHORT).result == "timed out"
     nested = "def double(x):\n    found = []\n    for _ in range(100_000): found = [found]\n    return found\n"
-    assert run_program(Program(nested, TESTS, "double"), SHORT).result == "failed"
+    assert run_program(Program(nested, TESTS, "double"), SMALL).result == "failed"
 
 
 EQUAL = "class Equal:\n    def __eq__(self, other): return True\n    __hash__ = None\n"
@@ -303,12 +302,12 @@ CHEATS = {
 
 @pytest.mark.parametrize("name", CHEATS)
 def test_a_program_can_not_say_that_it_passed(name: str) -> None:
-    outcome = run_program(Program(CHEATS[name], TESTS, "double"), replace(SHORT, wall_seconds=60.0))
+    outcome = run_program(Program(CHEATS[name], TESTS, "double"), replace(SMALL, wall_seconds=60.0))
     assert outcome.result in ("failed", "out of memory"), outcome  # the latter: the tests were killed
 
 
 def test_many_at_once_keep_their_order() -> None:
-    outcomes = run_programs([f"assert {number} % 3" for number in range(9)], SHORT)
+    outcomes = run_programs([f"assert {number} % 3" for number in range(9)], SMALL)
     assert [outcome.result == "passed" for outcome in outcomes] == [number % 3 > 0 for number in range(9)]
 
 

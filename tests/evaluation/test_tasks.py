@@ -22,7 +22,16 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from sarqc.engine.execute import execute
 from sarqc.errors import NotFound, Refused, Unreachable
 from sarqc.evaluation.task_names import FILE, names_of
-from sarqc.evaluation.tasks import _POOLED, _USUAL, _Shared, embedded_tasks, items_key, known_task, measure_accuracy
+from sarqc.evaluation.tasks import (
+    _POOLED,
+    _USUAL,
+    _manager,
+    _Shared,
+    embedded_tasks,
+    items_key,
+    known_task,
+    measure_accuracy,
+)
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel, load
 from sarqc.recipe import Recipe
@@ -32,7 +41,7 @@ TASK = "tiny-llama-continuations"
 
 
 def test_equals_the_most_likely_choice(settings: Settings, tiny_llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_Shared, "_manager", None)
+    monkeypatch.setattr(_Shared, "_managers", {})
     limit = 24
     items = [json.loads(line) for line in embedded_tasks(settings)[TASK].read_text(encoding="utf-8").splitlines()]
     model, tokenizer = AutoModelForCausalLM.from_pretrained(tiny_llama), AutoTokenizer.from_pretrained(tiny_llama)
@@ -54,7 +63,7 @@ def test_equals_the_most_likely_choice(settings: Settings, tiny_llama: Path, mon
     assert found.value == sum(expected) / limit
     assert found.standard_error == pytest.approx(math.sqrt(found.value * (1 - found.value) / (limit - 1)))
     assert found.protocol["limit"] == limit
-    assert _Shared._manager is None  # the index of lm-eval's own tasks, seconds of work, was not asked for
+    assert _Shared._managers == {}  # no definition of lm-eval's own was read
 
 
 def test_items_are_sound(settings: Settings) -> None:
@@ -257,7 +266,7 @@ def test_a_run_says_both_accuracies_of_both_models(mirror: Settings, loaded: Loa
 def test_the_shipped_names_are_those_of_the_installed_lm_eval() -> None:
     from lm_eval.tasks import TaskManager
 
-    names = names_of(_Shared.get(TaskManager))
+    names = names_of(TaskManager())
     shipped = json.loads(gzip.decompress(FILE.read_bytes()))
     assert shipped == names, "python -m sarqc.evaluation.task_names"
     assert len(names["tasks"]) > 10_000
@@ -265,8 +274,8 @@ def test_the_shipped_names_are_those_of_the_installed_lm_eval() -> None:
     assert len(names["unsafe"]) < 50
 
 
-def test_the_index_is_built_once_however_many_ask(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_Shared, "_manager", None)
+def test_a_manager_is_made_once_however_many_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Shared, "_managers", {})
     made, all_ask = [], threading.Barrier(8)
 
     def make() -> object:
@@ -276,23 +285,23 @@ def test_the_index_is_built_once_however_many_ask(monkeypatch: pytest.MonkeyPatc
 
     def ask(_: int) -> object:
         all_ask.wait()
-        return _Shared.get(make)
+        return _Shared.get("piqa", make)
 
     with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(ask, range(8))) == {made[0]}
     assert len(made) == 1
 
 
-def test_the_table_agrees_with_lm_eval() -> None:
-    """Datasets, configurations and the evaluated split, and the members of the group."""
-    from lm_eval.tasks import TaskManager
+def test_the_table_agrees_with_lm_eval(settings: Settings) -> None:
+    """Folders, datasets, configurations and the evaluated split, and the members of the group."""
     from lm_eval.tasks._yaml_loader import load_yaml
 
-    index = _Shared.get(TaskManager).task_index
     for task, rows in _USUAL.items():
+        index = _manager(task, settings).task_index
         config = load_yaml(index[task].yaml_path, resolve_func=False)
         assert (config["dataset_path"], config.get("dataset_name")) == (rows.dataset, rows.config), task
         assert (config.get("test_split") or config["validation_split"]) == rows.split, task
+    index = _manager("mmlu", settings).task_index
     groups = load_yaml(index["mmlu"].yaml_path, resolve_func=False)["task"]
     members = {
         task for group in groups for tag in load_yaml(index[group].yaml_path)["task"] for task in index[tag].tags

@@ -25,7 +25,7 @@ from sarqc.models import derived
 from sarqc.models.admission import admit
 from sarqc.models.checkpoint import promised_checkpoint, read_checkpoint
 from sarqc.models.decoder import Decoder, DerivedFamily
-from sarqc.models.derivation import WithoutNumbers, derive
+from sarqc.models.derivation import WithoutNumbers, answer, derive
 from sarqc.models.families import FAMILIES, InputGroup
 from sarqc.models.linears import is_linear
 from sarqc.models.loading import LoadedModel, load
@@ -38,6 +38,18 @@ from tests.every_model.small import small_config, small_model
 from tests.models.cases import CASES
 
 CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def own_process() -> None:
+    """Configurations are described in a process of their own, as in the app."""
+
+
+@pytest.fixture(autouse=True)
+def this_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Configurations are described here: another process would import transformers for each."""
+    if "own_process" not in request.fixturenames:
+        monkeypatch.setattr(derived, "_ask", lambda config: answer(json.loads(config)))
 
 
 def described(model_type: str) -> Decoder:
@@ -315,6 +327,7 @@ def test_a_plan_needs_the_configuration_alone(tiny_llama: Path, tmp_path: Path) 
     assert promised.parameters == here.parameters
 
 
+@pytest.mark.usefixtures("own_process")
 def test_a_description_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     config = json.loads(small_config("phi3").to_json_string(use_diff=False))
     first = derived.decoder_of(config, "phi3")
@@ -341,6 +354,14 @@ def test_a_hostile_configuration_is_refused(changes: dict[str, object], words: s
     config = json.loads(small_config("phi3").to_json_string(use_diff=False))
     with pytest.raises(Refused, match=words):
         derived.decoder_of(config | changes, "somebody/model")
+
+
+@pytest.mark.usefixtures("own_process")
+def test_a_configuration_that_exhausts_its_process_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(derived, "_MEMORY", 1 << 28)
+    config = json.loads(small_config("phi3").to_json_string(use_diff=False))
+    with pytest.raises(Refused, match=r"its configuration does not make a model"):
+        derived.decoder_of(config | {"hidden_size": 128}, "somebody/model")
 
 
 def test_the_table_of_models_is_that_of_the_results() -> None:

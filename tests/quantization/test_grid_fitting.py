@@ -386,7 +386,7 @@ def test_enough_passes_make_calibration_error_smallest_without_drift_penalty() -
     assert bool((refined.diff() > 0).all())
 
 
-@pytest.mark.parametrize("name", [name for name, entry in METHODS.items() if "refine" in entry.options])
+@pytest.mark.parametrize("name", [name for name, entry in METHODS.items() if "refit" in entry.options])
 def test_all_at_once_is_each_by_itself(name: str) -> None:
     fitting = {"range": "joint", "order": "activation", "refine": 3, "refit": 2}
     choices = {choice: value for choice, value in fitting.items()

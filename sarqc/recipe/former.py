@@ -1,0 +1,44 @@
+"""Recipes as documents had them before: former names of fields, and what runs did before a field existed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sarqc.errors import Refused
+
+# Former names of fields, accepted until 1.1.
+FORMER_NAMES = {
+    "opened": "quantized_checkpoint", "share": "block_fraction", "starved": "expert_damping", "only": "layer"
+}  # fmt: skip
+
+# What runs did before a field existed, where its default is different.
+BEFORE = {"begin": "none"}
+
+
+def renamed(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the document of a recipe or a batch under today's names.
+
+    Raises:
+        Refused: If a field is given under both its names.
+    """
+    for former, name in FORMER_NAMES.items():
+        if former in document and name in document:
+            raise Refused(
+                f"{name} is given twice, also under its former name {former}", f"recipe, {name}", f"Leave {former} out."
+            ).about(name)
+    return {FORMER_NAMES.get(name, name): value for name, value in document.items()}
+
+
+def recorded(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the recorded recipe of a run under today's names; what is newer than the record has its former effect."""
+    today = renamed(document)
+    return today | {name: value for name, value in BEFORE.items() if name not in today}
+
+
+def deprecations(document: dict[str, Any]) -> list[str]:
+    """Return a sentence for each former name in a document."""
+    return [
+        f"“{former}” is now “{name}”; the former name is accepted until version 1.1"
+        for former, name in FORMER_NAMES.items()
+        if former in document
+    ]

@@ -1,0 +1,347 @@
+"""What the fields of a recipe mean to each other: which exclude each other, and which have no effect."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sarqc.errors import Fix, Refused
+from sarqc.quantization.methods import AS_FOUND, METHODS, MethodEntry, entry_of
+from sarqc.recipe.effort import fitting_of
+
+if TYPE_CHECKING:
+    from sarqc.recipe.fields import Recipe
+
+# Fields that mean nothing to a kind of recipe. Tuning and a ladder draw at random, from the float model's inputs.
+_OF_DISTILLATION = ("distill_by", "distill_norms", "distill_lambda")  # that only a distillation reads
+_OF_ONE_MODEL = (
+    "prompts", "new_tokens", "speed", "sampling", "inputs_from", "baseline", "rotate", "distill", *_OF_DISTILLATION
+)  # fmt: skip
+OF_THE_OTHER_KIND = {
+    "run": ("minutes", "draws", "band"),
+    "tune": _OF_ONE_MODEL,
+    "ladder": (*_OF_ONE_MODEL, "tasks", "task_limit", "sweep", "band", "range", "order", "effort", "first_order"),
+}
+_KIND_WORDS = {"run": "a run that does not tune", "tune": "tuning", "ladder": "a ladder"}
+LADDER_METHOD = "rqc-gbs"  # whose λ is a step of the ladder, and whose fitting the other steps are
+LADDER_LAMBDA = 0.1  # of the step of λ, where none is given
+
+# Fields that a form leaves out of tuning besides: what it finds or refuses.
+NOT_ASKED_TO_TUNE = ("lam", "gamma", "sweep", "layer", "from_block", "then_lam", "then_gamma")
+# The same of a ladder, whose method and γ are its own.
+NOT_ASKED_OF_A_LADDER = ("method", "gamma", "layer", "from_block", "then_lam", "then_gamma")
+
+# Values from a block on, by the values that they follow.
+LATER_VALUES = {"then_lam": "lam", "then_gamma": "gamma"}
+
+# What solves codes again on the scales of a quantized checkpoint.
+REPAIRING = ("gptq", "rqc-gbs", "sarqc-gbs")
+# Fields that a quantized checkpoint leaves no choice of, by the reason that people read.
+_OPENED_WHOLE = {
+    "layer": "it is measured as a whole",
+    "blocks": "it is measured as a whole",
+    "block_fraction": "it is measured as a whole",
+    "exclude": "it is measured as a whole",
+    "include": "it is measured as a whole",
+    "sweep": "its codes are solved at one λ, or at that of “auto”",
+    "inputs_from": "its layers are measured behind its own blocks",
+    "channel_fraction": "its codes are compared on all channels",
+    "speed": "its speed is that of the engine that it was made for",
+    "refit": "its scales stay",
+    **dict.fromkeys(("distill", *_OF_DISTILLATION), "its scales stay"),
+    "rotate": "its codes are those of its own basis",
+}
+
+# Fields that a form leaves out for a quantized checkpoint: what it has itself, and what it leaves no choice of.
+OF_THE_FILE = ("bits", "grid", "group_size")
+NOT_ASKED_OF_OPENED = (
+    *OF_THE_FILE, "indivisible", "range", "static_groups", *_OPENED_WHOLE, "from_block", "then_lam", "then_gamma"
+)  # fmt: skip
+
+_WITHOUT_CHECKPOINT = Fix("Leave the checkpoint out", {"quantized_checkpoint": None})
+
+# Fields that only “auto” reads, by what it chooses for: each layer, or the whole model.
+AUTO_FIELDS = {"layer": ("validation_share", "channel_fraction"), "model": ("validation_share",)}
+
+
+def check(recipe: Recipe) -> None:
+    """Check that the fields agree.
+
+    Raises:
+        Refused: For the first that does not go with another one.
+    """
+    if recipe.blocks and recipe.block_fraction is not None:
+        raise Refused(
+            "the blocks are given by number and as a fraction", "recipe, blocks", "Leave one of the two out."
+        ).about("blocks", Fix("Leave the fraction out", {"block_fraction": None}))
+    _check_later(recipe)
+    _check_rotation(recipe)
+    if recipe.quantized_checkpoint is not None:
+        _check_opened(recipe)
+    elif recipe.method == AS_FOUND:
+        raise Refused(
+            "no codes to take as they are", "recipe, method",
+            "Give the checkpoint as quantized_checkpoint, or use another method.",
+        ).about("quantized_checkpoint")  # fmt: skip
+    if recipe.kind == "tune":
+        _check_tuning(recipe)
+    if recipe.kind == "ladder":
+        _check_ladder(recipe)
+    if "cross" in recipe.to_method().needs and recipe.inputs_from == "float":
+        raise Refused(
+            f"{recipe.method} corrects what the quantized blocks before a layer did to its inputs, and with inputs "
+            "from the float model there is nothing to correct",
+            "recipe, inputs_from",
+            "Set inputs_from to quantized, or use a method without this correction, such as gptq.",
+        ).about("inputs_from", Fix("Use the quantized blocks’ inputs", {"inputs_from": "quantized"}))
+    if recipe.layer is not None and recipe.to_method().unit != "layer":
+        raise Refused(
+            f"{recipe.method} with these options works on a {recipe.to_method().unit} of linears at once",
+            "recipe, layer",
+            "Leave layer out, or use a method that works on single layers.",
+        )
+    _check_distillation(recipe)
+    if recipe.candidates():
+        if recipe.samples < 2:
+            raise Refused(
+                "“auto” judges on a part of the calibration sequences, and there is only one",
+                "recipe, samples",
+                "Use at least two samples, or give λ and γ as numbers.",
+            ).about("samples", Fix("Use 2 samples", {"samples": 2}))
+        if recipe.sweep:
+            raise Refused(
+                "a λ curve is drawn beside one λ, and “auto” chooses among its own",
+                "recipe, sweep",
+                "Leave the curve out, or give λ and γ as numbers.",
+            ).about("sweep", Fix("Leave the curve out", {"sweep": []}))
+
+
+def _check_later(recipe: Recipe) -> None:
+    """Refuses values from a block on that have no block, no method that has them, or no one λ before them."""
+    given = [later for later in LATER_VALUES if getattr(recipe, later) is not None]
+    if recipe.from_block is None:
+        if given:
+            name = _public(recipe, given[0])
+            raise Refused(
+                f"{name} is given without the block from which on it is meant", f"recipe, {name}",
+                f"Give from_block, or leave {name} out.",
+            ).about("from_block", Fix("Leave it out", {name: None}))  # fmt: skip
+        return
+    alone = Fix("Use one λ for all blocks", {"from_block": None, **{_public(recipe, name): None for name in given}})
+    if not given:
+        raise Refused(
+            f"nothing changes at block {recipe.from_block}", "recipe, from_block",
+            "Give then_lambda or then_gamma, or leave from_block out.",
+        ).about("from_block", alone)  # fmt: skip
+    for what, is_meant in (
+        ("tuning finds one λ for the whole model", recipe.kind == "tune"),
+        ("the λ of a ladder is that of the whole model", recipe.kind == "ladder"),
+        ("the codes of a quantized checkpoint are solved at one λ", recipe.quantized_checkpoint is not None),
+        ("a single layer is quantized", recipe.layer is not None),
+        ("“auto” chooses λ and γ, from the first block on", bool(recipe.candidates())),
+        ("a λ curve is drawn over λ of the whole model", bool(recipe.sweep)),
+    ):
+        if is_meant:
+            raise Refused(
+                f"{what}, and other values are given from block {recipe.from_block} on", "recipe, from_block",
+                "Leave from_block and the values with it out.",
+            ).about("from_block", alone)  # fmt: skip
+    for later in given:
+        name = LATER_VALUES[later]
+        if name not in METHODS[recipe.method].tunes:
+            raise Refused(
+                f"{recipe.method} has no {type(recipe).model_fields[name].title}", f"recipe, {_public(recipe, later)}",
+                "Leave it out, or use another method.",
+            ).about(_public(recipe, later), alone)  # fmt: skip
+    if recipe.later_method() == recipe.to_method():
+        raise Refused(
+            f"nothing changes at block {recipe.from_block}: the values are those of the blocks before it",
+            "recipe, from_block", "Give others, or leave from_block out.",
+        ).about("from_block", alone)  # fmt: skip
+
+
+def _check_rotation(recipe: Recipe) -> None:
+    """Refuses a rotation where models are compared, whose statistics are those of the model as it is."""
+    if recipe.rotates and recipe.compares_models:
+        raise Refused(
+            f"{_KIND_WORDS[recipe.kind]} works on the model as it is, and a rotation is asked for", "recipe, rotate",
+            "Set rotate to none, or kind to run.",
+        ).about("rotate", Fix("Leave the rotation out", {"rotate": "none"}))  # fmt: skip
+
+
+def _check_opened(recipe: Recipe) -> None:
+    """Refuses settings that are not possible with a quantized checkpoint."""
+    if recipe.compares_models:
+        raise Refused(
+            f"{_KIND_WORDS[recipe.kind]} quantizes the float model again and again, and the recipe has a quantized "
+            "checkpoint",
+            "recipe, quantized_checkpoint",
+            "Leave it out, or set kind to run.",
+        ).about("quantized_checkpoint", _WITHOUT_CHECKPOINT)
+    if recipe.method not in (AS_FOUND, *REPAIRING):
+        recipe.to_method()  # which refuses an unknown name
+        raise Refused(
+            f"{recipe.method} makes scales of its own, and those of a quantized checkpoint stay", "recipe, method",
+            f"Use {AS_FOUND} to measure it, or {', '.join(REPAIRING)} to solve its codes again.",
+        ).about("method", Fix("Measure it as it was found", {"method": AS_FOUND}))  # fmt: skip
+    for name, why in _OPENED_WHOLE.items():
+        info = type(recipe).model_fields[name]
+        if getattr(recipe, name) != info.default:
+            default = list(info.default) if isinstance(info.default, tuple) else info.default
+            title = str(info.title)
+            raise Refused(
+                f"{title} = {getattr(recipe, name)} is not available for a quantized checkpoint: {why}",
+                f"recipe, {name}", f"Leave {name} as it is by default.",
+            ).about(name, Fix("Leave it as it is by default", {name: default}))  # fmt: skip
+    if recipe.repairs and recipe.samples < 2:
+        raise Refused(
+            "a part of the calibration sequences is kept to judge repaired codes beside those found, and there is "
+            "only one",
+            "recipe, samples", "Use at least two samples.",
+        ).about("samples", Fix("Use 2 samples", {"samples": 2}))  # fmt: skip
+
+
+def _check_distillation(recipe: Recipe) -> None:
+    """Refuses a distillation whose epochs can't be judged."""
+    if recipe.distills and not recipe.held_out_samples:
+        count = max(1, recipe.samples // 2)
+        raise Refused(
+            "distillation of scales is judged by the predictions on held-out sequences, and there are none",
+            "recipe, held_out_samples", "Give held_out_samples, or leave distill out.",
+        ).about(
+            "held_out_samples", Fix(f"Hold out {count} samples", {"held_out_samples": count}),
+            Fix("Leave distillation out", {"distill": 0}),
+        )  # fmt: skip
+
+
+def _check_tuning(recipe: Recipe) -> None:
+    """Refuses settings for which tuning can't choose a λ."""
+    method = recipe.to_method()
+    if "lam" not in METHODS[recipe.method].tunes or method.unit != "layer" or "cross" in method.needs:
+        fitting = [name for name in METHODS if can_be_tuned(name)]
+        raise Refused(
+            f"{recipe.method} with these options can't be tuned: it has no λ, or it needs more than the inputs of "
+            "single layers",
+            "recipe, method",
+            f"Use {' or '.join(fitting)}.",
+        )
+    if recipe.lam not in (None, "auto"):
+        raise Refused(
+            f"tuning finds λ, and λ is given as {recipe.lam}", "recipe, lambda",
+            "Leave it out; values to compare go into sweep.",
+        ).about("lambda", Fix("Leave λ empty", {"lambda": None}))  # fmt: skip
+    _check_whole_models(recipe)
+    if recipe.sweep and len({*recipe.sweep}) < 2:
+        raise Refused("there is a single λ to compare", "recipe, sweep", "Give two or more, or none.")
+
+
+def _check_ladder(recipe: Recipe) -> None:
+    """Refuses settings that leave a ladder without one of its points."""
+    if recipe.method != LADDER_METHOD:
+        title = method_title(LADDER_METHOD)
+        raise Refused(
+            f"a ladder goes from rounding to nearest to {title}, and the method is {recipe.method}",
+            "recipe, method", "Leave method out.",
+        ).about("method", Fix(f"Use {title}", {"method": LADDER_METHOD}))  # fmt: skip
+    if recipe.lam == "auto":
+        raise Refused(
+            "a ladder has one λ for the whole model, and λ is left to “auto”", "recipe, lambda",
+            f"Give a number, or none for {LADDER_LAMBDA:g}.",
+        ).about("lambda", Fix("Leave λ empty", {"lambda": None}))  # fmt: skip
+    _check_whole_models(recipe)
+
+
+def _check_whole_models(recipe: Recipe) -> None:
+    """Refuses settings with which whole models can't be compared on a text."""
+    if recipe.layer is not None:
+        raise Refused(
+            f"{_KIND_WORDS[recipe.kind]} measures the whole model, and a single layer is asked for", "recipe, layer",
+            "Leave layer out; blocks takes a part of the model.",
+        ).about("layer", Fix("Leave it out", {"layer": None}))  # fmt: skip
+    if recipe.test is None:
+        raise Refused(
+            f"{_KIND_WORDS[recipe.kind]} compares perplexities, with no text to measure them on", "recipe, test",
+            "Give a test text.",
+        ).about("test")  # fmt: skip
+
+
+def without_effect(recipe: Recipe) -> list[str]:
+    """Return a sentence for each value that has no effect on the chosen method."""
+    idle = idle_fields(recipe.method, auto=bool(recipe.candidates()) or recipe.repairs)
+    if recipe.quantized_checkpoint is not None:
+        idle |= {"range", "static_groups", "indivisible"}  # groups have their scales
+    words = [
+        f"{info.title} = {getattr(recipe, name)} has no effect on {recipe.method}"
+        + (" as it is asked for" if name in AUTO_FIELDS["layer"] else "")
+        for name, info in type(recipe).model_fields.items()
+        if name in idle and getattr(recipe, name) != info.default
+    ]
+    words += [
+        f"{type(recipe).model_fields[name].title} = {getattr(recipe, name)} has no effect on {recipe.method}, {why}"
+        for name, why in recipe.idle_options().items()
+    ]
+    if recipe.effort is not None and recipe.kind != "ladder" and not fitting_of(recipe.effort, recipe.to_json()):
+        words.append(f"{type(recipe).model_fields['effort'].title} = {recipe.effort} has no effect on {recipe.method}")
+    given = [name for name in _OF_DISTILLATION if getattr(recipe, name) != type(recipe).model_fields[name].default]
+    if recipe.layer is not None:
+        names = [*(["distill"] if recipe.distill else []), *given]
+        words += [f"{type(recipe).model_fields[name].title} has no effect on a single layer" for name in names]
+    elif not recipe.distill:
+        words += [f"{type(recipe).model_fields[name].title} has no effect without distillation" for name in given]
+    return words + [
+        f"{info.title} has no effect on {_KIND_WORDS[recipe.kind]}"
+        for name, info in type(recipe).model_fields.items()
+        if name in OF_THE_OTHER_KIND[recipe.kind] and getattr(recipe, name) != info.default
+    ]
+
+
+def _public(recipe: Recipe, name: str) -> str:
+    """The name of a field in documents."""
+    return type(recipe).model_fields[name].alias or name
+
+
+def known_entry(name: str) -> MethodEntry:
+    """Row of a method whose name has been checked."""
+    entry = entry_of(name)
+    assert entry is not None
+    return entry
+
+
+def method_title(name: str) -> str:
+    """Return the title of a method; an unknown method is called by its public name."""
+    entry = entry_of(name)
+    return name if entry is None else entry.title
+
+
+def can_be_tuned(name: str) -> bool:
+    """Return True if tuning can choose the λ of a method with its default options."""
+    entry = known_entry(name)
+    return "lam" in entry.tunes and entry.make.unit == "layer" and "cross" not in entry.make.needs
+
+
+def idle_fields(name: str, *, auto: bool) -> frozenset[str]:
+    """Return the fields that have no effect on a method.
+
+    Args:
+        name: Public name of the method.
+        auto: True if something is left to “auto”.
+    """
+    entry = known_entry(name)
+    read = {*entry.tunes, *entry.options}
+    if auto and entry.auto is not None:
+        read |= {*AUTO_FIELDS[entry.auto.by]}
+    every = {field for one in METHODS.values() for field in (*one.tunes, *one.options)}
+    if entry.make.has_free_scales:
+        read |= {"distill", *_OF_DISTILLATION}
+    later = {later for later, field in LATER_VALUES.items() if field in read and not auto}
+    read |= later | ({"from_block"} if later else set())
+    return frozenset(
+        (every | {*AUTO_FIELDS["layer"], "distill", *_OF_DISTILLATION, "from_block", *LATER_VALUES}) - read
+    )
+
+
+def fields_without_flag(kind: str) -> frozenset[str]:
+    """Return the fields for which the command of a kind has no flag, since they mean nothing to it or are refused."""
+    other = {"kind", *OF_THE_OTHER_KIND[kind]}
+    if kind == "ladder":
+        other |= {*NOT_ASKED_OF_A_LADDER, "quantized_checkpoint"} | idle_fields(LADDER_METHOD, auto=False)
+    return frozenset(other)
