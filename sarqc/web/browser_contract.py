@@ -477,8 +477,8 @@ def shapes() -> str:
         StudyListing,
     ):
         declared.interface(shape)
-    for shape in (LectureBegun, LectureWish, HallState, PhoneGuess, PhoneState):
-        declared.interface(shape)
+    for of_lecture in (LectureBegun, LectureWish, HallState, PhoneGuess, PhoneState):
+        declared.interface(of_lecture)
     declared.interface(RecipeText)
     declared.interface(ProgramText)
     declared.interface(RunDocument, "Run")
