@@ -119,6 +119,13 @@ _SMALL_PRINT = (
     '<div data-control="sentence"><p class="small-print" data-part="small-print" data-testid="small-print"></p></div>'
 )
 
+_TRY = """
+<section class="card try-card is-off" aria-labelledby="try-title" data-part="try-card" data-panel data-control="try">
+  <header class="card-head"><h2 class="card-title" id="try-title">The model on a sentence</h2></header>
+  <div data-part="try" data-testid="try"></div>
+</section>
+"""
+
 
 def build(settings: Settings) -> None:
     """The equation, pickers and the sentence above the main figures, and the parts below them."""
@@ -130,6 +137,7 @@ def build(settings: Settings) -> None:
         with gr.Column(elem_classes=["story"]):
             main_plots("lab-")
         doors("lab-", small_print=_SMALL_PRINT)
+        part(_TRY, classes="area-try")
 
 
 PAGE = Page(
@@ -139,6 +147,6 @@ PAGE = Page(
     "What λ does to a quantized model",
     scripts=("charts/plot_host.js", "lab/lab_page.js"),
     asks="lab/lab_page.js",
-    styles=("equation", "lab", "homework", "lecture"),
+    styles=("equation", "lab", "try", "homework", "lecture"),
     skeleton=_skeleton,
 )

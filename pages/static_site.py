@@ -23,7 +23,7 @@ from sarqc.errors import Refused
 from sarqc.settings import Settings
 from sarqc.web.link_preview import Introduction, head_of
 from sarqc.web.publish import TOUR, Documents, SingleLayer, Site, StudyDocument
-from sarqc.web.static import THEME_SCRIPT, assets_root, ground_style, joined_styles
+from sarqc.web.static import THEME_SCRIPT, WORKER, assets_root, ground_style, joined_styles
 
 STYLES = "static"  # of assets/css, under those of the pages
 # The first thing that a browser reads is that nothing comes from, or goes to, another host.
@@ -92,7 +92,7 @@ class _SiteDocuments:
         """Scripts and styles by their names below the site: the very bundles of the app."""
         pages = (lab.PAGE, learn.PAGE) if self.has_tour else (lab.PAGE,)
         every = bundles(pages)
-        names = (*(layout.module_of(page) for page in pages), layout.STYLE_SHEET)
+        names = (*(layout.module_of(page) for page in pages), layout.STYLE_SHEET, WORKER)
         return {f"{self._assets()}/{name}": every[name](self.settings.assets_dir) for name in names}
 
     def study(self, page: StudyDocument) -> str:

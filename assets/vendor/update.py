@@ -15,6 +15,7 @@ PUBLISHED = "lit-html/node"  # the build that can be imported without a document
 # What pages import, then what these import.
 SCRIPTS = ("lit-html.js", "directives/repeat.js", "directive.js", "directive-helpers.js")
 IMPORTED = SCRIPTS[:2]
+TOKENIZERS = "@huggingface/tokenizers"  # minified by its package, without imports of its own
 FACES = ("400Regular/Inter_400Regular.ttf", "600SemiBold/Inter_600SemiBold.ttf")
 
 
@@ -27,6 +28,10 @@ def copies() -> dict[Path, bytes]:
     for script in IMPORTED:
         name = "lit-html" if script == "lit-html.js" else f"lit-html/{script}"
         files[(ours / script).with_suffix(".d.ts")] = f'export * from "{name}";\n'.encode()
+    tokens, tokenizers = Path("tokenizers"), PACKAGES / TOKENIZERS
+    files[tokens / "LICENSE"] = (tokenizers / "LICENSE").read_bytes()
+    files[tokens / "tokenizers.js"] = (tokenizers / "dist" / "tokenizers.min.mjs").read_bytes()
+    files[tokens / "tokenizers.d.ts"] = f'export * from "{TOKENIZERS}";\n'.encode()
     files[Path("inter/LICENSE")] = (inter / "LICENSE_FONT").read_bytes()
     for face in FACES:
         files[Path("inter") / Path(face).name] = (inter / face).read_bytes()

@@ -81,19 +81,26 @@ def tensors_and_codes(
                 name,
                 "Use mode foldable, or the format plain.",
             )
-        biases = None if layer.biases is None else layer.biases.to("cpu", tensor.dtype)
-        shift = 0 if grid.is_affine else grid.lowest
-        yield (
-            stored,
-            Coded(
-                stored.removesuffix(".weight"),
-                _unsigned(layer.codes, grid.lowest),
-                _unsigned(layer.zero_points, shift),
-                layer.scales.to("cpu", tensor.dtype),
-                biases,
-                grid,
-            ),
-        )
+        yield stored, coded(stored.removesuffix(".weight"), layer, grid, tensor.dtype)
+
+
+def coded(name: str, layer: QuantizedLayer, grid: Grid, dtype: torch.dtype) -> Coded:
+    """Return a layer's numbers in the numbering of files, on the CPU.
+
+    Args:
+        name: Of the linear in the checkpoint, without “.weight”.
+        layer: The quantized layer.
+        grid: Its grid.
+        dtype: Of scales and biases.
+    """
+    return Coded(
+        name,
+        _unsigned(layer.codes, grid.lowest),
+        _unsigned(layer.zero_points, 0 if grid.is_affine else grid.lowest),
+        layer.scales.to("cpu", dtype),
+        None if layer.biases is None else layer.biases.to("cpu", dtype),
+        grid,
+    )
 
 
 def with_codes(loaded: LoadedModel, layers: Mapping[str, QuantizedLayer]) -> list[str]:

@@ -58,10 +58,11 @@ def save_packed(
     by_name = {loaded.family.in_file(name): grids[name] for name in with_codes(loaded, layers)}
     config = {"quantization_config": quantization_config(float_linears(loaded), by_name)}
     with new_checkpoint(loaded, folder, beside, config) as partial:
-        write_weights(partial, tensors_with_codes_as(_tensors, loaded, layers, grids))
+        write_weights(partial, tensors_with_codes_as(packed_tensors, loaded, layers, grids))
 
 
-def _tensors(coded: Coded) -> Iterator[tuple[str, Tensor]]:
+def packed_tensors(coded: Coded) -> Iterator[tuple[str, Tensor]]:
+    """Yield the tensors of a quantized linear in the format, by name."""
     bits = coded.grid.bits
     yield f"{coded.name}.weight_packed", pack_bits(coded.codes, bits)
     yield f"{coded.name}.weight_scale", coded.scales

@@ -7,14 +7,15 @@ candidates are solved in batches. ``inputs_from: quantized`` does for each point
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -24,13 +25,24 @@ from torch import Tensor
 from sarqc.calibration.block import solve_curve
 from sarqc.calibration.capture import collect
 from sarqc.calibration.corpora import Sequences, Text, apart, draw_sequences, found_in, text_of
-from sarqc.calibration.job import SolvedLayer, calibration_job
+from sarqc.calibration.job import CalibrationJob, SolvedLayer, calibration_job
 from sarqc.calibration.layer_batch import method_for
 from sarqc.calibration.pictures import LayerCurve
+from sarqc.calibration.whole_model import BesideFloat, FloatModel, float_model
 from sarqc.engine.auto_by_model import ModelSelection, settle
 from sarqc.engine.costs import sweep_bytes
-from sarqc.engine.kept_lines import SolvedLine, read_line, write_line
-from sarqc.engine.keys import layer_keys, survey_line_key, survey_model_key, weights_of
+from sarqc.engine.distill import ScaleTuning
+from sarqc.engine.distill_blocks import tune_blocks
+from sarqc.engine.kept_lines import SolvedLine, read_line, read_seconds, write_line, write_seconds
+from sarqc.engine.keys import (
+    distilled_line_key,
+    float_model_key,
+    layer_keys,
+    quantized_model_key,
+    survey_line_key,
+    survey_model_key,
+    weights_of,
+)
 from sarqc.engine.measure import (
     FloatStates,
     SurveyPoint,
@@ -69,6 +81,7 @@ from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import (
     FITTING,
     METHODS,
+    MOST_EPOCHS,
     MOST_PASSES,
     MOST_ROUNDS,
     ExpertDamping,
@@ -79,7 +92,8 @@ from sarqc.quantization.methods import (
     method,
     public_method,
 )
-from sarqc.quantization.quantized_layer import LayerReport
+from sarqc.quantization.quantized_layer import LayerReport, QuantizedLayer
+from sarqc.quantization.scale_distillation import TunedScales, distilled
 from sarqc.quantization.solve import sweep_layer
 from sarqc.quantization.storage import Kind
 from sarqc.recipe import Begin, Recipe, public_name, renamed
@@ -88,6 +102,8 @@ from sarqc.study.document import SECOND_SIGNS, ArrayRef, Line, Second, Study, St
 
 T = TypeVar("T")
 Auto = Literal["auto"]
+# Parts of a line's fitting that are fields of a run and not of its method.
+_OF_A_RUN = ("grid", "distill", "distill_by")
 
 
 class SurveyLine(BaseModel):
@@ -107,10 +123,13 @@ class SurveyLine(BaseModel):
         draws: Number of the survey's draws, from the first; None for all.
         tasks_at: Values of λ at which the tasks are measured, at the first γ and in the first draw; None for every
             point of every draw.
+        grid: Kind of the grid where it is not the survey's; None for the survey's.
         range: Range of a group.
         order: Order of columns.
         refine: Passes of refinement.
         refit: Rounds of refitting the scales.
+        distill: Epochs of distillation of the scales at most, judged on the survey's held-out sequences.
+        distill_by: What is distilled at once, the model or a block.
         expert_damping: Damping of experts with few tokens.
         warm_start: Initial codes of learned rounding.
         pictures: Pictures of the line's weights in the study.
@@ -127,10 +146,13 @@ class SurveyLine(BaseModel):
     sizes: tuple[int, ...] = ()
     draws: int | None = Field(None, ge=1)
     tasks_at: tuple[float, ...] | None = None
+    grid: Kind | None = None
     range: Range = "minmax"
     order: Order = "natural"
     refine: int = Field(0, ge=0, le=MOST_PASSES)
     refit: int = Field(0, ge=0, le=MOST_ROUNDS)
+    distill: int = Field(0, ge=0, le=MOST_EPOCHS)
+    distill_by: Literal["model", "block"] = "model"
     expert_damping: ExpertDamping = "plain"
     warm_start: WarmStart = "none"
     pictures: Pictures = "all"
@@ -163,7 +185,8 @@ class SurveyLine(BaseModel):
         Raises:
             Refused: For a value that the method does not have.
         """
-        return method(self.method, **self.fitting(), **({} if second is None else {self.second: second}))
+        own = {name: value for name, value in self.fitting().items() if name not in _OF_A_RUN}
+        return method(self.method, **own, **({} if second is None else {self.second: second}))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -242,6 +265,8 @@ class Survey(BaseModel):
                     "Leave γ out, or give one value.",
                 )
             _check_second(line, where)
+            self._check_grid(line, where)
+            _check_distillation(line, where)
             if line.sizes and (self.inputs_from == "quantized" or line.lams == "auto"):
                 raise Refused(
                     "layers at several sizes are solved on the float model's inputs, at given λ",
@@ -249,6 +274,15 @@ class Survey(BaseModel):
                     "Leave sizes out, or set inputs_from to float.",
                 )
         return self
+
+    def grid_of(self, line: SurveyLine) -> Kind:
+        """Return the kind of a line's grid."""
+        return line.grid or self.grid
+
+    def _check_grid(self, line: SurveyLine, where: str) -> None:
+        """Refuses the survey's own grid as that of a line, which would have two names then."""
+        if line.grid == self.grid:
+            raise Refused(f"its grid is {line.grid}, which the survey has anyway", where, "Leave the line's grid out.")
 
     @classmethod
     def from_file(cls, path: Path) -> Survey:
@@ -263,6 +297,17 @@ class Survey(BaseModel):
         except ValidationError as error:
             reason = " ".join(str(error).split()[:40])
             raise Refused(f"the survey can't be read: {reason}", str(path), "See assets/studies for one.") from None
+
+
+def _check_distillation(line: SurveyLine, where: str) -> None:
+    """Refuses a distillation of a line whose scales are not its own."""
+    if line.distill and not line.to_method().has_free_scales:
+        raise Refused(f"the scales of {line.method} can't be distilled", where, "Leave distill out.")
+    if line.distill and line.sizes:
+        raise Refused(
+            "layers at several sizes are solved alone, and distillation tunes the whole model", where,
+            "Leave sizes or distill out.",
+        )  # fmt: skip
 
 
 def _check_second(line: SurveyLine, where: str) -> None:
@@ -307,7 +352,7 @@ class LineResult:
 
     def __post_init__(self) -> None:
         shape = (len(self.survey.draws_of(self.wanted)), *self.wanted.shape)
-        self.perplexity, self.kl, self.accuracy = (np.full(shape, np.nan) for _ in range(3))
+        self.perplexity, self.kl, self.accuracy, self.seconds = (np.full(shape, np.nan) for _ in range(4))
         self.correct = np.full((*shape, self.items), UNMEASURED, dtype=np.uint8)
 
     def measured(self, draw: int, point: tuple[int, int], quality: SurveyPoint) -> None:
@@ -326,6 +371,8 @@ class LineResult:
         wanted, planned = self.wanted, _planned(self.survey, self.wanted)
         arrays: dict[str, ArrayRef] = curve_arrays(writer, self.curves, wanted.pictures)
         arrays |= {name: writer.add(getattr(self, name), AXES) for name in ("perplexity", "kl", "accuracy")}
+        if np.isfinite(self.seconds).any():
+            arrays["seconds"] = writer.add(self.seconds, AXES)
         if self.items:
             arrays["correct"] = writer.add(self.correct, (*AXES, "item"))
         if wanted.lams == "auto":
@@ -360,6 +407,7 @@ def recipe_for(
             "group_size": "per_channel" if survey.group_size is None else survey.group_size, "method": line.method,
             "calibration": survey.calibration, "samples": survey.samples, "length": survey.length,
             "sampling": "random", "seed": seed, "inputs_from": survey.inputs_from, "begin": survey.begin,
+            **({"held_out_samples": survey.held_out_samples} if line.distill else {}),
         }
         | line.fitting()
         | {name: value for name, value in values.items() if name in read and value is not None}
@@ -412,7 +460,7 @@ def conduct(survey: Survey, settings: Settings, folder: Path, had: Sequence[Stud
             if _shares(survey, line):
                 points = _from_statistics(shared, of_draw, draw, line, result)
             else:
-                points = _from_runs(shared, line, seed, result)
+                points = _from_runs(shared, line, draw, result)
             for point, model in points:
                 tasks = _tasks(survey, line, draw, point)
                 quality = measure_point(shared.bench, model, shared.original, tasks, survey.task_limit)
@@ -467,8 +515,8 @@ def _planned(survey: Survey, line: SurveyLine) -> Line:
     if line.lams == "auto":
         fields = auto_axes(recipe_for(survey, line, survey.draws[0]))
     return study_line(
-        line.method, line.fitting(), bits=line.bits, grid=survey.grid, group_size=survey.group_size,
-        draws=survey.draws_of(line), arrays={}, **fields,
+        line.method, line.fitting(), bits=line.bits, grid=survey.grid_of(line),
+        group_size=survey.group_size, draws=survey.draws_of(line), arrays={}, **fields,
     )  # fmt: skip
 
 
@@ -499,6 +547,7 @@ def _tasks(survey: Survey, line: SurveyLine, draw: int, point: tuple[int, int]) 
 def _prepared(survey: Survey, settings: Settings) -> _Shared:
     checkpoint = checkpoint_of(survey.model, None, settings, download=True)
     assert checkpoint is not None  # fetched where it was not here
+    _check_predictions(survey, checkpoint)
     loaded = load(checkpoint, choose_device(settings.device))
     if checkpoint.decoder is not None:
         admit(loaded, learns=any(line.to_method().unit == "block" for line in survey.lines))
@@ -510,6 +559,18 @@ def _prepared(survey: Survey, settings: Settings) -> _Shared:
     )  # fmt: skip
     original = FloatStates.of(loaded, test.in_windows(survey.window), survey.window)
     return _Shared(survey, bench, calibration, held_out, held_out_text.part, original, loaded.weights())
+
+
+def _check_predictions(survey: Survey, checkpoint: Checkpoint) -> None:
+    """Refuses a distillation by the predictions of a mixture, whose routing has no gradient."""
+    if all(layer.expert is None for layer in checkpoint.layers):
+        return
+    for line in survey.lines:
+        if line.distill and line.distill_by == "model":
+            raise Refused(
+                "distillation by the predictions of the whole model is not available for mixtures of experts",
+                f"survey “{survey.title}”, {line.method} at {line.bits} bits", "Set the line's distill_by to block.",
+            )  # fmt: skip
 
 
 def _texts(survey: Survey, checkpoint: Checkpoint, settings: Settings) -> tuple[Text, Text, Text]:
@@ -562,11 +623,43 @@ class _Draw:
         """Tokens (samples, length); the first of them are those of fewer."""
         return _sequences(self.shared, self.seed, samples).calibration
 
-    @cached_property
+    @property
     def own(self) -> dict[str, LayerStatistics]:
         """Statistics of the survey's number of sequences, by layer."""
+        return self._timed[0]
+
+    def seconds_before(self, line: SurveyLine) -> float:
+        """Processor seconds of what all points of a line share, and a run of each would take too."""
+        return self._timed[1] + (self._beside_float[2] if line.distill else 0.0)
+
+    @cached_property
+    def _timed(self) -> tuple[dict[str, LayerStatistics], float]:
+        since = time.process_time()
         self.shared.bench.loaded.restore(self.shared.float_weights)
-        return _collect(self.shared.bench.loaded, self.sequences(self.shared.survey.samples))
+        found = _collect(self.shared.bench.loaded, self.sequences(self.shared.survey.samples))
+        return found, time.process_time() - since
+
+    @cached_property
+    def _beside_float(self) -> tuple[FloatModel, BesideFloat, float]:
+        """The float model's predictions on all sequences, the distance from them, and their processor seconds."""
+        survey, loaded, since = self.shared.survey, self.shared.bench.loaded, time.process_time()
+        loaded.restore(self.shared.float_weights)
+        own = self.sequences(survey.samples)
+        job = CalibrationJob(
+            {}, self.lines[0].to_method(), "float", Sequences(own, self.shared.held_out.calibration, {})
+        )
+        original = float_model(loaded, job)
+        return original, BesideFloat(loaded, job, original), time.process_time() - since
+
+    def distilled(self, line: SurveyLine, layers: dict[str, QuantizedLayer]) -> dict[str, QuantizedLayer]:
+        """The layers of a point with tuned scales, as a run distills them, see ``ScaleTuning``."""
+        original, distance, _ = self._beside_float
+        has_lam, linears = "lam" in METHODS[line.method].tunes, {}
+        for name, layer in layers.items():
+            chosen, weight = layer.report.chosen, original.weights[name]
+            s = original.inputs[name].drift_scale(weight.float(), chosen.get("gamma"))
+            linears[name] = TunedScales(layer, weight, s, (chosen.get("lam") if has_lam else None) or 0.0)
+        return returned(distilled(linears, distance, epochs=line.distill)).layers
 
     @cached_property
     def by_size(self) -> list[tuple[int, dict[str, LayerStatistics]]]:
@@ -592,7 +685,8 @@ def _sequences(shared: _Shared, seed: int, samples: int) -> Sequences:
 
 def _shares(survey: Survey, line: SurveyLine) -> bool:
     """True if a line can be solved in batches from the float model's statistics alone."""
-    return survey.inputs_from == "float" and line.lams != "auto" and line.to_method().unit == "layer"
+    by_block = bool(line.distill) and line.distill_by == "block"
+    return survey.inputs_from == "float" and line.lams != "auto" and line.to_method().unit == "layer" and not by_block
 
 
 def _from_statistics(
@@ -604,25 +698,25 @@ def _from_statistics(
     weights.
     """
     bench, survey = shared.bench, shared.survey
-    grid = Grid(line.bits, survey.group_size, survey.grid)
+    grid = Grid(line.bits, survey.group_size, survey.grid_of(line))
     methods = [line.to_method(value) for value in line.seconds()]
     key = survey_line_key(
         shared.original.key, grid, methods, line.points(), of_draw.sequences(survey.samples),
         shared.held_out.calibration, [of_draw.sequences(size) for size in line.sizes],
     )  # fmt: skip
+    if line.distill:
+        key = distilled_line_key(key, bench.loaded, line.distill)
     kept = read_line(bench.store, key)
     if kept is None or not all(
         is_measured(bench, model, shared.original, _tasks(survey, line, draw, point), survey.task_limit)
         for point, model in kept.models.items()
     ):
         loaded = bench.loaded
-        loaded.restore(shared.float_weights)
-        weights = {  # copies, because the model gets others below
-            layer.name: loaded.weight(layer.name).detach().to(loaded.stored_as(f"{layer.name}.weight"), copy=True)
-            for layer in loaded.checkpoint.layers
-        }
+        weights = _stored_weights(shared)
         by_size = _errors_by_size(shared, of_draw, line, grid, weights) if line.sizes else {}
-        stored, curves = _solved(shared, of_draw, line, grid, methods, weights)
+        before, since = of_draw.seconds_before(line), time.process_time()
+        stored, curves = _makers(shared, of_draw, line, grid, methods, weights)
+        write_seconds(bench.store, key, before + (time.process_time() - since) / math.prod(line.shape))
         models = {}
         for g, m in np.ndindex(*line.shape):
             for name, by_gamma in zip(weights, stored, strict=True):
@@ -634,25 +728,62 @@ def _from_statistics(
     else:
         yield from kept.models.items()
     result.curves.append(kept.curves)
+    result.seconds[draw] = read_seconds(bench.store, key)
     if line.sizes:
         result.by_size.append(kept.by_size)
 
 
-def _solved(
+def _stored_weights(shared: _Shared) -> dict[str, Tensor]:
+    """Copies of the float weights as the checkpoint stores them, by layer: the model gets others."""
+    loaded = shared.bench.loaded
+    loaded.restore(shared.float_weights)
+    return {
+        layer.name: loaded.weight(layer.name).detach().to(loaded.stored_as(f"{layer.name}.weight"), copy=True)
+        for layer in loaded.checkpoint.layers
+    }
+
+
+def _makers(
     shared: _Shared, of_draw: _Draw, line: SurveyLine, grid: Grid, methods: list[Method], weights: dict[str, Tensor]
 ) -> tuple[list[list[list[Callable[[], Tensor]]]], list[list[LayerCurve]]]:
-    """Every layer at every point: makers of its weights, [layer][gamma][lambda], and its curves, [layer][gamma].
+    """Makers of the weights of every layer at every point, [layer][gamma][lambda], and its curves, [layer][gamma].
 
     Of the results codes and scales are held, a quarter of the weights or less.
     """
+    if not line.distill:
+        return _solved(shared, of_draw, line, grid, methods, weights, QuantizedLayer.without_dequantized)
+    solved, curves = _solved(shared, of_draw, line, grid, methods, weights, _without_weight)
+    makers: list[list[list[Callable[[], Tensor]]]] = [[[] for _ in by_gamma] for by_gamma in solved]
+    for g, m in np.ndindex(*line.shape):
+        layers = {name: by_gamma[g][m] for name, by_gamma in zip(weights, solved, strict=True)}
+        tuned = of_draw.distilled(line, layers)
+        for name, by_gamma in zip(weights, makers, strict=True):
+            by_gamma[g].append(tuned[name].without_dequantized())
+    return makers, curves
+
+
+def _without_weight(layer: QuantizedLayer) -> QuantizedLayer:
+    return replace(layer, dequantized=layer.codes[:0])
+
+
+def _solved(
+    shared: _Shared,
+    of_draw: _Draw,
+    line: SurveyLine,
+    grid: Grid,
+    methods: list[Method],
+    weights: dict[str, Tensor],
+    kept: Callable[[QuantizedLayer], T],
+) -> tuple[list[list[list[T]]], list[list[LayerCurve]]]:
+    """Every layer at every point: what is ``kept`` of it, [layer][gamma][lambda], and its curves, [layer][gamma]."""
     budget = sweep_bytes(shared.bench.settings)
-    stored: list[list[list[Callable[[], Tensor]]]] = []
+    stored: list[list[list[T]]] = []
     curves: list[list[LayerCurve]] = []
     for layer in shared.bench.loaded.checkpoint.layers:
         weight, own, unseen = weights[layer.name], of_draw.own[layer.name], shared.unseen[layer.name]
         points = (method_for(layer, chosen) for chosen in methods)
         solved = [solve_curve(weight, own, unseen, grid, one, line.points(), budget) for one in points]
-        stored.append([[one.without_dequantized() for one in at_lams] for at_lams, _ in solved])
+        stored.append([[kept(one) for one in at_lams] for at_lams, _ in solved])
         curves.append([curve for _, curve in solved])
     return stored, curves
 
@@ -679,11 +810,59 @@ def _errors_by_size(
     }
 
 
+class SolvedPoint(NamedTuple):
+    """A point of a survey's line on one draw, with its codes."""
+
+    lam: float
+    layers: dict[str, QuantizedLayer]  # by name
+    measured: SurveyPoint  # on the test text
+
+
+def solved_points(
+    survey: Survey, line: SurveyLine, seed: int, second: float | None, settings: Settings
+) -> Iterator[tuple[LoadedModel, SolvedPoint]]:
+    """Solve a line again at each λ on one draw, and yield its codes with the model that has their weights.
+
+    Args:
+        survey: The survey.
+        line: A line of it.
+        seed: Seed of the draw.
+        second: A value of the line's second axis; None for the method's own.
+        settings: Settings of the host.
+
+    Raises:
+        Refused: For a line that is not solved from the statistics of the float model.
+    """
+    if not _shares(survey, line) or line.distill:
+        raise Refused(
+            "its codes or scales come from the whole model",
+            f"survey “{survey.title}”, {line.method} at {line.bits} bits",
+            "Give a line of single layers, of a survey with inputs_from: float.",
+        )  # fmt: skip
+    shared = _prepared(survey, settings)
+    bench, loaded, grid = shared.bench, shared.bench.loaded, Grid(line.bits, survey.group_size, survey.grid_of(line))
+    weights, own = _stored_weights(shared), _Draw(shared, seed, (line,)).own
+    method, budget = line.to_method(second), sweep_bytes(settings)
+    solved = {
+        layer.name: solve_curve(
+            weights[layer.name], own[layer.name], shared.unseen[layer.name], grid, method_for(layer, method),
+            line.points(), budget,
+        )[0]
+        for layer in loaded.checkpoint.layers
+    }  # fmt: skip
+    for m, lam in enumerate(line.points()):
+        layers = {name: at_lams[m] for name, at_lams in solved.items()}
+        for name, layer in layers.items():
+            loaded.weight(name).data.copy_(layer.stored())
+        measured = measure_point(bench, survey_model_key(loaded), shared.original, (), None)
+        yield loaded, SolvedPoint(lam, layers, measured)
+
+
 def _from_runs(
-    shared: _Shared, line: SurveyLine, seed: int, result: LineResult
+    shared: _Shared, line: SurveyLine, draw: int, result: LineResult
 ) -> Iterator[tuple[tuple[int, int], str]]:
     """Quantizes the model as a run of each point (γ, λ) would, one after the other, and notes curves in ``result``."""
-    bench, loaded = shared.bench, shared.bench.loaded
+    bench, loaded, seed = shared.bench, shared.bench.loaded, shared.survey.draws[draw]
     checkpoint, unseen = loaded.checkpoint, shared.held_out
     by_gamma: list[list[list[LayerCurve]]] = []  # [gamma][lambda][layer]
     lams: tuple[float | Auto, ...] = ("auto",) if line.lams == "auto" else line.lams
@@ -696,9 +875,22 @@ def _from_runs(
             sequences = Sequences(drawn.calibration, unseen.calibration, {**drawn.protocol, "unseen": unseen.protocol})
             job = calibration_job(recipe, checkpoint, sequences, indivisible_layers(recipe, checkpoint.layers))
             weights = weights_of(loaded)
+            since = time.process_time()
             job, selection = returned(settle(bench, recipe, job, weights))
-            steps = bench.calibrated(job, layer_keys(loaded, job, weights))
+            keys, float_key = layer_keys(loaded, job, weights), float_model_key(loaded, weights)
+            tuning = ScaleTuning(bench, recipe, job, keys, float_key) if recipe.distills else None
+            is_new = tuning is None or tuning.kept() is None
+            original = None if tuning is None else returned(tuning.keep_float())
+            steps = bench.calibrated(job, keys)
             solved = [step for step in steps if isinstance(step, SolvedLayer)]
+            if tuning is not None:
+                reports = {layer.info.name: layer.quantized.report for layer in solved}
+                by_block = recipe.distill_by == "block"
+                returned(tune_blocks(tuning, reports) if by_block else tuning.tune(original, reports))
+            timed = quantized_model_key(float_key, keys if tuning is None else tuning.keys())
+            if is_new and not any(layer.from_cache for layer in solved):
+                write_seconds(bench.store, timed, time.process_time() - since)
+            result.seconds[draw, g, m] = read_seconds(bench.store, timed)
             by_gamma[-1].append([layer.curve for layer in solved])
             if lam == "auto":
                 result.reports.append([layer.quantized.report for layer in solved])

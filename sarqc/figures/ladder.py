@@ -39,6 +39,11 @@ SIDES = (
     _Side("kl", "KL to the float model, nats a token", "KL, nats", _kl_text, "x2", (0.53, 1.0)),
 )
 NAMES = {"nearest": "Round to nearest", "gptq": "GPTQ 1 %"}
+NOUNS = {  # in a sentence
+    "nearest": "rounding to nearest", "gptq": NAMES["gptq"], "order": "activation order",
+    "range": "the searched range", "refine": "refinement", "refit": "refitting",
+    "affine": "the affine grid", "joint": "the jointly searched range", "distill": "distillation",
+}  # fmt: skip
 SHORT = {
     "nearest": "nearest",
     "order": "+ order",
@@ -47,6 +52,7 @@ SHORT = {
     "refit": "+ refitted",
     "affine": "+ affine",
     "joint": "+ joint",
+    "distill": "+ distilled",
     "learned": "learned",
 }
 

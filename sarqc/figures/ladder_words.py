@@ -11,7 +11,7 @@ import numpy as np
 
 from sarqc.documents import LadderEnd, LadderRow, LadderRun
 from sarqc.figures.drawing import Figure
-from sarqc.figures.ladder import NAMES, ladder_figure, rung_name, step_words
+from sarqc.figures.ladder import NAMES, NOUNS, ladder_figure, rung_name, step_words
 from sarqc.figures.numbers import draws_text, perplexity_text, span_of
 from sarqc.figures.sentence import Piece, piece
 from sarqc.figures.view import Column, DataTable
@@ -19,11 +19,6 @@ from sarqc.study.ladder import QUALITIES, LadderPoint, Rung, rungs_of
 from sarqc.study.paired import Difference
 
 ENDS: dict[LadderEnd, str] = {"draws": "all draws were made", "budget": "the budget was spent"}
-_WORDS = {
-    "nearest": "rounding to nearest", "gptq": NAMES["gptq"], "order": "activation order",
-    "range": "the searched range", "refine": "refinement", "refit": "refitting",
-    "affine": "the affine grid", "joint": "the jointly searched range",
-}  # fmt: skip
 _COLUMNS: tuple[Column, ...] = (
     {"key": "step", "title": "Step", "kind": "text"},
     {"key": "draws", "title": "Draws", "kind": "plain"},
@@ -117,7 +112,7 @@ def _draws_of(rung: Rung) -> int:
 
 
 def _name(rung: Rung) -> str:
-    return _WORDS.get(rung.step) or step_words(rung.step, rung.fitting, rung.lam)
+    return NOUNS.get(rung.step) or step_words(rung.step, rung.fitting, rung.lam)
 
 
 def _before(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
@@ -211,7 +206,7 @@ def _small_print(ladder: LadderRun, rungs: Sequence[Rung], recipe: Mapping[str, 
             "Its codes are saved for MLX alone."
         )
     for one in ladder["left_out"]:
-        lines.append(f"Left out: {_WORDS.get(one['step'], 'the step of λ')}, since {one['why']}.")
+        lines.append(f"Left out: {NOUNS.get(one['step'], 'the step of λ')}, since {one['why']}.")
     lines.append(
         f"The best rung was chosen on {test}: judge the final model on another text. Layers were solved on the float "
         "model’s inputs; a run gives each layer the inputs that the quantized layers before it make, so its perplexity "

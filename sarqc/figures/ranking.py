@@ -144,6 +144,7 @@ def _short(line: Line) -> str:
     """“GPTQ + saliency range ×3 auto”: the label with one word for each thing that it says."""
     name = METHODS[line.method].title.removesuffix(" penalty") if line.method in METHODS else line.method
     words = {
+        "grid": str(line.fitting.get("grid")),
         "range": "range",
         "order": "order",
         "expert_damping": "damped",

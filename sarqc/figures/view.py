@@ -12,6 +12,7 @@ from sarqc.figures.deciles import deciles
 from sarqc.figures.distilled import distilled
 from sarqc.figures.drawing import Figure, Point
 from sarqc.figures.equation import Equation, equation
+from sarqc.figures.every_step import every_step_figure, every_step_sentence
 from sarqc.figures.expert_maps import TokenTable, counts_of, expert_map, token_map, token_table, tokens_error
 from sarqc.figures.findings import Door, findings
 from sarqc.figures.flags import flags_of
@@ -38,6 +39,7 @@ from sarqc.study.as_recipe import AsRecipe, as_recipe
 from sarqc.study.document import Line, Second, Study, one_draw
 from sarqc.study.experts import TokenCounts
 from sarqc.study.facts import LineFacts, Quality, has_lam, is_point, lam_index, line_facts
+from sarqc.study.kept_codes import KeptCodes, kept_codes
 from sarqc.study.ladder import ladder
 
 # key, heading, kind of number: how the browser writes it, and what the CSV's column is called
@@ -70,6 +72,7 @@ FIGURES: dict[str, Callable[[LineFacts], Figure | None]] = {
     "distilled": distilled,
     "theorem": theorem,
     "rounding": rounding,
+    "every_step": every_step_figure,
 }
 
 
@@ -110,6 +113,7 @@ class ViewStudy(TypedDict):
     model: ViewModel
     recipe: dict[str, Any] | None
     flags: list[str]
+    kept: KeptCodes | None  # points at which the page can run the model
 
 
 class ViewLine(TypedDict):
@@ -226,6 +230,7 @@ class View(TypedDict):
     tokens: TokenTable | None
     theorem: list[Term] | None
     ladder: LadderWords | None
+    every_step: str  # what each step and λ are worth, in a sentence; empty without
     ruler: RulerTargets | None
     measured: list[Fact]
     explore: bool
@@ -346,6 +351,7 @@ class ShownLine:
             "tokens": token_table(self.counts),
             "theorem": theorem_terms(facts),
             "ladder": by_steps["ladder"],
+            "every_step": every_step_sentence(facts),
             "ruler": ruler_targets(facts),
             "measured": how_measured(facts),
             "explore": study.prefix == "float",
@@ -510,6 +516,7 @@ def _study_facts(study: Study) -> ViewStudy:
         },
         "recipe": study.recipe,
         "flags": list(study.flags),
+        "kept": kept_codes(study),
     }
 
 

@@ -31,6 +31,7 @@ Stopping = Literal["none", "early"]
 
 # How the solver is fitted to a layer. The first of each is the paper's, which keys, labels and reports leave unsaid.
 FITTING_WORDS = {
+    "grid": "{} grid",  # of a survey's line on another grid than its study
     "range": "{} range",
     "order": "{} order",
     "refine": "refined × {}",

@@ -30,8 +30,9 @@ recipe to follow; null before there is anything to say |
 drawn, as numbers and in words; null before a block is done |
 | GET /runs/{id}/log | what the worker printed, the last part of it |
 | GET /events ?after= | server-sent events: changes of all runs and exports |
-| GET /studies, /studies/{id}[/study.safetensors, /view, /tables/{figure}, /download], /compare ?ids= | all; one, its \
-numbers, what the Lab draws of it, what is behind a figure, its zip file; several side by side |
+| GET /studies, /studies/{id}[/study.safetensors, /view, /tables/{figure}, /download, /model/{file}], /compare ?ids= | \
+all; one, its numbers, what the Lab draws of it, what is behind a figure, its zip file, a file with which pages run \
+its model; several side by side |
 | POST /studies | the zip file of a download → 201 and the study's entry; 200 where it is here already |
 | DELETE /studies/{id} | removes a study that no run of this host owns and that was not shipped |
 

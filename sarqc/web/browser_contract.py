@@ -72,6 +72,7 @@ from sarqc.study.ladder import STEPS
 from sarqc.study.library import StudyListing
 from sarqc.study.paired import clear_from
 from sarqc.web.lectures import HallState, LectureBegun, LectureWish, PhoneGuess, PhoneState
+from sarqc.web.static import WORKER
 from sarqc.web.typescript import Declarations, literal
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "assets" / "js" / "base"
@@ -121,6 +122,7 @@ PANELS = {
     "plane": "Error against drift",
     "gamma_grid": "λ × γ",
     "ladder": "What each step is worth",
+    "every_step": "Where λ still pays",
     "methods": "Every method",
     "selection": "What “auto” chose",
     "rounding": "Learned rounding, step by step",
@@ -130,6 +132,7 @@ PANELS = {
     "inspector": "Weight by weight",
     "tokens": "Calibration tokens of each expert",
     "tokens_error": "Tokens against error",
+    "try": "The model on a sentence",
     "measured": "How this was measured",
     "numbers": "The numbers",
 }
@@ -359,7 +362,10 @@ def names() -> list[Constant]:
         ),
         Constant("LANES", "Lane[]", "How urgent a run is.", LANES),
         Constant(
-            "FITTING_WORDS", "Record<string, string>", "How a grid is fitted where it is not plainly.", FITTING_WORDS
+            "FITTING_WORDS",
+            "Record<string, string>",
+            "How a grid is fitted where it is not plainly.",
+            {name: words for name, words in FITTING_WORDS.items() if name != "grid"},
         ),
         Constant(
             "VALUE_WORDS", "Record<string, string>", "Values of a fitting that are not their own word.", VALUE_WORDS
@@ -374,6 +380,7 @@ def names() -> list[Constant]:
         Constant("SHOWN", "Record<Shown, string>", "What the main figure can show.", SHOWN),
         Constant("DOORS", "Record<Door, string>", "Parts of the Lab below its main figure.", DOORS),
         Constant("DRAWINGS", "Record<Drawing, string>", "How the weights can be drawn.", DRAWINGS),
+        Constant("WORKER", "string", "The script that runs a model beside the page.", WORKER),
         Constant("COLUMNS", "Record<ColumnKey, ColumnKind>", "Columns of the table of numbers.", columns),
         Constant("CLEAR_FROM", "number[]", "Standard errors to be clear, by degrees of freedom from 1.", _clear_from()),
         Constant("CONTROLS", "Record<Control, string>", "What a link can lock or hide, in the Lab's order.", CONTROLS),

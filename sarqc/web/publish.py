@@ -28,6 +28,7 @@ from sarqc.plain import mib
 from sarqc.settings import Settings
 from sarqc.study.document import Study
 from sarqc.study.facts import line_facts
+from sarqc.study.kept_codes import files_of_model, kept_codes, model_files
 from sarqc.study.library import STUDY_ID, Library, StudySummary, summary_of
 from sarqc.web.link_preview import (
     ABOUT,
@@ -43,6 +44,7 @@ from sarqc.web.link_preview import (
 MARK = "site.json"  # in the folder of a site: its files, which the next one may replace
 PICTURE = "picture.png"
 TOUR = "learn"  # folder of the tour
+MODEL = "model"  # folder of a study's model, in that of the study
 TAKEN = ("assets", "index.html", MARK, PICTURE, TOUR)  # names beside the folders of studies
 LEVEL = 6  # of gzip
 
@@ -188,7 +190,10 @@ def announced(name: str, study: Study, detail: Detail) -> str:
     usual = sum(samples.values()) / len(samples)
     size = sum(samples.get(piece.number, usual) for piece in every)
     own = sum((study.folder / file).stat().st_size for file in contents(study, detail)["files"])
-    return f"{name}: {len(every)} views, about {mib(int(size))}; {mib(own)} to download"
+    kept = kept_codes(study)
+    model = sum(file["bytes"] for file in files_of_model(kept)) if kept else 0
+    words = f"; {mib(model)} to run its model in the page" if model else ""
+    return f"{name}: {len(every)} views, about {mib(int(size))}; {mib(own)} to download{words}"
 
 
 def _packed_size(study: Study, piece: Slice) -> int:
@@ -239,6 +244,7 @@ def write_site(
         made = Path(temporary) / "site"
         made.mkdir()
         _write_files(selected, made, processes)
+        _write_models(studies, made, settings)
         _write_documents(selected, made, settings, written, address.rstrip("/"))
         files = sorted(path.relative_to(made).as_posix() for path in made.rglob("*") if path.is_file())
         mark = {"version": sarqc.__version__, "studies": list(studies), "files": [*files, MARK]}
@@ -284,6 +290,17 @@ def _write_files(selected: Mapping[str, Selected], made: Path, processes: int) -
             place = made / name / file
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(one.study.folder / file, place)
+
+
+def _write_models(studies: Mapping[str, Study], made: Path, settings: Settings) -> None:
+    """The files with which pages run the models of studies whose codes are kept."""
+    for name, study in studies.items():
+        if kept_codes(study) is None:
+            continue
+        folder = made / name / MODEL
+        folder.mkdir(parents=True)
+        for file, (_, path) in model_files(study, settings.assets_dir / "models").items():
+            shutil.copyfile(path, folder / file)
 
 
 def _write_piece(work: tuple[Path, Path, Slice]) -> None:

@@ -19,6 +19,9 @@ FOLDERS = {"js": ".js", "css": ".css", "vendor": ".js"}  # of scripts, of styles
 TYPES = {".js": "text/javascript", ".css": "text/css"}
 Bundle = Callable[[Path], str]  # the text of a file, from the assets folder
 SIGN_IN = "sign_in.css"
+WORKER = "model_worker.js"  # runs a model beside the page
+# A worker has the policy of its own answer: this one compiles WebAssembly, and fetches files of this site alone.
+WORKER_POLICY = "default-src 'none'; connect-src 'self'; script-src 'wasm-unsafe-eval'"
 THEME_SCRIPT = """(() => {
   let choice = null;
   try { choice = localStorage.getItem("sarqc-theme"); } catch {}
@@ -78,7 +81,10 @@ def assets_router(folder: Path, bundles: Mapping[str, Bundle]) -> APIRouter:
         current = content_version(folder)
         body, cache = made(name, current), FOR_EVER if version == current else ASK_AGAIN
         media_type = TYPES[Path(name).suffix]
-        return body_response(request, body.body, media_type, cache=cache, etag=body.etag, packed=lambda: body.packed)
+        answer = body_response(request, body.body, media_type, cache=cache, etag=body.etag, packed=lambda: body.packed)
+        if name == WORKER:
+            answer.headers["Content-Security-Policy"] = WORKER_POLICY
+        return answer
 
     @router.api_route("/favicon.ico", methods=["GET", "HEAD"])
     def no_icon() -> Response:

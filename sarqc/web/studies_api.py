@@ -20,13 +20,14 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, JSONResponse
 from starlette.background import BackgroundTask
 
-from sarqc.errors import Refused
+from sarqc.errors import NotFound, Refused
 from sarqc.figures.compare import LETTERS, Ending, compare_view
 from sarqc.jobs.links import DAYS
 from sarqc.jobs.run import iso_time
 from sarqc.jobs.tuned import against_gptq, tuned
 from sarqc.settings import Settings
 from sarqc.study.document import Study, array_files
+from sarqc.study.kept_codes import model_files
 from sarqc.study.library import DamagedStudy, StudySummary, first_study, summary_of
 from sarqc.study.tensors import FILE
 from sarqc.web.access import Access, Days, visitor_of
@@ -104,6 +105,17 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         """The raw bytes of one array of a study from before version 4: little-endian, C order."""
         access.study(visitor_of(request), study_id)
         return _bytes(library.former_array(study_id, file), FOR_EVER_MINE)
+
+    @router.get("/studies/{study_id}/model/{file}")
+    def get_model_file(request: Request, study_id: str, file: str, v: str = "") -> Response:
+        """A file with which pages run the model of a study that ships with the app: of the float model, or the codes of
+        a point (pack-quantized, safetensors). The study's view lists them. With its version as ``v`` the answer may be
+        kept for ever."""
+        files = model_files(opened(request, study_id), settings.assets_dir / "models")
+        if file not in files:
+            raise NotFound(f"no file “{file}” of the model", f"study {study_id}", f"It has {', '.join(files)}.")
+        entry, path = files[file]
+        return _bytes(path, FOR_EVER_MINE if v == entry["version"] else ASK_AGAIN)
 
     @router.get("/studies/{study_id}/view")
     def get_view(

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from tests.benchmarks import bench_engines, bench_runs, bench_scale, bench_solver, bench_spread
+from tests.benchmarks import bench_engines, bench_model, bench_runs, bench_scale, bench_solver, bench_spread
 from tests.benchmarks.measured import Figure, Section, told
 
 
@@ -44,6 +44,7 @@ def sections(folder: Path) -> dict[str, Section]:
         "mixture": bench_scale.mixture,
         "large-study": bench_scale.large,
         "page": page,
+        "model-in-the-page": bench_model.model_in_the_page,
         "engines": partial(bench_engines.engines, folder),  # the last: without a network it fails
     }
 

@@ -13,7 +13,7 @@ import pytest
 from pages.static_site import documents
 from sarqc.web.publish import studies_named, write_site
 from tests.browser.conftest import Watch, findings
-from tests.publish.sites import host_of_two
+from tests.publish.sites import host_of_two, keep_codes
 
 pytestmark = pytest.mark.browser
 
@@ -32,6 +32,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a site with the studies “small” and “steps”, and Learn, which reads “small”."""
     root = tmp_path_factory.mktemp("www")
     host = host_of_two(tmp_path_factory.mktemp("host"), tour=True)
+    keep_codes(host.assets_dir / "studies" / "small")
     write_site(studies_named(["small", "steps"], host), root / BELOW, host, partial(documents, host))
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=root))
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -165,3 +166,16 @@ def test_a_published_lecture_has_notes_and_no_phones(visit: Callable[..., Any]) 
     with page.expect_popup() as opened:
         page.keyboard.press("n")
     opened.value.locator(".notes-clock").get_by_text("Step 1 of 10").wait_for()
+
+
+def test_the_model_runs_from_a_file_server(visit: Callable[..., Any]) -> None:
+    page = visit("small/?lambda=0.1")
+    button = page.get_by_test_id("try-open")
+    button.wait_for()
+    assert not [url for url in page.watch.requests if "/model/" in url]
+    button.click()
+    page.get_by_test_id("try-written").wait_for()
+    assert "WebAssembly" in page.get_by_test_id("try").inner_text()
+    page.get_by_test_id("try-lambda").press("Home")
+    page.get_by_text("At λ = 0 there is nothing to compare with").wait_for()
+    assert findings(page) == []

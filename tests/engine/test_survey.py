@@ -463,3 +463,52 @@ def test_what_a_survey_cannot_do_is_refused(small: dict) -> None:
     ):
         with pytest.raises(Refused, match=word):
             Survey.model_validate({**small, "inputs_from": prefix, "lines": [line]})
+
+
+def test_a_line_with_distilled_scales_on_another_grid_is_a_run(
+    small: dict, fresh_settings: Settings, tmp_path: Path, random_llama: Path, text_file: Path
+) -> None:
+    affine = {"method": "rqc-gbs", "bits": 2, "lambda": [0.1], "grid": "affine", "pictures": "none"}
+    survey = Survey.model_validate({**small, "lines": [affine, {**affine, "distill": 1}]})
+    list(conduct(survey, fresh_settings, tmp_path / "small"))
+    study = Study.open(tmp_path / "small")
+    plain, line = study.lines
+    assert (plain.name, plain.grid, line.name) == ("rqc-gbs-affine", "affine", "rqc-gbs-affine-distill1")
+    assert line.title == "GPTQ + identity penalty, affine grid, scales distilled"
+    assert all(np.isfinite(study.array(one, "seconds")).all() for one in study.lines)
+    recipe = Recipe.parse(
+        {
+            "model": str(random_llama), "bits": 2, "group_size": 16, "method": "rqc-gbs", "lambda": 0.1,
+            "grid": "affine", "calibration": str(text_file), "samples": 4, "length": 32, "sampling": "random",
+            "seed": 7, "inputs_from": "float", "test": str(text_file), "window": 64, "distill": 1,
+            "held_out_samples": 2, "baseline": False,
+        }
+    )  # fmt: skip
+    finished = list(execute(recipe, fresh_settings))[-1]
+    assert isinstance(finished, Finished)
+    kl = float(study.array(line, "kl")[0, 0, 0])
+    assert kl == pytest.approx(finished.summary["kl"], rel=1e-3)
+    assert kl < 0.995 * float(study.array(plain, "kl")[0, 0, 0])
+    list(conduct(survey, fresh_settings, tmp_path / "again"))
+    np.testing.assert_array_equal(Study.open(tmp_path / "again").array(line, "seconds"), study.array(line, "seconds"))
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"grid": "asymmetric"}, "its grid is asymmetric, which the survey has anyway"),
+        ({"method": "awq", "distill": 1}, "the scales of awq can't be distilled"),
+        ({"distill": 1, "sizes": [2]}, "layers at several sizes are solved alone"),
+    ],
+)
+def test_lines_that_can_not_be_made_are_refused(small: dict, change: dict[str, Any], what: str) -> None:
+    with pytest.raises(Refused, match=what):
+        Survey.model_validate({**small, "lines": [{"method": "rqc-gbs", "bits": 2, "lambda": [0.1], **change}]})
+
+
+def test_a_mixture_is_not_distilled_by_its_predictions(survey_file: Path, settings: Settings, tmp_path: Path) -> None:
+    document = yaml.safe_load(survey_file.read_text())
+    lines = [{"method": "rqc-gbs", "bits": 2, "lambda": [0.1], "distill": 1}]
+    survey = Survey.model_validate({**document, "model": "tiny-moe", "lines": lines})
+    with pytest.raises(Refused, match="not available for mixtures of experts"):
+        next(conduct(survey, settings, tmp_path / "mixture"))

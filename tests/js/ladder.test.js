@@ -16,7 +16,7 @@ import {
 } from "../../assets/js/calibrate/ladder_form.js";
 import { describe, restOf } from "../../assets/js/calibrate/recipe_form.js";
 import { reduce as heard, initial } from "../../assets/js/calibrate/run_state.js";
-import { ownLadder } from "../../assets/js/explorer/ladder_part.js";
+import { ladderPart, ownLadder } from "../../assets/js/explorer/ladder_part.js";
 
 const CORPORA = [
   { name: "toy-test", role: "test", source: "toy" },
@@ -120,4 +120,30 @@ test("the Lab's link asks for a ladder at what is shown", () => {
   assert.deepEqual(ownLadder({ line }), { kind: "ladder", bits: 3, grid: "symmetric", group_size: "per_channel" });
   assert.equal(parse("?kind=ladder", CALIBRATE_VIEW).state.kind, "ladder");
   assert.equal(parse("?kind=other", CALIBRATE_VIEW).problems.length, 1);
+});
+
+test("both cards of the ladder say their own sentence, and are there where something is drawn", () => {
+  const { cards, figure, note } = ladderPart();
+  const ladder = { steps: [], words: "the steps" };
+  const state = /** @type {any} */ ({
+    view: { ladder, every_step: "every step", figures: { ladder: {}, every_step: {} } },
+  });
+  assert.deepEqual(cards, ["ladder", "every_step"]);
+  assert.deepEqual(
+    cards.map((card) => [figure?.(state, card), note?.(state, card, true)]),
+    [
+      ["ladder", "the steps"],
+      ["every_step", "every step"],
+    ],
+  );
+  const none = /** @type {any} */ ({
+    view: { ladder: null, every_step: "", figures: { ladder: null, every_step: null } },
+  });
+  assert.deepEqual(
+    cards.map((card) => [figure?.(none, card), note?.(none, card, false)]),
+    [
+      [null, ""],
+      [null, ""],
+    ],
+  );
 });

@@ -10,6 +10,7 @@ import numpy as np
 
 from sarqc.settings import Settings
 from sarqc.study.document import Study, StudyWriter
+from sarqc.study.kept_codes import FILE, FOLDER
 from tests.study.test_ladder import FITTING, line, perplexity
 from tests.synthetic_study import study_document, write_study
 
@@ -34,6 +35,20 @@ def host_of_two(folder: Path, *, tour: bool = False) -> Settings:
     write_study(assets / "studies" / "small", draws=2, gs=False, sizes=True)
     write_ladder(assets / "studies" / "steps")
     return Settings(assets_dir=assets, state_dir=folder / "state")
+
+
+def keep_codes(folder: Path) -> None:
+    """Codes of tiny-llama beside a study, as those of its line with a saliency penalty at its first λ."""
+    study, shipped = Study.open(folder), ASSETS / "studies" / "tiny-llama" / FOLDER
+    kept = json.loads((shipped / FILE).read_text(encoding="utf-8"))
+    line = study.line("sarqc-gbs", 2)
+    points = zip(kept["points"], line.lams, strict=False)
+    kept["points"] = [point | {"gamma": line.gammas[0], "lam": lam} for point, lam in points]
+    (folder / FOLDER).mkdir()
+    for point in kept["points"]:
+        name = point["file"]["name"]
+        (folder / FOLDER / name).symlink_to(shipped / name)
+    (folder / FOLDER / FILE).write_text(json.dumps(kept), encoding="utf-8")
 
 
 def write_ladder(folder: Path) -> Study:

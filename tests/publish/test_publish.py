@@ -22,8 +22,10 @@ from pages.static_site import documents
 from sarqc.errors import NotFound, Refused
 from sarqc.figures.card import SITE
 from sarqc.figures.slices import contents, pieces
+from sarqc.files.hashes import sha256_of
 from sarqc.settings import Settings
 from sarqc.study.document import Study
+from sarqc.study.kept_codes import FILE, FOLDER, MODEL_FILES, kept_codes
 from sarqc.web.publish import MARK, TOUR, announced, check_output, detail_named, studies_named, write_site
 from tests.js.node import NODE
 from tests.publish.sites import LAYER, host_of_two
@@ -301,3 +303,43 @@ def test_the_size_is_said_before(studies: dict[str, Study]) -> None:
         r"small: 9 views, about [\d.]+ [KM]iB; [\d.]+ [KM]iB to download",
         announced("small", studies["small"], "opening"),
     )
+
+
+def test_the_model_of_a_study_travels_with_it(tmp_path: Path) -> None:
+    host = host_of_two(tmp_path / "host")
+    folder = host.assets_dir / "studies" / "small" / FOLDER
+    folder.mkdir()
+    (folder / "codes.safetensors").write_bytes(b"codes")
+
+    def entry(path: Path) -> dict[str, Any]:
+        return {"name": path.name, "bytes": path.stat().st_size, "version": sha256_of(path)[:16]}
+
+    shipped = [entry(host.assets_dir / "models" / "tiny-llama" / name) for name in MODEL_FILES]
+    point = {
+        "method": "sarqc-gbs", "bits": 2, "gamma": 0.1, "lam": 0.1, "file": entry(folder / "codes.safetensors")
+    }  # fmt: skip
+    kept = {"model": "tiny-llama", "draw": 0, "files": shipped, "points": [point]}
+    (folder / FILE).write_text(json.dumps(kept))
+    studies = studies_named(["small"], host)
+    assert announced("small", studies["small"], "none").endswith("11.3 MiB to run its model in the page")
+    site = tmp_path / "site"
+    write_site(studies, site, host, partial(documents, host), detail="none")
+    for file in [*shipped, point["file"]]:
+        assert sha256_of(site / "small" / "model" / file["name"])[:16] == file["version"]
+    assert list(site.glob("assets/v-*/model_worker.js"))
+    [answer] = joined(site / "small", [{"path": "/studies/small/view?"}])
+    assert answer["answer"]["study"]["kept"] == kept
+    with TestClient(create_app(host, with_pages=False), base_url="http://127.0.0.1") as client:
+        assert client.get("/api/studies/small/view").json()["study"]["kept"] == kept
+        for file in [*shipped, point["file"]]:
+            address = f"/api/studies/small/model/{file['name']}"
+            current = client.get(f"{address}?v={file['version']}")
+            assert len(current.content) == file["bytes"]
+            assert "immutable" in current.headers["cache-control"]
+            assert client.get(f"{address}?v=0").headers["cache-control"] == "no-cache"
+        for name in ("sarqc.json", "codes.json", "..%2Fstudy.json"):
+            assert client.get(f"/api/studies/small/model/{name}").status_code == 404
+        assert client.get("/api/studies/steps/model/config.json").status_code == 404
+    (folder / FILE).write_text(json.dumps(kept | {"model": "../../.."}))
+    with pytest.raises(Refused, match="damaged"):
+        kept_codes(Study.open(folder.parent))

@@ -101,6 +101,18 @@ export const downloads = (study) =>
     { name: "the study", address: at(`/api/studies/${encodeURIComponent(study)}/download`) },
   ];
 
+/**
+ * Where a file is with which pages run a study's model.
+ * @param {string} study
+ * @param {{name: string, version: string}} file
+ */
+export const modelFile = (study, { name, version }) => {
+  const path = published
+    ? `${published.site.folders[study]}model/${name}?v=${version}`
+    : at(`/api/studies/${encodeURIComponent(study)}/model/${name}?v=${version}`);
+  return new URL(path, document.baseURI).href;
+};
+
 /** The page of a study. @param {string} study */
 export const studyPage = (study) => published?.site.folders[study] ?? at(`/?study=${encodeURIComponent(study)}`);
 

@@ -233,6 +233,12 @@ export const DOORS = frozen({ where: "Where", trade_off: "Trade-off", steps: "St
 export const DRAWINGS = frozen({ surface: "3-D", flat: "flat", difference: "difference" });
 
 /**
+ * The script that runs a model beside the page.
+ * @type {Readonly<string>}
+ */
+export const WORKER = frozen("model_worker.js");
+
+/**
  * Columns of the table of numbers.
  * @type {Readonly<Record<ColumnKey, ColumnKind>>}
  */
@@ -308,6 +314,7 @@ export const PANELS = frozen({
   plane: "Error against drift",
   gamma_grid: "λ × γ",
   ladder: "What each step is worth",
+  every_step: "Where λ still pays",
   methods: "Every method",
   selection: "What “auto” chose",
   rounding: "Learned rounding, step by step",
@@ -317,6 +324,7 @@ export const PANELS = frozen({
   inspector: "Weight by weight",
   tokens: "Calibration tokens of each expert",
   tokens_error: "Tokens against error",
+  try: "The model on a sentence",
   measured: "How this was measured",
   numbers: "The numbers",
 });

@@ -85,6 +85,7 @@ export type Panel =
   | "plane"
   | "gamma_grid"
   | "ladder"
+  | "every_step"
   | "methods"
   | "selection"
   | "rounding"
@@ -94,6 +95,7 @@ export type Panel =
   | "inspector"
   | "tokens"
   | "tokens_error"
+  | "try"
   | "measured"
   | "numbers";
 
@@ -411,6 +413,7 @@ export interface View {
   tokens: TokenTable | null;
   theorem: Term[] | null;
   ladder: LadderWords | null;
+  every_step: string;
   ruler: RulerTargets | null;
   measured: Fact[];
   explore: boolean;
@@ -427,6 +430,7 @@ export interface ViewStudy {
   model: ViewModel;
   recipe: Record<string, unknown> | null;
   flags: string[];
+  kept: KeptCodes | null;
 }
 
 /** The float model; null was not measured. */
@@ -437,6 +441,30 @@ export interface ViewModel {
   perplexity: number | null;
   accuracy: number | null;
   accuracy_standard_error: number | null;
+}
+
+/** Content of `codes.json`. */
+export interface KeptCodes {
+  model: string;
+  draw: number;
+  files: ModelFile[];
+  points: KeptPoint[];
+}
+
+/** A file that pages fetch. */
+export interface ModelFile {
+  name: string;
+  bytes: number;
+  version: string;
+}
+
+/** A point whose codes are kept. */
+export interface KeptPoint {
+  method: string;
+  bits: number;
+  gamma: number | null;
+  lam: number;
+  file: ModelFile;
 }
 
 /** The line that is shown. */

@@ -1,5 +1,6 @@
 /**
- * The ladder: what each step is worth, in an order that can be chosen: a press puts a step before the others.
+ * The ladder: what each step is worth, in an order that can be chosen: a press puts a step before the others; and every
+ * step alone and after all others, with what λ is worth beside it.
  * @module ladder_part
  */
 
@@ -28,9 +29,9 @@ export function ladderPart() {
   let own = null;
 
   return {
-    cards: ["ladder"],
+    cards: ["ladder", "every_step"],
     figure: ({ view }, card) => (view.figures[card] ? card : null),
-    note: ({ view }) => view.ladder?.words ?? "",
+    note: ({ view }, card) => (card === "ladder" ? (view.ladder?.words ?? "") : view.every_step),
 
     wire({ hosts: { ladder } }) {
       choice = made(

@@ -27,7 +27,8 @@ import { withoutBand } from "./band.js";
 /**
  * @typedef {object} View what GET /studies/{id}/view says of one line and layer, for every γ and λ (sarqc/figures/view.py)
  * @property {string} title of the page that shows it
- * @property {{id: string, title: string, model: {name: string}, recipe: Object<string, any>|null, unseen: string|null}} study
+ * @property {{id: string, title: string, model: {name: string}, recipe: Object<string, any>|null, unseen: string|null,
+ *   kept: import("../base/types.d.ts").KeptCodes|null}} study
  * @property {{name: string, method: string, title: string, has_lam: boolean, baseline: string, bits: number, grid: string,
  *   grid_text: string, group_size: number|null, fitting?: Record<string, string|number>,
  *   equation: Equation|null}} line
@@ -39,6 +40,7 @@ import { withoutBand } from "./band.js";
  * @property {string|null} quantity
  * @property {{name: string, title: string}[]} quantities
  * @property {{steps: {name: string, title: string}[], words: string}|null} ladder
+ * @property {string} every_step what each step and λ are worth, in a sentence; empty without
  * @property {{method: string, lams: number[]}|null} ruler the run that a step of the ruler leads to, λ by that shown
  * @property {number|null} draw null for the mean over all
  * @property {number[]} draws

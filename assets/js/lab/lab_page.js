@@ -33,6 +33,7 @@ import { theoremPart } from "../explorer/theorem_part.js";
 import { weightsPart } from "../explorer/weights_part.js";
 import { wordsPart } from "../explorer/words_part.js";
 import { homeworkCard } from "../homework/homework_card.js";
+import { tryPart } from "../model/try_part.js";
 import { compute } from "./compute.js";
 import { labLecture } from "./lab_lecture.js";
 import { previewKey } from "./preview_key.js";
@@ -104,6 +105,7 @@ export async function mount() {
       numbersPart(),
       radiusPart(),
       weightsPart(),
+      tryPart(),
     ],
     onState: (explored) => dispatch({ type: "explored", explored }),
   });

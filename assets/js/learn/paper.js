@@ -5,7 +5,8 @@
 
 import { nearest } from "../base/address_bar.js";
 import { format, interval, number, percent, plain } from "../base/format.js";
-import { html } from "../base/html.js";
+import { html, made, nothing } from "../base/html.js";
+import { isLocked } from "../base/link.js";
 import { table as numbers, scrolling } from "../base/table.js";
 import {
   afterGuess,
@@ -21,6 +22,7 @@ import {
   upright,
 } from "../charts/chart.js";
 import { label, ROLES, s, segment } from "../charts/svg.js";
+import { Trial } from "../model/trial.js";
 import { asking, oneFromStudy } from "./address.js";
 import { bestOf, bothPenalties, column, endsOf } from "./shipped_study.js";
 
@@ -73,6 +75,7 @@ export function facts(settings, data, { published: { figure, perplexity }, study
     figure,
     perplexity,
     ours: data && oursOf(data, figure.gamma, bits),
+    saliency: data?.saliency ?? null,
   };
 }
 
@@ -238,6 +241,8 @@ export function create(stage) {
     },
   });
 
+  const tried = trying();
+
   return {
     draw(size, facts) {
       const { answered, hasGuess, figure, names, own, ours } = facts;
@@ -252,7 +257,10 @@ export function create(stage) {
         answered ? ours && measured(at.own, ours, at.beside) : afterGuess(at.own),
       ];
     },
-    extra: (facts) => (facts.answered && facts.ours ? below(facts, facts.ours) : null),
+    extra: (facts) =>
+      facts.answered && facts.ours && facts.saliency
+        ? html`${below(facts, facts.ours)} ${facts.saliency.study.kept ? tried(facts.saliency) : nothing}`
+        : null,
   };
 }
 
@@ -312,6 +320,32 @@ function named(at, ends, float, beside) {
       { role: IDENTITY, text: "identity", value: ends[0] },
     );
   return beside ? endLabels(at, curves) : key(at, curves);
+}
+
+/**
+ * The model of our numbers itself, on a sentence; λ is its own there, at first the best.
+ * @returns {(view: View) => HTMLElement}
+ */
+function trying() {
+  const card = made(html`<section class="try-card" data-testid="try-card">
+    <h3 class="card-title">The model on a sentence</h3><div></div></section>`);
+  const trial = new Trial(/** @type {HTMLElement} */ (card.lastElementChild));
+  /** @type {number|null} */
+  let shown = null;
+  return function tried(view) {
+    const lambda = shown ?? Math.max(0, bestOf(column(view, "perplexity")));
+    trial.follow({
+      view,
+      at: { gamma: 0, lambda },
+      isLocked: isLocked("lambda"),
+      move: (to) => {
+        shown = to;
+        tried(view);
+      },
+      show: () => {}, // the line of this step is the one that is kept
+    });
+    return card;
+  };
 }
 
 /**

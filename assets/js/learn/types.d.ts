@@ -1,6 +1,7 @@
 /** Nouns of the tour. */
 
 import type { TemplateResult } from "../../vendor/lit-html/lit-html.js";
+import type { KeptCodes } from "../base/types.d.ts";
 import type { Drawn, Size } from "../charts/svg.js";
 import type { Question } from "../lecture/state.js";
 import type { Stage } from "./stage.js";
@@ -87,8 +88,12 @@ export interface StepView<F> {
 
 /** Of the Lab's view of a line, what the tour reads: see sarqc/figures/view.py. */
 export interface View {
-  study: { model: { name: string; perplexity: number; accuracy: number; accuracy_standard_error: number | null } };
-  line: { draws: number[] };
+  study: {
+    id: string;
+    kept: KeptCodes | null;
+    model: { name: string; perplexity: number; accuracy: number; accuracy_standard_error: number | null };
+  };
+  line: { name: string; bits: number; draws: number[] };
   layers: { name: string; index: number; label: string }[];
   layer: number | null;
   lams: number[];

@@ -1,0 +1,157 @@
+/**
+ * A place of a page in which a study's model runs: its predictions along a sentence at the shown λ and at λ = 0, beside the
+ * float model's. Nothing is fetched before it is asked for; everything is computed in a worker, so that no slider waits.
+ * @module model/trial
+ */
+
+import { modelFile } from "../base/client.js";
+import { bytes } from "../base/format.js";
+import { nothing, render } from "../base/html.js";
+import { RemoteModel } from "./remote.js";
+import { comparedAt, firstFiles, INITIAL, reduce } from "./try_state.js";
+import { tryCard } from "./try_view.js";
+
+/** @import { KeptCodes, ModelFile } from "../base/types.d.ts" */
+/** @import { Point } from "../charts/bind.js" */
+/** @import { Compared, Kept, TryAction, TryState } from "./try_state.js" */
+
+/**
+ * @typedef {object} Shown what the page shows, and what the card can change of it
+ * @property {Kept & {study: {id: string}, lam_texts: string[]}} view
+ * @property {Point} at
+ * @property {boolean} isLocked whether a link keeps λ as it is
+ * @property {(lambda: number) => void} move to another position of λ
+ * @property {() => void} show a line whose codes are kept
+ */
+
+export class Trial {
+  /** @param {HTMLElement} place */
+  constructor(place) {
+    this.place = place;
+    /** @type {TryState} */
+    this.state = INITIAL;
+    /** @type {RemoteModel|null} */
+    this.remote = null;
+    /** @type {Shown|null} */
+    this.shown = null;
+    this.frame = 0;
+  }
+
+  /** Follows what the page shows. @param {Shown} shown */
+  follow(shown) {
+    const before = this.shown;
+    this.shown = shown;
+    if (before?.view === shown.view && before.at.lambda === shown.at.lambda && before.at.gamma === shown.at.gamma)
+      return;
+    if (before && before.view.study.id !== shown.view.study.id) {
+      this.remote?.close();
+      this.remote = null;
+      this.state = { ...INITIAL, text: this.state.text };
+    }
+    this.ask();
+    this.draw();
+  }
+
+  /** @param {TryAction} action */
+  dispatch(action) {
+    this.state = reduce(this.state, action);
+    this.frame ||= requestAnimationFrame(() => this.draw());
+  }
+
+  /** @param {import("./worker.js").Answer} answer */
+  hear(answer) {
+    this.dispatch({ type: "answered", answer });
+    if (answer.kind === "failed" && answer.number === null) this.close();
+    if (answer.kind === "opened" || answer.kind === "broken") this.ask();
+  }
+
+  /** @returns {Compared|null} */
+  get compared() {
+    return this.shown && comparedAt(this.shown.view, this.shown.at);
+  }
+
+  get lam() {
+    return this.shown?.view.lam_texts[this.shown.at.lambda] ?? "";
+  }
+
+  open() {
+    const { shown, compared } = this;
+    const kept = shown?.view.study.kept;
+    if (!shown || !compared || !kept || this.remote) return;
+    const place = (/** @type {ModelFile} */ file) => ({
+      name: file.name,
+      bytes: file.bytes,
+      address: modelFile(shown.view.study.id, file),
+    });
+    const every = [...kept.files, ...kept.points.map(({ file }) => file)];
+    const { files, size } = firstFiles(kept, compared);
+    this.dispatch({ type: "opened", size });
+    try {
+      const given = { places: every.map(place), first: files.map(place) };
+      this.remote = new RemoteModel(given, (answer) => this.hear(answer));
+    } catch (error) {
+      this.dispatch({ type: "failed", what: error instanceof Error ? error.message : String(error) });
+    }
+  }
+
+  close() {
+    this.remote?.close();
+    this.remote = null;
+  }
+
+  /** Asks about a text at the shown λ. */
+  ask(text = this.state.text) {
+    const { compared, remote, lam } = this;
+    if (this.state.phase !== "open" || !remote || !compared) return;
+    this.dispatch({ type: "asked", number: remote.ask(text, filesOf(compared)), text, lam });
+  }
+
+  search() {
+    const { compared, remote, lam } = this;
+    if (this.state.phase !== "open" || !remote || !compared) return;
+    this.dispatch({ type: "searched", number: remote.search(filesOf(compared)), lam });
+  }
+
+  draw() {
+    cancelAnimationFrame(this.frame);
+    this.frame = 0;
+    const { shown, compared, state } = this;
+    const kept = shown?.view.study.kept;
+    if (!shown || !kept) {
+      render(nothing, this.place);
+      return;
+    }
+    const { view, at, isLocked, move, show } = shown;
+    const card = tryCard(state, {
+      model: kept.model,
+      draw: kept.draw,
+      size: compared ? bytes(firstFiles(kept, compared).size) : "",
+      further: bytes(kept.points[0].file.bytes),
+      lams: view.lam_texts,
+      at: at.lambda,
+      isLocked,
+      isKept: compared !== null,
+      isZero: compared !== null && compared.shown === compared.zero,
+      where: keptAt(kept),
+      open: () => this.open(),
+      stop: () => {
+        this.close();
+        this.dispatch({ type: "closed" });
+      },
+      ask: (text) => this.ask(text),
+      search: () => this.search(),
+      move,
+      show,
+    });
+    render(card, this.place);
+  }
+}
+
+/** @param {Compared} points */
+const filesOf = ({ shown, zero }) => ({ shown: shown.file.name, zero: zero.file.name, bits: shown.bits });
+
+/** Which points are kept, in words. @param {KeptCodes} kept */
+function keptAt({ points }) {
+  const [{ method, bits, gamma }] = points;
+  return `${method} at ${bits} bits${gamma === null ? "" : `, γ = ${gamma}`}`;
+}

@@ -1,0 +1,230 @@
+/**
+ * The card with the model, drawn from its state.
+ * @module model/try_view
+ */
+
+import { bytes, number, percent } from "../base/format.js";
+import { html, nothing } from "../base/html.js";
+import { table } from "../base/table.js";
+import { MOST_TOKENS, mean } from "./predictions.js";
+
+/** @import { NextWord, Reading, Written } from "./session.js" */
+/** @import { TryState } from "./try_state.js" */
+
+/**
+ * @typedef {object} Around what the page says, and what the card's controls do
+ * @property {string} model its name
+ * @property {number} draw seed of the calibration draw
+ * @property {string} size that opening fetches
+ * @property {string} further size of the codes of another λ
+ * @property {string[]} lams
+ * @property {number} at position of the shown λ
+ * @property {boolean} isLocked whether a link keeps λ as it is
+ * @property {boolean} isKept whether codes of the shown point are kept
+ * @property {boolean} isZero whether the shown λ is 0
+ * @property {string} where points are kept
+ * @property {() => void} open
+ * @property {() => void} stop
+ * @property {(text: string) => void} ask
+ * @property {() => void} search
+ * @property {(lambda: number) => void} move
+ * @property {() => void} show a line whose codes are kept
+ */
+
+const LEAST_SCALE = 0.5; // nats of the longest bar, at least
+const MOST_LETTERS = 400;
+
+/** @param {TryState} state @param {Around} around */
+export function tryCard(state, around) {
+  if (!around.isKept) return elsewhere(around);
+  if (state.phase === "closed") return closed(state, around);
+  if (state.phase === "opening") return opening(state, around);
+  return opened(state, around);
+}
+
+/** @param {Around} around */
+const elsewhere = ({ model, where, show }) => html`<p class="try-words">
+    Codes of ${model} are kept for ${where} and every λ.
+  </p>
+  <p><button type="button" class="act-quiet" data-testid="try-show" @click=${show}>Show that line</button></p>`;
+
+/** @param {TryState} state @param {Around} around */
+const closed = ({ trouble }, { model, size, further, open }) => html`<p class="try-words">
+    ${model} runs in this page, float and with the quantized weights at the shown λ and at λ = 0: what does λ do to the words
+    that it expects?
+  </p>
+  <p class="try-start">
+    <button type="button" class="act" data-testid="try-open" @click=${open}>Fetch the model, ${size}</button>
+    <span class="try-note">Each further λ is another ${further}.</span>
+  </p>
+  ${troubled(trouble)}`;
+
+/** @param {TryState} state @param {Around} around */
+const opening = ({ fetched, size }, { stop }) => html`<p class="try-start" role="status">
+    <progress max=${size} value=${fetched} aria-label="The model is being fetched"></progress>
+    <span>${bytes(fetched)} of ${bytes(size)}</span>
+    <button type="button" class="quiet" data-testid="try-stop" @click=${stop}>Stop</button>
+  </p>`;
+
+/** @param {TryState} state @param {Around} around */
+function opened(state, around) {
+  const { text, read, written, trouble, wish } = state;
+  const reading = read?.reading ?? null;
+  const isWaiting = wish !== null && (read?.lam !== wish.lam || wish.text !== text);
+  return html`<form class="try-form" @submit=${(/** @type {Event} */ event) => event.preventDefault()}>
+      <label class="try-field"><span>Sentence</span>
+        <input type="text" maxlength=${MOST_LETTERS} autocomplete="off" spellcheck="false" data-testid="try-text"
+          .value=${text} @input=${(/** @type {Event} */ event) => around.ask(textOf(event))}></label>
+      <label class="try-lambda"><span>λ = ${around.lams[around.at]}</span>
+        <input type="range" min="0" max=${around.lams.length - 1} step="1" .value=${String(around.at)}
+          aria-valuetext=${around.lams[around.at]} ?disabled=${around.isLocked} data-testid="try-lambda"
+          @input=${(/** @type {Event} */ event) => around.move(Number(textOf(event)))}></label>
+    </form>
+    ${troubled(trouble)}
+    ${searching(state, around)}
+    <div class="try-answer ${isWaiting ? "is-waiting" : ""}">
+      ${reading && read ? predicted(reading, read.lam) : read ? html`<p class="try-words">Write a few words.</p>` : nothing}
+      <div class="try-halves">
+        ${reading && read ? likely(reading.next, read.lam) : nothing}
+        ${reading && written ? goingOn(written.written, written.lam) : nothing}
+      </div>
+    </div>
+    ${small(state, around)}`;
+}
+
+/** @param {Event} event */
+const textOf = ({ currentTarget }) => /** @type {HTMLInputElement} */ (currentTarget).value;
+
+/** @param {string} trouble */
+const troubled = (trouble) => (trouble ? html`<p class="try-trouble" role="alert">${trouble}</p>` : nothing);
+
+/** @param {TryState} state @param {Around} around */
+function searching({ search, broken }, { isZero, search: begin }) {
+  const words = search
+    ? search.of
+      ? `${search.done} of ${search.of} sentences`
+      : "Searching"
+    : isZero
+      ? "At λ = 0 there is nothing to compare with: choose another λ."
+      : "";
+  return html`<div class="try-search">
+    <button type="button" class="act-quiet" data-testid="try-search" ?disabled=${isZero || search !== null}
+      @click=${begin}>Find a sentence that breaks it</button>
+    <span role="status" data-testid="try-progress">${words}</span>
+    ${broken ? html`<p class="try-words" data-testid="try-broken">${brokenWords(broken.broken, broken.lam)}</p>` : nothing}
+  </div>`;
+}
+
+/** What computes the model. @param {boolean} isFast */
+export const computedBy = (isFast) =>
+  isFast
+    ? "Computed in this page with WebAssembly."
+    : "Computed in this page in plain JavaScript, since this browser lacks WebAssembly for it: slower, to the same results.";
+
+/**
+ * What a search came to.
+ * @param {import("./session.js").Broken} broken
+ * @param {string} lam
+ */
+export function brokenWords({ count, wins, own, all }, lam) {
+  const gains = own.zero > own.shown;
+  const which = gains
+    ? `Of ${count} sentences of the held-out text this one is hurt most by leaving λ out`
+    : `In none of ${count} sentences of the held-out text is λ = ${lam} nearer to the float model; this one comes closest`;
+  return `${which}: mean KL ${nats(own.zero)} at λ = 0, ${nats(own.shown)} at λ = ${lam}. It was chosen for that. Over all of them the means are ${nats(all.zero)} and ${nats(all.shown)}, and λ = ${lam} is nearer to the float model in ${wins}.`;
+}
+
+/** @param {Reading} reading @param {string} lam */
+function predicted({ pieces, shown, zero }, lam) {
+  const longest = Math.max(LEAST_SCALE, ...shown, ...zero);
+  const bar = (/** @type {number} */ value, /** @type {string} */ kind) =>
+    html`<i class="try-bar ${kind}" style="height: ${((100 * value) / longest).toFixed(1)}%"></i>`;
+  return html`<p class="try-words" aria-live="polite" aria-atomic="true" data-testid="try-sentence">
+      Mean KL of the next-token predictions to the float model’s:
+      <b class="try-shown">${nats(mean(shown))}</b> nats at λ = ${lam}, <b class="try-zero">${nats(mean(zero))}</b> at λ = 0.
+    </p>
+    <div class="try-strip" aria-hidden="true" data-testid="try-strip">
+      ${pieces.map(
+        (piece, i) =>
+          html`<span class="try-piece"><span class="try-token">${visible(piece)}</span>
+            <span class="try-bars">${bar(shown[i], "of-shown")}${bar(zero[i], "of-zero")}</span></span>`,
+      )}
+    </div>
+    <p class="try-legend"><span><i class="try-key of-shown"></i> λ = ${lam}</span>
+      <span><i class="try-key of-zero"></i> λ = 0</span>
+      <span>KL after each token, longest bar ${nats(longest)} nats</span></p>
+    <details class="try-numbers"><summary>KL after each token, as numbers</summary>
+      <div class="table-scroll" tabindex="0" role="region" aria-label="Table of the KL after each token">
+      ${table({
+        rows: pieces.map((piece, i) => ({ piece, shown: shown[i], zero: zero[i] })),
+        columns: [
+          { title: "Token", isHead: true, show: ({ piece }) => visible(piece) },
+          { title: `KL at λ = ${lam}`, show: (row) => nats(row.shown) },
+          { title: "KL at λ = 0", show: (row) => nats(row.zero) },
+        ],
+        testid: "try-table",
+      })}</div></details>`;
+}
+
+/** @param {Reading["next"]} next @param {string} lam */
+function likely(next, lam) {
+  const known = next.float.map(({ text }) => text);
+  const cell = (/** @type {NextWord} */ { text, probability }) =>
+    html`<td class=${known.includes(text) ? "" : "is-other"}><span class="try-token">${visible(text).trim()}</span>
+      <span class="try-share">${percent(probability)}</span></td>`;
+  return html`<section class="try-half"><h3 class="try-title">What comes next</h3>
+    ${table({
+      name: "try-next",
+      testid: "try-next",
+      caption: html`<span class="visually-hidden">The five likeliest next tokens</span>`,
+      rows: next.float.map((float, i) => ({ float, shown: next.shown[i], zero: next.zero[i] })),
+      columns: [
+        { title: "Float", cell: ({ float }) => cell(float) },
+        { title: `λ = ${lam}`, cell: ({ shown }) => cell(shown) },
+        { title: "λ = 0", cell: ({ zero }) => cell(zero) },
+      ],
+    })}
+    <p class="try-note">Dotted: not among the float model’s five.</p></section>`;
+}
+
+/** @param {Written} written @param {string} lam */
+function goingOn({ float, shown, zero, parts }, lam) {
+  const text = (/** @type {string[]} */ tokens) => visible(tokens.join(""));
+  const line = (
+    /** @type {string} */ title,
+    /** @type {string[]} */ tokens,
+    /** @type {number|null} */ part,
+    words = "",
+  ) =>
+    html`<dt>${title} <span class="try-note">${words}</span></dt>
+      <dd>${
+        part === null ? text(tokens) : html`${text(tokens.slice(0, part))}<mark>${text(tokens.slice(part))}</mark>`
+      }</dd>`;
+  return html`<section class="try-half"><h3 class="try-title">How each goes on, always with its likeliest token</h3>
+    <dl class="try-written" data-testid="try-written">
+      ${line("Float", float, null)}
+      ${line(`λ = ${lam}`, shown, parts.shown, parted(parts.shown, float.length))}
+      ${line("λ = 0", zero, parts.zero, parted(parts.zero, float.length))}
+    </dl></section>`;
+}
+
+/** @param {number|null} place @param {number} count */
+const parted = (place, count) =>
+  place === null ? `the same ${count} tokens` : place === 0 ? "another first token" : `parts at token ${place + 1}`;
+
+/** @param {TryState} state @param {Around} around */
+const small = ({ isFast, read }, { draw, stop }) => html`<p class="try-note">
+    ${read?.reading?.isCut ? `The first ${MOST_TOKENS} tokens are read.` : ""}
+    Codes of calibration draw ${draw}; the study’s curves are means over all draws.
+    ${computedBy(isFast)}
+    <button type="button" class="quiet" data-testid="try-stop" @click=${stop}>Close the model</button>
+  </p>`;
+
+/** @param {number} value */
+const nats = (value) => number(value, value >= 10 ? 1 : value >= 0.995 ? 2 : 3);
+
+/** Tokens that can be seen: a line’s end, a broken character and a blank alone are signs. @param {string} text */
+const visible = (text) => {
+  const signed = text.replaceAll("\n", "↵").replaceAll("\ufffd", "▯");
+  return signed.trim() || !signed ? signed : "␣".repeat(signed.length);
+};

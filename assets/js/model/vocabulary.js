@@ -1,0 +1,23 @@
+/**
+ * Texts as tokens and back, as the model's own `tokenizer.json` says.
+ * @module model/vocabulary
+ */
+
+/**
+ * @license Tokenizers.js, Copyright Hugging Face, under the Apache License, Version 2.0 (SPDX: Apache-2.0)
+ */
+import { Tokenizer } from "../../vendor/tokenizers/tokenizers.js";
+
+/** @typedef {{tokens: (text: string) => number[], text: (tokens: number[]) => string}} Vocabulary */
+
+/**
+ * @param {object} document content of `tokenizer.json`
+ * @returns {Vocabulary}
+ */
+export function vocabularyOf(document) {
+  const tokenizer = new Tokenizer(document, { clean_up_tokenization_spaces: false });
+  return {
+    tokens: (text) => tokenizer.encode(text).ids,
+    text: (tokens) => (tokens.length ? tokenizer.decode(tokens, { clean_up_tokenization_spaces: false }) : ""),
+  };
+}
