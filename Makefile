@@ -1,6 +1,7 @@
 # make app    open the web app on http://127.0.0.1:7860
 # make test   make check, then the suite in three processes, which keep two cores busy while some of them wait
 # make test-all  the same with the thorough tests of tests/thorough.txt, which take most of the time; before a release
+# make browsers  Firefox and WebKit by apt-get, for the tests of published sites in them
 # make soak   the tests of faults, of a Ray cluster and of long use, which make test leaves out
 # make check  types, style, and whether what is generated is current
 # make bench  speed, as ratios within one run; MODEL=llama2-7b counts what calibrating a published model costs on GPUs
@@ -33,7 +34,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --re
 
 SITE := $(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --doctree-dir build/doctrees docs build/docs
 
-.PHONY: app test test-all soak check docs site bench loaders real models torture image space test-engines test-opened test-reports chromium pretrained requirements audit
+.PHONY: app test test-all soak check docs site bench loaders real models torture image space test-engines test-opened test-reports chromium browsers pretrained requirements audit
 
 app: .venv/app.done pretrained
 	$(BIN)/python app.py
@@ -142,3 +143,8 @@ chromium: .venv/dev.done
 	   then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium-headless-shell fonts-dejavu-core >/dev/null; \
 	   else $(BIN)/playwright install chromium; fi \
 	|| echo "Chromium could not be installed: the browser tests will be skipped."
+
+# Published sites are opened in Firefox and WebKit too (tests/browser/test_other_browsers.py), 110 MB to fetch and 510 MB to keep;
+# tests of a browser that is not there are skipped and say so.
+browsers:
+	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends firefox-esr webkit2gtk-driver xvfb

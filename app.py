@@ -30,6 +30,7 @@ from sarqc.jobs.workers import EXECUTE
 from sarqc.settings import Settings, read_settings
 from sarqc.web.access import Access
 from sarqc.web.api import ON_THIS_HOST, Resolver, api_router
+from sarqc.web.embed import embed_router
 from sarqc.web.exchanges import Exchanges, log_access
 from sarqc.web.gate import Gate
 from sarqc.web.identity import Identity
@@ -121,6 +122,7 @@ def create_app(
     app.include_router(api_router(supervisor, settings, access, resolve=resolve))
     app.include_router(sign_in_router(settings, identity, cookies, access.links, introductions))
     app.include_router(introduction_router(introductions))
+    app.include_router(embed_router(settings, introductions))
     add_assets(app, settings.assets_dir, _bundles() if with_pages else {})
     if with_pages:
         _add_pages(app, settings, introductions, lectures)

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pages.layout import Page, head, top_bar
 from sarqc.settings import Settings
+from sarqc.web.embed import discovery, frame_ancestors
 from sarqc.web.link_preview import Introductions, document_title, head_of, query_of
 from sarqc.web.middleware import content_security_policy, held_back, is_page, nonce_of
 
@@ -51,7 +52,7 @@ class Document:
 
         async def with_ours(start: Message, body: bytes) -> None:
             made = await run_in_threadpool(self._with_ours, body.decode("utf-8"), scope, path)
-            headers, framed = MutableHeaders(scope=start), self._settings.frame_ancestors
+            headers, framed = MutableHeaders(scope=start), frame_ancestors(scope, self._settings)
             headers["content-length"] = str(len(made))
             headers["content-security-policy"] = content_security_policy(nonce_of(scope), framed, evaluates=True)
             await send(start)
@@ -65,7 +66,8 @@ class Document:
         told = self._introductions.of(scope["state"]["visitor"], path, query, page.introduction(self._settings, query))
         address = path + (f"?{search}" if search else "")
         pages = tuple(self._pages.values())
-        told_of = head_of(told, self._introductions.own(scope), address)
+        own = self._introductions.own(scope)
+        told_of = head_of(told, own, address) + discovery(path, own, address, told.name, self._settings)
         ours = "\n".join([_CHARSET, told_of, head(self._settings, nonce, page), ""])
         text = text.replace(_SCRIPT, f'{_SCRIPT} nonce="{nonce}"')  # of Gradio's, while nothing else is in it
         text = _OF_GRADIO.sub("", text).replace(_CHARSET, ours, 1)

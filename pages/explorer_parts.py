@@ -162,7 +162,7 @@ def _trade_off(prefix: str) -> None:
 
 def _steps(prefix: str) -> None:
     plot(f"{prefix}ladder", "What each step is worth", classes="plot-ladder", hidden=True)
-    plot(f"{prefix}every_step", "Where λ still pays", classes="plot-ladder", hidden=True)
+    plot(f"{prefix}every_step", "Where λ still pays", classes="plot-ladder plot-steps", hidden=True)
     plot(f"{prefix}methods", "Every method of this study", classes="plot-methods", words=("draws", "edge"), hidden=True)
     plot(f"{prefix}selection", "What “auto” chose", classes="plot-further", hidden=True)
     plot(f"{prefix}rounding", "Learned rounding, step by step", classes="plot-further", hidden=True)

@@ -63,9 +63,13 @@ _HEAD = """<style>{ground}</style>
 <link rel="modulepreload" href="{module}">
 <link rel="preload" as="style" href="{assets}/{styles}">
 <link rel="icon" href="data:,">"""
-EMBED_SCRIPT = (
-    'if (new URLSearchParams(location.search).get("embed") === "1") document.documentElement.dataset.embed = "";'
-)
+# What base/link.js does to a page in a frame, before the first paint.
+EMBED_SCRIPT = """(() => {
+  const embed = new URLSearchParams(location.search).get("embed");
+  if (["0", "", null].includes(embed)) return;
+  document.documentElement.dataset.embed = "";
+  if (embed !== "1") document.documentElement.dataset.card = embed;
+})();"""
 
 _BAR = """
 <link rel="stylesheet" href="{assets}/{styles}">

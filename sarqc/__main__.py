@@ -746,7 +746,12 @@ def publish(
     studies: Annotated[
         list[str], typer.Argument(metavar="STUDY…", help="Folders of studies, or ids of studies of this host.")
     ],
-    output: Annotated[Path, typer.Option("--output", help="Folder of the site: new, or an earlier site.")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", help="Folder of the site: new, or an earlier site. A name with .zip at its end: one new file."
+        ),
+    ],
     detail: Annotated[
         str, typer.Option(help="Lines with views of single layers and draws: opening, every or none.")
     ] = "opening",
@@ -757,26 +762,43 @@ def publish(
             "by some other sites need it."
         ),
     ] = "",
+    space: Annotated[bool, typer.Option("--space", help="Add what a static Space of Hugging Face needs.")] = False,
+    processes: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Processes that make views, each with a study in memory; 0: as many as cores, up to 4."
+        ),
+    ] = 0,
 ) -> None:
     """Write the Lab of studies as a folder of files, which any web server serves below any path without Python."""
 
     def work() -> None:
         from sarqc.settings import SITE
-        from sarqc.web.publish import announced, check_output, detail_named, studies_named, write_site
+        from sarqc.web.publish import (
+            check_archive,
+            check_output,
+            detail_named,
+            planned,
+            studies_named,
+            write_archive,
+            write_site,
+        )
 
         settings, chosen = read_settings(), detail_named(detail)
-        check_output(output)
+        is_archive = output.suffix == ".zip"
+        (check_archive if is_archive else check_output)(output)
         named = studies_named(studies, settings)
         for name, study in named.items():
-            typer.echo(announced(name, study, chosen), err=True)
+            typer.echo(f"{name}: {planned(study, chosen).words}", err=True)
         os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
         sys.path.insert(0, str(SITE))  # pages/ stands there
         from pages.static_site import documents
 
-        processes = min(4, len(os.sched_getaffinity(0)))  # each holds a study
-        size = write_site(
-            named, output, settings, partial(documents, settings), detail=chosen, address=address, processes=processes
-        )
+        write = partial(
+            write_site, named, settings=settings, documents=partial(documents, settings), detail=chosen,
+            address=address, processes=processes or min(4, len(os.sched_getaffinity(0))), space=space,
+        )  # fmt: skip
+        size = write_archive(output, write) if is_archive else write(output)
         typer.echo(f"saved {output}: {mib(size)}", err=True)
 
     _guarded(work, as_json=False)

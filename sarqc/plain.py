@@ -18,14 +18,15 @@ def plain(value: object) -> Json:
     """
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+    # Numbers first: they are nearly all that there is, and whether something is a mapping takes long to find out.
     if isinstance(value, float):
         return measured(value)
     if value is None or isinstance(value, str | int):
         return value
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
     raise TypeError(f"{type(value).__name__} has no plain form")
 
 

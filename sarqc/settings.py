@@ -173,6 +173,12 @@ class Settings(BaseSettings):
         description="Sites that may show the pages in a frame, as in Content-Security-Policy; in a Space of Hugging "
         "Face: 'self' https://huggingface.co.",
     )
+    embed_ancestors: str = Field(
+        "",
+        pattern=r"^[^;,\r\n]*$",
+        description="Sites that may show a single card of the Lab (embed=CARD in its address) in a frame, as in "
+        "Content-Security-Policy: https://blog.example, or * for any; empty: those of SARQC_FRAME_ANCESTORS.",
+    )
     allow_code_execution: bool = Field(
         False,
         description="Allow the task humaneval, which runs programs that the model writes. Each runs without network, "

@@ -117,12 +117,12 @@ FONT = {
 
 def plain_numbers(values: Any) -> Any:
     """Nested lists of Python numbers for a drawing: six digits; None for what was not measured (JSON has no NaN)."""
-    if isinstance(values, np.ndarray):
-        return plain_numbers(values.tolist())
-    if isinstance(values, list | tuple):
-        return [plain_numbers(value) for value in values]
     if isinstance(values, float):
         return measured(float(f"{values:.6g}"))
+    if isinstance(values, np.ndarray):
+        values = values.tolist()
+    if isinstance(values, list | tuple):
+        return [plain_numbers(value) for value in values]
     return values
 
 

@@ -138,8 +138,9 @@ def table_of(
         rows = layers = _Layers(facts)
         present = layers.known()
     else:
-        rows = list(_ladder(facts, steps) if figure == "ladder" else TABLES[figure](facts))
-        present = {key for row in rows for key, value in row.items() if plain(value) is not None}
+        made = _ladder(facts, steps) if figure == "ladder" else TABLES[figure](facts)
+        rows = [{key: plain(value) for key, value in row.items()} for row in made]
+        present = {key for row in rows for key, value in row.items() if value is not None}
     columns: list[Column] = [
         {"key": key, "title": facts.line.sign if key == "gamma" else title, "kind": kind}
         for key, (title, kind) in HEADINGS.items()

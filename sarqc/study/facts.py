@@ -288,13 +288,9 @@ def line_facts(study: Study, *, method: str, bits: int, layer: int | None, with_
     base_draws = base.draws if base else ()
     arrays = {name: read_selected(study, line, name, layer) for name in ("recon", "held_out", "sar", "drift")}
 
-    perplexity = study.read(line, "perplexity")
-    accuracy = study.read(line, "accuracy")
-    of_perplexity = of_accuracy = None
-    if perplexity is not None and np.isfinite(perplexity).any():
-        of_perplexity = _quality(perplexity, line, base.perplexity if base else None, base_draws, True)
-    if accuracy is not None and np.isfinite(accuracy).any():
-        of_accuracy = _accuracy(accuracy, study.read(line, "correct"), line, base)
+    # The quality of a model is the same whichever layer of it is shown.
+    of_perplexity = study.once(line, "quality of perplexity", lambda: _of_perplexity(study, line, base))
+    of_accuracy = study.once(line, "quality of accuracy", lambda: _of_accuracy(study, line, base))
 
     change: dict[str, np.ndarray] = {}
     for name in ("recon", "held_out", "drift"):
@@ -349,7 +345,17 @@ def read_selection(study: Study, line: Line) -> Selection | None:
     )  # fmt: skip
 
 
-def _accuracy(accuracy: np.ndarray, correct: np.ndarray | None, line: Line, base: BaselinePoint | None) -> Quality:
+def _of_perplexity(study: Study, line: Line, base: BaselinePoint | None) -> Quality | None:
+    values = study.read(line, "perplexity")
+    if values is None or not np.isfinite(values).any():
+        return None
+    return _quality(values, line, base.perplexity if base else None, base.draws if base else (), True)
+
+
+def _of_accuracy(study: Study, line: Line, base: BaselinePoint | None) -> Quality | None:
+    accuracy, correct = study.read(line, "accuracy"), study.read(line, "correct")
+    if accuracy is None or not np.isfinite(accuracy).any():
+        return None
     theirs = base.accuracy if base else None
     quality = _quality(accuracy, line, theirs, base.draws if base else (), False)
     if correct is None:

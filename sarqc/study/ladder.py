@@ -109,10 +109,15 @@ def ladder(study: Study, bits: int, steps: Sequence[str] | None = None) -> Ladde
     """
     if steps is not None and sorted(steps) != sorted(STEPS):
         raise Refused(f"the steps are {', '.join(steps)[:80]}", "ladder", f"Give {', '.join(STEPS)} in any order.")
+    order = tuple(steps or STEPS)
+    # It is the same whichever line and layer of the study is shown.
+    return study.once(None, f"ladder at {bits} bits by {', '.join(order)}", lambda: _ladder(study, bits, order))
+
+
+def _ladder(study: Study, bits: int, order: tuple[str, ...]) -> Ladder | None:
     corners = _corners(study, bits)
     if corners is None:
         return None
-    order = tuple(steps or STEPS)
     taken = [frozenset(order[:count]) for count in range(len(order) + 1)]
     places = [("gptq", corners[taken[0]])]
     places += [(step, corners[done]) for step, done in zip(order, taken[1:], strict=True)]

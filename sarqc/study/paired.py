@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from typing import Literal
 
 import numpy as np
@@ -21,19 +22,19 @@ class Difference:
     freedom: np.ndarray  # degrees of freedom of the error
     among: int = 1  # number of comparisons for which its intervals hold at once
 
-    @property
+    @cached_property
     def doubt(self) -> np.ndarray:
         """Half the width of the 95 % interval: the size that a mean must exceed to be clear of 0; NaN if not known."""
         doubt: np.ndarray = self.error * clear_from(self.freedom, self.among)
         return doubt
 
-    @property
+    @cached_property
     def low(self) -> np.ndarray:
         """Lower end of the 95 % interval."""
         low: np.ndarray = self.mean - self.doubt
         return low
 
-    @property
+    @cached_property
     def high(self) -> np.ndarray:
         """Upper end of the 95 % interval."""
         high: np.ndarray = self.mean + self.doubt
@@ -48,7 +49,7 @@ class Difference:
 
     def chosen_of(self, count: int) -> Difference:
         """Return the difference with intervals for ``count`` comparisons at once, to judge the best of them."""
-        return replace(self, among=max(1, count))
+        return self if count == self.among else replace(self, among=max(1, count))
 
     def scaled(self, factor: float) -> Difference:
         """Return the difference in another unit; a negative factor turns it round."""
@@ -78,18 +79,18 @@ class RatioDifference(Difference):
     # Geometric mean of the reference over the paired draws, in the unit asked for; negative the other way round.
     scale: np.ndarray = field(kw_only=True)
 
-    @property
+    @cached_property
     def doubt(self) -> np.ndarray:
         """Half the width of the interval, whose two sides differ; infinite without an upper end."""
         doubt: np.ndarray = (self.high - self.low) / 2
         return doubt
 
-    @property
+    @cached_property
     def low(self) -> np.ndarray:
         low: np.ndarray = np.where(self.scale > 0, self._mapped(self._log.low), self._mapped(self._log.high))
         return low
 
-    @property
+    @cached_property
     def high(self) -> np.ndarray:
         high: np.ndarray = np.where(self.scale > 0, self._mapped(self._log.high), self._mapped(self._log.low))
         return high
@@ -315,9 +316,21 @@ def clear_from(freedom: np.ndarray | float, among: np.ndarray | int = 1) -> np.n
         among: Number of comparisons for which intervals hold at once (Bonferroni): with probability 95 % none of them
             misses its value, so that the best may be judged on the data that chose it.
     """
+    whole = np.floor(np.asarray(freedom, dtype=np.float64))
+    if whole.ndim == 0 and isinstance(among, int):  # of a single comparison, of which a page has thousands
+        return np.asarray(_clear_from(float(whole), among))
+    return np.asarray(_quantile(whole, among))
+
+
+@lru_cache(maxsize=4096)
+def _clear_from(whole: float, among: int) -> float:
+    return float(_quantile(np.asarray(whole), among))
+
+
+def _quantile(whole: np.ndarray, among: np.ndarray | int) -> np.ndarray:
+    """Of Student's t at whole degrees of freedom."""
     from scipy.special import stdtrit  # a fifth of a second, of which pages without a comparison know nothing
 
-    whole = np.floor(np.asarray(freedom, dtype=np.float64))
     known = np.where(whole >= 1, whole, np.nan)
-    quantile: np.ndarray = np.asarray(stdtrit(known, 1 - 0.025 / among))
+    quantile: np.ndarray = stdtrit(known, 1 - 0.025 / among)
     return quantile

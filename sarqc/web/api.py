@@ -35,7 +35,7 @@ all; one, its numbers, what the Lab draws of it, what is behind a figure, its zi
 its model; several side by side |
 | POST /studies | the zip file of a download → 201 and the study's entry; 200 where it is here already |
 | DELETE /studies/{id} | removes a study that no run of this host owns and that was not shipped |
-
+| GET /studies/{id}/site, /studies/{id}/site.zip | how large the study is as a site of files; that site |
 | POST, DELETE /runs/{id}/link, /studies/{id}/link ?days= | 201 and a share link to it with its end; the end of all \
 links to it |
 | GET /visitor | who asks: the name and the role |

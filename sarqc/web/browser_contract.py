@@ -136,6 +136,12 @@ PANELS = {
     "measured": "How this was measured",
     "numbers": "The numbers",
 }
+# What can stand alone in a frame: what is a card of the Lab.
+CARDS = {
+    name: title
+    for name, title in PANELS.items()
+    if name not in ("equation", "sentence", "band", "sliders", "doors")
+}  # fmt: skip
 # What a link can hide on every page.
 EVERYWHERE = {"bar": "The bar above"}
 
@@ -385,6 +391,7 @@ def names() -> list[Constant]:
         Constant("CLEAR_FROM", "number[]", "Standard errors to be clear, by degrees of freedom from 1.", _clear_from()),
         Constant("CONTROLS", "Record<Control, string>", "What a link can lock or hide, in the Lab's order.", CONTROLS),
         Constant("PANELS", "Record<Panel, string>", "What a link can only hide.", PANELS),
+        Constant("CARDS", "Record<string, string>", "What can stand alone in a frame.", CARDS),
         Constant("EVERYWHERE", "Record<string, string>", "What a link can hide on every page.", EVERYWHERE),
         Constant("ROLES", "Record<RoleName, Role>", "Colour, dash and marker of each quantity, as plotly says.", ROLES),
         Constant("CIVIDIS", "number[][]", "The shades of all maps at five places, dark to light, as RGB.", CIVIDIS),

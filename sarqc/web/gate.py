@@ -20,6 +20,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from sarqc import logs
 from sarqc.errors import Misdirected, NotAllowed, NotFound, NotSignedIn, SarqcError, TooMany
 from sarqc.settings import Settings
+from sarqc.web.embed import is_framed_card
 from sarqc.web.identity import Identity
 from sarqc.web.lecture_api import JOIN
 from sarqc.web.profile import host_is_ours, is_private
@@ -109,7 +110,8 @@ class Gate:
         is_page, writes = _is_page(scope, headers), scope["method"] not in READS
         is_guest = visitor is not None and visitor.owner.startswith(GUEST)
         is_wanted = (is_page and self._private) or (is_guest and (is_page or writes))
-        if scope["path"].startswith(JOIN):  # of a phone nothing is kept
+        # Of a phone in a lecture nothing is kept, nor of a frame.
+        if scope["path"].startswith(JOIN) or is_framed_card(scope, self._settings):
             return None
         if visitor is None or not is_wanted or self._cookies.of(headers) is not None:
             return None

@@ -182,6 +182,10 @@ class Introductions:
     def _colours(self) -> dict[str, str]:
         return colours_of(self._settings.assets_dir / "css" / "base.css")
 
+    def of_lab(self, visitor: Visitor, query: Query) -> Introduction:
+        """What an address of the Lab shows. Raises ``NotFound`` for a study that a visitor may not see."""
+        return self._of_study(visitor, query.get("study") or self._first() or "", query)
+
     def _of_study(self, visitor: Visitor, study_id: str, query: Query) -> Introduction:
         key = self._key(visitor, study_id, query)
         shown = {name: query[name] for name in SHOWN if name in query}

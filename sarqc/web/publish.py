@@ -11,8 +11,10 @@ import json
 import multiprocessing
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+import zipfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
@@ -40,12 +42,14 @@ from sarqc.web.link_preview import (
     point_of,
     sight_of,
 )
+from sarqc.web.space import space_files
 
 MARK = "site.json"  # in the folder of a site: its files, which the next one may replace
 PICTURE = "picture.png"
 TOUR = "learn"  # folder of the tour
 MODEL = "model"  # folder of a study's model, in that of the study
-TAKEN = ("assets", "index.html", MARK, PICTURE, TOUR)  # names beside the folders of studies
+TAKEN = ("assets", "index.html", "README.md", MARK, PICTURE, TOUR)  # names beside the folders of studies
+TEXTS = (".css", ".html", ".js", ".json", ".md")  # of a site, which are not compressed yet
 LEVEL = 6  # of gzip
 
 
@@ -176,11 +180,33 @@ def _is_inside(name: str) -> bool:
     return not path.is_absolute() and ".." not in path.parts
 
 
-def announced(name: str, study: Study, detail: Detail) -> str:
-    """Say what will be written of a study, and about how much, from two of its views.
+@dataclass(frozen=True)
+class SitePlan:
+    """How much a study takes of a site.
+
+    Attributes:
+        views: Number of its views.
+        view_bytes: Of these views, about.
+        file_bytes: Of the study itself, to download.
+        model_bytes: Of the files with which the page runs its model; 0 for a study without them.
+    """
+
+    views: int
+    view_bytes: int
+    file_bytes: int
+    model_bytes: int = 0
+
+    @property
+    def words(self) -> str:
+        """The same as a person reads it."""
+        model = f"; {mib(self.model_bytes)} to run its model in the page" if self.model_bytes else ""
+        return f"{self.views} views, about {mib(self.view_bytes)}; {mib(self.file_bytes)} to download{model}"
+
+
+def planned(study: Study, detail: Detail) -> SitePlan:
+    """Return about how much a study will take, from two of its views.
 
     Args:
-        name: Of its folder.
         study: The study.
         detail: See ``sarqc.figures.slices``.
     """
@@ -192,8 +218,7 @@ def announced(name: str, study: Study, detail: Detail) -> str:
     own = sum((study.folder / file).stat().st_size for file in contents(study, detail)["files"])
     kept = kept_codes(study)
     model = sum(file["bytes"] for file in files_of_model(kept)) if kept else 0
-    words = f"; {mib(model)} to run its model in the page" if model else ""
-    return f"{name}: {len(every)} views, about {mib(int(size))}; {mib(own)} to download{words}"
+    return SitePlan(len(every), int(size), own, model)
 
 
 def _packed_size(study: Study, piece: Slice) -> int:
@@ -216,6 +241,7 @@ def write_site(
     detail: Detail = "opening",
     address: str = "",
     processes: int = 1,
+    space: bool = False,
 ) -> int:
     """Write a site; the former one in the folder is replaced once the new one is whole.
 
@@ -227,6 +253,7 @@ def write_site(
         detail: The lines with views of single layers and draws.
         address: Absolute address of the site, which some readers of link previews need; empty where it is not known.
         processes: Processes that make views; 1: this one.
+        space: Adds what a static Space of Hugging Face needs, see ``sarqc.web.space``.
 
     Returns:
         Bytes written.
@@ -243,9 +270,14 @@ def write_site(
     with tempfile.TemporaryDirectory(prefix=f".{output.name}-", dir=output.parent) as temporary:
         made = Path(temporary) / "site"
         made.mkdir()
-        _write_files(selected, made, processes)
-        _write_models(studies, made, settings)
-        _write_documents(selected, made, settings, written, address.rstrip("/"))
+        for name in selected:
+            (made / name).mkdir()
+        with _writing_pieces(selected, made, processes):
+            _write_own_files(selected, made)
+            _write_models(studies, made, settings)
+            _write_documents(selected, made, settings, written, address.rstrip("/"))
+        for name, text in space_files([study.title for study in studies.values()]).items() if space else ():
+            (made / name).write_text(text, encoding="utf-8")
         files = sorted(path.relative_to(made).as_posix() for path in made.rglob("*") if path.is_file())
         mark = {"version": sarqc.__version__, "studies": list(studies), "files": [*files, MARK]}
         (made / MARK).write_text(json.dumps(mark, indent=1), encoding="utf-8")
@@ -254,35 +286,83 @@ def write_site(
     return size
 
 
+def check_archive(path: Path) -> None:
+    """Raise ``Refused`` where a zip file can't be written because something is there."""
+    if path.exists():
+        raise Refused("there is a file already", str(path), "Give another name, or remove it.")
+
+
+def write_archive(path: Path, write: Callable[[Path], int]) -> int:
+    """Write a site as one zip file, which unpacks into a folder of its name; the same site gives the same bytes.
+
+    Args:
+        path: Of the file, which must not be there.
+        write: Writes the site into a folder, see ``write_site``.
+
+    Returns:
+        Bytes of the file.
+
+    Raises:
+        Refused: As ``check_archive``.
+    """
+    check_archive(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{path.stem}-", dir=path.parent) as temporary:
+        site, packed = Path(temporary) / path.stem, Path(temporary) / path.name
+        write(site)
+        with zipfile.ZipFile(packed, "w") as archive:
+            for file in sorted(one for one in site.rglob("*") if one.is_file()):
+                entry = zipfile.ZipInfo(file.relative_to(site.parent).as_posix())  # with the time of a zip's beginning
+                entry.external_attr = 0o644 << 16
+                entry.compress_type = zipfile.ZIP_DEFLATED if file.suffix in TEXTS else zipfile.ZIP_STORED
+                with file.open("rb") as source, archive.open(entry, "w", force_zip64=True) as target:
+                    shutil.copyfileobj(source, target)
+        packed.rename(path)
+    return path.stat().st_size
+
+
 def _positions(study: Study, layers: Sequence[SingleLayer]) -> FurtherLayers:
     names = [layer.name for layer in study.layers]
     return [(study.lines.index(study.line(one.method, one.bits)), names.index(one.layer)) for one in layers]
 
 
 def _replace(output: Path, former: Sequence[str], made: Path) -> None:
-    """Puts a site in the place of the former one; other files in the folder stay."""
+    """Puts a site in the place of the former one; other files in the folder stay. Raises ``Refused`` for one that the
+    site would overwrite."""
+    files = [path.relative_to(made) for path in sorted(made.rglob("*")) if path.is_file()]
+    for file in files:
+        if (output / file).exists() and file.as_posix() not in (*former, MARK):
+            raise Refused(f"the folder has a file {file} that is not of the site", str(output), "Move it elsewhere.")
     for name in former:
         (output / name).unlink(missing_ok=True)
     emptied = {output / folder for name in former for folder in PurePosixPath(name).parents if folder.name}
     for folder in sorted(emptied, reverse=True):  # inner ones first
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
-    for path in sorted(made.rglob("*")):
-        if path.is_file():
-            place = output / path.relative_to(made)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.move(path, place)
+    for file in files:
+        place = output / file
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(made / file, place)
 
 
-def _write_files(selected: Mapping[str, Selected], made: Path, processes: int) -> None:
+@contextmanager
+def _writing_pieces(selected: Mapping[str, Selected], made: Path, processes: int) -> Iterator[None]:
+    """Writes all pieces while the block runs; with one process, behind it."""
     work = [(one.study.folder, made / name, piece) for name, one in selected.items() for piece in one.pieces()]
     if processes == 1:
+        yield
         for piece in work:
             _write_piece(piece)
-    else:
-        with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
-            for _ in pool.map(_write_piece, work, chunksize=8):
-                pass  # an error in a process comes out here
+        return
+    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+        pieces = pool.map(_write_piece, work, chunksize=8)
+        yield
+        for _ in pieces:
+            pass  # an error in a process comes out here
+
+
+def _write_own_files(selected: Mapping[str, Selected], made: Path) -> None:
+    """Writes what there is of each study, and the study itself."""
     for name, one in selected.items():
         known = one.contents()
         (made / name / "contents.json.gz").write_bytes(_packed(known))

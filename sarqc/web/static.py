@@ -23,9 +23,12 @@ WORKER = "model_worker.js"  # runs a model beside the page
 # A worker has the policy of its own answer: this one compiles WebAssembly, and fetches files of this site alone.
 WORKER_POLICY = "default-src 'none'; connect-src 'self'; script-src 'wasm-unsafe-eval'"
 THEME_SCRIPT = """(() => {
+  const query = new URLSearchParams(location.search);
   let choice = null;
-  try { choice = localStorage.getItem("sarqc-theme"); } catch {}
-  const dark = choice ? choice === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  if (!["0", "", null].includes(query.get("embed"))) choice = query.get("theme");
+  else try { choice = localStorage.getItem("sarqc-theme"); } catch {}
+  const isChosen = ["light", "dark"].includes(choice);
+  const dark = isChosen ? choice === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   document.documentElement.dataset.theme = dark ? "dark" : "light";
 })();"""
 

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import FileResponse, JSONResponse
+from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
 from starlette.background import BackgroundTask
 
 from sarqc.errors import NotFound, Refused
@@ -31,7 +31,9 @@ from sarqc.study.kept_codes import model_files
 from sarqc.study.library import DamagedStudy, StudySummary, first_study, summary_of
 from sarqc.study.tensors import FILE
 from sarqc.web.access import Access, Days, visitor_of
+from sarqc.web.publish import planned
 from sarqc.web.responses import ASK_AGAIN, FOR_EVER_MINE, ApiRoute, UploadRoute, WrittenAnswers, json_body
+from sarqc.web.site_archives import SiteArchives, check_size, parts_of
 from sarqc.web.uploads import CHECKED_AT_ONCE, UNDER_WAY, clear_leftovers, store_upload, too_busy, too_large
 
 AT_MOST = len(LETTERS)  # studies in one comparison
@@ -41,7 +43,7 @@ WRITTEN_BYTES = 64 << 20  # of answers that are kept: the view of a mixture has 
 
 def studies_router(settings: Settings, access: Access) -> APIRouter:
     """The routes under ``/studies`` and ``/compare``."""
-    library, written = access.library, WrittenAnswers(WRITTEN_BYTES)
+    library, written, sites = access.library, WrittenAnswers(WRITTEN_BYTES), SiteArchives(settings)
     router = APIRouter(route_class=ApiRoute, tags=["studies"])
     router.include_router(_upload_router(settings, access))
 
@@ -176,6 +178,27 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
             archive, media_type="application/zip", filename=f"{study_id}.zip", background=BackgroundTask(archive.unlink)
         )
 
+    @router.get("/studies/{study_id}/site")
+    def get_site_plan(request: Request, study_id: str) -> Response:
+        """About how much the study takes as a site of files, see ``site.zip``; an error where that is too much."""
+        visitor_of(request).require("runner", "GET site")
+        return said(request, [study_id], _site_plan)
+
+    @router.get("/studies/{study_id}/site.zip")
+    async def get_site(request: Request, study_id: str) -> Response:
+        """The Lab of the study as a site of files, as ``python -m sarqc publish`` writes it, in one zip file. It is
+        written when it is first asked for, which may take a minute."""
+        visitor_of(request).require("runner", "GET site.zip")
+        study = await run_in_threadpool(opened, request, study_id)
+        version = await run_in_threadpool(library.version, study_id)
+        await run_in_threadpool(said, request, [study_id], _site_plan)  # refuses what is too large
+        file, size = await sites.opened(study, version)
+        headers = {
+            "Content-Disposition": f'attachment; filename="{study_id}-site.zip"', "Content-Length": str(size),
+            "Cache-Control": "no-store",
+        }  # fmt: skip
+        return StreamingResponse(parts_of(file), media_type="application/zip", headers=headers)
+
     @router.post("/studies/{study_id}/link", status_code=201)
     def make_link(request: Request, study_id: str, days: Days = DAYS) -> dict[str, str]:
         """A new share link: anyone who has it sees the study, for so many ``days`` or until the links of the study are
@@ -209,6 +232,12 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         return said(request, names, compared)
 
     return router
+
+
+def _site_plan(study: Study) -> dict[str, Any]:
+    plan = planned(study, "opening")
+    check_size(plan)
+    return {**vars(plan), "words": plan.words}
 
 
 def _document(study: Study) -> dict[str, Any]:

@@ -2,43 +2,24 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
-from pages.static_site import documents
-from sarqc.web.publish import studies_named, write_site
 from tests.browser.conftest import Watch, findings
-from tests.publish.sites import host_of_two, keep_codes
+from tests.publish.sites import served_site
 
 pytestmark = pytest.mark.browser
 
-BELOW = "some/path/lab"
 OPENED = "#content.is-open"
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    """A file server that knows neither ranges nor compression."""
-
-    def log_message(self, *_: Any) -> None: ...
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a site with the studies “small” and “steps”, and Learn, which reads “small”."""
-    root = tmp_path_factory.mktemp("www")
-    host = host_of_two(tmp_path_factory.mktemp("host"), tour=True)
-    keep_codes(host.assets_dir / "studies" / "small")
-    write_site(studies_named(["small", "steps"], host), root / BELOW, host, partial(documents, host))
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=root))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}/{BELOW}/"
-    server.shutdown()
-    server.server_close()
+    with served_site(tmp_path_factory.mktemp("www"), tmp_path_factory.mktemp("host"), with_codes=True) as address:
+        yield address
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { readLink, serialise, unknownNames } from "../../assets/js/base/address.js";
-import { CONTROLS, EVERYWHERE, PANELS } from "../../assets/js/base/contract.js";
+import { CARDS, CONTROLS, EVERYWHERE, PANELS } from "../../assets/js/base/contract.js";
+import { frameOf } from "../../assets/js/base/share_card.js";
 import { PRESETS, presetLink, presetOf } from "../../assets/js/base/share_presets.js";
 
 const NAMES = [...Object.keys(CONTROLS), ...Object.keys(PANELS), ...Object.keys(EVERYWHERE)];
@@ -29,4 +30,22 @@ test("a figure alone keeps its λ, and homework its question without the answer"
   assert.ok(!homework.hide.includes("hero"));
   assert.deepEqual(homework.lock, ["study", "bits", "method", "layer"]);
   assert.ok(!presetLink("Explore λ", NAMES).hide.includes("lambda"));
+});
+
+test("a card's link is read again, and its frame is markup that keeps the address", () => {
+  for (const card of Object.keys(CARDS)) {
+    const query = serialise(
+      { study: "a" },
+      { study: { title: "", read: String, wants: "" } },
+      { link: { embed: true, card } },
+    );
+    const read = readLink(query);
+    assert.deepEqual([read.embed, read.card, read.problems], [true, card, []]);
+    const frame = frameOf(`https://lab.example/${query}`, CARDS[card]);
+    assert.ok(frame.includes(`src="https://lab.example/?study=a&amp;embed=${card}"`), frame);
+  }
+  for (const wrong of ["constructor", "sentence", "__proto__"]) {
+    const read = readLink(`?embed=${wrong}&theme=pink`);
+    assert.deepEqual([read.embed, read.card, read.theme, read.problems.length], [false, "", "", 2]);
+  }
 });

@@ -55,10 +55,13 @@ test("every state survives its own address, 2,000 of them", () => {
     const dice = random(seed);
     const state = { ...STANDARD };
     for (const [key, make] of Object.entries(MAKE)) if (dice.next() < 0.7) state[key] = make(dice);
+    const card = dice.next() < 0.3 ? "plane" : "";
     const link = {
       hide: Object.keys({ ...CONTROLS, ...PANELS }).filter(() => dice.next() < 0.2),
       lock: Object.keys(CONTROLS).filter(() => dice.next() < 0.2),
-      embed: dice.next() < 0.5,
+      embed: card !== "" || dice.next() < 0.5,
+      card,
+      theme: dice.next() < 0.5 ? "dark" : "",
       lecture: dice.next() < 0.5,
       notes: "",
       homework: QUESTION_NAMES.filter(() => dice.next() < 0.5),

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from pages.static_site import documents
 from sarqc.settings import Settings
 from sarqc.study.document import Study, StudyWriter
 from sarqc.study.kept_codes import FILE, FOLDER
+from sarqc.web.publish import studies_named, write_site
 from tests.study.test_ladder import FITTING, line, perplexity
 from tests.synthetic_study import study_document, write_study
 
 LAYER = "model.layers.1.down_proj"
+BELOW = "some/path/lab"  # of the file server
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 
 
@@ -59,3 +68,33 @@ def write_ladder(folder: Path) -> Study:
         both = np.stack([perplexity(steps), perplexity(steps | {"lambda"})], axis=1)
         lines.append(line(writer, "rqc-gbs", {name: FITTING[name] for name in steps}, (0.01, 0.1), both))
     return writer.finish(study_document(folder, "float", lines))
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """A file server that knows neither ranges nor compression."""
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[str]:
+    """The address of a plain file server of a folder, without a “/” at its end."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@contextmanager
+def served_site(root: Path, host_folder: Path, *, with_codes: bool = False) -> Iterator[str]:
+    """The address of a site with the studies “small” and “steps”, and Learn, which reads “small”; ``with_codes``: that
+    study has the codes of a model."""
+    host = host_of_two(host_folder, tour=True)
+    if with_codes:
+        keep_codes(host.assets_dir / "studies" / "small")
+    write_site(studies_named(["small", "steps"], host), root / BELOW, host, partial(documents, host), space=True)
+    with serving(root) as address:
+        yield f"{address}/{BELOW}/"

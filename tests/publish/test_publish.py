@@ -26,7 +26,7 @@ from sarqc.files.hashes import sha256_of
 from sarqc.settings import Settings
 from sarqc.study.document import Study
 from sarqc.study.kept_codes import FILE, FOLDER, MODEL_FILES, kept_codes
-from sarqc.web.publish import MARK, TOUR, announced, check_output, detail_named, studies_named, write_site
+from sarqc.web.publish import MARK, TOUR, check_output, detail_named, planned, studies_named, write_site
 from tests.js.node import NODE
 from tests.publish.sites import LAYER, host_of_two
 
@@ -299,10 +299,9 @@ def test_studies_are_named_by_folder_or_id(host: Settings, tmp_path: Path) -> No
 
 
 def test_the_size_is_said_before(studies: dict[str, Study]) -> None:
-    assert re.fullmatch(
-        r"small: 9 views, about [\d.]+ [KM]iB; [\d.]+ [KM]iB to download",
-        announced("small", studies["small"], "opening"),
-    )
+    plan = planned(studies["small"], "opening")
+    assert plan.views == 9
+    assert re.fullmatch(r"9 views, about [\d.]+ [KM]iB; [\d.]+ [KM]iB to download", plan.words)
 
 
 def test_the_model_of_a_study_travels_with_it(tmp_path: Path) -> None:
@@ -321,7 +320,7 @@ def test_the_model_of_a_study_travels_with_it(tmp_path: Path) -> None:
     kept = {"model": "tiny-llama", "draw": 0, "files": shipped, "points": [point]}
     (folder / FILE).write_text(json.dumps(kept))
     studies = studies_named(["small"], host)
-    assert announced("small", studies["small"], "none").endswith("11.3 MiB to run its model in the page")
+    assert planned(studies["small"], "none").words.endswith("11.3 MiB to run its model in the page")
     site = tmp_path / "site"
     write_site(studies, site, host, partial(documents, host), detail="none")
     for file in [*shipped, point["file"]]:

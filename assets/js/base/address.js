@@ -5,10 +5,10 @@
  * @module address
  */
 
-import { DOORS, DRAWINGS, LADDER_STEPS, POOLINGS, QUANTITIES, SCALES, SHOWN } from "./contract.js";
+import { CARDS, DOORS, DRAWINGS, LADDER_STEPS, POOLINGS, QUANTITIES, SCALES, SHOWN } from "./contract.js";
 import { readHomework, writeHomework } from "./homework_link.js";
 
-/** @import { Homework } from "./homework_link.js" */
+/** @import { Homework, QuestionName } from "./homework_link.js" */
 
 /**
  * How a control stands in the address.
@@ -22,8 +22,16 @@ import { readHomework, writeHomework } from "./homework_link.js";
 /** @typedef {Record<string, Parameter>} AddressTable */
 /** @typedef {Record<string, any>} AddressState values by parameter; which type each has, its `read` says */
 /**
- * @typedef {{hide: string[], lock: string[], embed: boolean, lecture?: boolean} & Partial<Homework>} Link what a link hides and
- * locks, if it is for a frame or for a hall, and what it asks
+ * What a link does to a page.
+ * @typedef {object} Link
+ * @property {string[]} hide
+ * @property {string[]} lock
+ * @property {boolean} embed whether it is for a frame
+ * @property {string} [card] the only card of the frame; empty for the whole page
+ * @property {string} [theme] of the frame, “light” or “dark”; empty for that of the page around it
+ * @property {boolean} [lecture] whether it is for a hall
+ * @property {QuestionName[]} [homework] what it asks
+ * @property {string} [label] name of the task
  */
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
@@ -113,7 +121,8 @@ export const CALIBRATE_VIEW = {
 };
 
 /** What is in every page's address beside its own parameters. */
-const OWN = ["hide", "lock", "embed", "lecture", "notes", "homework", "label"];
+const OWN = ["hide", "lock", "embed", "theme", "lecture", "notes", "homework", "label"];
+const THEMES = ["light", "dark"];
 
 /** Parameters of the frame that the pages live in: nobody's mistake. */
 const FOREIGN = /^__|^deep_link$/;
@@ -169,7 +178,8 @@ export function serialise(state, table, { standard = {}, link = {} } = {}) {
     const names = link[key] ?? [];
     if (names.length) query.set(key, names.join(","));
   }
-  if (link.embed) query.set("embed", "1");
+  if (link.embed) query.set("embed", link.card || "1");
+  if (link.theme) query.set("theme", link.theme);
   if (link.lecture) query.set("lecture", "1");
   writeHomework(query, link);
   const text = query.toString().replaceAll("%2C", ",");
@@ -201,21 +211,25 @@ export function readLink(search) {
       return fits;
     });
   };
-  const [hide, lock, embed] = [list("hide"), list("lock"), given.get("embed")];
-  if (embed !== null && !["0", "1", ""].includes(embed))
-    problems.push(`“embed=${shortened(embed)}” is ignored: embed must be 0 or 1.`);
+  const [hide, lock, embed, theme] = [list("hide"), list("lock"), given.get("embed") ?? "", given.get("theme") ?? ""];
+  const card = Object.hasOwn(CARDS, embed) ? embed : "";
+  if (!card && !["0", "1", ""].includes(embed))
+    problems.push(`“embed=${shortened(embed)}” is ignored: embed must be 0, 1 or the name of a card.`);
+  const isTheme = THEMES.includes(theme);
+  if (theme && !isTheme) problems.push(`“theme=${shortened(theme)}” is ignored: theme must be light or dark.`);
   const [lecture, notes] = [given.get("lecture"), given.get("notes") ?? ""];
   if (lecture !== null && !["0", "1", ""].includes(lecture))
     problems.push(`“lecture=${shortened(lecture)}” is ignored: lecture must be 0 or 1.`);
   if (notes && !CHANNEL.test(notes)) problems.push(`“notes=${shortened(notes)}” is ignored: no lecture has that name.`);
   const { homework, label, problems: ofHomework } = readHomework(given);
   problems.push(...ofHomework);
-  const isLecture = lecture === "1" || lecture === "";
   return {
     hide,
     lock,
-    embed: embed === "1",
-    lecture: isLecture,
+    embed: embed === "1" || card !== "",
+    card,
+    theme: isTheme ? theme : "",
+    lecture: lecture === "1" || lecture === "",
     notes: CHANNEL.test(notes) ? notes : "",
     homework,
     label,

@@ -69,9 +69,27 @@ export async function request(path, { method = "GET", body, signal } = {}) {
     throw offline();
   }
   if (response.status === 204) return null;
+  if (!response.ok) throw await problemOf(response, path);
+  return response.json().catch(() => null);
+}
+
+/**
+ * A file from the server, whole.
+ * @param {string} path below /api
+ * @returns {Promise<Blob>}
+ */
+export async function file(path) {
+  const response = await fetch(at(`/api${path}`)).catch(() => {
+    throw offline();
+  });
+  if (!response.ok) throw await problemOf(response, path);
+  return response.blob();
+}
+
+/** The error that an answer is. @param {Response} response @param {string} path */
+async function problemOf(response, path) {
   const document = await response.json().catch(() => null);
-  if (response.ok) return document;
-  throw new Problem(
+  return new Problem(
     document?.error ?? {
       what: `The server answered ${response.status}.`,
       where: path,

@@ -330,6 +330,35 @@ export const PANELS = frozen({
 });
 
 /**
+ * What can stand alone in a frame.
+ * @type {Readonly<Record<string, string>>}
+ */
+export const CARDS = frozen({
+  hero: "Curve over λ",
+  surfaces: "|Ŵ − W|",
+  deciles: "Drift by saliency decile",
+  map: "Every layer",
+  curves: "Perplexity, error and drift over λ",
+  ruler: "You already regularise",
+  plane: "Error against drift",
+  gamma_grid: "λ × γ",
+  ladder: "What each step is worth",
+  every_step: "Where λ still pays",
+  methods: "Every method",
+  selection: "What “auto” chose",
+  rounding: "Learned rounding, step by step",
+  gap: "Amount of text",
+  distilled: "λ of distillation",
+  theorem: "What the calibration text can’t see",
+  inspector: "Weight by weight",
+  tokens: "Calibration tokens of each expert",
+  tokens_error: "Tokens against error",
+  try: "The model on a sentence",
+  measured: "How this was measured",
+  numbers: "The numbers",
+});
+
+/**
  * What a link can hide on every page.
  * @type {Readonly<Record<string, string>>}
  */

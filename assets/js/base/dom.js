@@ -64,9 +64,9 @@ export function saveAs(name, url) {
 }
 
 /**
- * Offers a text as a file to save.
+ * Offers a text, or a file that is in memory, to save.
  * @param {string} name
- * @param {string} text
+ * @param {string|Blob} text
  * @param {string} [type]
  */
 export function download(name, text, type = "text/csv;charset=utf-8") {

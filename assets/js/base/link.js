@@ -30,6 +30,17 @@ function hide(names) {
   document.documentElement.dataset.hide = names.join(" ");
 }
 
+/**
+ * Leaves a single card of the Lab, with what its frame says of it (lab/framed_part.js).
+ * @param {string} card
+ */
+function alone(card) {
+  const style = document.createElement("style");
+  style.textContent = `.lab .block.slot:not(.area-told, :has(> .html-container > .slot > [data-control="${card}"]))
+    { display: none !important; }`;
+  document.head.append(style);
+}
+
 /** Fields of locked controls are disabled, also those that are made or enabled later. */
 function lock() {
   for (const name of locked) {
@@ -67,9 +78,15 @@ export function note(place, sentences) {
 }
 
 if (link.hide.length) hide(link.hide);
-if (link.embed) document.documentElement.dataset.embed = "";
-if (link.lecture) document.documentElement.dataset.lecture = "";
-if (link.notes) document.documentElement.dataset.notes = "";
+const { dataset } = globalThis.document?.documentElement ?? { dataset: {} };
+if (link.embed) dataset.embed = "";
+else delete dataset.embed;
+if (link.card) {
+  dataset.card = link.card;
+  alone(link.card);
+} else delete dataset.card;
+if (link.lecture) dataset.lecture = "";
+if (link.notes) dataset.notes = "";
 if (locked.size) {
   document.documentElement.dataset.lock = link.lock.join(" ");
   new MutationObserver(lock).observe(document.documentElement, {

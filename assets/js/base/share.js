@@ -6,6 +6,7 @@
 import { copyFrom } from "./clipboard.js";
 import { html, nothing, render } from "./html.js";
 import { popover } from "./popover.js";
+import { cardLines, cardsHere } from "./share_card.js";
 import { homeworkPanel } from "./share_homework.js";
 import { PRESETS, presetLink, presetOf } from "./share_presets.js";
 import { table } from "./table.js";
@@ -42,6 +43,9 @@ export function ticked(link, which, name, isOn) {
 export function shareMenu(button, { controls, panels, link, address, further, hasPresets = false }) {
   const names = [...Object.keys(controls), ...Object.keys(panels)];
   let isPreviewed = false;
+  /** @type {string[]} cards that can stand alone in a frame */
+  let cards = [];
+  let card = "";
   /** @type {Link} */
   let chosen = { hide: link.hide, lock: link.lock, embed: link.embed, homework: link.homework, label: link.label };
   /** @type {{name: string, title: string, canLock: boolean}[]} */
@@ -60,6 +64,8 @@ export function shareMenu(button, { controls, panels, link, address, further, ha
     if (event.newState !== "open") return;
     rows = [...offered(controls, true), ...offered(panels, false)];
     more = further();
+    cards = hasPresets ? cardsHere() : [];
+    if (!cards.includes(card)) [card = ""] = cards;
     isPreviewed = false;
     draw();
   });
@@ -86,6 +92,12 @@ export function shareMenu(button, { controls, panels, link, address, further, ha
     draw();
   }
 
+  /** @param {string} name */
+  function chooseCard(name) {
+    card = name;
+    draw();
+  }
+
   function draw() {
     const frame = () =>
       `<iframe src="${address(chosen).replaceAll("&", "&amp;")}" title="sarqc" width="100%" height="900"></iframe>`;
@@ -97,6 +109,7 @@ export function shareMenu(button, { controls, panels, link, address, further, ha
         <div class="share-row"><label>${tick("embed", "", undefined, chosen.embed, (embed) =>
           choose({ ...chosen, embed }),
         )} For a frame: no bar, no margins</label>${copyButton("Copy as a frame", frame, !chosen.embed)}</div>
+        ${cards.length ? cardLines({ cards, card, choose: chooseCard, address }) : nothing}
         ${hasPresets ? preview() : nothing}
         ${more ?? nothing}
         <details class="share-each" ?open=${!hasPresets}><summary>What it keeps fixed or leaves out, one by one</summary>

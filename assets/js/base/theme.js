@@ -1,7 +1,10 @@
 /**
- * Light and dark: the person's choice if there is one, else the system's. Gradio's `dark` class follows.
+ * Light and dark: the person's choice if there is one, else the system's. In a frame it is that of the link, else of the
+ * page around it. Gradio's `dark` class follows.
  * @module theme
  */
+
+import { link } from "./link.js";
 
 const KEY = "sarqc-theme";
 const system = () => matchMedia("(prefers-color-scheme: dark)");
@@ -9,6 +12,7 @@ const system = () => matchMedia("(prefers-color-scheme: dark)");
 const listeners = new Set();
 
 function chosen() {
+  if (link.embed) return link.theme || null;
   try {
     return localStorage.getItem(KEY);
   } catch {

@@ -16,6 +16,7 @@ import { published } from "../base/published.js";
 import { shareMenu } from "../base/share.js";
 import { shareLink } from "../base/share_link.js";
 import { at } from "../base/site.js";
+import { siteDownload } from "../base/site_download.js";
 import { visitor } from "../base/whoami.js";
 import { curvesPart } from "../explorer/curves_part.js";
 import { dampingPart } from "../explorer/damping_part.js";
@@ -35,6 +36,7 @@ import { wordsPart } from "../explorer/words_part.js";
 import { homeworkCard } from "../homework/homework_card.js";
 import { tryPart } from "../model/try_part.js";
 import { compute } from "./compute.js";
+import { framedPart } from "./framed_part.js";
 import { labLecture } from "./lab_lecture.js";
 import { previewKey } from "./preview_key.js";
 import { offered } from "./preview_recipe.js";
@@ -106,6 +108,7 @@ export async function mount() {
       radiusPart(),
       weightsPart(),
       tryPart(),
+      ...(link.card ? [framedPart(link.card)] : []),
     ],
     onState: (explored) => dispatch({ type: "explored", explored }),
   });
@@ -225,8 +228,9 @@ export async function mount() {
       return `${location.origin}${location.pathname}${query}`;
     },
     further: () => {
-      const study = who && Lab.toShare(state, who);
-      return study ? shareLink("study", study) : null;
+      const [shared, written] = who ? [Lab.toShare(state, who), Lab.toPublish(state, who)] : [null, null];
+      if (!shared && !written) return null;
+      return made(html`<div>${shared && shareLink("study", shared)}${written && siteDownload(written)}</div>`);
     },
   });
 

@@ -436,3 +436,10 @@ export function toShare({ studies, explored }, who) {
   const study = studies?.find(({ id }) => id === explored.view?.study.id);
   return who.public && mayRun(who) && study && study.origin !== "shipped" ? study.id : null;
 }
+
+/**
+ * The shown study where its site can be written; null for none.
+ * @param {State} state
+ * @param {import("../base/whoami.js").Visitor} who
+ */
+export const toPublish = ({ explored }, who) => (mayRun(who) ? (explored.view?.study.id ?? null) : null);

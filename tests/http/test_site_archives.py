@@ -1,0 +1,89 @@
+"""A study as a site to download: its size beforehand, the file, who may have it, and many who ask at once."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app import create_app
+from pages.static_site import documents
+from sarqc.errors import Refused, TooLarge
+from sarqc.study.document import Study
+from sarqc.web.publish import SitePlan, planned, studies_named, write_archive, write_site
+from sarqc.web.site_archives import BYTES_AT_MOST, VIEWS_AT_MOST, check_size
+from tests.http.conftest import write_study
+from tests.jobs.conftest import settings_in
+from tests.publish.sites import host_of_two
+
+HOST = "http://demo.example"
+OPEN_HOST = {"access": "open", "hosts": "demo.example"}
+
+
+def test_the_size_is_said_before_and_to_those_who_may_run_alone(tmp_path: Path) -> None:
+    settings = host_of_two(tmp_path).model_copy(update={**OPEN_HOST, "strangers": "runner"})
+    write_study(settings.studies_dir(), "theirs")
+    with TestClient(create_app(settings, with_pages=False), base_url=HOST) as client:
+        study = Study.open(settings.assets_dir / "studies" / "steps")
+        plan = planned(study, "opening")
+        answer = client.get("/api/studies/steps/site")
+        assert answer.json() == {**vars(plan), "words": plan.words}
+        alone = len(study.layers) + len(study.lines[0].draws)  # views of the line that it opens with
+        assert plan.views == len(study.lines) + alone
+        names = ("study.json", "study.safetensors")
+        assert plan.file_bytes == sum((study.folder / name).stat().st_size for name in names)
+        # A study of the operator is not there for others, and no more is one that there is not.
+        for study in ("theirs", "nowhere", "..%2Fsteps"):
+            for path in ("site", "site.zip"):
+                assert client.get(f"/api/studies/{study}/{path}").status_code == 404, (study, path)
+        assert not (settings.resolved_state_dir() / "sites").exists()
+
+
+def test_a_viewer_makes_no_work(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path, **OPEN_HOST, strangers="viewer")
+    with TestClient(create_app(settings, with_pages=False), base_url=HOST) as client:
+        for path in ("site", "site.zip"):
+            assert client.get(f"/api/studies/any/{path}").status_code == 403
+
+
+def test_a_large_site_is_for_the_command_line() -> None:
+    check_size(SitePlan(VIEWS_AT_MOST, BYTES_AT_MOST - 1, 1))
+    for plan in (SitePlan(VIEWS_AT_MOST + 1, 0, 0), SitePlan(1, BYTES_AT_MOST, 1)):
+        with pytest.raises(TooLarge, match="at most") as error:
+            check_size(plan)
+        assert "--detail none" in error.value.remedy
+
+
+def test_twenty_clicks_make_one_site(tmp_path: Path) -> None:
+    settings = host_of_two(tmp_path / "host").model_copy(update={**OPEN_HOST, "strangers": "runner"})
+    with (
+        TestClient(create_app(settings, with_pages=False), base_url=HOST) as client,
+        ThreadPoolExecutor(20) as clicks,
+    ):
+        answers = list(clicks.map(lambda _: client.get("/api/studies/steps/site.zip"), range(20)))
+        assert {answer.status_code for answer in answers} == {200}
+        assert len({answer.content for answer in answers}) == 1
+        first = answers[0]
+        assert first.headers["content-length"] == str(len(first.content))
+        assert first.headers["content-disposition"] == 'attachment; filename="steps-site.zip"'
+        [folder] = (settings.resolved_state_dir() / "sites").iterdir()
+        assert [path.name for path in folder.iterdir()] == ["steps-site.zip"]
+    # It is what the command writes.
+    studies = studies_named(["steps"], settings)
+    write = partial(write_site, studies, settings=settings, documents=partial(documents, settings))
+    own = tmp_path / "steps-site.zip"
+    assert write_archive(own, write) == len(first.content)
+    assert own.read_bytes() == first.content
+    with zipfile.ZipFile(io.BytesIO(first.content)) as archive:
+        names = archive.namelist()
+        assert {name.partition("/")[0] for name in names} == {"steps-site"}
+        assert {"steps-site/index.html", "steps-site/site.json", "steps-site/steps/index.html"} <= set(names)
+        assert re.match("<!doctype html>", archive.read("steps-site/index.html").decode())
+    with pytest.raises(Refused, match="already"):
+        write_archive(own, write)

@@ -1,0 +1,65 @@
+"""A site for a static Space: its front matter as a YAML reader sees it."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pages.static_site import documents
+from sarqc.errors import Refused
+from sarqc.web.publish import studies_named, write_site
+from sarqc.web.space import space_files
+from tests.publish.sites import host_of_two
+
+APP = Path(__file__).resolve().parents[2] / "deploy" / "space" / "README.md"
+COLOURS = {"red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray"}
+
+
+def front_matter(text: str) -> dict[str, Any]:
+    opening, front, _ = text.split("---\n", 2)
+    assert not opening
+    fields = yaml.safe_load(front)
+    assert isinstance(fields, dict)
+    return fields
+
+
+def test_a_site_has_what_a_static_space_needs(tmp_path: Path) -> None:
+    host, site = host_of_two(tmp_path / "host"), tmp_path / "site"
+    studies = studies_named(["steps"], host)
+    write_site(studies, site, host, partial(documents, host), detail="none", space=True)
+    fields = front_matter((site / "README.md").read_text(encoding="utf-8"))
+    assert fields["sdk"] == "static"
+    assert (site / fields["app_file"]).is_file()
+    assert fields["title"] == studies["steps"].title
+    assert {fields["colorFrom"], fields["colorTo"]} <= COLOURS
+    # The same look as the Space of the app.
+    app = front_matter(APP.read_text(encoding="utf-8"))
+    assert {name: fields[name] for name in ("emoji", "colorFrom", "colorTo", "pinned", "short_description")} == {
+        name: app[name] for name in ("emoji", "colorFrom", "colorTo", "pinned", "short_description")
+    }
+    # What is no text goes through LFS.
+    apart = [line.split()[0] for line in (site / ".gitattributes").read_text().splitlines()]
+    for path in (path for path in site.rglob("*") if path.is_file()):
+        try:
+            path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            assert any(path.match(pattern) for pattern in apart), path
+    # The next site without it takes its files away, and a file of somebody else is never overwritten.
+    write_site(studies, site, host, partial(documents, host), detail="none")
+    assert not (site / "README.md").exists()
+    (site / "README.md").write_text("mine", encoding="utf-8")
+    with pytest.raises(Refused, match=r"README\.md"):
+        write_site(studies, site, host, partial(documents, host), detail="none", space=True)
+    assert (site / "README.md").read_text(encoding="utf-8") == "mine"
+
+
+def test_any_title_is_one_value() -> None:
+    for title in ('a: b # "c"', "---", "ε\nsdk: docker", "’ 📉"):
+        fields = front_matter(space_files([title])["README.md"])
+        assert (fields["title"], fields["sdk"]) == (title, "static")
+    assert front_matter(space_files(["a", "b"])["README.md"])["title"] == "sarqc"
+    assert len(front_matter(space_files(["a"])["README.md"])["short_description"]) <= 60
