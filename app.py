@@ -34,6 +34,8 @@ from sarqc.web.embed import embed_router
 from sarqc.web.exchanges import Exchanges, log_access
 from sarqc.web.gate import Gate
 from sarqc.web.identity import Identity
+from sarqc.web.lecture_api import lecture_router
+from sarqc.web.lectures import Lectures
 from sarqc.web.limits import RequestLimits, connection_class
 from sarqc.web.link_preview import Introductions, introduction_router
 from sarqc.web.metrics import Metrics, MetricsRoute
@@ -115,13 +117,15 @@ def create_app(
     metrics = Metrics(supervisor, settings)
     app.add_middleware(MetricsRoute, metrics=metrics, settings=settings)
     app.add_middleware(Probes, readiness=Readiness(supervisor))
+    lectures = Lectures(supervisor.bell)
+    app.include_router(lecture_router(lectures, settings, supervisor.bell))  # before what answers all of /api
     app.include_router(api_router(supervisor, settings, access, resolve=resolve))
     app.include_router(sign_in_router(settings, identity, cookies, access.links, introductions))
     app.include_router(introduction_router(introductions))
     app.include_router(embed_router(settings, introductions))
     add_assets(app, settings.assets_dir, _bundles() if with_pages else {})
     if with_pages:
-        _add_pages(app, settings, introductions)
+        _add_pages(app, settings, introductions, lectures)
     is_logged = settings.access_log if settings.access_log is not None else not is_private(settings)
     listeners = [metrics.exchange, *([log_access] if is_logged else [])]
     app.add_middleware(Exchanges, listeners=listeners, pages=[page.path for page in _pages()] if with_pages else ())
@@ -145,13 +149,16 @@ def _bundles() -> dict[str, Bundle]:
     return bundles(every)
 
 
-def _add_pages(app: FastAPI, settings: Settings, introductions: Introductions) -> None:
-    """Gradio at ``/``, behind everything else."""
+def _add_pages(app: FastAPI, settings: Settings, introductions: Introductions, lectures: Lectures) -> None:
+    """The page for the phones of a lecture; Gradio at ``/``, behind everything else."""
     every = _pages()
     import gradio
 
     import pages
     from pages.document import Document, Packed
+    from pages.join import join_router
+
+    app.include_router(join_router(settings, lectures))
 
     blocks = pages.build(settings).queue(max_size=EVENTS_WAITING, api_open=False)
     with warnings.catch_warnings():

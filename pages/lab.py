@@ -109,6 +109,7 @@ _TOLD = """
 <div data-part="problem"></div>
 <div data-part="ways"></div>
 <div class="link-note" data-part="link-note" data-testid="link-note" role="status"></div>
+<div data-part="homework"></div>
 <div class="told" data-control="sentence">
   <p class="sentence" data-part="sentence" data-testid="sentence" aria-live="polite" aria-atomic="true"></p>
 </div>
@@ -146,6 +147,6 @@ PAGE = Page(
     "What λ does to a quantized model",
     scripts=("charts/plot_host.js", "lab/lab_page.js"),
     asks="lab/lab_page.js",
-    styles=("equation", "lab", "try"),
+    styles=("equation", "lab", "try", "homework", "lecture"),
     skeleton=_skeleton,
 )

@@ -25,6 +25,7 @@ _STEP = """
       <p class="answer" data-part="answer" data-testid="answer" tabindex="-1" aria-live="polite" aria-atomic="true"></p>
     </div>
     <div class="step-controls" data-part="controls"></div>
+    <div class="step-notes" data-testid="notes">{notes}</div>
   </div>
   <div class="step-figure card" data-part="figure">
     <header class="card-head"><h3 class="card-title">{figure}</h3>
@@ -47,6 +48,7 @@ _TOUR = """
     <a class="act" href="{root}/" data-part="lab" data-control="next" data-testid="to-lab" hidden>Open the Lab</a>
     <p class="hint">{hint}</p>
     <span class="tour-tools">
+      <a class="quiet" href="?lecture=1" data-part="lecture" data-control="lecture" data-testid="lecture">Lecture</a>
       <button type="button" class="quiet" data-part="fill" data-control="fill" data-testid="fill"
         aria-pressed="false">Full screen</button>
       <button type="button" class="quiet" data-part="share" data-control="share" data-testid="share">Share</button>
@@ -68,6 +70,11 @@ def words(text: str) -> str:
     return _RAISED.sub(r"<sup>\1</sup>", _ROLE.sub(r'<strong class="role-\1">\2</strong>', escape(text)))
 
 
+def plain_words(text: str) -> str:
+    """A text of the tour without its markup."""
+    return _ROLE.sub(r"\2", text)
+
+
 def tour(settings: Settings) -> dict[str, Any]:
     """The words of the tour."""
     read: dict[str, Any] = json.loads((settings.assets_dir / "tour.json").read_text(encoding="utf-8"))
@@ -87,6 +94,7 @@ def build(settings: Settings) -> None:
             title=escape(step["title"]),
             text="".join(f'<p class="step-text">{words(one)}</p>' for one in step["text"]),
             ask=words(step["ask"]),
+            notes="".join(f"<p>{words(note)}</p>" for note in step["notes"]),
             show=escape(step["show"]),
             figure=escape(step["figure"]),
             hidden="" if number == 1 else "hidden",
@@ -121,7 +129,7 @@ def _step_title(settings: Settings, query: Mapping[str, str]) -> str | None:
 
 
 PAGE = Page(
-    "Learn", "/learn", build, scripts=("learn/learn_page.js",), styles=("learn", "try"),
+    "Learn", "/learn", build, scripts=("learn/learn_page.js",), styles=("learn", "try", "lecture"),
     heading="Quantization, step by step", heading_of=_step_title,
     about="From one weight to a whole language model: why rounding it to a few bits needs a little regularisation. "
     "Each step asks before it shows.",

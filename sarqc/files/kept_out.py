@@ -42,7 +42,7 @@ _SECRETS = tuple(
         (rf"(?i)\b({_SECRET_NAME}[\"']?\s*[=:]\s*)([\"']).*?\2", rf"\1\2{_HIDDEN}\2"),
         (rf"(?i)\b({_SECRET_NAME}=)(?![\"'])[^&\s#,;)\]}}]+", rf"\1{_HIDDEN}"),
         (r"\bsarqc_(visitor|verifier)=[^;\s\"']+", rf"sarqc_\1={_HIDDEN}"),
-        (r"(/share/)[\w-]{8,}", rf"\1{_HIDDEN}"),
+        (r"(/(?:share|join|lectures)/)[\w-]{8,}", rf"\1{_HIDDEN}"),
         (r"\bhf_[A-Za-z0-9]{8,}", f"hf_{_HIDDEN}"),
     )
 )

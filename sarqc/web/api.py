@@ -100,7 +100,6 @@ EXPORTS_TO_OPEN = 200  # the newest, offered in the form
 NOT_OPENED = ("plain", "statistics")  # exports without codes
 LIST_BYTES = 4 << 20  # of events in a list
 METHODS_OF_HTTP = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"]
-STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the latter for nginx
 
 Resolver = Callable[[Recipe, Settings], Job]
 ON_THIS_HOST: Resolver = resolve
@@ -469,7 +468,7 @@ def _streams_router(supervisor: Supervisor, access: Access) -> APIRouter:
         if complete and not events:
             return Response(status_code=204)
         stream = sse.run_events(store, supervisor.bell, run_id, position, lambda: access.sees(who))
-        return EventSourceResponse(stream, headers=STREAM_HEADERS)
+        return EventSourceResponse(stream, headers=sse.STREAM_HEADERS)
 
     @router.get("/events")
     async def all_events(request: Request, after: After = None, last_event_id: LastEventId = None) -> Response:
@@ -479,7 +478,7 @@ def _streams_router(supervisor: Supervisor, access: Access) -> APIRouter:
         if position is None:
             position = await run_in_threadpool(store.revision)
         stream = sse.run_changes(store, supervisor.bell, position, lambda: access.sees(who), access.as_seen(who))
-        return EventSourceResponse(stream, headers=STREAM_HEADERS)
+        return EventSourceResponse(stream, headers=sse.STREAM_HEADERS)
 
     return router
 

@@ -71,6 +71,7 @@ from sarqc.recipe.texts import RecipeText
 from sarqc.study.ladder import STEPS
 from sarqc.study.library import StudyListing
 from sarqc.study.paired import clear_from
+from sarqc.web.lectures import HallState, LectureBegun, LectureWish, PhoneGuess, PhoneState
 from sarqc.web.static import WORKER
 from sarqc.web.typescript import Declarations, literal
 
@@ -490,6 +491,8 @@ def shapes() -> str:
         StudyListing,
     ):
         declared.interface(shape)
+    for of_lecture in (LectureBegun, LectureWish, HallState, PhoneGuess, PhoneState):
+        declared.interface(of_lecture)
     declared.interface(RecipeText)
     declared.interface(ProgramText)
     declared.interface(RunDocument, "Run")

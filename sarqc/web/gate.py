@@ -22,13 +22,14 @@ from sarqc.errors import Misdirected, NotAllowed, NotFound, NotSignedIn, SarqcEr
 from sarqc.settings import Settings
 from sarqc.web.embed import is_framed_card
 from sarqc.web.identity import Identity
+from sarqc.web.lecture_api import JOIN
 from sarqc.web.profile import host_is_ours, is_private
 from sarqc.web.responses import error_response
 from sarqc.web.visitor import COOKIE, GUEST, Cookies, Visitor, new_guest
 
 READS = ("GET", "HEAD", "OPTIONS")
 OURS = ("/api/", "/sign-in", "/sign-out")  # where something may be written
-OPEN = ("/assets/", "/sign-in", "/share/", "/site.png", "/healthz", "/favicon.ico")  # before signing in
+OPEN = ("/assets/", "/sign-in", "/share/", "/site.png", "/healthz", "/favicon.ico", *JOIN)  # before signing in
 LONGEST_NAME, LONGEST_PATH = 255, 2048  # bytes, characters: what is longer can't be the name of a file
 FORWARDED = ("x-forwarded-", "forwarded")
 
@@ -109,7 +110,8 @@ class Gate:
         is_page, writes = _is_page(scope, headers), scope["method"] not in READS
         is_guest = visitor is not None and visitor.owner.startswith(GUEST)
         is_wanted = (is_page and self._private) or (is_guest and (is_page or writes))
-        if is_framed_card(scope, self._settings):
+        # Of a phone in a lecture nothing is kept, nor of a frame.
+        if scope["path"].startswith(JOIN) or is_framed_card(scope, self._settings):
             return None
         if visitor is None or not is_wanted or self._cookies.of(headers) is not None:
             return None

@@ -40,7 +40,11 @@ class RequestLimits:
             await self.app(scope, receive, send)
             return
         address = scope["client"][0] if scope["client"] else ""
-        is_stream = scope["path"].startswith("/api/") and scope["path"].endswith("/events")
+        path = scope["path"]
+        if path.startswith("/api/join/") and path.endswith("/events"):  # a hall is one address; its lecture counts them
+            await self.app(scope, _in_time(receive), send)
+            return
+        is_stream = path.startswith("/api/") and path.endswith("/events")
         counter, limit, name = (
             (self._streams, self.settings.max_streams_per_address, "SARQC_MAX_STREAMS_PER_ADDRESS")
             if is_stream

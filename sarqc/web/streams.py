@@ -1,4 +1,5 @@
-"""Server-sent events: the log of one run, and the changes of all runs, replayed from the store and then live.
+"""Server-sent events: the log of one run, and the changes of all runs, replayed from the store and then live; and the
+state of something in memory, such as a lecture.
 
 What a listener gets is read from the store each time; a bell only says that there is news. So nothing is lost between
 replay and live, a listener that is slow costs no memory, and any number of them may listen. A browser that comes back
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from fastapi.concurrency import run_in_threadpool
@@ -25,6 +26,7 @@ BATCH = 500  # events, or changes, read at once
 BATCH_BYTES = 65_536  # of events read at once: what a listener costs that doesn't read
 COALESCE_SECONDS = 0.05  # news within this time are one message: a storm of events is not a storm of queries
 RECONNECT_MILLISECONDS = 2000
+STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the latter for nginx
 
 
 Sight = Callable[[Run], bool]
@@ -80,6 +82,30 @@ async def run_changes(
                 yield KEEPALIVE_COMMENT
 
 
+async def states(
+    bell: Bell, topic: str, state: Callable[[], tuple[Mapping[str, Any], bool] | None]
+) -> AsyncIterator[bytes]:
+    """Something as it is, and again whenever its topic rings.
+
+    ``state``: the document, and whether it is the last one; None ends the stream without a word.
+    """
+    yield _first_line()
+    with bell.listen(topic) as news:
+        number = 0
+        while not bell.closed:
+            news.clear()
+            found = state()
+            if found is None:
+                return
+            document, is_last = found
+            number += 1
+            yield _message(document, number)
+            if is_last:
+                return
+            while not await _ring(news):
+                yield KEEPALIVE_COMMENT
+
+
 async def _ring(news: asyncio.Event) -> bool:
     """Waits for the bell; False when it stayed silent for a heartbeat."""
     try:
@@ -95,5 +121,5 @@ def _first_line() -> bytes:
     return f"retry: {RECONNECT_MILLISECONDS}\n\n".encode()
 
 
-def _message(data: dict[str, Any], number: int) -> bytes:
+def _message(data: Mapping[str, Any], number: int) -> bytes:
     return format_sse_event(data_str=json.dumps(data, ensure_ascii=False, separators=(",", ":")), id=str(number))

@@ -22,7 +22,8 @@ import results_of_scale
 
 # What goes on for as long as somebody listens, is a file, or needs a run that tunes.
 NOT_TIMED = {
-    "/api/events", "/api/model", "/api/runs/csv", "/api/runs/{run_id}/checkpoint", "/api/runs/{run_id}/ladder",
+    "/api/events", "/api/join/{code}/events", "/api/lectures/{code}/events",
+    "/api/model", "/api/runs/csv", "/api/runs/{run_id}/checkpoint", "/api/runs/{run_id}/ladder",
     "/api/runs/{run_id}/rounding", "/api/runs/{run_id}/tuning", "/api/studies/{study_id}/arrays/{file}",
     "/api/studies/{study_id}/download", "/api/studies/{study_id}/model/{file}", "/api/studies/{study_id}/site",
     "/api/studies/{study_id}/site.zip", "/api/studies/{study_id}/study.safetensors",

@@ -139,6 +139,16 @@ def test_the_first_picture_needs_little(visit: Callable[..., Any]) -> None:
     assert len(text.encode()) < 150_000
 
 
+def test_a_published_lecture_has_notes_and_no_phones(visit: Callable[..., Any]) -> None:
+    page = visit("learn/?lecture")
+    page.get_by_test_id("open-notes").wait_for()
+    page.keyboard.press("q")
+    assert page.get_by_test_id("phones").count() == page.get_by_test_id("code-card").count() == 0
+    with page.expect_popup() as opened:
+        page.keyboard.press("n")
+    opened.value.locator(".notes-clock").get_by_text("Step 1 of 10").wait_for()
+
+
 def test_the_model_runs_from_a_file_server(visit: Callable[..., Any]) -> None:
     page = visit("small/?lambda=0.1")
     button = page.get_by_test_id("try-open")

@@ -14,10 +14,10 @@ import {
 import { state as latticeState, start } from "../../assets/js/learn/lattice.js";
 import { contour, readTokens } from "../../assets/js/learn/pair.js";
 import { normals } from "../../assets/js/learn/random.js";
-import { meaningOf } from "../../assets/js/learn/remote_keys.js";
 import { bestOf, column } from "../../assets/js/learn/shipped_study.js";
 import { everyPair, roundEven, statisticsOf, winners } from "../../assets/js/learn/solver.js";
 import { errorsOf, LAMS, SIZES, toyLayer } from "../../assets/js/learn/tokens.js";
+import { meaningOf } from "../../assets/js/lecture/remote_keys.js";
 
 const key = (name, inside = "", more = {}) => ({
   key: name,
@@ -40,6 +40,10 @@ test("keyboards and remotes say on, back, full screen and black, unless what has
   assert.deepEqual(
     ["f", "F", "b", "B", "."].map((name) => said(name)),
     ["fill", "fill", "black", "black", "black"],
+  );
+  assert.deepEqual(
+    ["n", "Q"].map((name) => said(name)),
+    ["notes", "code"],
   );
   for (const name of ["a", "Enter", "Escape", "F5", "toString"]) assert.equal(said(name), null);
   for (const owner of ["input", "select", "dialog", "[popover]"])

@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { fit, LAB_VIEW, parse, readLink, serialise, unknownNames } from "../../assets/js/base/address.js";
 import { nearest } from "../../assets/js/base/address_bar.js";
 import { CONTROLS, PANELS } from "../../assets/js/base/contract.js";
+import { QUESTION_NAMES } from "../../assets/js/base/homework_link.js";
 
 /** A small generator with a seed, so that a failure comes again. */
 function random(seed) {
@@ -61,6 +62,10 @@ test("every state survives its own address, 2,000 of them", () => {
       embed: card !== "" || dice.next() < 0.5,
       card,
       theme: dice.next() < 0.5 ? "dark" : "",
+      lecture: dice.next() < 0.5,
+      notes: "",
+      homework: QUESTION_NAMES.filter(() => dice.next() < 0.5),
+      label: "",
     };
     const search = serialise(state, LAB_VIEW, { link });
     assert.deepEqual(parse(search, LAB_VIEW), { state, problems: [] }, search);
@@ -113,6 +118,17 @@ test("names of a link are names, each once, and no way into the page's style", (
   const { hide, lock, embed, problems } = readLink('?hide=map,%20map,lambda,*{},"]&lock=bits,&embed=yes');
   assert.deepEqual({ hide, lock, embed }, { hide: ["map", "lambda"], lock: ["bits"], embed: false });
   assert.equal(problems.length, 3);
+  for (const [search, isLecture, notes, count] of [
+    ["?lecture", true, "", 0],
+    ["?lecture=1", true, "", 0],
+    ["?lecture=0", false, "", 0],
+    ["?lecture=yes", false, "", 1],
+    ["?notes=0123456789abcdef", false, "0123456789abcdef", 0],
+    ["?notes=<b>", false, "", 1],
+  ]) {
+    const read = readLink(search);
+    assert.deepEqual([read.lecture, read.notes, read.problems.length], [isLecture, notes, count], search);
+  }
   const told = unknownNames({ hide: ["map", "moon"], lock: ["bits", "map", "sun"] }, CONTROLS, PANELS);
   assert.deepEqual(
     told.map((one) => one.match(/“(\w+)”/)[1]),

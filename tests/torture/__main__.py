@@ -14,6 +14,7 @@ from pathlib import Path
 from sarqc.web.process import raise_file_limit
 from tests.torture import (
     full_disk,
+    halls,
     kills,
     kills_of_exports,
     malformed_gguf,
@@ -37,6 +38,7 @@ def main() -> None:
     parser.add_argument("--full-disks", type=int, default=4, help="times that the disk is filled under a real run")
     parser.add_argument("--runs", type=int, default=50, help="runs one after the other")
     parser.add_argument("--viewers", type=int, default=300, help="listeners to a full queue of runs")
+    parser.add_argument("--phones", type=int, default=200, help="phones of a lecture")
     parser.add_argument("--idle", type=int, default=1100, help="connections that say nothing")
     parser.add_argument("--no-damage", action="store_true", help="leave out the tests of damaged hosts")
     asked = parser.parse_args()
@@ -72,6 +74,10 @@ def main() -> None:
         if asked.idle:
             viewers.be_idle(folder / "idle", figures, asked.idle)
         sound &= _say("viewers", figures)
+        figures = Figures()
+        if asked.phones:
+            halls.fill(folder / "halls", figures, asked.phones)
+            sound &= _say("a lecture", figures)
         figures = Figures()
         if not asked.no_damage:
             tests_of_damage.play(figures)

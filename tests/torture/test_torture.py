@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from sarqc.study.tensors import FILE
-from tests.torture import kills, malformed_gguf, many_runs, pattern_bombs, requests_of_a_profile, viewers
+from tests.torture import halls, kills, malformed_gguf, many_runs, pattern_bombs, requests_of_a_profile, viewers
 from tests.torture.answers import Answer, Judge
 from tests.torture.figures import Figures
 from tests.torture.on_the_wire import STATUS
@@ -56,6 +56,13 @@ def test_a_crowd_hears_everything_and_leaves_nothing_behind(tmp_path: Path) -> N
     viewers.listen(tmp_path, figures, 300, 2)
     assert figures.is_sound, figures.table()
     assert figures.counts[viewers.HEARD] >= 300 * 3
+
+
+@pytest.mark.soak
+def test_a_full_hall_hears_each_change(tmp_path: Path) -> None:
+    figures = Figures()
+    halls.fill(tmp_path, figures)
+    assert figures.is_sound, figures.table()
 
 
 @pytest.mark.soak

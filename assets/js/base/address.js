@@ -6,6 +6,9 @@
  */
 
 import { CARDS, DOORS, DRAWINGS, LADDER_STEPS, POOLINGS, QUANTITIES, SCALES, SHOWN } from "./contract.js";
+import { readHomework, writeHomework } from "./homework_link.js";
+
+/** @import { Homework, QuestionName } from "./homework_link.js" */
 
 /**
  * How a control stands in the address.
@@ -26,10 +29,14 @@ import { CARDS, DOORS, DRAWINGS, LADDER_STEPS, POOLINGS, QUANTITIES, SCALES, SHO
  * @property {boolean} embed whether it is for a frame
  * @property {string} [card] the only card of the frame; empty for the whole page
  * @property {string} [theme] of the frame, “light” or “dark”; empty for that of the page around it
+ * @property {boolean} [lecture] whether it is for a hall
+ * @property {QuestionName[]} [homework] what it asks
+ * @property {string} [label] name of the task
  */
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const CONTROL = /^[a-z][a-z0-9_-]{0,40}$/;
+const CHANNEL = /^[0-9a-f]{16}$/;
 const DECIMAL = /^\d+(\.\d+)?(e[+-]?\d+)?$/i;
 const WHOLE = /^\d{1,9}$/;
 
@@ -114,7 +121,7 @@ export const CALIBRATE_VIEW = {
 };
 
 /** What is in every page's address beside its own parameters. */
-const OWN = ["hide", "lock", "embed", "theme"];
+const OWN = ["hide", "lock", "embed", "theme", "lecture", "notes", "homework", "label"];
 const THEMES = ["light", "dark"];
 
 /** Parameters of the frame that the pages live in: nobody's mistake. */
@@ -173,15 +180,18 @@ export function serialise(state, table, { standard = {}, link = {} } = {}) {
   }
   if (link.embed) query.set("embed", link.card || "1");
   if (link.theme) query.set("theme", link.theme);
+  if (link.lecture) query.set("lecture", "1");
+  writeHomework(query, link);
   const text = query.toString().replaceAll("%2C", ",");
   return text ? `?${text}` : "";
 }
 
 /**
- * What a link hides, locks, and whether it is for a frame. Names are checked for their form only: which there are, the
- * page knows (see `unknownNames`).
+ * What a link hides, locks, and whether it is for a frame, for a hall, or for the notes of a lecture. Names are checked for
+ * their form only: which there are, the page knows (see `unknownNames`).
  * @param {string} search
- * @returns {Link & {problems: string[]}} each name once, in the given order
+ * @returns {Link & Homework & {problems: string[], lecture: boolean, notes: string}} each name once, in the given order; notes: the
+ * channel of the lecture to which the window belongs, empty for every other page
  */
 export function readLink(search) {
   const given = new URLSearchParams(search);
@@ -207,7 +217,24 @@ export function readLink(search) {
     problems.push(`“embed=${shortened(embed)}” is ignored: embed must be 0, 1 or the name of a card.`);
   const isTheme = THEMES.includes(theme);
   if (theme && !isTheme) problems.push(`“theme=${shortened(theme)}” is ignored: theme must be light or dark.`);
-  return { hide, lock, embed: embed === "1" || card !== "", card, theme: isTheme ? theme : "", problems };
+  const [lecture, notes] = [given.get("lecture"), given.get("notes") ?? ""];
+  if (lecture !== null && !["0", "1", ""].includes(lecture))
+    problems.push(`“lecture=${shortened(lecture)}” is ignored: lecture must be 0 or 1.`);
+  if (notes && !CHANNEL.test(notes)) problems.push(`“notes=${shortened(notes)}” is ignored: no lecture has that name.`);
+  const { homework, label, problems: ofHomework } = readHomework(given);
+  problems.push(...ofHomework);
+  return {
+    hide,
+    lock,
+    embed: embed === "1" || card !== "",
+    card,
+    theme: isTheme ? theme : "",
+    lecture: lecture === "1" || lecture === "",
+    notes: CHANNEL.test(notes) ? notes : "",
+    homework,
+    label,
+    problems,
+  };
 }
 
 /**

@@ -85,6 +85,8 @@ if (link.card) {
   dataset.card = link.card;
   alone(link.card);
 } else delete dataset.card;
+if (link.lecture) dataset.lecture = "";
+if (link.notes) dataset.notes = "";
 if (locked.size) {
   document.documentElement.dataset.lock = link.lock.join(" ");
   new MutationObserver(lock).observe(document.documentElement, {

@@ -7,6 +7,7 @@ import { copyFrom } from "./clipboard.js";
 import { html, nothing, render } from "./html.js";
 import { popover } from "./popover.js";
 import { cardLines, cardsHere } from "./share_card.js";
+import { homeworkPanel } from "./share_homework.js";
 import { PRESETS, presetLink, presetOf } from "./share_presets.js";
 import { table } from "./table.js";
 
@@ -45,7 +46,8 @@ export function shareMenu(button, { controls, panels, link, address, further, ha
   /** @type {string[]} cards that can stand alone in a frame */
   let cards = [];
   let card = "";
-  let chosen = { hide: link.hide, lock: link.lock, embed: link.embed };
+  /** @type {Link} */
+  let chosen = { hide: link.hide, lock: link.lock, embed: link.embed, homework: link.homework, label: link.label };
   /** @type {{name: string, title: string, canLock: boolean}[]} */
   let rows = [];
   /** @type {HTMLElement | null} */
@@ -128,13 +130,15 @@ export function shareMenu(button, { controls, panels, link, address, further, ha
 
   function presets() {
     const now = presetOf(chosen, names);
+    const { homework = [], label = "" } = chosen;
     const all = /** @type {Preset[]} */ (Object.keys(PRESETS));
     return html`<div class="switch share-presets" role="group" aria-label="What the link is for">${all.map(
       (preset) =>
         html`<button type="button" data-preset=${preset} aria-pressed=${String(preset === now)}
           @click=${() => choose(presetLink(preset, names))}>${preset}</button>`,
     )}</div>
-    <p class="share-words" role="status">${now ? PRESETS[/** @type {Preset} */ (now)] : "As ticked below."}</p>`;
+    <p class="share-words" role="status">${now ? PRESETS[/** @type {Preset} */ (now)] : "As ticked below."}</p>
+    ${now === "Homework" || homework.length ? homeworkPanel({ homework, label }, (change) => choose({ ...chosen, ...change })) : nothing}`;
   }
 
   /** The page that the link opens, in small. */

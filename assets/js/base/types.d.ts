@@ -937,6 +937,49 @@ export interface DamagedStudy {
   error: Record<string, string>;
 }
 
+/** What the lecturer's page is given once. */
+export interface LectureBegun {
+  code: string;
+  secret: string;
+  address: string;
+  qr: string[];
+}
+
+/** What the lecturer's page shows; a stop of null asks nothing. */
+export interface LectureWish {
+  stop: string | null;
+  lams: number[];
+  phase: "open" | "closed" | "revealed";
+  best: number | null;
+  band: [number, number] | null;
+}
+
+/** A lecture as its lecturer hears it. */
+export interface HallState {
+  phase: "waiting" | "open" | "closed" | "revealed" | "ended";
+  stop: string | null;
+  phones: number;
+  guesses: number;
+  counts: number[];
+}
+
+/** A position among the values of λ at a stop, and the phone that says it. */
+export interface PhoneGuess {
+  phone: string;
+  stop: string;
+  guess: number;
+}
+
+/** A lecture as its phones hear it: of the others' guesses nothing before the answer is shown. */
+export interface PhoneState {
+  phase: "waiting" | "open" | "closed" | "revealed" | "ended";
+  stop: string | null;
+  lams: number[];
+  counts: number[] | null;
+  best: number | null;
+  band: [number, number] | null;
+}
+
 /** One text: its name and title, what it would be called as a file, and itself. */
 export interface RecipeText {
   name: string;

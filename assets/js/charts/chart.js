@@ -205,6 +205,31 @@ export function upright(at, position, { stroke = "var(--ink)", dash = null } = {
   return segment(x, at.top - 4, x, at.bottom + 6, { stroke, "stroke-width": 1.5, "stroke-dasharray": dash });
 }
 
+const HEAP = 0.5; // of a panel's height, for the most frequent guess
+const LEAST = 22; // pixels, so that its number has room in a bar
+
+/**
+ * How many have guessed each position, as bars on the axis with their numbers at the foot; nothing where nobody has.
+ * @param {Panel} at
+ * @param {number[] | null} counts
+ * @returns {Drawn}
+ */
+export function heaps(at, counts) {
+  const most = Math.max(0, ...(counts ?? []));
+  if (!counts || !most) return null;
+  const width = 0.6 * (at.count < 2 ? 60 : at.x(1) - at.x(0));
+  return counts.map((count, position) => {
+    if (!count) return null;
+    const height = Math.max(LEAST, HEAP * (at.bottom - at.top) * (count / most));
+    const x = at.x(position);
+    const box = { x: x - width / 2, y: at.bottom - height, width, height, rx: 2 };
+    return [
+      s("rect", { ...box, fill: "var(--series-4)", opacity: 0.35, class: "heap" }),
+      label(x, at.bottom - 11, String(count), { at: "middle", fill: "var(--ink)", size: 13, weight: 700 }),
+    ];
+  });
+}
+
 /** The knob of a guess on a λ axis. */
 export function guessGlyph() {
   return [

@@ -13,7 +13,11 @@ import { withoutBand } from "./band.js";
 /** @typedef {import("../base/types.d.ts").Door} Door */
 /** @typedef {import("../base/types.d.ts").Drawing} Drawing */
 /** @typedef {import("../base/types.d.ts").Piece} Piece of a sentence */
-/** @typedef {{band: boolean[][], sentences: Piece[][][], small_print: string[][][]}} Told of a quality at every point, γ first */
+/**
+ * Of a quality at every point, γ first.
+ * @typedef {{band: boolean[][], best: (import("../base/types.d.ts").BestDifference|null)[], sentences: Piece[][][],
+ *   small_print: string[][][]}} Told
+ */
 /** @typedef {{key: string, title: string, kind: string}} Column */
 /** @typedef {{columns: Column[], rows: Object<string, any>[]}} Table */
 /** @typedef {{drift: (number|null)[][], error: (number|null)[][], names: string[], on: string}} Radius what R is chosen among, by γ and λ */
@@ -25,7 +29,7 @@ import { withoutBand } from "./band.js";
  * @property {string} title of the page that shows it
  * @property {{id: string, title: string, model: {name: string}, recipe: Object<string, any>|null, unseen: string|null,
  *   kept: import("../base/types.d.ts").KeptCodes|null}} study
- * @property {{name: string, method: string, title: string, has_lam: boolean, bits: number, grid: string,
+ * @property {{name: string, method: string, title: string, has_lam: boolean, baseline: string, bits: number, grid: string,
  *   grid_text: string, group_size: number|null, fitting?: Record<string, string|number>,
  *   equation: Equation|null}} line
  * @property {number|null} layer null for all layers

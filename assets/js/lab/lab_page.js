@@ -33,9 +33,11 @@ import { addressOf } from "../explorer/state.js";
 import { theoremPart } from "../explorer/theorem_part.js";
 import { weightsPart } from "../explorer/weights_part.js";
 import { wordsPart } from "../explorer/words_part.js";
+import { homeworkCard } from "../homework/homework_card.js";
 import { tryPart } from "../model/try_part.js";
 import { compute } from "./compute.js";
 import { framedPart } from "./framed_part.js";
+import { labLecture } from "./lab_lecture.js";
 import { previewKey } from "./preview_key.js";
 import { offered } from "./preview_recipe.js";
 import * as Lab from "./state.js";
@@ -110,6 +112,7 @@ export async function mount() {
     ],
     onState: (explored) => dispatch({ type: "explored", explored }),
   });
+  const task = link.homework.length ? homeworkCard(part("homework"), link) : null;
   const { state: wanted, problems } = parse(location.search, LAB_VIEW);
   let state = Lab.initial({ explored: explorer.state, wanted });
 
@@ -132,6 +135,10 @@ export async function mount() {
       studies !== before.studies || view !== before.explored.view || explored.problem !== before.explored.problem;
     if (open && phase !== "next" && (!wasOpen || others || phase !== before.explored.phase)) drawPicks(root, state);
     if (view && view !== before.explored.view) document.title = titled(view.title);
+    if (view && explored !== before.explored) {
+      task?.show(view, explored.at.gamma);
+      hall?.show(view, explored.at.gamma);
+    }
     if (Lab.isEmpty(state) !== Lab.isEmpty(before)) drawEmpty(root, part("problem"), Lab.isEmpty(state));
     if (Lab.isLost(state) !== Lab.isLost(before)) drawWays(root, part("ways"), state);
     if (remarks !== before.remarks) note(part("link-note"), remarks);
@@ -152,8 +159,11 @@ export async function mount() {
   });
   const overlayOf = Lab.overlays();
   const key = made(html`<div></div>`);
+  /** @type {ReturnType<typeof labLecture>|null} */
+  let hall = null;
   explorer.ready.then(() => {
     explorer.hosts.hero.frame.before(key);
+    if (link.lecture) hall = labLecture(root, explorer.hosts.hero.root);
   });
 
   /** @param {Lab.State} before */

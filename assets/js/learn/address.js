@@ -120,6 +120,7 @@ export const CONTROLS = {
   saliency: "Penalty",
   save: "Numbers and pictures of the figure",
   share: "Share",
+  lecture: "Lecture",
   fill: "Full screen",
 };
 

@@ -10,7 +10,7 @@ import { change, percent, significant } from "../base/format.js";
 import { html, render } from "../base/html.js";
 import { colour } from "../base/theme.js";
 import { openArray } from "../charts/bind.js";
-import { axis, curve, endLabels, frame, guessGlyph, key, panel, spread, upright } from "../charts/chart.js";
+import { axis, curve, endLabels, frame, guessGlyph, heaps, key, panel, spread, upright } from "../charts/chart.js";
 import { ROLES } from "../charts/svg.js";
 import { asking, oneFromStudy } from "./address.js";
 import { lambdaSlider } from "./controls.js";
@@ -83,6 +83,12 @@ export function answer({ names, seen, unseen, drift, guess, own, at }) {
   ];
 }
 
+/** @param {Facts} facts @returns {import("../lecture/state.js").Question} */
+export function asked({ lams, names, unseen }) {
+  const best = bestOf(unseen);
+  return { lams, names, best, band: [best, best] };
+}
+
 /** @param {Facts} facts */
 export function aria({ layer, names, seen, unseen, answered }) {
   const text = `Reconstruction error of ${layer} over λ: on calibration text best at λ = ${names[bestOf(seen)]}`;
@@ -145,6 +151,7 @@ export function create(stage) {
       return [
         frame(at, `Reconstruction error, ${facts.layer}`, (value) => percent(value), { lines: narrow ? 1 : 0 }),
         axis(at, names),
+        heaps(at, stage.counts),
         hasGuess && upright(at, own, { stroke: "var(--series-4)", dash: "4 4" }),
         answered && upright(at, position),
         curve(at, seen, ROLES.recon),

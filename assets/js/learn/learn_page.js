@@ -13,6 +13,10 @@ import { shareMenu } from "../base/share.js";
 import { at } from "../base/site.js";
 import { onTheme } from "../base/theme.js";
 import { backToPage } from "../charts/enlarge.js";
+import { lecture } from "../lecture/lecture.js";
+import { notesWindow } from "../lecture/notes_window.js";
+import { fill, presenter } from "../lecture/present.js";
+import { meaningOf } from "../lecture/remote_keys.js";
 import { CONTROLS, common, unknownHere } from "./address.js";
 import * as channels from "./channels.js";
 import * as column_by_column from "./column_by_column.js";
@@ -22,9 +26,7 @@ import * as layer from "./layer.js";
 import * as model from "./model.js";
 import * as new_text from "./new_text.js";
 import * as paper from "./paper.js";
-import { fill, presenter } from "./present.js";
-import { meaningOf } from "./remote_keys.js";
-import { Stage, within } from "./stage.js";
+import { DRAWN, Stage, within } from "./stage.js";
 import * as tokens from "./tokens.js";
 import * as weight from "./weight.js";
 
@@ -49,11 +51,16 @@ const COMMON = common(Object.keys(MODULES).length);
  */
 export function mount(element) {
   const root = within(element, ".tour", HTMLElement);
+  if (link.notes) {
+    notesWindow(root, link.notes);
+    return;
+  }
   const part = (/** @type {string} */ name) => within(root, `[data-part="${name}"]`, HTMLElement);
   const [back, next, share, whole, black] = ["back", "next", "share", "fill", "black"].map((name) =>
     within(root, `[data-part="${name}"]`, HTMLButtonElement),
   );
   const lab = within(root, '[data-part="lab"]', HTMLAnchorElement);
+  const toLecture = within(root, '[data-part="lecture"]', HTMLAnchorElement);
   const ways = [...root.querySelectorAll("button[data-go]")].filter((button) => button instanceof HTMLButtonElement);
   /** @type {import("./types.d.ts").Given} */
   const given = {
@@ -92,6 +99,7 @@ export function mount(element) {
     next.hidden = last && !isLocked("next");
     lab.hidden = !last || isLocked("next");
     stages[tour.step].open();
+    toLecture.href = stages[tour.step].query({ ...link, lecture: true });
     document.title = titled(within(stages[tour.step].section, ".step-title", HTMLElement).textContent ?? "");
   }
 
@@ -116,10 +124,19 @@ export function mount(element) {
   next.addEventListener("click", () => go(tour.step + 1));
   for (const button of ways) button.addEventListener("click", () => go(Number(button.dataset.go) - 1));
   const screen = presenter(black, whole);
-  /** @type {Record<import("./remote_keys.js").Meaning, () => void>} */
+  const hall = link.lecture
+    ? lecture(root, {
+        stop: () => stages[tour.step].stop,
+        act: (meaning) => acts[meaning](),
+        event: DRAWN,
+        tools: within(root, ".tour-tools", HTMLElement),
+      })
+    : null;
+  /** @type {Record<import("../lecture/remote_keys.js").Meaning, () => void>} */
   const acts = {
     on: () => {
       const stage = stages[tour.step];
+      if (hall?.showsGuesses()) return;
       if (!stage.answered && !isKept("show")) stage.answer();
       else if (!isLocked("next")) go(tour.step + 1);
     },
@@ -129,7 +146,9 @@ export function mount(element) {
     fill: () => {
       if (!isLocked("fill")) fill();
     },
-    black: () => screen.blacken(true),
+    black: () => screen.blacken(!screen.isBlack()),
+    notes: () => hall?.openNotes(),
+    code: () => hall?.toggleCode(),
   };
   document.addEventListener("keydown", (event) => {
     const meaning = meaningOf(event);
@@ -161,6 +180,7 @@ export function mount(element) {
   stages[tour.step].read(location.search);
   tell(unknownHere(link));
   render();
+  if (link.lecture) screen.fillSoon();
 }
 
 const OVER = ".is-enlarged, dialog[open], :popover-open"; // what Escape closes first

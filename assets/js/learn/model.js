@@ -6,7 +6,7 @@
 import { oneOf } from "../base/address.js";
 import { nearest } from "../base/address_bar.js";
 import { format, interval, number, plain } from "../base/format.js";
-import { axis, curve, frame, guessGlyph, isMeasured, panel, spread, upright } from "../charts/chart.js";
+import { axis, curve, frame, guessGlyph, heaps, isMeasured, panel, spread, upright } from "../charts/chart.js";
 import { label, mark, ROLES, s, segment } from "../charts/svg.js";
 import { asking, oneFromStudy } from "./address.js";
 import { choices } from "./controls.js";
@@ -134,6 +134,14 @@ function reason(layers, best, lams) {
   return ` By its own error on unseen text a layer would take another: ${less} of ${all} want less than ${plain(best)}.`;
 }
 
+/** @param {Facts} facts @returns {import("../lecture/state.js").Question} */
+export const asked = ({ lams, names, best, band }) => ({
+  lams,
+  names,
+  best,
+  band: band.includes(true) ? [band.indexOf(true), band.lastIndexOf(true)] : [best, best],
+});
+
 /** @param {Facts} facts */
 export function aria({ answered, names, perplexities, best }) {
   const at = (/** @type {number} */ i) => `λ = ${names[i]}`;
@@ -214,6 +222,7 @@ export function create(stage) {
         ),
         answered && wishes(at, facts),
         axis(at, names),
+        heaps(at, stage.counts),
         hasGuess && upright(at, own, { stroke: "var(--series-4)", dash: "4 4" }),
         // Before the answer only the ends are shown: no penalty, and the largest.
         answered ? whole(at, facts) : ends.map((values) => curve(at, values, ROLES.quality, { size: 6 })),

@@ -8,7 +8,19 @@ import { format, interval, number, percent, plain } from "../base/format.js";
 import { html, made, nothing } from "../base/html.js";
 import { isLocked } from "../base/link.js";
 import { table as numbers, scrolling } from "../base/table.js";
-import { afterGuess, axis, curve, endLabels, frame, guessGlyph, key, panel, spread, upright } from "../charts/chart.js";
+import {
+  afterGuess,
+  axis,
+  curve,
+  endLabels,
+  frame,
+  guessGlyph,
+  heaps,
+  key,
+  panel,
+  spread,
+  upright,
+} from "../charts/chart.js";
 import { label, ROLES, s, segment } from "../charts/svg.js";
 import { Trial } from "../model/trial.js";
 import { asking, oneFromStudy } from "./address.js";
@@ -140,6 +152,9 @@ function beside(gain) {
     : `, as the best of ${gain.chosen_of} without a measurable difference to GPTQ 1 % (${size})`;
 }
 
+/** @param {Facts} facts @returns {import("../lecture/state.js").Question} */
+export const asked = ({ figure, names, best }) => ({ lams: figure.lams, names, best, band: [best, best] });
+
 /** @param {Facts} facts */
 export function aria({ figure, names, best, answered }) {
   const text = `Published accuracy of ${figure.model} at ${figure.bits} bits over λ`;
@@ -237,6 +252,7 @@ export function create(stage) {
       guess.show(hasGuess);
       return [
         at.grounds.map((ground) => s("rect", { ...ground, rx: 8, fill: "var(--ground)" })),
+        heaps(at.published, stage.counts),
         published(at.published, facts, at.beside),
         answered ? ours && measured(at.own, ours, at.beside) : afterGuess(at.own),
       ];

@@ -16,6 +16,8 @@ import { Board } from "../charts/svg.js";
 import { settle } from "./address.js";
 import { pictureOf } from "./picture.js";
 
+export const DRAWN = "step-drawn"; // an event of the section
+
 /**
  * @template {import("./types.d.ts").Settings} S
  * @template D
@@ -48,6 +50,8 @@ export class Stage {
     /** @type {import("./types.d.ts").StepView<F>|null} */
     this.view = null;
     this.frame = 0;
+    /** @type {number[]|null} how many phones of a lecture have guessed each λ */
+    this.counts = null;
     const draw = (/** @type {import("../charts/svg.js").Size} */ size) =>
       this.view && this.facts ? this.view.draw(size, this.facts) : [];
     this.board = new Board(this.part("canvas"), draw, { grows: true });
@@ -145,6 +149,22 @@ export class Stage {
       });
   }
 
+  /** The step as a lecture knows it. @returns {import("../lecture/lecture.js").Stop} */
+  get stop() {
+    return {
+      name: this.section.dataset.name ?? "",
+      number: this.number,
+      answered: this.answered,
+      question: (this.facts && this.module.asked?.(this.facts)) ?? null,
+      answer: this.part("answer").textContent ?? "",
+      heap: (counts) => {
+        if (String(counts) === String(this.counts)) return;
+        this.counts = counts;
+        this.board.redraw();
+      },
+    };
+  }
+
   /** Shows the answer; the button goes, so that the focus goes to what it brought. */
   answer() {
     this.state.shown = 1;
@@ -198,6 +218,7 @@ export class Stage {
     render(answered && facts ? module.answer(facts).map(coloured) : nothing, this.part("answer"));
     render(this.below(), this.part("extra"));
     remember(this.query(link), String(this.number));
+    this.section.dispatchEvent(new CustomEvent(DRAWN, { bubbles: true }));
   }
 
   /** What stands below the figure: that its numbers are on their way, why they are not there, or more of them. */

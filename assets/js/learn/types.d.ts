@@ -3,6 +3,7 @@
 import type { TemplateResult } from "../../vendor/lit-html/lit-html.js";
 import type { KeptCodes } from "../base/types.d.ts";
 import type { Drawn, Size } from "../charts/svg.js";
+import type { Question } from "../lecture/state.js";
 import type { Stage } from "./stage.js";
 
 /** What is set in a step, as its address says it; what has not been set is undefined. `shown` is 1 with the answer. */
@@ -66,6 +67,8 @@ export interface StepModule<S extends Settings, D, F> {
   aria(facts: F): string;
   table(facts: F): NumberTable;
   create(stage: Stage<S, D, F>): StepView<F>;
+  /** What the phones of a lecture guess at; of a step without it they guess nothing. */
+  asked?(facts: F): Question;
 }
 
 export type AnyStep = StepModule<Settings, unknown, unknown>;

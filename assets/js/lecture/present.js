@@ -1,16 +1,19 @@
 /**
  * The tour before a hall: the step fills the screen, and a black screen while somebody speaks.
- * @module learn/present
+ * @module lecture/present
  */
 
 const root = () => document.documentElement;
+const FIRST = ["keydown", "pointerup"]; // what lets a page fill the screen
 
 /** True while the step fills the screen, or the window where the browser gives no more. */
 const isPresenting = () => root().dataset.presenting !== undefined;
+/** A lecture fills the window from its beginning. */
+const isLecture = () => root().dataset.lecture !== undefined;
 
 /** Fills the screen with the step, or gives it back. */
 export async function fill() {
-  if (isPresenting()) {
+  if (isLecture() ? document.fullscreenElement : isPresenting()) {
     leave();
     return;
   }
@@ -44,7 +47,7 @@ export function presenter(black, button) {
   });
   // A presenter drags with the mouse and goes on with a remote: nothing that was touched keeps the keys.
   document.addEventListener("pointerup", () => {
-    if (isPresenting() && document.activeElement instanceof Element) release(document.activeElement);
+    if ((isPresenting() || isLecture()) && document.activeElement instanceof Element) release(document.activeElement);
   });
   new MutationObserver(() => button.setAttribute("aria-pressed", String(isPresenting()))).observe(root(), {
     attributeFilter: ["data-presenting"],
@@ -58,7 +61,19 @@ export function presenter(black, button) {
     else if (before instanceof HTMLElement || before instanceof SVGElement) before.focus({ preventScroll: true });
   }
 
+  /** Fills the screen as soon as the browser allows it: with the first key or press. */
+  function fillSoon() {
+    /** @param {Event} event */
+    const first = (event) => {
+      if (event instanceof KeyboardEvent && event.key === "Escape") return;
+      for (const name of FIRST) document.removeEventListener(name, first);
+      if (!document.fullscreenElement && root().dataset.presenting === undefined) fill();
+    };
+    for (const name of FIRST) document.addEventListener(name, first);
+  }
+
   return {
+    fillSoon,
     isBlack: () => !black.hidden,
     blacken,
     leave,

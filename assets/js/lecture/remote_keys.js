@@ -1,9 +1,9 @@
 /**
  * What a key says to the tour: keyboards and presenters' remotes, which send PageDown and PageUp, or arrows.
- * @module learn/remote_keys
+ * @module lecture/remote_keys
  */
 
-/** @typedef {"on"|"back"|"fill"|"black"} Meaning on: the answer, then the next step */
+/** @typedef {"on"|"back"|"fill"|"black"|"notes"|"code"} Meaning on: the answer, then the next step; code: to be scanned */
 /** @typedef {Pick<KeyboardEvent, "key"|"shiftKey"|"altKey"|"ctrlKey"|"metaKey"|"defaultPrevented"|"target">} Pressed */
 
 /** @type {Object<string, Meaning>} */
@@ -16,6 +16,8 @@ const KEYS = {
   f: "fill",
   b: "black",
   ".": "black", // as some remotes say it
+  n: "notes",
+  q: "code",
 };
 const WRITTEN = "input:not([type=range]), select, textarea, [contenteditable]";
 const ASIDE = "dialog, [popover]"; // over the tour
@@ -25,6 +27,15 @@ const OWNERS = {
   ArrowLeft: "input[type=range], [role=slider]",
   " ": "button, summary, a, [role=checkbox], .table-scroll",
 };
+
+const MEANINGS = new Set(Object.values(KEYS));
+
+/**
+ * Whether something from another window is one of the meanings.
+ * @param {unknown} word
+ * @returns {word is Meaning}
+ */
+export const isMeaning = (word) => MEANINGS.has(/** @type {Meaning} */ (word));
 
 /**
  * What a key means, or null where it belongs to something else.

@@ -1,0 +1,203 @@
+"""Lectures and homework in a real browser: the hall, its phones, the window of notes, and receipts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import findings
+
+pytestmark = pytest.mark.browser
+
+HIDDEN = "hide=sentence,band,measured,numbers,copy,share,ladder,methods,selection"
+FIXED = "lock=study,bits,method,layer,gamma"
+TASK = f"study=tiny-llama&bits=2&method=sarqc-gbs&gamma=0.1&{HIDDEN}&{FIXED}"
+SIZES = """step => ['.ask', '.step-canvas'].map((name) =>
+  parseFloat(getComputedStyle(step.querySelector(name)).fontSize))"""
+FITS = "document.documentElement.scrollHeight <= innerHeight && document.documentElement.scrollWidth <= innerWidth"
+
+
+def begun(page: Any) -> str:
+    """Lets phones join, and returns the address."""
+    page.get_by_test_id("phones").wait_for()
+    page.keyboard.press("q")
+    address = page.get_by_test_id("join-address").inner_text()
+    page.keyboard.press("q")
+    page.get_by_test_id("code-card").wait_for(state="detached")
+    return f"http://{address}"
+
+
+def path_of(address: str) -> str:
+    return re.sub(r"^http://[^/]+", "", address)
+
+
+def guess(phone: Any, steps: int) -> None:
+    """Moves the ring of a phone by keys, and sends its guess."""
+    phone.get_by_test_id("send-guess").wait_for()
+    phone.get_by_test_id("guess").focus()
+    for _ in range(abs(steps)):
+        phone.keyboard.press("ArrowRight" if steps > 0 else "ArrowLeft")
+    phone.get_by_test_id("send-guess").click()
+    phone.get_by_test_id("phone-status").get_by_text("Your guess is").wait_for()
+
+
+def ended(page: Any) -> None:
+    if not page.get_by_test_id("code-card").count():
+        page.keyboard.press("q")
+    page.get_by_test_id("end-lecture").click()
+    page.get_by_test_id("qr").wait_for(state="detached")
+
+
+def test_a_phone_guesses_the_hall_sees_it_and_then_the_truth(open_page: Callable[..., Any]) -> None:
+    page = open_page("/learn?lecture&step=10")
+    phone = open_page(path_of(begun(page)), width=390, height=700)
+    guess(phone, 1)
+    page.get_by_text("1 phone, 1 guess").wait_for()
+    assert page.locator(".heap").count() == 0  # nobody follows the others
+    page.keyboard.press("PageDown")
+    page.locator(".heap").wait_for()
+    phone.get_by_text("Guesses are closed").wait_for()
+    assert page.get_by_test_id("step-10").get_by_test_id("answer").inner_text() == ""
+    page.keyboard.press("PageDown")
+    page.get_by_test_id("step-10").get_by_test_id("answer").get_by_text("highest at λ").wait_for()
+    phone.get_by_text("The best is λ = 0.3").wait_for()
+    assert phone.locator(".heap").count() == 1
+    ended(page)
+    phone.get_by_text("The lecture is over").wait_for()
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 720), (1920, 1080)])
+def test_a_lecture_is_read_from_the_last_row_and_nothing_is_cut(
+    open_page: Callable[..., Any], width: int, height: int
+) -> None:
+    page = open_page("/learn?lecture", width=width, height=height)
+    for number in range(1, 11):
+        step = page.get_by_test_id(f"step-{number}")
+        step.locator(".step-canvas svg text").first.wait_for(state="attached")
+        for _ in range(2):
+            assert page.evaluate(FITS), number
+            sizes = step.evaluate(SIZES)
+            assert min(sizes) >= height / 46, (number, sizes)
+            if not page.evaluate("document.querySelector('.step:not([hidden])').classList.contains('is-shown')"):
+                page.keyboard.press("PageDown")
+                step.get_by_test_id("answer").locator(":scope:not(:empty)").wait_for()
+        page.keyboard.press("PageDown")
+
+
+def test_the_notes_stay_in_step_and_move_the_lecture(open_page: Callable[..., Any]) -> None:
+    page = open_page("/learn?lecture&step=1")
+    page.get_by_test_id("step-1").get_by_test_id("show").wait_for()
+    with page.expect_popup() as opened:
+        page.keyboard.press("n")
+    notes = opened.value
+    notes.locator(".notes-clock").get_by_text("Step 1 of 10").wait_for()
+    assert notes.get_by_test_id("step-1").get_by_test_id("notes").is_visible()
+    assert notes.get_by_test_id("step-1").get_by_test_id("canvas").is_hidden()
+    notes.get_by_test_id("notes-on").click()  # the answer
+    answer = page.get_by_test_id("step-1").get_by_test_id("answer")
+    answer.get_by_text("The nearest level").wait_for()
+    assert notes.get_by_test_id("step-1").get_by_test_id("answer").inner_text() == answer.inner_text()
+    notes.locator("body").press("PageDown")
+    page.get_by_test_id("step-2").get_by_test_id("show").wait_for()
+    notes.locator(".notes-clock").get_by_text("Step 2 of 10").wait_for()
+    page.keyboard.press("PageUp")
+    notes.locator(".notes-clock").get_by_text("Step 1 of 10").wait_for()
+    assert findings(notes) == []
+    page.goto("about:blank")
+    notes.get_by_text("The window of the lecture is closed.").wait_for()
+
+
+def test_the_lab_asks_the_phones_for_the_sweet_spot(open_page: Callable[..., Any]) -> None:
+    page = open_page("/?lecture&study=tiny-llama&bits=2&method=sarqc-gbs")
+    page.wait_for_selector('[data-plot="lab-hero"][data-drawn]')
+    frame = page.locator("[data-plot=lab-hero] .plot-frame")
+    assert frame.is_visible()
+    phone = open_page(path_of(begun(page)), width=390, height=700, color_scheme="dark")
+    assert frame.is_hidden()  # while they guess
+    guess(phone, 0)
+    page.get_by_text("1 phone, 1 guess").wait_for()
+    page.keyboard.press(" ")
+    page.locator(".heap").wait_for()
+    assert frame.is_hidden()
+    page.keyboard.press(" ")
+    frame.wait_for()
+    phone.get_by_text("The best λ lies between").wait_for()
+    page.reload()  # the lecture goes on
+    page.get_by_text("1 phone, 1 guess").wait_for()
+    ended(page)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_no_finding_on_a_phone_or_under_the_code(open_page: Callable[..., Any], theme: Any) -> None:
+    page = open_page("/learn?lecture&step=10", color_scheme=theme)
+    phone = open_page(path_of(begun(page)), width=390, height=700, color_scheme=theme)
+    phone.get_by_test_id("send-guess").wait_for()
+    assert findings(phone) == []
+    assert phone.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert phone.context.cookies() == []
+    guess(phone, 1)
+    assert findings(phone) == []
+    page.keyboard.press("q")
+    page.get_by_test_id("qr").wait_for()
+    assert findings(page) == []
+    ended(page)
+    unknown = open_page("/join/aaaa-bbbb-cccc", width=390, height=700, color_scheme=theme)
+    unknown.watch.expected.append("404")
+    assert "no such lecture" in unknown.inner_text("main")
+    assert findings(unknown) == []
+
+
+@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark")])
+def test_homework_is_answered_checked_and_receipted(open_page: Callable[..., Any], width: int, theme: Any) -> None:
+    label = "<b>Sheet</b> & more"
+    page = open_page(
+        f"/?{TASK}&homework=best,better,drift&label=%3Cb%3ESheet%3C%2Fb%3E+%26+more", width=width, color_scheme=theme
+    )
+    card = page.get_by_test_id("homework")
+    page.locator("[data-answer=best]").wait_for()
+    assert card.locator("h2").inner_text() == label
+    check = page.get_by_test_id("check-homework")
+    assert check.is_disabled()
+    page.select_option("[data-answer=best]", "2")
+    page.select_option("[data-answer=better]", "yes")
+    page.fill("[data-answer=drift]", "lots")
+    assert check.is_disabled()
+    page.fill("[data-answer=drift]", "26,3 %")
+    check.click()
+    assert page.get_by_test_id("verdict-best").inner_text().startswith("Not yet.")
+    page.select_option("[data-answer=best]", "0.3")
+    assert page.get_by_test_id("receipt").count() == 0  # of answers that are not checked
+    check.click()
+    for name in ("best", "better", "drift"):
+        assert page.get_by_test_id(f"verdict-{name}").inner_text().startswith("Right.")
+    receipt = page.get_by_test_id("receipt").inner_text()
+    assert f"task: {label}" in receipt
+    assert "checked: 2 times" in receipt
+    page.get_by_text("Check a receipt").click()
+    page.get_by_test_id("paste-receipt").fill(receipt)
+    page.get_by_text("The check fits").wait_for()
+    page.get_by_test_id("paste-receipt").fill(receipt.replace("0.3", "0.2"))
+    page.get_by_text("The check does not fit").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert findings(page) == []
+
+
+def test_a_teacher_makes_a_homework_link_and_it_opens(open_page: Callable[..., Any]) -> None:
+    page = open_page("/?study=tiny-llama&bits=2")
+    page.wait_for_selector('[data-plot="lab-hero"][data-drawn]')
+    page.get_by_test_id("share").click()
+    page.click("[data-preset=Homework]")
+    page.get_by_test_id("homework-label").wait_for()
+    assert "homework" not in page.get_by_test_id("share-link").input_value()
+    page.check("[data-question=better]")
+    page.check("[data-question=best]")
+    page.fill("[data-testid=homework-label]", "Sheet 3")
+    link = page.get_by_test_id("share-link").input_value()
+    assert "homework=best,better&label=Sheet+3" in link
+    task = open_page(path_of(link))
+    task.locator("[data-answer=better]").wait_for()
+    assert task.locator("[data-answer=drift]").count() == 0
+    assert task.get_by_test_id("homework").locator("h2").inner_text() == "Sheet 3"

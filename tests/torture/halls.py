@@ -1,0 +1,114 @@
+"""A hall full of phones in one lecture, all from one address: each hears each change, and the guesses add up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from sarqc.web.lectures import PHONES
+from tests.http.conftest import App
+from tests.torture.figures import Figures
+
+LISTENED, MISSED, MISCOUNTED, REFUSED = "phones", "changes not heard", "guesses miscounted", "guesses refused"
+EVENT, EVENT_95, GUESS_95 = "a change until the last phone", "the same, 95 of 100", "a guess, 95 of 100"
+LAMS = [0.0, 0.01, 0.1, 1.0]
+AT_ONCE = 40  # guesses
+PHASES = ("open", "closed", "revealed")
+SECONDS = 120.0  # a busy host is slow; a message that is lost never comes
+
+
+def fill(folder: Path, figures: Figures, phones: int = PHONES) -> None:
+    """One lecture with so many phones, from its first question to its end; one phone more is turned away."""
+    figures.expect(LISTENED, MISSED, MISCOUNTED, REFUSED)
+    folder.mkdir(parents=True, exist_ok=True)
+    app = App(folder, "quick")
+    try:
+        begun = app.http.post("/api/lectures").json()
+        asyncio.run(asyncio.wait_for(_lecture(app.port, begun, figures, phones), 4 * SECONDS))
+    finally:
+        app.http.close()
+        app.end(9)
+
+
+async def _lecture(port: int, begun: dict[str, Any], figures: Figures, phones: int) -> None:
+    code, secret = begun["code"], begun["secret"]
+    heard: list[dict[str, float]] = [{} for _ in range(phones)]  # when each phase arrived at a phone
+    counted: list[list[int]] = []  # as the phones have heard it
+    listening = [asyncio.create_task(_listen(port, code, number, heard[number], counted)) for number in range(phones)]
+    await _until(lambda: all("waiting" in one for one in heard))
+    figures.count(LISTENED, phones)
+    if phones == PHONES and await _status(port, "GET", f"/api/join/{code}/events?phone={_phone(phones)}") != 503:
+        figures.complain(REFUSED, "one phone too many was let in")
+    times: list[float] = []
+    for phase in PHASES:
+        best = 2 if phase == "revealed" else None
+        wish = {"stop": "model", "lams": LAMS, "phase": phase, "best": best, "band": None}
+        began = time.monotonic()
+        await _status(port, "PUT", f"/api/lectures/{code}", wish, f"X-Lecture-Secret: {secret}\r\n")
+        await _until(lambda phase=phase: all(phase in one for one in heard))  # type: ignore[misc]
+        missing = sum(phase not in one for one in heard)
+        if missing:
+            figures.complain(MISSED, f"{phase}: {missing} phones")
+        times += [one[phase] - began for one in heard if phase in one]
+        if phase == "open":
+            hands = asyncio.Semaphore(AT_ONCE)
+            took = await asyncio.gather(*(_guess(port, code, number, hands, figures) for number in range(phones)))
+            figures.took(GUESS_95, sorted(took)[int(0.95 * (len(took) - 1))])
+    figures.took(EVENT, max(times))
+    figures.took(EVENT_95, sorted(times)[int(0.95 * (len(times) - 1))])
+    wanted = [len(range(position, phones, len(LAMS))) for position in range(len(LAMS))]
+    for counts in counted:
+        if counts != wanted:
+            figures.complain(MISCOUNTED, str(counts))
+    await _status(port, "DELETE", f"/api/lectures/{code}", None, f"X-Lecture-Secret: {secret}\r\n")
+    await asyncio.wait_for(asyncio.gather(*listening), SECONDS)  # each stream ends with the lecture
+
+
+def _phone(number: int) -> str:
+    return f"{number:032x}"
+
+
+async def _listen(port: int, code: str, number: int, heard: dict[str, float], counted: list[list[int]]) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"GET /api/join/{code}/events?phone={_phone(number)} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+    while line := await reader.readline():
+        if line.startswith(b"data: "):
+            document = json.loads(line[6:])
+            heard[document["phase"]] = time.monotonic()
+            if document["counts"] is not None:
+                counted.append(document["counts"])
+            if document["phase"] == "ended":
+                break
+    writer.close()
+
+
+async def _guess(port: int, code: str, number: int, hands: asyncio.Semaphore, figures: Figures) -> float:
+    said = {"phone": _phone(number), "stop": "model", "guess": number % len(LAMS)}
+    async with hands:
+        began = time.monotonic()
+        status = await _status(port, "POST", f"/api/join/{code}/guess", said)
+    if status != 204:
+        figures.complain(REFUSED, f"phone {number}: {status}")
+    return time.monotonic() - began
+
+
+async def _status(port: int, method: str, path: str, document: Any = None, headers: str = "") -> int:
+    """The status of an answer on a connection of its own."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    body = b"" if document is None else json.dumps(document).encode()
+    head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n{headers}"
+    head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    writer.write(head.encode() + body)
+    status = int((await reader.readline()).split()[1])
+    writer.close()
+    return status
+
+
+async def _until(met: Any) -> None:
+    """Returns when a condition is met, or after ``SECONDS``."""
+    end = time.monotonic() + SECONDS
+    while not met() and time.monotonic() < end:
+        await asyncio.sleep(0.005)
