@@ -19,6 +19,7 @@ import results_of_costs
 import results_of_engines
 import results_of_gpus
 import results_of_knobs
+import results_of_ladder
 import results_of_opening
 import results_of_real
 import results_of_scale
@@ -300,6 +301,7 @@ def page() -> str:
         *ladders(explored),
         *ladders(mixture),
         *ladders(Study.open(STUDIES / "smollm2")),
+        *results_of_ladder.parts(),
         "## Experts that few tokens reach",
         f"{mixture.model.name}, the column solver with identity on the float prefix. “Damped” gives a linear of an "
         "expert more of the penalty, the fewer tokens were routed to it. Perplexity:",

@@ -23,7 +23,15 @@ from sarqc.study.facts import line_facts
 from sarqc.study.ladder import ladder
 from tests.synthetic_study import layers, study_document, write_mixture, write_points_study, write_study
 
-STUDIES = ("tiny-llama", "tiny-llama-methods", "tiny-llama-knobs", "tiny-moe", "smollm2", "smollm2-methods")
+STUDIES = (
+    "tiny-llama",
+    "tiny-llama-methods",
+    "tiny-llama-knobs",
+    "tiny-llama-ladder",
+    "tiny-moe",
+    "smollm2",
+    "smollm2-methods",
+)
 T_975 = {2: 4.302653, 4: 2.776445}  # Student's t by degrees of freedom
 SIGN = np.array([1.0, -1.0, 1.0, -1.0])  # of four draws
 DOORS = ("where", "trade_off", "steps", "text", "proof")

@@ -25,7 +25,15 @@ from sarqc.study.document import Line, Study, StudyWriter, one_draw
 from sarqc.study.facts import line_facts
 from tests.synthetic_study import study_document, write_study
 
-STUDIES = ("tiny-llama", "tiny-llama-methods", "tiny-llama-knobs", "tiny-moe", "smollm2", "smollm2-methods")
+STUDIES = (
+    "tiny-llama",
+    "tiny-llama-methods",
+    "tiny-llama-knobs",
+    "tiny-llama-ladder",
+    "tiny-moe",
+    "smollm2",
+    "smollm2-methods",
+)
 
 
 def shipped(name: str) -> Study:
