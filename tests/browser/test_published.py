@@ -126,8 +126,8 @@ def test_learn_is_walked_to_its_end_and_leads_to_the_lab(visit: Callable[..., An
             page.get_by_test_id("next").click()
     assert findings(page) == []
     page.get_by_test_id("to-lab").click()
+    page.wait_for_url(lambda address: address.startswith(f"{served}small/?"))
     page.wait_for_selector(OPENED)
-    assert page.url.startswith(f"{served}small/?")
 
 
 def test_the_first_picture_needs_little(visit: Callable[..., Any]) -> None:
