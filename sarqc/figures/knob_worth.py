@@ -39,7 +39,7 @@ def knobs_text(facts: LineFacts) -> str:
     parts = (("λ", knobs.lam), (sign, knobs.second), ("both together", knobs.both))
     (_, first), *rest = [(name, _size(knobs, worth)) for name, worth in parts]
     worth = f"λ is worth {first}, " + ", ".join(f"{name} {size}" for name, size in rest)
-    over = f" in perplexity below λ = {sign} = 0"
+    over = f" in perplexity against λ = {sign} = 0"
     if not math.isfinite(float(knobs.lam.saved.error)):
         return f"{worth}{over}, on one draw, which can’t say how sure that is."
     among = " and ".join(", ".join(str(part.saved.among) for _, part in parts).rsplit(", ", 1))

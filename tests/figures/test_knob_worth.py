@@ -111,9 +111,9 @@ def test_words_of_the_plane(tmp_path: Path) -> None:
     assert knobs is not None
     parts = (knobs.lam.saved, knobs.second.saved, knobs.both.saved)
     sizes = [f"{part.mean:.1f} ({part.low:.1f} to {part.high:.1f})" for part in parts]
-    assert text.startswith(f"λ is worth {sizes[0]}, α {sizes[1]}, both together {sizes[2]} in perplexity below ")
+    assert text.startswith(f"λ is worth {sizes[0]}, α {sizes[1]}, both together {sizes[2]} in perplexity against ")
     assert text.endswith("(95 % over four draws, each the best of 2, 2 and 8 points): λ is worth most here.")
-    assert " in perplexity below λ = α = 0 " in text
+    assert " in perplexity against λ = α = 0 " in text
     assert knobs_finding(facts).startswith("λ is worth most: ")
     swapped = facts_of(study_of(tmp_path / "alpha", plane(ALPHA_MOST), "first_order"))
     assert knobs_text(swapped).endswith("β is worth most here.")

@@ -100,7 +100,7 @@ def test_every_method_at_its_best_says_of_how_many_it_was_chosen(study: Study) -
             label, _, said = text.partition(": ")
             if label in several and " than " in said:
                 assert "chosen of" in said, text
-    assert checked
+    assert checked or all(line.method != "gptq" for line in study.lines)  # what the others are compared with
 
 
 def test_the_ladder(study: Study) -> None:
