@@ -13,10 +13,8 @@ from sarqc.recipe.fields import (
     REFITTED_GRID,
     TUNED_LAMS,
     Begin,
-    Recipe,
     field_extra,
     public_name,
-    read_document,
     separator,
     shell_help,
 )
@@ -26,6 +24,7 @@ from sarqc.recipe.former import (
     recorded,
     renamed,
 )
+from sarqc.recipe.recipe import Recipe, read_document
 from sarqc.recipe.rules import (
     LADDER_LAMBDA,
     LADDER_METHOD,

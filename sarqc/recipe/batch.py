@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, get_origin
 
 from sarqc.errors import Refused
-from sarqc.recipe.fields import LEFT_OUT, SET_BY_EFFORT, Recipe, public_name
+from sarqc.recipe.fields import LEFT_OUT, SET_BY_EFFORT, public_name
 from sarqc.recipe.former import renamed
+from sarqc.recipe.recipe import Recipe
 
 
 def axes(document: dict[str, Any]) -> dict[str, list[Any]]:

@@ -1,11 +1,10 @@
-"""Recipe: the meaning of the form, the flags, the REST call and the batch run, as one flat document."""
+"""Fields of a recipe, and what follows from their values."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -14,16 +13,13 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    ValidationError,
     ValidationInfo,
     field_serializer,
     field_validator,
-    model_validator,
 )
 from pydantic.fields import FieldInfo
 
 from sarqc.errors import Refused
-from sarqc.files.yaml_document import read_yaml
 from sarqc.quantization.methods import (
     AS_FOUND,
     METHODS,
@@ -32,18 +28,18 @@ from sarqc.quantization.methods import (
     MOST_ROUNDS,
     ExpertDamping,
     Method,
+    MethodEntry,
     Order,
     Range,
     Stopping,
     WarmStart,
+    entry_of,
     method,
     public_method,
 )
 from sarqc.quantization.storage import Kind
-from sarqc.recipe.effort import EFFORTS, Effort, Fitting, filled_in, fitting_of
-from sarqc.recipe.former import BEFORE, renamed
-from sarqc.recipe.refusals import refusal
-from sarqc.recipe.rules import LADDER_METHOD, LATER_VALUES, check, known_entry, without_effect
+from sarqc.recipe.effort import EFFORTS, Effort, Fitting, fitting_of
+from sarqc.recipe.former import BEFORE
 
 
 def _group_size(value: Any) -> Any:
@@ -117,16 +113,17 @@ LEFT_OUT: dict[str, Any] = {
     "distill_by": "model", "distill_norms": False, "distill_lambda": None,
 }  # fmt: skip
 
+# Values from a block on, by the values that they follow.
+LATER_VALUES = {"then_lam": "lam", "then_gamma": "gamma"}
+
 SET_BY_EFFORT = (*EFFORTS["best"], "held_out_samples")
 
 MOST_PATTERNS = 100  # of layers
 
 
-class Recipe(BaseModel):
-    """One quantization of one model: model, grid, method, calibration, evaluation.
-
-    Flags, form labels and the reference page are generated from the fields below. ``lambda`` is the public spelling of
-    ``lam``. A recipe does not depend on the host: requests that the host cannot meet are refused by ``engine.plan``.
+class RecipeFields(BaseModel):
+    """The fields, from which flags, form labels and the reference page are generated; ``lambda`` is the public spelling
+    of ``lam``. What they may be together is checked by ``Recipe``.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
@@ -616,21 +613,6 @@ class Recipe(BaseModel):
         """In documents the word, not null: what is null there is what was left open."""
         return "per_channel" if value is None else value
 
-    @model_validator(mode="before")
-    @classmethod
-    def _take_former_names(cls, document: Any) -> Any:
-        if not isinstance(document, dict):
-            return document
-        document = renamed(document)
-        if document.get("kind") == "ladder":  # whatever method a run would take by default, a ladder has its own
-            document = {"method": LADDER_METHOD} | document
-        return filled_in(document, {name: cls.model_fields[name].default for name in ("method", "samples")})
-
-    @model_validator(mode="after")
-    def _fields_agree(self) -> Recipe:
-        check(self)
-        return self
-
     def to_method(self) -> Method:
         """Return the method object.
 
@@ -820,31 +802,6 @@ class Recipe(BaseModel):
         )
         return "it is that itself" if is_baseline else ""
 
-    def ignored(self) -> list[str]:
-        """Return a sentence for each value that has no effect on the chosen method."""
-        return without_effect(self)
-
-    @classmethod
-    def parse(cls, document: dict[str, Any]) -> Recipe:
-        """Return a recipe from plain data.
-
-        Raises:
-            Refused: For the first wrong field, with the values that it accepts.
-        """
-        try:
-            return cls.model_validate(document)
-        except ValidationError as error:
-            raise refusal({public_name(name): info for name, info in cls.model_fields.items()}, error) from None
-
-    @classmethod
-    def from_file(cls, path: Path) -> Recipe:
-        """Return a recipe from a YAML or JSON file (JSON is YAML).
-
-        Raises:
-            Refused: If the file can't be read, or its content is not a recipe.
-        """
-        return cls.parse(read_document(path))
-
     def to_json(self) -> dict[str, Any]:
         """Return plain data under the public names; ``Recipe.parse`` of it gives an equal recipe.
 
@@ -860,7 +817,7 @@ class Recipe(BaseModel):
         """
         said = {
             public_name(name)
-            for name, info in Recipe.model_fields.items()
+            for name, info in type(self).model_fields.items()
             if info.is_required() or getattr(self, name) != info.default
         }
         return {name: value for name, value in self.to_json().items() if name in said}
@@ -873,16 +830,11 @@ class Recipe(BaseModel):
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def read_document(path: Path) -> dict[str, Any]:
-    """Return the names and values of a YAML or JSON file.
-
-    Raises:
-        Refused: If the file can't be read, or does not hold names and values.
-    """
-    document = read_yaml(path, "recipe")
-    if not isinstance(document, dict):
-        raise Refused("the recipe is not a list of names and values", str(path), "Write lines like “bits: 3”.")
-    return document
+def known_entry(name: str) -> MethodEntry:
+    """Row of a method whose name has been checked."""
+    entry = entry_of(name)
+    assert entry is not None
+    return entry
 
 
 def shell_help(info: FieldInfo) -> str:
@@ -892,12 +844,12 @@ def shell_help(info: FieldInfo) -> str:
 
 def public_name(field: str) -> str:
     """Return the name of a field in documents: its alias if it has one (lam → lambda)."""
-    return Recipe.model_fields[field].alias or field
+    return RecipeFields.model_fields[field].alias or field
 
 
 def separator(field: str) -> str:
     """Return the separator of the entries of a list written as text: a comma, or a line break."""
-    return str(field_extra(Recipe.model_fields[field])["separator"])
+    return str(field_extra(RecipeFields.model_fields[field])["separator"])
 
 
 def field_extra(info: FieldInfo) -> dict[str, Any]:

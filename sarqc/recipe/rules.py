@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sarqc.errors import Fix, Refused
-from sarqc.quantization.methods import AS_FOUND, METHODS, MethodEntry, entry_of
+from sarqc.quantization.methods import AS_FOUND, METHODS, entry_of
 from sarqc.recipe.effort import fitting_of
-
-if TYPE_CHECKING:
-    from sarqc.recipe.fields import Recipe
+from sarqc.recipe.fields import LATER_VALUES, RecipeFields, known_entry, public_name
 
 # Fields that mean nothing to a kind of recipe. Tuning and a ladder draw at random, from the float model's inputs.
 _OF_DISTILLATION = ("distill_by", "distill_norms", "distill_lambda")  # that only a distillation reads
@@ -29,9 +25,6 @@ LADDER_LAMBDA = 0.1  # of the step of λ, where none is given
 NOT_ASKED_TO_TUNE = ("lam", "gamma", "sweep", "layer", "from_block", "then_lam", "then_gamma")
 # The same of a ladder, whose method and γ are its own.
 NOT_ASKED_OF_A_LADDER = ("method", "gamma", "layer", "from_block", "then_lam", "then_gamma")
-
-# Values from a block on, by the values that they follow.
-LATER_VALUES = {"then_lam": "lam", "then_gamma": "gamma"}
 
 # What solves codes again on the scales of a quantized checkpoint.
 REPAIRING = ("gptq", "rqc-gbs", "sarqc-gbs")
@@ -63,7 +56,7 @@ _WITHOUT_CHECKPOINT = Fix("Leave the checkpoint out", {"quantized_checkpoint": N
 AUTO_FIELDS = {"layer": ("validation_share", "channel_fraction"), "model": ("validation_share",)}
 
 
-def check(recipe: Recipe) -> None:
+def check(recipe: RecipeFields) -> None:
     """Check that the fields agree.
 
     Raises:
@@ -115,18 +108,18 @@ def check(recipe: Recipe) -> None:
             ).about("sweep", Fix("Leave the curve out", {"sweep": []}))
 
 
-def _check_later(recipe: Recipe) -> None:
+def _check_later(recipe: RecipeFields) -> None:
     """Refuses values from a block on that have no block, no method that has them, or no one λ before them."""
     given = [later for later in LATER_VALUES if getattr(recipe, later) is not None]
     if recipe.from_block is None:
         if given:
-            name = _public(recipe, given[0])
+            name = public_name(given[0])
             raise Refused(
                 f"{name} is given without the block from which on it is meant", f"recipe, {name}",
                 f"Give from_block, or leave {name} out.",
             ).about("from_block", Fix("Leave it out", {name: None}))  # fmt: skip
         return
-    alone = Fix("Use one λ for all blocks", {"from_block": None, **{_public(recipe, name): None for name in given}})
+    alone = Fix("Use one λ for all blocks", {"from_block": None, **{public_name(name): None for name in given}})
     if not given:
         raise Refused(
             f"nothing changes at block {recipe.from_block}", "recipe, from_block",
@@ -149,9 +142,9 @@ def _check_later(recipe: Recipe) -> None:
         name = LATER_VALUES[later]
         if name not in METHODS[recipe.method].tunes:
             raise Refused(
-                f"{recipe.method} has no {type(recipe).model_fields[name].title}", f"recipe, {_public(recipe, later)}",
+                f"{recipe.method} has no {type(recipe).model_fields[name].title}", f"recipe, {public_name(later)}",
                 "Leave it out, or use another method.",
-            ).about(_public(recipe, later), alone)  # fmt: skip
+            ).about(public_name(later), alone)  # fmt: skip
     if recipe.later_method() == recipe.to_method():
         raise Refused(
             f"nothing changes at block {recipe.from_block}: the values are those of the blocks before it",
@@ -159,7 +152,7 @@ def _check_later(recipe: Recipe) -> None:
         ).about("from_block", alone)  # fmt: skip
 
 
-def _check_rotation(recipe: Recipe) -> None:
+def _check_rotation(recipe: RecipeFields) -> None:
     """Refuses a rotation where models are compared, whose statistics are those of the model as it is."""
     if recipe.rotates and recipe.compares_models:
         raise Refused(
@@ -168,7 +161,7 @@ def _check_rotation(recipe: Recipe) -> None:
         ).about("rotate", Fix("Leave the rotation out", {"rotate": "none"}))  # fmt: skip
 
 
-def _check_opened(recipe: Recipe) -> None:
+def _check_opened(recipe: RecipeFields) -> None:
     """Refuses settings that are not possible with a quantized checkpoint."""
     if recipe.compares_models:
         raise Refused(
@@ -200,7 +193,7 @@ def _check_opened(recipe: Recipe) -> None:
         ).about("samples", Fix("Use 2 samples", {"samples": 2}))  # fmt: skip
 
 
-def _check_distillation(recipe: Recipe) -> None:
+def _check_distillation(recipe: RecipeFields) -> None:
     """Refuses a distillation whose epochs can't be judged."""
     if recipe.distills and not recipe.held_out_samples:
         count = max(1, recipe.samples // 2)
@@ -213,7 +206,7 @@ def _check_distillation(recipe: Recipe) -> None:
         )  # fmt: skip
 
 
-def _check_tuning(recipe: Recipe) -> None:
+def _check_tuning(recipe: RecipeFields) -> None:
     """Refuses settings for which tuning can't choose a λ."""
     method = recipe.to_method()
     if "lam" not in METHODS[recipe.method].tunes or method.unit != "layer" or "cross" in method.needs:
@@ -234,7 +227,7 @@ def _check_tuning(recipe: Recipe) -> None:
         raise Refused("there is a single λ to compare", "recipe, sweep", "Give two or more, or none.")
 
 
-def _check_ladder(recipe: Recipe) -> None:
+def _check_ladder(recipe: RecipeFields) -> None:
     """Refuses settings that leave a ladder without one of its points."""
     if recipe.method != LADDER_METHOD:
         title = method_title(LADDER_METHOD)
@@ -250,7 +243,7 @@ def _check_ladder(recipe: Recipe) -> None:
     _check_whole_models(recipe)
 
 
-def _check_whole_models(recipe: Recipe) -> None:
+def _check_whole_models(recipe: RecipeFields) -> None:
     """Refuses settings with which whole models can't be compared on a text."""
     if recipe.layer is not None:
         raise Refused(
@@ -264,7 +257,7 @@ def _check_whole_models(recipe: Recipe) -> None:
         ).about("test")  # fmt: skip
 
 
-def without_effect(recipe: Recipe) -> list[str]:
+def without_effect(recipe: RecipeFields) -> list[str]:
     """Return a sentence for each value that has no effect on the chosen method."""
     idle = idle_fields(recipe.method, auto=bool(recipe.candidates()) or recipe.repairs)
     if recipe.quantized_checkpoint is not None:
@@ -292,18 +285,6 @@ def without_effect(recipe: Recipe) -> list[str]:
         for name, info in type(recipe).model_fields.items()
         if name in OF_THE_OTHER_KIND[recipe.kind] and getattr(recipe, name) != info.default
     ]
-
-
-def _public(recipe: Recipe, name: str) -> str:
-    """The name of a field in documents."""
-    return type(recipe).model_fields[name].alias or name
-
-
-def known_entry(name: str) -> MethodEntry:
-    """Row of a method whose name has been checked."""
-    entry = entry_of(name)
-    assert entry is not None
-    return entry
 
 
 def method_title(name: str) -> str:
