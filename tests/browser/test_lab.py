@@ -271,7 +271,7 @@ def test_every_step_alone_and_after_all_others_with_what_lambda_is_worth(open_pa
     page.wait_for_selector('[data-plot="lab-every_step"][data-drawn]')
     card = page.locator("[data-testid=plot-lab-every_step]")
     assert "Where λ still pays" in card.inner_text()
-    assert "Without any step λ = 0.1 saves" in card.locator(".card-note").inner_text()
+    assert "Without any step λ = 0.1 saves" in card.locator(".plot-notice").inner_text()
     frame = card.locator(".plot-frame")
     assert "Distillation: alone" in frame.get_attribute("aria-label")
     names = frame.locator("svg").first.text_content()
@@ -279,7 +279,7 @@ def test_every_step_alone_and_after_all_others_with_what_lambda_is_worth(open_pa
     assert "bits" in names
     page.set_viewport_size({"width": 390, "height": 844})
     page.wait_for_function(
-        "document.querySelector('[data-testid=plot-lab-every_step] svg').textContent.includes('+ joint')"
+        "document.querySelector('[data-testid=plot-lab-every_step] .plot-frame svg').textContent.includes('+ joint')"
     )
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
