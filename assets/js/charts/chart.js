@@ -209,7 +209,7 @@ const HEAP = 0.5; // of a panel's height, for the most frequent guess
 const LEAST = 22; // pixels, so that its number has room in a bar
 
 /**
- * How many have guessed each position, as bars on the axis with their numbers at the foot; nothing where nobody has.
+ * Number of guesses at each position, as bars on the axis with the numbers at the foot; none where it is 0.
  * @param {Panel} at
  * @param {number[] | null} counts
  * @returns {Drawn}

@@ -146,7 +146,7 @@ function better(answer, { gain, baseline }) {
   if (gain === null)
     return {
       isRight: answer === "unknown",
-      words: "With one draw of calibration text there is no interval, so the study can’t say.",
+      words: "One draw of calibration text gives no interval, so the study can’t tell.",
     };
   const { mean, low, high, clear, among } = gain;
   const size = `${number(mean, 2)} (${interval(low, high, 2)}, the best of ${among})`;

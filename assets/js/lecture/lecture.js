@@ -190,7 +190,7 @@ export function lecture(root, { stop, act, event, tools, card: place = root, has
     openNotes,
     toggleCode,
     isBegun: () => state.state.lecture !== null,
-    /** Shows the guesses of the phones where there are some that nobody has seen; true when it did. */
+    /** Shows guesses that are not shown yet; returns whether there were any. */
     showsGuesses() {
       const { name } = stop();
       if (!canClose(state.state, name)) return false;

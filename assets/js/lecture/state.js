@@ -76,7 +76,7 @@ export function wishOf(stop, question, { isAnswered, isClosed }) {
 }
 
 /**
- * The guesses to draw at a stop: none while phones still guess, so that nobody follows the others.
+ * The guesses to draw at a stop: none while guessing is open, so that guesses stay independent.
  * @param {State} state
  * @param {string} stop
  * @returns {number[]|null}

@@ -18,7 +18,7 @@ import { KERNEL } from "./kernel.js";
 const PAGE = 1 << 16; // bytes
 const ALIGNED = 16;
 
-/** Bytes of `take` for so many numbers. @param {number} count */
+/** Bytes that `take` needs for a count of numbers. @param {number} count */
 export const bytesOf = (count) => Math.ceil((4 * count) / ALIGNED) * ALIGNED;
 
 /**

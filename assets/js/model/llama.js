@@ -83,7 +83,7 @@ export function shapesOf({ width, inner, heads, shared, head }) {
   };
 }
 
-/** The scratch memory of passes over at most so many tokens. */
+/** Scratch memory for passes over up to a number of tokens. */
 export class Scratch {
   /**
    * @param {Sizes} sizes
@@ -106,7 +106,7 @@ export class Scratch {
   }
 }
 
-/** Nothing read yet, with room for so many tokens. @param {Sizes} sizes @param {number} tokens @returns {Past} */
+/** An empty cache of keys and values with room for a number of tokens. @param {Sizes} sizes @param {number} tokens @returns {Past} */
 export function nothingRead({ blocks, shared, head }, tokens) {
   const room = () => Array.from({ length: blocks }, () => new Float32Array(tokens * shared * head));
   return { keys: room(), values: room(), length: 0 };
