@@ -504,11 +504,11 @@ class RotatedModule(TypedDict):
 
 
 class ResidualRotation(TypedDict):
-    """A rotation of the residual stream before a run, and what it did to the weights."""
+    """A rotation of the residual stream before a run, with “r1+r2” of values too, and what it did to the weights."""
 
-    kind: Literal["r1"]
+    kind: Literal["r1", "r1+r2"]
     seed: int
-    matrix: str  # such as “Hadamard 256”
+    matrix: str  # of the residual stream, such as “Hadamard 256”
     added_bytes: int  # of a head that was the embedding
     logit_difference: float  # of the float models, relative to the largest logit
     rounded_logit_difference: float | None  # the same with rotated weights in their dtype

@@ -311,7 +311,7 @@ def _as_asked(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
 
 def in_basis(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
     """The checkpoint in the basis in which a recipe quantizes it. May raise ``Refused``."""
-    return rotated(checkpoint, recipe.seed) if recipe.rotates else checkpoint
+    return checkpoint if recipe.rotate == "none" else rotated(checkpoint, recipe.rotate, recipe.seed)
 
 
 def _check_later(recipe: Recipe, checkpoint: Checkpoint) -> None:

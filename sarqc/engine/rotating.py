@@ -147,7 +147,7 @@ def rotation_document(check: RotationCheck, rounded: float, layers: Mapping[str,
             f"{everything['original_drift']:.3g}"
         )
     return {
-        "kind": "r1", "seed": checkpoint.rotation.seed, "matrix": checkpoint.rotation.matrix,
+        "kind": checkpoint.rotation.kind, "seed": checkpoint.rotation.seed, "matrix": checkpoint.rotation.matrix,
         "added_bytes": checkpoint.added_bytes, "logit_difference": check.difference,
         "rounded_logit_difference": or_none(rounded),
         "modules": [*(_means(name, of_module) for name, of_module in by_module.items()), everything],

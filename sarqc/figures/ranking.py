@@ -151,7 +151,7 @@ def _short(line: Line) -> str:
         "warm_start": "warm",
         "stopping": "stopped",
         "distill": "distilled",
-        "rotate": "rotated",
+        "rotate": "rotated" if line.fitting.get("rotate") == "r1" else "rotated with values",
         "first_order": f"β {line.fitting.get('first_order')}",
         "distill_by": "by block",
         "distill_norms": "norms",

@@ -5,6 +5,8 @@ Axes: O out_features, I in_features.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -31,6 +33,9 @@ class RotatedFiles(WeightFiles):
         self.original = WeightFiles(checkpoint.original)
         self._rotation, self._is_rounded = checkpoint.rotation, is_rounded
         self._q = RandomHadamard(checkpoint.rotation.width, checkpoint.rotation.seed)
+        self._r = RandomHadamard(checkpoint.rotation.head_width, checkpoint.rotation.seed)
+        # Whole heads at once.
+        self._at_once = max(1, _AT_ONCE // checkpoint.rotation.head_width) * checkpoint.rotation.head_width
 
     def read(self, name: str) -> Tensor:
         """Return a tensor on the CPU, in its stored dtype.
@@ -43,17 +48,24 @@ class RotatedFiles(WeightFiles):
         dtype = stored.dtype if self._is_rounded else torch.promote_types(stored.dtype, torch.float32)
         if name in rotation.norms:
             return torch.ones_like(stored, dtype=dtype)
-        if name not in rotation.columns and name not in rotation.rows:
+        if not any(name in names for names in (rotation.columns, rotation.rows, rotation.values)):
             return stored
         made = torch.empty(stored.shape, dtype=dtype)
         if name in rotation.rows:
-            for part, target in zip(stored.split(_AT_ONCE, dim=1), made.split(_AT_ONCE, dim=1), strict=True):
-                target.copy_(self._q.turned(part.mT.double()).mT)
-        else:
+            parts = zip(stored.split(self._at_once, dim=1), made.split(self._at_once, dim=1), strict=True)
+            for part, target in parts:
+                columns = part.double()
+                if name in rotation.outputs:
+                    columns = self._in_heads(columns, self._r.turned)
+                target.copy_(self._q.turned(columns.mT).mT)
+        elif name in rotation.columns:
             factor = self._norm_of(name)
             rows, targets = stored.reshape(-1, rotation.width), made.view(-1, rotation.width)
-            for part, target in zip(rows.split(_AT_ONCE), targets.split(_AT_ONCE), strict=True):
-                target.copy_(self._q.turned(part.double() * factor))
+            for part, target in zip(rows.split(self._at_once), targets.split(self._at_once), strict=True):
+                turned = self._q.turned(part.double() * factor)
+                target.copy_(self._in_heads(turned.mT, self._r.turned).mT if name in rotation.values else turned)
+        else:  # a bias of values
+            made.copy_(self._in_heads(stored.double(), self._r.turned))
         if not torch.isfinite(made).all() and torch.isfinite(stored).all():
             raise NumericalError(
                 f"rotated, with the norm folded, it does not fit into {dtype}", name,
@@ -62,7 +74,8 @@ class RotatedFiles(WeightFiles):
         return made
 
     def in_original_basis(self, name: str, weight: Tensor) -> Tensor:
-        """Return a weight of the rotated model as one of the original: Ŵ Qᵀ diag(1/w) of a reader, Q Ŵ of a writer.
+        """Return a weight of the rotated model as one of the original: Ŵ Qᵀ diag(1/w) of a reader, Q Ŵ of a writer;
+        rows of values and columns of outputs by R, head by head.
 
         A column whose norm weight is 0 is that of the original: its input is 0 in both models.
 
@@ -74,6 +87,10 @@ class RotatedFiles(WeightFiles):
             The weight (O, I) in float64.
         """
         weight = weight.double()
+        if name in self._rotation.outputs:
+            weight = self._in_heads(weight, self._r.back)
+        if name in self._rotation.values:
+            weight = self._in_heads(weight.mT, self._r.back).mT
         if name in self._rotation.rows:
             return self._q.back(weight.mT.contiguous()).mT
         if name not in self._rotation.columns:
@@ -84,6 +101,10 @@ class RotatedFiles(WeightFiles):
     def close(self) -> None:
         """Close the files; the next ``read`` opens its file again."""
         self.original.close()
+
+    def _in_heads(self, rows: Tensor, turn: Callable[[Tensor], Tensor]) -> Tensor:
+        """Rows (…, heads · width), each head's part turned by itself."""
+        return turn(rows.reshape(-1, self._rotation.head_width)).view(rows.shape)
 
     def _norm_of(self, name: str) -> Tensor:
         """The weight of the norm (D,) that a reader has taken up; 1 () for other tensors."""

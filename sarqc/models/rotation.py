@@ -1,18 +1,23 @@
-"""A checkpoint with its residual stream rotated, described by the roles of its tensors; no torch.
+"""A checkpoint with its residual stream rotated, and on request the values of its heads; described by the roles of its
+tensors; no torch.
 
 States x (row vectors of D channels) become x Q with an orthogonal Q, see ``random_hadamard``. An RMS norm commutes with
 that once its weight w is a part of the linears that read it. So readers become W diag(w) Q, writers Qᵀ W and Qᵀ b, the
 embedding E Q, norms 1, and a head that was the embedding becomes a tensor of its own, E diag(w) Q. The model computes
 the same.
 
-S. Ashkboos et al., QuaRot, arXiv:2404.00456; Z. Liu et al., SpinQuant, arXiv:2405.16406 (R1 there).
+Values v of a head become v R with an orthogonal R of the head's width, which attention leaves alone since it mixes
+tokens and not channels: a head's rows of the value projection become Rᵀ W, its columns of the output projection W R.
+
+S. Ashkboos et al., QuaRot, arXiv:2404.00456; Z. Liu et al., SpinQuant, arXiv:2405.16406 (R1 and R2
+there).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from sarqc.errors import Fix, Refused
 from sarqc.models.checkpoint import Checkpoint
@@ -20,37 +25,55 @@ from sarqc.models.hadamard import shape_for
 from sarqc.plain import mib
 
 _Fact = TypeVar("_Fact")
+RotationKind = Literal["r1", "r1+r2"]
 _FEWEST = 8  # channels that a block of Q mixes; fewer spread no outlier
 _WITHOUT = Fix("Leave the rotation out", {"rotate": "none"})
+_STREAM_ALONE = Fix("Rotate the residual stream alone", {"rotate": "r1"})
 
 
 @dataclass(frozen=True)
 class Rotation:
-    """Seed of Q, and the tensors that it changes, by their names in the checkpoint.
+    """Seed of Q and R, and the tensors that they change, by their names in the checkpoint.
 
     Attributes:
-        seed: Seed of Q.
+        kind: “r1” for the residual stream, “r1+r2” for it and the values of heads.
+        seed: Seed of Q and R.
         width: D, the width of the residual stream.
+        head_width: Width of a head.
         columns: Tensors whose last axis is rotated, each with the norm whose weight is multiplied into it; None without
             any, as for the embedding and biases of writers.
         rows: Weights of the writers, whose first axis is rotated.
         norms: Weights of norms, which become 1.
         head: The head.
         copied_from: Tensor that the head is made of; its own name for a head that was not tied.
+        values: Weights and biases of value projections, whose first axis is rotated head by head.
+        outputs: Weights of output projections, whose last axis is.
     """
 
+    kind: RotationKind
     seed: int
     width: int
+    head_width: int
     columns: Mapping[str, str | None]
     rows: frozenset[str]
     norms: frozenset[str]
     head: str
     copied_from: str
+    values: frozenset[str] = frozenset()
+    outputs: frozenset[str] = frozenset()
 
     @property
     def matrix(self) -> str:
         """Construction of Q in words."""
         return shape_for(self.width).words
+
+    @property
+    def words(self) -> str:
+        """What is rotated, by which matrices."""
+        stream = f"residual stream rotated ({self.matrix}, seed {self.seed})"
+        if self.kind == "r1":
+            return stream
+        return f"{stream}, values of heads rotated ({shape_for(self.head_width).words})"
 
 
 @dataclass(frozen=True)
@@ -73,19 +96,20 @@ class RotatedCheckpoint(Checkpoint):
     @property
     def words(self) -> str:
         """What was changed, as part of a sentence."""
-        words = f"residual stream rotated ({self.rotation.matrix}, seed {self.rotation.seed}), norms folded"
+        words = f"{self.rotation.words}, norms folded"
         return f"{words}, head untied: +{mib(self.added_bytes)}" if self.added_bytes else words
 
 
-def rotated(checkpoint: Checkpoint, seed: int) -> RotatedCheckpoint:
-    """Return a checkpoint with its residual stream rotated.
+def rotated(checkpoint: Checkpoint, kind: RotationKind, seed: int) -> RotatedCheckpoint:
+    """Return a checkpoint with its residual stream rotated, and on request the values of its heads.
 
     Args:
         checkpoint: The checkpoint.
-        seed: Seed of Q.
+        kind: What is rotated, see ``Rotation``.
+        seed: Seed of Q and R.
 
     Raises:
-        Refused: If the architecture has no written family, or if no Q mixes enough channels.
+        Refused: If the architecture has no written family, or if no Q or R mixes enough channels.
     """
     family, width = checkpoint.family, checkpoint.architecture.hidden_size
     if checkpoint.decoder is not None:
@@ -94,16 +118,14 @@ def rotated(checkpoint: Checkpoint, seed: int) -> RotatedCheckpoint:
             "norms right before linears",
             "recipe, rotate", "Set rotate to none, or use a LLaMA, Mistral or Qwen model.",
         ).about("rotate", _WITHOUT)  # fmt: skip
-    if shape_for(width).order < _FEWEST:
-        raise Refused(
-            f"no Hadamard matrix is known for {width} channels, and its largest power of two, "
-            f"{shape_for(width).order}, mixes too few of them",
-            "recipe, rotate", "Set rotate to none.",
-        ).about("rotate", _WITHOUT)  # fmt: skip
+    head_width = checkpoint.architecture.head_size(family.head_size)
+    _check_order(width, "channels", _WITHOUT)
+    if kind == "r1+r2":
+        _check_order(head_width, "channels of a head", _STREAM_ALONE)
     head, embedding = (f"{family.in_file(path)}.weight" for path in (family.head, family.embedding))
     rotation = _roles(checkpoint, Rotation(
-        seed=seed, width=width, columns={}, rows=frozenset(), norms=frozenset(), head=head,
-        copied_from=embedding if checkpoint.tied else head,
+        kind=kind, seed=seed, width=width, head_width=head_width, columns={}, rows=frozenset(), norms=frozenset(),
+        head=head, copied_from=embedding if checkpoint.tied else head,
     ))  # fmt: skip
     return RotatedCheckpoint(
         **{name: getattr(checkpoint, name) for name in Checkpoint.__dataclass_fields__}
@@ -116,6 +138,16 @@ def rotated(checkpoint: Checkpoint, seed: int) -> RotatedCheckpoint:
         },
         original=checkpoint, rotation=rotation,
     )  # fmt: skip
+
+
+def _check_order(width: int, what: str, fix: Fix) -> None:
+    """Refuses a width whose matrix mixes too few channels."""
+    if (order := shape_for(width).order) < _FEWEST:
+        raise Refused(
+            f"no Hadamard matrix is known for {width} {what}, and its largest power of two, {order}, mixes too few of "
+            "them",
+            "recipe, rotate", f"Set rotate to {fix.values['rotate']}.",
+        ).about("rotate", fix)  # fmt: skip
 
 
 def _with_head(facts: Mapping[str, _Fact], rotation: Rotation) -> dict[str, _Fact]:
@@ -147,4 +179,21 @@ def _roles(checkpoint: Checkpoint, rotation: Rotation) -> Rotation:
                 norm = f"{family.in_file(f'{prefix}{group.source}')}.weight"
                 norms.add(norm)
                 columns |= {f"{path}.weight": norm for path in paths}
-    return replace(rotation, columns=columns, rows=frozenset(rows), norms=frozenset(norms))
+    rotation = replace(rotation, columns=columns, rows=frozenset(rows), norms=frozenset(norms))
+    return rotation if rotation.kind == "r1" else _with_heads(checkpoint, rotation)
+
+
+def _with_heads(checkpoint: Checkpoint, rotation: Rotation) -> Rotation:
+    """The rotation with the roles of value and output projections: a group whose source is a linear of values."""
+    family = checkpoint.family
+    values: set[str] = set()
+    outputs: set[str] = set()
+    for block in range(checkpoint.n_blocks):
+        for group in checkpoint.all_groups(block):
+            if group.source is None or not group.source.endswith(".v_proj"):
+                continue
+            prefix = f"{family.blocks}.{block}."
+            source = family.in_file(f"{prefix}{group.source}")
+            values |= {name for name in (f"{source}.weight", f"{source}.bias") if name in checkpoint.shapes}
+            outputs |= {f"{family.in_file(f'{prefix}{path}')}.weight" for path in group.linears}
+    return replace(rotation, values=frozenset(values), outputs=frozenset(outputs))

@@ -43,7 +43,7 @@ FITTING_WORDS = {
     "distill_lambda": "distilled at λ = {}",
     "warm_start": "started from {} codes",
     "stopping": "stopped {}",
-    "rotate": "residual stream rotated",
+    "rotate": "{} rotated",
     "first_order": "β {}",
 }
 VALUE_WORDS = {  # of values that are not their own word
@@ -52,6 +52,8 @@ VALUE_WORDS = {  # of values that are not their own word
     "block": "block by block",
     "gptq": "GPTQ's",
     "column_solver": "the column solver's",
+    "r1": "residual stream",
+    "r1+r2": "residual stream and values",
 }
 FITTING = tuple(FITTING_WORDS)
 

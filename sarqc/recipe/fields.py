@@ -435,12 +435,13 @@ class RecipeFields(BaseModel):
             advanced=True, rare=True,
         ),
     )  # fmt: skip
-    rotate: Literal["none", "r1"] = Field(
+    rotate: Literal["none", "r1", "r1+r2"] = Field(
         "none",
         **_describe(
             "method", "Rotation",
             "r1 multiplies the residual stream by a random Hadamard matrix before calibration, which spreads outlier "
-            "channels over all; norms are folded into linears and a tied head becomes a tensor of its own.",
+            "channels over all; norms are folded into linears and a tied head becomes a tensor of its own. r1+r2 "
+            "rotates the values of each attention head as well.",
             advanced=True,
         ),
     )  # fmt: skip

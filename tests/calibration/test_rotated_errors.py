@@ -70,7 +70,7 @@ def mean_error(checkpoint: Checkpoint, bits: int, name: str) -> float:
 def gain(folder: Path, bits: int, name: str) -> float:
     """Error with a rotation over that without; both are relative to the same outputs."""
     checkpoint = read_checkpoint(folder)
-    return mean_error(rotated(checkpoint, 0), bits, name) / mean_error(checkpoint, bits, name)
+    return mean_error(rotated(checkpoint, "r1", 0), bits, name) / mean_error(checkpoint, bits, name)
 
 
 @pytest.mark.parametrize(

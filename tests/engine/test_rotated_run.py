@@ -85,21 +85,28 @@ def drift(found: Tensor, weight: Tensor) -> float:
     return float((found.double() - weight.double()).norm() / weight.double().norm())
 
 
+@pytest.mark.parametrize("kind", ["r1", "r1+r2"])
 def test_drift_in_the_original_basis_is_that_of_the_weights_turned_back(
-    document: dict[str, Any], fresh_settings: Settings, tmp_path: Path
+    document: dict[str, Any], fresh_settings: Settings, tmp_path: Path, kind: str
 ) -> None:
     """From the files of the export, with dense products."""
+    document["rotate"] = kind
     output = {"checkpoint_dir": tmp_path / "model", "study_dir": tmp_path / "studies", "study_id": "one"}
     summary = summary_of(run(document, fresh_settings, **output))
     study = Study.open(tmp_path / "studies" / "one")
     line = study.lines[0]
     own = load_file(Path(document["model"]) / "model.safetensors")
     made = load_file(tmp_path / "model" / "model.safetensors")
-    q = RandomHadamard(64, 2).turned(torch.eye(64, dtype=torch.float64))
+    q, r = (RandomHadamard(width, 2).turned(torch.eye(width, dtype=torch.float64)) for width in (64, 16))
+    heads = {width: torch.block_diag(*[r] * (width // 16)) for width in (32, 64)} if kind == "r1+r2" else {}
     found, expected = study.read(line, "original_drift"), []
     for layer in study.layers:
         weight, name = own[f"{layer.name}.weight"], layer.name
         turned = made[f"{name}.weight"].double()
+        if heads and "v_proj" in name:
+            turned = heads[len(turned)] @ turned
+        if heads and "o_proj" in name:
+            turned = turned @ heads[turned.shape[1]].T
         if name.endswith(("o_proj", "down_proj")):
             back = q @ turned
         else:
@@ -118,11 +125,13 @@ def test_drift_in_the_original_basis_is_that_of_the_weights_turned_back(
     np.testing.assert_allclose(found[0][writers], own_drift[0, writers, 0, 0], rtol=1e-4)  # norms of rows stay
     assert set(ROTATED) <= set(frame(study, "layers").columns)
     assert study.protocol["rotation"] == summary["rotation"]
-    assert line.fitting == {"rotate": "r1"}
-    assert line.title == "GPTQ 1 %, residual stream rotated"
+    assert line.fitting == {"rotate": kind}
+    words = {"r1": "residual stream rotated", "r1+r2": "residual stream and values rotated"}
+    assert line.title == f"GPTQ 1 %, {words[kind]}"
+    assert summary["rotation"]["kind"] == kind
     recipe = as_recipe(study, line)["recipe"]
     assert recipe is not None
-    assert (recipe["rotate"], recipe["seed"]) == ("r1", 2)
+    assert (recipe["rotate"], recipe["seed"]) == (kind, 2)
 
 
 @pytest.mark.parametrize(
@@ -160,8 +169,8 @@ def test_the_stamp_of_another_rotation_is_not_that_of_this_one(
     document |= {"test": None, "method": "rtn"}
     run(document, fresh_settings, checkpoint_dir=tmp_path / "model")
     stamps = {summary_of(run(document | change, fresh_settings))["stamp"]
-              for change in ({}, {"seed": 3}, {"rotate": "none"})}  # fmt: skip
-    assert len(stamps) == 3
+              for change in ({}, {"seed": 3}, {"rotate": "none"}, {"rotate": "r1+r2"})}  # fmt: skip
+    assert len(stamps) == 4
 
 
 def test_the_same_again_is_read_from_what_is_kept(document: dict[str, Any], fresh_settings: Settings) -> None:

@@ -137,7 +137,7 @@ export const FITTING_WORDS = frozen({
   distill_lambda: "distilled at λ = {}",
   warm_start: "started from {} codes",
   stopping: "stopped {}",
-  rotate: "residual stream rotated",
+  rotate: "{} rotated",
   first_order: "β {}",
 });
 
@@ -151,6 +151,8 @@ export const VALUE_WORDS = frozen({
   block: "block by block",
   gptq: "GPTQ's",
   column_solver: "the column solver's",
+  r1: "residual stream",
+  "r1+r2": "residual stream and values",
 });
 
 /**

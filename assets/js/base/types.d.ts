@@ -238,7 +238,7 @@ export interface Recipe {
   distill_by: "model" | "block";
   distill_norms: boolean;
   distill_lambda: number | null;
-  rotate: "none" | "r1";
+  rotate: "none" | "r1" | "r1+r2";
   expert_damping: "plain" | "damped";
   first_order: number;
   calibration: string;
@@ -1608,9 +1608,9 @@ export interface DistilledBlock {
   drift: number | null;
 }
 
-/** A rotation of the residual stream before a run, and what it did to the weights. */
+/** A rotation of the residual stream before a run, with “r1+r2” of values too, and what it did to the weights. */
 export interface ResidualRotation {
-  kind: "r1";
+  kind: "r1" | "r1+r2";
   seed: number;
   matrix: string;
   added_bytes: number;

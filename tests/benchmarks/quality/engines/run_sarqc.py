@@ -1,27 +1,35 @@
-"""sarqc on one job: codes, scales and zero points of every linear, and what its calibration took."""
+"""sarqc on one job: codes, scales and zero points of every linear, and what its calibration took.
+
+It is the calibration of a run with its store of finished layers; with distillation, what that needs of the float model
+is a part of it.
+"""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
+from torch import Tensor
 
 from sarqc.calibration.corpora import Sequences
-from sarqc.calibration.job import CalibrationJob, SolvedLayer
-from sarqc.calibration.pipeline import calibrate
-from sarqc.calibration.whole_model import BesideFloat, FloatModel, float_model
+from sarqc.calibration.job import SolvedLayer, calibration_job
+from sarqc.calibration.kept_layers import KeptLayers
+from sarqc.engine.distill import ScaleTuning
+from sarqc.engine.distill_blocks import tune_blocks
 from sarqc.engine.execute import warm_up
-from sarqc.engine.measure import versions
+from sarqc.engine.measure import Workbench, versions
+from sarqc.engine.plan import indivisible_layers
 from sarqc.engine.survey import returned
-from sarqc.models.checkpoint import read_checkpoint
-from sarqc.models.loading import LoadedModel, load
-from sarqc.quantization.grid import Grid
-from sarqc.quantization.methods import method
+from sarqc.files.artefacts import ArtefactStore
+from sarqc.models.checkpoint import Checkpoint, read_checkpoint
+from sarqc.models.loading import load
 from sarqc.quantization.quantized_layer import QuantizedLayer
-from sarqc.quantization.scale_distillation import TunedScales, distilled
+from sarqc.recipe import Recipe
+from sarqc.settings import read_settings
 from tests.benchmarks.quality.engines.engine_job import measured, read_job, write_done
 
 
@@ -29,52 +37,47 @@ def main(folder: Path) -> None:
     job, tokens = read_job(folder)
     warm_up()
     checkpoint = read_checkpoint(Path(job["model"]), Path(job["model"]).name)
+    recipe = _recipe(job, checkpoint, len(tokens))
+    held_out = np.load(folder / "held_out.npy") if recipe.distills else tokens[:0]
     loaded = load(checkpoint, torch.device("cpu"))
-    settings = dict(job["settings"])
-    grid = Grid(job["bits"], job["group_size"], settings.pop("grid", "asymmetric"))
-    inputs_from, epochs = settings.pop("inputs_from", "quantized"), settings.pop("distill", 0)
-    held_out = np.load(folder / "held_out.npy") if epochs else tokens[:0]
-    names = [layer.name for layer in checkpoint.layers]
-    quantizing = CalibrationJob(
-        dict.fromkeys(names, grid), method(settings.pop("method"), **settings), inputs_from,
-        Sequences(tokens, held_out, protocol={}),
-    )  # fmt: skip
-    kept = folder / "layers"
-    kept.mkdir()
+    bench = Workbench(loaded, ArtefactStore(folder / "kept"), read_settings())
+    quantizing = calibration_job(
+        recipe, checkpoint, Sequences(tokens, held_out, protocol={}), indivisible_layers(recipe, checkpoint.layers)
+    )
+    keys = {layer.name: layer.name for layer in checkpoint.layers}
     with measured() as costs:
-        original = float_model(loaded, quantizing) if epochs else None
-        solved: dict[str, QuantizedLayer] = {}
-        for step in calibrate(loaded, quantizing, None, dict.fromkeys(names, "")):
-            if isinstance(step, SolvedLayer):  # written at once, as in a run
-                _write(kept, step.info.name, step.quantized)
-                if original is not None:
-                    solved[step.info.name] = step.quantized
-        if original is not None:
-            for name, layer in _distilled(loaded, quantizing, original, solved, epochs).items():
-                _write(kept, name, layer)
-    tensors = {name: tensor for path in kept.iterdir() for name, tensor in load_file(path).items()}
+        tuning = ScaleTuning(bench, recipe, quantizing, keys, "float") if recipe.distills else None
+        original = None if tuning is None else returned(tuning.keep_float())
+        reports = {
+            step.info.name: step.quantized.report
+            for step in bench.calibrated(quantizing, keys)
+            if isinstance(step, SolvedLayer)
+        }
+        if tuning is not None:
+            by_block = recipe.distill_by == "block"
+            returned(tune_blocks(tuning, reports) if by_block else tuning.tune(original, reports))
+    layers = KeptLayers(bench.store, keys if tuning is None else tuning.keys(), checkpoint.layers)
+    tensors = {name: tensor for layer in layers for name, tensor in _parts(layer, layers[layer]).items()}
     (folder / "checkpoint").mkdir()
     save_file(tensors, folder / "checkpoint" / "weights.safetensors")
     write_done(folder, "parts", costs, versions())
 
 
-def _write(kept: Path, name: str, layer: QuantizedLayer) -> None:
-    """Writes codes, scales and zero points, or biases."""
+def _recipe(job: dict[str, Any], checkpoint: Checkpoint, samples: int) -> Recipe:
+    """The recipe of the job, whose tokens are drawn already."""
+    is_mixture = any(layer.expert is not None for layer in checkpoint.layers)
+    return Recipe.parse({
+        "model": job["model"], "calibration": "of the job", "samples": samples, "baseline": False,
+        "held_out_samples": max(1, samples // 2), "bits": job["bits"], "group_size": job["group_size"],
+        "grid": "asymmetric", "distill_by": "block" if is_mixture else "model",
+    } | job["settings"])  # fmt: skip
+
+
+def _parts(name: str, layer: QuantizedLayer) -> dict[str, Tensor]:
+    """Codes, scales and zero points, or biases, by their names in the file."""
     numbers = ("zero_points", layer.zero_points) if layer.biases is None else ("biases", layer.biases)
     parts = dict([("codes", layer.codes), ("scales", layer.scales), numbers])
-    save_file({f"{name}.{part}": tensor.contiguous() for part, tensor in parts.items()}, kept / f"{name}.safetensors")
-
-
-def _distilled(
-    loaded: LoadedModel, job: CalibrationJob, original: FloatModel, solved: dict[str, QuantizedLayer], epochs: int
-) -> dict[str, QuantizedLayer]:
-    """The layers with tuned scales, at the method's own λ and γ."""
-    gamma, lam = getattr(job.method, "gamma", None), float(getattr(job.method, "lam", 0.0))
-    linears = {}
-    for name, layer in solved.items():
-        weight = original.weights[name]
-        linears[name] = TunedScales(layer, weight, original.inputs[name].drift_scale(weight.float(), gamma), lam)
-    return returned(distilled(linears, BesideFloat(loaded, job, original), epochs=epochs)).layers
+    return {f"{name}.{part}": tensor.contiguous() for part, tensor in parts.items()}
 
 
 if __name__ == "__main__":
