@@ -574,7 +574,7 @@ def _check_predictions(survey: Survey, checkpoint: Checkpoint) -> None:
 
 
 def _texts(survey: Survey, checkpoint: Checkpoint, settings: Settings) -> tuple[Text, Text, Text]:
-    """The calibration, the held-out and the test text: of a text that is the calibration text too its second half."""
+    """The calibration, held-out and test texts, in halves where calibration and another are the same text."""
     whole, held_out, test = (
         text_of(name, checkpoint, settings, begin=survey.begin, download=True)
         for name in (survey.calibration, survey.held_out, survey.test)

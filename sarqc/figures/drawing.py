@@ -15,8 +15,6 @@ from typing import Any, Literal, NotRequired, TypedDict, final
 
 import numpy as np
 
-from sarqc.plain import measured
-
 Axis = Literal["gamma", "lambda"]
 _Lam = TypedDict("_Lam", {"lambda": int})  # a keyword of Python, so that a class can't name it
 _MaybeLam = TypedDict("_MaybeLam", {"lambda": NotRequired[int]})
@@ -118,12 +116,16 @@ FONT = {
 def plain_numbers(values: Any) -> Any:
     """Nested lists of Python numbers for a drawing: six digits; None for what was not measured (JSON has no NaN)."""
     if isinstance(values, float):
-        return measured(float(f"{values:.6g}"))
+        return _six_digits(values)
     if isinstance(values, np.ndarray):
         values = values.tolist()
-    if isinstance(values, list | tuple):
-        return [plain_numbers(value) for value in values]
+    if isinstance(values, (list, tuple)):
+        return [_six_digits(value) if isinstance(value, float) else plain_numbers(value) for value in values]
     return values
+
+
+def _six_digits(value: float) -> float | None:
+    return float(f"{value:.6g}") if math.isfinite(value) else None
 
 
 def lam_axis(names: Sequence[str]) -> dict[str, Any]:

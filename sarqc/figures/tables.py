@@ -133,21 +133,21 @@ def table_of(
     if figure not in (*TABLES, "ladder", "map"):
         have = ", ".join(("hero", "plane", "gamma_grid", "map", "ladder", *TABLES))
         raise NotFound(f"no table of “{figure}”", f"study {study.id}", f"There are tables of {have}.")
-    rows: Sequence[Row]
     if figure == "map":
-        rows = layers = _Layers(facts)
-        present = layers.known()
+        layers = _Layers(facts)
+        total, present = len(layers), layers.known()
+        part = [{key: plain(value) for key, value in row.items()} for row in layers[shown]]
     else:
         made = _ladder(facts, steps) if figure == "ladder" else TABLES[figure](facts)
         rows = [{key: plain(value) for key, value in row.items()} for row in made]
+        total, part = len(rows), rows[shown]
         present = {key for row in rows for key, value in row.items() if value is not None}
     columns: list[Column] = [
         {"key": key, "title": facts.line.sign if key == "gamma" else title, "kind": kind}
         for key, (title, kind) in HEADINGS.items()
         if key in present
     ]
-    part = [{key: plain(value) for key, value in row.items()} for row in rows[shown]]
-    return {"columns": columns, "rows": part, "total": len(rows)}
+    return {"columns": columns, "rows": part, "total": total}
 
 
 class TablePart(DataTable):

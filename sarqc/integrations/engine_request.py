@@ -183,7 +183,7 @@ def _by_layer(recipe: Recipe, study: Study | None, line: Line | None) -> dict[Pe
     """Linears of each penalty that a run chose."""
     if study is None or line is None:
         chooses = "“auto” chooses λ for each layer" if recipe.candidates() else "λ of experts depends on their tokens"
-        raise Refused(f"{chooses} while the run goes", "recipe, lambda", "Give the finished run, or λ as a number.")
+        raise Refused(f"{chooses} during the run", "recipe, lambda", "Give the finished run, or λ as a number.")
     method = recipe.to_method()
     assert method.lam is not None
     lams = _values(study, line, "selected_lambda", line.candidate_lams, method.lam)

@@ -102,7 +102,7 @@ def check(recipe: RecipeFields) -> None:
             ).about("samples", Fix("Use 2 samples", {"samples": 2}))
         if recipe.sweep:
             raise Refused(
-                "a λ curve is drawn beside one λ, and “auto” chooses among its own",
+                "a λ curve needs a fixed λ and γ, and “auto” chooses them",
                 "recipe, sweep",
                 "Leave the curve out, or give λ and γ as numbers.",
             ).about("sweep", Fix("Leave the curve out", {"sweep": []}))
