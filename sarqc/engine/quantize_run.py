@@ -25,6 +25,7 @@ from sarqc.engine.measure import (
     kept_beside,
     measure,
 )
+from sarqc.engine.page_codes import keep_codes
 from sarqc.engine.plan import Prepared, window_for
 from sarqc.engine.repair import found_key, gain, measure_found
 from sarqc.engine.result import RunResult
@@ -130,7 +131,8 @@ def quantize_model(run: RunContext) -> Generator[Event, None, documents.Summary]
     )
     if run.output.study is not None:
         yield Stage("saving", "study")
-        write_run(result, run.output.study, run.output.study_id)
+        study = write_run(result, run.output.study, run.output.study_id)
+        keep_codes(result, loaded, layers, study, bench.settings)
         yield Saved("study", str(run.output.study))
     if run.output.checkpoint_dir is None:
         return result.summary()

@@ -10,23 +10,17 @@ its divergence where the study has that.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
 
-import safetensors.torch
-
-from sarqc.checkpoints.codes import coded
-from sarqc.checkpoints.compressed_tensors import packed_tensors
+from sarqc.engine.page_codes import file_of, model_files_of, packed_point
 from sarqc.engine.survey import SolvedPoint, Survey, SurveyLine, solved_points
 from sarqc.errors import NotFound, Refused
-from sarqc.files.hashes import sha256_of
-from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid
 from sarqc.settings import Settings
 from sarqc.study.document import Study
-from sarqc.study.kept_codes import FILE, FOLDER, MODEL_FILES, KeptCodes, KeptPoint, ModelFile
+from sarqc.study.kept_codes import FOLDER, KeptPoint, write_kept
 
 TOLERANCE = 1e-4  # relative: of millions of codes the last bits of sums, another processor's here, decide a few
 
@@ -46,10 +40,10 @@ def write_codes(
     Raises:
         Refused: If a point does not have the numbers that the study has, or the model does not ship with the app.
     """
-    shipped = settings.assets_dir / "models" / survey.model
-    if missing := [name for name in MODEL_FILES if not (shipped / name).is_file()]:
+    files = model_files_of(survey.model, settings)
+    if files is None:
         raise Refused(
-            f"{missing[0]} is missing", f"model {survey.model}", "Keep codes of a model that ships with the app."
+            "not all its files are there", f"model {survey.model}", "Keep codes of a model that ships with the app."
         )
     folder, seed, points = study.folder / FOLDER, survey.draws[0], list[KeptPoint]()
     folder.mkdir(exist_ok=True)
@@ -57,14 +51,17 @@ def write_codes(
         _check(study, line, gamma, point)
         stem = f"{line.method}-{line.bits}" + ("" if gamma is None else f"-gamma-{gamma:g}") + f"-lambda-{point.lam:g}"
         path = folder / f"{stem}.safetensors"
-        path.write_bytes(_packed(survey, line, gamma, loaded, point))
+        about = {
+            "bits": line.bits, "group_size": survey.group_size, "grid": survey.grid, "method": line.method,
+            "gamma": gamma, "lambda": point.lam,
+        }  # fmt: skip
+        grids = dict.fromkeys(point.layers, Grid(line.bits, survey.group_size, survey.grid))
+        path.write_bytes(packed_point(loaded, point.layers, grids, about))
         points.append({
-            "method": line.method, "bits": line.bits, "gamma": gamma, "lam": point.lam, "file": _file(path),
+            "method": line.method, "bits": line.bits, "gamma": gamma, "lam": point.lam, "file": file_of(path),
         })  # fmt: skip
         yield f"{path.name}: {path.stat().st_size} bytes, perplexity {point.measured.perplexity:.4f}"
-    files = [_file(shipped / name) for name in MODEL_FILES]
-    document: KeptCodes = {"model": survey.model, "draw": seed, "files": files, "points": points}
-    (folder / FILE).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    write_kept(study.folder, {"model": survey.model, "draw": seed, "files": files, "points": points})
 
 
 def _check(study: Study, line: SurveyLine, gamma: float | None, point: SolvedPoint) -> None:
@@ -77,26 +74,6 @@ def _check(study: Study, line: SurveyLine, gamma: float | None, point: SolvedPoi
                 f"{name} is {value}, and the study has {stored[at]}", f"study {study.id}, λ {point.lam}",
                 "Use the versions of libraries that the study names.",
             )  # fmt: skip
-
-
-def _packed(survey: Survey, line: SurveyLine, gamma: float | None, loaded: LoadedModel, point: SolvedPoint) -> bytes:
-    grid = Grid(line.bits, survey.group_size, survey.grid)
-    tensors = {
-        name: tensor
-        for linear, layer in point.layers.items()
-        for name, tensor in packed_tensors(
-            coded(loaded.family.in_file(linear), layer, grid, loaded.stored_as(f"{linear}.weight"))
-        )
-    }
-    about = {
-        "format": "pack-quantized", "bits": line.bits, "group_size": survey.group_size, "grid": survey.grid,
-        "method": line.method, "gamma": gamma, "lambda": point.lam,
-    }  # fmt: skip
-    return safetensors.torch.save(tensors, {"point": json.dumps(about)})
-
-
-def _file(path: Path) -> ModelFile:
-    return {"name": path.name, "bytes": path.stat().st_size, "version": sha256_of(path)[:16]}
 
 
 def main() -> None:

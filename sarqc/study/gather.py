@@ -7,6 +7,7 @@ unknown.
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ import numpy as np
 
 from sarqc.errors import Refused
 from sarqc.study.document import SIGNED_ZERO, Line, Study, StudyWriter, common_scale, eight_bits
+from sarqc.study.kept_codes import FOLDER, KeptCodes, KeptPoint, kept_codes, write_kept
 
 _PLACES = {"draw": "draws", "gamma": "gammas", "lambda": "lams"}  # the axes along which runs differ
 _OWN = ("versions", "device")  # parts of a protocol that may differ within a batch
@@ -69,7 +71,7 @@ def gather(studies: Sequence[Study], folder: Path) -> Study:
     _check_names(groups)
     writer = StudyWriter(folder)
     try:
-        return writer.finish(
+        whole = writer.finish(
             Study(
                 id=folder.name,
                 title=f"{first.model.name}, {len(studies)} runs",
@@ -85,6 +87,27 @@ def gather(studies: Sequence[Study], folder: Path) -> Study:
     except BaseException:
         writer.discard()
         raise
+    _gather_codes(studies, folder)
+    return whole
+
+
+def _gather_codes(studies: Sequence[Study], folder: Path) -> None:
+    """Copies the codes of the runs of one draw, the first that has any."""
+    points: list[KeptPoint] = []
+    first: KeptCodes | None = None
+    for study in studies:
+        kept = kept_codes(study)
+        if kept is None or (first is not None and kept["draw"] != first["draw"]):
+            continue
+        first = first or kept
+        (folder / FOLDER).mkdir(exist_ok=True)
+        for point in kept["points"]:
+            if point not in points:
+                name = point["file"]["name"]
+                shutil.copyfile(study.folder / FOLDER / name, folder / FOLDER / name)
+                points.append(point)
+    if first is not None:
+        write_kept(folder, {**first, "points": points})
 
 
 def _check(one: Study, other: Study) -> None:

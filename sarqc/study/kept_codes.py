@@ -1,11 +1,12 @@
 """Codes kept beside a study, with which pages run its model: which points there are, and their files.
 
-The folder ``codes`` of a study has ``codes.json`` and a file for each kept point, written by
+The folder ``codes`` of a study has ``codes.json`` and a file for each kept point, written by a run or by
 ``sarqc.engine.survey_codes``. The float model, its tokenizer and a text are files of a model that ships with the app.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import TypedDict, cast, final
@@ -73,6 +74,18 @@ def kept_codes(study: Study) -> KeptCodes | None:
     return document
 
 
+def write_kept(folder: Path, kept: KeptCodes) -> None:
+    """Write which points of a study have codes; their files are there by then.
+
+    Args:
+        folder: The folder of the study.
+        kept: The points.
+    """
+    partial = folder / FOLDER / f".{FILE}"
+    partial.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    partial.rename(folder / FOLDER / FILE)
+
+
 def files_of_model(kept: KeptCodes) -> list[ModelFile]:
     """Return all files of a model: those of the float one and those of its points."""
     return [*kept["files"], *(point["file"] for point in kept["points"])]
@@ -90,7 +103,7 @@ def model_files(study: Study, models: Path) -> dict[str, tuple[ModelFile, Path]]
     """
     kept = kept_codes(study)
     if kept is None:
-        raise NotFound("no codes are kept of the study", f"study {study.id}", "Open a study that ships with the app.")
+        raise NotFound("no codes are kept of the study", f"study {study.id}", "Open the study of a run of tiny-llama.")
     shipped = [file["name"] for file in kept["files"]]
     places = {True: models / kept["model"], False: study.folder / FOLDER}
     return {file["name"]: (file, places[file["name"] in shipped] / file["name"]) for file in files_of_model(kept)}

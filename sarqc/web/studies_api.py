@@ -110,7 +110,7 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
 
     @router.get("/studies/{study_id}/model/{file}")
     def get_model_file(request: Request, study_id: str, file: str, v: str = "") -> Response:
-        """A file with which pages run the model of a study that ships with the app: of the float model, or the codes of
+        """A file with which pages run the model of a study whose codes are kept: of the float model, or the codes of
         a point (pack-quantized, safetensors). The study's view lists them. With its version as ``v`` the answer may be
         kept for ever."""
         files = model_files(opened(request, study_id), settings.assets_dir / "models")

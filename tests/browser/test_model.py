@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import findings
+from tests.browser.conftest import SMALL_RUN, App, findings
 
 pytestmark = pytest.mark.browser
 
@@ -97,6 +97,20 @@ def test_where_no_codes_are_kept_the_card_leads_to_those(open_page):
     page = open_page("/?study=toy")
     page.wait_for_selector(".lab.is-open")
     assert page.get_by_test_id("try").is_hidden()
+
+
+def test_the_model_of_a_run_stands_beside_the_float_one(app: App, open_page):
+    recipe = {**SMALL_RUN, "model": "tiny-llama", "grid": "asymmetric", "sweep": []}
+    run = app.finished(app.json("/runs", recipe)["id"])
+    page = open_page(f"/?study={run['study_id']}")
+    card = opened(page)
+    assert len([url for url in page.watch.requests if OF_MODEL in url]) == 5
+    assert card.get_by_test_id("try-alone").is_visible()
+    assert card.get_by_test_id("try-search").count() == 0
+    tokens = card.get_by_test_id("try-strip").locator(".try-piece").count()
+    assert len(numbers(card)) == tokens
+    assert card.get_by_test_id("try-next").locator("thead th").all_text_contents()[1:] == [f"λ = {recipe['lambda']:g}"]
+    assert findings(page) == []
 
 
 def test_a_file_that_is_gone_is_said_and_can_be_asked_for_again(open_page):

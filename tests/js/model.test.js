@@ -198,16 +198,23 @@ const point = (/** @type {number} */ lam, gamma = 0.1) => ({
 const kept = { model: "m", draw: 0, files: [file("config.json")], points: [point(0), point(0.1)] };
 const view = { study: { kept }, line: { name: "sarqc-gbs", bits: 2 }, gammas: [0.1, 0.5], lams: [0, 0.1, 0.2] };
 
-test("the shown point and that at λ = 0 are compared where both are kept", () => {
+test("the shown point is compared with that at λ = 0 where both are kept", () => {
   const at = (/** @type {number} */ lambda, gamma = 0) => comparedAt(/** @type {any} */ (view), { lambda, gamma });
   assert.deepEqual(at(1), { shown: point(0.1), zero: point(0) });
   assert.equal(at(0)?.shown, at(0)?.zero);
   assert.deepEqual([at(2), at(1, 1)], [null, null]);
   assert.equal(comparedAt(/** @type {any} */ ({ ...view, study: { kept: null } }), { lambda: 1, gamma: 0 }), null);
+  const alone = { ...kept, points: [point(0.1)] };
+  const own = comparedAt(/** @type {any} */ ({ ...view, study: { kept: alone } }), { lambda: 1, gamma: 0 });
+  assert.deepEqual(own, { shown: point(0.1), zero: null }); // a run of one λ
+  assert.ok(own);
+  assert.equal(firstFiles(alone, own).size, 20);
   const both = at(1);
   assert.ok(both);
   assert.equal(firstFiles(kept, both).size, 30);
-  assert.equal(firstFiles(kept, { ...both, shown: both.zero }).size, 20);
+  const zero = at(0);
+  assert.ok(zero);
+  assert.equal(firstFiles(kept, zero).size, 20);
 });
 
 test("the card takes the answer to its last question and no other", () => {

@@ -25,18 +25,17 @@ import { commonOf, emptyLinears, readCodes, readLinears } from "./weights.js";
 /** @import { Likely } from "./predictions.js" */
 
 /** @typedef {(name: string, told?: (bytes: number) => void) => Promise<ArrayBuffer>} Fetched the bytes of a file by its name */
-/** @typedef {{shown: string, zero: string, bits: number}} Files names of the files with the codes at two λ, and the bits of a code */
-/** @typedef {"float"|"shown"|"zero"} Role */
+/** @typedef {{shown: string, zero: string|null, bits: number}} Files names of the files with the codes at the shown λ and at λ = 0, where they are kept, and the bits of a code */
 /** @typedef {{text: string, probability: number}} NextWord */
 /**
  * @typedef {object} Reading of a text by the three models
  * @property {string[]} pieces the text, token by token
  * @property {number[]} shown KL(float ‖ quantized at the shown λ) of what follows each token, nats
- * @property {number[]} zero the same at λ = 0
- * @property {Record<Role, NextWord[]>} next the five likeliest next tokens
+ * @property {number[]|null} zero the same at λ = 0; null where no codes of it are kept, as below
+ * @property {Record<"float"|"shown", NextWord[]> & {zero: NextWord[]|null}} next the five likeliest next tokens
  * @property {boolean} isCut whether the text had more tokens than are read
  */
-/** @typedef {Record<Role, string[]> & {parts: {shown: number|null, zero: number|null}}} Written texts written on, token by token, and where each parts from the float one's */
+/** @typedef {Record<"float"|"shown", string[]> & {zero: string[]|null, parts: {shown: number|null, zero: number|null}}} Written texts written on, token by token, and where each parts from the float one's */
 /**
  * @typedef {object} Broken a sentence that λ = 0 breaks more than the shown λ
  * @property {string} text
@@ -108,6 +107,7 @@ export class Session {
     this.zero = new Asked(models.zero);
     this.text = text;
     this.end = end;
+    this.hasZero = true; // whether codes at λ = 0 are kept
     /** @type {Map<Asked, string>} file whose codes a model has */
     this.loaded = new Map();
   }
@@ -137,17 +137,23 @@ export class Session {
 
   /** Gives the quantized models the codes of two files. @param {Files} files */
   async load({ shown, zero, bits }) {
-    for (const [asked, file] of /** @type {[Asked, string][]} */ ([
+    this.hasZero = zero !== null;
+    for (const [asked, file] of /** @type {[Asked, string|null][]} */ ([
       [this.zero, zero],
       [this.shown, shown],
     ])) {
-      if (this.loaded.get(asked) === file) continue;
+      if (file === null || this.loaded.get(asked) === file) continue;
       const { model } = asked;
       this.loaded.delete(asked); // half of the codes are no model
       readCodes(tensorsOf(await this.fetched(file), file), model.sizes, bits, model.blocks);
       asked.forget();
       this.loaded.set(asked, file);
     }
+  }
+
+  /** The models that have weights. */
+  get present() {
+    return this.hasZero ? [this.float, this.zero, this.shown] : [this.float, this.shown];
   }
 
   /** The tokens of a text that are read. @param {string} text */
@@ -164,15 +170,15 @@ export class Session {
   read(text) {
     const { tokens, isCut } = this.tokensOf(text);
     if (!tokens.length) return null;
-    for (const asked of [this.float, this.zero, this.shown]) asked.read(tokens);
+    for (const asked of this.present) asked.read(tokens);
     const { words } = this.float.model.sizes;
     const next = (/** @type {Asked} */ { logs }) =>
       likeliest(logs, words, LIKELIEST).map((likely) => this.named(likely));
     return {
       pieces: tokens.map((token) => this.vocabulary.text([token])),
       shown: divergences(this.float.logs, this.shown.logs, words),
-      zero: divergences(this.float.logs, this.zero.logs, words),
-      next: { float: next(this.float), shown: next(this.shown), zero: next(this.zero) },
+      zero: this.hasZero ? divergences(this.float.logs, this.zero.logs, words) : null,
+      next: { float: next(this.float), shown: next(this.shown), zero: this.hasZero ? next(this.zero) : null },
       isCut,
     };
   }
@@ -188,7 +194,7 @@ export class Session {
    * @returns {Promise<Written|null>}
    */
   async write(goesOn) {
-    for (const asked of [this.float, this.zero, this.shown]) {
+    for (const asked of this.present) {
       if (asked.written) continue;
       const { model, past, first } = asked;
       const read = past.length;
@@ -209,26 +215,27 @@ export class Session {
     return {
       float: texts(float),
       shown: texts(shown),
-      zero: texts(zero),
-      parts: { shown: parting(float, shown), zero: parting(float, zero) },
+      zero: this.hasZero ? texts(zero) : null,
+      parts: { shown: parting(float, shown), zero: this.hasZero ? parting(float, zero) : null },
     };
   }
 
   /**
    * The sentence of the held-out text whose mean KL at λ = 0 exceeds that at the shown λ most; null where something newer is
-   * wanted.
+   * wanted, and where no codes at λ = 0 are kept.
    * @param {() => Promise<boolean>} goesOn
    * @param {(done: number, of: number) => void} told
    * @returns {Promise<Broken|null>}
    */
   async search(goesOn, told) {
+    if (!this.hasZero) return null;
     const sentences = sentencesOf(this.text, SENTENCES);
     /** @type {{text: string, shown: number, zero: number}[]} */
     const tried = [];
     for (const text of sentences) {
       if (!(await goesOn())) return null;
       const read = this.read(text);
-      if (read) tried.push({ text, shown: mean(read.shown), zero: mean(read.zero) });
+      if (read?.zero) tried.push({ text, shown: mean(read.shown), zero: mean(read.zero) });
       told(tried.length, sentences.length);
     }
     const worst = tried.reduce((most, one) => (one.zero - one.shown > most.zero - most.shown ? one : most));

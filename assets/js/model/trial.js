@@ -5,7 +5,7 @@
  */
 
 import { modelFile } from "../base/client.js";
-import { bytes } from "../base/format.js";
+import { bytes, plain } from "../base/format.js";
 import { nothing, render } from "../base/html.js";
 import { RemoteModel } from "./remote.js";
 import { comparedAt, firstFiles, INITIAL, reduce } from "./try_state.js";
@@ -126,12 +126,13 @@ export class Trial {
       model: kept.model,
       draw: kept.draw,
       size: compared ? bytes(firstFiles(kept, compared).size) : "",
-      further: bytes(kept.points[0].file.bytes),
+      further: kept.points.length > 1 ? bytes(kept.points[0].file.bytes) : "",
       lams: view.lam_texts,
       at: at.lambda,
       isLocked,
       isKept: compared !== null,
       isZero: compared !== null && compared.shown === compared.zero,
+      hasZero: compared !== null && compared.zero !== null,
       where: keptAt(kept),
       open: () => this.open(),
       stop: () => {
@@ -148,10 +149,11 @@ export class Trial {
 }
 
 /** @param {Compared} points */
-const filesOf = ({ shown, zero }) => ({ shown: shown.file.name, zero: zero.file.name, bits: shown.bits });
+const filesOf = ({ shown, zero }) => ({ shown: shown.file.name, zero: zero?.file.name ?? null, bits: shown.bits });
 
 /** Which points are kept, in words. @param {KeptCodes} kept */
 function keptAt({ points }) {
-  const [{ method, bits, gamma }] = points;
-  return `${method} at ${bits} bits${gamma === null ? "" : `, γ = ${gamma}`}`;
+  const [{ method, bits, gamma, lam }] = points;
+  const line = `${method} at ${bits} bits${gamma === null ? "" : `, γ = ${plain(gamma)}`}`;
+  return points.length === 1 ? `${line}, λ = ${plain(lam)}` : `${line}, at ${points.length} values of λ`;
 }

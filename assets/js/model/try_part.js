@@ -28,8 +28,10 @@ export function tryPart() {
         isLocked: locked.includes("lambda"),
         move: (lambda) => explorer.move({ lambda }),
         show: () => {
-          const [{ method, bits, gamma }] = kept?.points ?? [];
-          explorer.pick({ method, bits, layer: "all", gamma: gamma ?? undefined });
+          if (!kept) return;
+          const [{ method, bits, gamma, lam }] = kept.points;
+          const point = kept.points.length === 1 ? { lambda: lam } : {};
+          explorer.pick({ method, bits, layer: "all", gamma: gamma ?? undefined, ...point });
         },
       });
     },

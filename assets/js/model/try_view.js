@@ -16,12 +16,13 @@ import { MOST_TOKENS, mean } from "./predictions.js";
  * @property {string} model its name
  * @property {number} draw seed of the calibration draw
  * @property {string} size that opening fetches
- * @property {string} further size of the codes of another λ
+ * @property {string} further size of the codes of another λ; empty where those of one are kept
  * @property {string[]} lams
  * @property {number} at position of the shown λ
  * @property {boolean} isLocked whether a link keeps λ as it is
  * @property {boolean} isKept whether codes of the shown point are kept
  * @property {boolean} isZero whether the shown λ is 0
+ * @property {boolean} hasZero whether codes at λ = 0 are kept
  * @property {string} where points are kept
  * @property {() => void} open
  * @property {() => void} stop
@@ -44,18 +45,21 @@ export function tryCard(state, around) {
 
 /** @param {Around} around */
 const elsewhere = ({ model, where, show }) => html`<p class="try-words">
-    Codes of ${model} are kept for ${where} and every λ.
+    Codes of ${model} are kept for ${where}.
   </p>
   <p><button type="button" class="act-quiet" data-testid="try-show" @click=${show}>Show that line</button></p>`;
 
 /** @param {TryState} state @param {Around} around */
-const closed = ({ trouble }, { model, size, further, open }) => html`<p class="try-words">
-    ${model} runs in this page, float and with the quantized weights at the shown λ and at λ = 0: what does λ do to the words
-    that it expects?
+const closed = ({ trouble }, { model, size, further, hasZero, open }) => html`<p class="try-words">
+    ${model} runs in this page, float and with the quantized weights at the shown λ${
+      hasZero
+        ? " and at λ = 0: what does λ do to the words that it expects?"
+        : ": what does quantization do to the words that it expects?"
+    }
   </p>
   <p class="try-start">
     <button type="button" class="act" data-testid="try-open" @click=${open}>Fetch the model, ${size}</button>
-    <span class="try-note">Each further λ is another ${further}.</span>
+    ${further ? html`<span class="try-note">Each further λ is another ${further}.</span>` : nothing}
   </p>
   ${troubled(trouble)}`;
 
@@ -99,7 +103,10 @@ const textOf = ({ currentTarget }) => /** @type {HTMLInputElement} */ (currentTa
 const troubled = (trouble) => (trouble ? html`<p class="try-trouble" role="alert">${trouble}</p>` : nothing);
 
 /** @param {TryState} state @param {Around} around */
-function searching({ search, broken }, { isZero, search: begin }) {
+function searching({ search, broken }, { isZero, hasZero, search: begin }) {
+  if (!hasZero)
+    return html`<p class="try-note" data-testid="try-alone">No codes at λ = 0 are kept here: gather a run at λ = 0 with this
+      one to compare them.</p>`;
   const words = search
     ? search.of
       ? `${search.done} of ${search.of} sentences`
@@ -136,31 +143,33 @@ export function brokenWords({ count, wins, own, all }, lam) {
 
 /** @param {Reading} reading @param {string} lam */
 function predicted({ pieces, shown, zero }, lam) {
-  const longest = Math.max(LEAST_SCALE, ...shown, ...zero);
+  const longest = Math.max(LEAST_SCALE, ...shown, ...(zero ?? []));
   const bar = (/** @type {number} */ value, /** @type {string} */ kind) =>
     html`<i class="try-bar ${kind}" style="height: ${((100 * value) / longest).toFixed(1)}%"></i>`;
   return html`<p class="try-words" aria-live="polite" aria-atomic="true" data-testid="try-sentence">
       Mean KL of the next-token predictions to the float model’s:
-      <b class="try-shown">${nats(mean(shown))}</b> nats at λ = ${lam}, <b class="try-zero">${nats(mean(zero))}</b> at λ = 0.
+      <b class="try-shown">${nats(mean(shown))}</b> nats at λ = ${lam}${
+        zero ? html`, <b class="try-zero">${nats(mean(zero))}</b> at λ = 0` : nothing
+      }.
     </p>
     <div class="try-strip" aria-hidden="true" data-testid="try-strip">
       ${pieces.map(
         (piece, i) =>
           html`<span class="try-piece"><span class="try-token">${visible(piece)}</span>
-            <span class="try-bars">${bar(shown[i], "of-shown")}${bar(zero[i], "of-zero")}</span></span>`,
+            <span class="try-bars">${bar(shown[i], "of-shown")}${zero ? bar(zero[i], "of-zero") : nothing}</span></span>`,
       )}
     </div>
     <p class="try-legend"><span><i class="try-key of-shown"></i> λ = ${lam}</span>
-      <span><i class="try-key of-zero"></i> λ = 0</span>
+      ${zero ? html`<span><i class="try-key of-zero"></i> λ = 0</span>` : nothing}
       <span>KL after each token, longest bar ${nats(longest)} nats</span></p>
     <details class="try-numbers"><summary>KL after each token, as numbers</summary>
       <div class="table-scroll" tabindex="0" role="region" aria-label="Table of the KL after each token">
       ${table({
-        rows: pieces.map((piece, i) => ({ piece, shown: shown[i], zero: zero[i] })),
+        rows: pieces.map((piece, i) => ({ piece, shown: shown[i], zero: zero?.[i] ?? 0 })),
         columns: [
           { title: "Token", isHead: true, show: ({ piece }) => visible(piece) },
           { title: `KL at λ = ${lam}`, show: (row) => nats(row.shown) },
-          { title: "KL at λ = 0", show: (row) => nats(row.zero) },
+          ...(zero ? [{ title: "KL at λ = 0", show: (/** @type {{zero: number}} */ row) => nats(row.zero) }] : []),
         ],
         testid: "try-table",
       })}</div></details>`;
@@ -169,6 +178,7 @@ function predicted({ pieces, shown, zero }, lam) {
 /** @param {Reading["next"]} next @param {string} lam */
 function likely(next, lam) {
   const known = next.float.map(({ text }) => text);
+  const { zero } = next;
   const cell = (/** @type {NextWord} */ { text, probability }) =>
     html`<td class=${known.includes(text) ? "" : "is-other"}><span class="try-token">${visible(text).trim()}</span>
       <span class="try-share">${percent(probability)}</span></td>`;
@@ -177,11 +187,11 @@ function likely(next, lam) {
       name: "try-next",
       testid: "try-next",
       caption: html`<span class="visually-hidden">The five likeliest next tokens</span>`,
-      rows: next.float.map((float, i) => ({ float, shown: next.shown[i], zero: next.zero[i] })),
+      rows: next.float.map((float, i) => ({ float, shown: next.shown[i], zero: (zero ?? next.shown)[i] })),
       columns: [
         { title: "Float", cell: ({ float }) => cell(float) },
         { title: `λ = ${lam}`, cell: ({ shown }) => cell(shown) },
-        { title: "λ = 0", cell: ({ zero }) => cell(zero) },
+        ...(zero ? [{ title: "λ = 0", cell: (/** @type {{zero: NextWord}} */ row) => cell(row.zero) }] : []),
       ],
     })}
     <p class="try-note">Dotted: not among the float model’s five.</p></section>`;
@@ -204,7 +214,7 @@ function goingOn({ float, shown, zero, parts }, lam) {
     <dl class="try-written" data-testid="try-written">
       ${line("Float", float, null)}
       ${line(`λ = ${lam}`, shown, parts.shown, parted(parts.shown, float.length))}
-      ${line("λ = 0", zero, parts.zero, parted(parts.zero, float.length))}
+      ${zero ? line("λ = 0", zero, parts.zero, parted(parts.zero, float.length)) : nothing}
     </dl></section>`;
 }
 

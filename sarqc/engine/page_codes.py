@@ -1,0 +1,125 @@
+"""Codes of a point beside its study, with which pages run the model: packed, listed, and written by a run.
+
+They are kept for a model that ships with the app, whose float weights pages can fetch, if pages can run its
+architecture.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+
+from sarqc.checkpoints.codes import coded
+from sarqc.checkpoints.compressed_tensors import packed_tensors
+from sarqc.engine.result import RunResult
+from sarqc.files.hashes import sha256_of
+from sarqc.models.checkpoint import Checkpoint
+from sarqc.models.loading import LoadedModel
+from sarqc.quantization.grid import Grid
+from sarqc.quantization.quantized_layer import QuantizedLayer
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+from sarqc.study.document import Study
+from sarqc.study.kept_codes import FOLDER, MODEL_FILES, KeptPoint, ModelFile, write_kept
+
+_ARCHITECTURE = "llama"  # that of assets/js/model/llama.js
+
+
+def model_files_of(model: str, settings: Settings) -> list[ModelFile] | None:
+    """Return the files of the float model, with which pages run it; None for a model that does not ship with the app.
+
+    Args:
+        model: As a recipe names it.
+        settings: Where the assets are.
+    """
+    models = settings.assets_dir / "models"
+    folder = models / model
+    if folder.parent != models or not all((folder / name).is_file() for name in MODEL_FILES):
+        return None
+    return [file_of(folder / name) for name in MODEL_FILES]
+
+
+def file_of(path: Path) -> ModelFile:
+    """Return what pages know of a file."""
+    return {"name": path.name, "bytes": path.stat().st_size, "version": sha256_of(path)[:16]}
+
+
+def packed_point(
+    loaded: LoadedModel, layers: Mapping[str, QuantizedLayer], grids: Mapping[str, Grid], about: Mapping[str, Any]
+) -> bytes:
+    """Return the quantized linears of a point in the format ``pack-quantized`` of compressed-tensors, as safetensors.
+
+    Args:
+        loaded: The model.
+        layers: Quantized layers by name.
+        grids: Grids of the layers by name.
+        about: What the header says of the point beside the format.
+    """
+    tensors = {
+        name: tensor
+        for linear, layer in layers.items()
+        for name, tensor in packed_tensors(
+            coded(loaded.family.in_file(linear), layer, grids[linear], loaded.stored_as(f"{linear}.weight"))
+        )
+    }
+    return safetensors.torch.save(tensors, {"point": json.dumps({"format": "pack-quantized", **about})})
+
+
+def keep_codes(
+    result: RunResult, loaded: LoadedModel, layers: Mapping[str, QuantizedLayer], study: Study, settings: Settings
+) -> bool:
+    """Write the codes of a run into the folder of its study, where pages can run its model.
+
+    Args:
+        result: The run.
+        loaded: Its model.
+        layers: Its quantized layers by name.
+        study: Its study.
+        settings: Where the assets are.
+
+    Returns:
+        True if they are written.
+    """
+    recipe, job = result.prepared.recipe, result.job
+    files = model_files_of(recipe.model, settings) if _is_for_pages(recipe, result.prepared.checkpoint) else None
+    if files is None or not all(torch.equal(layer.stored(), layer.dequantized) for layer in layers.values()):
+        return False
+    (line,) = study.lines
+    gamma, lam = line.gammas[0], line.lams[job.own_point()]
+    about = {
+        "bits": recipe.bits, "group_size": recipe.group_size, "grid": recipe.grid, "method": recipe.method,
+        "gamma": gamma, "lambda": lam,
+    }  # fmt: skip
+    packed = packed_point(loaded, layers, job.grids, about)
+    # Runs that are gathered into one study have names of their own.
+    path = study.folder / FOLDER / f"codes-{hashlib.sha256(packed).hexdigest()[:16]}.safetensors"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(packed)
+    point: KeptPoint = {"method": line.name, "bits": recipe.bits, "gamma": gamma, "lam": lam, "file": file_of(path)}
+    name = Path(recipe.model).name  # of the folder, where that was given
+    write_kept(study.folder, {"model": name, "draw": recipe.seed, "files": files, "points": [point]})
+    return True
+
+
+def _is_for_pages(recipe: Recipe, checkpoint: Checkpoint) -> bool:
+    """True if codes alone make the model of a recipe, and one point of its study is that model."""
+    linears = {
+        f"{checkpoint.family.blocks}.{block}.{path}"
+        for block in range(checkpoint.n_blocks)
+        for group in checkpoint.all_groups(block)
+        for path in group.linears
+    }
+    is_one_point = recipe.auto_by() is None and recipe.layer is None and recipe.quantized_checkpoint is None
+    only_codes = recipe.grid == "asymmetric" and not recipe.rotates and not recipe.distill_norms
+    return (
+        is_one_point
+        and only_codes
+        and checkpoint.config.get("model_type") == _ARCHITECTURE
+        and {layer.name for layer in checkpoint.layers} == linears
+    )

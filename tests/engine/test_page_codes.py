@@ -1,0 +1,98 @@
+"""Codes that a run leaves beside its study: the weights of its model, where codes alone are these, and of a batch."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from sarqc.checkpoints.compressed_tensors import levels_in_packed
+from sarqc.engine.execute import execute
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+from sarqc.study.document import Study
+from sarqc.study.gather import gather
+from sarqc.study.kept_codes import FOLDER, kept_codes, model_files
+
+RUN: dict[str, Any] = {
+    "model": "tiny-llama", "bits": 3, "group_size": 64, "grid": "asymmetric", "method": "rtn", "samples": 1,
+    "length": 16, "calibration": "tiny-llama-calibration", "baseline": False,
+}  # fmt: skip
+PENALTY = {"method": "rqc-gbs", "sampling": "random"}
+
+
+def study_of(changes: dict[str, Any], settings: Settings, folder: Path, **output: Any) -> Study:
+    list(execute(Recipe.parse(RUN | changes), settings, study_dir=folder, study_id="own", **output))
+    return Study.open(folder / "own")
+
+
+def weight_of(path: Path, name: str) -> torch.Tensor:
+    tensors = load_file(path)
+
+    class Files(dict[str, torch.Tensor]):
+        def read(self, name: str) -> torch.Tensor:
+            return self[name]
+
+    files: Any = Files(tensors)
+    width = int(tensors[f"{name}.weight_shape"][1])
+    return levels_in_packed(files, name, 3, width).weight(torch.float16)
+
+
+def test_codes_are_the_weights_that_the_run_exports(fresh_settings: Settings, tmp_path: Path) -> None:
+    study = study_of({**PENALTY, "lambda": 0.25}, fresh_settings, tmp_path, checkpoint_dir=tmp_path / "model")
+    kept = kept_codes(study)
+    assert kept is not None
+    (point,) = kept["points"]
+    line = study.lines[0]
+    assert (point["method"], point["bits"], point["gamma"], point["lam"]) == (line.name, 3, line.gammas[0], 0.25)
+    files = model_files(study, fresh_settings.assets_dir / "models")
+    assert all(path.stat().st_size == file["bytes"] for file, path in files.values())
+    exported = load_file(tmp_path / "model" / "model.safetensors")
+    for layer in study.layers:
+        assert torch.equal(weight_of(files[point["file"]["name"]][1], layer.name), exported[f"{layer.name}.weight"])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"grid": "symmetric"},
+        {"layer": "model.layers.0.mlp.up_proj"},
+        {"exclude": ["*down_proj"]},
+        {"rotate": "r1"},
+        {"method": "awq", "group_size": 128},
+        {"method": "rqc-gbs", "lambda": "auto", "samples": 4},
+        {"model": "tiny-moe", "calibration": "tiny-moe-calibration"},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_no_codes_are_kept_where_they_are_not_the_model(
+    fresh_settings: Settings, tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    assert kept_codes(study_of(changes, fresh_settings, tmp_path)) is None
+
+
+def test_a_model_elsewhere_has_no_files_for_pages(
+    fresh_settings: Settings, tmp_path: Path, tiny_llama: Path, text_file: Path
+) -> None:
+    shutil.copytree(tiny_llama, tmp_path / "copied")
+    for folder, is_shipped in ((tiny_llama, True), (tmp_path / "copied", False)):
+        changes = {"model": str(folder), "calibration": str(text_file)}
+        kept = kept_codes(study_of(changes, fresh_settings, tmp_path))
+        assert (kept is not None and kept["model"] == "tiny-llama") == is_shipped
+
+
+def test_a_gathered_study_has_the_codes_of_its_first_draw(fresh_settings: Settings, tmp_path: Path) -> None:
+    points = [{"lambda": 0.0, "seed": 1}, {"lambda": 0.5, "seed": 1}, {"lambda": 0.5, "seed": 2}]
+    studies = [study_of(PENALTY | point, fresh_settings, tmp_path / str(number)) for number, point in enumerate(points)]
+    kept = kept_codes(gather(studies, tmp_path / "gathered"))
+    assert kept is not None
+    assert kept["draw"] == 1
+    assert [point["lam"] for point in kept["points"]] == [0.0, 0.5]
+    for study, point in zip(studies[:2], kept["points"], strict=True):
+        name = point["file"]["name"]
+        copied = tmp_path / "gathered" / FOLDER / name
+        assert copied.read_bytes() == (study.folder / FOLDER / name).read_bytes()
