@@ -138,7 +138,7 @@ class CodeNames:
             return f"{name}/" in self.files or name in self.words
         if re.fullmatch(rf"[\w./-]+(?:/|\.(?:{'|'.join(ENDINGS)}))(?:: \w+)?", name):
             return self.is_file(name)
-        if match := re.fullmatch(r"(\w+): ([\w.]+)", name):
+        if match := re.fullmatch(r"(\w+): ([\w.+]+)", name):
             return match[2] in self.fields.get(match[1], ()) or (match[1] in self.fields and match[2].isdecimal())
         if match := re.fullmatch(r"([\w.]+)\(.*\)", name):
             return self.explains(match[1])

@@ -17,7 +17,7 @@ import { tryCard } from "./try_view.js";
 
 /**
  * @typedef {object} Shown what the page shows, and what the card can change of it
- * @property {Kept & {study: {id: string}, lam_texts: string[]}} view
+ * @property {Kept & {study: {id: string}, lam_texts: string[], draws?: number[]}} view without draws: of several
  * @property {Point} at
  * @property {boolean} isLocked whether a link keeps λ as it is
  * @property {(lambda: number) => void} move to another position of λ
@@ -125,6 +125,7 @@ export class Trial {
     const card = tryCard(state, {
       model: kept.model,
       draw: kept.draw,
+      isMean: view.draws?.length !== 1,
       size: compared ? bytes(firstFiles(kept, compared).size) : "",
       further: kept.points.length > 1 ? bytes(kept.points[0].file.bytes) : "",
       lams: view.lam_texts,

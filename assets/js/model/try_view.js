@@ -15,6 +15,7 @@ import { MOST_TOKENS, mean } from "./predictions.js";
  * @typedef {object} Around what the page says, and what the card's controls do
  * @property {string} model its name
  * @property {number} draw seed of the calibration draw
+ * @property {boolean} isMean whether the study has further draws
  * @property {string} size that opening fetches
  * @property {string} further size of the codes of another λ; empty where those of one are kept
  * @property {string[]} lams
@@ -79,10 +80,7 @@ function opened(state, around) {
       <label class="try-field"><span>Sentence</span>
         <input type="text" maxlength=${MOST_LETTERS} autocomplete="off" spellcheck="false" data-testid="try-text"
           .value=${text} @input=${(/** @type {Event} */ event) => around.ask(textOf(event))}></label>
-      <label class="try-lambda"><span>λ = ${around.lams[around.at]}</span>
-        <input type="range" min="0" max=${around.lams.length - 1} step="1" .value=${String(around.at)}
-          aria-valuetext=${around.lams[around.at]} ?disabled=${around.isLocked} data-testid="try-lambda"
-          @input=${(/** @type {Event} */ event) => around.move(Number(textOf(event)))}></label>
+      ${around.lams.length > 1 ? slider(around) : nothing}
     </form>
     ${troubled(trouble)}
     ${searching(state, around)}
@@ -95,6 +93,12 @@ function opened(state, around) {
     </div>
     ${small(state, around)}`;
 }
+
+/** @param {Around} around */
+const slider = ({ lams, at, isLocked, move }) => html`<label class="try-lambda"><span>λ = ${lams[at]}</span>
+    <input type="range" min="0" max=${lams.length - 1} step="1" .value=${String(at)} aria-valuetext=${lams[at]}
+      ?disabled=${isLocked} data-testid="try-lambda"
+      @input=${(/** @type {Event} */ event) => move(Number(textOf(event)))}></label>`;
 
 /** @param {Event} event */
 const textOf = ({ currentTarget }) => /** @type {HTMLInputElement} */ (currentTarget).value;
@@ -223,9 +227,9 @@ const parted = (place, count) =>
   place === null ? `the same ${count} tokens` : place === 0 ? "another first token" : `parts at token ${place + 1}`;
 
 /** @param {TryState} state @param {Around} around */
-const small = ({ isFast, read }, { draw, stop }) => html`<p class="try-note">
+const small = ({ isFast, read }, { draw, isMean, stop }) => html`<p class="try-note">
     ${read?.reading?.isCut ? `The first ${MOST_TOKENS} tokens are read.` : ""}
-    Codes of calibration draw ${draw}; the study’s curves are means over all draws.
+    Codes of calibration draw ${draw}${isMean ? "; the study’s curves are means over all draws" : ""}.
     ${computedBy(isFast)}
     <button type="button" class="quiet" data-testid="try-stop" @click=${stop}>Close the model</button>
   </p>`;
