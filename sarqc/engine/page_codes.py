@@ -73,8 +73,8 @@ def packed_point(
 
 def keep_codes(
     result: RunResult, loaded: LoadedModel, layers: Mapping[str, QuantizedLayer], study: Study, settings: Settings
-) -> bool:
-    """Write the codes of a run into the folder of its study, where pages can run its model.
+) -> None:
+    """Write the codes of a run into the folder of its study, if pages can run its model by them.
 
     Args:
         result: The run.
@@ -82,14 +82,11 @@ def keep_codes(
         layers: Its quantized layers by name.
         study: Its study.
         settings: Where the assets are.
-
-    Returns:
-        True if they are written.
     """
     recipe, job = result.prepared.recipe, result.job
     files = model_files_of(recipe.model, settings) if _is_for_pages(recipe, result.prepared.checkpoint) else None
     if files is None or not all(torch.equal(layer.stored(), layer.dequantized) for layer in layers.values()):
-        return False
+        return
     (line,) = study.lines
     gamma, lam = line.gammas[0], line.lams[job.own_point()]
     about = {
@@ -104,7 +101,6 @@ def keep_codes(
     point: KeptPoint = {"method": line.name, "bits": recipe.bits, "gamma": gamma, "lam": lam, "file": file_of(path)}
     name = Path(recipe.model).name  # of the folder, where that was given
     write_kept(study.folder, {"model": name, "draw": recipe.seed, "files": files, "points": [point]})
-    return True
 
 
 def _is_for_pages(recipe: Recipe, checkpoint: Checkpoint) -> bool:
