@@ -504,7 +504,7 @@ class RotatedModule(TypedDict):
 
 
 class ResidualRotation(TypedDict):
-    """A rotation of the residual stream before a run, with “r1+r2” of values too, and what it did to the weights."""
+    """A rotation before a run, of the residual stream (“r1”) or also of the heads’ values (“r1+r2”), and its effect."""
 
     kind: Literal["r1", "r1+r2"]
     seed: int

@@ -9,8 +9,7 @@ the same.
 Values v of a head become v R with an orthogonal R of the head's width, which attention leaves alone since it mixes
 tokens and not channels: a head's rows of the value projection become Rᵀ W, its columns of the output projection W R.
 
-S. Ashkboos et al., QuaRot, arXiv:2404.00456; Z. Liu et al., SpinQuant, arXiv:2405.16406 (R1 and R2
-there).
+S. Ashkboos et al., QuaRot, arXiv:2404.00456; Z. Liu et al., SpinQuant, arXiv:2405.16406 (R1 and R2 there).
 """
 
 from __future__ import annotations
@@ -159,13 +158,16 @@ def _with_head(facts: Mapping[str, _Fact], rotation: Rotation) -> dict[str, _Fac
 def _roles(checkpoint: Checkpoint, rotation: Rotation) -> Rotation:
     """The rotation with the roles of all tensors.
 
-    A group whose source is a norm reads the residual stream, and the others write to it.
+    A group whose source is a norm reads the residual stream, and the others write to it; one whose source is a linear
+    of values reads the heads.
     """
     family = checkpoint.family
     embedding, last_norm = (f"{family.in_file(path)}.weight" for path in (family.embedding, family.norm))
     columns: dict[str, str | None] = {embedding: None, rotation.head: last_norm}
     rows: set[str] = set()
     norms = {last_norm}
+    values: set[str] = set()
+    outputs: set[str] = set()
     for block in range(checkpoint.n_blocks):
         groups = checkpoint.all_groups(block)
         linears = {path for group in groups for path in group.linears}
@@ -175,25 +177,15 @@ def _roles(checkpoint: Checkpoint, rotation: Rotation) -> Rotation:
             if group.source is None or group.source in linears:
                 rows |= {f"{path}.weight" for path in paths}
                 columns |= {f"{path}.bias": None for path in paths if f"{path}.bias" in checkpoint.shapes}
+                if rotation.kind == "r1+r2" and group.source is not None and group.source.endswith(".v_proj"):
+                    source = family.in_file(f"{prefix}{group.source}")
+                    values |= {name for name in (f"{source}.weight", f"{source}.bias") if name in checkpoint.shapes}
+                    outputs |= {f"{path}.weight" for path in paths}
             else:
                 norm = f"{family.in_file(f'{prefix}{group.source}')}.weight"
                 norms.add(norm)
                 columns |= {f"{path}.weight": norm for path in paths}
-    rotation = replace(rotation, columns=columns, rows=frozenset(rows), norms=frozenset(norms))
-    return rotation if rotation.kind == "r1" else _with_heads(checkpoint, rotation)
-
-
-def _with_heads(checkpoint: Checkpoint, rotation: Rotation) -> Rotation:
-    """The rotation with the roles of value and output projections: a group whose source is a linear of values."""
-    family = checkpoint.family
-    values: set[str] = set()
-    outputs: set[str] = set()
-    for block in range(checkpoint.n_blocks):
-        for group in checkpoint.all_groups(block):
-            if group.source is None or not group.source.endswith(".v_proj"):
-                continue
-            prefix = f"{family.blocks}.{block}."
-            source = family.in_file(f"{prefix}{group.source}")
-            values |= {name for name in (f"{source}.weight", f"{source}.bias") if name in checkpoint.shapes}
-            outputs |= {f"{family.in_file(f'{prefix}{path}')}.weight" for path in group.linears}
-    return replace(rotation, values=frozenset(values), outputs=frozenset(outputs))
+    return replace(
+        rotation, columns=columns, rows=frozenset(rows), norms=frozenset(norms), values=frozenset(values),
+        outputs=frozenset(outputs),
+    )  # fmt: skip

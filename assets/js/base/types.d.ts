@@ -1608,7 +1608,7 @@ export interface DistilledBlock {
   drift: number | null;
 }
 
-/** A rotation of the residual stream before a run, with “r1+r2” of values too, and what it did to the weights. */
+/** A rotation before a run, of the residual stream (“r1”) or also of the heads’ values (“r1+r2”), and its effect. */
 export interface ResidualRotation {
   kind: "r1" | "r1+r2";
   seed: number;
