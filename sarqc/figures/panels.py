@@ -104,21 +104,6 @@ def stack(lams: Sequence[float], names: Sequence[str], panels: Sequence[Panel], 
     return figure
 
 
-def upright(axis: str, x: float, line: dict[str, Any], layer: str) -> dict[str, Any]:
-    """A vertical line through one panel; the titles between the panels stay free of it."""
-    return {
-        "type": "line",
-        "xref": "x",
-        "yref": f"{axis} domain",
-        "x0": x,
-        "x1": x,
-        "y0": 0,
-        "y1": 1,
-        "layer": layer,
-        "line": line,
-    }
-
-
 def band_shape(first: float, last: float) -> dict[str, Any]:
     """The sweet spot behind all panels, from one place on the λ axis to another."""
     return {
