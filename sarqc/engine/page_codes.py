@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import safetensors.torch
-import torch
 
 from sarqc.checkpoints.codes import coded
 from sarqc.checkpoints.compressed_tensors import packed_tensors
@@ -26,6 +25,7 @@ from sarqc.quantization.quantized_layer import QuantizedLayer
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.study.document import Study
+from sarqc.study.facts import has_lam
 from sarqc.study.kept_codes import FOLDER, MODEL_FILES, KeptPoint, ModelFile, write_kept
 
 _ARCHITECTURE = "llama"  # that of assets/js/model/llama.js
@@ -83,11 +83,12 @@ def keep_codes(
         study: Its study.
         settings: Where the assets are.
     """
-    recipe, job = result.prepared.recipe, result.job
-    files = model_files_of(recipe.model, settings) if _is_for_pages(recipe, result.prepared.checkpoint) else None
-    if files is None or not all(torch.equal(layer.stored(), layer.dequantized) for layer in layers.values()):
+    recipe, job, (line,) = result.prepared.recipe, result.job, study.lines
+    if not has_lam(line) or not _is_for_pages(recipe, result.prepared.checkpoint):
         return
-    (line,) = study.lines
+    files = model_files_of(recipe.model, settings)
+    if files is None:
+        return
     gamma, lam = line.gammas[0], line.lams[job.own_point()]
     about = {
         "bits": recipe.bits, "group_size": recipe.group_size, "grid": recipe.grid, "method": recipe.method,
@@ -105,17 +106,18 @@ def keep_codes(
 
 def _is_for_pages(recipe: Recipe, checkpoint: Checkpoint) -> bool:
     """True if codes alone make the model of a recipe, and one point of its study is that model."""
-    linears = {
+    is_one_point = recipe.auto_by() is None and recipe.layer is None and recipe.quantized_checkpoint is None
+    only_codes = not (recipe.rotates or recipe.distill_norms or recipe.to_method().has_channel_scales)
+    if (
+        not is_one_point
+        or not only_codes
+        or recipe.grid != "asymmetric"
+        or checkpoint.config.get("model_type") != _ARCHITECTURE
+    ):
+        return False
+    return {layer.name for layer in checkpoint.layers} == {
         f"{checkpoint.family.blocks}.{block}.{path}"
         for block in range(checkpoint.n_blocks)
         for group in checkpoint.all_groups(block)
         for path in group.linears
     }
-    is_one_point = recipe.auto_by() is None and recipe.layer is None and recipe.quantized_checkpoint is None
-    only_codes = recipe.grid == "asymmetric" and not recipe.rotates and not recipe.distill_norms
-    return (
-        is_one_point
-        and only_codes
-        and checkpoint.config.get("model_type") == _ARCHITECTURE
-        and {layer.name for layer in checkpoint.layers} == linears
-    )

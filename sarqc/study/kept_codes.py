@@ -19,7 +19,7 @@ FOLDER = "codes"
 FILE = "codes.json"
 MODEL_FILES = ("config.json", "tokenizer.json", "model.safetensors", "held_out.txt")  # of the shipped model
 
-_AGAIN = "Install sarqc again."
+_AGAIN = "Remove the folder codes of the study, which opens without it."
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 
 

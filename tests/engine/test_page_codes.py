@@ -19,10 +19,10 @@ from sarqc.study.gather import gather
 from sarqc.study.kept_codes import FOLDER, kept_codes, model_files
 
 RUN: dict[str, Any] = {
-    "model": "tiny-llama", "bits": 3, "group_size": 64, "grid": "asymmetric", "method": "rtn", "samples": 1,
+    "model": "tiny-llama", "bits": 3, "group_size": 64, "grid": "asymmetric", "method": "rqc-gbs", "samples": 1,
     "length": 16, "calibration": "tiny-llama-calibration", "baseline": False,
 }  # fmt: skip
-PENALTY = {"method": "rqc-gbs", "sampling": "random"}
+RANDOM = {"sampling": "random"}
 
 
 def study_of(changes: dict[str, Any], settings: Settings, folder: Path, **output: Any) -> Study:
@@ -43,7 +43,7 @@ def weight_of(path: Path, name: str) -> torch.Tensor:
 
 
 def test_codes_are_the_weights_that_the_run_exports(fresh_settings: Settings, tmp_path: Path) -> None:
-    study = study_of({**PENALTY, "lambda": 0.25}, fresh_settings, tmp_path, checkpoint_dir=tmp_path / "model")
+    study = study_of({"lambda": 0.25}, fresh_settings, tmp_path, checkpoint_dir=tmp_path / "model")
     kept = kept_codes(study)
     assert kept is not None
     (point,) = kept["points"]
@@ -63,8 +63,9 @@ def test_codes_are_the_weights_that_the_run_exports(fresh_settings: Settings, tm
         {"layer": "model.layers.0.mlp.up_proj"},
         {"exclude": ["*down_proj"]},
         {"rotate": "r1"},
-        {"method": "awq", "group_size": 128},
-        {"method": "rqc-gbs", "lambda": "auto", "samples": 4},
+        {"method": "sarqc-gs", "group_size": 128},
+        {"method": "rtn"},
+        {"lambda": "auto", "samples": 4},
         {"model": "tiny-moe", "calibration": "tiny-moe-calibration"},
     ],
     ids=lambda changes: next(iter(changes)),
@@ -87,7 +88,7 @@ def test_a_model_elsewhere_has_no_files_for_pages(
 
 def test_a_gathered_study_has_the_codes_of_its_first_draw(fresh_settings: Settings, tmp_path: Path) -> None:
     points = [{"lambda": 0.0, "seed": 1}, {"lambda": 0.5, "seed": 1}, {"lambda": 0.5, "seed": 2}]
-    studies = [study_of(PENALTY | point, fresh_settings, tmp_path / str(number)) for number, point in enumerate(points)]
+    studies = [study_of(RANDOM | point, fresh_settings, tmp_path / str(number)) for number, point in enumerate(points)]
     kept = kept_codes(gather(studies, tmp_path / "gathered"))
     assert kept is not None
     assert kept["draw"] == 1

@@ -207,6 +207,8 @@ test("the shown point is compared with that at λ = 0 where both are kept", () =
   const alone = { ...kept, points: [point(0.1)] };
   const own = comparedAt(/** @type {any} */ ({ ...view, study: { kept: alone } }), { lambda: 1, gamma: 0 });
   assert.deepEqual(own, { shown: point(0.1), zero: null }); // a run of one λ
+  const ofZero = { ...view, study: { kept: { ...kept, points: [point(0)] } } };
+  assert.equal(comparedAt(/** @type {any} */ (ofZero), { lambda: 0, gamma: 0 })?.zero, null);
   assert.ok(own);
   assert.equal(firstFiles(alone, own).size, 20);
   const both = at(1);

@@ -11,7 +11,7 @@
 /** @import { Answer } from "./worker.js" */
 
 /** @typedef {Pick<View, "gammas"|"lams"> & {study: {kept: KeptCodes|null}, line: {name: string, bits: number}}} Kept a view, as far as it says which points are kept */
-/** @typedef {{shown: KeptPoint, zero: KeptPoint|null}} Compared the shown point and that at λ = 0 of the same line, where it is kept */
+/** @typedef {{shown: KeptPoint, zero: KeptPoint|null}} Compared the shown point and that at λ = 0 of the same line; null where it is not kept, and where it is the only one */
 /** @typedef {{number: number, text: string, lam: string}} Wish what the worker was asked last */
 /**
  * @typedef {object} TryState
@@ -61,7 +61,7 @@ export function comparedAt({ study, line, gammas, lams }, at) {
     ({ method, bits, gamma }) => method === line.name && bits === line.bits && gamma === gammas[at.gamma],
   );
   const [shown, zero] = [lams[at.lambda], 0].map((wanted) => ofLine.find(({ lam }) => lam === wanted));
-  return shown ? { shown, zero: zero ?? null } : null;
+  return shown ? { shown, zero: ofLine.length > 1 ? (zero ?? null) : null } : null;
 }
 
 /**

@@ -23,7 +23,7 @@ import { MOST_TOKENS, mean } from "./predictions.js";
  * @property {boolean} isLocked whether a link keeps λ as it is
  * @property {boolean} isKept whether codes of the shown point are kept
  * @property {boolean} isZero whether the shown λ is 0
- * @property {boolean} hasZero whether codes at λ = 0 are kept
+ * @property {boolean} hasZero whether codes at λ = 0 are kept beside others
  * @property {string} where points are kept
  * @property {() => void} open
  * @property {() => void} stop
@@ -109,8 +109,8 @@ const troubled = (trouble) => (trouble ? html`<p class="try-trouble" role="alert
 /** @param {TryState} state @param {Around} around */
 function searching({ search, broken }, { isZero, hasZero, search: begin }) {
   if (!hasZero)
-    return html`<p class="try-note" data-testid="try-alone">No codes at λ = 0 are kept here: gather a run at λ = 0 with this
-      one to compare them.</p>`;
+    return html`<p class="try-note" data-testid="try-alone">No other codes to compare with, at λ = 0, are kept in this
+      study: <code>python -m sarqc gather</code> makes one study of several runs.</p>`;
   const words = search
     ? search.of
       ? `${search.done} of ${search.of} sentences`
