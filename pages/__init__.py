@@ -11,6 +11,7 @@ import gradio as gr
 
 from pages import calibrate, lab, layout, learn, runs
 from pages.document import TITLE
+from sarqc.language import ENGLISH, LANGUAGES, speaking
 from sarqc.settings import Settings
 
 PAGES = (lab.PAGE, calibrate.PAGE, runs.PAGE, learn.PAGE)  # in the order of the bar
@@ -31,6 +32,18 @@ def build(settings: Settings) -> gr.Blocks:
             layout.heading(page)
             page.build(settings)
     return demo
+
+
+def translations(settings: Settings) -> dict[str, dict[str, str]]:
+    """Return the markup of the pages' parts in other languages, by language and by the markup in English."""
+
+    def markups(code: str) -> list[str]:
+        with speaking(code):
+            blocks = build(settings).blocks.values()
+        return [block.html_template for block in blocks if isinstance(block, gr.HTML)]
+
+    english = markups(ENGLISH)
+    return {code: dict(zip(english, markups(code), strict=True)) for code in LANGUAGES if code != ENGLISH}
 
 
 def mount_options() -> dict[str, Any]:

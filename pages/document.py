@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pages.layout import Page, head, top_bar
+from sarqc.language import ENGLISH, language, speaking
 from sarqc.settings import Settings
 from sarqc.web.embed import discovery, frame_ancestors
 from sarqc.web.link_preview import Introductions, document_title, head_of, query_of
@@ -29,6 +30,8 @@ _OF_GRADIO = re.compile(r'<(?:meta\s+(?:property="og:|name="twitter:)|link rel="
 _SCRIPT, _APP = "<script", "<gradio-app"
 LOADED = ("/assets/", "/static/", "/theme.css")  # what the documents load of Gradio's: scripts, styles, fonts
 _CHARSET = '<meta charset="utf-8" />'
+_LANGUAGE = 'lang="en"'  # of the document
+_MARKUP = re.compile(r'(?<="html_template":)"(?:[^"\\]|\\.)*"')  # of our parts, in what Gradio's scripts are told
 _NOTHING = Response(status_code=404)  # which ``OneShape`` words
 
 
@@ -36,8 +39,16 @@ class Document:
     """Wraps Gradio's app: the answers that are pages get their own head, their bar and their policy; what they load
     goes through, and nothing else is there."""
 
-    def __init__(self, app: ASGIApp, pages: tuple[Page, ...], settings: Settings, introductions: Introductions) -> None:
-        self.app, self._settings, self._introductions = app, settings, introductions
+    def __init__(
+        self,
+        app: ASGIApp,
+        pages: tuple[Page, ...],
+        translations: Mapping[str, Mapping[str, str]],
+        settings: Settings,
+        introductions: Introductions,
+    ) -> None:
+        self.app, self._translations = app, translations
+        self._settings, self._introductions = settings, introductions
         self._pages = {page.path: page for page in pages}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -61,6 +72,10 @@ class Document:
         await held_back(self.app, scope, receive, send, which=_is_shown, instead=with_ours)
 
     def _with_ours(self, text: str, scope: Scope, path: str) -> bytes:
+        with speaking(language() if self._pages[path].is_translated else ENGLISH):
+            return self._spoken(text, scope, path)
+
+    def _spoken(self, text: str, scope: Scope, path: str) -> bytes:
         page, search, nonce = self._pages[path], scope["query_string"].decode("latin-1"), nonce_of(scope)
         query = query_of(search)
         told = self._introductions.of(scope["state"]["visitor"], path, query, page.introduction(self._settings, query))
@@ -75,7 +90,19 @@ class Document:
         if page.skeleton is not None:
             before += page.skeleton(self._introductions.first_sight(scope["state"]["visitor"], query))
         text = text.replace(_APP, before + _APP, 1)
-        return _titled(text, document_title(told)).encode()
+        return self._translated(_titled(text, document_title(told))).encode()
+
+    def _translated(self, text: str) -> str:
+        """The document with our parts in the language spoken."""
+        if language() == ENGLISH:
+            return text
+        known = self._translations[language()]
+
+        def translated(match: re.Match[str]) -> str:
+            markup = json.loads(match[0])
+            return _in_script(known.get(markup, markup))
+
+        return _MARKUP.sub(translated, text).replace(_LANGUAGE, f'lang="{language()}"', 1)
 
 
 def _is_shown(start: Message) -> bool:
@@ -84,8 +111,12 @@ def _is_shown(start: Message) -> bool:
 
 def _titled(text: str, title: str) -> str:
     """The same with the title in what Gradio's scripts are told, which put that over the document's own."""
-    ours = json.dumps(title).replace("<", "\\u003c").replace("&", "\\u0026")
-    return text.replace(f'"title":"{TITLE}"', f'"title":{ours}', 1)
+    return text.replace(f'"title":"{TITLE}"', f'"title":{_in_script(title)}', 1)
+
+
+def _in_script(text: str) -> str:
+    """A text as JSON within a script element."""
+    return json.dumps(text).replace("<", "\\u003c").replace("&", "\\u0026")
 
 
 class Packed:

@@ -11,6 +11,7 @@ from typing import Any
 
 import gradio as gr
 
+from sarqc.language import ENGLISH, LANGUAGES, language, messages_of_scripts, tr
 from sarqc.settings import Settings
 from sarqc.web.link_preview import ABOUT, FirstSight, Introduction
 from sarqc.web.static import THEME_SCRIPT, assets_root, ground_style
@@ -45,11 +46,12 @@ class Page:
     # Markup that stands where its elements will be, until its script takes it away, made of what they will show.
     skeleton: Callable[[FirstSight | None], str] | None = None
     heading_of: Callable[[Settings, Mapping[str, str]], str | None] | None = None  # of one address, by its parameters
+    is_translated: bool = False  # whether it is there in every language
 
     def introduction(self, settings: Settings, query: Mapping[str, str]) -> Introduction:
         """What the page says of itself at an address."""
-        heading = (self.heading_of and self.heading_of(settings, query)) or self.heading
-        return Introduction(heading, heading, self.about)
+        heading = (self.heading_of and self.heading_of(settings, query)) or tr(self.heading)
+        return Introduction(heading, heading, tr(self.about))
 
 
 def styles_of(pages: Sequence[Page]) -> list[str]:
@@ -58,7 +60,7 @@ def styles_of(pages: Sequence[Page]) -> list[str]:
 
 
 _HEAD = """<style>{ground}</style>
-<script nonce="{nonce}">{at_once}</script>
+{messages}<script nonce="{nonce}">{at_once}</script>
 <script type="importmap" nonce="{nonce}">{imports}</script>
 <link rel="modulepreload" href="{module}">
 <link rel="preload" as="style" href="{assets}/{styles}">
@@ -73,12 +75,13 @@ EMBED_SCRIPT = """(() => {
 
 _BAR = """
 <link rel="stylesheet" href="{assets}/{styles}">
-<a class="skip" href="#content">To the content</a>
+<a class="skip" href="#content">{skip}</a>
 <header class="bar" data-control="bar">
-  <a class="brand" href="{root}/">sarqc</a><span class="tagline">what a little regularisation buys</span>
-  <nav class="pages" aria-label="Pages">{links}</nav>
+  <a class="brand" href="{root}/{query}">sarqc</a><span class="tagline">{tagline}</span>
+  <nav class="pages" aria-label="{pages}">{links}</nav>
   <span class="visitor" data-part="visitor"></span>
-  <button type="button" class="theme" data-action="theme" data-testid="theme" aria-label="Light or dark">◐</button>
+  {languages}
+  <button type="button" class="theme" data-action="theme" data-testid="theme" aria-label="{theme}">◐</button>
 </header>
 <script type="module" nonce="{nonce}">
 import {{ scripts }} from "{name}";
@@ -113,6 +116,35 @@ def head(settings: Settings, nonce: str, page: Page | None = None) -> str:
         module=module,
         styles=STYLE_SHEET,
         nonce=nonce,
+        messages=messages(),
+    )
+
+
+def messages() -> str:
+    """The messages of scripts in the language spoken, as an element for the head of a document; none in English."""
+    if language() == ENGLISH:
+        return ""
+    text = json.dumps(messages_of_scripts(), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    return f'<script type="application/json" id="messages">{text}</script>\n'
+
+
+def words_of_bar() -> dict[str, str]:
+    """The words of the bar, in the language spoken."""
+    return {
+        "skip": tr("To the content"),
+        "tagline": tr("what a little regularisation buys"),
+        "pages": tr("Pages"),
+        "theme": tr("Light or dark"),
+    }
+
+
+def language_links() -> str:
+    """Links to the same page in the other languages; base/top_bar.js gives them the address of the moment."""
+    return "".join(
+        f'<a class="quiet language" href="?lang={code}" hreflang="{code}" lang="{code}" data-language="{code}" '
+        f'data-testid="lang-{code}">{name}</a>'
+        for code, name in LANGUAGES.items()
+        if code != language()
     )
 
 
@@ -140,19 +172,23 @@ def top_bar(current: Page | None, pages: Sequence[Page], settings: Settings, non
     The styles come first of all, and nothing is painted without them. In the body they are behind those that Gradio
     puts into the head whenever it likes, and so refine them.
     """
-    root = settings.root()
+    root, query = settings.root(), "" if language() == ENGLISH else f"?lang={language()}"
     links = "".join(
-        f'<a href="{root}{escape(page.path)}"{" aria-current=page" if page is current else ""}>{escape(page.title)}</a>'
+        f'<a href="{root}{escape(page.path)}{query}"{" aria-current=page" if page is current else ""}>'
+        f"{escape(tr(page.title))}</a>"
         for page in pages
     )
     ask = f'\nscripts["{current.asks}"].ask();' if current and current.asks else ""
     names = {"assets": _assets(settings), "styles": STYLE_SHEET, "name": SCRIPTS}
-    return _BAR.format(links=links, root=root, ask=ask, nonce=nonce, **names)
+    languages = language_links() if current is not None and current.is_translated else ""
+    return _BAR.format(
+        links=links, root=root, query=query, ask=ask, nonce=nonce, languages=languages, **words_of_bar(), **names
+    )
 
 
 def heading(page: Page) -> gr.HTML:
     """The page's one heading of the first level, for those who hear it."""
-    return part(f'<h1 class="visually-hidden">{escape(page.heading)}</h1>', classes="slot-heading")
+    return part(f'<h1 class="visually-hidden">{escape(tr(page.heading))}</h1>', classes="slot-heading")
 
 
 def part(markup: str, *, script: str = "", classes: str = "") -> gr.HTML:

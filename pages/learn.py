@@ -9,6 +9,7 @@ from html import escape
 from typing import Any
 
 from pages.layout import Page, part, published_by_the_paper
+from sarqc.language import tr
 from sarqc.settings import Settings
 
 _STEP = """
@@ -75,10 +76,22 @@ def plain_words(text: str) -> str:
     return _ROLE.sub(r"\2", text)
 
 
+_TEXTS = ("title", "text", "ask", "show", "notes", "figure")  # of a step, for people
+
+
 def tour(settings: Settings) -> dict[str, Any]:
-    """The words of the tour."""
+    """The tour, with its words in the language spoken."""
     read: dict[str, Any] = json.loads((settings.assets_dir / "tour.json").read_text(encoding="utf-8"))
+    for step in read["steps"]:
+        for name in _TEXTS:
+            texts = step[name]
+            step[name] = tr(texts) if isinstance(texts, str) else [tr(text) for text in texts]
     return read
+
+
+def texts_of(step: Mapping[str, Any]) -> list[str]:
+    """Return the texts of a step, as they are in the file."""
+    return [text for name in _TEXTS for text in ([step[name]] if isinstance(step[name], str) else step[name])]
 
 
 def build(settings: Settings) -> None:
@@ -130,7 +143,7 @@ def _step_title(settings: Settings, query: Mapping[str, str]) -> str | None:
 
 PAGE = Page(
     "Learn", "/learn", build, scripts=("learn/learn_page.js",), styles=("learn", "try", "lecture"),
-    heading="Quantization, step by step", heading_of=_step_title,
+    heading="Quantization, step by step", heading_of=_step_title, is_translated=True,
     about="From one weight to a whole language model: why rounding it to a few bits needs a little regularisation. "
     "Each step asks before it shows.",
 )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from sarqc.language import written
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line
 from sarqc.study.facts import BaselinePoint, has_lam
@@ -18,7 +19,7 @@ _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", 
 
 def lam_text(value: float) -> str:
     """λ and γ as the axis writes them."""
-    return f"{value:g}".replace("-", "\u2212")
+    return written(f"{value:g}".replace("-", "\u2212"))
 
 
 def computed_lam_text(value: float) -> str:
@@ -74,7 +75,7 @@ def percent(value: float, decimals: int = 0) -> str:
 def significant(value: float) -> str:
     """A value of any size with three digits that mean something: 0.870, 1.05, 0.000123, 1.00·10^−9."""
     if 0 < abs(value) < 1e-6:
-        digits, _, power = f"{value:.2e}".replace("-", "\u2212").partition("e")
+        digits, _, power = written(f"{value:.2e}".replace("-", "\u2212")).partition("e")
         return f"{digits}·10^\u2212{power[1:].lstrip('0')}"
     return number(value, decimals_of(value, 3))
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from sarqc.language import written
 from sarqc.study.paired import Difference
 
 
@@ -15,7 +16,7 @@ def number(value: float, decimals: int) -> str:
     text = f"{value:,.{decimals}f}"
     if text.strip("-0.") == "":
         text = text.lstrip("-")
-    return text.replace("-", "\u2212")
+    return written(text.replace("-", "\u2212"))
 
 
 def decimals_of(value: float, digits: int) -> int:

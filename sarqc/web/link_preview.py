@@ -41,6 +41,7 @@ from sarqc.figures.sentence import Piece, sentence
 from sarqc.figures.titles import finding_at
 from sarqc.figures.view import default_line, first_figure, line_title, start_of
 from sarqc.jobs.links import Link
+from sarqc.language import language
 from sarqc.settings import Settings
 from sarqc.study.document import one_draw
 from sarqc.study.facts import LineFacts, line_facts
@@ -154,11 +155,13 @@ class Introductions:
         study_id = query.get("study") or self._first()
         try:
             key = self._key(visitor, study_id or "", query)
-            return self._sights(key, self._point(key, query), "band" not in query.get("hide", "").split(","))
+            return self._sights(
+                language(), key, self._point(key, query), "band" not in query.get("hide", "").split(",")
+            )
         except (SarqcError, ValueError):  # no such study, or not for them; a figure that the server can't draw
             return None
 
-    def _sight_of(self, key: FactsKey, at: CardPoint, banded: bool) -> FirstSight:
+    def _sight_of(self, spoken: str, key: FactsKey, at: CardPoint, banded: bool) -> FirstSight:
         return sight_of(self._facts(*key), at, banded=banded)
 
     def of_link(self, visitor: Visitor, secret: str, link: Link, query: Query) -> Introduction:
@@ -173,11 +176,13 @@ class Introductions:
         study_id = query.get("study") or self._first() or ""
         key = await run_in_threadpool(self._key, visitor, study_id, query)
         at = self._point(key, query)
-        return await self._pictures.png((key, at), lambda: point_card(self._facts(*key), at, self._colours()))
+        return await self._pictures.png(
+            (language(), key, at), lambda: point_card(self._facts(*key), at, self._colours())
+        )
 
     async def site_picture(self) -> bytes:
         """The PNG of the site itself."""
-        return await self._pictures.png(SITE, lambda: site_card(TAGLINE, ABOUT, self._colours()))
+        return await self._pictures.png((language(), SITE), lambda: site_card(TAGLINE, ABOUT, self._colours()))
 
     def _colours(self) -> dict[str, str]:
         return colours_of(self._settings.assets_dir / "css" / "base.css")
@@ -189,10 +194,10 @@ class Introductions:
     def _of_study(self, visitor: Visitor, study_id: str, query: Query) -> Introduction:
         key = self._key(visitor, study_id, query)
         shown = {name: query[name] for name in SHOWN if name in query}
-        told = self._words(key, self._point(key, query))
+        told = self._words(language(), key, self._point(key, query))
         return replace(told, picture=f"{PICTURE}?{urlencode(shown | {'study': study_id})}")
 
-    def _words_of(self, key: FactsKey, at: CardPoint) -> Introduction:
+    def _words_of(self, spoken: str, key: FactsKey, at: CardPoint) -> Introduction:
         """All but the address of the picture: words take longer to make than the rest of a page."""
         return introduction_of(self._facts(*key), at)
 

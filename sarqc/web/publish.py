@@ -26,6 +26,7 @@ from sarqc.figures.card import point_card, site_card
 from sarqc.figures.plotly_figure import colours_of
 from sarqc.figures.slices import DETAILS, Contents, Detail, FurtherLayers, Slice, contents, files_of, pieces
 from sarqc.figures.view import default_line
+from sarqc.language import LANGUAGES, language, speaking
 from sarqc.plain import mib
 from sarqc.settings import Settings
 from sarqc.study.document import Study
@@ -155,6 +156,13 @@ def detail_named(text: str) -> Detail:
         if text == detail:
             return detail
     raise Refused(f"unknown detail “{text}”", "--detail", f"Give {', '.join(DETAILS)}.")
+
+
+def language_named(code: str) -> str:
+    """Return the code of a language. Raises ``Refused`` for another word."""
+    if code not in LANGUAGES:
+        raise Refused(f"unknown language “{code}”", "--language", f"Give {', '.join(LANGUAGES)}.")
+    return code
 
 
 def check_output(output: Path) -> tuple[str, ...]:
@@ -348,7 +356,8 @@ def _replace(output: Path, former: Sequence[str], made: Path) -> None:
 @contextmanager
 def _writing_pieces(selected: Mapping[str, Selected], made: Path, processes: int) -> Iterator[None]:
     """Writes all pieces while the block runs; with one process, behind it."""
-    work = [(one.study.folder, made / name, piece) for name, one in selected.items() for piece in one.pieces()]
+    spoken = language()
+    work = [(spoken, one.study.folder, made / name, piece) for name, one in selected.items() for piece in one.pieces()]
     if processes == 1:
         yield
         for piece in work:
@@ -383,12 +392,13 @@ def _write_models(studies: Mapping[str, Study], made: Path, settings: Settings) 
             shutil.copyfile(path, folder / file)
 
 
-def _write_piece(work: tuple[Path, Path, Slice]) -> None:
-    folder, place, piece = work
-    for name, document in files_of(_opened(folder), piece):
-        path = place / (f"{name}.gz" if isinstance(document, bytes) else f"{name}.json.gz")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(_packed(document))
+def _write_piece(work: tuple[str, Path, Path, Slice]) -> None:
+    spoken, folder, place, piece = work
+    with speaking(spoken):
+        for name, document in files_of(_opened(folder), piece):
+            path = place / (f"{name}.gz" if isinstance(document, bytes) else f"{name}.json.gz")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(_packed(document))
 
 
 _opened = lru_cache(maxsize=2)(Study.open)

@@ -7,6 +7,7 @@
 
 import { CARDS, DOORS, DRAWINGS, LADDER_STEPS, POOLINGS, QUANTITIES, SCALES, SHOWN } from "./contract.js";
 import { readHomework, writeHomework } from "./homework_link.js";
+import { ASKED } from "./language.js";
 
 /** @import { Homework, QuestionName } from "./homework_link.js" */
 
@@ -121,7 +122,7 @@ export const CALIBRATE_VIEW = {
 };
 
 /** What is in every page's address beside its own parameters. */
-const OWN = ["hide", "lock", "embed", "theme", "lecture", "notes", "homework", "label"];
+const OWN = ["hide", "lock", "embed", "theme", "lecture", "notes", "homework", "label", "lang"];
 const THEMES = ["light", "dark"];
 
 /** Parameters of the frame that the pages live in: nobody's mistake. */
@@ -182,6 +183,7 @@ export function serialise(state, table, { standard = {}, link = {} } = {}) {
   if (link.theme) query.set("theme", link.theme);
   if (link.lecture) query.set("lecture", "1");
   writeHomework(query, link);
+  if (ASKED) query.set("lang", ASKED);
   const text = query.toString().replaceAll("%2C", ",");
   return text ? `?${text}` : "";
 }

@@ -7,6 +7,8 @@
 /** Where a study that no run of this host owns comes from. */
 export const ORIGINS = { command_line: "command line", uploaded: "opened from a file" };
 
+import { written } from "./language.js";
+
 const MINUS = "\u2212";
 const NBSP = "\u00a0";
 
@@ -16,6 +18,11 @@ const NBSP = "\u00a0";
  * @param {number} decimals
  */
 export function number(value, decimals) {
+  return written(english(value, decimals));
+}
+
+/** @param {number | string} value @param {number} decimals */
+function english(value, decimals) {
   let text = Number(value).toFixed(decimals);
   if (Number(text) === 0) text = text.replace("-", "");
   const [whole, part] = text.split(".");
@@ -69,7 +76,7 @@ export function withInterval(mean, low, high, decimals) {
  */
 export function plain(value) {
   if (typeof value === "string") return value;
-  return String(Number(Number(value).toPrecision(6))).replace("-", MINUS);
+  return written(String(Number(Number(value).toPrecision(6)))).replace("-", MINUS);
 }
 
 /**
@@ -78,7 +85,7 @@ export function plain(value) {
  */
 export function significant(value) {
   if (value && Math.abs(value) < 1e-6)
-    return Number(value).toExponential(2).replaceAll("-", MINUS).replace("e", "·10^");
+    return written(Number(value).toExponential(2)).replaceAll("-", MINUS).replace("e", "·10^");
   return number(value, decimalsOf(value, 3));
 }
 
@@ -130,7 +137,7 @@ const grouped = (digits) => digits.replace(/\B(?=(\d{3})+(?!\d))/g, ",");
  * Thousands in groups: 6,291,456.
  * @param {number} value
  */
-export const count = (value) => grouped(Math.round(value).toString());
+export const count = (value) => written(grouped(Math.round(value).toString()));
 
 /**
  * Bytes in binary units.

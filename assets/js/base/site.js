@@ -10,13 +10,19 @@
 export const rootOf = (script) =>
   script.startsWith("http") ? new URL(script).pathname.replace(/\/assets\/.*$/, "") : "";
 
+import { LANGUAGE } from "./language.js";
+
 const ROOT = rootOf(import.meta.url);
 
 /**
- * An address of this site as a browser needs it.
+ * An address of this site as a browser needs it, in the page's language.
  * @param {string} path from the site's own “/”
  */
-export const at = (path) => `${ROOT}${path}`;
+export function at(path) {
+  const address = `${ROOT}${path}`;
+  if (LANGUAGE === "en") return address;
+  return `${address}${address.includes("?") ? "&" : "?"}lang=${LANGUAGE}`;
+}
 
 /** The page's path from the site's own “/”. */
 export const ownPath = () => location.pathname.slice(ROOT.length) || "/";

@@ -9,12 +9,25 @@ import * as theme from "./theme.js";
 import { visitorMenu } from "./visitor_menu.js";
 import { visitor } from "./whoami.js";
 
+/** Gives a link to another language the address of the moment. @param {HTMLAnchorElement} link */
+function spoken(link) {
+  const query = new URLSearchParams(location.search);
+  const code = link.dataset.language ?? "en";
+  if (code === "en") query.delete("lang");
+  else query.set("lang", code);
+  link.href = `${location.pathname}?${query}`;
+}
+
 /**
  * Called once per page with the element of the bar.
  * @param {HTMLElement} element
  */
 export async function mount(element) {
   theme.mount(element);
+  for (const link of element.querySelectorAll("[data-language]")) {
+    link.addEventListener("pointerdown", () => spoken(/** @type {HTMLAnchorElement} */ (link)));
+    link.addEventListener("focus", () => spoken(/** @type {HTMLAnchorElement} */ (link)));
+  }
   const place = /** @type {HTMLElement} */ (element.querySelector('[data-part="visitor"]'));
   const who = await visitor().catch(() => null); // the page itself says that the server does not answer
   if (who) render(visitorMenu(who, ownPath() + location.search), place);
