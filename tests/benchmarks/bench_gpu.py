@@ -72,7 +72,7 @@ class Bench:
         self.home = Settings(state_dir=folder / "home", device="cuda")
         embedded = self.home.assets_dir / "models" / "tiny-llama"
         parts = [(embedded / f"{name}.txt").read_text(encoding="utf-8") for name in ("calibration", "held_out", "test")]
-        self.text.write_text("\n".join(parts * 6), encoding="utf-8")
+        self.text.write_text("\n".join(parts * 14), encoding="utf-8")
 
     def model(self, name: str, blocks: int, dtype: torch.dtype = torch.bfloat16) -> Path:
         return blocks_of(name, blocks, self.folder, dtype, "cuda")
