@@ -84,6 +84,7 @@ def _compared(summary: Mapping[str, Any]) -> Iterator[str]:
             f"{protocol['predicted_tokens']:,} tokens of {protocol['test']} in windows of {protocol['window']} (float: "
             f"{protocol['perplexity_float']:.2f}); {protocol['threads']} thread"
             f"{'s' if protocol['threads'] > 1 else ''}{_device(protocol)}.{where}"
+            f"{' ' + of_model['note'] if 'note' in of_model else ''}"
         )
         for bits, contenders in of_model["widths"].items():
             yield f"#### {bits} bits"
