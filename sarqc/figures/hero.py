@@ -88,7 +88,7 @@ def _drawn(
     """The panels with band and flags; with ``is_axis`` there is room for the slider on the axis."""
     figure = stack(facts.line.lams, lam_names(facts.line), panels, ring=True)
     _add_band(figure, scaled, quality)
-    _add_flags(figure, scaled, room=TRACK if is_axis and not is_point(facts.line) else 0)
+    _add_flags(figure, facts, room=TRACK if is_axis and not is_point(facts.line) else 0)
     name = "accuracy" if quality is not None and quality is facts.accuracy else "perplexity"
     figure["bindings"].append(bind("aria", [_aria(facts, quality, name, g) for g in _gammas(facts)], "gamma"))
     return figure

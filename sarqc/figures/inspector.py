@@ -35,6 +35,10 @@ class WeightGroup:
 
 def read_group(facts: LineFacts, layer: int) -> WeightGroup | None:
     """The group of a layer; None where the study holds none."""
+    return facts.once(f"group of layer {layer}", lambda: _read_group(facts, layer))
+
+
+def _read_group(facts: LineFacts, layer: int) -> WeightGroup | None:
     names = ("group_place", "group_weight", "group_codes", "group_zero", "group_step")
     arrays = [facts.read(name, layer) for name in names]
     if any(array is None for array in arrays):

@@ -81,6 +81,10 @@ class Steps:
 def read_steps(facts: LineFacts) -> Steps | None:
     """Return the steps for a line whose solver damps; None for other lines, and for a study without the perplexity of
     the identity line at the default of GPTQ and at a larger λ."""
+    return facts.once("steps of the ruler", lambda: _read_steps(facts))
+
+
+def _read_steps(facts: LineFacts) -> Steps | None:
     identity = _identity_of(facts)
     quality = None if identity is None else identity.perplexity
     start = None if identity is None else lam_index(identity.line, GPTQ.lam)

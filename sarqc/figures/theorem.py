@@ -74,7 +74,7 @@ def terms(facts: LineFacts) -> Terms | None:
     """What the study says about Theorem 1; None where it holds no unseen text or no norms of tokens."""
     if facts.layer is None:  # of thousands of layers: kept
         return facts.study.once(facts.line, "terms", lambda: _terms(facts))
-    return _terms(facts)
+    return facts.once("terms", lambda: _terms(facts))
 
 
 def _terms(facts: LineFacts) -> Terms | None:

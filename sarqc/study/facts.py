@@ -8,15 +8,17 @@ Axes in comments: D calibration draws, L layers, G γ values, M λ values, T tes
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 
 from sarqc.errors import NotFound
 from sarqc.quantization.methods import entry_of
-from sarqc.study.document import ArrayRef, Line, Study
+from sarqc.study.document import ArrayRef, Line, Study, Told
 from sarqc.study.paired import (
     Difference,
     geometric_mean,
@@ -150,6 +152,14 @@ class LineFacts:
     plain: LineFacts | None  # of a line on a better fitted grid, the same on the plain one
     to_plain: Difference | None  # perplexity, this grid minus the plain one at equal γ and λ, G M
     selection: Selection | None  # of a line whose λ was chosen by “auto”
+    _once: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def once(self, what: str, make: Callable[[], Told]) -> Told:
+        """Return the result of ``make`` about these facts, computed once and kept as long as they are."""
+        if what not in self._once:
+            self._once[what] = make()
+        told: Told = self._once[what]
+        return told
 
     def read(self, name: str, layer: int | None = None) -> np.ndarray | None:
         """Return a quantity of the line over all draws and layers, or of one layer, see ``Study.read``."""
@@ -157,7 +167,7 @@ class LineFacts:
 
     def selected(self, name: str) -> np.ndarray | None:
         """Return a quantity of the facts' layer, or the mean over all layers, see ``read_selected``."""
-        return read_selected(self.study, self.line, name, self.layer)
+        return self.once(f"selected {name}", lambda: read_selected(self.study, self.line, name, self.layer))
 
     @property
     def n_draws(self) -> int:
