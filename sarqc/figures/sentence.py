@@ -101,7 +101,7 @@ def sentence(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "per
     parts = [
         _quality_part(facts, gamma, lam, told),
         _drift_part(facts, gamma, lam),
-        _band_part(facts, gamma, told),
+        facts.once(f"band of {quality}, {gamma}", lambda: _band_part(facts, gamma, told)),
     ]
     pieces: list[Piece] = []
     for part in (part for part in parts if part):

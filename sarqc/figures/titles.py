@@ -199,6 +199,10 @@ def trade_off_finding(facts: LineFacts) -> BoundValues | None:
 
 def drift_finding(facts: LineFacts) -> BoundValues | None:
     """Return what λ does to drift over its whole range."""
+    return facts.once("finding of drift", lambda: _drift_finding(facts))
+
+
+def _drift_finding(facts: LineFacts) -> BoundValues | None:
     if not has_lam(facts.line) or len(facts.line.lams) < 2:
         return None
     over = _trade_off(facts)
@@ -207,6 +211,10 @@ def drift_finding(facts: LineFacts) -> BoundValues | None:
 
 def along_finding(facts: LineFacts) -> BoundValues | None:
     """Return what λ does to drift and error over its whole range; of a line without λ, its drift and error."""
+    return facts.once("finding along λ", lambda: _along_finding(facts))
+
+
+def _along_finding(facts: LineFacts) -> BoundValues | None:
     if not has_lam(facts.line) or len(facts.line.lams) < 2:
         return absolute_finding(facts)
     over = _trade_off(facts)
