@@ -227,7 +227,7 @@ def _packed_size(study: Study, piece: Slice) -> int:
 
 def _packed(document: Any) -> bytes:
     raw = document if isinstance(document, bytes) else json.dumps(
-        document, ensure_ascii=False, separators=(",", ":"), allow_nan=False
+        document, ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False
     ).encode()  # fmt: skip
     return gzip.compress(raw, LEVEL, mtime=0)
 
