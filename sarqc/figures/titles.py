@@ -173,7 +173,8 @@ class TradeOff:
         return fitting(f"{against}: {', '.join(both)}", f"{against}: {both[0]}")
 
 
-def _trade_off(facts: LineFacts) -> TradeOff:
+def trade_off(facts: LineFacts) -> TradeOff:
+    """Return how drift and error of a line change with λ."""
     return facts.once("trade-off", lambda: TradeOff(facts))
 
 
@@ -194,7 +195,7 @@ def trade_off_finding(facts: LineFacts) -> BoundValues | None:
     """Return what each λ does to drift and error; of a line without λ, its drift and error."""
     if not has_lam(facts.line) or len(facts.line.lams) < 2:
         return absolute_finding(facts)
-    return at_each(facts, _trade_off(facts).at)
+    return at_each(facts, trade_off(facts).at)
 
 
 def drift_finding(facts: LineFacts) -> BoundValues | None:
@@ -205,7 +206,7 @@ def drift_finding(facts: LineFacts) -> BoundValues | None:
 def _drift_finding(facts: LineFacts) -> BoundValues | None:
     if not has_lam(facts.line) or len(facts.line.lams) < 2:
         return None
-    over = _trade_off(facts)
+    over = trade_off(facts)
     return at_each(facts, lambda g, m: over.drift_along(g))
 
 
@@ -217,7 +218,7 @@ def along_finding(facts: LineFacts) -> BoundValues | None:
 def _along_finding(facts: LineFacts) -> BoundValues | None:
     if not has_lam(facts.line) or len(facts.line.lams) < 2:
         return absolute_finding(facts)
-    over = _trade_off(facts)
+    over = trade_off(facts)
     return at_each(facts, lambda g, m: over.along(g))
 
 

@@ -249,13 +249,17 @@ def find_baseline(study: Study, line: Line, layer: int | None) -> BaselinePoint 
         if index is None:
             continue
 
-        def point(name: str, held: Line = held, index: int = index) -> np.ndarray | None:
-            of_layers = name in ("recon", "held_out", "drift")
-            array = read_selected(study, held, name, layer) if of_layers else study.read(held, name)
+        def whole(name: str, held: Line = held, index: int = index) -> np.ndarray | None:
+            array = study.read(held, name)
+            return None if array is None else array[:, 0, index].copy()  # it is kept, and the rest of the array is not
+
+        def of_layer(name: str, held: Line = held, index: int = index) -> np.ndarray | None:
+            array = read_selected(study, held, name, layer)
             return None if array is None else array[:, 0, index]
 
-        names = ("perplexity", "accuracy", "correct", "recon", "held_out", "drift")
-        found = {name: point(name) for name in names}
+        found = {name: of_layer(name) for name in ("recon", "held_out", "drift")}
+        for name in ("perplexity", "accuracy", "correct"):
+            found[name] = study.once(held, f"{name} at {index}", partial(whole, name))
         return BaselinePoint(line.baseline, lam, held.title, held.draws, bool(fitting), **found)
     return None
 
