@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line
@@ -71,6 +72,7 @@ def percent(value: float, decimals: int = 0) -> str:
     return f"{number(100 * value, decimals)}{NBSP}%"
 
 
+@lru_cache(maxsize=1024)  # a view says the same values in several figures
 def significant(value: float) -> str:
     """A value of any size with three digits that mean something: 0.870, 1.05, 0.000123, 1.00·10^−9."""
     if 0 < abs(value) < 1e-6:
