@@ -83,7 +83,8 @@ def _compared(summary: Mapping[str, Any]) -> Iterator[str]:
             f"{group}; {protocol['samples']} × {protocol['length']} tokens of {protocol['calibration']}; perplexity on "
             f"{protocol['predicted_tokens']:,} tokens of {protocol['test']} in windows of {protocol['window']} (float: "
             f"{protocol['perplexity_float']:.2f}); {protocol['threads']} thread"
-            f"{'s' if protocol['threads'] > 1 else ''}.{where}"
+            f"{'s' if protocol['threads'] > 1 else ''}{_device(protocol)}.{where}"
+            f"{' ' + of_model['note'] if 'note' in of_model else ''}"
         )
         for bits, contenders in of_model["widths"].items():
             yield f"#### {bits} bits"
@@ -97,6 +98,12 @@ def _not_made(models: Mapping[str, Any]) -> Iterator[str]:
         bits = [width for width in ("2", "3", "4") if width not in widths]
         if bits:
             yield f"{model} at {', '.join(bits)} bits"
+
+
+def _device(protocol: Mapping[str, Any]) -> str:
+    """The GPU of a comparison on one, and what its times are."""
+    device = protocol.get("device")
+    return "" if device is None else f"; engines and evaluator on one {device}, times are seconds on the wall"
 
 
 def _versions(versions: Mapping[str, Mapping[str, str]]) -> str:

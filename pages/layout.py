@@ -125,7 +125,7 @@ def messages() -> str:
     if language() == ENGLISH:
         return ""
     text = json.dumps(messages_of_scripts(), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
-    return f'<script type="application/json" id="messages">{text}</script>\n'
+    return f'<script type="application/json" id="messages" lang="{language()}">{text}</script>\n'
 
 
 def words_of_bar() -> dict[str, str]:

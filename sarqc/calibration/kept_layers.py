@@ -19,6 +19,7 @@ from sarqc.calibration.pictures import CURVE_ARRAYS, LayerCurve
 from sarqc.errors import NotFound
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.families import LayerInfo
+from sarqc.models.host_copies import on_host
 from sarqc.quantization.quantized_layer import LayerReport, QuantizedLayer
 
 SUFFIX = ".layer"
@@ -48,7 +49,7 @@ def write_layer(store: ArtefactStore, key: str, solved: SolvedLayer) -> None:
     if torch.equal(quantized.stored(), quantized.dequantized):
         del tensors["dequantized"]  # two thirds of the file
     tensors |= {f"curve.{name}": torch.from_numpy(getattr(curve, name)) for name in CURVE_ARRAYS}
-    payload = safetensors.torch.save({name: tensor.cpu().contiguous() for name, tensor in tensors.items()})
+    payload = safetensors.torch.save({name: on_host(tensor) for name, tensor in tensors.items()})
     store.write(key, SUFFIX, payload)
 
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from sarqc.checkpoints.plain import stored_tensors
 from sarqc.errors import Refused
+from sarqc.models.host_copies import on_host
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid, dequantize_groups
 from sarqc.quantization.quantized_layer import QuantizedLayer
@@ -153,7 +154,7 @@ def levels_of(layer: QuantizedLayer, grid: Grid) -> Levels:
 
 
 def _unsigned(numbers: Tensor, lowest: int) -> Tensor:
-    return (numbers.cpu().to(torch.int16) - lowest).to(torch.uint8)
+    return (on_host(numbers).to(torch.int16) - lowest).to(torch.uint8)
 
 
 def float_linears(loaded: LoadedModel) -> list[str]:

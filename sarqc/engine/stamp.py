@@ -23,6 +23,7 @@ from sarqc.engine.measure import versions
 from sarqc.engine.plan import Prepared
 from sarqc.files.names import path_of
 from sarqc.models.checkpoint import Checkpoint
+from sarqc.models.host_copies import parts_on_host
 from sarqc.models.loading import STORED, LoadedModel
 from sarqc.models.weight_files import WeightFiles
 from sarqc.quantization.grid import Grid
@@ -55,8 +56,10 @@ def stamp_of(
 
 def hash_of(tensor: Tensor) -> str:
     """Of a tensor's bytes, as ``sarqc.study.stamp`` defines it."""
-    content = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-    return hashlib.sha256(content.numpy().data).hexdigest()[:_HASH_DIGITS]
+    digest = hashlib.sha256()
+    for part in parts_on_host(tensor):
+        digest.update(part.numpy().data)
+    return digest.hexdigest()[:_HASH_DIGITS]
 
 
 def hashes_of(levels: Levels, weight: Tensor) -> LayerHashes:

@@ -204,7 +204,22 @@ def expert_map(facts: LineFacts, quantity: Quantity | None, counts: TokenCounts 
     if experts is None or quantity is None:
         return None
     chosen = facts.study.layers[facts.layer]
-    row, _ = experts.place(chosen)
+    own, (row, _) = chosen.expert, experts.place(chosen)
+    assert own is not None
+    # One block is kept, that its layers share: a large mixture has many.
+    kept: dict[int, tuple[Figure, list[str]]] = facts.study.once(facts.line, f"block by {quantity.name}", dict)
+    made = kept.get(row) or _block_map(facts, experts, row, quantity, counts)
+    kept.clear()
+    kept[row] = made
+    figure, modules = made
+    shape = frame((own - 0.5, own + 0.5), modules.index(chosen.module))
+    return {**figure, "layout": {**figure["layout"], "shapes": [*figure["layout"]["shapes"], shape]}}
+
+
+def _block_map(
+    facts: LineFacts, experts: Experts, row: int, quantity: Quantity, counts: TokenCounts | None
+) -> tuple[Figure, list[str]]:
+    """The figure of a block without a chosen layer, and its modules from below."""
     members = {experts.numbers[c]: found for (r, c), found in experts.members.items() if r == row}
     modules = list(dict.fromkeys(facts.study.layers[at].module for found in members.values() for at in found))[::-1]
     n_g, n_m = quantity.values.shape[1:]
@@ -241,9 +256,6 @@ def expert_map(facts: LineFacts, quantity: Quantity | None, counts: TokenCounts 
         "hoverongaps": False,
         "hovertemplate": "%{customdata[1]}: %{text}%{customdata[2]}<extra></extra>",
     }
-    own = chosen.expert
-    assert own is not None
-    layout["shapes"].append(frame((own - 0.5, own + 0.5), modules.index(chosen.module)))
     figure: Figure = {"data": [trace], "layout": layout, "bindings": []}
     if counts is not None:
         _add_tokens(figure, counts, row, top)
@@ -254,11 +266,11 @@ def expert_map(facts: LineFacts, quantity: Quantity | None, counts: TokenCounts 
     called = f"{len(members)} experts of one block"
     arias = [[quantity.aria(facts, z[g, m], m, called, name) for m in range(n_m)] for g in range(n_g)]
     show(figure, quantity, quantity.colours(z), texts, arias)
-    figure["title"] = f"Block {chosen.block}"
+    figure["title"] = f"Block {experts.blocks[row]}"
     inside = [at for found in members.values() for at in found]
     set_finding(figure, map_finding(facts, quantity, inside, "layers of this block"))
     figure["subtitle"] = f": {quantity.title}"
-    return figure
+    return figure, modules
 
 
 def _add_tokens(figure: Figure, counts: TokenCounts, row: int, height: float) -> None:

@@ -18,16 +18,16 @@ from sarqc.figures.changes import Ratio, change_text, ratio_of, times_text
 from sarqc.figures.layer_quantities import quantities_of, quantity_of
 from sarqc.figures.numbers import NBSP, draws_text, lam_text, number, small_percent
 from sarqc.figures.theorem import terms, theorem_terms
+from sarqc.figures.titles import ERRORS, error_of, trade_off
 from sarqc.quantization.methods import fitting_text
 from sarqc.study.document import Study
-from sarqc.study.facts import LineFacts, has_lam, lam_index, line_facts
+from sarqc.study.facts import LineFacts, has_lam, line_facts
 from sarqc.study.ladder import LAMBDA, Ladder
 from sarqc.study.paired import spans, sweet_spots
 
 Door = Literal["where", "trade_off", "steps", "text", "proof"]
 Say = Callable[[int, int], str]  # the sentence at positions of γ and λ
 
-TEXTS = {"held_out": "unseen text", "recon": "calibration text"}  # in the order in which an error is looked for
 NO_LOSS = 1e-9  # by this share a sum may fall short of half, as sums of rounded numbers do
 STEP_NAMES = {
     "order": fitting_text({"order": "activation"}),
@@ -75,7 +75,7 @@ def _where(facts: LineFacts) -> Say:
     layers is the mean of these, so they add up to it, and half of it is what is spoken of; absolute errors of layers
     would not tell more, as the outputs of different layers have different units.
     """
-    name = next((name for name in TEXTS if name in quantities_of(facts)), None)
+    name = next((name for name in ERRORS if name in quantities_of(facts)), None)
     if name is None:
         return _nothing
     quantity = facts.study.once(facts.line, f"layers of {name}", lambda: quantity_of(facts, name))
@@ -85,8 +85,8 @@ def _where(facts: LineFacts) -> Say:
         errors = quantity.values[:, g, m]  # L
         known = errors[np.isfinite(errors)]
         if facts.layer is not None:
-            return _rank(float(errors[facts.layer]), known, TEXTS[name])
-        return _half(known, len(errors), TEXTS[name])
+            return _rank(float(errors[facts.layer]), known, ERRORS[name])
+        return _half(known, len(errors), ERRORS[name])
 
     return say
 
@@ -134,19 +134,14 @@ def _rank(error: float, known: np.ndarray, text: str) -> str:
 def _trade_off(facts: LineFacts) -> Say:
     """What λ does to drift and error, against λ = 0 of the same γ, or against the first λ."""
     line = facts.line
-    text = next((name for name in TEXTS if facts.selected(name) is not None), None)
-    drift, error = facts.selected("drift"), None if text is None else facts.selected(text)
+    text = error_of(facts)
     if not has_lam(line) or len(line.lams) < 2:
         return _absolute(facts, text)
-    zero = lam_index(line, 0.0)
-    reference, last = 0 if zero is None else zero, int(np.argmax(line.lams))
+    over = trade_off(facts)
+    reference, last = over.reference, over.last
     base = f"λ = {lam_text(line.lams[reference])}".replace(" ", NBSP)
-    noun = "error" if text in (None, "held_out") else f"error on {TEXTS['recon']}"
-    ratios = [
-        (name, ratio_of(values, values[..., [reference]]))
-        for name, values in (("drift", drift), (noun, error))
-        if values is not None
-    ]
+    noun = "error" if text in (None, "held_out") else f"error on {ERRORS['recon']}"
+    ratios = [(name, ratio) for name, ratio in (("drift", over.drift), (noun, over.error)) if ratio is not None]
 
     def say(g: int, m: int) -> str:
         if m == reference:
@@ -198,7 +193,7 @@ def _absolute(facts: LineFacts, text: str | None) -> Say:
             parts.append(f"weights drift by {small_percent(float(facts.drift[g, m]))}")
         if text is not None and error is not None and math.isfinite(error[g, m]):
             size = small_percent(float(error[g, m]))
-            parts.append(f"{'with an ' if parts else ''}error of {size} on {TEXTS[text]}")
+            parts.append(f"{'with an ' if parts else ''}error of {size} on {ERRORS[text]}")
         return ", ".join(parts)
 
     return say

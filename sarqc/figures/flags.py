@@ -59,6 +59,10 @@ GPTQ = next(flag for flag in DAMPINGS if flag.name.split(", ")[0] == "GPTQ")
 
 def flags_of(facts: LineFacts) -> list[Flag]:
     """The flags of a line's λ axis, those alone that mean the same there; the lowest λ first."""
+    return facts.once("flags", lambda: _flags_of(facts))
+
+
+def _flags_of(facts: LineFacts) -> list[Flag]:
     line, entry = facts.line, METHODS.get(facts.line.method)
     if entry is None or not has_lam(line) or len(line.lams) < 2:
         return []

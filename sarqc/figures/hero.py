@@ -46,16 +46,16 @@ def hero(facts: LineFacts, shown: Shown = "perplexity", *, scale: str = "raw") -
     """
     quality = facts.accuracy if shown == "accuracy" else facts.perplexity
     scaled = on_scale(facts, scale)
-    panels = _panels(scaled, quality, shown, scale)
-    at = {"perplexity": 0, "accuracy": 0, "error": 1, "drift": 2}[shown]
-    panel = panels[at]
+    panel = _panel(scaled, quality, shown, scale)
     if panel is None:
         return None
     figure = _drawn(facts, scaled, quality, [replace(panel, alone=True)], is_axis=True)
-    figure["title"], figure["subtitle"] = panel.title, _subtitle(facts, quality if at == 0 else None)
+    figure["title"] = panel.title
     if shown in ("perplexity", "accuracy"):
+        figure["subtitle"] = _subtitle(facts, quality)
         set_finding(figure, quality_finding(facts, shown))
     else:
+        figure["subtitle"] = _subtitle(facts, None)
         set_finding(figure, error_finding(facts) if shown == "error" else drift_finding(facts))
     return figure
 
@@ -63,23 +63,23 @@ def hero(facts: LineFacts, shown: Shown = "perplexity", *, scale: str = "raw") -
 def curves(facts: LineFacts, *, scale: str = "raw") -> Figure:
     """Return perplexity, reconstruction error, drift and penalty over one axis of λ; see ``hero``."""
     scaled = on_scale(facts, scale)
-    panels = [panel for panel in _panels(scaled, facts.perplexity, "perplexity", scale) if panel is not None]
-    figure = _drawn(facts, scaled, facts.perplexity, panels, is_axis=False)
+    every: tuple[Shown, ...] = ("perplexity", "error", "drift")
+    panels = [_panel(scaled, facts.perplexity, shown, scale) for shown in every]
+    figure = _drawn(facts, scaled, facts.perplexity, [panel for panel in panels if panel is not None], is_axis=False)
     figure["title"] = "Quality, error and drift" if is_point(facts.line) else "Perplexity, error and drift over λ"
     set_finding(figure, along_finding(facts))
     return figure
 
 
-def _panels(facts: LineFacts, quality: Quality | None, shown: Shown, scale: str) -> list[Panel | None]:
-    """The panels of quality, error, and drift; None for what was not measured."""
-    name = "accuracy" if shown == "accuracy" else "perplexity"
-    has_error = facts.recon is not None or facts.held_out is not None
-    has_drift = facts.drift is not None or facts.sar is not None
-    return [
-        None if quality is None else _quality_panel(facts, quality, name),
-        _error_panel(facts, SCALE_WORDS[scale]) if has_error else None,
-        _drift_panel(facts, SCALE_WORDS[scale]) if has_drift else None,
-    ]
+def _panel(facts: LineFacts, quality: Quality | None, shown: Shown, scale: str) -> Panel | None:
+    """The panel of a quantity; None where it was not measured."""
+    if shown == "error":
+        measured = facts.recon is not None or facts.held_out is not None
+        return _error_panel(facts, SCALE_WORDS[scale]) if measured else None
+    if shown == "drift":
+        measured = facts.drift is not None or facts.sar is not None
+        return _drift_panel(facts, SCALE_WORDS[scale]) if measured else None
+    return None if quality is None else _quality_panel(facts, quality, shown)
 
 
 def _drawn(
@@ -88,9 +88,10 @@ def _drawn(
     """The panels with band and flags; with ``is_axis`` there is room for the slider on the axis."""
     figure = stack(facts.line.lams, lam_names(facts.line), panels, ring=True)
     _add_band(figure, scaled, quality)
-    _add_flags(figure, scaled, room=TRACK if is_axis and not is_point(facts.line) else 0)
+    _add_flags(figure, facts, room=TRACK if is_axis and not is_point(facts.line) else 0)
     name = "accuracy" if quality is not None and quality is facts.accuracy else "perplexity"
-    figure["bindings"].append(bind("aria", [_aria(facts, quality, name, g) for g in _gammas(facts)], "gamma"))
+    arias = facts.once(f"curves of {name}", lambda: [_aria(facts, quality, name, g) for g in _gammas(facts)])
+    figure["bindings"].append(bind("aria", arias, "gamma"))
     return figure
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -35,6 +36,10 @@ class WeightGroup:
 
 def read_group(facts: LineFacts, layer: int) -> WeightGroup | None:
     """The group of a layer; None where the study holds none."""
+    return facts.once(f"group of layer {layer}", lambda: _read_group(facts, layer))
+
+
+def _read_group(facts: LineFacts, layer: int) -> WeightGroup | None:
     names = ("group_place", "group_weight", "group_codes", "group_zero", "group_step")
     arrays = [facts.read(name, layer) for name in names]
     if any(array is None for array in arrays):
@@ -146,15 +151,19 @@ def _add_levels(figure: Figure, group: WeightGroup, ends: tuple[int, int], digit
 def _add_arrows(figure: Figure, group: WeightGroup, chosen: np.ndarray, head: float, digits: int, color: str) -> None:
     """An arrow from each weight that ``chosen`` (G M C) marks to the level that it takes; ``head`` is its height."""
 
-    def arrow(x: int, start: float, end: float) -> str:
-        back = end - math.copysign(min(head, abs(end - start)), end - start)
-        sides = (f"{'ML'[side > 0]}{x + 0.3 * side:.1f},{back:.{digits}f}" for side in (-1, 1))
-        return f"M{x},{start:.{digits}f}L{x},{end:.{digits}f}" + f"L{x},{end:.{digits}f}".join(sides) + "Z"
+    starts = group.weight.tolist()
+    shafts = [f"M{x},{start:.{digits}f}L{x}," for x, start in enumerate(starts, group.first)]
+    sides = [(f"M{x - 0.3:.1f},", f"L{x},", f"L{x + 0.3:.1f},") for x in range(group.first, group.first + len(starts))]
+
+    def arrow(k: int, end: float) -> str:
+        way = end - starts[k]
+        tip, back = f"{end:.{digits}f}", f"{end - math.copysign(min(head, abs(way)), way):.{digits}f}"
+        left, middle, right = sides[k]
+        return f"{shafts[k]}{tip}{left}{back}{middle}{tip}{right}{back}Z"
 
     def path(taken: np.ndarray, marks: np.ndarray) -> str:  # C
-        return "".join(
-            arrow(group.first + k, float(group.weight[k]), float(taken[k])) for k in np.flatnonzero(marks).tolist()
-        )
+        at = np.flatnonzero(marks)
+        return "".join(map(arrow, at.tolist(), taken[at].tolist()))
 
     paths = [[path(*point) for point in zip(*row, strict=True)] for row in zip(group.taken, chosen, strict=True)]
     _add_path(figure, paths, color, 1.5)
@@ -180,12 +189,10 @@ def _add_weights(figure: Figure, group: WeightGroup, channels: np.ndarray, digit
             "meta": {"row": group.row, "first": group.first, "count": len(group.weight)},  # where the group is
         }
     )
+    name = cache(lambda level: number(level, digits))  # few levels, taken by many weights
     taken = [
         [
-            [
-                number(level, digits) + (", not the nearest" if other else "")
-                for level, other in zip(*point, strict=True)
-            ]
+            [name(level) + (", not the nearest" if other else "") for level, other in zip(*point, strict=True)]
             for point in zip(*row, strict=True)
         ]
         for row in zip(group.taken.tolist(), group.other.tolist(), strict=True)

@@ -71,6 +71,8 @@ class Quantity:
         """The worst of several layers at each point (G M), and the layer that is it most of the way."""
         part, sign = self.values[list(layers)], -1 if self.stripe == "fewest" else 1
         known = np.isfinite(part)
+        if len(layers) == 1:  # as of every cell of a dense model
+            return np.where(known[0], part[0], np.nan), layers[0]
         worst = sign * np.where(known, sign * part, -np.inf).max(axis=0)
         pick = np.where(known, sign * part, 0).mean(axis=(1, 2)).argmax()
         return np.where(np.isfinite(worst), worst, np.nan), layers[int(pick)]

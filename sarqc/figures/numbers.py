@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
-from sarqc.language import written
+from sarqc.language import language, written
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line
 from sarqc.study.facts import BaselinePoint, has_lam
@@ -74,6 +75,11 @@ def percent(value: float, decimals: int = 0) -> str:
 
 def significant(value: float) -> str:
     """A value of any size with three digits that mean something: 0.870, 1.05, 0.000123, 1.00·10^−9."""
+    return _significant(value, language())
+
+
+@lru_cache(maxsize=1024)  # a view says the same values in several figures
+def _significant(value: float, spoken: str) -> str:
     if 0 < abs(value) < 1e-6:
         digits, _, power = written(f"{value:.2e}".replace("-", "\u2212")).partition("e")
         return f"{digits}·10^\u2212{power[1:].lstrip('0')}"

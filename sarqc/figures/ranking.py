@@ -63,9 +63,13 @@ class _Row:
 
 def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None:
     """Every method of the study at this width, each at its own best λ; None where there is nothing to compare."""
+    # The quality of a model is the same whichever layer of it is shown.
+    return facts.study.once(facts.line, f"methods by {quality_name}", lambda: _methods(facts, quality_name))
+
+
+def _methods(facts: LineFacts, quality_name: str) -> Figure | None:
     lower = quality_name == "perplexity"
     bits, factor = facts.line.bits, 1.0 if lower else 100.0
-    # The quality of a model is the same whichever line and layer of it is shown.
     every = facts.study.once(
         None, f"{quality_name} of methods at {bits} bits", lambda: _rows(facts.study, bits, quality_name, factor)
     )

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypedDict
 
 import numpy as np
@@ -71,6 +72,11 @@ class Steps:
         known = np.isfinite(self.perplexity.mean)
         return [m for m in range(self.start + 1, len(self.lams)) if known[m]]
 
+    @cached_property
+    def changes(self) -> list[str]:
+        """The change in perplexity at every λ in words."""
+        return [_perplexity_text(self, m) for m in range(len(self.lams))]
+
     def target(self, lam: float) -> int:
         """The step that is spoken of while a λ is shown: to that λ, or the first step where it is not a larger λ of the
         identity line."""
@@ -81,6 +87,10 @@ class Steps:
 def read_steps(facts: LineFacts) -> Steps | None:
     """Return the steps for a line whose solver damps; None for other lines, and for a study without the perplexity of
     the identity line at the default of GPTQ and at a larger λ."""
+    return facts.once("steps of the ruler", lambda: _read_steps(facts))
+
+
+def _read_steps(facts: LineFacts) -> Steps | None:
     identity = _identity_of(facts)
     quality = None if identity is None else identity.perplexity
     start = None if identity is None else lam_index(identity.line, GPTQ.lam)
@@ -204,7 +214,7 @@ def _hover(steps: Steps, m: int) -> list[str]:
         return [f"λ = {lam_text(steps.lams[m])}: the default of GPTQ"]
     if not math.isfinite(steps.perplexity.mean[m]):
         return [f"λ = {lam_text(steps.lams[m])}: not measured"]
-    return [f"λ = {lam_text(steps.lams[m])}: {_perplexity_text(steps, m)}", *_others(steps, m)]
+    return [f"λ = {lam_text(steps.lams[m])}: {steps.changes[m]}", *_others(steps, m)]
 
 
 def _add_tools(figure: Figure, steps: Steps) -> None:
@@ -251,6 +261,7 @@ def _add_words(figure: Figure, facts: LineFacts, steps: Steps) -> None:
     """The step to the shown λ in words, above the plot and for those who don't see it; the ring at its end."""
     targets = [steps.target(lam) for lam in facts.line.lams]
     wide, narrow = ([_words(steps, m, narrow=is_narrow) for m in targets] for is_narrow in (False, True))
+    line, tools = _aria(facts, steps)
     layout, at = figure["layout"], len(figure["layout"]["annotations"])
     corner = {"xref": "paper", "yref": "paper", "x": 0, "y": 1, "yshift": 6, "xshift": -50}
     layout["annotations"].append(note("", **corner, font={"size": 12, "color": "var(--ink)"}))
@@ -260,7 +271,7 @@ def _add_words(figure: Figure, facts: LineFacts, steps: Steps) -> None:
         bind(f"layout.annotations.{at}.text", wide, "lambda"),
         bind(f"data.{ring}.x", [[float(m)] for m in targets], "lambda"),
         bind(f"data.{ring}.y", [[float(drawn[m])] for m in targets], "lambda"),
-        bind("aria", [_aria(facts, steps, m) for m in targets], "lambda"),
+        bind("aria", [f"{line} {step_words(steps, m)} {tools}" for m in targets], "lambda"),
     ]
     figure["narrow"]["layout.margin.t"] = layout["margin"]["t"] + 16
     figure["narrow_bindings"].append(bind(f"layout.annotations.{at}.text", narrow, "lambda"))
@@ -268,7 +279,7 @@ def _add_words(figure: Figure, facts: LineFacts, steps: Steps) -> None:
 
 def step_words(steps: Steps, m: int) -> str:
     """Return what the step from the default of GPTQ to the λ at ``m`` changes, as one sentence."""
-    parts = ", ".join([_perplexity_text(steps, m), *_others(steps, m)])
+    parts = ", ".join([steps.changes[m], *_others(steps, m)])
     return f"From GPTQ’s λ = {lam_text(GPTQ.lam)} to {lam_text(steps.lams[m])}: {parts}; no additional time."
 
 
@@ -276,7 +287,7 @@ def _words(steps: Steps, m: int, *, narrow: bool) -> str:
     """The same in two lines, in three on a narrow screen."""
     lead = f"From GPTQ’s λ = {lam_text(GPTQ.lam)} to {lam_text(steps.lams[m])}:"
     rest = ", ".join([*_others(steps, m), "no additional time"])
-    return f"{lead}{'<br>' if narrow else ' '}<b>{_perplexity_text(steps, m)}</b><br>{rest}"
+    return f"{lead}{'<br>' if narrow else ' '}<b>{steps.changes[m]}</b><br>{rest}"
 
 
 def _perplexity_text(steps: Steps, m: int) -> str:
@@ -327,14 +338,15 @@ def _verdict(steps: Steps) -> str:
     return f"{lead}; no larger λ is clearly better"
 
 
-def _aria(facts: LineFacts, steps: Steps, m: int) -> str:
+def _aria(facts: LineFacts, steps: Steps) -> tuple[str, str]:
+    """What is said before the words for a step, and after them."""
     where = "all layers" if facts.layer is None else facts.study.layers[facts.layer].name
     tools = "; ".join(
         f"λ = {lam_text(tools[0].default)}: {', '.join(tool.name for tool in tools)}"
         for _, tools in tool_rows(steps.lams)
     )
     line = f"{steps.facts.line.title} at {steps.facts.line.bits} bits, {where}, {draws_text(steps.facts.n_draws)}"
-    return f"The damping of GPTQ as λ, {line}. {step_words(steps, m)} Defaults: {tools}."
+    return f"The damping of GPTQ as λ, {line}.", f"Defaults: {tools}."
 
 
 class RulerTargets(TypedDict):

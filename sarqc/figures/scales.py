@@ -31,8 +31,10 @@ def on_scale(facts: LineFacts, scale: str) -> LineFacts:
     Each curve is scaled by its own values, for each γ. The identity line, a comparison, is scaled by its own too, and
     left out where it has not the λ that the scale needs.
     """
-    if scale == "raw":
-        return facts
+    return facts if scale == "raw" else facts.once(f"scale {scale}", lambda: _on_scale(facts, scale))
+
+
+def _on_scale(facts: LineFacts, scale: str) -> LineFacts:
     recon, held_out, drift, sar = (
         _scaled(facts, values, scale) for values in (facts.recon, facts.held_out, facts.drift, facts.sar)
     )

@@ -101,7 +101,7 @@ def sentence(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "per
     parts = [
         _quality_part(facts, gamma, lam, told),
         _drift_part(facts, gamma, lam),
-        _band_part(facts, gamma, told),
+        facts.once(f"band of {quality}, {gamma}", lambda: _band_part(facts, gamma, told)),
     ]
     pieces: list[Piece] = []
     for part in (part for part in parts if part):
@@ -130,9 +130,9 @@ def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "
     # At λ = 0 saliency and identity are one and the same computation: nothing to compare.
     same = has_lam(facts.line) and facts.line.lams[lam] == 0
     if facts.to_identity is not None and math.isfinite(facts.to_identity.mean[at]) and not same:
-        lines.append(_beside_text("Saliency against identity", facts.to_identity, at))
+        lines.append(_beside_text(facts, "Saliency against identity", facts.to_identity, at))
     if facts.to_plain is not None and math.isfinite(facts.to_plain.mean[at]):
-        lines.append(_beside_text("This grid against the plain one", facts.to_plain, at))
+        lines.append(_beside_text(facts, "This grid against the plain one", facts.to_plain, at))
     return lines
 
 
@@ -481,7 +481,12 @@ def _shrinkage_text(facts: LineFacts) -> str:
     return f"{lead}: perplexity {size} above the best λ, {lam_text(lams[best])}, {told.interval(cost, reference)}."
 
 
-def _beside_text(what: str, difference: Difference, at: tuple[int, int]) -> str:
+def _beside_text(facts: LineFacts, what: str, difference: Difference, at: tuple[int, int]) -> str:
+    """How the line compares with another of its kind, which is said of every quality."""
+    return facts.once(f"{what} at {at}", lambda: _compared_text(what, difference, at))
+
+
+def _compared_text(what: str, difference: Difference, at: tuple[int, int]) -> str:
     told, here = _TOLD["perplexity"], difference.at(at)
     lead, size = f"{what}: ", told.size(here, 50.0)
     if not math.isfinite(here.error):

@@ -293,16 +293,13 @@ def _weights(facts: LineFacts) -> Iterator[Row]:
     group = read_group(facts, layer)
     if group is None:
         return
+    name, weights = facts.study.layers[layer].name, group.weight.tolist()
     for at, named in _points(facts):
-        for index, weight in enumerate(group.weight):
+        columns = zip(weights, group.taken[at].tolist(), (~group.other[at]).tolist(), strict=True)
+        for channel, (weight, quantized, nearest) in enumerate(columns, group.first):
             yield {
-                "layer": facts.study.layers[layer].name,
-                **named,
-                "channel": group.first + index,
-                "weight": weight,
-                "quantized": group.taken[at][index],
-                "nearest": not group.other[at][index],
-            }
+                "layer": name, **named, "channel": channel, "weight": weight, "quantized": quantized, "nearest": nearest
+            }  # fmt: skip
 
 
 def _ladder(facts: LineFacts, steps: str | None) -> Iterator[Row]:

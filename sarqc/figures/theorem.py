@@ -74,7 +74,7 @@ def terms(facts: LineFacts) -> Terms | None:
     """What the study says about Theorem 1; None where it holds no unseen text or no norms of tokens."""
     if facts.layer is None:  # of thousands of layers: kept
         return facts.study.once(facts.line, "terms", lambda: _terms(facts))
-    return _terms(facts)
+    return facts.once("terms", lambda: _terms(facts))
 
 
 def _terms(facts: LineFacts) -> Terms | None:
@@ -109,8 +109,10 @@ def _terms(facts: LineFacts) -> Terms | None:
 
 def _of_layers(facts: LineFacts, name: str) -> np.ndarray | None:
     """A quantity of all layers, or of the chosen one as if there were no other: D L …"""
-    array = facts.read(name, facts.layer)
-    return array if array is None or facts.layer is None else array[:, None]
+    if facts.layer is None:
+        return facts.read(name)
+    array = facts.selected(name)
+    return None if array is None else array[:, None]
 
 
 def theorem(facts: LineFacts) -> Figure | None:
@@ -169,6 +171,10 @@ class Term(TypedDict):
 
 def theorem_terms(facts: LineFacts) -> list[Term] | None:
     """The quantities of the theorem in the order in which they explain each other; None as for ``terms``."""
+    return facts.once("quantities of the theorem", lambda: _theorem_terms(facts))
+
+
+def _theorem_terms(facts: LineFacts) -> list[Term] | None:
     known = terms(facts)
     if known is None:
         return None

@@ -101,6 +101,10 @@ def quality_finding(facts: LineFacts, name: str) -> BoundValues | None:
 
 def error_finding(facts: LineFacts) -> BoundValues | None:
     """Return which λ has the smallest reconstruction error, on unseen text where that was measured."""
+    return facts.once("finding of the error", lambda: _error_finding(facts))
+
+
+def _error_finding(facts: LineFacts) -> BoundValues | None:
     name = error_of(facts)
     values = None if name is None else facts.selected(name)
     if name is None or values is None or not has_lam(facts.line):
@@ -169,6 +173,11 @@ class TradeOff:
         return fitting(f"{against}: {', '.join(both)}", f"{against}: {both[0]}")
 
 
+def trade_off(facts: LineFacts) -> TradeOff:
+    """Return how drift and error of a line change with λ."""
+    return facts.once("trade-off", lambda: TradeOff(facts))
+
+
 def _change(ratio: Ratio | None, at: tuple[int, int], noun: str) -> str:
     """“13 % less drift”, “the same drift”, “drift unclear”; empty where it was not measured."""
     if ratio is None or not ratio.known(at):
@@ -186,22 +195,30 @@ def trade_off_finding(facts: LineFacts) -> BoundValues | None:
     """Return what each λ does to drift and error; of a line without λ, its drift and error."""
     if not has_lam(facts.line) or len(facts.line.lams) < 2:
         return absolute_finding(facts)
-    return at_each(facts, TradeOff(facts).at)
+    return at_each(facts, trade_off(facts).at)
 
 
 def drift_finding(facts: LineFacts) -> BoundValues | None:
     """Return what λ does to drift over its whole range."""
+    return facts.once("finding of drift", lambda: _drift_finding(facts))
+
+
+def _drift_finding(facts: LineFacts) -> BoundValues | None:
     if not has_lam(facts.line) or len(facts.line.lams) < 2:
         return None
-    over = TradeOff(facts)
+    over = trade_off(facts)
     return at_each(facts, lambda g, m: over.drift_along(g))
 
 
 def along_finding(facts: LineFacts) -> BoundValues | None:
     """Return what λ does to drift and error over its whole range; of a line without λ, its drift and error."""
+    return facts.once("finding along λ", lambda: _along_finding(facts))
+
+
+def _along_finding(facts: LineFacts) -> BoundValues | None:
     if not has_lam(facts.line) or len(facts.line.lams) < 2:
         return absolute_finding(facts)
-    over = TradeOff(facts)
+    over = trade_off(facts)
     return at_each(facts, lambda g, m: over.along(g))
 
 

@@ -78,6 +78,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 
 from sarqc.errors import NotFound, Refused
 from sarqc.files.modes import usual_mode
+from sarqc.language import language
 from sarqc.models.families import LayerInfo
 from sarqc.plain import plain
 from sarqc.quantization.methods import FITTING, METHODS, public_method, title_of
@@ -439,14 +440,14 @@ class Study(_Document):
         return np.where(array == 255, np.nan, array) if name == "correct" else array.astype(np.float64)
 
     def once(self, line: Line | None, what: str, make: Callable[[], Told]) -> Told:
-        """Return the result of ``make``, computed once and kept, for results that take long.
+        """Return the result of ``make``, computed once in each language and kept, for results that take long.
 
         Args:
             line: The line that the result is about; None for the whole study.
             what: Name of the result.
             make: Function that computes it.
         """
-        key = (line and (line.name, line.bits, line.draws), what)
+        key = (language(), line and (line.name, line.bits, line.draws), what)
         if key not in self._once:
             self._once[key] = make()
         told: Told = self._once[key]

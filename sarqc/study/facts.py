@@ -8,15 +8,18 @@ Axes in comments: D calibration draws, L layers, G γ values, M λ values, T tes
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 
 from sarqc.errors import NotFound
+from sarqc.language import language
 from sarqc.quantization.methods import entry_of
-from sarqc.study.document import ArrayRef, Line, Study
+from sarqc.study.document import ArrayRef, Line, Study, Told
 from sarqc.study.paired import (
     Difference,
     geometric_mean,
@@ -150,6 +153,15 @@ class LineFacts:
     plain: LineFacts | None  # of a line on a better fitted grid, the same on the plain one
     to_plain: Difference | None  # perplexity, this grid minus the plain one at equal γ and λ, G M
     selection: Selection | None  # of a line whose λ was chosen by “auto”
+    _once: dict[tuple[str, str], Any] = field(default_factory=dict, init=False, repr=False)
+
+    def once(self, what: str, make: Callable[[], Told]) -> Told:
+        """Return the result of ``make`` about these facts, computed once in each language, and kept as they are."""
+        key = (language(), what)
+        if key not in self._once:
+            self._once[key] = make()
+        told: Told = self._once[key]
+        return told
 
     def read(self, name: str, layer: int | None = None) -> np.ndarray | None:
         """Return a quantity of the line over all draws and layers, or of one layer, see ``Study.read``."""
@@ -157,7 +169,7 @@ class LineFacts:
 
     def selected(self, name: str) -> np.ndarray | None:
         """Return a quantity of the facts' layer, or the mean over all layers, see ``read_selected``."""
-        return read_selected(self.study, self.line, name, self.layer)
+        return self.once(f"selected {name}", lambda: read_selected(self.study, self.line, name, self.layer))
 
     @property
     def n_draws(self) -> int:
@@ -239,13 +251,17 @@ def find_baseline(study: Study, line: Line, layer: int | None) -> BaselinePoint 
         if index is None:
             continue
 
-        def point(name: str, held: Line = held, index: int = index) -> np.ndarray | None:
-            of_layers = name in ("recon", "held_out", "drift")
-            array = read_selected(study, held, name, layer) if of_layers else study.read(held, name)
+        def whole(name: str, held: Line = held, index: int = index) -> np.ndarray | None:
+            array = study.read(held, name)
+            return None if array is None else array[:, 0, index].copy()  # it is kept, and the rest of the array is not
+
+        def of_layer(name: str, held: Line = held, index: int = index) -> np.ndarray | None:
+            array = read_selected(study, held, name, layer)
             return None if array is None else array[:, 0, index]
 
-        names = ("perplexity", "accuracy", "correct", "recon", "held_out", "drift")
-        found = {name: point(name) for name in names}
+        found = {name: of_layer(name) for name in ("recon", "held_out", "drift")}
+        for name in ("perplexity", "accuracy", "correct"):
+            found[name] = study.once(held, f"{name} at {index}", partial(whole, name))
         return BaselinePoint(line.baseline, lam, held.title, held.draws, bool(fitting), **found)
     return None
 

@@ -14,6 +14,8 @@ from sarqc.study.paired import Difference
 def number(value: float, decimals: int) -> str:
     """Return a number for people: fixed decimals, thousands in groups, a true minus sign, and never “−0”."""
     text = f"{value:,.{decimals}f}"
+    if text[0] != "-":
+        return text
     if text.strip("-0.") == "":
         text = text.lstrip("-")
     return written(text.replace("-", "\u2212"))

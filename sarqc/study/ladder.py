@@ -131,8 +131,11 @@ def _ladder(study: Study, bits: int, order: tuple[str, ...]) -> Ladder | None:
     def worth(step: str, done: frozenset[str]) -> dict[str, Difference]:
         return _differences(corners[done | {step}].values(study), corners[done - {step}].values(study))
 
-    alone, after_others = ({step: worth(step, done) for step in order} for done in (frozenset[str](), frozenset(STEPS)))
-    return Ladder(order, rungs, alone, after_others)
+    alone, after_others = study.once(  # whatever the order
+        None, f"worth of steps at {bits} bits",
+        lambda: [{step: worth(step, done) for step in STEPS} for done in (frozenset[str](), frozenset(STEPS))],
+    )  # fmt: skip
+    return Ladder(order, rungs, *({step: each[step] for step in order} for each in (alone, after_others)))
 
 
 @dataclass(frozen=True)
@@ -143,8 +146,11 @@ class _Place:
     lam: int  # position
 
     def values(self, study: Study) -> dict[str, np.ndarray]:
+        return study.once(self.line, f"qualities at {self.lam}", lambda: self._read(study))
+
+    def _read(self, study: Study) -> dict[str, np.ndarray]:
         found = {name: study.read(self.line, name) for name in QUALITIES}  # D G M
-        return {name: array[:, 0, self.lam] for name, array in found.items() if array is not None}
+        return {name: array[:, 0, self.lam].copy() for name, array in found.items() if array is not None}
 
     def point(self, step: str, study: Study) -> LadderPoint:
         line = self.line

@@ -53,6 +53,8 @@ class Difference:
 
     def scaled(self, factor: float) -> Difference:
         """Return the difference in another unit; a negative factor turns it round."""
+        if factor == 1:
+            return self
         return replace(self, mean=factor * self.mean, error=abs(factor) * self.error)
 
     def verdict(self, at: tuple[int, ...]) -> Literal[-1, 0, 1]:
@@ -87,15 +89,20 @@ class RatioDifference(Difference):
 
     @cached_property
     def low(self) -> np.ndarray:
-        low: np.ndarray = np.where(self.scale > 0, self._mapped(self._log.low), self._mapped(self._log.high))
+        low: np.ndarray = np.where(self.scale > 0, *self._ends)
         return low
 
     @cached_property
     def high(self) -> np.ndarray:
-        high: np.ndarray = np.where(self.scale > 0, self._mapped(self._log.high), self._mapped(self._log.low))
+        high: np.ndarray = np.where(self.scale > 0, *self._ends[::-1])
         return high
 
-    @property
+    @cached_property
+    def _ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of the interval: that of the lower ratio, that of the higher."""
+        return self._mapped(self._log.low), self._mapped(self._log.high)
+
+    @cached_property
     def _log(self) -> Difference:
         return self.log.chosen_of(self.among)
 
@@ -104,16 +111,15 @@ class RatioDifference(Difference):
         return mapped
 
     def at(self, place: tuple[int, ...]) -> RatioDifference:
-        plain = super().at(place)
-        return replace(
-            self, mean=plain.mean, error=plain.error, draws=plain.draws, freedom=plain.freedom,
-            log=self.log.at(place), scale=np.asarray(self.scale[place]),
-        )  # fmt: skip
+        plain, scale = super().at(place), np.asarray(self.scale[place])
+        return RatioDifference(
+            plain.mean, plain.error, plain.draws, plain.freedom, self.among, log=self.log.at(place), scale=scale
+        )
 
     def scaled(self, factor: float) -> RatioDifference:
-        scaled = super().scaled(factor)
-        assert isinstance(scaled, RatioDifference)
-        return replace(scaled, scale=factor * self.scale)
+        if factor == 1:
+            return self
+        return replace(self, mean=factor * self.mean, error=abs(factor) * self.error, scale=factor * self.scale)
 
     def verdict(self, at: tuple[int, ...]) -> Literal[-1, 0, 1]:
         """Return the verdict of the logarithm, whose interval excludes 0 exactly if this interval does."""

@@ -6,7 +6,6 @@ compressed, since plain file servers do not compress. Each study has a folder of
 
 from __future__ import annotations
 
-import gzip
 import json
 import multiprocessing
 import shutil
@@ -16,7 +15,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -26,7 +24,7 @@ from sarqc.figures.card import point_card, site_card
 from sarqc.figures.plotly_figure import colours_of
 from sarqc.figures.slices import DETAILS, Contents, Detail, FurtherLayers, Slice, contents, files_of, pieces
 from sarqc.figures.view import default_line
-from sarqc.language import LANGUAGES, language, speaking
+from sarqc.language import LANGUAGES, language
 from sarqc.plain import mib
 from sarqc.settings import Settings
 from sarqc.study.document import Study
@@ -43,6 +41,7 @@ from sarqc.web.link_preview import (
     point_of,
     sight_of,
 )
+from sarqc.web.site_files import packed, write_piece
 from sarqc.web.space import space_files
 
 MARK = "site.json"  # in the folder of a site: its files, which the next one may replace
@@ -51,7 +50,6 @@ TOUR = "learn"  # folder of the tour
 MODEL = "model"  # folder of a study's model, in that of the study
 TAKEN = ("assets", "index.html", "README.md", MARK, PICTURE, TOUR)  # names beside the folders of studies
 TEXTS = (".css", ".html", ".js", ".json", ".md")  # of a site, which are not compressed yet
-LEVEL = 6  # of gzip
 
 
 class Site(NamedTuple):
@@ -230,14 +228,7 @@ def planned(study: Study, detail: Detail) -> SitePlan:
 
 
 def _packed_size(study: Study, piece: Slice) -> int:
-    return sum(len(_packed(document)) for _, document in files_of(study, piece))
-
-
-def _packed(document: Any) -> bytes:
-    raw = document if isinstance(document, bytes) else json.dumps(
-        document, ensure_ascii=False, separators=(",", ":"), allow_nan=False
-    ).encode()  # fmt: skip
-    return gzip.compress(raw, LEVEL, mtime=0)
+    return sum(len(packed(document)) for _, document in files_of(study, piece))
 
 
 def write_site(
@@ -361,10 +352,10 @@ def _writing_pieces(selected: Mapping[str, Selected], made: Path, processes: int
     if processes == 1:
         yield
         for piece in work:
-            _write_piece(piece)
+            write_piece(piece)
         return
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
-        pieces = pool.map(_write_piece, work, chunksize=8)
+        pieces = pool.map(write_piece, work, chunksize=8)
         yield
         for _ in pieces:
             pass  # an error in a process comes out here
@@ -374,7 +365,7 @@ def _write_own_files(selected: Mapping[str, Selected], made: Path) -> None:
     """Writes what there is of each study, and the study itself."""
     for name, one in selected.items():
         known = one.contents()
-        (made / name / "contents.json.gz").write_bytes(_packed(known))
+        (made / name / "contents.json.gz").write_bytes(packed(known))
         for file in known["files"]:
             place = made / name / file
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -390,18 +381,6 @@ def _write_models(studies: Mapping[str, Study], made: Path, settings: Settings) 
         folder.mkdir(parents=True)
         for file, (_, path) in model_files(study, settings.assets_dir / "models").items():
             shutil.copyfile(path, folder / file)
-
-
-def _write_piece(work: tuple[str, Path, Path, Slice]) -> None:
-    spoken, folder, place, piece = work
-    with speaking(spoken):
-        for name, document in files_of(_opened(folder), piece):
-            path = place / (f"{name}.gz" if isinstance(document, bytes) else f"{name}.json.gz")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(_packed(document))
-
-
-_opened = lru_cache(maxsize=2)(Study.open)
 
 
 def _write_documents(

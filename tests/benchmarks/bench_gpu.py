@@ -3,13 +3,15 @@
     python -m tests.benchmarks.bench_gpu [--only SECTION …] [--folder DIR] [--write FILE]
 
 Rows are printed, and kept as JSON with the card, its driver and the libraries; docs/gpus.json is such a file. It takes
-seven minutes on an H100, 20 GB of disk, and no network.
+seven minutes on an H100 without the sections “streamed” and “beside”, 20 GB of disk, and no network. “beside” needs
+llm-compressor in this environment.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import importlib.util
 import json
 import shutil
 import sys
@@ -31,19 +33,22 @@ from sarqc.engine.doctor import measure_rates
 from sarqc.engine.measure import versions
 from sarqc.engine.plan import prepare
 from sarqc.engine.throughput import keep, rates_of_device
+from sarqc.models.checkpoint import read_checkpoint
 from sarqc.quantization import column_updates
 from sarqc.quantization.column_solver import factorise, solve_columns
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.methods import METHODS
 from sarqc.quantization.recorded import Recorder
-from sarqc.recipe import Recipe
+from sarqc.recipe import EFFORTS, Recipe
 from sarqc.settings import Settings
+from tests.benchmarks.known_models import known_checkpoint
 from tests.benchmarks.measured import seconds
 from tests.benchmarks.one_run import taken
+from tests.benchmarks.quality.jobs import Job, drawn, run_job
 from tests.benchmarks.random_models import blocks_of
 
 Row = dict[str, Any]
-DENSE, MIXTURE = "llama2-7b", "qwen3-30b-a3b"
+DENSE, MIXTURE, LARGE = "llama2-7b", "qwen3-30b-a3b", "llama2-70b"
 SAMPLES, LENGTH = 128, 2048
 DEVICE = torch.device("cuda")
 POINT = {"method": "sarqc-gbs", "lambda": 0.3, "gamma": 0.5}
@@ -67,7 +72,7 @@ class Bench:
         self.home = Settings(state_dir=folder / "home", device="cuda")
         embedded = self.home.assets_dir / "models" / "tiny-llama"
         parts = [(embedded / f"{name}.txt").read_text(encoding="utf-8") for name in ("calibration", "held_out", "test")]
-        self.text.write_text("\n".join(parts * 6), encoding="utf-8")
+        self.text.write_text("\n".join(parts * 14), encoding="utf-8")
 
     def model(self, name: str, blocks: int, dtype: torch.dtype = torch.bfloat16) -> Path:
         return blocks_of(name, blocks, self.folder, dtype, "cuda")
@@ -226,8 +231,44 @@ def tuning(bench: Bench) -> Iterator[Row]:
     yield {"": "tuning, asked to end after 30 s", "seconds": found["seconds"], **_gib(found)}
 
 
+def streamed(bench: Bench) -> Iterator[Row]:
+    """A model that is larger than the card, block by block, and what all of its blocks take at that rate."""
+    bench.run(bench.document(bench.model(DENSE, 1), samples=8))  # libraries are loaded and kernels compiled
+    model, blocks = bench.model(LARGE, 2), known_checkpoint(LARGE).n_blocks
+    for title, changes in (("sarqc-gbs", {}), ("sarqc-gbs, effort balanced", EFFORTS["balanced"])):
+        row = bench.row(f"{LARGE}, {title}", model, dict(changes), 2, weights="streamed")
+        yield row | {f"minutes for {blocks} blocks": row["seconds a block"] * blocks / 60}
+    shutil.rmtree(model)
+
+
+def beside(bench: Bench) -> Iterator[Row]:
+    """GPTQ by llm-compressor, as it is by default, and by us on the same tokens, each run in a process of its own.
+
+    Seconds a block are the difference between two blocks and one, so that nothing counts that is done once.
+    """
+    if importlib.util.find_spec("llmcompressor") is None:
+        print("left out: this environment has no llm-compressor, which pip install llmcompressor==0.14.0 brings")
+        return
+    bench.run(bench.document(bench.model(DENSE, 1), samples=8))  # kernels are compiled
+    models = [bench.model(DENSE, blocks) for blocks in (1, 2)]
+    sequences = drawn(str(bench.text), read_checkpoint(models[0], DENSE), samples=SAMPLES, length=LENGTH, draw=0)
+    for title, engine, settings in (
+        ("llm-compressor, GPTQ, its default", "llmcompressor", {}),
+        ("sarqc, gptq, activation order", "sarqc", {"method": "gptq", "order": "activation"}),
+        ("sarqc, sarqc-gbs", "sarqc", POINT),
+        ("sarqc, gptq", "sarqc", {"method": "gptq"}),
+    ):
+        jobs = [Job(engine, model, 3, 128, settings, "cuda") for model in models]
+        one, two = (run_job(job, sequences, bench.folder, torch.get_num_threads(), here=True) for job in jobs)
+        yield {
+            "": title, "one block, s": one.wall, "two blocks, s": two.wall, "seconds a block": two.wall - one.wall,
+            "GiB in tensors": two.peak_bytes / 2**30,
+        }  # fmt: skip
+
+
 SECTIONS: dict[str, Callable[[Bench], Iterator[Row]]] = {
-    "columns": columns, "methods": methods, "ways": ways, "whole": whole, "tuning": tuning,
+    "columns": columns, "methods": methods, "ways": ways, "whole": whole, "tuning": tuning, "streamed": streamed,
+    "beside": beside,
 }  # fmt: skip
 
 

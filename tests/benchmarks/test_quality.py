@@ -15,15 +15,18 @@ import torch
 from safetensors.numpy import load_file
 from scipy.stats import ttest_rel
 
+from sarqc.calibration.corpora import Sequences
 from sarqc.evaluation.perplexity import measure_perplexity
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.families import LayerInfo
 from sarqc.models.loading import LoadedModel, load
 from sarqc.quantization.grid import Grid
 from tests.benchmarks.quality.__main__ import missing
+from tests.benchmarks.quality.contenders import ENGINES, Engine
 from tests.benchmarks.quality.dequantize import FORMATS, from_compressed_tensors, from_gptq, levels, unpacked
 from tests.benchmarks.quality.engines import engine_job, run_sarqc
 from tests.benchmarks.quality.evaluate import Evaluator
+from tests.benchmarks.quality.jobs import Job, _environment, run_job
 from tests.benchmarks.quality.results import Cell, Result, read_all, take_over
 from tests.benchmarks.quality.same_codes import agreement, of_llmcompressor, of_sarqc
 from tests.benchmarks.quality.table import difference, page, summarised, table_of
@@ -204,7 +207,7 @@ def test_the_divergence_is_that_of_pytorch_over_all_predicted_tokens(loaded: Loa
 
 
 def test_our_own_script_leaves_what_its_method_gives(random_llama: Path, loaded: LoadedModel, tmp_path: Path) -> None:
-    job = {"model": str(random_llama), "bits": 3, "group_size": 16, "settings": {"method": "rtn"}}
+    job = {"model": str(random_llama), "bits": 3, "group_size": 16, "settings": {"method": "rtn"}, "device": "cpu"}
     (tmp_path / "job.json").write_text(json.dumps(job))
     np.save(tmp_path / "tokens.npy", IDS[:64].reshape(2, 32))
     run_sarqc.main(tmp_path)
@@ -224,7 +227,7 @@ def test_our_own_script_distils_scales(random_llama: Path, loaded: LoadedModel, 
         folder = tmp_path / str(epochs)
         folder.mkdir()
         settings = {"method": "sarqc-gbs", "grid": grid, "distill": epochs}
-        job = {"model": str(random_llama), "bits": 2, "group_size": 16, "settings": settings}
+        job = {"model": str(random_llama), "bits": 2, "group_size": 16, "settings": settings, "device": "cpu"}
         (folder / "job.json").write_text(json.dumps(job))
         np.save(folder / "tokens.npy", IDS[:128].reshape(4, 32))
         np.save(folder / "held_out.npy", IDS[128:192].reshape(2, 32))
@@ -264,13 +267,55 @@ def test_weights_are_one_file_wherever_an_engine_puts_it(tmp_path: Path) -> None
 
 
 def test_only_what_is_not_kept_is_run(tmp_path: Path) -> None:
-    given = Namespace(folder=tmp_path, model="tiny", bits=[2, 3], draws=2, contenders=["gptq", "auto-round"])
+    given = Namespace(
+        folder=tmp_path, model="tiny", bits=[2, 3], draws=2, first_draw=0, contenders=["gptq", "auto-round"]
+    )  # fmt: skip
     cells = list(missing(given))
     assert len(cells) == 8
     assert [cell.contender for cell in cells[:4]] == ["gptq", "auto-round"] * 2  # engines alternate within a draw
     result(80.0).write(cells[1].path(tmp_path))
     Result(PROTOCOL, {}, failed="no").write(cells[5].path(tmp_path))
     assert list(missing(given)) == [cells[number] for number in (0, 2, 3, 4, 6, 7)]
+
+
+def test_processes_of_one_folder_have_draws_of_their_own(tmp_path: Path) -> None:
+    given = {"folder": tmp_path, "model": "tiny", "bits": [2, 3], "contenders": ["gptq", "auto-round"]}
+    whole, *parts = (
+        list(missing(Namespace(**given, draws=draws, first_draw=first))) for draws, first in ((5, 0), (2, 0), (3, 2))
+    )  # fmt: skip
+    assert sorted(map(str, whole)) == sorted(str(cell) for part in parts for cell in part)
+
+
+def test_a_job_for_the_processor_sees_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    of_device = {device: _environment(Job("auto-round", ROOT, 2, 128, {}, device), 3) for device in ("cpu", "cuda")}
+    assert {device: found["CUDA_VISIBLE_DEVICES"] for device, found in of_device.items()} == {"cpu": "", "cuda": "0"}
+    assert {found["OMP_NUM_THREADS"] for found in of_device.values()} == {"3"}
+
+
+@pytest.mark.parametrize(("device", "seconds"), [("cpu", 2.0), ("cuda", 3.0)])
+def test_seconds_are_of_the_processor_or_of_a_gpu_on_the_wall(
+    device: str, seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With an engine that this interpreter runs, in an environment that is not made."""
+    script = tmp_path / "engine.py"
+    script.write_text(
+        "import sys, pathlib, numpy, safetensors.numpy\n"
+        f"sys.path.insert(0, {str(Path(engine_job.__file__).parent)!r})\n"
+        "from engine_job import read_job, write_done\n"
+        "folder = pathlib.Path(sys.argv[1])\n"
+        "job, tokens = read_job(folder)\n"
+        "(folder / 'checkpoint').mkdir()\n"
+        "safetensors.numpy.save_file({job['device']: tokens}, folder / 'checkpoint' / 'weights.safetensors')\n"
+        "costs = {'processor': 2.0, 'wall': 3.0, 'peak_bytes': 5}\n"
+        "write_done(folder, 'parts', costs, {})\n"
+    )
+    monkeypatch.setitem(ENGINES, "auto-round", Engine(str(script), ("not-a-package==0",)))
+    tokens = Sequences(IDS[:64].reshape(2, 32), IDS[64:96].reshape(1, 32), protocol={})
+    left = run_job(Job("auto-round", tmp_path, 2, 128, {}, device), tokens, tmp_path, 1, here=True)
+    assert (left.seconds, left.wall, left.peak_bytes) == (seconds, 3.0, 5)
+    assert np.array_equal(left.tensors[device], tokens.calibration)
+    assert not (tmp_path / "env-auto-round").exists()
 
 
 def test_a_comparison_goes_on_from_its_document(tmp_path: Path) -> None:

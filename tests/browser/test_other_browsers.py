@@ -1,4 +1,4 @@
-"""A published site in Firefox and WebKit, as far as they are installed: first picture, λ, Learn, and no complaint."""
+"""A published site in Firefox and WebKit, as far as they are installed: pictures, λ, model, Learn, and no complaint."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ CURVES = f"{HERO}.outerHTML"
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a site with two studies and Learn, whose pages keep what goes wrong, and of a broken page."""
+    """The address of a site with studies, a model and Learn, whose pages keep what goes wrong, and of a broken page."""
     root = tmp_path_factory.mktemp("www")
-    with served_site(root, tmp_path_factory.mktemp("host")) as address:
+    with served_site(root, tmp_path_factory.mktemp("host"), with_codes=True) as address:
         (root / BELOW / "broken.html").write_text(BROKEN, encoding="utf-8")
         for page in root.rglob("*.html"):
             text = page.read_text(encoding="utf-8")
@@ -98,3 +98,14 @@ def test_the_first_stop_of_learn_answers(browser: Browser, served: str) -> None:
     wait(browser, "document.querySelector('[data-testid=step-1] [data-testid=answer]').innerText")
     drawn = "document.querySelector('[data-testid=step-1] [data-testid=canvas] :is(svg, canvas)')"
     wait(browser, f"{drawn}?.getBoundingClientRect().width > 100")
+
+
+@pytest.mark.usefixtures("quiet")
+def test_the_model_answers_a_sentence(browser: Browser, served: str) -> None:
+    browser.open(f"{served}small/?lambda=0.1")
+    wait(browser, "document.querySelector('[data-testid=try-open]')")
+    browser.run("document.querySelector('[data-testid=try-open]').click()")
+    wait(browser, "document.querySelector('[data-testid=try-written]')")
+    said = browser.run("return document.querySelector('[data-testid=try]').innerText")
+    assert "WebAssembly" in said
+    assert browser.run("return document.querySelectorAll('[data-testid=try-next] tbody tr').length") == 5

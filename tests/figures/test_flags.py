@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -50,7 +51,7 @@ def test_dampings_are_flagged_where_lambda_is_a_damping_and_nowhere_else(study: 
 def test_a_flag_beyond_the_axis_is_left_out_and_a_range_ends_with_it(study: Study) -> None:
     facts = facts_of(study, "rqc-gbs")
     line = facts.line.model_copy(update={"lams": (0.05, 0.1, 0.5)})
-    short = LineFacts(**{**vars(facts), "line": line})
+    short = replace(facts, line=line)
     assert [flag.name for flag in flags_of(short)] == ["GPTQModel", "NNCF", "this paper"]
     assert planted(flags_of(short), line.lams, 300)[-1].end == 2.0
 
@@ -60,7 +61,7 @@ def test_a_flag_beyond_the_axis_is_left_out_and_a_range_ends_with_it(study: Stud
 def test_names_of_one_lane_do_not_touch(study: Study, lams: tuple[float, ...], width: float, short: bool) -> None:
     facts = facts_of(study, "rqc-gbs")
     line = facts.line.model_copy(update={"lams": lams})
-    found = planted(flags_of(LineFacts(**{**vars(facts), "line": line})), lams, width, short=short)
+    found = planted(flags_of(replace(facts, line=line)), lams, width, short=short)
     step = width / (len(lams) - 1)
     for one, other in itertools.pairwise(sorted(found, key=lambda flag: (flag.lane, flag.place))):
         if one.lane == other.lane:

@@ -15,8 +15,8 @@ const element = globalThis.document?.querySelector?.("#messages");
 /** @type {Catalogue} */
 const CATALOGUE = element ? JSON.parse(element.textContent ?? "") : { messages: {}, plurals: {}, categories: [] };
 
-/** The code of the page's language. */
-export const LANGUAGE = element ? globalThis.document.documentElement.lang : "en";
+/** The code of the page's language; what stands at the document's root, Gradio changes. */
+export const LANGUAGE = element?.getAttribute("lang") ?? "en";
 
 /** The same where the address of the page says it; empty where the document alone does. */
 export const ASKED = new URLSearchParams(globalThis.location?.search ?? "").has("lang") && element ? LANGUAGE : "";

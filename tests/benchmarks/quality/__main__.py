@@ -4,7 +4,11 @@
         --test wikitext2-validation --test-tokens 15616 --bits 2 3 4 --read docs/engines.json --write docs/engines.json
 
 Environments, results and tables are kept under the folder; the same command again goes on where it was stopped, and
-another model adds to what is there. Delete a result to have it made again.
+another model adds to what is there. Delete a result to have it made again. Processes that share a folder are given
+draws of their own, such as ``--draws 1 --first-draw 3``, once the environments are there.
+
+Times are processor seconds on a CPU and seconds on the wall on a GPU (``--device cuda``): results of both are kept in
+folders apart.
 """
 
 from __future__ import annotations
@@ -41,11 +45,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--bits", type=int, nargs="+", default=[2, 3, 4])
     parser.add_argument("--group-size", type=int, default=128, help="0: the whole row")
     parser.add_argument("--draws", type=int, default=5)
+    parser.add_argument("--first-draw", type=int, default=0)
     parser.add_argument("--samples", type=int, default=8)
     parser.add_argument("--length", type=int, default=256)
     parser.add_argument("--window", type=int, default=256)
     parser.add_argument("--contenders", nargs="+", choices=CONTENDERS, default=list(CONTENDERS))
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="of the engines and of the evaluator")
+    parser.add_argument("--here", action="store_true", help="this interpreter runs every engine, and has its packages")
     parser.add_argument("--read", type=Path, help="a file that --write wrote, whose results the folder takes over")
     parser.add_argument("--write", type=Path, help="a file for the numbers of all results")
     return parser.parse_args()
@@ -59,13 +66,14 @@ class Comparison:
         checkpoint = checkpoint_of(given.model, None, settings)
         self._checkpoint = checkpoint
         test = text_of(given.test, checkpoint, settings)
-        loaded = load(checkpoint, torch.device("cpu"))
+        loaded = load(checkpoint, torch.device(given.device), holding=[torch.float32])
         self._evaluator = Evaluator(loaded, test.ids[: given.test_tokens], given.window)
         self._protocol: dict[str, Any] = {
             "calibration": text_of(given.calibration, checkpoint, settings).corpus, "samples": given.samples,
             "length": given.length, "test": test.corpus, "window": given.window,
             "predicted_tokens": self._evaluator.predicted_tokens, "group_size": given.group_size or None,
             "perplexity_float": self._evaluator.float_perplexity(), "threads": given.threads,
+            **({} if given.device == "cpu" else {"device": torch.cuda.get_device_name()}),
         }  # fmt: skip
 
     def run(self, cell: Cell) -> Result:
@@ -75,10 +83,11 @@ class Comparison:
             given.calibration, self._checkpoint, samples=given.samples, length=given.length, draw=cell.draw
         )  # fmt: skip
         job = Job(
-            contender.engine, self._checkpoint.folder, cell.bits, given.group_size or None, contender.settings
+            contender.engine, self._checkpoint.folder, cell.bits, given.group_size or None, contender.settings,
+            given.device,
         )  # fmt: skip
         try:
-            left = run_job(job, sequences, given.folder, given.threads)
+            left = run_job(job, sequences, given.folder, given.threads, here=given.here)
         except EngineFailed as error:
             return Result(self._protocol, {}, failed=str(error))
         weight_of = FORMATS[left.format]
@@ -94,7 +103,8 @@ class Comparison:
 
 def missing(given: argparse.Namespace) -> Iterator[Cell]:
     """What is not kept yet. Engines alternate within a draw, so that a slow hour of the host is everybody's."""
-    for bits, draw, contender in itertools.product(given.bits, range(given.draws), given.contenders):
+    draws = range(given.first_draw, given.first_draw + given.draws)
+    for bits, draw, contender in itertools.product(given.bits, draws, given.contenders):
         cell = Cell(Path(given.model).name, bits, draw, contender)
         if not cell.path(given.folder).exists():
             yield cell

@@ -68,6 +68,7 @@ CONTENDERS: dict[str, Contender] = {
     "sarqc-signround": Contender("sarqc: SignRound + saliency penalty, λ 0.05", "sarqc", {"method": "sarqc-signround"}),
     "llmcompressor-gptq": Contender("llm-compressor: GPTQ, its default", "llmcompressor", {}),
     "auto-round": Contender("AutoRound: default, 200 iterations", "auto-round", {"iters": 200}),
+    "auto-round-1000": Contender("AutoRound: 1,000 iterations", "auto-round", {"iters": 1000}),
     "auto-round-light": Contender("AutoRound: light, 50 iterations", "auto-round", {"iters": 50, "lr": 5e-3}),
     "gptqmodel": Contender("GPTQModel: GPTQ, its default", "gptqmodel", {}),
 }

@@ -28,11 +28,15 @@ class Quality:
 
 
 class Evaluator:
-    """Holds the float model's log-probabilities on all windows of ``ids``; a remainder is left out."""
+    """Holds the float model's log-probabilities on all windows of ``ids``; a remainder is left out.
+
+    Everything is computed on the device of the model, in its dtype.
+    """
 
     def __init__(self, loaded: LoadedModel, ids: np.ndarray, window: int) -> None:
         self._loaded = loaded
-        self._windows = torch.from_numpy(ids[: len(ids) // window * window].copy()).reshape(-1, window)  # N T
+        whole = torch.from_numpy(ids[: len(ids) // window * window].copy())
+        self._windows = whole.reshape(-1, window).to(loaded.device)  # N T
         self._weights = loaded.weights()
         self._float = [self._log_probabilities(part) for part in self._windows.split(_WINDOWS_AT_ONCE)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,19 +33,23 @@ class EngineFailed(Exception):
 
 @dataclass(frozen=True)
 class Job:
-    """``model``: the folder of a checkpoint; ``group_size`` None: the whole row; ``settings``: see the script."""
+    """``model``: the folder of a checkpoint; ``group_size`` None: the whole row; ``settings``: see the script;
+    ``device``: “cpu” or “cuda”."""
 
     engine: str
     model: Path
     bits: int
     group_size: int | None
     settings: Mapping[str, Any]
+    device: str = "cpu"
 
 
 @dataclass(frozen=True)
 class Left:
-    """What an engine left. ``format``: of ``FORMATS``; seconds of the calibration alone, by the processor's clock
-    and by that on the wall; the most memory of the process until its end."""
+    """What an engine left. ``format``: of ``FORMATS``; ``seconds`` of the calibration alone: of the processor on a CPU,
+    on the wall on a GPU; ``wall``: on the wall anywhere; ``peak_bytes``: the most memory of the process until its end,
+    or of the GPU.
+    """
 
     tensors: Tensors
     format: str
@@ -63,21 +68,24 @@ def drawn(calibration: str, checkpoint: Checkpoint, *, samples: int, length: int
     )  # fmt: skip
 
 
-def run_job(job: Job, sequences: Sequences, folder: Path, threads: int) -> Left:
-    """Runs a job on sequences of a draw; environments and scratch are under ``folder``. May raise EngineFailed."""
+def run_job(job: Job, sequences: Sequences, folder: Path, threads: int, *, here: bool = False) -> Left:
+    """Runs a job on sequences of a draw; environments and scratch are under ``folder``. May raise EngineFailed.
+
+    ``here``: by this interpreter, whose environment has the packages of the engine.
+    """
     folder = folder.resolve()
-    python = python_of(job.engine, folder)
+    python = Path(sys.executable) if here else python_of(job.engine, folder)
     with tempfile.TemporaryDirectory(dir=folder, prefix="job-") as name:
         scratch = Path(name)
         np.save(scratch / "tokens.npy", sequences.calibration)
         np.save(scratch / "held_out.npy", sequences.held_out)
         document = {
             "model": str(job.model.resolve()), "bits": job.bits, "group_size": job.group_size,
-            "settings": dict(job.settings),
+            "settings": dict(job.settings), "device": job.device,
         }  # fmt: skip
         (scratch / "job.json").write_text(json.dumps(document))
         command = [python, _SCRIPTS / ENGINES[job.engine].script, scratch]
-        environment = _environment(job.engine, threads)
+        environment = _environment(job, threads)
         done = subprocess.run(
             command, env=environment, cwd=scratch, capture_output=True, text=True, check=False
         )  # fmt: skip
@@ -87,20 +95,22 @@ def run_job(job: Job, sequences: Sequences, folder: Path, threads: int) -> Left:
         said = json.loads((scratch / "done.json").read_text())
         tensors = {name: _as_numpy(tensor) for name, tensor in load_file(scratch / said["weights"]).items()}
     costs = said["costs"]
-    return Left(
-        tensors, said["format"], costs["processor"], costs["wall"], costs["peak_bytes"], said["versions"]
-    )  # fmt: skip
+    seconds = costs["processor" if job.device == "cpu" else "wall"]
+    return Left(tensors, said["format"], seconds, costs["wall"], costs["peak_bytes"], said["versions"])
 
 
 def _as_numpy(tensor: torch.Tensor) -> np.ndarray:
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()  # numpy has no bfloat16
 
 
-def _environment(engine: str, threads: int) -> dict[str, str]:
-    """Without a network, with so many threads; only our own script finds this repository."""
-    offline = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "CUDA_VISIBLE_DEVICES": ""}
-    path = {} if ENGINES[engine].requirements else {"PYTHONPATH": str(_ROOT)}
-    return os.environ | offline | path | {"OMP_NUM_THREADS": str(threads)}
+def _environment(job: Job, threads: int) -> dict[str, str]:
+    """Without a network, with so many threads, and on a CPU without GPUs; only our own script finds this repository."""
+    own = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": str(threads)}
+    if job.device == "cpu":
+        own["CUDA_VISIBLE_DEVICES"] = ""
+    if not ENGINES[job.engine].requirements:
+        own["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
+    return os.environ | own
 
 
 def last_line(said: str) -> str:

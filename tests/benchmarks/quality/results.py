@@ -27,8 +27,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class Result:
-    """One calibration, measured. ``seconds``: processor time of the calibration alone; ``wall``: by the clock;
-    ``peak_bytes``: the most memory of its process.
+    """One calibration, measured. ``seconds`` of the calibration alone: processor seconds on a CPU, seconds on the wall
+    on a GPU; ``wall``: by the clock; ``peak_bytes``: the most memory of its process, or of the GPU.
 
     ``failed``: what the engine said where it gave no weights; then there are no numbers. ``protocol``: the same for all
     cells of a model. ``versions``: of the engine and of what it runs on.

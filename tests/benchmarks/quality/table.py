@@ -145,7 +145,7 @@ def difference(numbers: Numbers, other: Numbers | None, quantity: str = "perplex
 
 def ratio(numbers: Numbers, other: Numbers | None) -> str:
     """Geometric mean over the shared draws of the ratio of processor seconds."""
-    if other is None or "failed" in other:
+    if other is None or "failed" in other or "seconds" not in numbers or "seconds" not in other:
         return "–"
     mine, theirs = paired(numbers, other, "seconds")
     ratios = np.log(mine / theirs)

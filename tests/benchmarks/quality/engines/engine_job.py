@@ -1,6 +1,7 @@
 """What the scripts of all engines share: the job, time and memory of the calibration, and the account of what it left.
 
-It lies beside the scripts and needs numpy alone, so that it is there in environments without this repository.
+It lies beside the scripts and needs numpy alone, and torch where the job is for a GPU, so that it is there in
+environments without this repository.
 """
 
 from __future__ import annotations
@@ -22,22 +23,36 @@ def read_job(folder: Path) -> tuple[dict[str, Any], np.ndarray]:
 
 
 @contextmanager
-def measured() -> Iterator[dict[str, float]]:
+def measured(device: str = "cpu") -> Iterator[dict[str, float]]:
     """What the block took, filled in at its end: seconds on the wall and of the processor, and the most memory that the
-    process has had by then, in bytes (resident, libraries and the loaded model included).
+    process has had by then, in bytes, the loaded model included: resident, with libraries, or of a GPU, in tensors.
 
-    ``ru_maxrss`` would not do: it begins with the size of the process that started this one.
+    The clocks of a GPU's block start once CUDA is there and stop once the GPU has done everything.
     """
     costs: dict[str, float] = {}
+    _wait_for(device)
     wall, processor = time.perf_counter(), time.process_time()
     yield costs
+    _wait_for(device)
     costs |= {
         "wall": time.perf_counter() - wall, "processor": time.process_time() - processor,
-        "peak_bytes": _peak_bytes(),
+        "peak_bytes": _peak_bytes(device),
     }  # fmt: skip
 
 
-def _peak_bytes() -> int:
+def _wait_for(device: str) -> None:
+    if device != "cpu":
+        import torch
+
+        torch.cuda.synchronize()
+
+
+def _peak_bytes(device: str) -> int:
+    """``ru_maxrss`` would not do on a CPU: it begins with the size of the process that started this one."""
+    if device != "cpu":
+        import torch
+
+        return torch.cuda.max_memory_allocated()
     lines = Path("/proc/self/status").read_text().splitlines()
     (peak,) = (line.split()[1] for line in lines if line.startswith("VmHWM:"))
     return int(peak) * 1024

@@ -16,17 +16,22 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 PACKAGES = ("auto-round", "torch", "transformers")
 
 
+def _dtype(device: str) -> torch.dtype | str:
+    """On a GPU, where it computes in the dtype of the weights, that of the checkpoint, which is its own default."""
+    return torch.float32 if device == "cpu" else "auto"
+
+
 def main(folder: Path) -> None:
     job, tokens = read_job(folder)
-    model = AutoModelForCausalLM.from_pretrained(job["model"], dtype=torch.float32)
+    model = AutoModelForCausalLM.from_pretrained(job["model"], dtype=_dtype(job["device"]))
     tokenizer = AutoTokenizer.from_pretrained(job["model"])
     rounder = AutoRound(
         model, tokenizer=tokenizer, bits=job["bits"], group_size=job["group_size"] or -1, sym=False,
-        dataset=list(torch.from_numpy(tokens).split(8)), nsamples=len(tokens), seqlen=tokens.shape[1], device_map="cpu",
-        enable_torch_compile=False,  # compiling takes minutes before the first step
+        dataset=list(torch.from_numpy(tokens).split(8)), nsamples=len(tokens), seqlen=tokens.shape[1],
+        device_map=job["device"], enable_torch_compile=False,  # compiling takes minutes before the first step
         **job["settings"],
     )  # fmt: skip
-    with measured() as costs:
+    with measured(job["device"]) as costs:
         rounder.quantize()
     rounder.save_quantized(str(folder / "checkpoint"), format="auto_gptq")
     write_done(folder, "gptq", costs, versions_of(PACKAGES))

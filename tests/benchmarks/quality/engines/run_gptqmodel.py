@@ -22,12 +22,13 @@ PACKAGES = ("gptqmodel", "torch", "transformers")
 def main(folder: Path) -> None:
     job, tokens = read_job(folder)
     config = QuantizeConfig(
-        bits=job["bits"], group_size=job["group_size"] or -1, sym=False, device="cpu", offload_to_disk=False,
+        bits=job["bits"], group_size=job["group_size"] or -1, sym=False, device=job["device"], offload_to_disk=False,
         **job["settings"],
     )  # fmt: skip
-    model = GPTQModel.load(job["model"], config, dtype=torch.float32, backend=BACKEND.TORCH)
+    dtype = torch.float32 if job["device"] == "cpu" else "auto"
+    model = GPTQModel.load(job["model"], config, dtype=dtype, backend=BACKEND.TORCH)
     rows = [{"input_ids": row, "attention_mask": torch.ones_like(row)} for row in torch.from_numpy(tokens)]
-    with measured() as costs:
+    with measured(job["device"]) as costs:
         model.quantize(rows, batch_size=1)
     model.save(str(folder / "checkpoint"))
     write_done(folder, "gptq", costs, versions_of(PACKAGES))

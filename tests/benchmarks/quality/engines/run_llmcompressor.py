@@ -22,7 +22,8 @@ PACKAGES = ("llmcompressor", "compressed-tensors", "torch", "transformers")
 def main(folder: Path) -> None:
     job, tokens = read_job(folder)
     settings = dict(job["settings"])
-    model = AutoModelForCausalLM.from_pretrained(job["model"], dtype=torch.float32)
+    on_cpu = job["device"] == "cpu"  # on a GPU the dtype of the checkpoint, as users would have it
+    model = AutoModelForCausalLM.from_pretrained(job["model"], dtype=torch.float32 if on_cpu else "auto")
     rows = [{"input_ids": row, "attention_mask": torch.ones_like(row)} for row in torch.from_numpy(tokens)]
     if hasattr(model.config, "num_experts_per_tok"):
         # Tracing a mixture, llm-compressor 0.14 loses the mask, and attention would look ahead: it is given whole.
@@ -37,7 +38,7 @@ def main(folder: Path) -> None:
         config_groups={"group_0": QuantizationScheme(targets=["Linear"], weights=weights)},
         ignore=["lm_head", "re:.*mlp.gate$"], **settings.pop("gptq", {}),
     )  # fmt: skip
-    with measured() as costs:
+    with measured(job["device"]) as costs:
         batches = DataLoader(rows, batch_size=1)
         oneshot(model=model, dataset=batches, recipe=recipe, num_calibration_samples=len(rows), **settings)
     model.save_pretrained(folder / "checkpoint", save_compressed=True)

@@ -39,13 +39,15 @@ def main(folder: Path) -> None:
     checkpoint = read_checkpoint(Path(job["model"]), Path(job["model"]).name)
     recipe = _recipe(job, checkpoint, len(tokens))
     held_out = np.load(folder / "held_out.npy") if recipe.distills else tokens[:0]
-    loaded = load(checkpoint, torch.device("cpu"))
-    bench = Workbench(loaded, ArtefactStore(folder / "kept"), read_settings())
+    device = job["device"]
+    loaded = load(checkpoint, torch.device(device))
+    settings = read_settings().model_copy(update={"device": device})
+    bench = Workbench(loaded, ArtefactStore(folder / "kept"), settings)
     quantizing = calibration_job(
         recipe, checkpoint, Sequences(tokens, held_out, protocol={}), indivisible_layers(recipe, checkpoint.layers)
     )
     keys = {layer.name: layer.name for layer in checkpoint.layers}
-    with measured() as costs:
+    with measured(device) as costs:
         tuning = ScaleTuning(bench, recipe, quantizing, keys, "float") if recipe.distills else None
         original = None if tuning is None else returned(tuning.keep_float())
         reports = {

@@ -1,0 +1,40 @@
+"""Files of a site that are made of a study: apart, so that processes that make nothing else load little."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from sarqc.figures.slices import Slice, files_of
+from sarqc.language import speaking
+from sarqc.study.document import Study
+
+LEVEL = 6  # of gzip
+
+
+def packed(document: Any) -> bytes:
+    """Return a document as compressed JSON, and bytes compressed."""
+    raw = document if isinstance(document, bytes) else json.dumps(
+        document, ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False
+    ).encode()  # fmt: skip
+    return gzip.compress(raw, LEVEL, mtime=0)
+
+
+def write_piece(work: tuple[str, Path, Path, Slice]) -> None:
+    """Write the files of a piece of a study.
+
+    Args:
+        work: Language, folder of the study, folder of the files, and the piece.
+    """
+    spoken, folder, place, piece = work
+    with speaking(spoken):
+        for name, document in files_of(_opened(folder), piece):
+            path = place / (f"{name}.gz" if isinstance(document, bytes) else f"{name}.json.gz")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(packed(document))
+
+
+_opened = lru_cache(maxsize=2)(Study.open)
