@@ -246,7 +246,7 @@ def find_baseline(study: Study, line: Line, layer: int | None) -> BaselinePoint 
 
         names = ("perplexity", "accuracy", "correct", "recon", "held_out", "drift")
         found = {name: point(name) for name in names}
-        return BaselinePoint(line.baseline, lam, held.title, held.draws, bool(fitting), **found)
+        return BaselinePoint(line.baseline, lam, held.spoken_title, held.draws, bool(fitting), **found)
     return None
 
 
