@@ -33,7 +33,12 @@ Stopping = Literal["none", "early"]
 # How the solver is fitted to a layer. The first of each is the paper's, which keys, labels and reports leave unsaid.
 # Words of each value, or of all with the value in them.
 FITTING_WORDS: dict[str, str | dict[str, str]] = {
-    "grid": message("{value} grid"),  # of a survey's line on another grid than its study
+    "grid": {  # of a survey's line on another grid than its study
+        "symmetric": message("symmetric grid"),
+        "full_range": message("full-range grid"),
+        "asymmetric": message("asymmetric grid"),
+        "affine": message("affine grid"),
+    },
     "range": {"search": message("searched range"), "joint": message("jointly searched range")},
     "order": {"activation": message("activation order")},
     "refine": message("refined × {value}"),
