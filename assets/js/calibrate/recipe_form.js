@@ -282,9 +282,7 @@ const isWithoutEffect = (name, said) =>
  * @param {Said} recipe
  */
 export const gridWords = ({ grid, quantized_checkpoint: checkpoint }) =>
-  !grid || checkpoint || grid === RECIPE_FIELDS.grid.default
-    ? ""
-    : grid.replaceAll("_", " ");
+  !grid || checkpoint || grid === RECIPE_FIELDS.grid.default ? "" : grid.replaceAll("_", " ");
 
 /**
  * The last part of a path or a Hub name.
