@@ -70,15 +70,15 @@ class _Told:
     show: Callable[[float], str]
     in_points: bool  # of a hundred, in which differences are told
     better: Literal[-1, 1]  # the sign of a difference that is better
-    value: str
+    value: str  # this and the rest are messages
     has: str
     is_baseline: str
     unmeasured: str
-    no_other: str  # λ that is better than the baseline, beside which the following two name the best λ
-    best_of_one_draw: str
+    no_other: str  # said at the baseline: no λ is better
+    best_of_one_draw: str  # said there of the best λ
     best: str
-    line: str  # of the small print
-    line_beside_float: str
+    small_print: str
+    small_print_beside_float: str
 
     def apart(self, difference: Difference, reference: float) -> str:
         """“3.2 points”, of a difference as it is."""
@@ -114,8 +114,8 @@ _TOLD = {
         no_other=message("No other λ tried has a lower perplexity."),
         best_of_one_draw=message("The lowest on this curve, {lam}, is {size} lower on the one draw measured."),
         best=message("The lowest on this curve, {lam}, is {difference}, {interval}."),
-        line=message("Perplexity {value}"),
-        line_beside_float=message("Perplexity {value} (float {float})"),
+        small_print=message("Perplexity {value}"),
+        small_print_beside_float=message("Perplexity {value} (float {float})"),
     ),
     "accuracy": _Told(
         "accuracy", lambda facts: facts.accuracy, lambda facts: facts.study.model.accuracy, accuracy_text,
@@ -127,8 +127,8 @@ _TOLD = {
         no_other=message("No other λ tried has a higher accuracy."),
         best_of_one_draw=message("The highest on this curve, {lam}, is {size} higher on the one draw measured."),
         best=message("The highest on this curve, {lam}, is {difference}, {interval}."),
-        line=message("Accuracy {value}"),
-        line_beside_float=message("Accuracy {value} (float {float})"),
+        small_print=message("Accuracy {value}"),
+        small_print_beside_float=message("Accuracy {value} (float {float})"),
     ),
 }  # fmt: skip
 
@@ -159,9 +159,9 @@ def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "
     if measured is not None and math.isfinite(measured.mean[at]):
         value = other.show(float(measured.mean[at]))
         if reference is None:
-            text = tr(other.line, value=value)
+            text = tr(other.small_print, value=value)
         else:
-            text = tr(other.line_beside_float, value=value, float=other.show(reference))
+            text = tr(other.small_print_beside_float, value=value, float=other.show(reference))
         if facts.baseline is not None and measured.to_baseline is not None and not _is_baseline(facts, lam):
             text += f", {_beside_baseline(measured, at, baseline_name(facts.baseline), other)}"
         lines.append(f"{text}.")
