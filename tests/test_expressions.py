@@ -57,7 +57,6 @@ ALLOWED = {
         "a form of _WISHES; a value is put into it by its name and not looked into",
     ("sarqc/web/exchanges.py", "form.format(…)"):
         "a route's own path; a value is put into it by its name and not looked into",
-    ("sarqc/quantization/methods.py", "FITTING_WORDS[name].format(…)"): WORDS,
     ("sarqc/__main__.py", "{name:<{width}}"): SPEC,
     ("sarqc/__main__.py", "{cell:<{width}}"): SPEC,
     ("sarqc/engine/screening.py", "{blocks.index(block):0{digits}b}"): SPEC,

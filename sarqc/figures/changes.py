@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sarqc.figures.numbers import NBSP, number, percent, small_percent
+from sarqc.language import tr
 from sarqc.study.intervals import decimals_of
 from sarqc.study.paired import Difference, mean_over_draws, paired_ratio
 
@@ -37,6 +38,13 @@ class Ratio:
 
     def same(self, at: tuple[int, int]) -> bool:
         return bool(abs(self.mean[at] - 1) < SAME)
+
+    def change_in(self, name: str, at: tuple[int, int]) -> str:
+        """Return “31 % less drift”, of a name in the language spoken."""
+        ratio = float(self.mean[at])
+        if ratio < 1:
+            return tr("{percent}\u00a0less {name}", percent=change_text(ratio - 1), name=name)
+        return tr("{percent}\u00a0more {name}", percent=change_text(ratio - 1), name=name)
 
     def change(self, at: tuple[int, int], less: str, more: str) -> str:
         """“31 % less”."""

@@ -9,17 +9,18 @@ Axes in comments: D calibration draws, L layers, S sizes of calibration text, G 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Literal
 
 import numpy as np
 
 from sarqc.figures.changes import Ratio, change_text, ratio_of, times_text
 from sarqc.figures.layer_quantities import quantities_of, quantity_of
-from sarqc.figures.numbers import NBSP, draws_text, lam_text, number, small_percent
+from sarqc.figures.numbers import NBSP, draws_text, joined, lam_text, number, small_percent
 from sarqc.figures.theorem import terms, theorem_terms
-from sarqc.figures.titles import ERRORS, error_of, trade_off
-from sarqc.quantization.methods import fitting_text
+from sarqc.figures.titles import error_of, trade_off
+from sarqc.language import message, tr, tr_count
 from sarqc.study.document import Study
 from sarqc.study.facts import LineFacts, has_lam, line_facts
 from sarqc.study.ladder import LAMBDA, Ladder
@@ -28,12 +29,13 @@ from sarqc.study.paired import spans, sweet_spots
 Door = Literal["where", "trade_off", "steps", "text", "proof"]
 Say = Callable[[int, int], str]  # the sentence at positions of γ and λ
 
+TEXTS = {"held_out": message("on unseen text"), "recon": message("on calibration text")}
+NOUNS = {"held_out": message("error"), "recon": message("error on calibration text")}
 NO_LOSS = 1e-9  # by this share a sum may fall short of half, as sums of rounded numbers do
 STEP_NAMES = {
-    "order": fitting_text({"order": "activation"}),
-    "range": f"the {fitting_text({'range': 'search'})}",
-    "refine": "refinement",
-    "lambda": f"λ = {lam_text(LAMBDA)}",
+    "order": message("activation order"),
+    "range": message("the searched range"),
+    "refine": message("refinement"),
 }
 
 
@@ -64,8 +66,9 @@ def _nothing(g: int, m: int) -> str:
 
 def _ordinal(rank: int) -> str:
     """“3rd”, “11th”."""
-    ending = "th" if rank % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
-    return f"{rank:,}{ending}"
+    other, endings = message("{rank}th"), {1: message("{rank}st"), 2: message("{rank}nd"), 3: message("{rank}rd")}
+    form = other if rank % 100 in (11, 12, 13) else endings.get(rank % 10, other)
+    return tr(form, rank=number(rank, 0))
 
 
 def _where(facts: LineFacts) -> Say:
@@ -75,7 +78,7 @@ def _where(facts: LineFacts) -> Say:
     layers is the mean of these, so they add up to it, and half of it is what is spoken of; absolute errors of layers
     would not tell more, as the outputs of different layers have different units.
     """
-    name = next((name for name in ERRORS if name in quantities_of(facts)), None)
+    name = next((name for name in TEXTS if name in quantities_of(facts)), None)
     if name is None:
         return _nothing
     quantity = facts.study.once(facts.line, f"layers of {name}", lambda: quantity_of(facts, name))
@@ -85,20 +88,32 @@ def _where(facts: LineFacts) -> Say:
         errors = quantity.values[:, g, m]  # L
         known = errors[np.isfinite(errors)]
         if facts.layer is not None:
-            return _rank(float(errors[facts.layer]), known, ERRORS[name])
-        return _half(known, len(errors), ERRORS[name])
+            return _rank(float(errors[facts.layer]), known, tr(TEXTS[name]))
+        return _half(known, len(errors), tr(TEXTS[name]))
 
     return say
 
 
-def _half(known: np.ndarray, layers: int, text: str) -> str:
+def _half(known: np.ndarray, layers: int, on_text: str) -> str:
     """The fewest layers that together make half of the sum."""
     count = fewest_for_half(known)
     if count is None:
         return ""
     # Experts that no token reached have no error, and nothing is said of them.
-    of = f"{len(known):,}{' measured' if len(known) < layers else ''}"
-    return f"{count:,} of {of} layers {'makes' if count == 1 else 'make'} up half the relative error on {text}"
+    values = {"of": number(len(known), 0), "on_text": on_text}
+    if len(known) < layers:
+        return tr_count(
+            "{count} of {of} measured layers makes up half the relative error {on_text}",
+            "{count} of {of} measured layers make up half the relative error {on_text}",
+            count,
+            **values | {"count": number(count, 0)},
+        )
+    return tr_count(
+        "{count} of {of} layers makes up half the relative error {on_text}",
+        "{count} of {of} layers make up half the relative error {on_text}",
+        count,
+        **values | {"count": number(count, 0)},
+    )
 
 
 def fewest_for_half(errors: np.ndarray) -> int | None:
@@ -117,18 +132,25 @@ def fewest_for_half(errors: np.ndarray) -> int | None:
     return int(np.argmax(sums >= (0.5 - NO_LOSS) * total)) + 1
 
 
-def _rank(error: float, known: np.ndarray, text: str) -> str:
+def _rank(error: float, known: np.ndarray, on_text: str) -> str:
     """The place of one layer among all."""
     if not math.isfinite(error) or not len(known):
         return ""
     if len(known) == 1:
-        return "the only layer measured"
+        return tr("the only layer measured")
     larger, smaller = int((known > error).sum()), int((known < error).sum())
-    order = f"{_ordinal(larger + 1)} largest" if larger else "largest"
-    if larger and not smaller:
-        order = "smallest"
-    joint = "joint " if larger + smaller + 1 < len(known) else ""
-    return f"{joint}{order} relative error of {len(known):,} layers on {text}"
+    is_joint = larger + smaller + 1 < len(known)
+    values = {"ordinal": _ordinal(larger + 1), "count": number(len(known), 0), "on_text": on_text}
+    if not larger:
+        alone = message("largest relative error of {count} layers {on_text}")
+        joint = message("joint largest relative error of {count} layers {on_text}")
+    elif not smaller:
+        alone = message("smallest relative error of {count} layers {on_text}")
+        joint = message("joint smallest relative error of {count} layers {on_text}")
+    else:
+        alone = message("{ordinal} largest relative error of {count} layers {on_text}")
+        joint = message("joint {ordinal} largest relative error of {count} layers {on_text}")
+    return tr(joint if is_joint else alone, **values)
 
 
 def _trade_off(facts: LineFacts) -> Say:
@@ -140,28 +162,30 @@ def _trade_off(facts: LineFacts) -> Say:
     over = trade_off(facts)
     reference, last = over.reference, over.last
     base = f"λ = {lam_text(line.lams[reference])}".replace(" ", NBSP)
-    noun = "error" if text in (None, "held_out") else f"error on {ERRORS['recon']}"
-    ratios = [(name, ratio) for name, ratio in (("drift", over.drift), (noun, over.error)) if ratio is not None]
+    nouns = (tr("drift"), tr(NOUNS[text or "held_out"]))
+    ratios = [(noun, ratio) for noun, ratio in zip(nouns, (over.drift, over.error), strict=True) if ratio is not None]
 
     def say(g: int, m: int) -> str:
         if m == reference:
             known = [(name, ratio) for name, ratio in ratios if ratio.known((g, last))]
-            rise = f"raising λ from {lam_text(line.lams[m])} to {lam_text(line.lams[last])}"
-            return _range(rise, *known[0], (g, last)) if known and last != m else ""
+            ends = {"low": lam_text(line.lams[m]), "high": lam_text(line.lams[last])}
+            return _range(ends, *known[0], (g, last)) if known and last != m else ""
         known = [(name, ratio) for name, ratio in ratios if ratio.known((g, m))]
         return _exchange(known, (g, m), base) if known else ""
 
     return say
 
 
-def _range(rise: str, name: str, ratio: Ratio, at: tuple[int, int]) -> str:
+def _range(ends: Mapping[str, str], name: str, ratio: Ratio, at: tuple[int, int]) -> str:
     """What the whole range of λ does, said at its beginning."""
     if not ratio.clear(at):
-        return f"{rise} has no clear effect on {name}"
+        return tr("raising λ from {low} to {high} has no clear effect on {name}", name=name, **ends)
     if ratio.same(at):
-        return f"{rise} leaves {name} the same"
+        return tr("raising λ from {low} to {high} leaves {name} the same", name=name, **ends)
     change = float(ratio.mean[at]) - 1
-    return f"{rise} takes {name} {'down' if change < 0 else 'up'} by {change_text(change)}"
+    down = message("raising λ from {low} to {high} takes {name} down by {change}")
+    up = message("raising λ from {low} to {high} takes {name} up by {change}")
+    return tr(down if change < 0 else up, name=name, change=change_text(change), **ends)
 
 
 def _exchange(known: Sequence[tuple[str, Ratio]], at: tuple[int, int], base: str) -> str:
@@ -169,18 +193,24 @@ def _exchange(known: Sequence[tuple[str, Ratio]], at: tuple[int, int], base: str
     moved = [(name, ratio) for name, ratio in known if ratio.clear(at) and not ratio.same(at)]
     still = [(name, ratio) for name, ratio in known if not ratio.clear(at) or ratio.same(at)]
     if len(moved) == 2:
-        (_, first), (_, second) = moved
-        word = "for" if (first.mean[at] < 1) != (second.mean[at] < 1) else "and"
-        changes = [f"{ratio.change(at, 'less', 'more')} {name}" for name, ratio in moved]
-        return f"{f' {word} '.join(changes)} than at {base}"
+        first, second = (ratio.change_in(name, at) for name, ratio in moved)
+        opposite = (moved[0][1].mean[at] < 1) != (moved[1][1].mean[at] < 1)
+        both = message("{first} for {second} than at {base}"), message("{first} and {second} than at {base}")
+        return tr(both[0] if opposite else both[1], first=first, second=second, base=base)
     unclear = [name for name, ratio in still if not ratio.clear(at)]
     if moved:
         name, ratio = moved[0]
-        rest = "".join(f", {'no clear change in' if name in unclear else 'with the same'} {name}" for name, _ in still)
-        return f"{ratio.change(at, 'less', 'more')} {name} than at {base}{rest}"
+        change = ratio.change_in(name, at)
+        if unclear:
+            return tr("{change} than at {base}, no clear change in {name}", change=change, base=base, name=unclear[0])
+        if still:
+            return tr("{change} than at {base}, with the same {name}", change=change, base=base, name=still[0][0])
+        return tr("{change} than at {base}", change=change, base=base)
+    names = [name for name, _ in still]
     if unclear:
-        return f"no clear change in {' or '.join(name for name, _ in still)} from {base}"
-    return f"the same {' and '.join(name for name, _ in still)} as at {base}"
+        either = reduce(lambda first, last: tr("{first} or {last}", first=first, last=last), names)
+        return tr("no clear change in {names} from {base}", names=either, base=base)
+    return tr("the same {names} as at {base}", names=joined(names), base=base)
 
 
 def _absolute(facts: LineFacts, text: str | None) -> Say:
@@ -188,13 +218,15 @@ def _absolute(facts: LineFacts, text: str | None) -> Say:
     error = None if text is None else getattr(facts, text)
 
     def say(g: int, m: int) -> str:
-        parts = []
-        if facts.drift is not None and math.isfinite(facts.drift[g, m]):
-            parts.append(f"weights drift by {small_percent(float(facts.drift[g, m]))}")
-        if text is not None and error is not None and math.isfinite(error[g, m]):
-            size = small_percent(float(error[g, m]))
-            parts.append(f"{'with an ' if parts else ''}error of {size} on {ERRORS[text]}")
-        return ", ".join(parts)
+        drift = math.nan if facts.drift is None else float(facts.drift[g, m])
+        size = math.nan if error is None else float(error[g, m])
+        on_text = tr(TEXTS[text]) if text else ""
+        values = {"drift": small_percent(drift), "error": small_percent(size), "on_text": on_text}
+        if math.isfinite(drift) and math.isfinite(size):
+            return tr("weights drift by {drift}, with an error of {error} {on_text}", **values)
+        if math.isfinite(drift):
+            return tr("weights drift by {drift}", **values)
+        return tr("error of {error} {on_text}", **values) if math.isfinite(size) else ""
 
     return say
 
@@ -210,13 +242,18 @@ def _worth(climbed: Ladder) -> str:
     most, lam = alone[step], alone.get("lambda")
     known = math.isfinite(most.error)
     if (known and most.verdict(()) >= 0) or not most.mean < 0:
-        return "no step alone clearly lowers perplexity"
+        return tr("no step alone clearly lowers perplexity")
+    of_lam = f"λ = {lam_text(LAMBDA)}"
+    name = of_lam if step == "lambda" else tr(STEP_NAMES[step])
     if step != "lambda" and lam is not None and lam.verdict(()) < 0:
-        times = times_text(float(most.mean / lam.mean))
-        worth = "as much as" if times.startswith("1.0") else f"{times} as much as"
-        return f"{STEP_NAMES[step]} alone is worth {worth} {STEP_NAMES['lambda']}"
+        ratio = float(most.mean / lam.mean)
+        if round(ratio, 1) == 1:
+            return tr("{step} alone is worth as much as {lam}", step=name, lam=of_lam)
+        return tr("{step} alone is worth {times} as much as {lam}", step=name, times=times_text(ratio), lam=of_lam)
     size = change_text(float(most.mean) / before)
-    return f"{STEP_NAMES[step]} alone cuts perplexity most, by {size}{'' if known else ' (one draw)'}"
+    if known:
+        return tr("{step} alone cuts perplexity most, by {change}", step=name, change=size)
+    return tr("{step} alone cuts perplexity most, by {change} (one draw)", step=name, change=size)
 
 
 def _steps(facts: LineFacts) -> str:
@@ -227,14 +264,20 @@ def _steps(facts: LineFacts) -> str:
     if own is None or len(best) < 2:
         return ""
     lower, higher = sum(value < own for value in best.values()), sum(value > own for value in best.values())
-    order = f"{_ordinal(lower + 1)} lowest" if lower else "lowest"
-    if lower and not higher:
-        order = "highest"
-    joint = "joint " if lower + higher + 1 < len(best) else ""
-    several = any(len(line.lams) > 1 for line in facts.study.lines if line.bits == bits)
-    return f"{joint}{order} perplexity of {len(best)} methods" + (
-        ", each at its best λ" if several else f" at {bits} bits"
-    )
+    if not lower:
+        alone = message("lowest perplexity of {count} methods")
+        joint = message("joint lowest perplexity of {count} methods")
+    elif not higher:
+        alone = message("highest perplexity of {count} methods")
+        joint = message("joint highest perplexity of {count} methods")
+    else:
+        alone = message("{ordinal} lowest perplexity of {count} methods")
+        joint = message("joint {ordinal} lowest perplexity of {count} methods")
+    is_joint = lower + higher + 1 < len(best)
+    place = tr(joint if is_joint else alone, ordinal=_ordinal(lower + 1), count=len(best))
+    if any(len(line.lams) > 1 for line in facts.study.lines if line.bits == bits):
+        return tr("{place}, each at its best λ", place=place)
+    return tr("{place} at {bits} bits", place=place, bits=bits)
 
 
 def _best_perplexities(study: Study, bits: int) -> dict[str, float]:
@@ -261,32 +304,58 @@ def _text(facts: LineFacts) -> Say:
     ratio = None if unseen is None or calibration is None else ratio_of(unseen, calibration)
     best = [_best_lam(facts, g) for g in range(len(facts.line.gammas))]
     count = facts.line.sizes[-1] if facts.line.sizes else 0
-    sequences = f"with {count:,} {'sequence' if count == 1 else 'sequences'}"
 
     def say(g: int, m: int) -> str:
+        values = {"count": number(count, 0), "best": best[g]}
         if ratio is None or not ratio.known((g, m)):
-            return f"error on unseen text {sequences} is least at λ = {best[g]}" if best[g] else ""
-        lead = _beside_calibration(ratio, (g, m), brief=bool(best[g]))
-        return f"{lead}; least {sequences} at λ = {best[g]}" if best[g] else lead
+            alone = tr_count(
+                "error on unseen text with {count} sequence is least at λ = {best}",
+                "error on unseen text with {count} sequences is least at λ = {best}",
+                count,
+                **values,
+            )
+            return alone if best[g] else ""
+        if not best[g]:
+            return _beside_calibration(ratio, (g, m))
+        return tr_count(
+            "{lead}; least with {count} sequence at λ = {best}",
+            "{lead}; least with {count} sequences at λ = {best}",
+            count,
+            lead=_in_brief(ratio, (g, m)),
+            **values,
+        )
 
     return say
 
 
-def _beside_calibration(ratio: Ratio, at: tuple[int, int], *, brief: bool) -> str:
-    """Unseen beside calibration text; ``brief`` where more follows, and the comparison goes without saying."""
+def _beside_calibration(ratio: Ratio, at: tuple[int, int]) -> str:
+    """Unseen beside calibration text."""
     if not ratio.clear(at):
-        return (
-            "no clear extra error on unseen text"
-            if brief
-            else "no clear difference between unseen and calibration text"
-        )
+        return tr("no clear difference between unseen and calibration text")
     if ratio.same(at):
-        return "the same error on unseen text" if brief else "unseen text has the same error as calibration text"
+        return tr("unseen text has the same error as calibration text")
     size = float(ratio.mean[at])
-    more = f"{times_text(size)} the error" if size >= 2 else f"{ratio.change(at, 'less', 'more')} error"
-    if brief:
-        return f"{more} on unseen text"
-    return f"unseen text has {more} {'of' if size >= 2 else 'than'} calibration text"
+    if size >= 2:
+        return tr("unseen text has {times} the error of calibration text", times=times_text(size))
+    more = message("unseen text has {percent}\u00a0more error than calibration text")
+    less = message("unseen text has {percent}\u00a0less error than calibration text")
+    return tr(less if size < 1 else more, percent=change_text(size - 1))
+
+
+def _in_brief(ratio: Ratio, at: tuple[int, int]) -> str:
+    """The same where more follows, and the comparison goes without saying."""
+    if not ratio.clear(at):
+        return tr("no clear extra error on unseen text")
+    if ratio.same(at):
+        return tr("the same error on unseen text")
+    size = float(ratio.mean[at])
+    if size >= 2:
+        return tr("{times} the error on unseen text", times=times_text(size))
+    more, less = (
+        message("{percent}\u00a0more error on unseen text"),
+        message("{percent}\u00a0less error on unseen text"),
+    )
+    return tr(less if size < 1 else more, percent=change_text(size - 1))
 
 
 def _best_lam(facts: LineFacts, gamma: int) -> str:
@@ -316,15 +385,14 @@ def _proof(facts: LineFacts) -> Say:
 
     def say(g: int, m: int) -> str:
         measured = quality is not None and math.isfinite(quality.mean[g, m])
-        parts = [f"{number(tokens, 0)} test tokens"] if measured and isinstance(tokens, int) else []
+        parts = [tr("{count} test tokens", count=number(tokens, 0))] if measured and isinstance(tokens, int) else []
         bound = ""
         if known is not None and loose is not None:
             gap, limit = known.gap.at((g, m)), float(known.bound[g, m])
             if math.isfinite(gap.mean) and math.isfinite(limit) and gap.mean != 0 and limit > 0:
                 unclear = math.isfinite(gap.error) and gap.verdict(()) == 0
-                bound = (
-                    "no clear gap to unseen text" if unclear else f"Theorem{NBSP}1 is {loose[g][m]}{NBSP}× too loose"
-                )
+                loosely = tr("Theorem\u00a01 is {times}\u00a0× too loose", times=loose[g][m])
+                bound = tr("no clear gap to unseen text") if unclear else loosely
         if not parts and not bound:
             return ""
         lead = ", ".join([draws_text(facts.n_draws), *parts])

@@ -14,6 +14,7 @@ from itertools import groupby
 from sarqc.figures.dampings import TOOLS, Tool
 from sarqc.figures.drawing import position
 from sarqc.figures.numbers import baseline_title, computed_lam_text, lam_text, two_digits
+from sarqc.language import tr
 from sarqc.quantization.methods import METHODS
 from sarqc.study.facts import LineFacts, has_lam
 from sarqc.study.shrinkage import ShrinkageLam, shrinkage_lam
@@ -52,9 +53,12 @@ def _flag(default: float, tools: Sequence[Tool]) -> Flag:
     return Flag(default, ", ".join(names), ", ".join(tool.words for tool in tools), short)
 
 
-NO_DAMPING = Flag(0.0, "no damping", "nothing is added to the Gram’s diagonal", "undamped")
 DAMPINGS = tuple(_flag(default, list(tools)) for default, tools in groupby(TOOLS, key=lambda tool: tool.default))
 GPTQ = next(flag for flag in DAMPINGS if flag.name.split(", ")[0] == "GPTQ")
+
+
+def _no_damping() -> Flag:
+    return Flag(0.0, tr("no damping"), tr("nothing is added to the Gram’s diagonal"), tr("undamped"))
 
 
 def flags_of(facts: LineFacts) -> list[Flag]:
@@ -69,26 +73,27 @@ def _flags_of(facts: LineFacts) -> list[Flag]:
     found: list[Flag] = []
     if entry.make.lam_is_damping:
         shrinkage = shrinkage_lam(facts)
-        found += [NO_DAMPING, *DAMPINGS, *([] if shrinkage is None else [_of_shrinkage(shrinkage)])]
+        found += [_no_damping(), *DAMPINGS, *([] if shrinkage is None else [_of_shrinkage(shrinkage)])]
     elif entry.make.damps:
-        found.append(NO_DAMPING)
+        found.append(_no_damping())
     elif facts.baseline is not None and facts.baseline.lam == 0:
         found.append(Flag(0.0, baseline_title(facts.baseline), "λ = 0"))
     if entry.auto is not None and len(entry.auto.lams) > 1:
         lams = entry.auto.lams
-        found.append(Flag(lams[0], "this paper", "the λ among which the paper chooses", to=lams[-1]))
+        found.append(Flag(lams[0], tr("this paper"), tr("the λ among which the paper chooses"), to=lams[-1]))
     found.sort(key=lambda flag: flag.lam)
     return [flag for flag in found if _ends(flag, line.lams) is not None]
 
 
 def _of_shrinkage(shrinkage: ShrinkageLam) -> Flag:
     """The flag of λ from shrinkage, at two digits of it."""
-    whose = "of this layer"
+    words = tr("λ from shrinkage (OAS), without a sweep: of this layer")
     if shrinkage.is_median:
-        ends = f"{computed_lam_text(shrinkage.low)} to {computed_lam_text(shrinkage.high)}"
-        whose = f"the median over layers, which have {ends}"
-    words = f"λ from shrinkage (OAS), without a sweep: {whose}"
-    return Flag(two_digits(shrinkage.lam), "OAS shrinkage", words, "OAS")
+        words = tr(
+            "λ from shrinkage (OAS), without a sweep: the median over layers, which have {low} to {high}",
+            low=computed_lam_text(shrinkage.low), high=computed_lam_text(shrinkage.high),
+        )  # fmt: skip
+    return Flag(two_digits(shrinkage.lam), tr("OAS shrinkage"), words, "OAS")
 
 
 def _ends(flag: Flag, lams: Sequence[float]) -> tuple[float, float] | None:
@@ -137,10 +142,10 @@ def not_flagged(facts: LineFacts) -> str:
     entry = METHODS.get(facts.line.method)
     if entry is None or not has_lam(facts.line) or not entry.make.damps or entry.make.lam_is_damping:
         return ""
-    return "the damping of other tools is λ of the identity penalty"
+    return tr("the damping of other tools is λ of the identity penalty")
 
 
 def flags_text(facts: LineFacts) -> str:
     """The flags in words, for those who don't see them; empty where there are none."""
-    parts = [f"{flag.name} at λ = {flag.value}" for flag in flags_of(facts)]
+    parts = [tr("{name} at λ = {value}", name=flag.name, value=flag.value) for flag in flags_of(facts)]
     return "; ".join([*parts, *filter(None, [not_flagged(facts)])])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
-from sarqc.figures.numbers import difference_decimals, draws_text
+from sarqc.figures.numbers import difference_decimals, draws_text, joined
 from sarqc.figures.titles import fitting
+from sarqc.language import tr
 from sarqc.study.facts import LineFacts
 from sarqc.study.intervals import span_text
 from sarqc.study.knob_worth import Knobs, KnobWorth, read_knobs
@@ -20,13 +21,16 @@ def knobs_finding(facts: LineFacts) -> str:
     sign = facts.line.sign
     lam, second = (_size(knobs, worth) for worth in (knobs.lam, knobs.second))
     if not math.isfinite(float(knobs.lam.saved.error)):
-        return fitting(f"λ is worth {lam}, {sign} {second}, on one draw")
+        return fitting(tr("λ is worth {lam}, {sign} {second}, on one draw", lam=lam, sign=sign, second=second))
     if knobs.most is None:
         if not any(_is_clear(worth) for worth in (knobs.lam, knobs.second)):
-            return fitting(f"Neither λ nor {sign} is clearly worth anything here")
-        return fitting(f"Neither λ nor {sign} is clearly worth more than the other")
-    first, other = (("λ", lam), (sign, second)) if knobs.most == "lam" else ((sign, second), ("λ", lam))
-    return fitting(f"{first[0]} is worth most: {first[1]}, {other[0]} {other[1]}", f"{first[0]} is worth most here")
+            return fitting(tr("Neither λ nor {sign} is clearly worth anything here", sign=sign))
+        return fitting(tr("Neither λ nor {sign} is clearly worth more than the other", sign=sign))
+    (knob, size), (other, less) = (("λ", lam), (sign, second)) if knobs.most == "lam" else ((sign, second), ("λ", lam))
+    return fitting(
+        tr("{knob} is worth most: {size}, {other} {less}", knob=knob, size=size, other=other, less=less),
+        tr("{knob} is worth most here", knob=knob),
+    )
 
 
 def knobs_text(facts: LineFacts) -> str:
@@ -36,15 +40,22 @@ def knobs_text(facts: LineFacts) -> str:
     if knobs is None:
         return ""
     sign = facts.line.sign
-    parts = (("λ", knobs.lam), (sign, knobs.second), ("both together", knobs.both))
-    (_, first), *rest = [(name, _size(knobs, worth)) for name, worth in parts]
-    worth = f"λ is worth {first}, " + ", ".join(f"{name} {size}" for name, size in rest)
-    over = f" in perplexity against λ = {sign} = 0"
+    parts = (knobs.lam, knobs.second, knobs.both)
+    lam, second, both = (_size(knobs, worth) for worth in parts)
+    worth = tr(
+        "λ is worth {lam}, {sign} {second}, both together {both} in perplexity against λ = {sign} = 0",
+        lam=lam, sign=sign, second=second, both=both,
+    )  # fmt: skip
     if not math.isfinite(float(knobs.lam.saved.error)):
-        return f"{worth}{over}, on one draw, which can’t say how sure that is."
-    among = " and ".join(", ".join(str(part.saved.among) for _, part in parts).rsplit(", ", 1))
-    sure = f" (95 % over {draws_text(int(knobs.lam.saved.draws))}, each the best of {among} points)"
-    return f"{worth}{over}{sure}: {_verdict(knobs, sign)}."
+        return tr("{worth}, on one draw, which can’t say how sure that is.", worth=worth)
+    *most, last = (str(part.saved.among) for part in parts)
+    return tr(
+        "{worth} (95 % over {draws}, each the best of {among} points): {verdict}.",
+        worth=worth,
+        draws=draws_text(int(knobs.lam.saved.draws)),
+        among=joined([", ".join(most), last]),
+        verdict=_verdict(knobs, sign),
+    )
 
 
 def _knobs(facts: LineFacts) -> Knobs | None:
@@ -53,10 +64,10 @@ def _knobs(facts: LineFacts) -> Knobs | None:
 
 def _verdict(knobs: Knobs, sign: str) -> str:
     if knobs.most is not None:
-        return f"{'λ' if knobs.most == 'lam' else sign} is worth most here"
+        return tr("{knob} is worth most here", knob="λ" if knobs.most == "lam" else sign)
     if not any(_is_clear(worth) for worth in (knobs.lam, knobs.second)):
-        return f"neither λ nor {sign} is clearly worth anything here"
-    return f"there is no significant difference between λ and {sign}"
+        return tr("neither λ nor {sign} is clearly worth anything here", sign=sign)
+    return tr("there is no significant difference between λ and {sign}", sign=sign)
 
 
 def _is_clear(worth: KnobWorth) -> bool:

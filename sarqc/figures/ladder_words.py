@@ -12,24 +12,25 @@ import numpy as np
 from sarqc.documents import LadderEnd, LadderRow, LadderRun
 from sarqc.figures.drawing import Figure
 from sarqc.figures.ladder import NAMES, NOUNS, ladder_figure, rung_name, step_words
-from sarqc.figures.numbers import draws_text, perplexity_text, span_of
-from sarqc.figures.sentence import Piece, piece
+from sarqc.figures.numbers import draws_text, joined, number, perplexity_text, span_of
+from sarqc.figures.sentence import Piece, piece, pieces
 from sarqc.figures.view import Column, DataTable
+from sarqc.language import message, tr, tr_count, tr_parts, written
 from sarqc.study.ladder import QUALITIES, LadderPoint, Rung, rungs_of
 from sarqc.study.paired import Difference
 
-ENDS: dict[LadderEnd, str] = {"draws": "all draws were made", "budget": "the budget was spent"}
+ENDS: dict[LadderEnd, str] = {"draws": message("all draws were made"), "budget": message("the budget was spent")}
 _COLUMNS: tuple[Column, ...] = (
-    {"key": "step", "title": "Step", "kind": "text"},
-    {"key": "draws", "title": "Draws", "kind": "plain"},
-    {"key": "perplexity", "title": "Perplexity, unseen text", "kind": "perplexity"},
-    {"key": "perplexity_difference", "title": "In this step, paired", "kind": "difference"},
-    {"key": "perplexity_low", "title": "95 % from", "kind": "difference"},
-    {"key": "perplexity_high", "title": "95 % to", "kind": "difference"},
-    {"key": "kl", "title": "KL to the float model, nats a token", "kind": "significant"},
-    {"key": "kl_difference", "title": "In this step, paired", "kind": "significant"},
-    {"key": "kl_low", "title": "95 % from", "kind": "significant"},
-    {"key": "kl_high", "title": "95 % to", "kind": "significant"},
+    {"key": "step", "title": message("Step"), "kind": "text"},
+    {"key": "draws", "title": message("Draws"), "kind": "plain"},
+    {"key": "perplexity", "title": message("Perplexity, unseen text"), "kind": "perplexity"},
+    {"key": "perplexity_difference", "title": message("In this step, paired"), "kind": "difference"},
+    {"key": "perplexity_low", "title": message("95 % from"), "kind": "difference"},
+    {"key": "perplexity_high", "title": message("95 % to"), "kind": "difference"},
+    {"key": "kl", "title": message("KL to the float model, nats a token"), "kind": "significant"},
+    {"key": "kl_difference", "title": message("In this step, paired"), "kind": "significant"},
+    {"key": "kl_low", "title": message("95 % from"), "kind": "significant"},
+    {"key": "kl_high", "title": message("95 % to"), "kind": "significant"},
 )
 
 
@@ -65,14 +66,18 @@ def ladder_table(ladder: LadderRun, rungs: Sequence[Rung]) -> DataTable:
     """Every rung with its paired differences, after the float model."""
     rows: list[dict[str, Any]] = []
     if ladder["perplexity_float"] is not None:
-        rows.append({"step": "Float model", "perplexity": ladder["perplexity_float"]})
+        rows.append({"step": tr("Float model"), "perplexity": ladder["perplexity_float"]})
     for rung in rungs:
         row: dict[str, Any] = {"step": rung_name(rung), "draws": _draws_of(rung), **rung.means}
         for name, difference in rung.differences.items():
             ends = zip(("difference", "low", "high"), (difference.mean, difference.low, difference.high), strict=True)
             row |= {f"{name}_{end}": float(value) for end, value in ends if np.isfinite(value)}
         rows.append(row)
-    columns = [column for column in _COLUMNS if any(column["key"] in row for row in rows)]
+    columns = [
+        Column(key=column["key"], title=tr(column["title"]), kind=column["kind"])
+        for column in _COLUMNS
+        if any(column["key"] in row for row in rows)
+    ]
     return {"columns": columns, "rows": [{column["key"]: row.get(column["key"]) for column in columns} for row in rows]}
 
 
@@ -83,12 +88,15 @@ def ladder_sentence(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
     else:
         parts = [_worths(ladder, rungs), *([_lowest(ladder, rungs)] if ladder["best"] is not None else [])]
     if ladder["end"]:
-        models = "1 model" if ladder["measured"] == 1 else f"{ladder['measured']} models"
-        parts.append([piece(f"It ended because {ENDS[ladder['end']]}, after {models}.")])
-    pieces: list[Piece] = []
+        text = tr_count(
+            "It ended because {reason}, after {count} model.", "It ended because {reason}, after {count} models.",
+            ladder["measured"], reason=tr(ENDS[ladder["end"]]),
+        )  # fmt: skip
+        parts.append([piece(text)])
+    said: list[Piece] = []
     for part in parts:
-        pieces += [piece(" "), *part] if pieces else part
-    return pieces
+        said += [piece(" "), *part] if said else part
+    return said
 
 
 def _is_reached(row: LadderRow) -> bool:
@@ -112,15 +120,17 @@ def _draws_of(rung: Rung) -> int:
 
 
 def _name(rung: Rung) -> str:
-    return NOUNS.get(rung.step) or step_words(rung.step, rung.fitting, rung.lam)
+    return tr(NOUNS[rung.step]) if rung.step in NOUNS else step_words(rung.step, rung.fitting, rung.lam)
 
 
 def _before(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
     """Before two points are measured."""
     if not rungs:
-        return [piece("Not enough time: no step was measured." if ladder["end"] else "Measuring the float model.")]
+        ended, begun = message("Not enough time: no step was measured."), message("Measuring the float model.")
+        return [piece(tr(ended if ladder["end"] else begun))]
     value = perplexity_text(rungs[0].mean("perplexity"))
-    return [piece(f"Rounding to nearest has a perplexity of {value}; no step was compared with it yet.")]
+    text = tr("Rounding to nearest has a perplexity of {value}; no step was compared with it yet.", value=value)
+    return [piece(text)]
 
 
 def _worths(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
@@ -134,32 +144,43 @@ def _worths(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
     alone = [name for name in by_gain if name not in known]
     best = next(iter(gains if known else alone), None)
     value = rungs[0].mean("perplexity")
-    where = f"On {ladder['model']} at {ladder['bits']} bits"
-    pieces = [piece(f"{where} " if known else f"{where}, by one draw and without intervals, ")]
+    values = {"model": ladder["model"], "bits": ladder["bits"]}
     if unclear and unclear == by_gain:
-        return [*pieces, piece(f"no step is clear of 0 over {draws_text(ladder['draws'])}.")]
+        draws = draws_text(ladder["draws"])
+        return [piece(tr("On {model} at {bits} bits no step is clear of 0 over {draws}.", draws=draws, **values))]
     if best is None or changes[best].mean >= 0:
-        pieces.append(piece("no step clearly lowers perplexity." if known else "no step lowers perplexity."))
+        none = message("On {model} at {bits} bits no step clearly lowers perplexity.")
+        if not known:
+            none = message("On {model} at {bits} bits, by one draw and without intervals, no step lowers perplexity.")
+        said = [piece(tr(none, **values))]
     else:
-        size, blank, interval = span_of(changes[best].scaled(-1.0), value).partition(" ")
-        words = piece(f"{size} less perplexity{blank}{interval}", "quality", verdict=best in known)
-        pieces += [piece(f"{best} is worth the most: "), words, piece(".")]
+        size, _, interval = span_of(changes[best].scaled(-1.0), value).partition(" ")
+        less = tr("{size} less perplexity", size=size)
+        gain = piece(f"{less} {interval}" if interval else less, "quality", verdict=best in known)
+        most = message("On {model} at {bits} bits {step} is worth the most: {gain}.")
+        if not known:
+            most = message(
+                "On {model} at {bits} bits, by one draw and without intervals, {step} is worth the most: {gain}."
+            )
+        said = pieces(tr_parts(most, step=best, gain=gain, **values))
     rest = [_change(name, changes[name], value) for name in (*gains, *costs) if name != best]
     if unclear:
-        rest.append(f"{_joined(unclear)} {'is' if len(unclear) == 1 else 'are'} not clear of 0")
+        rest.append(
+            tr_count("{names} is not clear of 0", "{names} are not clear of 0", len(unclear), names=_list(unclear))
+        )
     more = [_change(name, changes[name], value) for name in alone if name != best]
-    rest += [f"on one draw alone {_joined(more)}"] if known and more else more
+    rest += [tr("on one draw alone {changes}", changes=_list(more))] if known and more else more
     if rest:
         text = "; ".join(rest)
         start = text[0] if text.startswith("λ") else text[0].upper()
-        pieces.append(piece(f" {start}{text[1:]}."))
-    return pieces
+        said.append(piece(f" {start}{text[1:]}."))
+    return said
 
 
 def _change(name: str, change: Difference, value: float) -> str:
     """“refinement saves 0.6”."""
-    verb = "costs" if change.mean > 0 else "saves"
-    return f"{name} {verb} {_size(change, value)}"
+    costs, saves = message("{step} costs {size}"), message("{step} saves {size}")
+    return tr(costs if change.mean > 0 else saves, step=name, size=_size(change, value))
 
 
 def _size(change: Difference, value: float) -> str:
@@ -167,49 +188,73 @@ def _size(change: Difference, value: float) -> str:
     return span_of(change.scaled(math.copysign(1.0, float(change.mean))), value).partition(" ")[0]
 
 
-def _joined(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+def _list(names: Sequence[str]) -> str:
+    """“a, b and c”."""
+    *first, last = names
+    return joined([", ".join(first), last]) if first else last
 
 
 def _lowest(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
     """The rung with the lowest perplexity."""
     step = ladder["rows"][ladder["best"] or 0]["step"]
     best = next(rung for rung in rungs if rung.step == step)
-    value = perplexity_text(best.mean("perplexity"))
-    original = ladder["perplexity_float"]
-    beside = "" if original is None else f"; the float model has {perplexity_text(original)}"
-    return [piece(f"The lowest perplexity, {value}, is that after {_name(best)}{beside}.")]
+    values = {"value": perplexity_text(best.mean("perplexity")), "step": _name(best)}
+    if (original := ladder["perplexity_float"]) is None:
+        return [piece(tr("The lowest perplexity, {value}, is that after {step}.", **values))]
+    text = tr(
+        "The lowest perplexity, {value}, is that after {step}; the float model has {original}.",
+        original=perplexity_text(original), **values,
+    )  # fmt: skip
+    return [piece(text)]
 
 
 def _small_print(ladder: LadderRun, rungs: Sequence[Rung], recipe: Mapping[str, Any]) -> list[str]:
     """What the sentence rests on, one plain sentence each."""
     test = Path(str(recipe["test"])).name
     lines = [
-        "Each step is added to those before it. In another order it would be worth something else.",
-        f"Every step is measured on the same draws of calibration text, each {recipe['samples']:,} sequences of "
-        f"{recipe['length']:,} tokens of {Path(str(recipe['calibration'])).name}, taken at random.",
-    ]
+        tr("Each step is added to those before it. In another order it would be worth something else."),
+        tr(
+            "Every step is measured on the same draws of calibration text, each {count} sequences of {length} tokens "
+            "of {corpus}, taken at random.",
+            count=number(recipe["samples"], 0), length=number(recipe["length"], 0),
+            corpus=Path(str(recipe["calibration"])).name,
+        ),
+    ]  # fmt: skip
     counts = [_draws_of(rung) for rung in rungs]
     if counts and max(counts) > 1:
         lines.append(
-            "Intervals are of 95 %, by Student’s t, of each paired difference over the draws that have both of its "
-            "points."
+            tr(
+                "Intervals are of 95 %, by Student’s t, of each paired difference over the draws that have both of "
+                "its points."
+            )
         )
     if len({*counts}) > 1:
-        lines.append(f"The last steps have {draws_text(min(counts))}, the first {draws_text(max(counts))}.")
+        lines.append(
+            tr(
+                "The last steps have {fewest}, the first {most}.",
+                fewest=draws_text(min(counts)), most=draws_text(max(counts)),
+            )
+        )  # fmt: skip
     if counts and max(counts) == 1:
-        lines.append("One draw has no intervals: whether a difference holds in others, it can’t say.")
+        lines.append(tr("One draw has no intervals: whether a difference holds in others, it can’t say."))
     by_step = {row["step"]: row.get("bits_per_weight") for row in ladder["rows"]}
     if (affine := by_step.get("affine")) and (before := by_step["gptq"]):
         lines.append(
-            f"The affine grid stores a bias for each group: {affine:.3g} bits per weight in full, {before:.3g} before. "
-            "Its codes are saved for MLX alone."
-        )
+            tr(
+                "The affine grid stores a bias for each group: {affine} bits per weight in full, {before} before. Its "
+                "codes are saved for MLX alone.",
+                affine=written(f"{affine:.3g}"), before=written(f"{before:.3g}"),
+            )
+        )  # fmt: skip
     for one in ladder["left_out"]:
-        lines.append(f"Left out: {NOUNS.get(one['step'], 'the step of λ')}, since {one['why']}.")
+        step = tr(NOUNS[one["step"]]) if one["step"] in NOUNS else tr("the step of λ")
+        lines.append(tr("Left out: {step}, since {why}.", step=step, why=one["why"]))
     lines.append(
-        f"The best rung was chosen on {test}: judge the final model on another text. Layers were solved on the float "
-        "model’s inputs; a run gives each layer the inputs that the quantized layers before it make, so its perplexity "
-        "differs a little."
+        tr(
+            "The best rung was chosen on {test}: judge the final model on another text. Layers were solved on the "
+            "float model’s inputs; a run gives each layer the inputs that the quantized layers before it make, so its "
+            "perplexity differs a little.",
+            test=test,
+        )
     )
     return lines

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, reduce
 
-from sarqc.language import language, written
+from sarqc.language import language, message, tr, tr_count, written
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line
 from sarqc.study.facts import BaselinePoint, has_lam
@@ -15,7 +15,10 @@ from sarqc.study.intervals import number as number
 from sarqc.study.paired import Difference
 
 NBSP = "\u00a0"
-_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_WORDS = (  # from two on
+    message("two"), message("three"), message("four"), message("five"), message("six"), message("seven"),
+    message("eight"), message("nine"), message("ten"), message("eleven"), message("twelve"),
+)  # fmt: skip
 
 
 def lam_text(value: float) -> str:
@@ -45,7 +48,7 @@ def point_names(line: Line) -> list[str]:
     if has_lam(line):
         later = "" if line.later is None else f", {line.later.words}"
         return [f"λ = {lam_text(lam)}{later}" for lam in line.lams]
-    return ["auto" if line.selected else line.title] * len(line.lams)
+    return ["auto" if line.selected else line.spoken_title] * len(line.lams)
 
 
 def decimals_for(value: float) -> int:
@@ -56,16 +59,23 @@ def decimals_for(value: float) -> int:
 
 def draws_text(count: int) -> str:
     """Return “one draw” or “five draws”."""
-    return f"{_counted(count)} draw" if count == 1 else f"{_counted(count)} draws"
+    return tr_count("one draw", "{count} draws", count, count=_counted(count)) if count else tr("no draws")
 
 
 def _counted(count: int) -> str:
-    return _WORDS[count] if count < len(_WORDS) else str(count)
+    return tr(_WORDS[count - 2]) if 2 <= count < len(_WORDS) + 2 else str(count)
 
 
 def sets_text(count: int) -> str:
     """Draws, said to who has not heard of them."""
-    return "one calibration set" if count == 1 else f"{_counted(count)} calibration sets"
+    if not count:
+        return tr("no calibration sets")
+    return tr_count("one calibration set", "{count} calibration sets", count, count=_counted(count))
+
+
+def joined(names: Sequence[str]) -> str:
+    """Return a list in words: “λ and γ”, “λ and γ and α”."""
+    return reduce(lambda first, last: tr("{first} and {last}", first=first, last=last), names)
 
 
 def percent(value: float, decimals: int = 0) -> str:
@@ -129,9 +139,9 @@ def accuracy_text(value: float) -> str:
 def baseline_name(baseline: BaselinePoint) -> str:
     """What people call the point that a line is compared with."""
     name = baseline_title(baseline)
-    return f"{name} on this grid" if baseline.on_its_grid else name
+    return tr("{baseline} on this grid", baseline=name) if baseline.on_its_grid else name
 
 
 def baseline_title(baseline: BaselinePoint) -> str:
     """Its method's, even where another method's λ stands for it."""
-    return METHODS[baseline.method].title if baseline.method in METHODS else baseline.held_by
+    return tr(METHODS[baseline.method].title) if baseline.method in METHODS else baseline.held_by

@@ -5,12 +5,15 @@ A sentence is a list of pieces ``{"text": …, "role": …, "verdict": …}``; a
 ("quality", "recon", "held_out", "drift", "lambda"), or is empty. A quantity's name and value have its colour; a verdict
 (better, worse, less) has none, since a colour says what is spoken of and never how it came out. Joined, the texts are
 what is copied, read aloud and tested.
+
+Each clause is a message with its numbers and coloured words as values; a clause that goes on is itself a value.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
@@ -25,6 +28,7 @@ from sarqc.figures.numbers import (
     computed_lam_text,
     difference_decimals,
     draws_text,
+    joined,
     lam_text,
     number,
     percent,
@@ -32,9 +36,10 @@ from sarqc.figures.numbers import (
     sets_text,
     small_percent,
 )
+from sarqc.language import message, tr, tr_parts
 from sarqc.quantization.methods import AS_FOUND
 from sarqc.study.facts import LineFacts, Quality, Selection, has_lam
-from sarqc.study.intervals import interval_text
+from sarqc.study.intervals import interval_text, limits_text
 from sarqc.study.paired import Difference, spans
 from sarqc.study.shrinkage import regret, shrinkage_lam
 
@@ -57,40 +62,73 @@ QualityName = Literal["perplexity", "accuracy"]
 
 @dataclass(frozen=True)
 class _Told:
-    """How a quality is told: its value, the size of a difference, and which way is better."""
+    """How a quality is told: its value, the size of a difference, which way is better, and its own messages."""
 
     name: QualityName
     of: Callable[[LineFacts], Quality | None]
     reference: Callable[[LineFacts], float | None]  # the float model's
     show: Callable[[float], str]
-    unit: float  # differences are told in: 100 for points
-    points: str
-    where: str
+    in_points: bool  # of a hundred, in which differences are told
     better: Literal[-1, 1]  # the sign of a difference that is better
+    value: str  # this and the rest are messages
+    has: str
+    is_baseline: str
+    unmeasured: str
+    no_other: str  # said at the baseline: no λ is better
+    best_of_one_draw: str  # said there of the best λ
+    best: str
+    small_print: str
+    small_print_beside_float: str
 
-    def size(self, difference: Difference, reference: float) -> str:
+    def apart(self, difference: Difference, reference: float) -> str:
         """“3.2 points”, of a difference as it is."""
-        told, value = self._scaled(difference, reference)
-        return f"{number(float(told.mean), difference_decimals(float(told.doubt), value))}{self.points}"
+        told, decimals = self._scaled(difference, reference)
+        size = number(float(told.mean), decimals)
+        return tr("{size} points", size=size) if self.in_points else size
 
     def interval(self, difference: Difference, reference: float) -> str:
         """“from −0.1 to 6.4”, of a difference as it is."""
-        told, value = self._scaled(difference, reference)
-        decimals = difference_decimals(float(told.doubt), value)
+        told, decimals = self._scaled(difference, reference)
         return interval_text(float(told.low), float(told.high), decimals)
 
-    def _scaled(self, difference: Difference, reference: float) -> tuple[Difference, float]:
-        return difference.scaled(self.unit), 50.0 if self.points else reference  # points have one decimal at least
+    def with_interval(self, difference: Difference, reference: float, verdict: Piece) -> list[Piece]:
+        """A verdict with “ (95 %: −0.1 to 6.4)”."""
+        told, decimals = self._scaled(difference, reference)
+        limits = limits_text(float(told.low), float(told.high), decimals).replace(" ", NBSP)
+        return [verdict, piece(f" (95{NBSP}%: {limits})")]
+
+    def _scaled(self, difference: Difference, reference: float) -> tuple[Difference, int]:
+        told = difference.scaled(100.0 if self.in_points else 1.0)
+        value = 50.0 if self.in_points else reference  # points have one decimal at least
+        return told, difference_decimals(float(told.doubt), value)
 
 
 _TOLD = {
     "perplexity": _Told(
         "perplexity", lambda facts: facts.perplexity, lambda facts: facts.study.model.perplexity, perplexity_text,
-        1.0, "", " on unseen text", -1,
+        False, -1,
+        value=message("perplexity {value}"),
+        has=message("{where} {model} has {quality} on unseen text"),
+        is_baseline=message("{where} {model} is {baseline}: {quality} on unseen text"),
+        unmeasured=message("{where} {model} has no measured perplexity."),
+        no_other=message("No other λ tried has a lower perplexity."),
+        best_of_one_draw=message("The lowest on this curve, {lam}, is {size} lower on the one draw measured."),
+        best=message("The lowest on this curve, {lam}, is {difference}, {interval}."),
+        small_print=message("Perplexity {value}"),
+        small_print_beside_float=message("Perplexity {value} (float {float})"),
     ),
     "accuracy": _Told(
         "accuracy", lambda facts: facts.accuracy, lambda facts: facts.study.model.accuracy, accuracy_text,
-        100.0, " points", "", 1,
+        True, 1,
+        value=message("accuracy {value}"),
+        has=message("{where} {model} has {quality}"),
+        is_baseline=message("{where} {model} is {baseline}: {quality}"),
+        unmeasured=message("{where} {model} has no measured accuracy."),
+        no_other=message("No other λ tried has a higher accuracy."),
+        best_of_one_draw=message("The highest on this curve, {lam}, is {size} higher on the one draw measured."),
+        best=message("The highest on this curve, {lam}, is {difference}, {interval}."),
+        small_print=message("Accuracy {value}"),
+        small_print_beside_float=message("Accuracy {value} (float {float})"),
     ),
 }  # fmt: skip
 
@@ -103,12 +141,10 @@ def sentence(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "per
         _drift_part(facts, gamma, lam),
         facts.once(f"band of {quality}, {gamma}", lambda: _band_part(facts, gamma, told)),
     ]
-    pieces: list[Piece] = []
-    for part in (part for part in parts if part):
-        if pieces:
-            pieces.append(piece(" "))
-        pieces += part
-    return pieces
+    said: list[Piece] = []
+    for part in filter(None, parts):
+        said += [piece(" "), *part] if said else part
+    return said
 
 
 def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "perplexity") -> list[str]:
@@ -121,24 +157,47 @@ def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "
     other = _TOLD["accuracy" if quality == "perplexity" else "perplexity"]
     measured, reference = other.of(facts), other.reference(facts)
     if measured is not None and math.isfinite(measured.mean[at]):
-        text = f"{other.name.capitalize()} {other.show(float(measured.mean[at]))}"
-        if reference is not None:
-            text += f" (float {other.show(reference)})"
+        value = other.show(float(measured.mean[at]))
+        if reference is None:
+            text = tr(other.small_print, value=value)
+        else:
+            text = tr(other.small_print_beside_float, value=value, float=other.show(reference))
         if facts.baseline is not None and measured.to_baseline is not None and not _is_baseline(facts, lam):
             text += f", {_beside_baseline(measured, at, baseline_name(facts.baseline), other)}"
-        lines.append(text + ".")
+        lines.append(f"{text}.")
     # At λ = 0 saliency and identity are one and the same computation: nothing to compare.
     same = has_lam(facts.line) and facts.line.lams[lam] == 0
     if facts.to_identity is not None and math.isfinite(facts.to_identity.mean[at]) and not same:
-        lines.append(_beside_text(facts, "Saliency against identity", facts.to_identity, at))
+        lines.append(_beside_text(facts, tr("Saliency against identity"), facts.to_identity, at))
     if facts.to_plain is not None and math.isfinite(facts.to_plain.mean[at]):
-        lines.append(_beside_text(facts, "This grid against the plain one", facts.to_plain, at))
+        lines.append(_beside_text(facts, tr("This grid against the plain one"), facts.to_plain, at))
     return lines
 
 
 def piece(text: str, role: str = "", *, verdict: bool = False) -> Piece:
     """A part of a sentence."""
     return {"text": text, "role": role, "verdict": verdict}
+
+
+def pieces(parts: Sequence[object], role: str = "") -> list[Piece]:
+    """Return the parts of a message as pieces: text in a role, blanks at its ends left out, beside pieces as they are.
+
+    Args:
+        parts: Text, a piece, or pieces, see ``language.tr_parts``.
+        role: Of the text.
+    """
+    found: list[Piece] = []
+    for part in parts:
+        if isinstance(part, list):
+            found += part
+        elif isinstance(part, dict):
+            found.append(Piece(text=part["text"], role=part["role"], verdict=part["verdict"]))
+        else:
+            match = re.fullmatch(r"( *)(.*?)( *)", str(part))
+            assert match is not None
+            lead, words, trail = match.groups()
+            found += [piece(*one) for one in ((lead, ""), (words, role), (trail, "")) if one[0]]
+    return found
 
 
 def _verdict(text: str, role: str) -> Piece:
@@ -149,48 +208,52 @@ def _is_baseline(facts: LineFacts, lam: int) -> bool:
     return facts.baseline_position == lam
 
 
-def _whole(facts: LineFacts) -> str:
-    """Said beside a single layer, whose quality is not that of the model."""
-    return "" if facts.layer is None else "whole "
+def _model(facts: LineFacts) -> str:
+    """The model that is spoken of: the whole one beside a single layer, whose quality is not that of the model."""
+    if facts.layer is None:
+        return tr("the {bits}-bit model", bits=facts.line.bits)
+    return tr("the whole {bits}-bit model", bits=facts.line.bits)
 
 
 def _where(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
-    """“At λ = 0.1, γ = 0.5 the 2-bit model”, “At λ = 0.1, from block 20: 0.3, the …”, “With λ and γ chosen
-    layer by layer … the 2-bit model”.
-    """
+    """“At λ = 0.1, γ = 0.5”, “At λ = 0.1, from block 20: 0.3,”, “With λ and γ chosen layer by layer …”."""
     if facts.line.selected:
-        return [piece("With "), *_auto_part(facts), piece(f" the {_whole(facts)}{facts.line.bits}-bit model")]
+        return _auto_part(facts)
+    if not has_lam(facts.line):
+        if facts.line.method == AS_FOUND:
+            return [piece(tr("As it was found,"), "lambda")]
+        return pieces(tr_parts("With {method}", method=piece(facts.line.spoken_title, "lambda")))
     value = facts.line.gammas[gamma]
     point = f"λ = {lam_text(facts.line.lams[lam])}".replace(" ", NBSP)
     if value is not None and len(facts.line.gammas) > 1:
-        point += f", {facts.line.sign} = {lam_text(value)}".replace(" ", NBSP).replace(f",{NBSP}", ", ")
+        point += f", {facts.line.sign}{NBSP}={NBSP}{lam_text(value)}"
     if facts.line.later is not None:
         point += f", {facts.line.later.words},"
-    if not has_lam(facts.line):
-        is_found = facts.line.method == AS_FOUND
-        return [
-            *([] if is_found else [piece("With ")]),
-            piece("As it was found," if is_found else facts.line.title, "lambda"),
-            piece(f" the {_whole(facts)}{facts.line.bits}-bit model"),
-        ]
-    return [piece("At "), piece(point, "lambda"), piece(f" the {_whole(facts)}{facts.line.bits}-bit model")]
+    return pieces(tr_parts("At {point}", point=piece(point, "lambda")))
 
 
 def _auto_part(facts: LineFacts) -> list[Piece]:
     """How λ was chosen, with its value where the whole model has one."""
-    where, found = " on held-out calibration text", facts.selection
+    found = facts.selection
     if facts.line.selected == "layer":
         open_ = {"λ": len(facts.line.candidate_lams) > 1, "γ": len(facts.line.candidate_gammas) > 1}
         open_["α"] = found is not None and found.strength is not None
-        signs = " and ".join(sign for sign, is_open in open_.items() if is_open) or "λ"
-        return [piece(signs, "lambda"), piece(f" chosen layer by layer{where}")]
+        signs = joined([sign for sign, is_open in open_.items() if is_open] or ["λ"])
+        return pieces(
+            tr_parts("With {signs} chosen layer by layer on held-out calibration text", signs=piece(signs, "lambda"))
+        )
     if found is None or not np.isfinite(found.lam).any():
-        return [piece("λ", "lambda"), piece(f" chosen for the whole model{where}")]
+        return pieces(
+            tr_parts("With {sign} chosen for the whole model on held-out calibration text", sign=piece("λ", "lambda"))
+        )
     low, high = (lam_text(value) for value in (np.nanmin(found.lam), np.nanmax(found.lam)))
     if low == high:
-        return [piece(f"λ = {low}".replace(" ", NBSP), "lambda"), piece(f", chosen for the whole model{where},")]
-    span = f"λ from {low} to {high}".replace(" ", NBSP)
-    return [piece(span, "lambda"), piece(f", chosen for the whole model{where} in each draw,")]
+        lam = piece(f"λ = {low}".replace(" ", NBSP), "lambda")
+        return pieces(tr_parts("With {lam}, chosen for the whole model on held-out calibration text,", lam=lam))
+    span = piece(tr("λ from {low} to {high}", low=low, high=high).replace(" ", NBSP), "lambda")
+    return pieces(
+        tr_parts("With {span}, chosen for the whole model on held-out calibration text in each draw,", span=span)
+    )
 
 
 def _chosen_texts(found: Selection) -> list[str]:
@@ -199,7 +262,11 @@ def _chosen_texts(found: Selection) -> list[str]:
     if found.strength is not None:
         values, counts = np.unique(found.strength[np.isfinite(found.strength)], return_counts=True)
         each = ", ".join(f"{lam_text(value)} ({n}×)" for value, n in zip(values.tolist(), counts, strict=True))
-        texts.append(f"“auto” chose α of the shift: {each}." if each else "What was chosen of α was not recorded.")
+        texts.append(
+            tr("“auto” chose α of the shift: {each}.", each=each)
+            if each
+            else tr("What was chosen of α was not recorded.")
+        )
     return texts
 
 
@@ -209,7 +276,7 @@ def _chosen_text(found: Selection) -> str:
     pairs = pairs.reshape(-1, 2)
     pairs = pairs[pairs[:, 1] >= 0]
     if not len(pairs):
-        return "What was chosen was not recorded."
+        return tr("What was chosen was not recorded.")
     kinds, counts = np.unique(pairs, axis=0, return_counts=True)
     gamma, lam = kinds[int(counts.argmax())].tolist()
     point = f"λ = {lam_text(found.lams[lam])}"
@@ -219,79 +286,95 @@ def _chosen_text(found: Selection) -> str:
     among = len(found.lams) * len(found.gammas)
     if found.by == "model":
         if len(kinds) == 1:
-            return f"“auto” chose {point} of {among} values{'' if len(pairs) == 1 else ' in every draw'}."
+            once, always = (
+                message("“auto” chose {point} of {among} values."),
+                message("“auto” chose {point} of {among} values in every draw."),
+            )
+            return tr(once if len(pairs) == 1 else always, point=point, among=among)
         each = ", ".join(f"{lam_text(found.lams[m])} ({n}×)" for (_, m), n in zip(kinds.tolist(), counts, strict=True))
-        return f"“auto” chose among {among} values of λ in {draws_text(len(pairs))}: {each}."
+        return tr(
+            "“auto” chose among {among} values of λ in {draws}: {each}.",
+            among=among, draws=draws_text(len(pairs)), each=each,
+        )  # fmt: skip
     if len(kinds) == 1:
-        return f"“auto” chose {point} of {among} candidates everywhere."
-    what = "layers" if found.lam.shape[0] == 1 else "layers and draws"
-    return f"“auto” chose among {among} candidates, most often {point} ({counts.max()} of {len(pairs)} {what})."
+        return tr("“auto” chose {point} of {among} candidates everywhere.", point=point, among=among)
+    layers = message("“auto” chose among {among} candidates, most often {point} ({count} of {of} layers).")
+    both = message("“auto” chose among {among} candidates, most often {point} ({count} of {of} layers and draws).")
+    one_draw = found.lam.shape[0] == 1
+    return tr(layers if one_draw else both, among=among, point=point, count=counts.max(), of=len(pairs))
 
 
 def _quality_part(facts: LineFacts, gamma: int, lam: int, told: _Told) -> list[Piece]:
     quality, at, base = told.of(facts), (gamma, lam), facts.baseline
-    start = _where(facts, gamma, lam)
+    about: dict[str, object] = {"where": _where(facts, gamma, lam), "model": _model(facts)}
     if quality is None or not math.isfinite(quality.mean[at]):
-        return [*start, piece(f" has no measured {told.name}.")]
-    shown = piece(f"{told.name} {told.show(float(quality.mean[at]))}", "quality")
+        return pieces(tr_parts(told.unmeasured, **about))
+    about["quality"] = piece(tr(told.value, value=told.show(float(quality.mean[at]))), "quality")
+    clause = pieces(tr_parts(told.has, **about))
     if base is not None and _is_baseline(facts, lam):
-        itself = base.method == facts.line.method  # and not a point of another method's curve
-        words = " has " if itself else f" is {baseline_name(base)}: "
-        pieces = [*start, piece(words), shown, piece(told.where), *_float_part(facts, told)]
+        if base.method != facts.line.method:  # a point of another method's curve
+            clause = pieces(tr_parts(told.is_baseline, **about, baseline=baseline_name(base)))
         rest = _best_of_curve(facts, quality, gamma, told)
-        return [*pieces, piece(". "), *rest] if rest else [*pieces, piece(".")]
-    pieces = [*start, piece(" has "), shown, piece(told.where)]
+        return [*_beside_float(clause, facts, told), *([piece(" "), *rest] if rest else [])]
     if base is None or quality.to_baseline is None or not math.isfinite(quality.to_baseline.mean[at]):
-        return [*pieces, *_float_part(facts, told), piece(".")]
-    return pieces + _against(quality, quality.to_baseline, at, baseline_name(base), told)
+        return _beside_float(clause, facts, told)
+    return _against(clause, quality, at, baseline_name(base), told)
 
 
-def _float_part(facts: LineFacts, told: _Told) -> list[Piece]:
+def _beside_float(clause: list[Piece], facts: LineFacts, told: _Told) -> list[Piece]:
     reference = told.reference(facts)
-    return [] if reference is None else [piece(f", where the float model has {told.show(reference)}")]
+    if reference is None:
+        return [*clause, piece(".")]
+    value = told.show(reference)
+    return pieces(tr_parts("{clause}, where the float model has {value}.", clause=clause, value=value))
 
 
 def _sample_text(draws: int, quality: Quality) -> str:
     """How much a comparison rests on: “five calibration sets”, with test items where those were a sample too."""
-    return sets_text(draws) + (f" and {quality.items:,} test items" if quality.items else "")
+    sets = sets_text(draws)
+    return tr("{sets} and {items} test items", sets=sets, items=number(quality.items, 0)) if quality.items else sets
 
 
-def _against(quality: Quality, difference: Difference, at: tuple[int, int], name: str, told: _Told) -> list[Piece]:
-    draws, reference = int(difference.draws[at]), quality.baseline_mean or math.nan
-    here, base = difference.at(at), told.show(reference)
-    mean, apart = float(here.mean), _apart(here)
-    word = "better" if mean * told.better > 0 else "worse"
+def _against(clause: list[Piece], quality: Quality, at: tuple[int, int], name: str, told: _Told) -> list[Piece]:
+    """The clause on a point, with its difference to the baseline."""
+    assert quality.to_baseline is not None
+    draws, reference = int(quality.to_baseline.draws[at]), quality.baseline_mean or math.nan
+    here = quality.to_baseline.at(at)
+    values = {"clause": clause, "baseline": name, "value": told.show(reference)}
     if not math.isfinite(here.error):
-        if mean == 0:
-            return [piece(f", as much as {name} ({base}), on the one draw measured.")]
-        return [
-            piece(": "),
-            _verdict(f"{told.size(apart, reference)} {word}", "quality"),
-            piece(f" than {name} ({base}) on the one draw measured, which can't say how sure that is."),
-        ]
+        if float(here.mean) == 0:
+            return pieces(tr_parts("{clause}, as much as {baseline} ({value}), on the one draw measured.", **values))
+        return pieces(
+            tr_parts(
+                "{clause}: {difference} than {baseline} ({value}) on the one draw measured, which can't say how sure "
+                "that is.",
+                difference=_judged(here, reference, told),
+                **values,
+            )
+        )
     if here.verdict(()) == 0:
-        return [
-            piece(f", no measurable difference to {name} ({base}){_sample_unsaid(draws, quality, at[0])}: "),
-            _verdict(told.size(here, reference), "quality"),
-            piece(f"{_beside(told.interval(here, reference))}."),
-        ]
-    verdict = _verdict(f"{told.size(apart, reference)} {word}", "quality")
-    interval = told.interval(apart, reference)
-    if not interval.startswith("from "):
-        return [piece(": "), verdict, piece(f" than {name} ({base}), {interval}.")]
-    return [piece(": "), verdict, piece(f"{_beside(interval)} than {name} ({base}).")]
+        size = _verdict(told.apart(here, reference), "quality")
+        values["difference"] = told.with_interval(here, reference, size)
+        if quality.band.shape[1] > 1 and quality.band[at[0]].any():  # a sentence on the band follows, with the sample
+            return pieces(
+                tr_parts("{clause}, no measurable difference to {baseline} ({value}): {difference}.", **values)
+            )
+        return pieces(
+            tr_parts(
+                "{clause}, no measurable difference to {baseline} ({value}) with {sample}: {difference}.",
+                sample=_sample_text(draws, quality),
+                **values,
+            )
+        )
+    values["difference"] = told.with_interval(_apart(here), reference, _judged(here, reference, told))
+    return pieces(tr_parts("{clause}: {difference} than {baseline} ({value}).", **values))
 
 
-def _beside(interval: str) -> str:
-    """“ (95 %: −0.1 to 6.4)”, of “from −0.1 to 6.4”; other words follow a comma."""
-    if not interval.startswith("from "):
-        return f", {interval}"
-    return f" (95{NBSP}%: {interval.removeprefix('from ').replace(' ', NBSP)})"
-
-
-def _sample_unsaid(draws: int, quality: Quality, gamma: int) -> str:
-    """On how much a comparison rests, where no sentence on the band follows that says it."""
-    return "" if quality.band.shape[1] > 1 and quality.band[gamma].any() else f" with {_sample_text(draws, quality)}"
+def _judged(difference: Difference, reference: float, told: _Told) -> Piece:
+    """“3.2 better”."""
+    better, worse = message("{size} better"), message("{size} worse")
+    size = told.apart(_apart(difference), reference)
+    return _verdict(tr(better if difference.mean * told.better > 0 else worse, size=size), "quality")
 
 
 def _apart(difference: Difference) -> Difference:
@@ -304,31 +387,28 @@ def _best_of_curve(facts: LineFacts, quality: Quality, gamma: int, told: _Told) 
     best, among = quality.best[gamma], quality.best_of(gamma)
     if best is None or among is None or len(facts.line.lams) < 2:
         return []
-    lam = f"λ = {lam_text(facts.line.lams[best])}".replace(" ", NBSP)
-    word, most = ("higher", "highest") if told.better > 0 else ("lower", "lowest")
     if best == facts.baseline_position:
-        return [piece(f"No other λ tried has a {word} {told.name}.")]
-    lead = [piece(f"The {most} on this curve, "), piece(lam, "lambda")]
+        return [piece(tr(told.no_other))]
+    lam = piece(f"λ = {lam_text(facts.line.lams[best])}".replace(" ", NBSP), "lambda")
     here, reference = among.at((best,)), quality.baseline_mean or 1.0
     apart = _apart(here)
     if not math.isfinite(here.error):
-        return [*lead, piece(f", is {told.size(apart, reference)} {word} on the one draw measured.")]
+        return pieces(tr_parts(told.best_of_one_draw, lam=lam, size=told.apart(apart, reference)))
     if here.verdict(()) == told.better:
-        size, interval = told.size(apart, reference), told.interval(apart, reference)
-        return [*lead, piece(", is "), _verdict(f"{size} better", "quality"), piece(f", {interval}{_chosen_of(here)}.")]
-    return [piece(f"No λ tried is better, as far as {_sample_text(quality.n_draws, quality)} can tell.")]
+        interval = told.interval(apart, reference)
+        if here.among > 1:  # the interval allows for the choice
+            interval = tr("{interval} (chosen of {count})", interval=interval, count=here.among)
+        return pieces(tr_parts(told.best, lam=lam, difference=_judged(here, reference, told), interval=interval))
+    sample = _sample_text(quality.n_draws, quality)
+    return [piece(tr("No λ tried is better, as far as {sample} can tell.", sample=sample))]
 
 
-def _chosen_of(difference: Difference) -> str:
-    """Said of the best of several, whose interval allows for the choice."""
-    return f" (chosen of {difference.among})" if difference.among > 1 else ""
-
-
-def _compared(change: float, less: str, more: str) -> str:
-    """“31 % less”; a change below half a percent is “the same”."""
+def _less_or_more(change: float, same: str = "") -> str:
+    """“31 % less”; ``same`` for a change below half a percent."""
     if abs(change) < 0.005:
-        return ""
-    return f"{percent(abs(change))} {less if change < 0 else more}"
+        return same
+    less, more = message("{percent} less"), message("{percent} more")
+    return tr(less if change < 0 else more, percent=percent(abs(change)))
 
 
 def _drift_part(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
@@ -336,44 +416,69 @@ def _drift_part(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
     to the baseline, or absolute at it."""
     at = (gamma, lam)
     change, cost = _change(facts, "drift", at), _change(facts, "recon", at)
-    weights = [piece("Its weights " if facts.layer is None else "In this layer the weights ")]
     if change is not None:
-        text = _compared(change, "less", "more") or "just as far"
-        pieces = [*weights, piece("drift", "drift"), piece(" "), _verdict(text, "drift")]
-        if cost is not None and (words := _compared(cost, "less", "more")):
-            # Less drift is paid for; what both have less of is not a price.
-            joint = ", at the price of " if change < 0 < cost else ", with "
-            pieces += [
-                piece(joint),
-                _verdict(words, "recon"),
-                piece(" "),
-                piece("error", "recon"),
-                piece(" on calibration text"),
-            ]
-        return [*pieces, piece(".")]
+        far = _verdict(_less_or_more(change, tr("just as far")), "drift")
+        drift = pieces(tr_parts("drift {change}", change=far), "drift")
+        if facts.layer is None:
+            clause = pieces(tr_parts("Its weights {drift}", drift=drift))
+        else:
+            clause = pieces(tr_parts("In this layer the weights {drift}", drift=drift))
+        if cost is None or not (words := _less_or_more(cost)):
+            return [*clause, piece(".")]
+        error = pieces(tr_parts("{change} error", change=_verdict(words, "recon")), "recon")
+        # Less drift is paid for; what both have less of is not a price.
+        price, beside = (
+            message("{clause}, at the price of {error} on calibration text."),
+            message("{clause}, with {error} on calibration text."),
+        )
+        return pieces(tr_parts(price if change < 0 < cost else beside, clause=clause, error=error))
     if facts.drift is None or not math.isfinite(facts.drift[at]):
         return []
-    return [*weights, piece(f"drift by {small_percent(facts.drift[at])}", "drift"), piece(" of their size.")]
+    by = piece(tr("drift by {size}", size=small_percent(facts.drift[at])), "drift")
+    if facts.layer is None:
+        return pieces(tr_parts("Its weights {drift} of their size.", drift=by))
+    return pieces(tr_parts("In this layer the weights {drift} of their size.", drift=by))
+
+
+_REPRODUCED = {  # better, worse, and just as well, in the order in which they are told
+    "recon": (
+        message("{percent} better on calibration text"),
+        message("{percent} worse on calibration text"),
+        message("just as well on calibration text"),
+    ),
+    "held_out": (
+        message("{percent} better on unseen text"),
+        message("{percent} worse on unseen text"),
+        message("just as well on unseen text"),
+    ),
+}
+_ERROR_ON = {"recon": message("{share} on calibration text"), "held_out": message("{share} on unseen text")}
 
 
 def _error_text(facts: LineFacts, gamma: int, lam: int) -> str:
     """How well both texts are reproduced: relative to the baseline, or absolute at it; empty where not measured."""
-    at, texts = (gamma, lam), (("recon", "calibration text"), ("held_out", "unseen text"))
-    changes = [(what, change) for name, what in texts if (change := _change(facts, name, at)) is not None]
+    at = (gamma, lam)
+    changes = [_reproduced(name, change) for name in _REPRODUCED if (change := _change(facts, name, at)) is not None]
     if changes:
-        parts = [f"{_compared(change, 'better', 'worse') or 'just as well'} on {what}" for what, change in changes]
-        return f"{_which(facts)} outputs are reproduced {' and '.join(parts)}."
-    errors = [(what, values) for (_, what), values in zip(texts, (facts.recon, facts.held_out), strict=True)]
+        everywhere = message("Over all layers outputs are reproduced {changes}.")
+        here = message("In this layer outputs are reproduced {changes}.")
+        return tr(everywhere if facts.layer is None else here, changes=joined(changes))
+    errors = {"recon": facts.recon, "held_out": facts.held_out}
     shares = [
-        f"{small_percent(values[at])} on {what}"
-        for what, values in errors
+        tr(_ERROR_ON[name], share=small_percent(values[at]))
+        for name, values in errors.items()
         if values is not None and math.isfinite(values[at])
     ]
-    return f"{_which(facts)} the output error is {' and '.join(shares)}." if shares else ""
+    everywhere = message("Over all layers the output error is {shares}.")
+    here = message("In this layer the output error is {shares}.")
+    return tr(everywhere if facts.layer is None else here, shares=joined(shares)) if shares else ""
 
 
-def _which(facts: LineFacts) -> str:
-    return "Over all layers" if facts.layer is None else "In this layer"
+def _reproduced(name: str, change: float) -> str:
+    better, worse, same = _REPRODUCED[name]
+    if abs(change) < 0.005:
+        return tr(same)
+    return tr(better if change < 0 else worse, percent=percent(abs(change)))
 
 
 def _change(facts: LineFacts, name: str, at: tuple[int, int]) -> float | None:
@@ -392,26 +497,30 @@ def _band_part(facts: LineFacts, gamma: int, told: _Told) -> list[Piece]:
         return []
     runs = spans(quality.band[gamma])
     if not runs:
-        return [piece("One calibration draw can't tell which other λ may be the best.")]
-    lams = facts.line.lams
+        return [piece(tr("One calibration draw can't tell which other λ may be the best."))]
+    lams, of_model = facts.line.lams, facts.layer is not None
     sample = _sample_text(quality.n_draws, quality)
     help_text = _no_help(facts, quality, gamma, told)
     if runs == [(0, len(lams) - 1)]:
-        return [piece(f"No λ on this axis stands out, as far as {sample} can tell."), *help_text]
-    if len(runs) == 1 and runs[0][0] == runs[0][1]:
-        lead, joined = "Of those tried ", f"λ = {lam_text(lams[best])}".replace(" ", NBSP)
-        rest = " is the best"
-    elif len(runs) == 1:
-        (first, last), *_ = runs
-        lead, joined, rest = "The best λ lies between ", f"{lam_text(lams[first])} and {lam_text(lams[last])}", ""
+        return [piece(tr("No λ on this axis stands out, as far as {sample} can tell.", sample=sample)), *help_text]
+    ends = [tuple(lam_text(lams[at]) for at in run) for run in runs]
+    (low, high), *others = ends
+    if others:
+        words = [low if low == high else tr("{low} to {high}", low=low, high=high) for low, high in ends]
+        words = [word.replace(" ", NBSP) for word in words]
+        shown = tr("{first} or {last}", first=", ".join(words[:-1]), last=words[-1])
+        alone, whole = message("The best λ is {lam}"), message("The best λ is {lam} for the whole model")
+    elif low == high:
+        shown = f"λ = {lam_text(lams[best])}".replace(" ", NBSP)
+        alone = message("Of those tried {lam} is the best")
+        whole = message("Of those tried {lam} is the best for the whole model")
     else:
-        words = [lam_text(lams[a]) if a == b else f"{lam_text(lams[a])} to {lam_text(lams[b])}" for a, b in runs]
-        lead, joined, rest = "The best λ is ", f"{', '.join(words[:-1])} or {words[-1]}", ""
-    for word in (" to ", " and "):
-        joined = joined.replace(word, word.replace(" ", NBSP))
-    of_model = "" if facts.layer is None else " for the whole model"
-    sure = f" (95{NBSP}% confidence, {sample})."
-    return [piece(lead), piece(joined, "lambda"), piece(f"{rest}{of_model}{sure}"), *help_text]
+        shown = joined([low, high]).replace(" ", NBSP)
+        alone = message("The best λ lies between {lam}")
+        whole = message("The best λ lies between {lam} for the whole model")
+    clause = pieces(tr_parts(whole if of_model else alone, lam=piece(shown, "lambda")))
+    sure = tr_parts("{clause} (95\u00a0% confidence, {sample}).", clause=clause, sample=sample)
+    return [*pieces(sure), *help_text]
 
 
 def _no_help(facts: LineFacts, quality: Quality, gamma: int, told: _Told) -> list[Piece]:
@@ -426,23 +535,32 @@ def _no_help(facts: LineFacts, quality: Quality, gamma: int, told: _Told) -> lis
 
     if helps(among):
         return []
+    text = tr("None is better than {baseline}.", baseline=baseline_name(base))
     if helps(among.chosen_of(1)):
-        return [piece(f" Chosen as the best of {among.among}, none is clearly better than {baseline_name(base)}.")]
-    return [piece(f" None is better than {baseline_name(base)}.")]
+        text = tr(
+            "Chosen as the best of {count}, none is clearly better than {baseline}.",
+            count=among.among, baseline=baseline_name(base),
+        )  # fmt: skip
+    return [piece(f" {text}")]
 
 
 def _beside_baseline(quality: Quality, at: tuple[int, int], name: str, told: _Told) -> str:
     difference, reference = quality.to_baseline, quality.baseline_mean or math.nan
     assert difference is not None
     here = difference.at(at)
-    apart = _apart(here)
-    word = "above" if here.mean >= 0 else "below"
+    apart, is_above = _apart(here), here.mean >= 0
+    size = told.apart(apart, reference)
     if not math.isfinite(here.error):
-        return f"{told.size(apart, reference)} {word} {name} on one draw"
+        above, below = message("{size} above {baseline} on one draw"), message("{size} below {baseline} on one draw")
+        return tr(above if is_above else below, size=size, baseline=name)
     if here.verdict(()) == 0:
-        size, interval = told.size(here, reference), told.interval(here, reference)
-        return f"no measurable difference to {name} ({size}, {interval})"
-    return f"{told.size(apart, reference)} {word} {name}, {told.interval(apart, reference)}"
+        return tr(
+            "no measurable difference to {baseline} ({size}, {interval})",
+            baseline=name, size=told.apart(here, reference), interval=told.interval(here, reference),
+        )  # fmt: skip
+    above, below = message("{size} above {baseline}, {interval}"), message("{size} below {baseline}, {interval}")
+    interval = told.interval(apart, reference)
+    return tr(above if is_above else below, size=size, baseline=name, interval=interval)
 
 
 def _damping_text(facts: LineFacts, gamma: int, told: _Told) -> str:
@@ -454,12 +572,14 @@ def _damping_text(facts: LineFacts, gamma: int, told: _Told) -> str:
         return ""
     ends = [(lams[first], lams[last]) for first, last in runs]
     if any(low <= lam <= high for low, high in ends):
-        where = "lies in the band"
+        text = message("GPTQ’s damping is λ: its default, {lam}, lies in the band.")
     elif lam < ends[0][0]:
-        where = "lies below the band"
+        text = message("GPTQ’s damping is λ: its default, {lam}, lies below the band.")
+    elif lam > ends[-1][1]:
+        text = message("GPTQ’s damping is λ: its default, {lam}, lies above the band.")
     else:
-        where = "lies above the band" if lam > ends[-1][1] else "lies outside the band"
-    return f"GPTQ’s damping is λ: its default, {lam_text(lam)}, {where}."
+        text = message("GPTQ’s damping is λ: its default, {lam}, lies outside the band.")
+    return tr(text, lam=lam_text(lam))
 
 
 def _shrinkage_text(facts: LineFacts) -> str:
@@ -468,17 +588,20 @@ def _shrinkage_text(facts: LineFacts) -> str:
     found, quality, lams = shrinkage_lam(facts), facts.perplexity, facts.line.lams
     if found is None or quality is None or len(lams) < 2 or not found.is_median:
         return ""
-    lead = f"λ from shrinkage (OAS, the median over layers), without a sweep, is {computed_lam_text(found.lam)}"
+    clause = tr(
+        "λ from shrinkage (OAS, the median over layers), without a sweep, is {lam}", lam=computed_lam_text(found.lam)
+    )
     cost, best = regret(facts, found.lam), quality.best[0]
     if cost is None or best is None:
-        return "" if best is None else f"{lead}, which lies beyond the measured λ."
+        return "" if best is None else tr("{clause}, which lies beyond the measured λ.", clause=clause)
     told, reference = _TOLD["perplexity"], float(quality.mean[0, best])
-    size = told.size(cost, reference)
+    values = {"clause": clause, "size": told.apart(cost, reference), "best": lam_text(lams[best])}
     if not math.isfinite(cost.error):
-        return f"{lead}: perplexity {size} above the best λ, {lam_text(lams[best])}, on one draw."
+        return tr("{clause}: perplexity {size} above the best λ, {best}, on one draw.", **values)
     if cost.verdict(()) == 0:
-        return f"{lead}: no measurable difference to the best λ, {lam_text(lams[best])} ({size})."
-    return f"{lead}: perplexity {size} above the best λ, {lam_text(lams[best])}, {told.interval(cost, reference)}."
+        return tr("{clause}: no measurable difference to the best λ, {best} ({size}).", **values)
+    values["interval"] = told.interval(cost, reference)
+    return tr("{clause}: perplexity {size} above the best λ, {best}, {interval}.", **values)
 
 
 def _beside_text(facts: LineFacts, what: str, difference: Difference, at: tuple[int, int]) -> str:
@@ -488,11 +611,13 @@ def _beside_text(facts: LineFacts, what: str, difference: Difference, at: tuple[
 
 def _compared_text(what: str, difference: Difference, at: tuple[int, int]) -> str:
     told, here = _TOLD["perplexity"], difference.at(at)
-    lead, size = f"{what}: ", told.size(here, 50.0)
+    values = {"what": what, "size": told.apart(here, 50.0), "interval": told.interval(here, 50.0)}
     if not math.isfinite(here.error):
-        return f"{lead}{size} in perplexity, on one draw."
+        return tr("{what}: {size} in perplexity, on one draw.", what=what, size=values["size"])
     if here.verdict(()) == 0:
-        return f"{lead}no measurable difference ({size}, {told.interval(here, 50.0)})."
+        return tr("{what}: no measurable difference ({size}, {interval}).", **values)
     apart = _apart(here)
-    word = "lower" if here.mean < 0 else "higher"
-    return f"{lead}perplexity {told.size(apart, 50.0)} {word}, {told.interval(apart, 50.0)}."
+    values |= {"size": told.apart(apart, 50.0), "interval": told.interval(apart, 50.0)}
+    lower = message("{what}: perplexity {size} lower, {interval}.")
+    higher = message("{what}: perplexity {size} higher, {interval}.")
+    return tr(lower if here.mean < 0 else higher, **values)

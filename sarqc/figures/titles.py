@@ -10,17 +10,45 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from sarqc.figures.changes import Ratio, ratio_of, times_text
 from sarqc.figures.drawing import Axis, BoundValues, Figure, bind
 from sarqc.figures.numbers import NBSP, lam_text, small_percent
+from sarqc.language import message, tr
 from sarqc.study.facts import LineFacts, Quality, has_lam, lam_index
 from sarqc.study.paired import spans, sweet_spots
 
 LONGEST = 60  # characters of a finding
-ERRORS = {"held_out": "unseen text", "recon": "calibration text"}  # in the order in which an error is looked for
+ERRORS = ("held_out", "recon")  # in the order in which an error is looked for
+SIZES = {"held_out": message("{error} error on unseen text"), "recon": message("{error} error on calibration text")}
+DRIFT, ERROR = message("drift"), message("error")
+
+
+class Best(NamedTuple):
+    """What is said of the best λ of a quantity: that there is none, and where it is."""
+
+    none: str
+    lead: str
+
+
+BEST = {  # from the longest words to the shortest
+    "perplexity": [Best(message("No λ stands out in perplexity"), message("Perplexity is lowest at {lam}"))],
+    "accuracy": [Best(message("No λ stands out in accuracy"), message("Accuracy is highest at {lam}"))],
+    "held_out": [
+        Best(message("No λ stands out in error on unseen text"), message("Error on unseen text is lowest at {lam}")),
+        Best(message("No λ stands out in unseen-text error"), message("Unseen-text error is lowest at {lam}")),
+    ],
+    "recon": [
+        Best(
+            message("No λ stands out in error on calibration text"),
+            message("Error on calibration text is lowest at {lam}"),
+        ),
+        Best(message("No λ stands out in calibration error"), message("Calibration error is lowest at {lam}")),
+    ],
+}
 
 
 def fitting(*texts: str) -> str:
@@ -60,31 +88,28 @@ def lam_point(lam: float) -> str:
     return f"λ{NBSP}={NBSP}{lam_text(lam)}"
 
 
-def best_lam(
-    lams: Sequence[float], best: int | None, band: np.ndarray, names: Sequence[str], extreme: str = "lowest"
-) -> str:
+def best_lam(lams: Sequence[float], best: int | None, band: np.ndarray, words: Sequence[Best]) -> str:
     """Return which λ of a curve is best, and between which λ the truly best one lies.
 
     Args:
         lams: The λ of the curve, M.
         best: Position of the best; None where nothing was measured.
         band: Mask M of the λ that may be the best, see ``sweet_spots``; empty for a single draw.
-        names: The quantity, from the longest name to the shortest.
-        extreme: What the best is: “lowest” or “highest”.
+        words: What is said of the quantity, see ``BEST``.
     """
     if best is None or len(lams) < 2:
         return ""
     runs = spans(band)
     if runs == [(0, len(lams) - 1)]:
-        return fitting(*(f"No λ stands out in {name[0].lower()}{name[1:]}" for name in names))
-    leads = [f"{name} is {extreme} at {lam_point(lams[best])}" for name in names]
+        return fitting(*(tr(one.none) for one in words))
+    leads = [tr(one.lead, lam=lam_point(lams[best])) for one in words]
     if not runs:
-        return fitting(*(f"{lead} on one draw" for lead in leads))
+        return fitting(*(tr("{lead} on one draw", lead=lead) for lead in leads))
     if len(runs) > 1:
-        return fitting(*(f"{lead}, not clearly" for lead in leads))
+        return fitting(*(tr("{lead}, not clearly", lead=lead) for lead in leads))
     (first, last), *_ = runs
     if first == last:
-        return fitting(*(f"{lead}, clearly" for lead in leads))
+        return fitting(*(tr("{lead}, clearly", lead=lead) for lead in leads))
     span = f"{lam_text(lams[first])}–{lam_text(lams[last])}"
     return fitting(*(f"{lead} ({ending}{span})" for ending in (f"95{NBSP}%: ", "") for lead in leads))
 
@@ -94,9 +119,7 @@ def quality_finding(facts: LineFacts, name: str) -> BoundValues | None:
     quality: Quality | None = getattr(facts, name)
     if quality is None or not has_lam(facts.line):
         return None
-    extreme = "highest" if name == "accuracy" else "lowest"
-    lams = facts.line.lams
-    return at_each(facts, lambda g, m: best_lam(lams, quality.best[g], quality.band[g], [name.capitalize()], extreme))
+    return at_each(facts, lambda g, m: best_lam(facts.line.lams, quality.best[g], quality.band[g], BEST[name]))
 
 
 def error_finding(facts: LineFacts) -> BoundValues | None:
@@ -110,8 +133,7 @@ def _error_finding(facts: LineFacts) -> BoundValues | None:
     if name is None or values is None or not has_lam(facts.line):
         return None
     best, band = least(values)
-    names = (f"Error on {ERRORS[name]}", "Unseen-text error" if name == "held_out" else "Calibration error")
-    return at_each(facts, lambda g, m: best_lam(facts.line.lams, best[g], band[g], names))
+    return at_each(facts, lambda g, m: best_lam(facts.line.lams, best[g], band[g], BEST[name]))
 
 
 def least(values: np.ndarray) -> tuple[tuple[int | None, ...], np.ndarray]:
@@ -143,34 +165,37 @@ class TradeOff:
         """What drift and error do from the reference to the largest λ."""
         at = (g, self.last)
         parts = [
-            change
-            for ratio, noun in ((self.drift, "drift"), (self.error, "error"))
-            if (change := _change(ratio, at, noun))
+            change for ratio, noun in ((self.drift, DRIFT), (self.error, ERROR)) if (change := _change(ratio, at, noun))
         ]
-        return fitting(f"{self._rise}: {', '.join(parts)}", f"{self._rise}: {parts[0]}") if parts else ""
+        return fitting(self._rise(", ".join(parts)), self._rise(parts[0])) if parts else ""
 
-    @property
-    def _rise(self) -> str:
-        return f"From {lam_point(self.lams[self.reference])} to {lam_text(self.lams[self.last])}"
+    def _rise(self, changes: str) -> str:
+        first, last = lam_point(self.lams[self.reference]), lam_text(self.lams[self.last])
+        return tr("From {first} to {last}: {changes}", first=first, last=last, changes=changes)
 
     def drift_along(self, g: int) -> str:
         """What drift does from the reference to the largest λ."""
         at = (g, self.last)
-        change = _change(self.drift, at, "drift")
-        return fitting(f"{self._rise}: {change}") if change else ""
+        change = _change(self.drift, at, DRIFT)
+        return fitting(self._rise(change)) if change else ""
 
     def at(self, g: int, m: int) -> str:
         """What a λ does to drift and error, against the reference; at the reference what all λ do."""
         if m == self.reference:
             return self.along(g)
-        at, point = (g, m), lam_point(self.lams[m])
-        drift = _change(self.drift, at, "drift")
-        error = _change(self.error, at, "error")
+        at = (g, m)
+        drift = _change(self.drift, at, DRIFT)
+        error = _change(self.error, at, ERROR)
         both = [part for part in (drift, error) if part]
         if not both:
             return ""
-        against = f"{point} against {lam_text(self.lams[self.reference])}"
-        return fitting(f"{against}: {', '.join(both)}", f"{against}: {both[0]}")
+        point, reference = lam_point(self.lams[m]), lam_text(self.lams[self.reference])
+        return fitting(
+            *(
+                tr("{point} against {reference}: {changes}", point=point, reference=reference, changes=changes)
+                for changes in (", ".join(both), both[0])
+            )
+        )
 
 
 def trade_off(facts: LineFacts) -> TradeOff:
@@ -179,16 +204,17 @@ def trade_off(facts: LineFacts) -> TradeOff:
 
 
 def _change(ratio: Ratio | None, at: tuple[int, int], noun: str) -> str:
-    """“13 % less drift”, “the same drift”, “drift unclear”; empty where it was not measured."""
+    """“13 % less drift”, “equal drift”, “drift unclear”; empty where it was not measured."""
     if ratio is None or not ratio.known(at):
         return ""
+    name = tr(noun)
     if not ratio.clear(at):
-        return f"{noun} unclear"
+        return tr("{name} unclear", name=name)
     if ratio.same(at):
-        return f"equal {noun}"
+        return tr("equal {name}", name=name)
     if ratio.mean[at] >= 3:
-        return f"{times_text(float(ratio.mean[at]))} the {noun}"
-    return f"{ratio.change(at, 'less', 'more')} {noun}"
+        return tr("{times} the {name}", times=times_text(float(ratio.mean[at])), name=name)
+    return ratio.change_in(name, at)
 
 
 def trade_off_finding(facts: LineFacts) -> BoundValues | None:
@@ -230,10 +256,10 @@ def absolute_finding(facts: LineFacts) -> BoundValues | None:
     def say(g: int, m: int) -> str:
         parts = []
         if facts.drift is not None and math.isfinite(facts.drift[g, m]):
-            parts.append(f"weights drift by {small_percent(float(facts.drift[g, m]))}")
+            parts.append(tr("Weights drift by {drift}", drift=small_percent(float(facts.drift[g, m]))))
         if name is not None and error is not None and math.isfinite(error[g, m]):
-            parts.append(f"{small_percent(float(error[g, m]))} error on {ERRORS[name]}")
-        text = ", ".join(parts)
-        return fitting(text[:1].upper() + text[1:])
+            size = small_percent(float(error[g, m]))
+            parts.append(tr(SIZES[name], error=size))
+        return fitting(", ".join(parts))
 
     return at_each(facts, say)

@@ -1,7 +1,7 @@
 """Methods as data: one frozen dataclass for each family, and the table of public names.
 
-Standard library only. Nothing outside this package asks for the class of a method: everything that callers need is a
-member of ``Method``. A new method is a new row of ``METHODS``.
+Without torch, so that pages can use it. Nothing outside this package asks for the class of a method: everything that
+callers need is a member of ``Method``. A new method is a new row of ``METHODS``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self, get_args
 
 from sarqc.errors import Refused
+from sarqc.language import message, tr, written
 from sarqc.quantization.counts import Count
 
 Unit = Literal["layer", "group", "block"]
@@ -30,41 +31,50 @@ WarmStart = Literal["none", "gptq", "column_solver"]
 Stopping = Literal["none", "early"]
 
 # How the solver is fitted to a layer. The first of each is the paper's, which keys, labels and reports leave unsaid.
-FITTING_WORDS = {
-    "grid": "{} grid",  # of a survey's line on another grid than its study
-    "range": "{} range",
-    "order": "{} order",
-    "refine": "refined × {}",
-    "refit": "scales refitted × {}",
-    "expert_damping": "starved experts damped",
-    "distill": "scales distilled",
-    "distill_by": "{}",
-    "distill_norms": "norms distilled",
-    "distill_lambda": "distilled at λ = {}",
-    "warm_start": "started from {} codes",
-    "stopping": "stopped {}",
-    "rotate": "{} rotated",
-    "first_order": "β {}",
-}
-VALUE_WORDS = {  # of values that are not their own word
-    "search": "searched",
-    "joint": "jointly searched",
-    "block": "block by block",
-    "gptq": "GPTQ's",
-    "column_solver": "the column solver's",
-    "r1": "residual stream",
-    "r1+r2": "residual stream and values",
+# Words of each value, or of all with the value in them.
+FITTING_WORDS: dict[str, str | dict[str, str]] = {
+    "grid": {  # of a survey's line on another grid than its study
+        "symmetric": message("symmetric grid"),
+        "full_range": message("full-range grid"),
+        "asymmetric": message("asymmetric grid"),
+        "affine": message("affine grid"),
+    },
+    "range": {"search": message("searched range"), "joint": message("jointly searched range")},
+    "order": {"activation": message("activation order")},
+    "refine": message("refined × {value}"),
+    "refit": message("scales refitted × {value}"),
+    "expert_damping": message("starved experts damped"),
+    "distill": message("scales distilled"),
+    "distill_by": {"block": message("block by block")},
+    "distill_norms": message("norms distilled"),
+    "distill_lambda": message("distilled at λ = {value}"),
+    "warm_start": {
+        "gptq": message("started from GPTQ's codes"),
+        "column_solver": message("started from the column solver's codes"),
+    },
+    "stopping": {"early": message("stopped early")},
+    "rotate": {"r1": message("residual stream rotated"), "r1+r2": message("residual stream and values rotated")},
+    "first_order": message("β {value}"),
 }
 FITTING = tuple(FITTING_WORDS)
 
 
 def fitting_text(fitting: Mapping[str, str | int | float]) -> str:
-    """Return the fitting of the grid in words, as “searched range, activation order”; empty for the plain one.
+    """Return the fitting of the grid in words of the language spoken, as “searched range, activation order”.
+
+    Empty for the plain one.
 
     Args:
         fitting: The values of ``FITTING`` that are not plain, see ``Method.fitting``.
     """
-    return ", ".join(FITTING_WORDS[name].format(VALUE_WORDS.get(str(value), value)) for name, value in fitting.items())
+    return ", ".join(_fitted(name, value) for name, value in fitting.items())
+
+
+def _fitted(name: str, value: str | int | float) -> str:
+    words, shown = FITTING_WORDS[name], value if isinstance(value, str) else written(str(value))
+    if isinstance(words, str):
+        return tr(words, value=shown)
+    return tr(words[shown]) if shown in words else shown
 
 
 # Ranges that a search tries, as shares of a group's ends in fortieths: those that shrink at both ends alike. A joint
@@ -843,7 +853,7 @@ _SHIFTED = Candidates("layer", strengths=(0.0, 0.25, 0.5, 0.75, 1.0))
 
 METHODS: dict[str, MethodEntry] = {
     "rtn": MethodEntry(
-        "Round to nearest", RoundToNearest(), (), "rtn", ("range", "refine", "refit"),
+        message("Round to nearest"), RoundToNearest(), (), "rtn", ("range", "refine", "refit"),
         about="Each weight to its nearest level; reads no text",
     ),
     "awq": MethodEntry(
@@ -851,25 +861,26 @@ METHODS: dict[str, MethodEntry] = {
         about="Scales channels so that salient ones lose less",
     ),
     "rqc-gs": MethodEntry(
-        "AWQ + identity penalty", ScaleSearch(lam=0.3, saliency="identity"), ("lam",), "awq", _SEARCH, _SEARCHED,
+        message("AWQ + identity penalty"), ScaleSearch(lam=0.3, saliency="identity"), ("lam",), "awq", _SEARCH,
+        _SEARCHED,
         about="AWQ’s search with a penalty on all drift", also="awq+identity",
     ),
     "sarqc-gs": MethodEntry(
-        "AWQ + saliency penalty", ScaleSearch(lam=0.3), ("lam",), "awq", _SEARCH, _SEARCHED,
+        message("AWQ + saliency penalty"), ScaleSearch(lam=0.3), ("lam",), "awq", _SEARCH, _SEARCHED,
         about="AWQ’s search with a penalty on drift of salient weights", also="awq+saliency",
     ),
     "gptq": MethodEntry(
-        "GPTQ 1 %", ColumnSolver(lam=0.01), (), "gptq", _SOLVER,
+        message("GPTQ 1 %"), ColumnSolver(lam=0.01), (), "gptq", _SOLVER,
         about="Column by column, each error passed on to the next",
     ),
     "rqc-gbs": MethodEntry(
-        "GPTQ + identity penalty", ColumnSolver(lam=0.25), ("lam",), "gptq", _PENALISED,
+        message("GPTQ + identity penalty"), ColumnSolver(lam=0.25), ("lam",), "gptq", _PENALISED,
         replace(_SOLVED, gammas=(None,)),
         about="GPTQ with a penalty on all drift", also="gptq+identity",
     ),
     "sarqc-gbs": MethodEntry(
-        "GPTQ + saliency penalty", ColumnSolver(lam=0.25, gamma=0.1, saliency="saliency"), ("lam", "gamma"), "gptq",
-        _PENALISED, _SOLVED,
+        message("GPTQ + saliency penalty"), ColumnSolver(lam=0.25, gamma=0.1, saliency="saliency"), ("lam", "gamma"),
+        "gptq", _PENALISED, _SOLVED,
         about="GPTQ with a penalty on drift of salient weights", also="gptq+saliency",
     ),
     "gptaq": MethodEntry(
@@ -877,12 +888,12 @@ METHODS: dict[str, MethodEntry] = {
         about="GPTQ that also mends what earlier blocks did",
     ),
     "gptaq-full": MethodEntry(
-        "GPTAQ, full shift", ColumnSolver(lam=0.01, shift="full", shift_strength=1.0), ("shift_strength",), "gptq",
-        _SOLVER, _SHIFTED,
+        message("GPTAQ, full shift"), ColumnSolver(lam=0.01, shift="full", shift_strength=1.0), ("shift_strength",),
+        "gptq", _SOLVER, _SHIFTED,
         about="GPTAQ with its whole shift",
     ),
     "sarqc-gptaq": MethodEntry(
-        "GPTAQ + saliency penalty", ColumnSolver(lam=0.25, gamma=0.1, saliency="saliency", shift="published"),
+        message("GPTAQ + saliency penalty"), ColumnSolver(lam=0.25, gamma=0.1, saliency="saliency", shift="published"),
         ("lam", "gamma", "shift_strength"), "gptaq", _PENALISED, replace(_SOLVED, strengths=_SHIFTED.strengths),
         about="GPTAQ with a penalty on drift of salient weights", also="gptaq+saliency",
     ),
@@ -891,7 +902,7 @@ METHODS: dict[str, MethodEntry] = {
         about="Learns each group’s range through its block",
     ),
     "sarqc-omniquant": MethodEntry(
-        "OmniQuant + saliency penalty", LearnedClipping(lam=0.05), ("lam",), "omniquant", _LEARNED,
+        message("OmniQuant + saliency penalty"), LearnedClipping(lam=0.05), ("lam",), "omniquant", _LEARNED,
         Candidates("model", (0.01, 0.05, 0.1, 0.15)),
         about="OmniQuant with a penalty on drift of salient weights", also="omniquant+saliency",
     ),
@@ -900,7 +911,7 @@ METHODS: dict[str, MethodEntry] = {
         about="Learns whether weights round up or down",
     ),
     "sarqc-signround": MethodEntry(
-        "SignRound + saliency penalty", LearnedRounding(lam=0.05), ("lam",), "signround", _ROUNDED,
+        message("SignRound + saliency penalty"), LearnedRounding(lam=0.05), ("lam",), "signround", _ROUNDED,
         Candidates("model", (0.01, 0.05, 0.1, 0.15)),
         about="SignRound with a penalty on drift of salient weights", also="signround+saliency",
     ),
@@ -910,7 +921,7 @@ METHODS: dict[str, MethodEntry] = {
 AS_FOUND = "as-found"
 # How a quantized checkpoint is measured. It is not a row of ``METHODS``: nobody can choose it for a model of their own.
 _FOUND = MethodEntry(
-    "As found", ExistingCodes(), (), AS_FOUND,
+    message("As found"), ExistingCodes(), (), AS_FOUND,
     about="The codes of a checkpoint that others have quantized, measured as they are",
 )  # fmt: skip
 
@@ -930,7 +941,7 @@ def entry_of(name: str) -> MethodEntry | None:
 
 
 def title_of(name: str, fitting: Mapping[str, str | int | float] = MappingProxyType({})) -> str:
-    """Return the title of a method with its fitting, as “GPTQ 1 %, searched range”.
+    """Return the title of a method with its fitting in the language spoken, as “GPTQ 1 %, searched range”.
 
     An unknown method is called by its public name.
 
@@ -939,7 +950,7 @@ def title_of(name: str, fitting: Mapping[str, str | int | float] = MappingProxyT
         fitting: See ``Method.fitting``.
     """
     entry = entry_of(name)
-    return ", ".join(filter(None, [name if entry is None else entry.title, fitting_text(fitting)]))
+    return ", ".join(filter(None, [name if entry is None else tr(entry.title), fitting_text(fitting)]))
 
 
 def method(name: str, **choices: Any) -> Method:

@@ -78,10 +78,10 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 
 from sarqc.errors import NotFound, Refused
 from sarqc.files.modes import usual_mode
-from sarqc.language import language
+from sarqc.language import ENGLISH, language, speaking, tr, written
 from sarqc.models.families import LayerInfo
 from sarqc.plain import plain
-from sarqc.quantization.methods import FITTING, METHODS, public_method, title_of
+from sarqc.quantization.methods import FITTING, entry_of, public_method, title_of
 from sarqc.recipe import recorded, renamed
 from sarqc.study import tensors
 from sarqc.study.experts import Experts, experts_of, unreached_is_unknown
@@ -187,9 +187,11 @@ class LaterBlocks(_Document):
     def words(self) -> str:
         """“from block 20: 0.3” after a λ; with γ “from block 20: λ = 0.3, γ = 0.5”."""
         if self.gamma is None:
-            return f"from block {self.from_block}: {self.lam:g}"
-        parts = [f"λ = {self.lam:g}"] if self.lam is not None else []
-        return f"from block {self.from_block}: {', '.join([*parts, f'γ = {self.gamma:g}'])}"
+            values = written(f"{self.lam:g}")
+        else:
+            lam = "" if self.lam is None else f"λ = {self.lam:g}, "
+            values = written(f"{lam}γ = {self.gamma:g}")
+        return tr("from block {block}: {values}", block=self.from_block, values=values)
 
 
 _NAMED_MARKS = ("refine", "refit", "distill", "distill_norms", "distill_lambda")  # values that do not say what they are
@@ -246,12 +248,19 @@ class Line(_Document):
     @property
     def label(self) -> str:
         """The title for people, with “auto” if that chose λ, and with what changes at a block."""
+        title = self.spoken_title
         if self.later is not None:
-            gamma = "" if self.later.gamma is None else f", γ = {self.gammas[0]:g}"
-            return f"{self.title}, λ = {self.lams[0]:g}{gamma}, {self.later.words}"
+            lam = f"λ = {written(f'{self.lams[0]:g}')}"
+            gamma = "" if self.later.gamma is None else f", γ = {written(f'{self.gammas[0]:g}')}"
+            return f"{title}, {lam}{gamma}, {self.later.words}"
         if self.second != "gamma":
-            return f"{self.title}, over {self.sign}"
-        return f"{self.title}, auto" if self.selected else self.title
+            return tr("{title}, over {sign}", title=title, sign=self.sign)
+        return f"{title}, auto" if self.selected else title
+
+    @property
+    def spoken_title(self) -> str:
+        """Title in the language spoken; that of a method unknown here as it stands."""
+        return title_of(self.method, self.fitting) if _is_known(self) else self.title
 
     @property
     def sign(self) -> str:
@@ -456,9 +465,12 @@ class Study(_Document):
 
 def _with_title_of_today(line: Line) -> Line:
     """Today's title of the method, so that it has one name wherever it is shown."""
-    if line.method not in METHODS or not set(line.fitting) <= set(FITTING):
-        return line
-    return line.model_copy(update={"title": title_of(line.method, line.fitting)})
+    with speaking(ENGLISH):
+        return line.model_copy(update={"title": line.spoken_title})
+
+
+def _is_known(line: Line) -> bool:
+    return entry_of(line.method) is not None and set(line.fitting) <= set(FITTING)
 
 
 def _read_document(folder: Path) -> dict[str, Any]:

@@ -262,7 +262,7 @@ def find_baseline(study: Study, line: Line, layer: int | None) -> BaselinePoint 
         found = {name: of_layer(name) for name in ("recon", "held_out", "drift")}
         for name in ("perplexity", "accuracy", "correct"):
             found[name] = study.once(held, f"{name} at {index}", partial(whole, name))
-        return BaselinePoint(line.baseline, lam, held.title, held.draws, bool(fitting), **found)
+        return BaselinePoint(line.baseline, lam, held.spoken_title, held.draws, bool(fitting), **found)
     return None
 
 

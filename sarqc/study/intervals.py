@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from sarqc.language import written
+from sarqc.language import tr, written
 from sarqc.study.paired import Difference
 
 
@@ -45,10 +45,19 @@ def interval_text(low: float, high: float, decimals: int) -> str:
     The ratio of few draws may have no upper end.
     """
     if math.isinf(high):
-        return f"from {limit_text(low, decimals)} upwards"
+        return tr("from {low} upwards", low=limit_text(low, decimals))
     if math.isinf(low):
-        return f"from {limit_text(high, decimals)} downwards"
-    return f"from {limit_text(low, decimals)} to {limit_text(high, decimals)}"
+        return tr("from {high} downwards", high=limit_text(high, decimals))
+    return tr("from {low} to {high}", low=limit_text(low, decimals), high=limit_text(high, decimals))
+
+
+def limits_text(low: float, high: float, decimals: int) -> str:
+    """Return an interval in brackets after its name as “−0.1 to 6.4”, or “−0.1 upwards” without an upper end."""
+    if math.isinf(high):
+        return tr("{low} upwards", low=limit_text(low, decimals))
+    if math.isinf(low):
+        return tr("{high} downwards", high=limit_text(high, decimals))
+    return tr("{low} to {high}", low=limit_text(low, decimals), high=limit_text(high, decimals))
 
 
 def signed(difference: Difference, decimals: int) -> str:
@@ -65,4 +74,4 @@ def span_text(mean: float, low: float, high: float, decimals: int) -> str:
         return text
     if math.isinf(low) or math.isinf(high):
         return f"{text} ({interval_text(low, high, decimals)})"
-    return f"{text} ({limit_text(low, decimals)} to {limit_text(high, decimals)})"
+    return f"{text} ({limits_text(low, high, decimals)})"

@@ -43,7 +43,6 @@ from sarqc.quantization.methods import (
     AS_FOUND,
     FITTING_WORDS,
     METHODS,
-    VALUE_WORDS,
     Candidates,
     MethodEntry,
     Workload,
@@ -369,12 +368,9 @@ def names() -> list[Constant]:
         Constant("LANES", "Lane[]", "How urgent a run is.", LANES),
         Constant(
             "FITTING_WORDS",
-            "Record<string, string>",
-            "How a grid is fitted where it is not plainly.",
+            "Record<string, string | Record<string, string>>",
+            "How a grid is fitted where it is not plainly: words of each value, or of all with the value in them.",
             {name: words for name, words in FITTING_WORDS.items() if name != "grid"},
-        ),
-        Constant(
-            "VALUE_WORDS", "Record<string, string>", "Values of a fitting that are not their own word.", VALUE_WORDS
         ),
         Constant("SIGNS", "Record<string, string>", "How people write what “auto” may choose.", SIGNS),
         Constant("FORMAT_WORDS", "Record<string, string>", "What each format of a checkpoint is.", FORMAT_WORDS),

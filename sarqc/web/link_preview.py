@@ -162,7 +162,7 @@ class Introductions:
             return None
 
     def _sight_of(self, spoken: str, key: FactsKey, at: CardPoint, banded: bool) -> FirstSight:
-        return sight_of(self._facts(*key), at, banded=banded)
+        return sight_of(self._facts(language(), *key), at, banded=banded)
 
     def of_link(self, visitor: Visitor, secret: str, link: Link, query: Query) -> Introduction:
         """What a share link shows to ``visitor``, who has it; the picture has the link's own address."""
@@ -177,7 +177,7 @@ class Introductions:
         key = await run_in_threadpool(self._key, visitor, study_id, query)
         at = self._point(key, query)
         return await self._pictures.png(
-            (language(), key, at), lambda: point_card(self._facts(*key), at, self._colours())
+            (language(), key, at), lambda: point_card(self._facts(language(), *key), at, self._colours())
         )
 
     async def site_picture(self) -> bytes:
@@ -199,7 +199,7 @@ class Introductions:
 
     def _words_of(self, spoken: str, key: FactsKey, at: CardPoint) -> Introduction:
         """All but the address of the picture: words take longer to make than the rest of a page."""
-        return introduction_of(self._facts(*key), at)
+        return introduction_of(self._facts(language(), *key), at)
 
     def _of_run(self, visitor: Visitor, run_id: str, page: Introduction) -> Introduction:
         """A run that has left no study, or not yet."""
@@ -227,13 +227,13 @@ class Introductions:
         return study_id, content, line.name, line.bits, layer, draw if draw in line.draws else None
 
     def _facts_of(
-        self, study_id: str, content: str, line: str, bits: int, layer: int | None, draw: int | None
+        self, spoken: str, study_id: str, content: str, line: str, bits: int, layer: int | None, draw: int | None
     ) -> LineFacts:
         study = self._access.library.open(study_id)
         return line_facts(study if draw is None else one_draw(study, draw), method=line, bits=bits, layer=layer)
 
     def _point(self, key: FactsKey, query: Query) -> CardPoint:
-        return point_of(self._facts(*key), query)
+        return point_of(self._facts(language(), *key), query)
 
     def _first(self) -> str | None:
         return first_study(self._access.library.shipped())

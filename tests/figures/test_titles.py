@@ -17,7 +17,7 @@ from sarqc.figures.gap import gap
 from sarqc.figures.hero import hero
 from sarqc.figures.pareto import ParetoRun, pareto_view
 from sarqc.figures.plane import plane
-from sarqc.figures.titles import LONGEST, best_lam, fitting
+from sarqc.figures.titles import LONGEST, Best, best_lam, fitting
 from sarqc.figures.view import lab_view
 from sarqc.quantization.methods import METHODS
 from sarqc.settings import SITE
@@ -188,11 +188,12 @@ def test_what_is_unclear_or_missing_has_no_size(tmp_path: Path) -> None:
 
 def test_a_best_lambda_without_a_band_is_on_one_draw() -> None:
     lams, none = (0.0, 0.1, 1.0), np.zeros(3, dtype=bool)
-    assert best_lam(lams, None, none, ["Error"]) == ""
-    assert best_lam(lams, 1, none, ["Error"]).replace("\u00a0", " ") == "Error is lowest at λ = 0.1 on one draw"
-    assert best_lam(lams, 1, ~none, ["Error"]) == "No λ stands out in error"
+    words = [Best("No λ stands out in error", "Error is lowest at {lam}")]
+    assert best_lam(lams, None, none, words) == ""
+    assert best_lam(lams, 1, none, words).replace("\u00a0", " ") == "Error is lowest at λ = 0.1 on one draw"
+    assert best_lam(lams, 1, ~none, words) == "No λ stands out in error"
     apart = np.array([True, False, True])
-    assert best_lam(lams, 0, apart, ["Error"]).replace("\u00a0", " ") == "Error is lowest at λ = 0, not clearly"
+    assert best_lam(lams, 0, apart, words).replace("\u00a0", " ") == "Error is lowest at λ = 0, not clearly"
     assert fitting("x" * (LONGEST + 1), "short") == "short"
     assert fitting("x" * (LONGEST + 1)) == ""
 

@@ -122,37 +122,23 @@ export const LINK_LASTS = frozen({ days: 30, choices: [1, 7, 30, 90, 365], links
 export const LANES = frozen(["preview", "batch"]);
 
 /**
- * How a grid is fitted where it is not plainly.
- * @type {Readonly<Record<string, string>>}
+ * How a grid is fitted where it is not plainly: words of each value, or of all with the value in them.
+ * @type {Readonly<Record<string, string | Record<string, string>>>}
  */
 export const FITTING_WORDS = frozen({
-  range: "{} range",
-  order: "{} order",
-  refine: "refined × {}",
-  refit: "scales refitted × {}",
+  range: { search: "searched range", joint: "jointly searched range" },
+  order: { activation: "activation order" },
+  refine: "refined × {value}",
+  refit: "scales refitted × {value}",
   expert_damping: "starved experts damped",
   distill: "scales distilled",
-  distill_by: "{}",
+  distill_by: { block: "block by block" },
   distill_norms: "norms distilled",
-  distill_lambda: "distilled at λ = {}",
-  warm_start: "started from {} codes",
-  stopping: "stopped {}",
-  rotate: "{} rotated",
-  first_order: "β {}",
-});
-
-/**
- * Values of a fitting that are not their own word.
- * @type {Readonly<Record<string, string>>}
- */
-export const VALUE_WORDS = frozen({
-  search: "searched",
-  joint: "jointly searched",
-  block: "block by block",
-  gptq: "GPTQ's",
-  column_solver: "the column solver's",
-  r1: "residual stream",
-  "r1+r2": "residual stream and values",
+  distill_lambda: "distilled at λ = {value}",
+  warm_start: { gptq: "started from GPTQ's codes", column_solver: "started from the column solver's codes" },
+  stopping: { early: "stopped early" },
+  rotate: { r1: "residual stream rotated", "r1+r2": "residual stream and values rotated" },
+  first_order: "β {value}",
 });
 
 /**

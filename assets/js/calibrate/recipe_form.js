@@ -3,7 +3,7 @@
  * @module recipe_form
  */
 
-import { FITTING_WORDS, SIGNS, VALUE_WORDS } from "../base/contract.js";
+import { FITTING_WORDS, SIGNS } from "../base/contract.js";
 import { plain } from "../base/format.js";
 import { AS_FOUND, METHODS, NOT_ASKED_OF_OPENED, RECIPE_FIELDS } from "../base/recipe_contract.js";
 
@@ -263,7 +263,9 @@ export function fittingWords(recipe) {
     .filter(([name]) => !idle.includes(name) && (said.distill || !name.startsWith("distill")))
     .filter(([name]) => (said[name] || said[name] === 0) && said[name] !== RECIPE_FIELDS[name].default)
     .filter(([name]) => !isWithoutEffect(name, said))
-    .map(([name, words]) => words.replace("{}", VALUE_WORDS[said[name]] ?? said[name]));
+    .map(([name, words]) =>
+      typeof words === "string" ? words.replace("{value}", said[name]) : (words[said[name]] ?? said[name]),
+    );
 }
 
 /**
@@ -280,9 +282,7 @@ const isWithoutEffect = (name, said) =>
  * @param {Said} recipe
  */
 export const gridWords = ({ grid, quantized_checkpoint: checkpoint }) =>
-  !grid || checkpoint || grid === RECIPE_FIELDS.grid.default
-    ? ""
-    : String(VALUE_WORDS[grid] ?? grid).replaceAll("_", " ");
+  !grid || checkpoint || grid === RECIPE_FIELDS.grid.default ? "" : grid.replaceAll("_", " ");
 
 /**
  * The last part of a path or a Hub name.
