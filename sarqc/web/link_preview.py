@@ -41,7 +41,7 @@ from sarqc.figures.sentence import Piece, sentence
 from sarqc.figures.titles import finding_at
 from sarqc.figures.view import default_line, first_figure, line_title, start_of
 from sarqc.jobs.links import Link
-from sarqc.language import language, message, tr
+from sarqc.language import ENGLISH, language, message, tr
 from sarqc.settings import Settings
 from sarqc.study.document import one_draw
 from sarqc.study.facts import LineFacts, line_facts
@@ -79,8 +79,14 @@ class Introduction:
     title: str  # of the document, before the site's name
     name: str = field(default_factory=lambda: tr(TAGLINE))  # what is shown, to the point
     about: str = field(default_factory=lambda: tr(ABOUT))
-    picture: str = SITE_PICTURE
+    picture: str = field(default_factory=lambda: f"{SITE_PICTURE}{_asking({})}")
     alt: str = field(default_factory=lambda: tr(_ALT))
+
+
+def _asking(query: Query) -> str:
+    """Return the end of an address with these parameters, in the language spoken; empty without any."""
+    asked = urlencode({**query, **({} if language() == ENGLISH else {"lang": language()})})
+    return asked and f"?{asked}"
 
 
 def query_of(text: str) -> dict[str, str]:
@@ -196,7 +202,7 @@ class Introductions:
         key = self._key(visitor, study_id, query)
         shown = {name: query[name] for name in SHOWN if name in query}
         told = self._words(language(), key, self._point(key, query))
-        return replace(told, picture=f"{PICTURE}?{urlencode(shown | {'study': study_id})}")
+        return replace(told, picture=f"{PICTURE}{_asking(shown | {'study': study_id})}")
 
     def _words_of(self, spoken: str, key: FactsKey, at: CardPoint) -> Introduction:
         """All but the address of the picture: words take longer to make than the rest of a page."""
