@@ -26,6 +26,7 @@ from sarqc.figures.drawing import (
 from sarqc.figures.layer_map import layer_label
 from sarqc.figures.numbers import number, point_names, significant
 from sarqc.figures.titles import at_each, fitting, set_finding
+from sarqc.language import message, tr, written
 from sarqc.study.facts import LineFacts, equal_points
 
 LABEL_GAP = 0.2  # least distance of two labels at the lines' ends, as a share of the axis
@@ -47,22 +48,24 @@ def deciles(facts: LineFacts) -> Figure | None:
     high = honest_range(_flat(inner), _flat(outer), always=(0.0,), pad=0.08)[1]
     count = chosen.shape[-1]
     layout = base_layout(left=50, right=72, top=8, bottom=24)
-    ends = {"tickvals": [0, count - 1], "ticktext": ["least salient", "most salient"], "range": [-0.6, count - 0.4]}
+    names_of_ends = [tr("least salient"), tr("most salient")]
+    ends = {"tickvals": [0, count - 1], "ticktext": names_of_ends, "range": [-0.6, count - 0.4]}
     clear = {"ticks": "outside", "ticklen": 5, "tickcolor": "rgba(0,0,0,0)"}
     layout["xaxis"] = {**PLAIN_AXIS, **ends, **clear, "showgrid": False}
     layout["yaxis"] = {**PLAIN_AXIS, "range": [0, high], **even_ticks((0, high), 4)}
-    where = "all layers" if facts.layer is None else layer_label(facts.study.layers[facts.layer])
+    where = tr("all layers") if facts.layer is None else layer_label(facts.study.layers[facts.layer])
     figure: Figure = {"data": [], "layout": layout, "bindings": []}
-    figure["title"], figure["subtitle"] = "Drift by saliency decile", f", {where}"
+    figure["title"], figure["subtitle"] = tr("Drift by saliency decile"), f", {where}"
     if several:
         first = np.repeat(chosen[:, :1], chosen.shape[1], axis=1)
         if (most := float(np.nanmax(chosen[:, 0]))) > high:
-            figure["subtitle"] += f"; {names[0]} up to {significant(most)}".replace(" = ", "\u00a0=\u00a0")
+            reach = tr("{point} up to {most}", point=names[0], most=significant(most))
+            figure["subtitle"] += f"; {reach}".replace(" = ", "\u00a0=\u00a0")
         grey: Role = {"color": "var(--ink-3)", "dash": "dot", "symbol": "circle"}
         _add(figure, first, [names[0]] * len(names), grey)
     if twin is not None:
         faint: Role = {"color": "var(--drift-faint)", "dash": "solid", "symbol": "square"}
-        _add(figure, twin, ["identity"] * len(names), faint)
+        _add(figure, twin, [tr("identity")] * len(names), faint)
     _add(figure, chosen, names if several else [""], {**DRIFT, "dash": "solid"})
     _place_labels(figure, high)
     if twin is not None:
@@ -82,25 +85,47 @@ def _finding(facts: LineFacts, chosen: np.ndarray, twin: np.ndarray | None, at: 
     """The most salient decile: against identity, against the smallest λ, or against the least salient decile."""
     own = float(chosen[at][-1])
     point = point_names(facts.line)[at[1]]
-    others = [] if twin is None else [(float(twin[at][-1]), "under identity")]
-    if at[1] > 0:
-        others.append((float(chosen[at[0], 0, -1]), f"at {point_names(facts.line)[0]}"))
-    for other, where in others:
-        if own > 0 and other > 0 and facts.line.lams[at[1]] > 0:
-            if abs(own / other - 1) < SAME:
-                return fitting(f"{point}: most salient decile drifts as {where}")
-            word = "less" if own < other else "more"
-            change = f"{change_text(own / other - 1)} {word}"
-            return fitting(
-                f"{point}: most salient decile drifts {change} than {where}",
-                f"{point}: most salient drift {change} than {where}",
-            )
+    is_positive = own > 0 and facts.line.lams[at[1]] > 0
+    if twin is not None and is_positive and (other := float(twin[at][-1])) > 0:
+        return _against(own / other, _THAN_IDENTITY, point=point)
+    if at[1] > 0 and is_positive and (other := float(chosen[at[0], 0, -1])) > 0:
+        return _against(own / other, _THAN_FIRST, point=point, first=point_names(facts.line)[0])
     least = float(chosen[at][0])
-    return (
-        f"The most salient decile drifts {times_text(own / least)} as much as the least"
-        if own > 0 and least > 0
-        else ""
-    )
+    if not (own > 0 and least > 0):
+        return ""
+    return tr("The most salient decile drifts {times} as much as the least", times=times_text(own / least))
+
+
+def _against(ratio: float, words: tuple[tuple[str, ...], ...], **values: str) -> str:
+    """The most salient decile as equal, less or more than something else."""
+    equal, less, more = words
+    said = equal if abs(ratio - 1) < SAME else less if ratio < 1 else more
+    return fitting(*(tr(text, change=change_text(ratio - 1), **values) for text in said))
+
+
+# Equal, less, more; each from its longest form to its shortest.
+_THAN_IDENTITY = (
+    (message("{point}: most salient decile drifts as under identity"),),
+    (
+        message("{point}: most salient decile drifts {change} less than under identity"),
+        message("{point}: most salient drift {change} less than under identity"),
+    ),
+    (
+        message("{point}: most salient decile drifts {change} more than under identity"),
+        message("{point}: most salient drift {change} more than under identity"),
+    ),
+)
+_THAN_FIRST = (
+    (message("{point}: most salient decile drifts as at {first}"),),
+    (
+        message("{point}: most salient decile drifts {change} less than at {first}"),
+        message("{point}: most salient drift {change} less than at {first}"),
+    ),
+    (
+        message("{point}: most salient decile drifts {change} more than at {first}"),
+        message("{point}: most salient drift {change} more than at {first}"),
+    ),
+)
 
 
 def _flat(arrays: list[np.ndarray]) -> np.ndarray:
@@ -142,7 +167,7 @@ def _add(figure: Figure, values: np.ndarray, labels: list[str], style: Role) -> 
             "y": [],
             "line": {"color": style["color"], "dash": style["dash"], "width": 2},
             "marker": marker,
-            "hovertemplate": "decile %{x}: %{y:.4f}<extra></extra>",
+            "hovertemplate": tr("decile %{x}: %{y:.4f}") + "<extra></extra>",
         }
     )
     ink = "var(--drift-ink)" if style["color"] == DRIFT["color"] else "var(--ink-2)"
@@ -161,9 +186,11 @@ def _against_identity(figure: Figure, percent: np.ndarray) -> None:
     reach = max(float(np.nanmax(np.abs(percent))) * 1.15, 1.0)
     layout["margin"] |= {"t": 24, "r": 14}
     layout["xaxis"] |= {"domain": list(LEFT), "anchor": "y"}
-    layout["xaxis2"] = {**layout["xaxis"], "domain": list(RIGHT), "anchor": "y2", "ticktext": ["least", "most"]}
+    layout["xaxis2"] = {**layout["xaxis"], "domain": list(RIGHT), "anchor": "y2"}
+    layout["xaxis2"]["ticktext"] = [tr("least"), tr("most")]
     mark = next(step for step in (50, 20, 10, 5, 2, 1, 0.5) if step <= reach)
-    marks = {"tickvals": [-mark, 0, mark], "ticktext": [f"−{mark:g} %", "0 %", f"+{mark:g} %"]}
+    size = written(f"{mark:g}")
+    marks = {"tickvals": [-mark, 0, mark], "ticktext": [f"−{size} %", "0 %", f"+{size} %"]}
     layout["yaxis2"] = {**PLAIN_AXIS, **marks, "range": [-reach, reach], "anchor": "x2"}
     layout["shapes"].append(
         {
@@ -183,7 +210,7 @@ def _against_identity(figure: Figure, percent: np.ndarray) -> None:
         {
             "type": "scatter",
             "mode": "lines+markers",
-            "name": "against identity",
+            "name": tr("against identity"),
             "x": list(range(last + 1)),
             "y": [],
             "xaxis": "x2",
@@ -191,12 +218,12 @@ def _against_identity(figure: Figure, percent: np.ndarray) -> None:
             "cliponaxis": False,
             "line": {"color": DRIFT["color"], "width": 2},
             "marker": {"color": DRIFT["color"], "symbol": DRIFT["symbol"], "size": 5},
-            "hovertemplate": "decile %{x}: %{y:+.1f} % against identity<extra></extra>",
+            "hovertemplate": tr("decile %{x}: %{y:+.1f} % against identity") + "<extra></extra>",
         }
     )
     title = {"xref": "paper", "yref": "paper", "x": 1, "y": 1, "yshift": 6, "xanchor": "right"}
     at = len(layout["annotations"])
-    layout["annotations"].append(note("saliency against identity", **title))
+    layout["annotations"].append(note(tr("saliency against identity"), **title))
     figure["narrow_below"] = NARROW_BELOW
     figure["narrow"] = {
         "layout.xaxis.domain": [0, 0.8],
@@ -232,20 +259,36 @@ def _place_labels(figure: Figure, high: float) -> None:
 
 
 def _aria(first: np.ndarray, shown: np.ndarray, names: list[str], lam: int) -> str:
-    text = (
-        f"Root-mean-square weight change by saliency decile{' at' if len(names) > 1 else ','} {names[lam]}: least "
-        f"salient {number(float(shown[0]), 4)}, most salient {number(float(shown[-1]), 4)}"
+    least, most = (number(float(shown[at]), 4) for at in (0, -1))
+    if len(names) < 2:
+        return tr(
+            "Root-mean-square weight change by saliency decile, {point}: least salient {least}, most salient {most}.",
+            point=names[lam],
+            least=least,
+            most=most,
+        )
+    return tr(
+        "Root-mean-square weight change by saliency decile at {point}: least salient {least}, most salient {most}; at "
+        "{first} {first_least} and {first_most}.",
+        point=names[lam],
+        least=least,
+        most=most,
+        first=names[0],
+        first_least=number(float(first[0]), 4),
+        first_most=number(float(first[-1]), 4),
     )
-    if len(names) > 1:
-        text += f"; at {names[0]} {number(float(first[0]), 4)} and {number(float(first[-1]), 4)}"
-    return f"{text}."
 
 
 def _identity_aria(mine: np.ndarray, row: np.ndarray) -> str:
     if not np.isfinite(row).all():
         return ""
-    more = [f"{100 * (float(mine[at] / row[at]) - 1):+.1f} %".replace("-", "−") for at in (0, -1)]
-    return (
-        f" Identity at this λ: {number(float(row[0]), 4)} and {number(float(row[-1]), 4)}; against it the least "
-        f"salient drift {more[0]}, the most salient {more[1]}."
+    changes = [f"{100 * (float(mine[at] / row[at]) - 1):+.1f} %".replace("-", "−") for at in (0, -1)]
+    text = tr(
+        "Identity at this λ: {least} and {most}; against it the least salient drift {least_change}, the most salient "
+        "{most_change}.",
+        least=number(float(row[0]), 4),
+        most=number(float(row[-1]), 4),
+        least_change=written(changes[0]),
+        most_change=written(changes[1]),
     )
+    return f" {text}"

@@ -17,7 +17,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from sarqc.figures.changes import Ratio, ratio_of
+from sarqc.figures.changes import Ratio, change_text, ratio_of
 from sarqc.figures.dampings import TOOLS, Tool
 from sarqc.figures.drawing import (
     PLAIN_AXIS,
@@ -38,6 +38,7 @@ from sarqc.figures.drawing import (
 from sarqc.figures.flags import GPTQ
 from sarqc.figures.numbers import difference_decimals, draws_text, lam_names, lam_text, number
 from sarqc.figures.titles import at_each, fitting, set_finding
+from sarqc.language import message, tr
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line
 from sarqc.study.facts import LineFacts, has_lam, lam_index, line_facts
@@ -59,7 +60,7 @@ class Steps:
     perplexity: Difference  # paired by draw
     drift: Ratio | None
     error: Ratio | None
-    noun: str  # of the error
+    noun: str  # of the error, in ``_CHANGES``
     is_shown: bool  # whether the identity line is the line that the Lab shows
 
     @property
@@ -147,19 +148,21 @@ def ruler(facts: LineFacts) -> Figure | None:
         "ticktext": names,
         "tickangle": 0,
         "anchor": "y2",
-        "title": {"text": "λ of the identity penalty", "standoff": 2},
+        "title": {"text": tr("λ of the identity penalty"), "standoff": 2},
     }
     layout["yaxis"] = {**PLAIN_AXIS, "domain": list(PANEL), "range": list(span), **even_ticks(span, 4)}
-    layout["yaxis"]["title"] = {"text": "change in perplexity", "standoff": 4}
+    layout["yaxis"]["title"] = {"text": tr("change in perplexity"), "standoff": 4}
     figure: Figure = {"data": [], "layout": layout, "bindings": [], "narrow": {}, "narrow_bindings": []}
     figure["narrow_below"] = NARROW_BELOW
     _add_changes(figure, steps, span)
     _add_tools(figure, steps)
     _add_words(figure, facts, steps)
-    figure["title"] = "Perplexity against the damping of GPTQ"
+    figure["title"] = tr("Perplexity against the damping of GPTQ")
     whose = "" if steps.is_shown else f", {steps.facts.line.label}"
-    intervals = ", 95 % intervals" if np.isfinite(steps.perplexity.error).any() else ""
-    figure["subtitle"] = f", {draws_text(steps.facts.n_draws)}{intervals}{whose}"
+    draws = draws_text(steps.facts.n_draws)
+    if np.isfinite(steps.perplexity.error).any():
+        draws = tr("{draws}, 95 % intervals", draws=draws)
+    figure["subtitle"] = f", {draws}{whose}"
     verdict = _verdict(steps)
     set_finding(figure, at_each(facts, lambda g, m: verdict))
     return figure
@@ -178,7 +181,7 @@ def _add_changes(figure: Figure, steps: Steps, span: tuple[float, float]) -> Non
         {
             "type": "scatter",
             "mode": "lines+markers",
-            "name": "change in perplexity",
+            "name": tr("change in perplexity"),
             "x": list(range(len(mean))),
             "y": plain_numbers(drawn),
             "cliponaxis": False,
@@ -211,9 +214,9 @@ def _add_changes(figure: Figure, steps: Steps, span: tuple[float, float]) -> Non
 
 def _hover(steps: Steps, m: int) -> list[str]:
     if m == steps.start:
-        return [f"λ = {lam_text(steps.lams[m])}: the default of GPTQ"]
+        return [tr("λ = {lam}: the default of GPTQ", lam=lam_text(steps.lams[m]))]
     if not math.isfinite(steps.perplexity.mean[m]):
-        return [f"λ = {lam_text(steps.lams[m])}: not measured"]
+        return [tr("λ = {lam}: not measured", lam=lam_text(steps.lams[m]))]
     return [f"λ = {lam_text(steps.lams[m])}: {steps.changes[m]}", *_others(steps, m)]
 
 
@@ -227,7 +230,7 @@ def _add_tools(figure: Figure, steps: Steps) -> None:
     hovers = [[f"λ = {lam_text(tools[0].default)}:", *(tool.words for tool in tools)] for _, tools in rows]
     figure["data"].append(
         {
-            "type": "scatter", "mode": "markers", "name": "defaults of tools", "x": plain_numbers(places),
+            "type": "scatter", "mode": "markers", "name": tr("defaults of tools"), "x": plain_numbers(places),
             "y": list(range(len(rows))), "yaxis": "y2", "cliponaxis": False,
             "text": ["<br>".join(lines) for lines in hovers],
             "hovertemplate": "%{text}<extra></extra>",
@@ -235,9 +238,9 @@ def _add_tools(figure: Figure, steps: Steps) -> None:
         }
     )  # fmt: skip
     for row, (place, tools) in enumerate(rows):
-        here = "you are here with " if tools[0].default == GPTQ.lam else ""
-        at = len(layout["annotations"])
-        text = f"{here}{_names(tools, NAMED)}"
+        at, text = len(layout["annotations"]), _names(tools, NAMED)
+        if tools[0].default == GPTQ.lam:
+            text = tr("you are here with {tools}", tools=text)
         spot = {"xref": "x", "yref": "y2", "x": place, "y": row, "xshift": 9, "yanchor": "middle"}
         layout["annotations"].append(note(text, **spot, font={"size": 12, "color": ink}))
         figure["narrow"][f"layout.annotations.{at}.text"] = _names(tools, 1)
@@ -254,7 +257,9 @@ def _names(tools: Sequence[Tool], most: int) -> str:
     """“GPTQ, llm-compressor and 6 more”."""
     names = [tool.name for tool in tools]
     rest = len(names) - most
-    return ", ".join(names) if rest <= 0 else f"{', '.join(names[:most])} and {rest} more"
+    if rest <= 0:
+        return ", ".join(names)
+    return tr("{names} and {rest} more", names=", ".join(names[:most]), rest=rest)
 
 
 def _add_words(figure: Figure, facts: LineFacts, steps: Steps) -> None:
@@ -279,14 +284,18 @@ def _add_words(figure: Figure, facts: LineFacts, steps: Steps) -> None:
 
 def step_words(steps: Steps, m: int) -> str:
     """Return what the step from the default of GPTQ to the λ at ``m`` changes, as one sentence."""
-    parts = ", ".join([steps.changes[m], *_others(steps, m)])
-    return f"From GPTQ’s λ = {lam_text(GPTQ.lam)} to {lam_text(steps.lams[m])}: {parts}; no additional time."
+    return tr(
+        "From GPTQ’s λ = {first} to {last}: {changes}; no additional time.",
+        first=lam_text(GPTQ.lam),
+        last=lam_text(steps.lams[m]),
+        changes=", ".join([steps.changes[m], *_others(steps, m)]),
+    )
 
 
 def _words(steps: Steps, m: int, *, narrow: bool) -> str:
     """The same in two lines, in three on a narrow screen."""
-    lead = f"From GPTQ’s λ = {lam_text(GPTQ.lam)} to {lam_text(steps.lams[m])}:"
-    rest = ", ".join([*_others(steps, m), "no additional time"])
+    lead = tr("From GPTQ’s λ = {first} to {last}:", first=lam_text(GPTQ.lam), last=lam_text(steps.lams[m]))
+    rest = ", ".join([*_others(steps, m), tr("no additional time")])
     return f"{lead}{'<br>' if narrow else ' '}<b>{steps.changes[m]}</b><br>{rest}"
 
 
@@ -297,13 +306,17 @@ def _perplexity_text(steps: Steps, m: int) -> str:
     apart = here.scaled(-1 if mean < 0 else 1)
     decimals = difference_decimals(float(apart.doubt), reference)
     if not math.isfinite(here.error):
-        word = "less" if mean < 0 else "more"
-        return f"{number(abs(mean), decimals)} {word} perplexity on one draw" if mean else "equal perplexity"
+        size = number(abs(mean), decimals)
+        if mean < 0:
+            return tr("{size} less perplexity on one draw", size=size)
+        return tr("{size} more perplexity on one draw", size=size) if mean else tr("equal perplexity")
     if here.verdict(()) == 0:
         interval = span_text(mean, float(here.low), float(here.high), decimals)
-        return f"no clear change in perplexity: {interval}"
+        return tr("no clear change in perplexity: {interval}", interval=interval)
     size, _, interval = span_text(float(apart.mean), float(apart.low), float(apart.high), decimals).partition(" ")
-    return f"{size} {'less' if mean < 0 else 'more'} perplexity {interval}"
+    if mean < 0:
+        return tr("{size} less perplexity {interval}", size=size, interval=interval)
+    return tr("{size} more perplexity {interval}", size=size, interval=interval)
 
 
 def _reference(steps: Steps) -> float:
@@ -319,34 +332,65 @@ def _others(steps: Steps, m: int) -> list[str]:
     return [_change(ratio, m, noun) for ratio, noun in pairs if ratio is not None and ratio.known((0, m))]
 
 
+# Of a quantity: no clear change, equal, less, more.
+_CHANGES = {
+    "drift": (
+        message("no clear change in drift"),
+        message("equal drift"),
+        message("{change}\u00a0less drift"),
+        message("{change}\u00a0more drift"),
+    ),
+    "calibration error": (
+        message("no clear change in calibration error"),
+        message("equal calibration error"),
+        message("{change}\u00a0less calibration error"),
+        message("{change}\u00a0more calibration error"),
+    ),
+    "error on unseen text": (
+        message("no clear change in error on unseen text"),
+        message("equal error on unseen text"),
+        message("{change}\u00a0less error on unseen text"),
+        message("{change}\u00a0more error on unseen text"),
+    ),
+}
+
+
 def _change(ratio: Ratio, m: int, noun: str) -> str:
-    at = (0, m)
+    at, (unclear, equal, less, more) = (0, m), _CHANGES[noun]
     if not ratio.clear(at):
-        return f"no clear change in {noun}"
-    return f"equal {noun}" if ratio.same(at) else f"{ratio.change(at, 'less', 'more')} {noun}"
+        return tr(unclear)
+    if ratio.same(at):
+        return tr(equal)
+    share = float(ratio.mean[at]) - 1
+    return tr(less if share < 0 else more, change=change_text(share))
 
 
 def _verdict(steps: Steps) -> str:
     """Whether some larger λ is clearly better than the default of GPTQ, as the best of all larger λ."""
-    lead = "You already regularise"
     best = min(steps.larger, key=lambda m: float(steps.perplexity.mean[m]))
     here = steps.perplexity.chosen_of(len(steps.larger)).at((best,))
     if not math.isfinite(here.error):
-        return f"{lead}: GPTQ’s damping is λ = {lam_text(GPTQ.lam)}"
+        return tr("You already regularise: GPTQ’s damping is λ = {lam}", lam=lam_text(GPTQ.lam))
     if here.verdict(()) < 0:
-        return fitting(f"{lead}; λ = {lam_text(steps.lams[best])} is better than GPTQ’s {lam_text(GPTQ.lam)}")
-    return f"{lead}; no larger λ is clearly better"
+        lams = {"lam": lam_text(steps.lams[best]), "default": lam_text(GPTQ.lam)}
+        return fitting(tr("You already regularise; λ = {lam} is better than GPTQ’s {default}", **lams))
+    return tr("You already regularise; no larger λ is clearly better")
 
 
 def _aria(facts: LineFacts, steps: Steps) -> tuple[str, str]:
     """What is said before the words for a step, and after them."""
-    where = "all layers" if facts.layer is None else facts.study.layers[facts.layer].name
     tools = "; ".join(
         f"λ = {lam_text(tools[0].default)}: {', '.join(tool.name for tool in tools)}"
         for _, tools in tool_rows(steps.lams)
     )
-    line = f"{steps.facts.line.title} at {steps.facts.line.bits} bits, {where}, {draws_text(steps.facts.n_draws)}"
-    return f"The damping of GPTQ as λ, {line}.", f"Defaults: {tools}."
+    text = tr(
+        "The damping of GPTQ as λ, {line} at {bits} bits, {where}, {draws}.",
+        line=steps.facts.line.spoken_title,
+        bits=steps.facts.line.bits,
+        where=tr("all layers") if facts.layer is None else facts.study.layers[facts.layer].name,
+        draws=draws_text(steps.facts.n_draws),
+    )
+    return text, tr("Defaults: {tools}.", tools=tools)
 
 
 class RulerTargets(TypedDict):

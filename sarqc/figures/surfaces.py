@@ -10,6 +10,7 @@ import numpy as np
 
 from sarqc.figures.drawing import SHADES, Binding, BoundArray, Figure, Means, base_layout, bind, note
 from sarqc.figures.numbers import number, point_names, significant
+from sarqc.language import message, tr, written
 from sarqc.study.document import SIGNED_ZERO
 from sarqc.study.facts import LineFacts, layer_slice
 from sarqc.study.paired import mean_over_draws
@@ -36,14 +37,21 @@ class Pooling:
 
 
 POOLINGS = (
-    Pooling("max", "surface", "largest", "largest of each cell"),
-    Pooling("mean", "surface_mean", "mean", "mean of each cell"),
-    Pooling("max-saliency", "surface_sorted", "largest, by saliency", "largest of each cell, inputs by saliency", True),
-    Pooling("mean-saliency", "surface_mean_sorted", "mean, by saliency", "mean of each cell, inputs by saliency", True),
+    Pooling("max", "surface", message("largest"), message("largest of each cell")),
+    Pooling("mean", "surface_mean", message("mean"), message("mean of each cell")),
     Pooling(
-        "signed", "surface_signed", "signed, by saliency", "signed mean of each cell, inputs by saliency", True, True
+        "max-saliency", "surface_sorted",
+        message("largest, by saliency"), message("largest of each cell, inputs by saliency"), True,
     ),
-)
+    Pooling(
+        "mean-saliency", "surface_mean_sorted",
+        message("mean, by saliency"), message("mean of each cell, inputs by saliency"), True,
+    ),
+    Pooling(
+        "signed", "surface_signed",
+        message("signed, by saliency"), message("signed mean of each cell, inputs by saliency"), True, True,
+    ),
+)  # fmt: skip
 
 
 class ArrayPlace(TypedDict):
@@ -99,7 +107,7 @@ def surface_arrays(facts: LineFacts, layer: int) -> Arrays:
 def pooling_choices(arrays: Arrays) -> list[PoolingChoice]:
     """What a page offers: name, title, and whether the inputs are sorted by saliency."""
     return [
-        {"name": one.name, "title": one.title, "by_saliency": one.by_saliency}
+        {"name": one.name, "title": tr(one.title), "by_saliency": one.by_saliency}
         for one in POOLINGS
         if one.array in arrays
     ]
@@ -152,7 +160,7 @@ def surfaces(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling = PO
             "colorscale": BOTH_SIGNS if pooling.signed else SHADES,
             "showscale": False,
             **_places(facts, layer, array, pooling),
-            "hovertemplate": f"{what} %{{z:.3r}}<br>{_WHERE[pooling.by_saliency]}<extra></extra>",
+            "hovertemplate": f"{what} %{{z:.3r}}<br>{tr(_WHERE[pooling.by_saliency])}<extra></extra>",
         }
         suffix = "" if side == 0 else "2"
         if flat:
@@ -175,7 +183,7 @@ def surfaces(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling = PO
             for side, one in enumerate(binding for binding in figure["bindings"] if "array" in binding)
         ]
     info = facts.study.layers[layer]
-    words = [_surface_aria(facts, i, info.name, scale, pooling.words) for i in range(len(facts.line.lams))]
+    words = [_surface_aria(facts, i, info.name, scale, tr(pooling.words)) for i in range(len(facts.line.lams))]
     figure["bindings"].append(bind("aria", words, "lambda"))
     return figure
 
@@ -189,7 +197,10 @@ def _sides(facts: LineFacts, gap: float) -> list[tuple[float, float]]:
 
 
 _BAR = {"thickness": 8, "len": 1.0, "x": 1.02, "xpad": 0, "ypad": 2, "outlinewidth": 0, "ticks": ""}
-_WHERE = {False: "inputs from %{x}, outputs from %{y}", True: "inputs from saliency rank %{x}, outputs from %{y}"}
+_WHERE = {
+    False: message("inputs from %{x}, outputs from %{y}"),
+    True: message("inputs from saliency rank %{x}, outputs from %{y}"),
+}
 
 
 def mean_of(pooling: Pooling) -> str:
@@ -212,7 +223,8 @@ def _means(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling) -> Me
     if not highest > 0:
         return None
     times = _round_below(arrays[pooling.array]["scale"] / highest)
-    return {"times": times, "words": "mean" if times == 1 else f"mean × {times:g}", "of": []}
+    words = tr("mean") if times == 1 else tr("mean × {times}", times=written(f"{times:g}"))
+    return {"times": times, "words": words, "of": []}
 
 
 def _round_below(value: float) -> float:
@@ -229,18 +241,18 @@ def _places(facts: LineFacts, layer: int, array: ArrayPlace, pooling: Pooling) -
     return {
         "x": [at * inputs // columns for at in range(columns)],
         "y": [at * outputs // rows for at in range(rows)],
-        "meta": [outputs, inputs, "saliency rank" if pooling.by_saliency else "input"],
+        "meta": [outputs, inputs, "saliency rank" if pooling.by_saliency else "input"],  # keys of the page
     }
 
 
 def _flat_axes(layout: dict[str, Any], suffix: str, domain: tuple[float, float], pooling: Pooling) -> dict[str, str]:
     """Puts a map's two axes into the layout, named and without ticks; returns what its trace says of them."""
     bare = {"fixedrange": True, "showgrid": False, "zeroline": False, "ticks": "", "showticklabels": False}
-    across = {"text": "input, by saliency" if pooling.by_saliency else "input", "standoff": 4}
+    across = {"text": tr("input, by saliency") if pooling.by_saliency else tr("input"), "standoff": 4}
     layout[f"xaxis{suffix}"] = {**bare, "domain": list(domain), "anchor": f"y{suffix}", "title": across}
     layout[f"yaxis{suffix}"] = {**bare, "anchor": f"x{suffix}"}
     if not suffix:
-        layout["yaxis"]["title"] = {"text": "output", "standoff": 4}
+        layout["yaxis"]["title"] = {"text": tr("output"), "standoff": 4}
     return {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
 
 
@@ -259,7 +271,11 @@ def _bind_sides(
     sides = _sides(facts, 0.0)
     texts = [
         [
-            f"{name}: cut, up to {significant(most)}" if most is not None else f"{what}, {name}" if flat else name
+            tr("{point}: cut, up to {most}", point=name, most=significant(most))
+            if most is not None
+            else f"{what}, {name}"
+            if flat
+            else name
             for name, most in zip(point_names(facts.line), row, strict=True)
         ]
         for row in cut
@@ -312,9 +328,9 @@ def _scene(domain: tuple[float, float], scale: float, pooling: Pooling, what: st
         "camera": CAMERA,
         "xaxis": {
             **side,
-            "title": {"text": "inputs by saliency" if pooling.by_saliency else "input channels", "font": font},
+            "title": {"text": tr("inputs by saliency") if pooling.by_saliency else tr("input channels"), "font": font},
         },
-        "yaxis": {**side, "title": {"text": "output channels", "font": font}},
+        "yaxis": {**side, "title": {"text": tr("output channels"), "font": font}},
         "zaxis": {
             **quiet,
             "range": [low, scale * 1.02],
@@ -326,8 +342,22 @@ def _scene(domain: tuple[float, float], scale: float, pooling: Pooling, what: st
 
 def _surface_aria(facts: LineFacts, lam: int, name: str, scale: float, words: str) -> str:
     points = point_names(facts.line)
-    where = f"at {points[0]} and at {points[lam]}, on one scale up to" if len(points) > 1 else f"({points[0]}), up to"
-    return f"Size of the weight changes in {name}, {words}, {where} {number(scale, 3)}."
+    if len(points) > 1:
+        return tr(
+            "Size of the weight changes in {layer}, {cells}, at {first} and at {shown}, on one scale up to {most}.",
+            layer=name,
+            cells=words,
+            first=points[0],
+            shown=points[lam],
+            most=number(scale, 3),
+        )
+    return tr(
+        "Size of the weight changes in {layer}, {cells}, ({point}), up to {most}.",
+        layer=name,
+        cells=words,
+        point=points[0],
+        most=number(scale, 3),
+    )
 
 
 def difference(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling = POOLINGS[0]) -> Figure | None:
@@ -344,13 +374,28 @@ def difference(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling
     trace = _both_signs(0.6 * scale) | _places(facts, layer, array, pooling)
     place = {"xref": "paper", "yref": "paper", "x": 0.5, "y": 1, "xanchor": "center", "yshift": 2}
     layout["annotations"].append(note("", **place, font={"size": 12, "color": "var(--ink)"}))
-    meaning = "blue is less, orange more" if pooling.signed else "blue drifts less, orange more"
-    words = [f"{name} minus {names[0]}: {meaning}" for name in names]
-    name = facts.study.layers[layer].name
-    arias = [f"Difference of the weight changes in {name}, {one} minus {names[0]}, {pooling.words}." for one in names]
+    meaning = _DIFFERENCE_WORDS[pooling.signed]
+    words = [tr(meaning, shown=name, first=names[0]) for name in names]
+    name, cells_text = facts.study.layers[layer].name, tr(pooling.words)
+    arias = [
+        tr(
+            "Difference of the weight changes in {layer}, {shown} minus {first}, {cells}.",
+            layer=name,
+            shown=one,
+            first=names[0],
+            cells=cells_text,
+        )
+        for one in names
+    ]
     cells: BoundArray = {"path": "data.0.z", "array": pooling.array, "minus": 0}
     bindings: list[Binding] = [cells, bind("layout.annotations.0.text", words, "lambda"), bind("aria", arias, "lambda")]
     return {"data": [trace], "layout": layout, "bindings": bindings}
+
+
+_DIFFERENCE_WORDS = {
+    False: message("{shown} minus {first}: blue drifts less, orange more"),
+    True: message("{shown} minus {first}: blue is less, orange more"),
+}
 
 
 def _both_signs(reach: float) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from html import escape
 from pathlib import Path
@@ -41,7 +41,7 @@ from sarqc.figures.sentence import Piece, sentence
 from sarqc.figures.titles import finding_at
 from sarqc.figures.view import default_line, first_figure, line_title, start_of
 from sarqc.jobs.links import Link
-from sarqc.language import language
+from sarqc.language import ENGLISH, language, message, tr
 from sarqc.settings import Settings
 from sarqc.study.document import one_draw
 from sarqc.study.facts import LineFacts, line_facts
@@ -52,11 +52,12 @@ from sarqc.web.profile import own_address
 from sarqc.web.responses import ApiRoute, body_response
 from sarqc.web.visitor import Visitor
 
-TAGLINE = "What a little regularisation buys"
-ABOUT = (
+TAGLINE = message("What a little regularisation buys")
+ABOUT = message(
     "Rounding the weights of a language model to a few bits: what λ does to its error, to the drift of its weights "
     "and to its answers, measured on real models."
 )
+_ALT = message("A curve that falls and rises again with λ, and the band of its best values.")
 PICTURE, SITE_PICTURE = "/picture.png", "/site.png"
 SHOWN = ("study", "method", "bits", "layer", "lambda", "gamma", "scale", "draw", "show")  # what a picture depends on
 FACTS_KEPT = 8
@@ -73,13 +74,19 @@ FACES = ("Inter_400Regular.ttf", "Inter_600SemiBold.ttf")
 
 @dataclass(frozen=True)
 class Introduction:
-    """What the head of a page says of it. ``picture`` is an address within this site."""
+    """What the head of a page says of it, in the language spoken. ``picture`` is an address within this site."""
 
     title: str  # of the document, before the site's name
-    name: str = TAGLINE  # what is shown, to the point
-    about: str = ABOUT
-    picture: str = SITE_PICTURE
-    alt: str = "A curve that falls and rises again with λ, and the band of its best values."
+    name: str = field(default_factory=lambda: tr(TAGLINE))  # what is shown, to the point
+    about: str = field(default_factory=lambda: tr(ABOUT))
+    picture: str = field(default_factory=lambda: f"{SITE_PICTURE}{_asking({})}")
+    alt: str = field(default_factory=lambda: tr(_ALT))
+
+
+def _asking(query: Query) -> str:
+    """Return the end of an address with these parameters, in the language spoken; empty without any."""
+    asked = urlencode({**query, **({} if language() == ENGLISH else {"lang": language()})})
+    return asked and f"?{asked}"
 
 
 def query_of(text: str) -> dict[str, str]:
@@ -110,7 +117,7 @@ def head_of(told: Introduction, own: str, address: str) -> str:
 
 def document_title(told: Introduction) -> str:
     """As a tab of the browser shows it."""
-    return f"{told.title} – {SITE}"
+    return f"{told.title} – {tr(SITE)}"
 
 
 @dataclass(frozen=True)
@@ -167,7 +174,7 @@ class Introductions:
     def of_link(self, visitor: Visitor, secret: str, link: Link, query: Query) -> Introduction:
         """What a share link shows to ``visitor``, who has it; the picture has the link's own address."""
         path = "/calibrate" if link.kind == "run" else "/"
-        told = self.of(visitor, path, {**query, "study": link.target, "run": link.target}, Introduction("A link"))
+        told = self.of(visitor, path, {**query, "study": link.target, "run": link.target}, Introduction(tr("A link")))
         return replace(told, picture=told.picture.replace(PICTURE, f"/share/{secret}{PICTURE}"))
 
     async def picture(self, visitor: Visitor, query: Query) -> bytes:
@@ -182,7 +189,7 @@ class Introductions:
 
     async def site_picture(self) -> bytes:
         """The PNG of the site itself."""
-        return await self._pictures.png((language(), SITE), lambda: site_card(TAGLINE, ABOUT, self._colours()))
+        return await self._pictures.png((language(), SITE), lambda: site_card(tr(TAGLINE), tr(ABOUT), self._colours()))
 
     def _colours(self) -> dict[str, str]:
         return colours_of(self._settings.assets_dir / "css" / "base.css")
@@ -195,7 +202,7 @@ class Introductions:
         key = self._key(visitor, study_id, query)
         shown = {name: query[name] for name in SHOWN if name in query}
         told = self._words(language(), key, self._point(key, query))
-        return replace(told, picture=f"{PICTURE}?{urlencode(shown | {'study': study_id})}")
+        return replace(told, picture=f"{PICTURE}{_asking(shown | {'study': study_id})}")
 
     def _words_of(self, spoken: str, key: FactsKey, at: CardPoint) -> Introduction:
         """All but the address of the picture: words take longer to make than the rest of a page."""
@@ -207,7 +214,7 @@ class Introductions:
             run = self._access.run(visitor, run_id)
         except SarqcError:
             return page
-        title = run.name or f"{run.recipe['model']} at {run.recipe['bits']} bits"
+        title = run.name or tr("{model} at {bits} bits", model=run.recipe["model"], bits=run.recipe["bits"])
         return replace(page, title=title, name=f"{title}: {run.state}")
 
     def _key(self, visitor: Visitor, study_id: str, query: Query) -> FactsKey:

@@ -11,8 +11,10 @@ import yaml
 
 from pages.static_site import documents
 from sarqc.errors import Refused
+from sarqc.figures.card import SITE
+from sarqc.language import LANGUAGES, speaking, tr
 from sarqc.web.publish import studies_named, write_site
-from sarqc.web.space import space_files
+from sarqc.web.space import SHORT, space_files
 from tests.publish.sites import host_of_two
 
 APP = Path(__file__).resolve().parents[2] / "deploy" / "space" / "README.md"
@@ -62,4 +64,12 @@ def test_any_title_is_one_value() -> None:
         fields = front_matter(space_files([title])["README.md"])
         assert (fields["title"], fields["sdk"]) == (title, "static")
     assert front_matter(space_files(["a", "b"])["README.md"])["title"] == "sarqc"
-    assert len(front_matter(space_files(["a"])["README.md"])["short_description"]) <= 60
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_a_card_is_short_in_every_language(code: str) -> None:
+    with speaking(code):
+        text = space_files(["a"])["README.md"]
+        assert tr(SHORT) == front_matter(text)["short_description"]
+        assert f"{tr('The Lab of {site}, with these studies:', site=tr(SITE))}\n\n- a\n" in text
+        assert len(tr(SHORT)) <= 60
