@@ -17,7 +17,8 @@ import numpy as np
 from sarqc.figures.changes import Ratio, change_text, ratio_of, times_text
 from sarqc.figures.layer_quantities import quantities_of, quantity_of
 from sarqc.figures.numbers import NBSP, draws_text, lam_text, number, small_percent
-from sarqc.figures.theorem import terms, theorem_terms
+from sarqc.figures.theorem import LOOSENESS, terms, theorem_terms
+from sarqc.language import tr
 from sarqc.quantization.methods import fitting_text
 from sarqc.study.document import Study
 from sarqc.study.facts import LineFacts, has_lam, lam_index, line_facts
@@ -315,7 +316,7 @@ def _best_lam(facts: LineFacts, gamma: int) -> str:
 def _proof(facts: LineFacts) -> Say:
     """On how much it all rests, and how far the bound of Theorem 1 lies above what was measured."""
     known, rows = terms(facts), theorem_terms(facts)
-    loose = next((row["values"] for row in rows or () if row["symbol"] == "bound ÷ gap"), None)
+    loose = next((row["values"] for row in rows or () if row["symbol"] == tr(LOOSENESS)), None)
     tokens = (facts.study.protocol.get("test") or {}).get("predicted_tokens")
     quality = facts.perplexity
 
