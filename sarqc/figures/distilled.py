@@ -172,7 +172,7 @@ def _finding(found: DistillationCurves) -> str:
         else tr("The best λ of distillation rises from {first} to {last}", **ends)
     )
     if band[0, last] or band[-1, first]:
-        return fitting(tr("{finding}, not clearly", finding=moves), moves)
+        return fitting(tr("{lead}, not clearly", lead=moves), moves)
     return fitting(
         tr("The best λ of distillation falls from {first} to {last} with text", **ends)
         if falls
@@ -193,10 +193,10 @@ def _same_best(found: DistillationCurves, best: int, *, has_draws: bool) -> str:
         else tr("{lam} is best; its gain rises, {first} to {last}", **words)
     )
     if not has_draws:
-        return fitting(tr("{finding}, on one draw", finding=moves), tr("{finding} on one draw", finding=lead))
+        return fitting(tr("{lead}, on one draw", lead=moves), tr("{lead} on one draw", lead=lead))
     apart = paired_difference(*(np.log(found.ratios[s, :, best]) for s in (-1, 0)))
     if not apart.verdict(()):
-        return fitting(tr("{finding}, not clearly", finding=moves), lead)
+        return fitting(tr("{lead}, not clearly", lead=moves), lead)
     return fitting(
         tr("{lam} is best; its gain falls with text, {first} to {last}", **words)
         if falls

@@ -170,7 +170,7 @@ def map_finding(facts: LineFacts, quantity: Quantity, layers: Sequence[int], nou
         if middle <= 0:
             return fitting(text)
         times = times_text(float(known.max()) / middle)
-        return fitting(tr("{finding}, {times} the median", finding=text, times=times), text)
+        return fitting(tr("{lead}, {times} the median", lead=text, times=times), text)
 
     return at_each(facts, say)
 

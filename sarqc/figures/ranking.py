@@ -405,22 +405,22 @@ def _finding(rows: list[_Row], lower: bool) -> str:
     if not best.against or not math.isfinite(mean):
         return fitting(lead)
     if not math.isfinite(difference.error):
-        return fitting(tr("{finding}, on one draw", finding=lead), lead)
-    unclear = tr("{finding}, not clearly", finding=lead)
+        return fitting(tr("{lead}, on one draw", lead=lead), lead)
+    unclear = tr("{lead}, not clearly", lead=lead)
     if difference.verdict(()) != (-1 if lower else 1):
         return fitting(
-            tr("{finding}, not clearly below {baseline}", finding=lead, baseline=best.against)
+            tr("{lead}, not clearly below {baseline}", lead=lead, baseline=best.against)
             if lower
-            else tr("{finding}, not clearly above {baseline}", finding=lead, baseline=best.against),
+            else tr("{lead}, not clearly above {baseline}", lead=lead, baseline=best.against),
             unclear,
             lead,
         )
     size = _with_unit(number(abs(mean), difference_decimals(float(difference.doubt), 50.0)), lower)
     return fitting(
         *(
-            tr("{finding}, {difference} below {baseline}", finding=lead, difference=size, baseline=name)
+            tr("{lead}, {difference} below {baseline}", lead=lead, difference=size, baseline=name)
             if lower
-            else tr("{finding}, {difference} above {baseline}", finding=lead, difference=size, baseline=name)
+            else tr("{lead}, {difference} above {baseline}", lead=lead, difference=size, baseline=name)
             for name in (best.against, best.baseline)
         ),
         lead,
