@@ -44,6 +44,7 @@ WIDE = 760  # pixels of the figure, below which it is drawn as on a phone
 LEFT, RIGHT = (0.0, 0.42), (0.58, 1.0)
 NARROW_LEFT, NARROW_RIGHT = (0.0, 0.33), (0.64, 1.0)
 PENALTY = message(" penalty")  # the end of titles of methods, which is left out where there is little room
+_GRIDS = {"affine": message("affine"), "asymmetric": message("asymmetric")}
 LONGEST = 44  # characters of a label that there is room for
 LONG = 26  # characters of a short label that takes more room on a phone
 ROOMY = 9  # up to this many rows, a λ has a line of its own under the method's name
@@ -151,9 +152,10 @@ _NONE = Difference(np.array(0.0), _NOTHING, np.array(0), np.array(0))  # of a ba
 def _short(line: Line) -> str:
     """“GPTQ + saliency range ×3 auto”: the label with one word for each thing that it says."""
     known, fitting_ = line.method in METHODS, line.fitting
+    grid = str(fitting_.get("grid"))
     name = tr(METHODS[line.method].title).removesuffix(tr(PENALTY)) if known else line.method
     words = {
-        "grid": str(fitting_.get("grid")),
+        "grid": tr(_GRIDS.get(grid, grid)),
         "range": tr("joint range") if fitting_.get("range") == "joint" else tr("range"),
         "order": tr("order"),
         "refine": f"×{fitting_.get('refine')}",
