@@ -21,8 +21,8 @@ GERMAN = [
     (
         TITLE,
         "Block 0 · Experte 2 · down_proj: die größte Drift",
-        "Relative Drift der Gewichte, 112 Schichten, λ = 0: am größten in Block 0 · Experte 2 · down_proj, 2,58, Median "
-        "0,916.",
+        "Relative Drift der Gewichte, 112 Schichten, λ = 0: am größten in Block 0 · Experte 2 · down_proj, 2,58, "
+        "Median 0,916.",
     ),
     (
         TITLE,
