@@ -43,7 +43,7 @@ WIDE = 760  # pixels of the figure, below which it is drawn as on a phone
 # Two panels side by side, with a column of values between them; narrower on a phone.
 LEFT, RIGHT = (0.0, 0.42), (0.58, 1.0)
 NARROW_LEFT, NARROW_RIGHT = (0.0, 0.33), (0.64, 1.0)
-PENALTY = message(" penalty")  # the end of titles of methods, which is left out where there is little room
+_PENALTIES = {"identity": message("identity"), "saliency": message("saliency")}
 _GRIDS = {"affine": message("affine"), "asymmetric": message("asymmetric")}
 LONGEST = 44  # characters of a label that there is room for
 LONG = 26  # characters of a short label that takes more room on a phone
@@ -151,9 +151,8 @@ _NONE = Difference(np.array(0.0), _NOTHING, np.array(0), np.array(0))  # of a ba
 
 def _short(line: Line) -> str:
     """“GPTQ + saliency range ×3 auto”: the label with one word for each thing that it says."""
-    known, fitting_ = line.method in METHODS, line.fitting
+    fitting_ = line.fitting
     grid = str(fitting_.get("grid"))
-    name = tr(METHODS[line.method].title).removesuffix(tr(PENALTY)) if known else line.method
     words = {
         "grid": tr(_GRIDS.get(grid, grid)),
         "range": tr("joint range") if fitting_.get("range") == "joint" else tr("range"),
@@ -170,7 +169,18 @@ def _short(line: Line) -> str:
         "distill_norms": tr("norms"),
         "distill_lambda": tr("at {lam}", lam=_number_of(fitting_, "distill_lambda")),
     }
-    return " ".join([name, *(words[mark] for mark in fitting_), *(["auto"] if line.selected else [])])
+    return " ".join(
+        [_short_title(line.method), *(words[mark] for mark in fitting_), *(["auto"] if line.selected else [])]
+    )
+
+
+def _short_title(method: str) -> str:
+    """“GPTQ + saliency”: the title without the word penalty."""
+    if method not in METHODS:
+        return method
+    title = METHODS[method].title
+    name, _, penalty = title.removesuffix(" penalty").rpartition(" + ")
+    return f"{name} + {tr(_PENALTIES[penalty])}" if penalty in _PENALTIES else tr(title)
 
 
 def _number_of(values: Mapping[str, str | int | float], name: str) -> str:
