@@ -13,6 +13,7 @@ import gradio as gr
 from pages.form_of_recipe import SCRIPT, recipe_form
 from pages.layout import Page, part, published_by_the_paper
 from pages.plot import choice, plot
+from sarqc.language import message
 from sarqc.settings import Settings
 from sarqc.web.profile import is_private
 
@@ -128,12 +129,12 @@ def build(settings: Settings) -> None:
 
 
 PAGE = Page(
-    "Calibrate",
+    message("Calibrate"),
     "/calibrate",
     build,
     scripts=(SCRIPT,),
     styles=("calibrate", "run", "tune", "texts"),
-    heading="Quantize a language model",
+    heading=message("Quantize a language model"),
     about="Choose a model, bits and a method: a plan says time and memory before anything starts. Then the run, what "
     "it lost against the float model, and its export.",
 )

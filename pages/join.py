@@ -11,9 +11,11 @@ from pathlib import Path
 
 from fastapi import APIRouter, Request, Response
 
+from pages.layout import messages
 from pages.learn import plain_words, tour
 from pages.scripts import bundled
 from sarqc.errors import NotFound
+from sarqc.language import language, message, tr
 from sarqc.settings import Settings
 from sarqc.web.lectures import Lectures
 from sarqc.web.middleware import nonce_of
@@ -21,16 +23,19 @@ from sarqc.web.responses import ApiRoute, body_response
 from sarqc.web.static import THEME_SCRIPT, content_version, joined_styles
 
 ENTRY = "lecture/join_page.js"
-OF_THE_LAB = {"title": "The sweet spot", "ask": "Drag the ring to the λ with the lowest perplexity."}
+OF_THE_LAB = {
+    "title": message("The sweet spot"),
+    "ask": message("Drag the ring to the λ with the lowest perplexity."),
+}
 _PAGE = """<!doctype html>
-<html lang="en">
+<html lang="{language}">
 <head>
 <meta charset="utf-8">
-<title>Guess along – sarqc</title>
+<title>{title} – sarqc</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="robots" content="noindex">
 <link rel="icon" href="data:,">
-<style>{styles}</style>
+{messages}<style>{styles}</style>
 <script nonce="{nonce}">{theme}</script>
 </head>
 <body>
@@ -41,7 +46,7 @@ _PAGE = """<!doctype html>
 _PARTS = (
     '<div data-part="question"></div><div class="join-axis" data-part="axis" hidden></div><div data-part="below"></div>'
 )
-_OVER = "<h1>sarqc</h1><p>There is no such lecture. It may be over; scan the code on the screen again.</p>"
+_OVER = message("There is no such lecture. It may be over; scan the code on the screen again.")
 _SCRIPT = """<script type="module" nonce="{nonce}">{text}
 scripts["{entry}"].mount(document.querySelector("main"));
 </script>"""
@@ -51,10 +56,6 @@ def join_router(settings: Settings, lectures: Lectures) -> APIRouter:
     """The route ``/join/{code}``."""
     router = APIRouter(include_in_schema=False, route_class=ApiRoute)
     assets = settings.assets_dir
-    stops = {
-        step["name"]: {"title": step["title"], "ask": plain_words(step["ask"])} for step in tour(settings)["steps"]
-    }
-    words = escape(json.dumps({**stops, "lab": OF_THE_LAB}, ensure_ascii=False))
 
     @router.api_route("/join/{code}", methods=["GET", "HEAD"])
     def join(request: Request, code: str) -> Response:
@@ -63,13 +64,14 @@ def join_router(settings: Settings, lectures: Lectures) -> APIRouter:
         try:
             lectures.of(code)
         except NotFound:
-            content, script, status = _OVER, "", 404
+            content, script, status = f"<h1>sarqc</h1><p>{tr(_OVER)}</p>", "", 404
         else:
             text = _script(assets, content_version(assets))
             content, script, status = _PARTS, _SCRIPT.format(nonce=nonce, text=text, entry=ENTRY), 200
         page = _PAGE.format(
             styles=joined_styles(assets, ("base", "join")), nonce=nonce, theme=THEME_SCRIPT, content=content,
-            script=script, stops=words, address=escape(f"{settings.root()}/api/join/{code}"),
+            script=script, stops=escape(_stops(settings)), language=language(), title=tr("Guess along"),
+            messages=messages(), address=escape(f"{settings.root()}/api/join/{code}"),
         )  # fmt: skip
         answer = body_response(request, page.encode(), "text/html; charset=utf-8", cache="no-store")
         answer.headers["Referrer-Policy"] = "no-referrer"
@@ -77,6 +79,15 @@ def join_router(settings: Settings, lectures: Lectures) -> APIRouter:
         return answer
 
     return router
+
+
+def _stops(settings: Settings) -> str:
+    """Title and question of what can be asked, by name, as JSON."""
+    stops = {
+        step["name"]: {"title": step["title"], "ask": plain_words(step["ask"])} for step in tour(settings)["steps"]
+    }
+    stops["lab"] = {name: tr(words) for name, words in OF_THE_LAB.items()}
+    return json.dumps(stops, ensure_ascii=False)
 
 
 @lru_cache(maxsize=2)

@@ -9,18 +9,18 @@ from html import escape
 from typing import Any
 
 from pages.layout import Page, part, published_by_the_paper
-from sarqc.language import tr
+from sarqc.language import ENGLISH, language, message, tr
 from sarqc.settings import Settings
 
 _STEP = """
 <section class="step" data-step="{number}" data-name="{name}" data-testid="step-{number}"
   aria-labelledby="step-title-{number}" {hidden}>
   <div class="step-words">
-    <p class="step-number">Step {number} of {count}</p>
+    <p class="step-number">{place}</p>
     <h2 class="step-title" id="step-title-{number}" tabindex="-1">{title}</h2>
     {text}
     <div class="ask">
-      <p class="ask-text"><strong class="guess-first">Guess first. </strong>{ask}</p>
+      <p class="ask-text"><strong class="guess-first">{guess} </strong>{ask}</p>
       <div class="ask-controls" data-part="ask"></div>
       <button type="button" class="act" data-part="show" data-control="show" data-testid="show">{show}</button>
       <p class="answer" data-part="answer" data-testid="answer" tabindex="-1" aria-live="polite" aria-atomic="true"></p>
@@ -42,25 +42,42 @@ _TOUR = """
   data-published="{published}">
   <div class="link-note" data-part="link-note" data-testid="link-note" role="status"></div>
   {steps}
-  <nav class="tour-foot" aria-label="Steps">
-    <button type="button" class="act-quiet" data-part="back" data-control="back" data-testid="back">Back</button>
+  <nav class="tour-foot" aria-label="{steps_word}">
+    <button type="button" class="act-quiet" data-part="back" data-control="back" data-testid="back">{back}</button>
     <ol class="progress" data-testid="progress">{progress}</ol>
-    <button type="button" class="act" data-part="next" data-control="next" data-testid="next">Next</button>
-    <a class="act" href="{root}/" data-part="lab" data-control="next" data-testid="to-lab" hidden>Open the Lab</a>
+    <button type="button" class="act" data-part="next" data-control="next" data-testid="next">{next}</button>
+    <a class="act" href="{root}/{query}" data-part="lab" data-control="next" data-testid="to-lab" hidden>{to_lab}</a>
     <p class="hint">{hint}</p>
     <span class="tour-tools">
-      <a class="quiet" href="?lecture=1" data-part="lecture" data-control="lecture" data-testid="lecture">Lecture</a>
+      <a class="quiet" href="?lecture=1{more}" data-part="lecture" data-control="lecture"
+        data-testid="lecture">{lecture}</a>
       <button type="button" class="quiet" data-part="fill" data-control="fill" data-testid="fill"
-        aria-pressed="false">Full screen</button>
-      <button type="button" class="quiet" data-part="share" data-control="share" data-testid="share">Share</button>
+        aria-pressed="false">{fill}</button>
+      <button type="button" class="quiet" data-part="share" data-control="share" data-testid="share">{share}</button>
     </span>
   </nav>
   <button type="button" class="tour-black" data-part="black" data-testid="black" hidden
-    aria-label="The screen is black. Any key of the tour, or a click, brings the step back"></button>
+    aria-label="{black}"></button>
 </div>
 """
 
-_HINT = "Space, → or a presenter’s remote: first the answer, then the next step. F fills the screen, B blackens it."
+
+def _words_of_tour() -> dict[str, str]:
+    """The words around the steps."""
+    return {
+        "steps_word": tr("Steps"),
+        "back": tr("Back"),
+        "next": tr("Next"),
+        "to_lab": tr("Open the Lab"),
+        "hint": tr(
+            "Space, → or a presenter’s remote: first the answer, then the next step. F fills the screen, B blackens it."
+        ),
+        "lecture": tr("Lecture"),
+        "fill": tr("Full screen"),
+        "share": tr("Share"),
+        "black": tr("The screen is black. Any key of the tour, or a click, brings the step back"),
+    }
+
 
 _ROLE = re.compile(r"\{(\w+):([^}]+)\}")  # in tour.json: {recon:these words} in that quantity's colour
 _RAISED = re.compile(r"\^\{([^}]+)\}")  # x^{γ}
@@ -102,7 +119,8 @@ def build(settings: Settings) -> None:
     sections = [
         _STEP.format(
             number=number,
-            count=len(steps),
+            place=tr("Step {number} of {count}", number=number, count=len(steps)),
+            guess=tr("Guess first."),
             name=escape(step["name"]),
             title=escape(step["title"]),
             text="".join(f'<p class="step-text">{words(one)}</p>' for one in step["text"]),
@@ -116,9 +134,10 @@ def build(settings: Settings) -> None:
     ]
     progress = [
         f'<li><button type="button" data-go="{number}" data-control="step-{number}" '
-        f'aria-label="Step {number}: {escape(step["title"])}"></button></li>'
+        f'aria-label="{tr("Step {number}: {title}", number=number, title=escape(step["title"]))}"></button></li>'
         for number, step in enumerate(steps, 1)
     ]
+    spoken = "" if language() == ENGLISH else f"lang={language()}"
     part(
         _TOUR.format(
             root=settings.root(),
@@ -127,7 +146,9 @@ def build(settings: Settings) -> None:
             published=escape(published),
             steps="".join(sections),
             progress="".join(progress),
-            hint=_HINT,
+            query=spoken and f"?{spoken}",
+            more=spoken and f"&amp;{spoken}",
+            **_words_of_tour(),
         ),
         script="learn/learn_page.js",
         classes="page learn",
@@ -142,8 +163,10 @@ def _step_title(settings: Settings, query: Mapping[str, str]) -> str | None:
 
 
 PAGE = Page(
-    "Learn", "/learn", build, scripts=("learn/learn_page.js",), styles=("learn", "try", "lecture"),
-    heading="Quantization, step by step", heading_of=_step_title, is_translated=True,
-    about="From one weight to a whole language model: why rounding it to a few bits needs a little regularisation. "
-    "Each step asks before it shows.",
+    message("Learn"), "/learn", build, scripts=("learn/learn_page.js",), styles=("learn", "try", "lecture"),
+    heading=message("Quantization, step by step"), heading_of=_step_title, is_translated=True,
+    about=message(
+        "From one weight to a whole language model: why rounding it to a few bits needs a little regularisation. Each "
+        "step asks before it shows."
+    ),
 )  # fmt: skip

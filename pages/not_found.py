@@ -8,12 +8,13 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import Scope
 
 from pages.layout import Page, head, top_bar
+from sarqc.language import ENGLISH, language, tr
 from sarqc.settings import Settings
 from sarqc.web.link_preview import Introduction, head_of
 from sarqc.web.middleware import nonce_of
 
 _TEXT = """<!doctype html>
-<html lang="en">
+<html lang="{language}">
 <head>
 <meta charset="utf-8">
 {told}
@@ -25,8 +26,8 @@ _TEXT = """<!doctype html>
 {bar}
 <main class="page missing" id="content">
 <section class="card">
-<h1>There is no such page</h1>
-<p>Nothing is at <code>{asked}</code>. {remedy}</p>
+<h1>{title}</h1>
+<p>{nothing} {remedy}</p>
 <ul>{ways}</ul>
 </section>
 </main>
@@ -37,15 +38,19 @@ _TEXT = """<!doctype html>
 def not_found(scope: Scope, own: str, pages: tuple[Page, ...], settings: Settings) -> Response:
     """The page, with status 404. ``own``: see ``Introductions.own``."""
     path = scope["path"]
-    words = "The address may have been cut or mistyped. These pages are here:"
+    title, query = tr("There is no such page"), "" if language() == ENGLISH else f"?lang={language()}"
+    words = tr("The address may have been cut or mistyped. These pages are here:")
     if path.startswith("/runs/"):
-        words = "A run has the address /calibrate?run=…; <em>Runs</em> lists them all. These pages are here:"
+        words = tr("A run has the address /calibrate?run=…; <em>Runs</em> lists them all. These pages are here:")
     ways = "".join(
-        f'<li><a href="{settings.root()}{escape(page.path)}">{escape(page.title)}</a> {escape(page.heading)}</li>'
+        f'<li><a href="{settings.root()}{escape(page.path)}{query}">{escape(tr(page.title))}</a> '
+        f"{escape(tr(page.heading))}</li>"
         for page in pages
     )
+    nothing = tr("Nothing is at {address}.", address=f"<code>{escape(path[:200])}</code>")
     text = _TEXT.format(
-        told=head_of(Introduction("There is no such page"), own, "/"), head=head(settings, nonce_of(scope)),
-        bar=top_bar(None, pages, settings, nonce_of(scope)), asked=escape(path[:200]), remedy=words, ways=ways,
+        told=head_of(Introduction(title), own, "/"), head=head(settings, nonce_of(scope)),
+        bar=top_bar(None, pages, settings, nonce_of(scope)), nothing=nothing, remedy=words, ways=ways,
+        title=title, language=language(),
     )  # fmt: skip
     return HTMLResponse(text, 404, headers={"Cache-Control": "no-store"})

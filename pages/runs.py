@@ -6,6 +6,7 @@ import gradio as gr
 
 from pages.layout import Page, part
 from pages.plot import choice, plot
+from sarqc.language import message
 from sarqc.settings import Settings
 from sarqc.web.browser_contract import RATIOS, SIZES
 
@@ -94,7 +95,7 @@ def build(settings: Settings) -> None:
 
 
 PAGE = Page(
-    "Runs", "/runs", build, scripts=("runs/runs_page.js", "runs/studies_list.js"), styles=("runs",),
-    heading="Quantized models, side by side",
+    message("Runs"), "/runs", build, scripts=("runs/runs_page.js", "runs/studies_list.js"), styles=("runs",),
+    heading=message("Quantized models, side by side"),
     about="Every quantized model of this host: its size against its quality, what it lost, and any of them compared.",
 )  # fmt: skip

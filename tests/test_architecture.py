@@ -13,11 +13,12 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Each package or module, and all that it may import of the others. Whatever is not listed is a stranger.
 GROUND = {"sarqc.errors", "sarqc.documents", "sarqc.plain", "sarqc.settings", "sarqc.events", "sarqc.files"}
-GROUND |= {"sarqc.recipe", "sarqc.logs"}
+GROUND |= {"sarqc.recipe", "sarqc.logs", "sarqc.language"}
 TREE: dict[str, set[str]] = {
     "sarqc.errors": set(),
     "sarqc.documents": set(),
     "sarqc.plain": set(),
+    "sarqc.language": set(),
     "sarqc.files": {"sarqc.errors"},
     "sarqc.settings": {"sarqc.errors"},
     "sarqc.logs": {"sarqc.files", "sarqc.settings"},

@@ -21,6 +21,7 @@ from sarqc.figures.drawing import PERCENT, QUALITY, Figure, Role
 from sarqc.figures.numbers import draws_text, lam_text, small_percent
 from sarqc.figures.panels import Curve, Panel, stack
 from sarqc.figures.titles import everywhere, fitting, lam_point, set_finding
+from sarqc.language import tr
 from sarqc.study.facts import LineFacts
 from sarqc.study.paired import geometric_mean, paired_difference, sweet_spots
 
@@ -110,36 +111,42 @@ def distilled_figure(found: DistillationCurves, gammas: int = 1) -> Figure:
     names, changes, (best, _) = [lam_text(lam) for lam in found.lams], found.changes, found.best()
     styles = _STYLES[-len(found.samples) :]
     curves = tuple(
-        Curve(f"{samples} sequences", style, np.tile(change, (gammas, 1)), label=f"{samples} × {found.length} tokens",
-              short=str(samples))
+        Curve(
+            tr("{count} sequences", count=samples), style, np.tile(change, (gammas, 1)), short=str(samples),
+            label=tr("{count} × {length} tokens", count=samples, length=found.length),
+        )
         for samples, change, style in zip(found.samples, changes, styles, strict=True)
     )  # fmt: skip
     points = tuple(
-        ("best λ", found.lams[at], float(change[at]))
+        (tr("best λ"), found.lams[at], float(change[at]))
         for at, change in zip(best, changes, strict=True)
         if at is not None
     )
     panel = Panel(
-        "KL to the float model against λ = 0", small_percent, curves, 1.0, short="KL against λ = 0", ticks=PERCENT,
-        points=points,
+        tr("KL to the float model against λ = 0"), small_percent, curves, 1.0, short=tr("KL against λ = 0"),
+        ticks=PERCENT, points=points,
     )  # fmt: skip
     figure = stack(found.lams, names, [panel], ring=False)
     short = {curve.label: f"{curve.short}\u00a0×" for curve in curves}  # its subtitle has the length
     for at, words in enumerate(figure["layout"]["annotations"]):
         if words["text"] in short:
             figure["narrow"][f"layout.annotations.{at}.text"] = short[words["text"]]
-    figure["title"] = "λ of distillation"
+    figure["title"] = tr("λ of distillation")
     count = int(np.isfinite(found.ratios).all(axis=-1).sum(axis=-1).min())
-    figure["subtitle"] = (
-        f": {found.model}, {found.bits} bits, codes of one λ, {found.length} tokens a sequence, {draws_text(count)}"
+    figure["subtitle"] = tr(
+        ": {model}, {bits} bits, codes of one λ, {length} tokens a sequence, {draws}",
+        model=found.model,
+        bits=found.bits,
+        length=found.length,
+        draws=draws_text(count),
     )
     set_finding(figure, everywhere(_finding(found)))
     ends = ", ".join(
-        f"{samples} sequences: {lam_text(found.lams[at])}"
+        f"{tr('{count} sequences', count=samples)}: {lam_text(found.lams[at])}"
         for samples, at in zip(found.samples, best, strict=True)
         if at is not None
     )
-    figure["aria"] = f"KL over the λ of distillation for several amounts of text. Best λ for {ends}."
+    figure["aria"] = tr("KL over the λ of distillation for several amounts of text. Best λ for {ends}.", ends=ends)
     return figure
 
 
@@ -151,24 +158,51 @@ def _finding(found: DistillationCurves) -> str:
     first, last = best[0], best[-1]
     has_draws = bool(band.any(axis=1).all())
     if first == last:
-        gains = [-float(found.changes[s, first]) for s in (0, -1)]
-        verb = "falls" if gains[1] < gains[0] else "rises"
-        sizes, lead = (
-            f"{small_percent(gains[0])} to {small_percent(gains[1])}",
-            f"{lam_point(found.lams[first])} is best",
-        )
-        if has_draws:
-            apart = paired_difference(*(np.log(found.ratios[s, :, first]) for s in (-1, 0)))
-            sure = " with text" if apart.verdict(()) else ""
-            return fitting(f"{lead}; its gain {verb}{sure}, {sizes}" + ("" if sure else ", not clearly"), lead)
-        return fitting(f"{lead}; its gain {verb}, {sizes}, on one draw", f"{lead} on one draw")
-    verb = "falls" if last < first else "rises"
-    moves = f"best λ of distillation {verb} from {lam_text(found.lams[first])} to {lam_text(found.lams[last])}"
+        return _same_best(found, first, has_draws=has_draws)
+    falls, ends = last < first, {"first": lam_text(found.lams[first]), "last": lam_text(found.lams[last])}
     if not has_draws:
-        return fitting(f"On one draw the {moves}")
+        return fitting(
+            tr("On one draw the best λ of distillation falls from {first} to {last}", **ends)
+            if falls
+            else tr("On one draw the best λ of distillation rises from {first} to {last}", **ends)
+        )
+    moves = (
+        tr("The best λ of distillation falls from {first} to {last}", **ends)
+        if falls
+        else tr("The best λ of distillation rises from {first} to {last}", **ends)
+    )
     if band[0, last] or band[-1, first]:
-        return fitting(f"The {moves}, not clearly", f"The {moves}")
-    return fitting(f"The {moves} with text", f"The {moves}")
+        return fitting(tr("{lead}, not clearly", lead=moves), moves)
+    return fitting(
+        tr("The best λ of distillation falls from {first} to {last} with text", **ends)
+        if falls
+        else tr("The best λ of distillation rises from {first} to {last} with text", **ends),
+        moves,
+    )
+
+
+def _same_best(found: DistillationCurves, best: int, *, has_draws: bool) -> str:
+    """What a λ gains that is the best with the least text and with the most."""
+    gains = [-float(found.changes[s, best]) for s in (0, -1)]
+    falls = gains[1] < gains[0]
+    words = {"lam": lam_point(found.lams[best]), "first": small_percent(gains[0]), "last": small_percent(gains[1])}
+    lead = tr("{lam} is best", lam=words["lam"])
+    moves = (
+        tr("{lam} is best; its gain falls, {first} to {last}", **words)
+        if falls
+        else tr("{lam} is best; its gain rises, {first} to {last}", **words)
+    )
+    if not has_draws:
+        return fitting(tr("{lead}, on one draw", lead=moves), tr("{lead} on one draw", lead=lead))
+    apart = paired_difference(*(np.log(found.ratios[s, :, best]) for s in (-1, 0)))
+    if not apart.verdict(()):
+        return fitting(tr("{lead}, not clearly", lead=moves), lead)
+    return fitting(
+        tr("{lam} is best; its gain falls with text, {first} to {last}", **words)
+        if falls
+        else tr("{lam} is best; its gain rises with text, {first} to {last}", **words),
+        lead,
+    )
 
 
 def distilled_rows(facts: LineFacts) -> Iterator[dict[str, object]]:

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 from sarqc.figures.drawing import PLAIN_AXIS, QUALITY, Figure, bar_lengths, base_layout, note
-from sarqc.figures.ladder import NAMES, NOUNS, SHORT, step_words
+from sarqc.figures.ladder import NAMES, NOUNS, SHORT, step_words, with_doubt
 from sarqc.figures.numbers import draws_text, lam_text, number, perplexity_text, span_of
 from sarqc.figures.titles import everywhere, fitting, set_finding
+from sarqc.language import tr, written
 from sarqc.study.facts import LineFacts
 from sarqc.study.paired import Difference
 from sarqc.study.step_worth import Combination, EveryStep, StepWorth, every_step
@@ -22,7 +23,6 @@ from sarqc.study.step_worth import Combination, EveryStep, StepWorth, every_step
 Where = Literal["alone", "last"]
 _PERPLEXITY = 50.0  # the size that decides how many decimals a difference has
 _APART = 0.19  # of a row, between the two marks
-_STEP = "Perplexity saved by the step"
 
 
 class _Mark(NamedTuple):
@@ -46,35 +46,51 @@ def every_step_figure(facts: LineFacts) -> Figure | None:
     found = read_every_step(facts)
     if found is None:
         return None
-    names = ["No step", *(_name(step, found) for step in found.steps), "All steps"]
+    names = [tr("No step"), *(_name(step, found) for step in found.steps), tr("All steps")]
     layout = base_layout(left=176, right=16, top=26, bottom=24)
     layout["yaxis"] = {**PLAIN_AXIS, "range": [len(names) - 0.45, -0.55], "showgrid": False}
     layout["yaxis"] |= {"tickvals": list(range(len(names))), "ticktext": names}
     layout["yaxis"] |= {"tickfont": {"size": 12, "color": "var(--ink)"}}
     figure: Figure = {"data": [], "layout": layout, "bindings": [], "narrow": {}}
     marks = list(_marks(found))
-    for panel, (title, short, domain) in enumerate(
-        ((_STEP, "Step saves", (0.0, 0.46)), (f"Perplexity saved by {_which(found)}", "λ saves", (0.54, 1.0)))
-    ):  # fmt: skip
+    by_lam = tr("Perplexity saved by {lam}", lam=_which(found))
+    panels = (
+        (tr("Perplexity saved by the step"), tr("Step saves"), (0.0, 0.46)),
+        (by_lam, tr("λ saves"), (0.54, 1.0)),
+    )
+    for panel, (title, short, domain) in enumerate(panels):
         _add_panel(figure, [mark for mark in marks if mark.panel == panel], title, short, domain)
     for row, combination in ((0, found.plain), (len(names) - 1, found.every)):
-        words = f"perplexity {perplexity_text(combination.means['perplexity'])}"
+        value = perplexity_text(combination.means["perplexity"])
         place = {"xref": "x", "yref": "y", "x": 0, "y": row, "xanchor": "left", "yanchor": "middle", "xshift": 6}
+        words = tr("perplexity {value}", value=value)
         layout["annotations"].append(note(words, **place, font={"size": 12, "color": "var(--ink-2)"}))
-        figure["narrow"][f"layout.annotations.{len(layout['annotations']) - 1}.text"] = words.partition(" ")[2]
+        figure["narrow"][f"layout.annotations.{len(layout['annotations']) - 1}.text"] = value
     figure["narrow"] |= {
         "layout.margin.l": 74,
         "layout.margin.r": 8,
-        "layout.yaxis.ticktext": ["no step", *(SHORT[step.step] for step in found.steps), "all steps"],
+        "layout.yaxis.ticktext": [
+            tr("no step"),
+            *(tr(SHORT[step.step]) for step in found.steps),
+            tr("all steps"),
+        ],
     }
-    figure["title"] = "Where λ still pays"
-    figure["subtitle"] = (
-        f": ◆ the step alone, ◇ after all others; {'best of ' if len(found.lams) > 1 else ''}"
-        f"λ = {', '.join(map(lam_text, found.lams))} against 0; 95 % over {draws_text(found.draws)}"
-    )
+    figure["title"] = tr("Where λ still pays")
+    figure["subtitle"] = _subtitle(found)
     set_finding(figure, everywhere(_finding(found)))
     figure["aria"] = f"{every_step_words(found)} {_aria(found)}"
     return figure
+
+
+def _subtitle(found: EveryStep) -> str:
+    lams, draws = ", ".join(map(lam_text, found.lams)), draws_text(found.draws)
+    if len(found.lams) > 1:
+        return tr(
+            ": ◆ the step alone, ◇ after all others; best of λ = {lams} against 0; 95 % over {draws}",
+            lams=lams,
+            draws=draws,
+        )
+    return tr(": ◆ the step alone, ◇ after all others; λ = {lam} against 0; 95 % over {draws}", lam=lams, draws=draws)
 
 
 def every_step_sentence(facts: LineFacts) -> str:
@@ -86,17 +102,27 @@ def every_step_sentence(facts: LineFacts) -> str:
 def every_step_words(found: EveryStep) -> str:
     """Return what λ saves without any step, after all, and with the step that leaves it least."""
     plain, every = found.plain.lam.saved["perplexity"], found.every.lam.saved["perplexity"]
-    text = (
-        f"Without any step {_which(found)} saves {_span(plain)} in perplexity over λ = 0; with all steps {_span(every)}"
-        f"{_doubt(every)}."
+    text = tr(
+        "Without any step {lam} saves {plain} in perplexity over λ = 0; with all steps {every}.",
+        lam=_which(found),
+        plain=_span(plain),
+        every=with_doubt(_span(every), every),
     )
     least = min(found.steps, key=lambda step: float(step.alone.lam.saved["perplexity"].mean))
     left = least.alone.lam.saved["perplexity"]
-    text += f" {_sentence_case(NOUNS[least.step])} alone leaves λ least to do: {_span(left)}{_doubt(left)}."
+    text += " " + tr(
+        "{step} alone leaves λ least to do: {saved}.",
+        step=_sentence_case(tr(NOUNS[least.step])),
+        saved=with_doubt(_span(left), left),
+    )
     last = {step.step: step.last_worth["perplexity"].scaled(-1.0) for step in found.steps if step.last_worth}
     if last:
         most = max(last, key=lambda name: float(last[name].mean))
-        text += f" After all others {NOUNS[most]} saves most, {_span(last[most])}{_doubt(last[most])}."
+        text += " " + tr(
+            "After all others {step} saves most, {saved}.",
+            step=tr(NOUNS[most]),
+            saved=with_doubt(_span(last[most]), last[most]),
+        )
     return text
 
 
@@ -105,19 +131,19 @@ def every_step_rows(facts: LineFacts) -> Iterator[dict[str, object]]:
     found = read_every_step(facts)
     if found is None:
         return
-    yield {"step": "No step", **_of_combination(found.plain)}
+    yield {"step": tr("No step"), **_of_combination(found.plain)}
     for step in found.steps:
         name = step_words(step.step, step.fitting, 0.0)
         yield {
-            "step": name, "taken": "alone", **_of_combination(step.alone), **_of_worth(step.alone_worth),
+            "step": name, "taken": tr("alone"), **_of_combination(step.alone), **_of_worth(step.alone_worth),
             **_of_lam("lambda_without", found.plain),
         }  # fmt: skip
         if step.without is not None:
             yield {
-                "step": name, "taken": "after all others", **_of_combination(found.every), **_of_worth(step.last_worth),
-                **_of_lam("lambda_without", step.without),
+                "step": name, "taken": tr("after all others"), **_of_combination(found.every),
+                **_of_worth(step.last_worth), **_of_lam("lambda_without", step.without),
             }  # fmt: skip
-    yield {"step": "All steps", **_of_combination(found.every)}
+    yield {"step": tr("All steps"), **_of_combination(found.every)}
 
 
 def _of_combination(combination: Combination) -> dict[str, object]:
@@ -143,19 +169,23 @@ def _of_worth(worth: Any) -> dict[str, object]:
 
 
 def _marks(found: EveryStep) -> Iterator[_Mark]:
-    yield _Mark(1, "alone", 0, found.plain.lam.saved["perplexity"], f"No step: {_lam_words(found.plain)}")
+    yield _Mark(1, "alone", 0, found.plain.lam.saved["perplexity"], f"{tr('No step')}: {_lam_words(found.plain)}")
     for row, step in enumerate(found.steps, 1):
-        name = _sentence_case(NOUNS[step.step])
+        noun = tr(NOUNS[step.step])
+        name = _sentence_case(noun)
         saved = step.alone_worth["perplexity"].scaled(-1.0)
-        yield _Mark(0, "alone", row, saved, f"{name} alone saves {_span(saved)}")
-        yield _Mark(1, "alone", row, step.alone.lam.saved["perplexity"], f"{name} alone: {_lam_words(step.alone)}")
+        yield _Mark(0, "alone", row, saved, tr("{step} alone saves {saved}", step=name, saved=_span(saved)))
+        words = tr("{step} alone: {saved}", step=name, saved=_lam_words(step.alone))
+        yield _Mark(1, "alone", row, step.alone.lam.saved["perplexity"], words)
         if step.without is not None:
             saved = step.last_worth["perplexity"].scaled(-1.0)
-            yield _Mark(0, "last", row, saved, f"{name} after all others saves {_span(saved)}")
-            without = f"All steps but {NOUNS[step.step]}: {_lam_words(step.without)}"
-            yield _Mark(1, "last", row, step.without.lam.saved["perplexity"], without)
+            words = tr("{step} after all others saves {saved}", step=name, saved=_span(saved))
+            yield _Mark(0, "last", row, saved, words)
+            words = tr("All steps but {step}: {saved}", step=noun, saved=_lam_words(step.without))
+            yield _Mark(1, "last", row, step.without.lam.saved["perplexity"], words)
     last = len(found.steps) + 1
-    yield _Mark(1, "last", last, found.every.lam.saved["perplexity"], f"All steps: {_lam_words(found.every)}")
+    words = f"{tr('All steps')}: {_lam_words(found.every)}"
+    yield _Mark(1, "last", last, found.every.lam.saved["perplexity"], words)
 
 
 def _add_panel(figure: Figure, marks: Sequence[_Mark], title: str, short: str, domain: tuple[float, float]) -> None:
@@ -226,20 +256,18 @@ def _reach(saved: Difference, width: float) -> tuple[float, float]:
 def _name(step: StepWorth, found: EveryStep) -> str:
     """“affine grid, 2.25 bits”: a step that takes other bits than the plain method says so."""
     words = step_words(step.step, step.fitting, 0.0)
-    return f"+ {words}, {step.alone.bits:.3g} bits" if step.alone.bits != found.plain.bits else f"+ {words}"
+    if step.alone.bits != found.plain.bits:
+        words = tr("{step}, {bits} bits", step=words, bits=written(f"{step.alone.bits:.3g}"))
+    return f"+ {words}"
 
 
 def _lam_words(combination: Combination) -> str:
-    return f"λ = {lam_text(combination.lam.lam)} saves {_span(combination.lam.saved['perplexity'])}"
+    saved = _span(combination.lam.saved["perplexity"])
+    return tr("λ = {lam} saves {saved}", lam=lam_text(combination.lam.lam), saved=saved)
 
 
 def _span(saved: Difference) -> str:
     return span_of(saved, _PERPLEXITY)
-
-
-def _doubt(saved: Difference) -> str:
-    unclear = math.isfinite(float(saved.error)) and saved.verdict(()) == 0
-    return ", which is not clear of 0" if unclear else ""
 
 
 def _finding(found: EveryStep) -> str:
@@ -247,34 +275,38 @@ def _finding(found: EveryStep) -> str:
     plain, every = (part.lam.saved["perplexity"] for part in (found.plain, found.every))
     first, last = (number(float(saved.mean), 1) for saved in (plain, every))
     if not math.isfinite(float(plain.error)):
-        return fitting(f"λ saves {first} without steps, {last} after all, on one draw")
+        return fitting(tr("λ saves {first} without steps, {last} after all, on one draw", first=first, last=last))
     if plain.verdict(()) > 0:
         return fitting(
-            f"λ saves {first} without steps, still {last} after all"
+            tr("λ saves {first} without steps, still {last} after all", first=first, last=last)
             if every.verdict(()) > 0
-            else f"λ saves {first} without steps, nothing clear after all"
+            else tr("λ saves {first} without steps, nothing clear after all", first=first)
         )
     if every.verdict(()) > 0:
-        return fitting(f"λ saves {last} after all steps, nothing clear without")
-    return "λ saves nothing clear, with the steps or without"
+        return fitting(tr("λ saves {last} after all steps, nothing clear without", last=last))
+    return tr("λ saves nothing clear, with the steps or without")
 
 
 def _aria(found: EveryStep) -> str:
     parts = []
     for step in found.steps:
-        words = [f"alone {_span(step.alone_worth['perplexity'].scaled(-1.0))}"]
+        words = [tr("alone {saved}", saved=_span(step.alone_worth["perplexity"].scaled(-1.0)))]
         if step.last_worth:
-            words.append(f"after all others {_span(step.last_worth['perplexity'].scaled(-1.0))}")
-        words.append(f"with it alone λ saves {_span(step.alone.lam.saved['perplexity'])}")
+            words.append(tr("after all others {saved}", saved=_span(step.last_worth["perplexity"].scaled(-1.0))))
+        words.append(tr("with it alone λ saves {saved}", saved=_span(step.alone.lam.saved["perplexity"])))
         if step.without is not None:
-            words.append(f"with all but it {_span(step.without.lam.saved['perplexity'])}")
-        parts.append(f"{_sentence_case(NOUNS[step.step])}: {', '.join(words)}")
-    return f"{'; '.join(parts)}. Filled marks: {NAMES['gptq']} with the step; hollow marks: all steps."
+            words.append(tr("with all but it {saved}", saved=_span(step.without.lam.saved["perplexity"])))
+        parts.append(f"{_sentence_case(tr(NOUNS[step.step]))}: {', '.join(words)}")
+    return tr(
+        "{steps}. Filled marks: {plain} with the step; hollow marks: all steps.",
+        steps="; ".join(parts),
+        plain=tr(NAMES["gptq"]),
+    )
 
 
 def _which(found: EveryStep) -> str:
     """Which λ is spoken of."""
-    return "the best λ" if len(found.lams) > 1 else f"λ = {lam_text(found.lams[0])}"
+    return tr("the best λ") if len(found.lams) > 1 else f"λ = {lam_text(found.lams[0])}"
 
 
 def _sentence_case(text: str) -> str:

@@ -8,12 +8,13 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from sarqc.figures.changes import ratio_of, times_text
+from sarqc.figures.changes import change_text, ratio_of, times_text
 from sarqc.figures.drawing import HELD_OUT, PLAIN_AXIS, Figure, Role, base_layout, bind, note
 from sarqc.figures.layer_map import frame, map_finding, short_name, show
 from sarqc.figures.layer_quantities import Quantity, slim_bar
-from sarqc.figures.numbers import draws_text, percent, point_names, significant
+from sarqc.figures.numbers import draws_text, number, percent, point_names, significant
 from sarqc.figures.titles import at_each, everywhere, fitting, set_finding
+from sarqc.language import language, tr, written
 from sarqc.study.experts import Experts, TokenCounts, token_counts, words
 from sarqc.study.facts import LineFacts, is_point
 from sarqc.study.paired import mean_over_draws
@@ -39,12 +40,12 @@ def token_map(facts: LineFacts, counts: TokenCounts | None) -> Figure | None:
     """
     if counts is None:
         return None
-    figure = facts.study.once(facts.line, "token map", lambda: _token_map(counts))
+    figure = facts.study.once(facts.line, f"token map in {language()}", lambda: _token_map(counts))
     if facts.layer is None or facts.study.layers[facts.layer].expert is None:
         return figure
     row, column = counts.experts.place(facts.study.layers[facts.layer])
-    number = counts.experts.numbers[column]
-    shapes = [*figure["layout"]["shapes"], frame((number - 0.5, number + 0.5), row)]
+    own = counts.experts.numbers[column]
+    shapes = [*figure["layout"]["shapes"], frame((own - 0.5, own + 0.5), row)]
     return {**figure, "layout": {**figure["layout"], "shapes": shapes}}
 
 
@@ -59,10 +60,10 @@ def _token_map(counts: TokenCounts) -> Figure:
         "nticks": 12,
         "tickangle": 0,
         "range": [experts.numbers[0] - 0.5, experts.numbers[-1] + 0.5],
-        "title": {"text": "expert", "standoff": 2},
+        "title": {"text": tr("expert"), "standoff": 2},
     }
     layout["yaxis"] = {**PLAIN_AXIS, "showgrid": False, "type": "category", "categoryarray": rows, "nticks": 9}
-    layout["yaxis"] |= {"title": {"text": "block", "standoff": 2}}
+    layout["yaxis"] |= {"title": {"text": tr("block"), "standoff": 2}}
     trace = _token_cells(counts, counts.mean, rows)
     trace["customdata"] = [
         [_lead(counts, row, column) for column in range(len(experts.numbers))] for row in range(len(rows))
@@ -78,7 +79,9 @@ def _token_map(counts: TokenCounts) -> Figure:
         "data": data,
         "layout": layout,
         "bindings": [],
-        "title": "Tokens by expert, × none" + (f", • under {experts.channels:,}" if wide <= MOST_DOTTED else ""),
+        "title": tr("Tokens by expert, × none, • under {channels}", channels=number(experts.channels, 0))
+        if wide <= MOST_DOTTED
+        else tr("Tokens by expert, × none"),
         "aria": words(counts) + _extremes(counts),
     }
     set_finding(figure, everywhere(_tokens_finding(counts)))
@@ -87,12 +90,17 @@ def _token_map(counts: TokenCounts) -> Figure:
 
 def _tokens_finding(counts: TokenCounts) -> str:
     """How many experts no token reached, or fewer than their channels."""
-    total, none, few = (f"{count:,}" for count in (counts.experts.count, counts.none.sum(), counts.few.sum()))
+    experts = counts.experts.count
+    total, none, few = (number(int(count), 0) for count in (experts, counts.none.sum(), counts.few.sum()))
     if counts.none.any():
-        return fitting(f"{none} of {total} experts saw no token{' in some draw' if len(counts.values) > 1 else ''}")
+        return fitting(
+            tr("{count} of {total} experts saw no token in some draw", count=none, total=total)
+            if len(counts.values) > 1
+            else tr("{count} of {total} experts saw no token", count=none, total=total)
+        )
     if counts.few.any():
-        return fitting(f"{few} of {total} experts saw fewer tokens than channels")
-    return "Every expert saw at least as many tokens as channels"
+        return fitting(tr("{count} of {total} experts saw fewer tokens than channels", count=few, total=total))
+    return tr("Every expert saw at least as many tokens as channels")
 
 
 def _token_cells(counts: TokenCounts, values: np.ndarray, rows: list[str]) -> dict[str, Any]:
@@ -107,7 +115,7 @@ def _token_cells(counts: TokenCounts, values: np.ndarray, rows: list[str]) -> di
     for value in sorted(shown, key=lambda one: one != counts.experts.channels):
         place = math.log10(float(value))
         if all(abs(place - other) > 0.22 * half for other, _ in places):
-            places.append((place, f"{value:,.0f}"))
+            places.append((place, number(float(value), 0)))
     bar = slim_bar([place for place, _ in places], [text for _, text in places])
     with np.errstate(divide="ignore"):
         logs = np.where(values > 0, np.log10(np.where(values > 0, values, 1)), np.nan)
@@ -122,7 +130,8 @@ def _token_cells(counts: TokenCounts, values: np.ndarray, rows: list[str]) -> di
         "colorscale": [[0, "var(--recon)"], [0.5, "var(--line)"], [1, "var(--accent)"]],
         "xgap": gap,
         "ygap": gap,
-        "hovertemplate": "block %{y} · expert %{x}: %{customdata[1]}<extra></extra>",
+        "hovertemplate": tr("block {block} · expert {expert}", block="%{y}", expert="%{x}")
+        + ": %{customdata[1]}<extra></extra>",
         "colorbar": bar,
     }
 
@@ -145,24 +154,36 @@ def _lead(counts: TokenCounts, row: int, column: int) -> list[Any]:
 def tokens_text(counts: TokenCounts, row: int, column: int) -> str:
     """“31 of 2,048 tokens, fewer than the 256 channels”, with the range over the draws."""
     draws, (least, most) = len(counts.values), counts.range
-    text = f"{counts.mean[row, column]:,.0f} of {counts.text:,} tokens"
+    mean = number(float(counts.mean[row, column]), 0)
+    text = tr("{count} of {total} tokens", count=mean, total=number(counts.text, 0))
     if draws > 1:
-        text += f", from {least[row, column]:,.0f} to {most[row, column]:,.0f} in {draws_text(draws)}"
+        text = tr(
+            "{tokens}, from {least} to {most} in {draws}",
+            tokens=text,
+            least=number(float(least[row, column]), 0),
+            most=number(float(most[row, column]), 0),
+            draws=draws_text(draws),
+        )
     if counts.few[row, column]:
-        text += f", fewer than the {counts.experts.channels:,} channels"
+        channels = number(counts.experts.channels, 0)
+        text = tr("{tokens}, fewer than the {channels} channels", tokens=text, channels=channels)
     return text
 
 
 def _extremes(counts: TokenCounts) -> str:
     """Which expert saw least and which most, for those who don't see the map."""
     mean, experts = counts.mean, counts.experts
-    said = []
-    for word, flat in (("Least", int(np.nanargmin(mean))), ("most", int(np.nanargmax(mean)))):
-        row, column = np.unravel_index(flat, mean.shape)
-        said.append(
-            f"{word} in block {experts.blocks[row]}, expert {experts.numbers[column]}: {mean[row, column]:,.0f} tokens"
-        )
-    return f" {'; '.join(said)}."
+    least, most = (np.unravel_index(int(find(mean)), mean.shape) for find in (np.nanargmin, np.nanargmax))
+    return " " + tr(
+        "Least in block {block}, expert {expert}: {tokens} tokens; most in block {block_of_most}, "
+        "expert {expert_of_most}: {most} tokens.",
+        block=experts.blocks[least[0]],
+        expert=experts.numbers[least[1]],
+        tokens=number(float(mean[least]), 0),
+        block_of_most=experts.blocks[most[0]],
+        expert_of_most=experts.numbers[most[1]],
+        most=number(float(mean[most]), 0),
+    )
 
 
 class TokenTable(TypedDict):
@@ -224,20 +245,22 @@ def _block_map(
     modules = list(dict.fromkeys(facts.study.layers[at].module for found in members.values() for at in found))[::-1]
     n_g, n_m = quantity.values.shape[1:]
     z = np.full((n_g, n_m, len(modules), len(members)), np.nan)
-    texts = [[[["not measured"] * len(members) for _ in modules] for _ in range(n_m)] for _ in range(n_g)]
+    missing = tr("not measured")
+    texts = [[[[missing] * len(members) for _ in modules] for _ in range(n_m)] for _ in range(n_g)]
     leads: list[list[list[Any]]] = [[[-1, ""] for _ in members] for _ in modules]
-    for column, (number, layers) in enumerate(members.items()):
-        reached = "" if counts is None else f", {tokens_text(counts, row, experts.numbers.index(number))}"
+    for column, (expert, layers) in enumerate(members.items()):
+        reached = "" if counts is None else f", {tokens_text(counts, row, experts.numbers.index(expert))}"
         for at in layers:
             line = modules.index(facts.study.layers[at].module)
             z[:, :, line, column] = quantity.values[at]
             for g, m in np.ndindex(n_g, n_m):
                 texts[g][m][line][column] = quantity.text(float(z[g, m, line, column]), [at])
-            leads[line][column] = [at, f"expert {number} · {short_name(modules[line])}", reached]
+            name_of = tr("expert {expert} · {module}", expert=expert, module=short_name(modules[line]))
+            leads[line][column] = [at, name_of, reached]
     gap = 2 if len(members) <= 40 else 0
     layout = base_layout(left=48, right=52, top=6, bottom=38)
     layout["xaxis"] = {**PLAIN_AXIS, "showgrid": False, "nticks": 12, "tickangle": 0}
-    layout["xaxis"] |= {"title": {"text": "expert", "standoff": 2}}
+    layout["xaxis"] |= {"title": {"text": tr("expert"), "standoff": 2}}
     layout["xaxis"] |= {"range": [min(members) - 0.5, max(members) + 0.5], "anchor": "y"}
     top = 0.0 if counts is None else 0.24
     layout["yaxis"] = {**PLAIN_AXIS, "showgrid": False, "domain": [0, 1 - top]}
@@ -261,27 +284,29 @@ def _block_map(
         _add_tokens(figure, counts, row, top)
 
     def name(at: int) -> str:
-        return f"expert {list(members)[at % len(members)]} {names[at // len(members)]}"
+        expert, module = list(members)[at % len(members)], names[at // len(members)]
+        return tr("expert {expert} {module}", expert=expert, module=module)
 
-    called = f"{len(members)} experts of one block"
+    called = tr("{count} experts of one block", count=len(members))
     arias = [[quantity.aria(facts, z[g, m], m, called, name) for m in range(n_m)] for g in range(n_g)]
     show(figure, quantity, quantity.colours(z), texts, arias)
-    figure["title"] = f"Block {experts.blocks[row]}"
+    figure["title"] = tr("Block {block}", block=experts.blocks[row])
     inside = [at for found in members.values() for at in found]
-    set_finding(figure, map_finding(facts, quantity, inside, "layers of this block"))
+    set_finding(figure, map_finding(facts, quantity, inside, tr("layers of this block")))
     figure["subtitle"] = f": {quantity.title}"
     return figure, modules
 
 
 def _add_tokens(figure: Figure, counts: TokenCounts, row: int, height: float) -> None:
     """A row with the block's tokens over the errors, in the colours of the token map."""
-    trace = _token_cells(counts, counts.mean[row : row + 1], ["tokens"]) | {"yaxis": "y2", "showscale": False}
-    trace["hovertemplate"] = "expert %{x}: %{customdata[1]}<extra></extra>"
+    rows = [tr("tokens")]
+    trace = _token_cells(counts, counts.mean[row : row + 1], rows) | {"yaxis": "y2", "showscale": False}
+    trace["hovertemplate"] = tr("expert {expert}", expert="%{x}") + ": %{customdata[1]}<extra></extra>"
     texts = [tokens_text(counts, row, column) for column in range(len(counts.experts.numbers))]
     trace["customdata"] = [[[-1, text] for text in texts]]
     figure["layout"]["yaxis2"] = {**PLAIN_AXIS, "type": "category", "showgrid": False, "domain": [1 - height + 0.04, 1]}
     size = 9 if len(texts) <= MOST_DOTTED else 3
-    marks = _marks(counts.none[row : row + 1], counts.experts, ["tokens"], {"size": size, **NONE_MARK})
+    marks = _marks(counts.none[row : row + 1], counts.experts, rows, {"size": size, **NONE_MARK})
     figure["data"] += [trace, *({**mark, "yaxis": "y2"} for mark in marks)]
 
 
@@ -296,7 +321,7 @@ def tokens_error(facts: LineFacts, counts: TokenCounts | None) -> Figure | None:
     """
     if counts is None:
         return None
-    return facts.study.once(facts.line, "error by tokens", lambda: _tokens_error(facts, counts))
+    return facts.study.once(facts.line, f"error by tokens in {language()}", lambda: _tokens_error(facts, counts))
 
 
 def _tokens_error(facts: LineFacts, counts: TokenCounts) -> Figure | None:
@@ -340,7 +365,7 @@ def _tokens_error(facts: LineFacts, counts: TokenCounts) -> Figure | None:
         )  # fmt: skip
     arias = [[_aria(tokens, errors[:, g], names, m, gains[g][m]) for m in range(n_m)] for g in range(n_g)]
     figure["bindings"].append(bind("aria", arias, "gamma", "lambda"))
-    figure["title"] = "Error on unseen text by an expert’s tokens"
+    figure["title"] = tr("Error on unseen text by an expert’s tokens")
     by_draw = np.stack([_by_expert(one, counts.experts)[known] for one in held])  # D P G M
     set_finding(figure, at_each(facts, _few_against_many(tokens, by_draw)))
     return figure
@@ -357,12 +382,18 @@ def _few_against_many(tokens: np.ndarray, errors: np.ndarray) -> Callable[[int, 
         if not ratio.known(at):
             return ""
         if not ratio.clear(at):
-            return "No clear effect of an expert’s tokens on its error"
+            return tr("No clear effect of an expert’s tokens on its error")
         if ratio.same(at):
-            return "Experts with few and with many tokens have equal error"
-        if ratio.mean[at] >= 2:
-            return fitting(f"Experts with few tokens have {times_text(float(ratio.mean[at]))} the error of busy ones")
-        return fitting(f"Experts with few tokens have {ratio.change(at, 'less', 'more')} error than busy ones")
+            return tr("Experts with few and with many tokens have equal error")
+        times = float(ratio.mean[at])
+        if times >= 2:
+            return fitting(tr("Experts with few tokens have {times} the error of busy ones", times=times_text(times)))
+        change = change_text(times - 1)
+        return fitting(
+            tr("Experts with few tokens have {change}\u00a0less error than busy ones", change=change)
+            if times < 1
+            else tr("Experts with few tokens have {change}\u00a0more error than busy ones", change=change)
+        )
 
     return say
 
@@ -391,7 +422,7 @@ def _position(tokens: np.ndarray) -> np.ndarray:
 
 def _token_axis(tokens: np.ndarray, x: np.ndarray) -> dict[str, Any]:
     pad = 0.04 * max(float(np.ptp(x)), 0.5)
-    ticks = {math.log10(base * 10**power): f"{base * 10**power:,}" for power in range(7) for base in (1, 2, 5)}
+    ticks = {math.log10(base * 10**power): number(base * 10**power, 0) for power in range(7) for base in (1, 2, 5)}
     none = _position(tokens)[tokens == 0][:1]
     seen = x[x > none[0]] if none.size else x
     shown = {
@@ -400,13 +431,13 @@ def _token_axis(tokens: np.ndarray, x: np.ndarray) -> dict[str, Any]:
     if len(shown) > 8:
         shown = {place: text for place, text in shown.items() if text.startswith("1")}
     if none.size:
-        shown = {float(none[0]): "none"} | shown
+        shown = {float(none[0]): tr("none")} | shown
     return {
         **PLAIN_AXIS,
         "range": [float(x.min()) - pad, float(x.max()) + pad],
         "tickvals": list(shown),
         "ticktext": list(shown.values()),
-        "title": {"text": "calibration tokens of the expert", "standoff": 2},
+        "title": {"text": tr("calibration tokens of the expert"), "standoff": 2},
     }
 
 
@@ -421,7 +452,7 @@ def _error_axis(errors: np.ndarray) -> dict[str, Any]:
             break
     shown = shown[:: 1 + len(shown) // 7]
     axis = {**PLAIN_AXIS, "type": "log", "range": [low - pad, high + pad]}
-    return axis | {"tickvals": shown, "ticktext": [f"{value:g}" for value in shown]}
+    return axis | {"tickvals": shown, "ticktext": [written(f"{value:g}") for value in shown]}
 
 
 def _add(
@@ -432,7 +463,14 @@ def _add(
     by_point = np.moveaxis(values, 0, -1)  # G M P
     if len(x) <= MOST_POINTS:
         lead = [
-            [experts.members[place][0], f"block {experts.blocks[place[0]]} · expert {experts.numbers[place[1]]}"]
+            [
+                experts.members[place][0],
+                tr(
+                    "block {block} · expert {expert}",
+                    block=experts.blocks[place[0]],
+                    expert=experts.numbers[place[1]],
+                ),
+            ]
             for place in places
         ]
         marker = {"color": style["color"], "symbol": style["symbol"], "size": 6, "opacity": 0.75}
@@ -460,30 +498,40 @@ def _gains(tokens: np.ndarray, errors: np.ndarray, lam: int) -> tuple[float, flo
 
 def _change(value: float) -> str:
     if abs(value) < 0.005:
-        return "the same"
-    return f"{percent(abs(value))} {'less' if value < 0 else 'more'}"
+        return tr("the same")
+    change = percent(abs(value))
+    return tr("{change} less", change=change) if value < 0 else tr("{change} more", change=change)
 
 
 def _briefly(gains: tuple[float, float], lam: int) -> str:
     if lam == 0:
-        return "dotted: the same"
-    return f"fewest tokens <b>{_change(gains[0])}</b>, most <b>{_change(gains[1])}</b>"
+        return tr("dotted: the same")
+    return tr("fewest tokens <b>{few}</b>, most <b>{many}</b>", few=_change(gains[0]), many=_change(gains[1]))
 
 
 def _caption(gains: tuple[float, float], names: list[str], lam: int) -> str:
     if lam == 0:
-        return f"{names[0]}; dotted: the same"
-    return f"{names[lam]} against {names[0]} (dotted): {_briefly(gains, lam)}"
+        return tr("{point}; dotted: the same", point=names[0])
+    return tr(
+        "{point} against {first} (dotted): {change}", point=names[lam], first=names[0], change=_briefly(gains, lam)
+    )
 
 
 def _aria(tokens: np.ndarray, errors: np.ndarray, names: list[str], lam: int, gains: tuple[float, float]) -> str:
     order = np.argsort(tokens, kind="stable")
     third = max(1, len(order) // 3)
     few, many = (errors[part, lam].mean() for part in (order[:third], order[-third:]))
-    text = (
-        f"Relative error on unseen text of {len(tokens)} experts, {names[lam]}: {significant(float(few))} in the third "
-        f"that saw fewest tokens, {significant(float(many))} in the third that saw most."
+    text = tr(
+        "Relative error on unseen text of {count} experts, {point}: {few} in the third that saw fewest tokens, {many} "
+        "in the third that saw most.",
+        count=len(tokens),
+        point=names[lam],
+        few=significant(float(few)),
+        many=significant(float(many)),
     )
     if lam == 0:
         return text
-    return f"{text} Against {names[0]} that is {_change(gains[0])} and {_change(gains[1])}."
+    few_change, many_change = map(_change, gains)
+    return f"{text} " + tr(
+        "Against {first} that is {few} and {many}.", first=names[0], few=few_change, many=many_change
+    )

@@ -18,7 +18,7 @@ import numpy as np
 from sarqc.figures.changes import Ratio, change_text, ratio_of, times_text
 from sarqc.figures.layer_quantities import quantities_of, quantity_of
 from sarqc.figures.numbers import NBSP, draws_text, joined, lam_text, number, small_percent
-from sarqc.figures.theorem import terms, theorem_terms
+from sarqc.figures.theorem import LOOSENESS, terms, theorem_terms
 from sarqc.figures.titles import error_of, trade_off
 from sarqc.language import message, tr, tr_count
 from sarqc.study.document import Study
@@ -379,7 +379,7 @@ def _best_lam(facts: LineFacts, gamma: int) -> str:
 def _proof(facts: LineFacts) -> Say:
     """On how much it all rests, and how far the bound of Theorem 1 lies above what was measured."""
     known, rows = terms(facts), theorem_terms(facts)
-    loose = next((row["values"] for row in rows or () if row["symbol"] == "bound ÷ gap"), None)
+    loose = next((row["values"] for row in rows or () if row["symbol"] == tr(LOOSENESS)), None)
     tokens = (facts.study.protocol.get("test") or {}).get("predicted_tokens")
     quality = facts.perplexity
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypedDict
 from sarqc.figures.drawing import PLAIN_AXIS, QUALITY, Figure, bar_lengths, base_layout, note
 from sarqc.figures.numbers import difference_decimals, draws_text, lam_text, number, perplexity_text, span_of
 from sarqc.figures.titles import everywhere, fitting, set_finding
+from sarqc.language import message, tr, written
 from sarqc.plain import measured
 from sarqc.quantization.methods import fitting_text
 from sarqc.study.ladder import LAMBDA, Ladder, Rung
@@ -35,36 +36,44 @@ def _kl_text(value: float) -> str:
 
 
 SIDES = (
-    _Side("perplexity", "Perplexity on unseen text", "Perplexity", perplexity_text, "x", (0.0, 0.47)),
-    _Side("kl", "KL to the float model, nats a token", "KL, nats", _kl_text, "x2", (0.53, 1.0)),
+    _Side("perplexity", message("Perplexity on unseen text"), message("Perplexity"), perplexity_text, "x", (0.0, 0.47)),
+    _Side("kl", message("KL to the float model, nats a token"), message("KL, nats"), _kl_text, "x2", (0.53, 1.0)),
 )
-NAMES = {"nearest": "Round to nearest", "gptq": "GPTQ 1 %"}
+NAMES = {"nearest": message("Round to nearest"), "gptq": message("GPTQ 1 %")}
 NOUNS = {  # in a sentence
-    "nearest": "rounding to nearest", "gptq": NAMES["gptq"], "order": "activation order",
-    "range": "the searched range", "refine": "refinement", "refit": "refitting",
-    "affine": "the affine grid", "joint": "the jointly searched range", "distill": "distillation",
-}  # fmt: skip
+    "nearest": message("rounding to nearest"),
+    "gptq": NAMES["gptq"],
+    "order": message("activation order"),
+    "range": message("the searched range"),
+    "refine": message("refinement"),
+    "refit": message("refitting"),
+    "affine": message("the affine grid"),
+    "joint": message("the jointly searched range"),
+    "distill": message("distillation"),
+}
 SHORT = {
-    "nearest": "nearest",
-    "order": "+ order",
-    "range": "+ range",
-    "refine": "+ refined",
-    "refit": "+ refitted",
-    "affine": "+ affine",
-    "joint": "+ joint",
-    "distill": "+ distilled",
-    "learned": "learned",
+    "nearest": message("nearest"),
+    "order": message("+ order"),
+    "range": message("+ range"),
+    "refine": message("+ refined"),
+    "refit": message("+ refitted"),
+    "affine": message("+ affine"),
+    "joint": message("+ joint"),
+    "distill": message("+ distilled"),
+    "learned": message("learned"),
 }
 
 
 def rung_name(rung: Rung) -> str:
     """“+ searched range”."""
     if rung.step in ("nearest", "gptq"):
-        return NAMES[rung.step]
+        return tr(NAMES[rung.step])
     if rung.step == "learned":
-        return "+ learned rounding" if "warm_start" in rung.fitting else "Learned rounding instead"
-    bits = f", {rung.bits:.3g} bits" if rung.step == "affine" and rung.bits else ""
-    return f"+ {step_words(rung.step, rung.fitting, rung.lam)}{bits}"
+        return tr("+ learned rounding") if "warm_start" in rung.fitting else tr("Learned rounding instead")
+    words = step_words(rung.step, rung.fitting, rung.lam)
+    if rung.step == "affine" and rung.bits:
+        words = tr("{step}, {bits} bits", step=words, bits=written(f"{rung.bits:.3g}"))
+    return f"+ {words}"
 
 
 def step_words(step: str, fitting: Mapping[str, str | int | float], lam: float) -> str:
@@ -72,9 +81,9 @@ def step_words(step: str, fitting: Mapping[str, str | int | float], lam: float) 
     if step == "lambda":
         return f"λ = {lam_text(lam)}"
     if step in NAMES:
-        return NAMES[step]
+        return tr(NAMES[step])
     if step == "affine":
-        return "affine grid"
+        return tr("affine grid")
     name = "range" if step == "joint" else step
     return fitting_text({name: fitting[name]})
 
@@ -107,7 +116,12 @@ class LadderWords(TypedDict):
 
 def ladder_words(climbed: Ladder) -> LadderWords:
     """Return the steps of a ladder with what each is worth, and its sentence."""
-    titles = {"order": "order", "range": "range", "refine": "refinement", "lambda": f"λ = {lam_text(LAMBDA)}"}
+    titles = {
+        "order": tr("order"),
+        "range": tr("range"),
+        "refine": tr("refinement"),
+        "lambda": f"λ = {lam_text(LAMBDA)}",
+    }
     alone, last = (
         [_worth(each[step]["perplexity"]) for step in climbed.steps] for each in (climbed.alone, climbed.last)
     )
@@ -140,9 +154,9 @@ def ladder_figure(rungs: Sequence[Rung], bits: int, waiting: Mapping[str, str] =
     figure["narrow"] |= {
         "layout.margin.l": 74,
         "layout.margin.r": 8,
-        "layout.yaxis.ticktext": [SHORT.get(step, name) for step, name in names.items()],
+        "layout.yaxis.ticktext": [tr(SHORT[step]) if step in SHORT else name for step, name in names.items()],
     }
-    figure["title"] = "What each step is worth"
+    figure["title"] = tr("What each step is worth")
     set_finding(figure, everywhere(_finding(rungs)))
     figure["aria"] = _aria(rungs, bits)
     return figure
@@ -155,19 +169,28 @@ def _finding(rungs: Sequence[Rung]) -> str:
     if not clear:
         return ""
     best = min(clear, key=lambda rung: float(rung.differences["perplexity"].mean))
-    words = "learned rounding" if best.step == "learned" else step_words(best.step, best.fitting, best.lam)
-    return fitting(f"Largest gain after GPTQ: {words}")
+    words = tr("learned rounding") if best.step == "learned" else step_words(best.step, best.fitting, best.lam)
+    return fitting(tr("Largest gain after GPTQ: {step}", step=words))
 
 
 def _sentence(climbed: Ladder) -> str:
     """What λ is worth on the min–max grid, and what on the grid with every other step taken."""
-    words = []
-    for where, steps in (("on the min–max grid", climbed.alone), ("after the others", climbed.last)):
-        difference = steps["lambda"]["perplexity"]
-        text = span_of(difference, climbed.rungs[0].mean("perplexity"))
-        unclear = math.isfinite(difference.error) and difference.verdict(()) == 0
-        words.append(f"{text} {where}" + (", which is not clear of 0" if unclear else ""))
-    return f"λ = {lam_text(LAMBDA)} in perplexity: {'; '.join(words)}."
+    alone, last = (steps["lambda"]["perplexity"] for steps in (climbed.alone, climbed.last))
+    changes = [span_of(difference, climbed.rungs[0].mean("perplexity")) for difference in (alone, last)]
+    on_plain = tr("{change} on the min–max grid", change=changes[0])
+    after = tr("{change} after the others", change=changes[1])
+    return tr(
+        "λ = {lam} in perplexity: {alone}; {last}.",
+        lam=lam_text(LAMBDA),
+        alone=with_doubt(on_plain, alone),
+        last=with_doubt(after, last),
+    )
+
+
+def with_doubt(words: str, difference: Difference) -> str:
+    """Return words on a difference, with a remark where several draws do not show it clearly."""
+    unclear = math.isfinite(difference.error) and difference.verdict(()) == 0
+    return tr("{change}, which is not clear of 0", change=words) if unclear else words
 
 
 def _add_side(figure: Figure, rungs: Sequence[Rung], side: _Side) -> None:
@@ -201,8 +224,8 @@ def _add_side(figure: Figure, rungs: Sequence[Rung], side: _Side) -> None:
             short = number(mean, coarse if side.quality == "perplexity" else difference_decimals(doubt, _KL))
             figure["narrow"][f"layout.annotations.{len(layout['annotations']) - 1}.text"] = short
     at = len(layout["annotations"])
-    layout["annotations"].append(note(side.title, xref="paper", yref="paper", x=side.domain[0], y=1, yshift=4))
-    figure["narrow"] |= {f"layout.annotations.{at}.text": side.short}
+    layout["annotations"].append(note(tr(side.title), xref="paper", yref="paper", x=side.domain[0], y=1, yshift=4))
+    figure["narrow"] |= {f"layout.annotations.{at}.text": tr(side.short)}
 
 
 def _bar_of(difference: Difference, width: float) -> tuple[float, float]:
@@ -240,19 +263,24 @@ def _bars(side: _Side, values: list[float], bars: list[tuple[float, float]], tex
 
 
 def _hover(rung: Rung, value: float, side: _Side) -> str:
-    said = f"{rung_name(rung)}: {side.show(value)}"
+    name, text = rung_name(rung), side.show(value)
     if not rung.differences:
-        return said
-    return f"{said}, {span_of(rung.differences[side.quality], 1.0)} in this step"
+        return f"{name}: {text}"
+    change = span_of(rung.differences[side.quality], 1.0)
+    return tr("{step}: {value}, {change} in this step", step=name, value=text, change=change)
 
 
 def _aria(rungs: Sequence[Rung], bits: int) -> str:
     if not rungs:
-        return f"Perplexity step by step at {bits} bits: nothing is measured yet."
+        return tr("Perplexity step by step at {bits} bits: nothing is measured yet.", bits=bits)
     steps = []
     for rung in rungs:
         value = perplexity_text(rung.mean("perplexity"))
         change = f", {span_of(rung.differences['perplexity'], 50.0)}" if rung.differences else ""
         steps.append(f"{rung_name(rung)} {value}{change}")
-    count = draws_text(len(rungs[0].values["perplexity"]))
-    return f"Perplexity step by step at {bits} bits, paired over {count}: {'; '.join(steps)}."
+    return tr(
+        "Perplexity step by step at {bits} bits, paired over {draws}: {steps}.",
+        bits=bits,
+        draws=draws_text(len(rungs[0].values["perplexity"])),
+        steps="; ".join(steps),
+    )

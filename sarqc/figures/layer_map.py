@@ -11,22 +11,25 @@ import numpy as np
 from sarqc.figures.changes import times_text
 from sarqc.figures.drawing import PLAIN_AXIS, BoundValues, Figure, base_layout, bind, plain_numbers
 from sarqc.figures.findings import fewest_for_half
-from sarqc.figures.layer_quantities import BAR_TITLES, Quantity
-from sarqc.figures.numbers import NBSP, lam_text
+from sarqc.figures.layer_quantities import Quantity
+from sarqc.figures.numbers import NBSP, lam_text, number
 from sarqc.figures.titles import ERRORS, at_each, fitting, set_finding
+from sarqc.language import language, message, tr, tr_count
 from sarqc.models.families import LayerInfo
 from sarqc.study.facts import LineFacts
 
 WORST_WIDTH = 0.32  # of a pooled column's width is the stripe of its worst expert
 MOST_NAMES = 8  # with more columns than this the names of linears are one letter
-GROUPS = {"experts": "experts", "shared_experts": "shared"}  # what stands under the names of a group of columns
+# What stands under the names of a group of columns.
+GROUPS = {"experts": message("experts"), "shared_experts": message("shared")}
 
 
 def layer_label(layer: LayerInfo) -> str:
     """“block 3 · down_proj”, “block 3 · expert 7 · down_proj”."""
     if layer.expert is None:
-        return f"block {layer.block} · {layer.module}"
-    return f"block {layer.block} · expert {layer.expert} · {layer.module.rsplit('.', 1)[-1]}"
+        return tr("block {block} · {module}", block=layer.block, module=layer.module)
+    module = layer.module.rsplit(".", 1)[-1]
+    return tr("block {block} · expert {expert} · {module}", block=layer.block, expert=layer.expert, module=module)
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,8 @@ def layer_map(facts: LineFacts, quantity: Quantity | None) -> Figure | None:
     """
     if quantity is None:
         return None
-    figure, frames = facts.study.once(facts.line, f"map of {quantity.name}", lambda: _every_layer(facts, quantity))
+    what = f"map of {quantity.name} in {language()}"
+    figure, frames = facts.study.once(facts.line, what, lambda: _every_layer(facts, quantity))
     shapes = [*figure["layout"]["shapes"], *frames.get(facts.layer, [])]
     return {**figure, "layout": {**figure["layout"], "shapes": shapes}}
 
@@ -63,15 +67,17 @@ def _every_layer(facts: LineFacts, quantity: Quantity) -> tuple[Figure, dict[int
     n_g, n_m = quantity.values.shape[1:]
     z = np.full((n_g, n_m, len(rows), len(columns)), np.nan)
     leads: list[list[list[Any]]] = [[[-1, ""] for _ in columns] for _ in rows]
-    texts: list[list[Any]] = [[[["not measured"] * len(columns) for _ in rows] for _ in range(n_m)] for _ in range(n_g)]
+    missing = tr("not measured")
+    texts: list[list[Any]] = [[[[missing] * len(columns) for _ in rows] for _ in range(n_m)] for _ in range(n_g)]
     for (r, c), layers in members.items():
-        column, kind = columns[c], f"block {rows[r]} · {columns[c].module}"
+        column = columns[c]
         worst, pick = quantity.extreme(layers)
         z[:, :, r, c] = worst if column.worst else quantity.pooled(layers)
         if column.worst:
-            kind = f"{layer_label(facts.study.layers[pick])}, the {quantity.stripe}"
-        elif column.pooled:
-            kind += f", {'mean of ' if quantity.stripe else ''}{len(layers)} experts"
+            kind = _extreme_name(quantity, layer_label(facts.study.layers[pick]))
+        else:
+            kind = tr("block {block} · {module}", block=rows[r], module=column.module)
+            kind = _pooled_name(quantity, kind, len(layers)) if column.pooled else kind
         leads[r][c] = [pick, kind]
         for g, m in np.ndindex(n_g, n_m):
             texts[g][m][r][c] = quantity.text(float(z[g, m, r, c]), layers)
@@ -103,16 +109,36 @@ def _every_layer(facts: LineFacts, quantity: Quantity) -> tuple[Figure, dict[int
     figure: Figure = {"data": [trace], "layout": layout, "bindings": []}
     arias = [[_aria(facts, quantity, quantity.values[:, g, m], m) for m in range(n_m)] for g in range(n_g)]
     show(figure, quantity, quantity.colours(z), texts, arias)
-    stripe = {"worst": "; narrow: worst expert", "fewest": "; narrow: expert with fewest"}.get(quantity.stripe, "")
-    figure["title"] = "Every layer" + (stripe if pooled else "")
-    set_finding(figure, map_finding(facts, quantity, range(len(quantity.values)), "layers"))
+    figure["title"] = _title(quantity, pooled=pooled)
+    set_finding(figure, map_finding(facts, quantity, range(len(quantity.values)), tr("layers")))
     figure["subtitle"] = f": {quantity.title}"
     return figure, frames
 
 
+def _extreme_name(quantity: Quantity, layer: str) -> str:
+    return (
+        tr("{layer}, the fewest", layer=layer) if quantity.stripe == "fewest" else tr("{layer}, the worst", layer=layer)
+    )
+
+
+def _pooled_name(quantity: Quantity, layers: str, count: int) -> str:
+    if quantity.stripe:
+        return tr("{layers}, mean of {count} experts", layers=layers, count=count)
+    return tr("{layers}, {count} experts", layers=layers, count=count)
+
+
+def _title(quantity: Quantity, *, pooled: bool) -> str:
+    """``pooled``: whether experts share cells, of which a stripe tells the worst."""
+    if not pooled or not quantity.stripe:
+        return tr("Every layer")
+    if quantity.stripe == "fewest":
+        return tr("Every layer; narrow: expert with fewest")
+    return tr("Every layer; narrow: worst expert")
+
+
 def map_finding(facts: LineFacts, quantity: Quantity, layers: Sequence[int], noun: str) -> BoundValues | None:
     """What a map of a quantity shows of these layers: how few make up half the error, which drifts most, what most of
-    them chose, or how many tokens they saw. ``noun``: what they are called together."""
+    them chose, or how many tokens they saw. ``noun``: what they are called together, in the plural."""
     values = quantity.values[list(layers)]
 
     def say(g: int, m: int) -> str:
@@ -124,20 +150,40 @@ def map_finding(facts: LineFacts, quantity: Quantity, layers: Sequence[int], nou
         if quantity.steps:
             return _most_chosen(quantity, known, noun)
         if quantity.name == "tokens":
-            low, high = (f"{end:,.0f}" for end in (known.min(), known.max()))
+            low, high = (number(float(end), 0) for end in (known.min(), known.max()))
             return fitting(
-                f"From {low} to {high} calibration tokens" if low != high else f"{low} calibration tokens each"
+                tr("From {low} to {high} calibration tokens", low=low, high=high)
+                if low != high
+                else tr("{count} calibration tokens each", count=low)
             )
         if quantity.name in ERRORS:
             count = fewest_for_half(known)
-            verb = "makes" if count == 1 else "make"
-            return "" if count is None else fitting(f"{count:,} of {known.size:,} {noun} {verb} up half the error")
+            return "" if count is None else fitting(_half(count, known.size, noun))
         largest, middle = layers[int(np.nanargmax(column))], float(np.median(known))
-        text = f"{layer_label(facts.study.layers[largest])}: the largest {BAR_TITLES[quantity.name]}"
-        times = f", {times_text(float(known.max()) / middle)} the median" if middle > 0 else ""
-        return fitting(text + times, text)
+        label = layer_label(facts.study.layers[largest])
+        is_drift = quantity.name == "drift"
+        text = (
+            tr("{layer}: the largest drift", layer=label)
+            if is_drift
+            else tr("{layer}: the largest penalty", layer=label)
+        )
+        if middle <= 0:
+            return fitting(text)
+        times = times_text(float(known.max()) / middle)
+        return fitting(tr("{lead}, {times} the median", lead=text, times=times), text)
 
     return at_each(facts, say)
+
+
+def _half(count: int, total: int, noun: str) -> str:
+    return tr_count(
+        "{count} of {total} {layers} makes up half the error",
+        "{count} of {total} {layers} make up half the error",
+        count,
+        count=number(count, 0),
+        total=number(total, 0),
+        layers=noun,
+    )
 
 
 def _most_chosen(quantity: Quantity, known: np.ndarray, noun: str) -> str:
@@ -147,8 +193,16 @@ def _most_chosen(quantity: Quantity, known: np.ndarray, noun: str) -> str:
     most = max(count for count, _ in counts)
     first, *others = [step for count, step in counts if count == most]
     if others:
-        return f"No {sign} was chosen in more {noun} than the others"
-    return fitting(f"{sign}{NBSP}={NBSP}{lam_text(first)} was chosen in {most:,} of {known.size:,} {noun}")
+        return tr("No {sign} was chosen in more {layers} than the others", sign=sign, layers=noun)
+    return fitting(
+        tr(
+            "{choice} was chosen in {count} of {total} {layers}",
+            choice=f"{sign}{NBSP}={NBSP}{lam_text(first)}",
+            count=number(most, 0),
+            total=number(known.size, 0),
+            layers=noun,
+        )
+    )
 
 
 def show(figure: Figure, quantity: Quantity, z: np.ndarray, texts: Any, arias: list[list[str]]) -> None:
@@ -203,7 +257,7 @@ def _name_axis(columns: list[_Column]) -> dict[str, Any]:
         groups = [column.module.rpartition(".")[0] for column in named]
         for group in set(groups) & set(GROUPS):
             inside = [place for place, one in enumerate(groups) if one == group]
-            texts[inside[len(inside) // 2]] += f"<br>{GROUPS[group]}"
+            texts[inside[len(inside) // 2]] += f"<br>{tr(GROUPS[group])}"
     return {
         "tickvals": [round(column.left + 0.5) for column in named],
         "ticktext": texts,
@@ -232,6 +286,8 @@ def _aria(facts: LineFacts, quantity: Quantity, values: np.ndarray, lam: int) ->
 
     def name(at: int) -> str:
         layer = facts.study.layers[at]
-        return f"block {layer.block} {layer.module}" if layer.expert is None else layer_label(layer)
+        if layer.expert is not None:
+            return layer_label(layer)
+        return tr("block {block} {module}", block=layer.block, module=layer.module)
 
-    return quantity.aria(facts, values, lam, f"{len(values):,} layers", name)
+    return quantity.aria(facts, values, lam, tr("{count} layers", count=number(len(values), 0)), name)

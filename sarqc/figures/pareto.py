@@ -15,8 +15,8 @@ from sarqc.errors import Refused
 from sarqc.figures.drawing import PLAIN_AXIS, Figure, apart, base_layout, note
 from sarqc.figures.numbers import number, perplexity_text, plus_minus
 from sarqc.figures.titles import everywhere, fitting, set_finding
+from sarqc.language import tr, tr_count
 
-IN_FULL = " Bits in full are those of codes, scales, and zero points or biases."
 SERIES = 4  # colours that can be told apart
 LABELLED = 4  # names at one size; more cover each other
 SERIES_ROOM = 18  # pixels for the name of a series
@@ -90,16 +90,18 @@ def pareto_view(runs: Sequence[ParetoRun], size: Size = "bits", quality: Quality
         )
     named = len(groups) > 1
     layout = _layout(size, quality, SERIES_ROOM * len(groups) if named else 0)
-    figure: Figure = {"data": [], "layout": layout, "bindings": [], "title": "Size against quality"}
+    figure: Figure = {"data": [], "layout": layout, "bindings": [], "title": tr("Size against quality")}
     labels: list[_Label] = []
     for index, group in enumerate(groups.values()):
         labels += _draw(figure, group, index, size, quality, named=named)
     best = len(labels)
     _write(figure, labels)
     words = _words(runs, known, groups, best)
-    words += IN_FULL if size == "bits" else ""
+    if size == "bits":
+        words += " " + tr("Bits in full are those of codes, scales, and zero points or biases.")
     set_finding(figure, everywhere(_finding(best, len(known), len(groups))))
-    figure["aria"] = f"{_title(size)} against {_words_of(quality)}, {len(known)} runs. {words}"
+    axes = {"size": _title(size), "quality": _words_of(quality), "count": len(known)}
+    figure["aria"] = tr("{size} against {quality}, {count} runs.", **axes) + f" {words}"
     return {"figure": figure, "words": words}
 
 
@@ -107,8 +109,24 @@ def _finding(best: int, known: int, groups: int) -> str:
     """How many runs no other run beats in both."""
     if known < 2:
         return ""
-    verb = "is" if best == 1 else "are"
-    return fitting(f"{best:,} of {known:,} runs {verb} on {'the' if groups == 1 else 'a'} frontier of size and quality")
+    counts = {"count": number(best, 0), "total": number(known, 0)}
+    if groups == 1:
+        return fitting(
+            tr_count(
+                "{count} of {total} runs is on the frontier of size and quality",
+                "{count} of {total} runs are on the frontier of size and quality",
+                best,
+                **counts,
+            )
+        )
+    return fitting(
+        tr_count(
+            "{count} of {total} runs is on a frontier of size and quality",
+            "{count} of {total} runs are on a frontier of size and quality",
+            best,
+            **counts,
+        )
+    )
 
 
 def _size(run: ParetoRun, size: Size) -> float | None:
@@ -124,17 +142,17 @@ def _layout(size: Size, quality: Quality, room: int) -> dict[str, Any]:
     layout = base_layout(left=58, right=24, top=28 + room, bottom=44)
     layout["xaxis"] = {**PLAIN_AXIS, "title": {"text": _title(size)}, "nticks": 8}
     layout["yaxis"] = {**PLAIN_AXIS, "nticks": 6}
-    above = f"{_words_of(quality)}, lower is better"
+    above = tr("{quality}, lower is better", quality=_words_of(quality))
     layout["annotations"].append(note(above, xref="paper", yref="paper", x=0, y=1, xshift=-50, yshift=6 + room))
     return layout
 
 
 def _words_of(quality: Quality) -> str:
-    return "ln(perplexity / float model)" if quality == "log_ratio" else "Perplexity"
+    return tr("ln(perplexity / float model)") if quality == "log_ratio" else tr("Perplexity")
 
 
 def _title(size: Size) -> str:
-    return "Bits per quantized weight, in full" if size == "bits" else "MiB of the whole model"
+    return tr("Bits per quantized weight, in full") if size == "bits" else tr("MiB of the whole model")
 
 
 def _draw(
@@ -195,25 +213,43 @@ def _write(figure: Figure, labels: Sequence[_Label]) -> None:
 
 
 def _hover(run: ParetoRun) -> str:
-    size = [] if run.bits is None else [f"{number(run.bits, 2)} bits per weight"]
+    size = [] if run.bits is None else [tr("{bits} bits per weight", bits=number(run.bits, 2))]
     size += [] if run.bytes is None else [f"{number(run.bytes / 2**20, 1)} MiB"]
     said = [f"<b>{run.name}</b>", run.model, *filter(None, [run.grid]), ", ".join(size)]
     if run.perplexity is not None:
-        said.append(f"perplexity {perplexity_text(run.perplexity)}")
+        said.append(tr("perplexity {value}", value=perplexity_text(run.perplexity)))
     if run.log_ratio is not None:
         error = np.nan if run.error is None else run.error
-        said.append(f"ln of the ratio {plus_minus(run.log_ratio, error, 1.0)}")
+        said.append(tr("ln of the ratio {value}", value=plus_minus(run.log_ratio, error, 1.0)))
     return "<br>".join(said)
 
 
 def _words(
     runs: Sequence[ParetoRun], known: Sequence[ParetoRun], groups: dict[tuple[str, str], list[ParetoRun]], best: int
 ) -> str:
-    verb = "is" if best == 1 else "are"
-    where = "the frontier" if len(groups) == 1 else "a frontier"
-    words = [f"{best} of {len(known)} runs {verb} on {where}: no other is both smaller and better."]
+    if len(groups) == 1:
+        lead = tr_count(
+            "{count} of {total} runs is on the frontier: no other is both smaller and better.",
+            "{count} of {total} runs are on the frontier: no other is both smaller and better.",
+            best,
+            total=len(known),
+        )
+    else:
+        lead = tr_count(
+            "{count} of {total} runs is on a frontier: no other is both smaller and better.",
+            "{count} of {total} runs are on a frontier: no other is both smaller and better.",
+            best,
+            total=len(known),
+        )
+    words = [lead]
     if len(groups) > 1:
-        words.append("Models and test texts have frontiers of their own: their perplexities can’t be compared.")
+        words.append(tr("Models and test texts have frontiers of their own: their perplexities can’t be compared."))
     if left := len(runs) - len(known):
-        words.append(f"{left} {'is' if left == 1 else 'are'} not drawn: no size or no perplexity is known.")
+        words.append(
+            tr_count(
+                "{count} is not drawn: no size or no perplexity is known.",
+                "{count} are not drawn: no size or no perplexity is known.",
+                left,
+            )
+        )
     return " ".join(words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,7 @@ from sarqc.figures.numbers import (
     span_of,
 )
 from sarqc.figures.titles import everywhere, fitting, set_finding
+from sarqc.language import message, tr, written
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line, Study
 from sarqc.study.facts import BaselinePoint, LineFacts, Quality, has_lam, line_facts
@@ -41,7 +43,8 @@ WIDE = 760  # pixels of the figure, below which it is drawn as on a phone
 # Two panels side by side, with a column of values between them; narrower on a phone.
 LEFT, RIGHT = (0.0, 0.42), (0.58, 1.0)
 NARROW_LEFT, NARROW_RIGHT = (0.0, 0.33), (0.64, 1.0)
-SAME_GRID = ", same grid"  # of a baseline that is fitted as the line is
+_PENALTIES = {"identity": message("identity"), "saliency": message("saliency")}
+_GRIDS = {"affine": message("affine"), "asymmetric": message("asymmetric")}
 LONGEST = 44  # characters of a label that there is room for
 LONG = 26  # characters of a short label that takes more room on a phone
 ROOMY = 9  # up to this many rows, a λ has a line of its own under the method's name
@@ -59,6 +62,7 @@ class _Row:
     ends: tuple[float, float]  # of its 95 % interval, not paired: over draws, of accuracies over items too
     difference: Difference  # its interval allows for the choice of the best among all points of the line
     against: str  # the baseline's name, or nothing where the row is one itself
+    baseline: str = ""  # the same without a word on its grid
 
 
 def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None:
@@ -79,7 +83,7 @@ def _methods(facts: LineFacts, quality_name: str) -> Figure | None:
     rows.sort(key=lambda row: row.value, reverse=lower)  # drawn from below: the best comes last and stands highest
     show = perplexity_text if lower else accuracy_text
     reference = facts.study.model.perplexity if lower else facts.study.model.accuracy
-    fitted = any(row.against.endswith(SAME_GRID) for row in rows)  # longer names on both sides
+    fitted = any(row.against != row.baseline for row in rows)  # longer names on both sides
     layout = base_layout(left=308 if fitted else 250, right=204 if fitted else 150, top=24, bottom=24)
     layout["yaxis"] = {**PLAIN_AXIS, "range": [-0.6 if reference is None else -1.2, len(rows) - 0.4], "showgrid": False}
     layout["yaxis"] |= {"tickvals": list(range(len(rows))), "ticktext": _ticks(rows, facts.line.name)}
@@ -91,10 +95,14 @@ def _methods(facts: LineFacts, quality_name: str) -> Figure | None:
             layout["shapes"].append(_stripe(at))
     _add_values(figure, rows, show, reference)
     _add_differences(figure, rows, lower)
-    what, unit = ("Perplexity", "") if lower else ("Accuracy", ", points")
-    title = f"{what}, {'lower' if lower else 'higher'} is better"
-    _add_title(figure, title, what, LEFT[0], NARROW_LEFT[0])
-    _add_title(figure, f"Difference{unit}, 95 %", f"Difference{unit}", RIGHT[0], NARROW_RIGHT[0])
+    if lower:
+        values = tr("Perplexity, lower is better"), tr("Perplexity")
+        differences = tr("Difference, 95 %"), tr("Difference")
+    else:
+        values = tr("Accuracy, higher is better"), tr("Accuracy")
+        differences = tr("Difference, points, 95 %"), tr("Difference, points")
+    _add_title(figure, *values, LEFT[0], NARROW_LEFT[0])
+    _add_title(figure, *differences, RIGHT[0], NARROW_RIGHT[0])
     short = [f"<b>{row.short}</b>" if row.line == facts.line.name else row.short for row in rows]
     figure["narrow"] |= {
         "layout.margin.l": 202 if fitted or any(len(row.short) > LONG for row in rows) else 176,
@@ -106,11 +114,13 @@ def _methods(facts: LineFacts, quality_name: str) -> Figure | None:
         "layout.xaxis.nticks": 3,
         "layout.xaxis2.nticks": 3,
     }
-    figure["aria"] = _aria(facts, rows, show, what)
+    figure["aria"] = _aria(facts, rows, show, lower)
     set_finding(figure, everywhere(_finding(rows, lower)))
     most = max((row.difference.among for row in rows), default=1)
-    figure["title"] = "Every method of this study" + (
-        f", each at its best λ (chosen of up to {most})" if most > 1 else ""
+    figure["title"] = (
+        tr("Every method of this study, each at its best λ (chosen of up to {count})", count=most)
+        if most > 1
+        else tr("Every method of this study")
     )
     return figure
 
@@ -128,10 +138,10 @@ def _rows(study: Study, bits: int, quality_name: str, unit: float) -> list[_Row]
             continue
         base, position = one.baseline, one.baseline_position
         itself = base is not None and (position == best[1] or line.name == base.method)
-        paired, against = quality.best_of(), "" if base is None or itself else _against_name(base)
+        paired, against = quality.best_of(), ("", "") if base is None or itself else _against_names(base)
         difference = _UNKNOWN if paired is None else paired.at(best).scaled(unit)
         alone = _alone(one, quality, best, lower=lower)
-        rows.append(_Row(line.name, line.label, _short(line), _point(one, best), *alone, difference, against))
+        rows.append(_Row(line.name, line.label, _short(line), _point(one, best), *alone, difference, *against))
         if base is not None and position is not None and base.method not in named:
             named.add(base.method)
             alone = _alone(one, quality, (0, position), lower=lower)
@@ -146,30 +156,46 @@ _NONE = Difference(np.array(0.0), _NOTHING, np.array(0), np.array(0))  # of a ba
 
 def _short(line: Line) -> str:
     """“GPTQ + saliency range ×3 auto”: the label with one word for each thing that it says."""
-    name = METHODS[line.method].title.removesuffix(" penalty") if line.method in METHODS else line.method
+    fitting_ = line.fitting
+    grid = str(fitting_.get("grid"))
     words = {
-        "grid": str(line.fitting.get("grid")),
-        "range": "range",
-        "order": "order",
-        "expert_damping": "damped",
-        "warm_start": "warm",
-        "stopping": "stopped",
-        "distill": "distilled",
-        "rotate": "rotated" if line.fitting.get("rotate") == "r1" else "rotated with values",
-        "first_order": f"β {line.fitting.get('first_order')}",
-        "distill_by": "by block",
-        "distill_norms": "norms",
+        "grid": tr(_GRIDS.get(grid, grid)),
+        "range": tr("joint range") if fitting_.get("range") == "joint" else tr("range"),
+        "order": tr("order"),
+        "refine": f"×{fitting_.get('refine')}",
+        "refit": tr("refit ×{count}", count=fitting_.get("refit")),
+        "expert_damping": tr("damped"),
+        "warm_start": tr("warm"),
+        "stopping": tr("stopped"),
+        "distill": tr("distilled"),
+        "rotate": tr("rotated") if fitting_.get("rotate") == "r1" else tr("rotated with values"),
+        "first_order": f"β {_number_of(fitting_, 'first_order')}",
+        "distill_by": tr("by block"),
+        "distill_norms": tr("norms"),
+        "distill_lambda": tr("at {lam}", lam=_number_of(fitting_, "distill_lambda")),
     }
-    words |= {"refine": f"×{line.fitting.get('refine')}", "refit": f"refit ×{line.fitting.get('refit')}"}
-    words["distill_lambda"] = f"at {line.fitting.get('distill_lambda')}"
-    if line.fitting.get("range") == "joint":
-        words["range"] = "joint range"
-    return " ".join([name, *(words[mark] for mark in line.fitting), *(["auto"] if line.selected else [])])
+    return " ".join(
+        [_short_title(line.method), *(words[mark] for mark in fitting_), *(["auto"] if line.selected else [])]
+    )
 
 
-def _against_name(base: BaselinePoint) -> str:
-    """Of the baseline; on the line's own grid as short as the room beside the differences is."""
-    return f"{baseline_title(base)}{SAME_GRID}" if base.on_its_grid else baseline_name(base)
+def _short_title(method: str) -> str:
+    """“GPTQ + saliency”: the title without the word penalty."""
+    if method not in METHODS:
+        return method
+    title = METHODS[method].title
+    name, _, penalty = title.removesuffix(" penalty").rpartition(" + ")
+    return f"{name} + {tr(_PENALTIES[penalty])}" if penalty in _PENALTIES else tr(title)
+
+
+def _number_of(values: Mapping[str, str | int | float], name: str) -> str:
+    return written(str(values.get(name)))
+
+
+def _against_names(base: BaselinePoint) -> tuple[str, str]:
+    """Of the baseline, on the line's own grid as short as the room beside the differences is, and without its grid."""
+    name = baseline_title(base)
+    return (tr("{baseline}, same grid", baseline=name) if base.on_its_grid else name), name
 
 
 def _best(quality: Quality, name: str) -> tuple[int, int] | None:
@@ -234,7 +260,7 @@ def _add_values(figure: Figure, rows: list[_Row], show: Format, reference: float
     drawn, side = clamp(values, span)
     layout["xaxis"] = {**PLAIN_AXIS, "domain": list(LEFT), "range": list(span), "nticks": 4, "anchor": "y"}
     layout["xaxis"]["tickformat"] = ",.0%" if show is accuracy_text else ""
-    texts = [f"{row.label}: {show(row.value)}{_over_draws(row, show)}" for row in rows]
+    texts = [_value_words(row, show) for row in rows]
     figure["data"].append(_dots("value", rows, drawn, side, _bars(values, ends, side, span), texts, "x"))
     for at, row in enumerate(rows):
         place = {"xref": "paper", "yref": "y", "x": LEFT[1] + 0.12, "y": at, "xanchor": "right", "yanchor": "middle"}
@@ -243,7 +269,8 @@ def _add_values(figure: Figure, rows: list[_Row], show: Format, reference: float
     if reference is None:
         return
     font = {"size": 12, "color": "var(--ink-2)"}
-    text, foot = f"float model {show(reference)}", {"yref": "y", "y": -1.2, "yanchor": "bottom", "font": font}
+    text, foot = tr("float model {value}", value=show(reference)), {"yref": "y", "y": -1.2, "yanchor": "bottom"}
+    foot["font"] = font
     if span[0] <= reference <= span[1]:
         line = {"color": "var(--ink-2)", "width": 1, "dash": "2px 3px"}
         shape = {"type": "line", "xref": "x", "yref": "y", "x0": reference, "x1": reference}
@@ -279,7 +306,7 @@ def _add_differences(figure: Figure, rows: list[_Row], lower: bool) -> None:
     figure["data"].append(trace)
     for at, row in enumerate(rows):
         known_here = math.isfinite(row.difference.mean)
-        text = "baseline" if not row.against and known_here else "–"
+        text = tr("baseline") if not row.against and known_here else "–"
         if row.against and known_here:
             mean = float(row.difference.mean)  # the bar is the interval; in figures it is in the text of the point
             text = f"{number(mean, difference_decimals(float(row.difference.doubt), 50.0))}  {row.against}"
@@ -336,52 +363,95 @@ def _add_title(figure: Figure, text: str, short: str, x: float, narrow_x: float)
     figure["narrow"] |= {f"layout.annotations.{at}.text": short, f"layout.annotations.{at}.x": narrow_x}
 
 
-def _over_draws(row: _Row, show: Format) -> str:
+def _value_words(row: _Row, show: Format) -> str:
     low, high = row.ends
+    value = f"{row.label}: {show(row.value)}"
     if math.isnan(low):
-        return ""
-    ends = f"{show(low)} upwards" if math.isinf(high) else f"{show(low)} to {show(high)}"
-    return f" ({ends} over draws{' and items' if show is accuracy_text else ''})"
+        return value
+    ends = (
+        tr("{low} upwards", low=show(low))
+        if math.isinf(high)
+        else tr("{low} to {high}", low=show(low), high=show(high))
+    )
+    if show is accuracy_text:
+        return tr("{value} ({interval} over draws and items)", value=value, interval=ends)
+    return tr("{value} ({interval} over draws)", value=value, interval=ends)
 
 
 def _against(row: _Row, lower: bool) -> str:
     """“2.9 (2.1 to 3.7) lower than GPTQ 1 %”, and of how many points the best was chosen."""
     if not math.isfinite(row.difference.mean):
-        return "its baseline was not measured"
+        return tr("its baseline was not measured")
     if not row.against:
-        return "a baseline"
+        return tr("a baseline")
     mean = float(row.difference.mean)
     if mean == 0:
-        return f"as much as {row.against}"
+        return tr("as much as {baseline}", baseline=row.against)
     clear, apart = row.difference.verdict(()) != 0, row.difference.scaled(-1 if mean < 0 else 1)
-    unit = "" if lower else " points"
-    chosen = f", chosen of {row.difference.among} points" if row.difference.among > 1 else ""
     if math.isfinite(row.difference.error) and not clear:
-        return f"no significant difference from {row.against}: {span_of(row.difference, 50.0)}{unit}{chosen}"
-    return f"{span_of(apart, 50.0)}{unit} {'lower' if mean < 0 else 'higher'} than {row.against}{chosen}"
+        difference = _with_unit(span_of(row.difference, 50.0), lower)
+        words = tr(
+            "no significant difference from {baseline}: {difference}", baseline=row.against, difference=difference
+        )
+    else:
+        difference = _with_unit(span_of(apart, 50.0), lower)
+        words = (
+            tr("{difference} lower than {baseline}", difference=difference, baseline=row.against)
+            if mean < 0
+            else tr("{difference} higher than {baseline}", difference=difference, baseline=row.against)
+        )
+    if row.difference.among <= 1:
+        return words
+    return tr("{comparison}, chosen of {count} points", comparison=words, count=row.difference.among)
+
+
+def _with_unit(difference: str, lower: bool) -> str:
+    """A difference of perplexities, or of accuracies in percentage points."""
+    return difference if lower else tr("{difference} points", difference=difference)
 
 
 def _finding(rows: list[_Row], lower: bool) -> str:
     """The best method, and whether it is clearly better than its baseline; ``rows``: the best last."""
-    best, (word, beside) = rows[-1], ("Lowest perplexity", "below") if lower else ("Highest accuracy", "above")
-    lead = f"{word}: {best.short}"
+    best = rows[-1]
+    lead = (
+        tr("Lowest perplexity: {method}", method=best.short)
+        if lower
+        else tr("Highest accuracy: {method}", method=best.short)
+    )
     mean, difference = float(best.difference.mean), best.difference
     if not best.against or not math.isfinite(mean):
         return fitting(lead)
     if not math.isfinite(difference.error):
-        return fitting(f"{lead}, on one draw", lead)
+        return fitting(tr("{lead}, on one draw", lead=lead), lead)
+    unclear = tr("{lead}, not clearly", lead=lead)
     if difference.verdict(()) != (-1 if lower else 1):
-        return fitting(f"{lead}, not clearly {beside} {best.against}", f"{lead}, not clearly", lead)
-    size = number(abs(mean), difference_decimals(float(difference.doubt), 50.0)) + ("" if lower else " points")
-    against = best.against.removesuffix(SAME_GRID)
-    return fitting(f"{lead}, {size} {beside} {best.against}", f"{lead}, {size} {beside} {against}", lead)
-
-
-def _aria(facts: LineFacts, rows: list[_Row], show: Format, what: str) -> str:
-    lower = what == "Perplexity"
-    words = "; ".join(
-        f"{row.label}{f' at {row.point}' if row.point else ''} {show(row.value)}"
-        + (f", {_against(row, lower)}" if row.against else "")
-        for row in reversed(rows)
+        return fitting(
+            tr("{lead}, not clearly below {baseline}", lead=lead, baseline=best.against)
+            if lower
+            else tr("{lead}, not clearly above {baseline}", lead=lead, baseline=best.against),
+            unclear,
+            lead,
+        )
+    size = _with_unit(number(abs(mean), difference_decimals(float(difference.doubt), 50.0)), lower)
+    return fitting(
+        *(
+            tr("{lead}, {difference} below {baseline}", lead=lead, difference=size, baseline=name)
+            if lower
+            else tr("{lead}, {difference} above {baseline}", lead=lead, difference=size, baseline=name)
+            for name in (best.against, best.baseline)
+        ),
+        lead,
     )
-    return f"{what} of each method at {facts.line.bits} bits, {draws_text(facts.n_draws)}, best first: {words}."
+
+
+def _aria(facts: LineFacts, rows: list[_Row], show: Format, lower: bool) -> str:
+    parts = []
+    for row in reversed(rows):
+        method, value = row.label, show(row.value)
+        words = tr("{method} at {point} {value}", method=method, point=row.point, value=value) if row.point else ""
+        words = words or f"{method} {value}"
+        parts.append(f"{words}, {_against(row, lower)}" if row.against else words)
+    told = {"bits": facts.line.bits, "draws": draws_text(facts.n_draws), "methods": "; ".join(parts)}
+    if lower:
+        return tr("Perplexity of each method at {bits} bits, {draws}, best first: {methods}.", **told)
+    return tr("Accuracy of each method at {bits} bits, {draws}, best first: {methods}.", **told)

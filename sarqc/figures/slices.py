@@ -21,6 +21,7 @@ from sarqc.figures.ladder import ladder_figure, ladder_words
 from sarqc.figures.surfaces import POOLINGS
 from sarqc.figures.tables import TABLES, table_of
 from sarqc.figures.view import ShownLine, default_line
+from sarqc.language import tr
 from sarqc.study.document import Line, Study, array_files, one_draw
 from sarqc.study.facts import line_facts
 from sarqc.study.ladder import STEPS, ladder
@@ -84,17 +85,32 @@ def contents(study: Study, detail: Detail = "opening", further: FurtherLayers = 
         }
         for number, line in enumerate(study.lines)
     ]
-    whose = {
-        "opening": f"of “{opening.label}” at {opening.bits} bits", "every": "of every line", "none": "of no line"
-    }[detail]  # fmt: skip
     return {
         "lines": _asked_as(study),
         "choices": choices,
         "is_one_layer": single,
         "files": ["study.json", *array_files(study)],
-        "remedy": f"These files hold every line with its layers and draws taken together, and {whose} each layer and "
-        "each draw on its own. The app shows all from the study, which can be downloaded here.",
+        "remedy": _remedy(detail, opening),
     }
+
+
+def _remedy(detail: Detail, opening: Line) -> str:
+    if detail == "every":
+        return tr(
+            "These files hold every line with its layers and draws taken together, and of every line each layer and "
+            "each draw on its own. The app shows all from the study, which can be downloaded here."
+        )
+    if detail == "none":
+        return tr(
+            "These files hold every line with its layers and draws taken together, and of no line each layer and "
+            "each draw on its own. The app shows all from the study, which can be downloaded here."
+        )
+    return tr(
+        "These files hold every line with its layers and draws taken together, and of “{line}” at {bits} bits each "
+        "layer and each draw on its own. The app shows all from the study, which can be downloaded here.",
+        line=opening.label,
+        bits=opening.bits,
+    )
 
 
 def _asked_as(study: Study) -> dict[str, int]:

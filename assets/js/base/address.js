@@ -5,7 +5,7 @@
  * @module address
  */
 
-import { CARDS, DOORS, DRAWINGS, LADDER_STEPS, POOLINGS, QUANTITIES, SCALES, SHOWN } from "./contract.js";
+import { CARDS, DOORS, DRAWINGS, LADDER_STEPS, LANGUAGES, POOLINGS, QUANTITIES, SCALES, SHOWN } from "./contract.js";
 import { readHomework, writeHomework } from "./homework_link.js";
 import { ASKED } from "./language.js";
 
@@ -219,6 +219,9 @@ export function readLink(search) {
     problems.push(`“embed=${shortened(embed)}” is ignored: embed must be 0, 1 or the name of a card.`);
   const isTheme = THEMES.includes(theme);
   if (theme && !isTheme) problems.push(`“theme=${shortened(theme)}” is ignored: theme must be light or dark.`);
+  const lang = given.get("lang");
+  if (lang && !Object.hasOwn(LANGUAGES, lang))
+    problems.push(`“lang=${shortened(lang)}” is ignored: lang must be ${Object.keys(LANGUAGES).join(" or ")}.`);
   const [lecture, notes] = [given.get("lecture"), given.get("notes") ?? ""];
   if (lecture !== null && !["0", "1", ""].includes(lecture))
     problems.push(`“lecture=${shortened(lecture)}” is ignored: lecture must be 0 or 1.`);
