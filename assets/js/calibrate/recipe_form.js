@@ -270,7 +270,7 @@ export function fittingWords(recipe) {
     .filter(([name]) => !idle.includes(name) && (said.distill || !name.startsWith("distill")))
     .filter(([name]) => (said[name] || said[name] === 0) && said[name] !== RECIPE_FIELDS[name].default)
     .filter(([name]) => !isWithoutEffect(name, said))
-    .map(([name, words]) => tr(words).replace("{}", tr(VALUE_WORDS[said[name]] ?? written(String(said[name])))));
+    .map(([name, words]) => words.replace("{}", VALUE_WORDS[said[name]] ?? said[name]));
 }
 
 /**
