@@ -25,7 +25,7 @@ test("numbers, intervals and times", () => {
     ["1.234,50", "12,3\u00a0%", "ja", "1,50·10^−9", "6.291.456"],
   );
   assert.equal(interval(-0.1, 6.4, 1), "von −0,1 bis 6,4");
-  assert.equal(interval(0.25, null, 1), "ab 0,3");
+  assert.equal(interval(0.25, null, 1), "von 0,3 aufwärts");
   assert.equal(withInterval(3.2, -0.1, 6.4, 1), "3,2 (−0,1 bis 6,4)");
   assert.equal(withInterval(3.2, 0.4, null, 1), "3,2 (ab 0,4)");
   assert.deepEqual([change(-0.12), change(0.5), change(0)], ["12\u00a0% weniger", "50\u00a0% mehr", "gleich viel"]);
