@@ -14,7 +14,7 @@ from sarqc.figures.layer_map import frame, map_finding, short_name, show
 from sarqc.figures.layer_quantities import Quantity, slim_bar
 from sarqc.figures.numbers import draws_text, number, percent, point_names, significant
 from sarqc.figures.titles import at_each, everywhere, fitting, set_finding
-from sarqc.language import language, tr, written
+from sarqc.language import tr, written
 from sarqc.study.experts import Experts, TokenCounts, token_counts, words
 from sarqc.study.facts import LineFacts, is_point
 from sarqc.study.paired import mean_over_draws
@@ -40,7 +40,7 @@ def token_map(facts: LineFacts, counts: TokenCounts | None) -> Figure | None:
     """
     if counts is None:
         return None
-    figure = facts.study.once(facts.line, f"token map in {language()}", lambda: _token_map(counts))
+    figure = facts.study.once(facts.line, "token map", lambda: _token_map(counts))
     if facts.layer is None or facts.study.layers[facts.layer].expert is None:
         return figure
     row, column = counts.experts.place(facts.study.layers[facts.layer])
@@ -321,7 +321,7 @@ def tokens_error(facts: LineFacts, counts: TokenCounts | None) -> Figure | None:
     """
     if counts is None:
         return None
-    return facts.study.once(facts.line, f"error by tokens in {language()}", lambda: _tokens_error(facts, counts))
+    return facts.study.once(facts.line, "error by tokens", lambda: _tokens_error(facts, counts))
 
 
 def _tokens_error(facts: LineFacts, counts: TokenCounts) -> Figure | None:

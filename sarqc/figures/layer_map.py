@@ -14,7 +14,7 @@ from sarqc.figures.findings import fewest_for_half
 from sarqc.figures.layer_quantities import Quantity
 from sarqc.figures.numbers import NBSP, lam_text, number
 from sarqc.figures.titles import ERRORS, at_each, fitting, set_finding
-from sarqc.language import language, message, tr, tr_count
+from sarqc.language import message, tr, tr_count
 from sarqc.models.families import LayerInfo
 from sarqc.study.facts import LineFacts
 
@@ -55,8 +55,7 @@ def layer_map(facts: LineFacts, quantity: Quantity | None) -> Figure | None:
     """
     if quantity is None:
         return None
-    what = f"map of {quantity.name} in {language()}"
-    figure, frames = facts.study.once(facts.line, what, lambda: _every_layer(facts, quantity))
+    figure, frames = facts.study.once(facts.line, f"map of {quantity.name}", lambda: _every_layer(facts, quantity))
     shapes = [*figure["layout"]["shapes"], *frames.get(facts.layer, [])]
     return {**figure, "layout": {**figure["layout"], "shapes": shapes}}
 

@@ -50,7 +50,7 @@ test("a point of either picture of the weights is in one cell, named by its chan
   assert.deepEqual(cellOf(trace, { x: 21.5, y: 5 }), [1, 1]);
   assert.deepEqual(cellOf(trace, { pointNumber: [1, 0] }), [1, 0]);
   assert.deepEqual(placeOf(trace, [1, 2]), ["inputs 38–56", "outputs 6–11"]);
-  assert.deepEqual(placeOf({ x: [0, 1], y: [0, 1], meta: [2, 2, "saliency rank"] }, [0, 1], " to "), [
+  assert.deepEqual(placeOf({ x: [0, 1], y: [0, 1], meta: [2, 2, "saliency rank"] }, [0, 1], true), [
     "saliency rank 1",
     "output 0",
   ]);

@@ -7,7 +7,7 @@
 
 import { CARDS, DOORS, DRAWINGS, LADDER_STEPS, LANGUAGES, POOLINGS, QUANTITIES, SCALES, SHOWN } from "./contract.js";
 import { readHomework, writeHomework } from "./homework_link.js";
-import { ASKED } from "./language.js";
+import { ASKED, tr } from "./language.js";
 
 /** @import { Homework, QuestionName } from "./homework_link.js" */
 
@@ -16,7 +16,7 @@ import { ASKED } from "./language.js";
  * @typedef {object} Parameter
  * @property {string} title
  * @property {(text: string) => string | number | undefined} read the value of a text, or undefined where it is none
- * @property {string} wants ends the sentence “bits must be …”
+ * @property {string} wants what values are allowed, in words: “bits must be …”
  * @property {string | number} [standard] the value that need not stand in the address
  * @property {string} [formerly] its former name, which is still read
  */
@@ -42,31 +42,31 @@ const DECIMAL = /^\d+(\.\d+)?(e[+-]?\d+)?$/i;
 const WHOLE = /^\d{1,9}$/;
 
 /** @param {string} title @returns {Parameter} */
-const name = (title) => ({ title, read: (text) => (NAME.test(text) ? text : undefined), wants: "a name" });
+const name = (title) => ({ title, read: (text) => (NAME.test(text) ? text : undefined), wants: tr("a name") });
 /** @param {string} title @returns {Parameter} */
 const size = (title) => ({
   title,
   read: (text) => (DECIMAL.test(text) && Number.isFinite(Number(text)) ? Number(text) : undefined),
-  wants: "a number from 0",
+  wants: tr("a number from 0"),
 });
 /** @param {string} title @param {number} least @param {number} most @returns {Parameter} */
 export const whole = (title, least, most) => ({
   title,
   read: (text) => (WHOLE.test(text) && Number(text) >= least && Number(text) <= most ? Number(text) : undefined),
-  wants: `a whole number from ${least} to ${most}`,
+  wants: tr("a whole number from {least} to {most}", { least, most }),
 });
 /** @param {string} title @returns {Parameter} */
 const position = (title) => ({
   title,
   read: (text) => (text === "all" ? "all" : WHOLE.test(text) ? Number(text) : undefined),
-  wants: "“all” or a whole number from 0",
+  wants: tr("“all” or a whole number from 0"),
   standard: "all",
 });
 /** @param {string} title @param {readonly string[]} options @param {string} [standard] @returns {Parameter} */
 export const oneOf = (title, options, standard) => ({
   title,
   read: (text) => (options.includes(text) ? text : undefined),
-  wants: `one of ${options.join(", ")}`,
+  wants: tr("one of {names}", { names: options.join(", ") }),
   ...(standard === undefined ? {} : { standard }),
 });
 
@@ -74,7 +74,7 @@ export const oneOf = (title, options, standard) => ({
 const anyOrder = (title, all) => ({
   title,
   read: (text) => (text.split(",").sort().join() === [...all].sort().join() ? text : undefined),
-  wants: `${all.join(", ")} in any order, joined by commas`,
+  wants: tr("{names} in any order, joined by commas", { names: all.join(", ") }),
   standard: all.join(),
 });
 
@@ -82,7 +82,7 @@ const anyOrder = (title, all) => ({
 const some = (title, all) => ({
   title,
   read: (text) => (text.split(",").every((name) => all.includes(name)) ? inOrder(text.split(","), all) : undefined),
-  wants: `some of ${all.join(", ")}, joined by commas`,
+  wants: tr("some of {names}, joined by commas", { names: all.join(", ") }),
 });
 
 /**
@@ -144,18 +144,20 @@ export function parse(search, table) {
   for (const [key, entry] of Object.entries(table)) {
     if (entry.standard !== undefined) state[key] = entry.standard;
     const former = entry.formerly && !given.has(key) && given.has(entry.formerly) ? entry.formerly : null;
-    if (former) problems.push(`“${former}” is now “${key}”; the former name is accepted until version 1.1.`);
+    if (former)
+      problems.push(tr("“{former}” is now “{key}”; the former name is accepted until version 1.1.", { former, key }));
     const [text, ...more] = given.getAll(former ?? key);
-    if (more.length) problems.push(`“${key}” is given ${more.length + 1} times: only the first is used.`);
+    if (more.length)
+      problems.push(tr("“{key}” is given {times} times: only the first is used.", { key, times: more.length + 1 }));
     if (text === undefined || text === "") continue;
     const value = entry.read(text);
-    if (value === undefined) problems.push(`“${key}=${shortened(text)}” is ignored: ${key} must be ${entry.wants}.`);
+    if (value === undefined) problems.push(refused(key, text, entry.wants));
     else state[key] = value;
   }
   const formerNames = Object.values(table).map(({ formerly }) => formerly);
   for (const key of new Set(given.keys())) {
     if (!(key in table) && !formerNames.includes(key) && !OWN.includes(key) && !FOREIGN.test(key)) {
-      problems.push(`“${shortened(key)}” is ignored: unknown parameter.`);
+      problems.push(tr("“{key}” is ignored: unknown parameter.", { key: shortened(key) }));
     }
   }
   return { state, problems };
@@ -209,23 +211,24 @@ export function readLink(search) {
     );
     return [...names].filter((one) => {
       const fits = CONTROL.test(one);
-      if (!fits) problems.push(`“${shortened(one)}” in ${key} is ignored: it is not a control's name.`);
+      if (!fits)
+        problems.push(tr("“{name}” in {key} is ignored: it is not a control's name.", { name: shortened(one), key }));
       return fits;
     });
   };
   const [hide, lock, embed, theme] = [list("hide"), list("lock"), given.get("embed") ?? "", given.get("theme") ?? ""];
   const card = Object.hasOwn(CARDS, embed) ? embed : "";
   if (!card && !["0", "1", ""].includes(embed))
-    problems.push(`“embed=${shortened(embed)}” is ignored: embed must be 0, 1 or the name of a card.`);
+    problems.push(refused("embed", embed, tr("0, 1 or the name of a card")));
   const isTheme = THEMES.includes(theme);
-  if (theme && !isTheme) problems.push(`“theme=${shortened(theme)}” is ignored: theme must be light or dark.`);
+  if (theme && !isTheme) problems.push(refused("theme", theme, tr("light or dark")));
   const lang = given.get("lang");
   if (lang && !Object.hasOwn(LANGUAGES, lang))
-    problems.push(`“lang=${shortened(lang)}” is ignored: lang must be ${Object.keys(LANGUAGES).join(" or ")}.`);
+    problems.push(refused("lang", lang, tr("one of {options}", { options: Object.keys(LANGUAGES).join(", ") })));
   const [lecture, notes] = [given.get("lecture"), given.get("notes") ?? ""];
-  if (lecture !== null && !["0", "1", ""].includes(lecture))
-    problems.push(`“lecture=${shortened(lecture)}” is ignored: lecture must be 0 or 1.`);
-  if (notes && !CHANNEL.test(notes)) problems.push(`“notes=${shortened(notes)}” is ignored: no lecture has that name.`);
+  if (lecture !== null && !["0", "1", ""].includes(lecture)) problems.push(refused("lecture", lecture, tr("0 or 1")));
+  if (notes && !CHANNEL.test(notes))
+    problems.push(tr("“notes={name}” is ignored: no lecture has that name.", { name: shortened(notes) }));
   const { homework, label, problems: ofHomework } = readHomework(given);
   problems.push(...ofHomework);
   return {
@@ -252,9 +255,11 @@ export function unknownNames({ hide, lock }, controls, panels = {}) {
   const missing = hide.filter((one) => !(one in controls) && !(one in panels));
   const fixed = lock.filter((one) => !(one in controls));
   return [
-    ...missing.map((one) => `“${one}” in hide is ignored: unknown name.`),
-    ...fixed.map(
-      (one) => `“${one}” in lock is ignored: ${one in panels ? "it can be hidden, not locked" : "unknown control"}.`,
+    ...missing.map((name) => tr("“{name}” in hide is ignored: unknown name.", { name })),
+    ...fixed.map((name) =>
+      name in panels
+        ? tr("“{name}” in lock is ignored: it can be hidden, not locked.", { name })
+        : tr("“{name}” in lock is ignored: unknown control.", { name }),
     ),
   ];
 }
@@ -271,23 +276,27 @@ export function fit(state, study) {
   const problems = [];
   /** @param {"bits" | "method" | "layer" | "draw"} key @param {string} words */
   const drop = (key, words) => {
-    problems.push(`${words}: “${key}” is ignored.`);
+    problems.push(words);
     if (LAB_VIEW[key].standard === undefined) delete fitted[key];
     else fitted[key] = LAB_VIEW[key].standard;
   };
   const { bits, method, layer, draw } = state;
   const named = study.lines.filter((line) => method === undefined || line.name === method || line.method === method);
   const wide = study.lines.filter((line) => bits === undefined || line.bits === bits);
-  if (!wide.length) drop("bits", `This study has nothing at ${bits} bits`);
-  if (!named.length) drop("method", `This study has no method ${method}`);
+  if (!wide.length) drop("bits", tr("This study has nothing at {bits} bits: “bits” is ignored.", { bits }));
+  if (!named.length) drop("method", tr("This study has no method {method}: “method” is ignored.", { method }));
   else if (wide.length && !named.some((line) => wide.includes(line)))
-    drop("method", `This study has no ${method} at ${bits} bits`);
+    drop("method", tr("This study has no {method} at {bits} bits: “method” is ignored.", { method, bits }));
   if (layer !== undefined && layer !== "all" && layer >= study.layers)
-    drop("layer", `This study has ${study.layers} layers, from 0`);
+    drop("layer", tr("This study has {count} layers, from 0: “layer” is ignored.", { count: study.layers }));
   if (draw !== undefined && draw !== "all" && !study.lines.some((line) => line.draws?.includes(draw)))
-    drop("draw", `This study has no calibration draw ${draw}`);
+    drop("draw", tr("This study has no calibration draw {draw}: “draw” is ignored.", { draw }));
   return { state: fitted, problems };
 }
+
+/** A value that can't be used. @param {string} key @param {string} text @param {string} wants */
+const refused = (key, text, wants) =>
+  tr("“{key}={text}” is ignored: {key} must be {wants}.", { key, text: shortened(text), wants });
 
 /** @param {string} text */
 const shortened = (text) => (text.length > 40 ? `${text.slice(0, 39)}…` : text);

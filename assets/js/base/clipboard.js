@@ -3,6 +3,8 @@
  * @module clipboard
  */
 
+import { tr } from "./language.js";
+
 const SAID_MS = 1500;
 
 /**
@@ -13,7 +15,7 @@ const SAID_MS = 1500;
 export async function copyFrom(button, text) {
   await copy(text);
   button.dataset.words ??= button.textContent;
-  button.textContent = "Copied";
+  button.textContent = tr("Copied");
   setTimeout(() => {
     button.textContent = button.dataset.words ?? "";
   }, SAID_MS);

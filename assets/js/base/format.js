@@ -4,10 +4,10 @@
  * @module format
  */
 
-/** Where a study that no run of this host owns comes from. */
-export const ORIGINS = { command_line: "command line", uploaded: "opened from a file" };
+import { LANGUAGE, tr, written } from "./language.js";
 
-import { written } from "./language.js";
+/** Where a study that no run of this host owns comes from. */
+export const ORIGINS = { command_line: tr("command line"), uploaded: tr("opened from a file") };
 
 const MINUS = "\u2212";
 const NBSP = "\u00a0";
@@ -52,7 +52,9 @@ function limit(value, decimals) {
  * @param {number} decimals
  */
 export const interval = (low, high, decimals) =>
-  high === null ? `from ${limit(low, decimals)} upwards` : `from ${limit(low, decimals)} to ${limit(high, decimals)}`;
+  high === null
+    ? tr("from {low} upwards", { low: limit(low, decimals) })
+    : tr("from {low} to {high}", { low: limit(low, decimals), high: limit(high, decimals) });
 
 /**
  * A number with its 95 % interval, beside a drawing: “3.2 (−0.1 to 6.4)”; the number alone where that is not known,
@@ -63,11 +65,11 @@ export const interval = (low, high, decimals) =>
  * @param {number} decimals
  */
 export function withInterval(mean, low, high, decimals) {
-  const text = number(mean, decimals);
-  if (low === null) return text;
+  const value = number(mean, decimals);
+  if (low === null) return value;
   return high === null
-    ? `${text} (${interval(low, high, decimals)})`
-    : `${text} (${limit(low, decimals)} to ${limit(high, decimals)})`;
+    ? tr("{value} (from {low} upwards)", { value, low: limit(low, decimals) })
+    : tr("{value} ({low} to {high})", { value, low: limit(low, decimals), high: limit(high, decimals) });
 }
 
 /**
@@ -126,8 +128,10 @@ export function percent(value, decimals = 0) {
  * @param {number} share
  * @param {string} [same]
  */
-export function change(share, same = "the same") {
-  return Math.abs(share) < 0.005 ? same : `${percent(Math.abs(share))} ${share < 0 ? "less" : "more"}`;
+export function change(share, same = tr("the same")) {
+  if (Math.abs(share) < 0.005) return same;
+  const size = percent(Math.abs(share));
+  return share < 0 ? tr("{size} less", { size }) : tr("{size} more", { size });
 }
 
 /** @param {string} digits of a whole number */
@@ -144,7 +148,7 @@ export const count = (value) => written(grouped(Math.round(value).toString()));
  * @param {number | null | undefined} value
  */
 export function bytes(value) {
-  if (value === null || value === undefined) return "unknown";
+  if (value === null || value === undefined) return tr("unknown");
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let unit = 0;
   let size = value;
@@ -160,7 +164,7 @@ export function bytes(value) {
  * @param {number | null | undefined} seconds
  */
 export function duration(seconds) {
-  if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "unknown";
+  if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return tr("unknown");
   if (seconds < 10) return `${number(seconds, 1)}${NBSP}s`;
   const whole = Math.round(seconds);
   if (whole < 60) return `${whole}${NBSP}s`;
@@ -178,10 +182,16 @@ export function when(value, now = new Date()) {
   if (!value) return "";
   const date = typeof value === "number" ? new Date(value * 1000) : new Date(value);
   if (Number.isNaN(date.getTime())) return String(value);
+  const isToday = date.toDateString() === now.toDateString();
+  if (LANGUAGE !== "en") {
+    /** @type {Intl.DateTimeFormatOptions} */
+    const parts = isToday ? { timeStyle: "short" } : { dateStyle: "medium", timeStyle: "short" };
+    return new Intl.DateTimeFormat(LANGUAGE, parts).format(date);
+  }
   /** @param {number} part */
   const two = (part) => String(part).padStart(2, "0");
   const time = `${two(date.getHours())}:${two(date.getMinutes())}`;
-  if (date.toDateString() === now.toDateString()) return time;
+  if (isToday) return time;
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${time}`;
 }
 
@@ -193,7 +203,7 @@ const KINDS = {
   share: (value) => percent(value, 1),
   points: (value) => number(100 * value, 1),
   significant,
-  flag: (value) => (value ? "yes" : "no"),
+  flag: (value) => (value ? tr("yes") : tr("no")),
   text: (value) => String(value),
 };
 

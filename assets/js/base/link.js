@@ -5,6 +5,7 @@
  */
 
 import { readLink } from "./address.js";
+import { tr } from "./language.js";
 
 /** What the address said when the page was opened. */
 export const link = readLink(globalThis.location?.search ?? "");
@@ -49,13 +50,13 @@ function lock() {
     for (const control of controls) {
       if (control.dataset.locked === undefined) {
         control.dataset.locked = "";
-        control.title = "Set by the link";
+        control.title = tr("Set by the link");
       }
       /** @type {Iterable<any>} of FIELDS */
       const fields = control.matches(FIELDS) ? [control] : control.querySelectorAll(FIELDS);
       for (const field of fields) {
         if (!field.disabled) field.disabled = true;
-        if (!field.hasAttribute("aria-description")) field.setAttribute("aria-description", "Set by the link");
+        if (!field.hasAttribute("aria-description")) field.setAttribute("aria-description", tr("Set by the link"));
       }
     }
   }
@@ -73,7 +74,7 @@ export function note(place, sentences) {
   const list = document.createElement("ul");
   for (const sentence of sentences) list.appendChild(document.createElement("li")).append(sentence);
   const words = document.createElement("p");
-  words.append("This page’s address should be corrected:");
+  words.append(tr("This page’s address should be corrected:"));
   place.append(words, list);
 }
 

@@ -4,6 +4,7 @@
  */
 
 import { html, nothing } from "./html.js";
+import { tr } from "./language.js";
 
 /** @import { Fix } from "./client.js" */
 
@@ -13,7 +14,7 @@ import { html, nothing } from "./html.js";
  */
 
 /** A sentence begins with a capital; a λ stays what it is. @param {string} text */
-export const asSentence = (text) => text.replace(/^[a-z]/, (letter) => letter.toUpperCase());
+export const asSentence = (text) => text.replace(/^\p{Script=Latin}/u, (letter) => letter.toUpperCase());
 
 /**
  * @param {Trouble} trouble
@@ -22,7 +23,7 @@ export const asSentence = (text) => text.replace(/^[a-z]/, (letter) => letter.to
  */
 export const problemBlock = ({ what, where, remedy, fixes = [] }, testid = "problem", mend = null) =>
   html`<div class="problem" role="alert" id=${testid} data-testid=${testid}>
-    <p class="problem-what">${asSentence(what) || "Something went wrong"}</p>
+    <p class="problem-what">${asSentence(what) || tr("Something went wrong")}</p>
     ${where ? html`<p class="problem-where">${where}</p>` : nothing}
     ${remedy ? html`<p class="problem-remedy">${remedy}</p>` : nothing}
     ${

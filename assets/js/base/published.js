@@ -5,6 +5,8 @@
  * @module base/published
  */
 
+import { tr } from "./language.js";
+
 /** @typedef {{bits: number, layers: number[], draws: number[]}} LineFiles views of single layers and draws */
 /**
  * @typedef {object} Contents what there is of a study
@@ -179,7 +181,12 @@ async function wholeTable(read, { name, line, width }, steps, card) {
 async function fetched(address) {
   const response = await fetch(new URL(address, document.baseURI));
   if (!response.ok)
-    throw new Error(`${address}, a file of this site, can’t be read: the server answered ${response.status}.`);
+    throw new Error(
+      tr("{address}, a file of this site, can’t be read: the server answered {status}.", {
+        address,
+        status: response.status,
+      }),
+    );
   return response.arrayBuffer();
 }
 

@@ -9,6 +9,7 @@ import { copyFrom } from "./clipboard.js";
 import { LINK_LASTS } from "./contract.js";
 import { when } from "./format.js";
 import { html, nothing, render } from "./html.js";
+import { tr, trCount } from "./language.js";
 import { store } from "./page_state.js";
 import { problemBlock } from "./problem.js";
 
@@ -57,6 +58,12 @@ export function reduce(state, action) {
   }
 }
 
+const SEEN_BY = {
+  run: tr("Anyone with the link can see this run, even without an account here; its owner, note and tags stay hidden."),
+  study: tr("Anyone with the link can see this study, even without an account here."),
+};
+const ENDED = { run: tr("No link shows this run any more."), study: tr("No link shows this study any more.") };
+
 /**
  * The lines for one run or study, as an element of their own.
  * @param {"run" | "study"} kind
@@ -95,21 +102,19 @@ export function shareLink(kind, id) {
     const lasting = (/** @type {Event & {currentTarget: HTMLSelectElement}} */ event) =>
       dispatch({ type: "lasting", days: Number(event.currentTarget.value) });
     render(
-      html`<p>Anyone with the link can see this ${kind}, even without an account here${
-        kind === "run" ? "; its owner, note and tags stay hidden" : ""
-      }. There can be up to ${LINK_LASTS.links} links at a time.</p>
+      html`<p>${SEEN_BY[kind]} ${tr("There can be up to {most} links at a time.", { most: LINK_LASTS.links })}</p>
         ${address ? made(address, ends) : nothing}
         <div class="share-link-buttons">
-          <label>It lasts <select class="field-select" data-testid="link-days" @change=${lasting}>${LINK_LASTS.choices.map(
+          <label>${tr("It lasts")} <select class="field-select" data-testid="link-days" @change=${lasting}>${LINK_LASTS.choices.map(
             (choice) =>
-              html`<option value=${choice} ?selected=${choice === days}>${choice} ${choice === 1 ? "day" : "days"}</option>`,
+              html`<option value=${choice} ?selected=${choice === days}>${trCount("{count} day", "{count} days", choice)}</option>`,
           )}</select></label>
           <button type="button" class="act-quiet" data-testid="make-link" ?disabled=${isBusy}
-            @click=${() => make(days)}>${address ? "Make another link" : "Make a link"}</button>
+            @click=${() => make(days)}>${address ? tr("Make another link") : tr("Make a link")}</button>
           <button type="button" class="quiet" data-testid="end-links" ?disabled=${isBusy}
-            @click=${end}>End all links</button>
+            @click=${end}>${tr("End all links")}</button>
         </div>
-        <p role="status">${isEnded ? `No link shows this ${kind} any more.` : nothing}</p>
+        <p role="status">${isEnded ? ENDED[kind] : nothing}</p>
         ${trouble ? problemBlock(trouble, "link-problem") : nothing}`,
       element,
     );
@@ -122,10 +127,10 @@ export function shareLink(kind, id) {
 /** @param {string} address @param {string} ends */
 const made = (address, ends) =>
   html`<div class="share-row">
-      <input type="text" readonly aria-label="The link" data-testid="shared-address" .value=${address}
+      <input type="text" readonly aria-label=${tr("The link")} data-testid="shared-address" .value=${address}
         @focus=${(/** @type {Event & {currentTarget: HTMLInputElement}} */ event) => event.currentTarget.select()} />
       <button type="button" class="act-quiet" data-testid="copy-link"
         @click=${(/** @type {Event & {currentTarget: HTMLElement}} */ event) => copyFrom(event.currentTarget, address)}
-      >Copy</button>
+      >${tr("Copy")}</button>
     </div>
-    <p>It lasts until ${when(ends)}. It is shown only now; a link can’t be looked up again.</p>`;
+    <p>${tr("It lasts until {end}. It is shown only now; a link can’t be looked up again.", { end: when(ends) })}</p>`;

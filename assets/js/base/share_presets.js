@@ -3,6 +3,8 @@
  * @module share_presets
  */
 
+import { tr } from "./language.js";
+
 /** @import { Link } from "./address.js" */
 /** @typedef {"Everything" | "Figure only" | "Explore λ" | "Homework"} Preset */
 
@@ -15,13 +17,23 @@ const QUESTION = ["study", "bits", "method", "layer"]; // what a class works on
 // What it is to find out, and what says it: the last three name each method's best λ.
 const ANSWERS = ["sentence", "band", "measured", "numbers", "copy", "share", "ladder", "methods", "selection"];
 
-/** @type {Record<Preset, string>} */
+/** What each is called, and what it does. @type {Record<Preset, {title: string, words: string}>} */
 export const PRESETS = {
-  Everything: "The whole page; every setting can be changed.",
-  "Figure only": "The main figure at this λ, without margins of the page: for a slide or an article.",
-  "Explore λ": "The main figure with its sliders and its sentence; nothing else can be changed.",
-  Homework:
-    "Study, bits, method and layer are fixed; the sentence, the green band and the numbers, which give the answer, are left out.",
+  Everything: { title: tr("Everything"), words: tr("The whole page; every setting can be changed.") },
+  "Figure only": {
+    title: tr("Figure only"),
+    words: tr("The main figure at this λ, without margins of the page: for a slide or an article."),
+  },
+  "Explore λ": {
+    title: tr("Explore λ"),
+    words: tr("The main figure with its sliders and its sentence; nothing else can be changed."),
+  },
+  Homework: {
+    title: tr("Homework"),
+    words: tr(
+      "Study, bits, method and layer are fixed; the sentence, the green band and the numbers, which give the answer, are left out.",
+    ),
+  },
 };
 
 /**

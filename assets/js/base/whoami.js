@@ -4,6 +4,7 @@
  */
 
 import { request } from "./client.js";
+import { tr } from "./language.js";
 
 /**
  * @typedef {object} Visitor
@@ -44,13 +45,16 @@ export const mayShare = (who, owner) => who.public && mayRun(who) && (who.role =
 export const mayChange = (who, owner) => !who?.public || who.role === "operator" || (mayRun(who) && who.name === owner);
 
 /** What a person is called: those without a name of their own are guests. @param {Visitor} who */
-export const nameOf = (who) => (who.name.startsWith("guest-") ? "Guest" : who.name);
+export const nameOf = (who) => (who.name.startsWith("guest-") ? tr("Guest") : who.name);
+
+/** What each role is called. @type {Record<Visitor["role"], string>} */
+export const ROLE_TITLES = { viewer: tr("viewer"), runner: tr("runner"), operator: tr("operator") };
 
 /** What each role may do, in words. @type {Record<Visitor["role"], string>} */
 export const ROLE_WORDS = {
-  viewer: "You can look at what is shown to you, and change nothing.",
-  runner: "You can begin runs, and see and share your own.",
-  operator: "You can see and change everything on this host.",
+  viewer: tr("You can look at what is shown to you, and change nothing."),
+  runner: tr("You can begin runs, and see and share your own."),
+  operator: tr("You can see and change everything on this host."),
 };
 
 /** Why a viewer can't begin a run. @param {Visitor} who */

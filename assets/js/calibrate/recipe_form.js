@@ -5,6 +5,7 @@
 
 import { FITTING_WORDS, SIGNS } from "../base/contract.js";
 import { plain } from "../base/format.js";
+import { tr, written } from "../base/language.js";
 import { AS_FOUND, METHODS, NOT_ASKED_OF_OPENED, RECIPE_FIELDS } from "../base/recipe_contract.js";
 
 /** @import { FormMethod, Recipe } from "../base/types.d.ts" */
@@ -214,7 +215,8 @@ export function restOf(recipe, block) {
  */
 export function describe(recipe) {
   const method = recipe.kind === "ladder" ? "what each step is worth" : methodTitle(recipe.method);
-  const bits = [recipe.bits ? `${recipe.bits} bits` : "", gridWords(recipe)].filter(Boolean).join(" ");
+  const width = recipe.bits ? tr("{bits} bits", { bits: recipe.bits }) : "";
+  const bits = [width, gridWords(recipe)].filter(Boolean).join(" ");
   const parts = [modelWords(recipe), bits, method];
   for (const [sign, value] of [
     ["λ", recipe.lambda],
@@ -222,14 +224,19 @@ export function describe(recipe) {
     ["α", recipe.shift_strength],
   ]) {
     if (value === "auto") parts.push(`${sign} auto`);
-    else if (value !== null && value !== undefined) parts.push(`${sign} = ${value}`);
+    else if (value !== null && value !== undefined) parts.push(`${sign} = ${written(String(value))}`);
   }
   const later = [
     ["λ", recipe.then_lambda],
     ["γ", recipe.then_gamma],
   ].filter(([, value]) => value !== null && value !== undefined);
   if (later.length)
-    parts.push(`from block ${recipe.from_block}: ${later.map(([sign, value]) => `${sign} = ${value}`).join(", ")}`);
+    parts.push(
+      tr("from block {block}: {settings}", {
+        block: recipe.from_block,
+        settings: later.map(([sign, value]) => `${sign} = ${written(String(value))}`).join(", "),
+      }),
+    );
   parts.push(...fittingWords(recipe));
   if (recipe.kind === "tune") parts.push("finding λ");
   return parts.filter(Boolean).join(", ");
@@ -239,7 +246,7 @@ export function describe(recipe) {
  * What people call a method; one that this version does not know is called by its public name.
  * @param {string} name
  */
-export const methodTitle = (name) => methodOf(name)?.title ?? name;
+export const methodTitle = (name) => tr(methodOf(name)?.title ?? name);
 
 /**
  * What is quantized, or what others have made of it.
@@ -264,7 +271,7 @@ export function fittingWords(recipe) {
     .filter(([name]) => (said[name] || said[name] === 0) && said[name] !== RECIPE_FIELDS[name].default)
     .filter(([name]) => !isWithoutEffect(name, said))
     .map(([name, words]) =>
-      typeof words === "string" ? words.replace("{value}", said[name]) : (words[said[name]] ?? said[name]),
+      typeof words === "string" ? tr(words, { value: said[name] }) : tr(words[said[name]] ?? String(said[name])),
     );
 }
 

@@ -5,9 +5,10 @@
  */
 
 import { html, made, nothing } from "../base/html.js";
+import { tr } from "../base/language.js";
 
 const LARGE = "is-enlarged";
-const WORDS = { fill: "Fill the window", back: "Back to the page" };
+const WORDS = { fill: tr("Fill the window"), back: tr("Back to the page") };
 /** @type {(() => void)|null} ends what fills the window */
 let leave = null;
 

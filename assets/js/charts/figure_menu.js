@@ -9,8 +9,9 @@
 
 import { asProblem } from "../base/client.js";
 import { download, saveAs } from "../base/dom.js";
-import { csv, format } from "../base/format.js";
+import { count, csv, format } from "../base/format.js";
 import { html, made, nothing } from "../base/html.js";
+import { tr } from "../base/language.js";
 import { placeBeside } from "../base/popover.js";
 import { scrolling, table } from "../base/table.js";
 import { colour } from "../base/theme.js";
@@ -43,20 +44,24 @@ const SCALE = 3; // pixels of a PNG for each pixel of the screen
 export function figureMenu(card, { file, table: numbers, picture = (kind) => pictureOf(card, kind) }) {
   const { name, heading } = card;
   const save = async (/** @type {"png"|"svg"} */ kind) => saveAs(`${file()}.${kind}`, await picture(kind));
-  /** @type {Record<string, () => Promise<void>>} */
-  const ways = {
-    Table: async () => tableDialog(heading?.textContent ?? "", await numbers(0, ROWS), file(), numbers),
-    CSV: () => saveNumbers(file(), numbers),
-    PNG: () => save("png"),
-    SVG: () => save("svg"),
-  };
+  /** @type {[name: string, words: string, work: () => Promise<void>][]} */
+  const ways = [
+    [
+      "Table",
+      tr("Table"),
+      async () => tableDialog(heading?.textContent ?? "", await numbers(0, ROWS), file(), numbers),
+    ],
+    ["CSV", "CSV", () => saveNumbers(file(), numbers)],
+    ["PNG", "PNG", () => save("png")],
+    ["SVG", "SVG", () => save("svg")],
+  ];
   const attempt = async (/** @type {() => Promise<void>} */ work) => {
     notice.textContent = "";
     try {
       await work();
       menu.hidePopover();
     } catch (error) {
-      notice.textContent = `That did not work: ${asProblem(error).what}`;
+      notice.textContent = tr("That did not work: {problem}", { problem: asProblem(error).what });
     }
   };
   const menu = made(html`<div
@@ -64,11 +69,11 @@ export function figureMenu(card, { file, table: numbers, picture = (kind) => pic
     popover="auto"
     id=${`menu-${name}`}
     role="group"
-    aria-label=${`Save ${heading?.textContent ?? "figure"}`}
+    aria-label=${tr("Save {figure}", { figure: heading?.textContent ?? tr("figure") })}
   >
-    ${Object.entries(ways).map(
-      ([words, work]) =>
-        html`<button type="button" class="quiet" data-save=${words} @click=${() => attempt(work)}>${words}</button>`,
+    ${ways.map(
+      ([name, words, work]) =>
+        html`<button type="button" class="quiet" data-save=${name} @click=${() => attempt(work)}>${words}</button>`,
     )}
     <p class="figure-note" role="status"></p>
   </div>`);
@@ -80,7 +85,7 @@ export function figureMenu(card, { file, table: numbers, picture = (kind) => pic
   const [first, notice] = ["[data-save]", ".figure-note"].map(
     (part) => /** @type {HTMLElement} */ (menu.querySelector(part)),
   );
-  const words = options ? "Settings, numbers and pictures" : "Numbers and pictures";
+  const words = options ? tr("Settings, numbers and pictures") : tr("Numbers and pictures");
   if (heading) heading.id ||= `title-${name}`;
   const button = made(html`<button
     type="button"
@@ -117,7 +122,12 @@ export function drawnTable(data) {
     .flatMap(({ name, yaxis, x = [], text = [] }) =>
       Array.from(x, (place, index) => ({ curve: name, panel: yaxis ?? "y", x: place, value: text[index] })),
     );
-  const columns = ["curve", "panel", "x", "value"].map((key) => ({ key, title: key, kind: "text" }));
+  const columns = [
+    { key: "curve", title: tr("curve"), kind: "text" },
+    { key: "panel", title: tr("panel"), kind: "text" },
+    { key: "x", title: "x", kind: "text" },
+    { key: "value", title: tr("value"), kind: "text" },
+  ];
   return { columns, rows };
 }
 
@@ -128,7 +138,7 @@ export function drawnTable(data) {
  */
 async function pictureOf({ heading, flat, surface }, kind) {
   const drawing = surface?.made ? surface : flat;
-  if (!drawing) throw new Error("The figure is not drawn yet.");
+  if (!drawing) throw new Error(tr("The figure is not drawn yet."));
   const title = heading ? titleLines(heading) : "";
   return svgPicture(kind, drawing.svgText({ title, ground: colour("--surface"), ink: colour("--ink") }), SCALE);
 }
@@ -176,15 +186,18 @@ function tableDialog(title, numbers, file, source) {
     made(html`<dialog class="figure-table" aria-label=${title} data-testid="figure-table">
       <header>
         <h2>${title}</h2>
-        <button type="button" class="quiet" @click=${() => saveNumbers(file, source)}>Download CSV</button>
-        <button type="button" class="quiet" @click=${() => dialog.close()}>Close</button>
+        <button type="button" class="quiet" @click=${() => saveNumbers(file, source)}>${tr("Download CSV")}</button>
+        <button type="button" class="quiet" @click=${() => dialog.close()}>${tr("Close")}</button>
       </header>
       ${
         total > ROWS
-          ? html`<p class="card-note">The first ${ROWS} of ${total.toLocaleString("en")} rows; the CSV has all.</p>`
+          ? html`<p class="card-note">${tr("The first {shown} of {all} rows; the CSV has all.", {
+              shown: ROWS,
+              all: count(total),
+            })}</p>`
           : nothing
       }
-      ${scrolling("Table of the numbers", cells)}
+      ${scrolling(tr("Table of the numbers"), cells)}
     </dialog>`)
   );
   dialog.addEventListener("close", () => dialog.remove());

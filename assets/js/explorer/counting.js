@@ -3,10 +3,12 @@
  * @module counting
  */
 
+import { written } from "../base/language.js";
 import { isStill, onTheWay } from "../base/motion.js";
 
 const DURATION = 200; // milliseconds
-const NUMBER = /\d+(?:\.\d+)?/g;
+const DECIMAL = written(".");
+const NUMBER = new RegExp(`\\d+(?:\\${DECIMAL}\\d+)?`, "g");
 
 /** @typedef {{node: Text, from: string, to: string}} Change of a piece of text */
 
@@ -23,9 +25,9 @@ export function counted(from, to, share) {
   const before = from.match(NUMBER) ?? [];
   let at = 0;
   return to.replace(NUMBER, (after) => {
-    const [was, is] = [Number(before[at]), Number(after)];
+    const [was, is] = [before[at], after].map((number) => Number(number.replace(DECIMAL, ".")));
     at += 1;
-    return was === is ? after : (was + share * (is - was)).toFixed(after.split(".")[1]?.length ?? 0);
+    return was === is ? after : written((was + share * (is - was)).toFixed(after.split(DECIMAL)[1]?.length ?? 0));
   });
 }
 

@@ -39,7 +39,7 @@ export function doorsPart() {
 const buttons = ({ root }) => [...root.querySelectorAll("button[data-door]")].filter((it) => it instanceof HTMLElement);
 
 /** A finding as a sentence of its own; Greek letters are names. @param {string} text */
-const capital = (text) => text.replace(/^[a-z]/, (letter) => letter.toUpperCase());
+const capital = (text) => text.replace(/^\p{Script=Latin}/u, (letter) => letter.toUpperCase());
 
 /** @param {HTMLElement} button */
 const nameOf = (button) => /** @type {Door} */ (button.dataset.door);

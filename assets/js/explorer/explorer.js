@@ -11,6 +11,7 @@
 import { viewPath } from "../base/address_bar.js";
 import { arrayBytes, asProblem, request } from "../base/client.js";
 import { render } from "../base/html.js";
+import { tr } from "../base/language.js";
 import { link } from "../base/link.js";
 import { problemBlock } from "../base/problem.js";
 import { openArray } from "../charts/bind.js";
@@ -19,7 +20,7 @@ import { plot } from "../charts/plot_host.js";
 import { figureMenus } from "./figure_tables.js";
 import { addressOf, carriedOn, initial, reduce } from "./state.js";
 
-const REDRAWN = { quantity: "the map of layers", steps: "the ladder" };
+const REDRAWN = { quantity: tr("the map of layers"), steps: tr("the ladder") };
 
 /** @typedef {import("./state.js").State} State */
 /** @typedef {import("./state.js").Action} Action */
@@ -109,7 +110,8 @@ export class Explorer {
       await this.drawing;
       if (mine === this.requests) this.dispatch({ type: "drawn" });
     } catch (error) {
-      if (mine === this.requests) this.dispatch({ type: "failed", problem: asProblem(error, `study ${wanted.study}`) });
+      const where = tr("study {study}", { study: wanted.study });
+      if (mine === this.requests) this.dispatch({ type: "failed", problem: asProblem(error, where) });
     }
   }
 

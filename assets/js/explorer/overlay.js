@@ -6,6 +6,7 @@
 
 import { ROLES } from "../base/contract.js";
 import { format } from "../base/format.js";
+import { tr } from "../base/language.js";
 
 /** @typedef {import("./state.js").Figure} Figure */
 /** @typedef {import("./state.js").Overlay} Overlay */
@@ -94,7 +95,12 @@ function curve(figure, overlay, name, lams) {
     const side = value > high ? "triangle-up-open" : value < low ? "triangle-down-open" : `${near.marker.symbol}-open`;
     return [{ x, y: value > high ? high - inset : value < low ? low + inset : value, value, side }];
   });
-  const shared = { type: "scatter", yaxis: near.yaxis, cliponaxis: false, name: `${near.name}, computed` };
+  const shared = {
+    type: "scatter",
+    yaxis: near.yaxis,
+    cliponaxis: false,
+    name: tr("{curve}, computed", { curve: near.name ?? "" }),
+  };
   const named = points.filter(({ x }) => Number.isInteger(x));
   return [
     {

@@ -11,6 +11,7 @@
 /** @import { Explorer } from "./explorer.js" */
 
 import { format } from "../base/format.js";
+import { tr } from "../base/language.js";
 import { link } from "../base/link.js";
 import { scrollBehavior } from "../base/motion.js";
 import { channelRange } from "../charts/cell_channels.js";
@@ -139,12 +140,14 @@ function weightCells(explorer, host) {
   const isStored = (/** @type {Cell} */ cell) => hasWeights(explorer, host, cell);
   return {
     help: host.name.endsWith("_flat")
-      ? "Arrow keys move from cell to cell, Enter keeps the mark:"
-      : "Arrow keys move from cell to cell, with Shift they turn the surface, and Home turns it back; Enter keeps the mark:",
+      ? tr("Arrow keys move from cell to cell, Enter keeps the mark:")
+      : tr(
+          "Arrow keys move from cell to cell, with Shift they turn the surface, and Home turns it back; Enter keeps the mark:",
+        ),
     size: () => [traces()[0]?.y?.length ?? 0, traces()[0]?.x?.length ?? 0],
     has: () => true,
     start: () => null,
-    words: (cell) => saidOf(values(cell), placeOf(traces()[0], cell, " to ")),
+    words: (cell) => saidOf(values(cell), placeOf(traces()[0], cell, true)),
     marks: (cell) => {
       const all = values(cell);
       const [first, shown = first] = all;
@@ -179,7 +182,7 @@ function spot({ left, top }, lines) {
 export const surfaceLines = (values, place, isStored) => [
   place.join(", "),
   values.map((one) => `${one.point && `${one.point}: `}${short(one)}`).join(" · "),
-  ...(isStored ? ["a click shows these weights one by one"] : []),
+  ...(isStored ? [tr("a click shows these weights one by one")] : []),
 ];
 
 /** @param {{value: number}} one */
@@ -193,17 +196,19 @@ const sign = (change) => `${change > 0 ? "+" : ""}${format(change, "significant"
  * @param {{point: string, value: number}[]} values
  * @param {string[]} place
  */
-export const saidOf = (values, place) =>
-  `${place.join(", ")}: ${values.map((one) => `${short(one)}${one.point && ` at ${one.point}`}`).join(", ")}`;
+export const saidOf = (values, place) => `${place.join(", ")}: ${values.map(valueAt).join(", ")}`;
+
+/** @param {{point: string, value: number}} one */
+const valueAt = (one) => (one.point ? tr("{value} at {point}", { value: short(one), point: one.point }) : short(one));
 
 /**
  * The channels that a cell stands for.
  * @param {Trace} trace its `meta` says how many outputs and inputs there are, and what an input's number is
  * @param {Cell} cell
- * @param {string} [to] between the first and the last
+ * @param {boolean} [isSpoken] whether they are read out
  * @returns {[inputs: string, outputs: string]}
  */
-export function placeOf({ x = [], y = [], meta }, [row, column], to = "–") {
+export function placeOf({ x = [], y = [], meta }, [row, column], isSpoken = false) {
   const [outputs, inputs, word] = /** @type {[number, number, string]} */ (meta);
-  return [channelRange(word, x, column, inputs, to), channelRange("output", y, row, outputs, to)];
+  return [channelRange(word, x, column, inputs, isSpoken), channelRange("output", y, row, outputs, isSpoken)];
 }

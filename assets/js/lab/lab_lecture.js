@@ -4,6 +4,7 @@
  * @module lab/lab_lecture
  */
 
+import { tr } from "../base/language.js";
 import { axis, heaps, panel } from "../charts/chart.js";
 import { Board, label, s } from "../charts/svg.js";
 import { factsOf } from "../homework/answers.js";
@@ -28,12 +29,12 @@ export function labLecture(root, card) {
     return element;
   });
   black.hidden = true;
-  black.setAttribute("aria-label", "The screen is black. Any key, or a click, brings the figure back");
+  black.setAttribute("aria-label", tr("The screen is black. Any key, or a click, brings the figure back"));
   card.append(cover, tools, black);
   card.classList.add("is-enlarged");
   document.documentElement.dataset.enlarged = "";
   const full = document.createElement("button");
-  Object.assign(full, { type: "button", className: "quiet", textContent: "Full screen" });
+  Object.assign(full, { type: "button", className: "quiet", textContent: tr("Full screen") });
   tools.append(full);
   const screen = presenter(black, full);
   const shown = {
@@ -65,7 +66,11 @@ export function labLecture(root, card) {
     return [
       shown.answered
         ? s("rect", { x, y: at.top, width: at.x(last) + half - x, height: at.bottom - at.top, fill: "var(--band)" })
-        : label(at.left - 6, 32, "Which λ gives the lowest perplexity?", { size: 20, weight: 650, fill: "var(--ink)" }),
+        : label(at.left - 6, 32, tr("Which λ gives the lowest perplexity?"), {
+            size: 20,
+            weight: 650,
+            fill: "var(--ink)",
+          }),
       s("line", { x1: at.left - 8, x2: at.right + 8, y1: at.bottom, y2: at.bottom, stroke: "var(--line-2)" }),
       axis(at, asked.names),
       heaps(at, shown.counts),
@@ -78,7 +83,9 @@ export function labLecture(root, card) {
   function redraw() {
     card.dataset.cover = !isAsking() ? "" : shown.answered ? "below" : "whole";
     board.redraw();
-    board.describe(shown.answered ? "Guesses of the phones over λ, and the best λ" : "Guesses of the phones over λ");
+    board.describe(
+      shown.answered ? tr("Guesses of the phones over λ, and the best λ") : tr("Guesses of the phones over λ"),
+    );
   }
 
   /** @type {ReturnType<typeof lecture>|null} */

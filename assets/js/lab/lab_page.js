@@ -9,6 +9,7 @@ import { asProblem, downloads, holds, request, studyPage } from "../base/client.
 import { CONTROLS, EVERYWHERE, PANELS } from "../base/contract.js";
 import { say } from "../base/dom.js";
 import { html, made, nothing, render } from "../base/html.js";
+import { tr } from "../base/language.js";
 import { link, note } from "../base/link.js";
 import { titled } from "../base/page_title.js";
 import { problemBlock } from "../base/problem.js";
@@ -61,9 +62,9 @@ const CURVES = [
 const HIDEABLE = { ...PANELS, ...EVERYWHERE };
 
 const ALL_TOGETHER = {
-  what: "This line is shown with all layers and draws together.",
-  where: "the files of this site",
-  remedy: "They have single layers and draws of another line alone; the app shows those of every line.",
+  what: tr("This line is shown with all layers and draws together."),
+  where: tr("the files of this site"),
+  remedy: tr("They have single layers and draws of another line alone; the app shows those of every line."),
 };
 
 /** @type {ReturnType<typeof firstAnswers>|null} */
@@ -291,7 +292,7 @@ function drawPicks(root, state) {
 
 /** @param {{name: string, address: string}} file */
 const downloadLink = ({ name, address }) =>
-  html`<a class="quiet" data-testid="download" data-control="download" href=${address} download>Download ${name}</a>`;
+  html`<a class="quiet" data-testid="download" data-control="download" href=${address} download>${tr("Download {file}", { file: name })}</a>`;
 
 /**
  * @param {HTMLElement} root
@@ -301,8 +302,8 @@ const downloadLink = ({ name, address }) =>
 function drawEmpty(root, place, empty) {
   root.classList.toggle("is-empty", empty);
   const card = html`<div class="card empty" data-testid="empty">
-    <p>There is no study to show yet. Each finished calibration leaves one here.</p>
-    <a class="act" href=${at("/calibrate")}>Start a calibration</a>
+    <p>${tr("There is no study to show yet. Each finished calibration leaves one here.")}</p>
+    <a class="act" href=${at("/calibrate")}>${tr("Start a calibration")}</a>
   </div>`;
   render(empty ? card : null, place);
 }

@@ -6,6 +6,7 @@
 
 import { ENDS } from "../base/contract.js";
 import { count, format, plain, when } from "../base/format.js";
+import { tr, trCount } from "../base/language.js";
 import { RECIPE_FIELDS } from "../base/recipe_contract.js";
 
 /** @typedef {import("../base/types.d.ts").RunEvent} RunEvent */
@@ -26,6 +27,15 @@ import { RECIPE_FIELDS } from "../base/recipe_contract.js";
  * @property {boolean} kept whether lists have it
  */
 
+const STATISTICS = tr("statistics of the calibration text");
+/** Stages of a run in words; others are called as they are. @type {Record<string, string>} */
+const STAGES = {
+  loading: tr("loading"),
+  "checking the device": tr("checking the device"),
+  "trying the largest layer": tr("trying the largest layer"),
+  saving: tr("saving"),
+};
+
 /** The λ of a recipe's curve, in order: those of its sweep and its own. @param {Partial<Recipe>} recipe */
 export function lamsOf(recipe) {
   const own = typeof recipe.lambda === "number" ? [recipe.lambda] : [];
@@ -45,7 +55,7 @@ export function initial(recipe, run = null) {
     recipe,
     lams,
     points: new Array(lams.length).fill(null),
-    stage: "waiting for a device",
+    stage: tr("waiting for a device"),
     lost: false,
     stopping: false,
     ended: null,
@@ -67,10 +77,13 @@ export function reduce(before, event) {
     case "stage":
       return {
         ...state,
-        stage: event.detail && event.name === "loading" ? `${event.name} ${event.detail}` : event.name,
+        stage:
+          event.detail && event.name === "loading"
+            ? tr("loading {model}", { model: event.detail })
+            : (STAGES[event.name] ?? event.name),
       };
     case "started":
-      return { ...state, stage: "statistics of the calibration text", ended: null };
+      return { ...state, stage: STATISTICS, ended: null };
     case "point_done": {
       const [lams, points] = [[...state.lams], [...state.points]];
       lams[event.index] = event.lam;
@@ -94,19 +107,36 @@ export const valuesOf = (state, name) => state.points.map((point) => point?.[nam
 
 /** Where the preview stands, in a few words. @param {Preview} state */
 export function words(state) {
-  if (state.stopping) return "stopping";
-  if (state.lost) return "the server does not answer just now; the preview goes on without this page";
-  if (state.ended) return `computed ${when(state.endedAt)}`;
+  if (state.stopping) return tr("stopping");
+  if (state.lost) return tr("the server does not answer just now; the preview goes on without this page");
+  if (state.ended) return tr("computed {time}", { time: when(state.endedAt) });
   const done = solved(state);
-  if (!done) return state.stage === "quantizing" ? "statistics of the calibration text" : state.stage;
-  return `${done} of ${state.points.length} λ solved`;
+  if (!done) return state.stage === "quantizing" ? STATISTICS : state.stage;
+  return tr("{done} of {all} λ solved", { done, all: state.points.length });
 }
 
-/** @type {[Curve, string][]} */
+/** @typedef {{value: string, lam: string}} Spoken value at a λ */
+/**
+ * Each curve in words: its only value, or its first and last.
+ * @type {[Curve, (only: Spoken) => string, (ends: {first: string, from: string, last: string, to: string}) => string][]}
+ */
 const SPOKEN = [
-  ["recon", "reconstruction error on calibration text"],
-  ["heldOut", "reconstruction error on unseen text"],
-  ["sar", "the penalty, L_sar,"],
+  [
+    "recon",
+    (only) => tr("reconstruction error on calibration text is {value} at λ = {lam}", only),
+    (ends) =>
+      tr("reconstruction error on calibration text goes from {first} at λ = {from} to {last} at λ = {to}", ends),
+  ],
+  [
+    "heldOut",
+    (only) => tr("reconstruction error on unseen text is {value} at λ = {lam}", only),
+    (ends) => tr("reconstruction error on unseen text goes from {first} at λ = {from} to {last} at λ = {to}", ends),
+  ],
+  [
+    "sar",
+    (only) => tr("the penalty, L_sar, is {value} at λ = {lam}", only),
+    (ends) => tr("the penalty, L_sar, goes from {first} at λ = {from} to {last} at λ = {to}", ends),
+  ],
 ];
 
 /**
@@ -115,13 +145,14 @@ const SPOKEN = [
  * @param {string} label of the layer
  */
 export function sentence(state, label) {
-  const head = `${label}: ${solved(state)} of ${state.points.length} λ solved`;
-  const curves = SPOKEN.flatMap(([name, what]) => {
-    const ends = valuesOf(state, name).flatMap((value, index) =>
-      value === null ? [] : [`${format(value, "significant")} at λ = ${plain(state.lams[index])}`],
+  const head = tr("{layer}: {done} of {all} λ solved", { layer: label, done: solved(state), all: state.points.length });
+  const curves = SPOKEN.flatMap(([name, ofOne, ofSeveral]) => {
+    const values = valuesOf(state, name).flatMap((value, index) =>
+      value === null ? [] : [{ value: format(value, "significant"), lam: plain(state.lams[index]) }],
     );
-    if (!ends.length) return [];
-    return [`${what} ${ends.length > 1 ? `goes from ${ends[0]} to ${ends.at(-1)}` : `is ${ends[0]}`}`];
+    const [first, last] = [values[0], values[values.length - 1]];
+    if (values.length < 2) return values.map(ofOne);
+    return [ofSeveral({ first: first.value, from: first.lam, last: last.value, to: last.lam })];
   });
   return `${[head, ...curves].join("; ")}.`;
 }
@@ -161,11 +192,11 @@ export const isOf = ({ recipe }, asked) =>
 
 /** Where the calibration of two recipes may differ, in words. @type {[keyof Recipe, (value: any) => string][]} */
 const CALIBRATION = [
-  ["calibration", (text) => `calibration text ${text}`],
-  ["samples", (samples) => `${count(samples)} sequences`],
-  ["length", (tokens) => `sequences of ${count(tokens)} tokens`],
-  ["sampling", (way) => `${way} sampling`],
-  ["seed", (seed) => `calibration draw ${seed}`],
+  ["calibration", (text) => tr("calibration text {text}", { text })],
+  ["samples", (samples) => tr("{count} sequences", { count: count(samples) })],
+  ["length", (tokens) => tr("sequences of {count} tokens", { count: count(tokens) })],
+  ["sampling", (way) => (way === "random" ? tr("random sampling") : tr("sequential sampling"))],
+  ["seed", (seed) => tr("calibration draw {seed}", { seed })],
 ];
 
 /**
@@ -178,12 +209,23 @@ export function differences({ recipe }, asked, { study, draw, draws, explore }) 
   const several = draw === null && draws.length > 1;
   const phrases = CALIBRATION.flatMap(([name, say]) => {
     const [ours, theirs] = [said(recipe, name), said(asked, name)];
-    return ours === theirs || (name === "seed" && several) ? [] : [`${say(ours)} (the curve: ${say(theirs)})`];
+    return ours === theirs || (name === "seed" && several)
+      ? []
+      : [tr("{ours} (the curve: {theirs})", { ours: say(ours), theirs: say(theirs) })];
   });
-  if (several) phrases.push(`draw ${said(recipe, "seed")} alone (the curve: mean of ${draws.length} draws)`);
+  if (several)
+    phrases.push(
+      trCount(
+        "draw {draw} alone (the curve: mean of {count} draw)",
+        "draw {draw} alone (the curve: mean of {count} draws)",
+        draws.length,
+        { draw: String(said(recipe, "seed")) },
+      ),
+    );
   const text = said(recipe, "calibration");
-  if (study.unseen && study.unseen !== text) phrases.push(`unseen text: more of ${text} (the curve: ${study.unseen})`);
-  if (!explore) phrases.push("inputs from the float model (the curve: from the quantized blocks before)");
+  if (study.unseen && study.unseen !== text)
+    phrases.push(tr("unseen text: more of {ours} (the curve: {theirs})", { ours: String(text), theirs: study.unseen }));
+  if (!explore) phrases.push(tr("inputs from the float model (the curve: from the quantized blocks before)"));
   return phrases;
 }
 

@@ -5,12 +5,16 @@
 
 import { copyPanel } from "../base/copy_panel.js";
 import { html, nothing, render } from "../base/html.js";
+import { tr } from "../base/language.js";
 import { popover } from "../base/popover.js";
 import { calibrateLink } from "../base/recipe_address.js";
 import { describe } from "../calibrate/recipe_form.js";
 
 /** @import { Point } from "../charts/bind.js" */
 /** @import { View } from "../explorer/state.js" */
+
+/** @type {Record<string, string>} */
+const EFFORTS = { quick: tr("effort: quick"), balanced: tr("effort: balanced"), best: tr("effort: best") };
 
 /**
  * The recipe of a point; null where no run can be made of its line.
@@ -30,8 +34,8 @@ export function recipeAt({ as_recipe: { recipe, lams, gammas, second } }, at) {
  * @param {() => {view: View, at: Point} | null} shown
  */
 export function useCard(button, shown) {
-  const texts = copyPanel("use", "As text, to run elsewhere");
-  const card = popover(button, { id: "use-card", label: "Use these settings", classes: "use-card" });
+  const texts = copyPanel("use", tr("As text, to run elsewhere"));
+  const card = popover(button, { id: "use-card", label: tr("Use these settings"), classes: "use-card" });
   button.addEventListener("click", () => {
     const now = shown();
     if (!now || card.matches(":popover-open")) return;
@@ -45,15 +49,18 @@ export function useCard(button, shown) {
   function draw({ view, at }) {
     const recipe = recipeAt(view, at);
     const { effort, left } = view.as_recipe;
+    const run = recipe && describe({ bits: view.line.bits, method: view.line.method, ...recipe });
     texts.show(recipe, { study: view.study.id, line: view.line.name });
     render(
       html`<p class="share-title">${
-        recipe
-          ? html`A run of ${describe({ bits: view.line.bits, method: view.line.method, ...recipe })}${effort ? `; effort: ${effort}` : ""}.`
+        run
+          ? effort
+            ? tr("A run of {run}; {effort}.", { run, effort: EFFORTS[effort] })
+            : tr("A run of {run}.", { run })
           : nothing
       }</p>
         ${left.length ? html`<div class="link-note"><ul>${left.map((words) => html`<li>${words}</li>`)}</ul></div>` : nothing}
-        ${recipe ? html`<p><a class="act" href=${calibrateLink(recipe)} data-testid="use-form">Open in Calibrate</a></p>` : nothing}
+        ${recipe ? html`<p><a class="act" href=${calibrateLink(recipe)} data-testid="use-form">${tr("Open in Calibrate")}</a></p>` : nothing}
         ${texts.element}`,
       card,
     );

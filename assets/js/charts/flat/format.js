@@ -3,6 +3,8 @@
  * @module flat/format
  */
 
+import { tr, written } from "../../base/language.js";
+
 const MINUS = "−";
 const SPEC = /^(\+?)(,?)(?:\.(\d+))?(~?)([fr%]?)$/;
 const FIELD = /%\{(\w+)(?:\[(\d+)\])?(?::([^}]*))?\}/g;
@@ -24,7 +26,8 @@ export function formatNumber(spec, value) {
   let digits = type === "f" || type === "%" ? size.toFixed(precision) : rounded(size, precision);
   if (tilde || !type) digits = trimmed(digits);
   const sign = value < 0 && Number(digits) ? MINUS : plus;
-  return `${sign}${comma ? grouped(digits) : digits}${type === "%" ? "%" : ""}`;
+  const number = written(`${sign}${comma ? grouped(digits) : digits}`);
+  return type === "%" ? tr("{number}%", { number }) : number;
 }
 
 /**
@@ -54,7 +57,7 @@ function grouped(digits) {
  */
 export function plain(value) {
   if (typeof value !== "number") return String(value ?? "");
-  return String(Number(value.toPrecision(HOVER_DIGITS))).replace("-", MINUS);
+  return written(String(Number(value.toPrecision(HOVER_DIGITS)))).replace("-", MINUS);
 }
 
 /**

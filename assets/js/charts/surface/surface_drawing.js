@@ -11,6 +11,7 @@
 /** @import { Area, Box, Camera } from "./projection.js" */
 /** @import { Sink } from "./sinks.js" */
 
+import { tr } from "../../base/language.js";
 import { isStill } from "../../base/motion.js";
 import { channelRange } from "../cell_channels.js";
 import { stopsOf } from "../color_scale.js";
@@ -327,8 +328,8 @@ export class SurfaceDrawing {
       {
         last: fields[0].columns - 1,
         position: cut,
-        label: `Curtain between ${first} and ${shown}`,
-        words: `at ${channelRange(word, x, cut, inputs, " to ")}`,
+        label: tr("Curtain between {first} and {shown}", { first, shown }),
+        words: tr("at {channels}", { channels: channelRange(word, x, cut, inputs, true) }),
       },
     );
   }
