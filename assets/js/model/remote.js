@@ -4,6 +4,7 @@
  */
 
 import { WORKER } from "../base/contract.js";
+import { tr } from "../base/language.js";
 
 /** @import { Files } from "./session.js" */
 /** @import { Answer, Place } from "./worker.js" */
@@ -23,7 +24,9 @@ export class RemoteModel {
       hear({
         kind: "failed",
         number: null,
-        what: `The model can’t be started: ${message || "its script did not load"}.`,
+        what: message
+          ? tr("The model can’t be started: {message}.", { message })
+          : tr("The model can’t be started: its script did not load."),
       });
     this.worker.postMessage({ kind: "open", ...files });
   }
