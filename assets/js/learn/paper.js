@@ -218,8 +218,8 @@ function panels({ width, height }, { figure, ours }) {
   const beside = width > 640;
   const [first, second] = beside
     ? [
-        { left: 64, right: width / 2 - 92, top: 78, bottom: height - 68 },
-        { left: width / 2 + 64, right: width - 94, top: 78, bottom: height - 68 },
+        { left: 64, right: width / 2 - 86, top: 78, bottom: height - 68 },
+        { left: width / 2 + 64, right: width - 88, top: 78, bottom: height - 68 },
       ]
     : [
         { left: 60, right: width - 28, top: 78, bottom: height / 2 - 76 },
