@@ -95,4 +95,9 @@ test("homework with its receipt, and the model in the page", async () => {
       "0,272 bei λ = 0,3. Dafür wurde er ausgewählt. Über alle Sätze sind die Mittel 0,336 und 0,252, und in 51 ist " +
       "λ = 0,3 näher am Gleitkommamodell.",
   );
+  const { Failure, worded } = await read("model/failure");
+  assert.equal(
+    worded(new Failure("refused", { name: "config.json", status: 404 }).told),
+    "config.json lässt sich nicht laden: Der Server hat mit 404 geantwortet.",
+  );
 });
