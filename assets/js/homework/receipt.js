@@ -4,6 +4,7 @@
  * @module homework/receipt
  */
 
+import { tr, trCount } from "../base/language.js";
 import { sha256 } from "../base/sha256.js";
 
 const FIRST = "sarqc receipt 1";
@@ -13,6 +14,7 @@ const LONGEST = 4000; // characters that are looked at
 /** @typedef {{name: string, answer: string, isRight: boolean}} Answered */
 
 /**
+ * The receipt of a homework, in the page's language; its first line and the name of the last are the same in all.
  * @param {object} done
  * @param {string} done.label
  * @param {import("./answers.js").Facts} done.facts
@@ -23,11 +25,17 @@ export function receiptOf({ label, facts, answered, tries }) {
   const { study, line, bits, gamma } = facts;
   const lines = [
     FIRST,
-    ...(label ? [`task: ${label}`] : []),
-    `study: ${study}`,
-    `set: ${line}, ${bits} bits${gamma ? `, γ = ${gamma}` : ""}`,
-    ...answered.map(({ name, answer, isRight }) => `${name}: ${answer}, ${isRight ? "right" : "not right"}`),
-    `checked: ${tries} ${tries === 1 ? "time" : "times"}`,
+    ...(label ? [tr("task: {label}", { label })] : []),
+    tr("study: {study}", { study }),
+    gamma
+      ? tr("set: {line}, {bits} bits, γ = {gamma}", { line, bits, gamma })
+      : tr("set: {line}, {bits} bits", { line, bits }),
+    ...answered.map(({ name, answer, isRight }) =>
+      isRight
+        ? tr("{question}: {answer}, right", { question: name, answer })
+        : tr("{question}: {answer}, not right", { question: name, answer }),
+    ),
+    trCount("checked: {count} time", "checked: {count} times", tries),
   ];
   return [...lines, HASH + hashOf(lines)].join("\n");
 }
@@ -55,7 +63,9 @@ export function standingOf(text) {
 /** What is said of a pasted receipt. @type {Readonly<Record<ReturnType<typeof standingOf>, string>>} */
 export const STANDINGS = {
   empty: "",
-  none: "This is not a whole receipt: it begins with “sarqc receipt 1” and ends with “check:”.",
-  fits: "The check fits: nothing was mistyped or lost. It does not show who wrote the receipt, since anybody can compute it.",
-  differs: "The check does not fit: a character was changed or lost. Copy the receipt again.",
+  none: tr("This is not a whole receipt: it begins with “sarqc receipt 1” and ends with “check:”."),
+  fits: tr(
+    "The check fits: nothing was mistyped or lost. It does not show who wrote the receipt, since anybody can compute it.",
+  ),
+  differs: tr("The check does not fit: a character was changed or lost. Copy the receipt again."),
 };

@@ -6,6 +6,7 @@
 
 import { plain } from "../base/format.js";
 import { html } from "../base/html.js";
+import { tr } from "../base/language.js";
 
 /**
  * A slider over named positions.
@@ -37,7 +38,7 @@ export const lambdaSlider = ({ lams, position, change }) =>
   slider({
     control: "lambda",
     sign: "λ",
-    label: "λ, weight of the penalty",
+    label: tr("λ, weight of the penalty"),
     names: lams.map(plain),
     position,
     change: (to) => change(lams[to]),

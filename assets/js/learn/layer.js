@@ -8,12 +8,14 @@ import { nearest } from "../base/address_bar.js";
 import { arrayBytes } from "../base/client.js";
 import { change, percent, significant } from "../base/format.js";
 import { html, render } from "../base/html.js";
+import { tr, trParts } from "../base/language.js";
 import { colour } from "../base/theme.js";
 import { openArray } from "../charts/bind.js";
 import { axis, curve, endLabels, frame, guessGlyph, heaps, key, panel, spread, upright } from "../charts/chart.js";
 import { ROLES } from "../charts/svg.js";
 import { asking, oneFromStudy } from "./address.js";
 import { lambdaSlider } from "./controls.js";
+import { guessed, piece } from "./pieces.js";
 import { bestOf, column, viewOf } from "./shipped_study.js";
 
 /**
@@ -25,7 +27,7 @@ import { bestOf, column, viewOf } from "./shipped_study.js";
  * @typedef {NonNullable<ReturnType<typeof facts>>} Facts
  */
 
-export const state = { guess: oneFromStudy("guess"), lambda: oneFromStudy("λ") };
+export const state = { guess: oneFromStudy(tr("guess")), lambda: oneFromStudy("λ") };
 
 /** @type {Settings} */
 export const start = { lambda: 0.1 };
@@ -72,14 +74,20 @@ export function facts(settings, data) {
 
 /** @type {import("./types.d.ts").StepModule<Settings, Data, Facts>["answer"]} */
 export function answer({ names, seen, unseen, drift, guess, own, at }) {
-  const said = guess === undefined ? "" : `You said ${names[own]}. `;
   const against = (/** @type {(number|null)[]} */ errors) => change(Number(errors[at]) / Number(errors[0]) - 1);
   return [
-    `${said}Calibration text is best at λ = ${names[bestOf(seen)]}, `,
-    { role: "held_out", text: `unseen text at λ = ${names[bestOf(unseen)]}` },
-    `. At λ = ${names[at]}, against λ = 0: error on unseen text ${against(unseen)}, `,
-    { role: "drift", text: `drift ${against(drift)}` },
-    ". In the maps of the layer’s weights, a stronger colour has moved further.",
+    guess === undefined ? "" : guessed(names[own]),
+    ...trParts("Calibration text is best at λ = {seen}, {unseen}.", {
+      seen: names[bestOf(seen)],
+      unseen: piece("held_out", tr("unseen text at λ = {lam}", { lam: names[bestOf(unseen)] })),
+    }),
+    " ",
+    ...trParts("At λ = {lam}, against λ = 0: error on unseen text {error}, {drift}.", {
+      lam: names[at],
+      error: against(unseen),
+      drift: piece("drift", tr("drift {change}", { change: against(drift) })),
+    }),
+    ` ${tr("In the maps of the layer’s weights, a stronger colour has moved further.")}`,
   ];
 }
 
@@ -91,8 +99,13 @@ export function asked({ lams, names, unseen }) {
 
 /** @param {Facts} facts */
 export function aria({ layer, names, seen, unseen, answered }) {
-  const text = `Reconstruction error of ${layer} over λ: on calibration text best at λ = ${names[bestOf(seen)]}`;
-  return answered ? `${text}, on unseen text at ${names[bestOf(unseen)]}.` : `${text}.`;
+  const values = { layer, seen: names[bestOf(seen)], unseen: names[bestOf(unseen)] };
+  return answered
+    ? tr(
+        "Reconstruction error of {layer} over λ: on calibration text best at λ = {seen}, on unseen text at {unseen}.",
+        values,
+      )
+    : tr("Reconstruction error of {layer} over λ: on calibration text best at λ = {seen}.", values);
 }
 
 /** @param {Facts} facts */
@@ -108,7 +121,7 @@ export function table({ table: { columns, rows }, answered }) {
  */
 function panelOf({ width, height }, { answered, seen, unseen, lams }) {
   const narrow = width < 560;
-  const box = { left: 56, right: width - (narrow ? 24 : 118), top: narrow ? 62 : 44, bottom: height - 56 };
+  const box = { left: 56, right: width - (narrow ? 24 : 124), top: narrow ? 62 : 44, bottom: height - 56 };
   return { narrow, at: panel(box, lams.length, spread(answered ? [...seen, ...unseen] : seen)) };
 }
 
@@ -122,7 +135,7 @@ export function create(stage) {
   stage.part("canvas").after(maps);
   const guess = board.handle({
     control: "guess",
-    label: "Your guess of the best λ",
+    label: tr("Your guess of the best λ"),
     glyph: guessGlyph(),
     drag: (x) => {
       const { facts } = stage;
@@ -146,10 +159,13 @@ export function create(stage) {
       guess.still(answered);
       guess.show(hasGuess);
       /** @type {{role: import("../charts/svg.js").Role, text: string, value: number}[]} */
-      const curves = [{ role: ROLES.recon, text: "calibration text", value: Number(seen[seen.length - 1]) }];
-      if (answered) curves.push({ role: ROLES.heldOut, text: "unseen text", value: Number(unseen[unseen.length - 1]) });
+      const curves = [{ role: ROLES.recon, text: tr("calibration text"), value: Number(seen[seen.length - 1]) }];
+      if (answered)
+        curves.push({ role: ROLES.heldOut, text: tr("unseen text"), value: Number(unseen[unseen.length - 1]) });
       return [
-        frame(at, `Reconstruction error, ${facts.layer}`, (value) => percent(value), { lines: narrow ? 1 : 0 }),
+        frame(at, tr("Reconstruction error, {layer}", { layer: facts.layer }), (value) => percent(value), {
+          lines: narrow ? 1 : 0,
+        }),
         axis(at, names),
         heaps(at, stage.counts),
         hasGuess && upright(at, own, { stroke: "var(--series-4)", dash: "4 4" }),
@@ -171,13 +187,14 @@ export function create(stage) {
 function paint(place, facts) {
   const surface = facts?.answered ? facts.surface : null;
   const sides = facts && surface ? [0, facts.at] : [null, null];
-  const text = (/** @type {number|null} */ at) => (facts && at !== null ? `|Ŵ − W| at λ = ${facts.names[at]}` : "");
+  const text = (/** @type {number|null} */ at) =>
+    facts && at !== null ? tr("|Ŵ − W| at λ = {lam}", { lam: facts.names[at] }) : "";
   place.className = `learn-maps${surface ? "" : " is-waiting"}`;
   render(
     [
       sides.map(
         (at) => html`<figure>
-          <canvas width="40" height="40" role="img" aria-label="Map of ${text(at)}"></canvas>
+          <canvas width="40" height="40" role="img" aria-label=${tr("Map of {name}", { name: text(at) })}></canvas>
           <figcaption>${text(at)}</figcaption>
         </figure>`,
       ),

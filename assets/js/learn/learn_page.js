@@ -175,7 +175,7 @@ export function mount(element) {
   });
   const { id, bits, saliency } = given.pretrained;
   const query = serialise({ study: id, method: saliency, bits }, LAB_VIEW, { link: { embed: link.embed } });
-  lab.href = `${published?.site.folders[id] ?? at("/")}${query}`;
+  lab.href = `${published?.site.folders[id] ?? new URL(at("/"), location.href).pathname}${query}`; // which says the language
   onTheme(() => stages[tour.step].render());
   stages[tour.step].read(location.search);
   tell(unknownHere(link));

@@ -6,10 +6,12 @@
 import { oneOf } from "../base/address.js";
 import { nearest } from "../base/address_bar.js";
 import { format, interval, number, plain } from "../base/format.js";
+import { tr, trParts } from "../base/language.js";
 import { axis, curve, frame, guessGlyph, heaps, isMeasured, panel, spread, upright } from "../charts/chart.js";
 import { label, mark, ROLES, s, segment } from "../charts/svg.js";
 import { asking, oneFromStudy } from "./address.js";
 import { choices } from "./controls.js";
+import { piece } from "./pieces.js";
 import { bestByLayer, bestOf, bothPenalties, column, endsOf } from "./shipped_study.js";
 
 /**
@@ -22,16 +24,15 @@ import { bestByLayer, bestOf, bothPenalties, column, endsOf } from "./shipped_st
 
 /** @type {[Penalty, string][]} */
 const PENALTIES = [
-  ["identity", "identity"],
-  ["saliency", "saliency"],
+  ["identity", tr("identity")],
+  ["saliency", tr("saliency")],
 ];
 
-export const state = { guess: oneFromStudy("guess"), saliency: oneOf("penalty", ["identity", "saliency"]) };
+export const state = { guess: oneFromStudy(tr("guess")), saliency: oneOf("penalty", ["identity", "saliency"]) };
 
 /** @type {Settings} */
 export const start = { saliency: "saliency" };
 
-const BARS = "bars: 95 % interval of the difference to GPTQ 1 %";
 const FAR = 8; // times the best perplexity: what is higher would flatten the rest, and is said instead of drawn
 
 /**
@@ -92,33 +93,44 @@ const roomBelow = ([low, high]) => /** @type {[number, number]} */ ([low - 0.08 
 
 /** @type {import("./types.d.ts").StepModule<Settings, Data, Facts>["answer"]} */
 export function answer({ guess, lams, names, own, band, best, draws, gain, layers }) {
-  const judged = band[own] ? "in the band" : "outside the band";
-  const said = guess === undefined ? "" : `You said ${names[own]}, which is ${judged}. `;
   return [
-    said,
-    "The best λ ",
-    { role: "quality", text: where(names[band.indexOf(true)], names[band.lastIndexOf(true)]) },
-    ` (95\u00a0% confidence, ${draws} draws). `,
+    guess === undefined ? "" : `${judged(names[own], band[own])} `,
+    ...trParts("The best λ {place} (95\u00a0% confidence, {draws} draws).", {
+      place: piece("quality", where(names[band.indexOf(true)], names[band.lastIndexOf(true)])),
+      draws: String(draws),
+    }),
     gain ? beside(gain) : "",
     reason(layers, lams[best], lams),
   ];
 }
 
+/** @param {string} guess @param {boolean} isInBand */
+const judged = (guess, isInBand) =>
+  isInBand
+    ? tr("You said {guess}, which is in the band.", { guess })
+    : tr("You said {guess}, which is outside the band.", { guess });
+
 /** @param {string} low @param {string} high */
-const where = (low, high) => (low === high ? `is ${low}` : `lies between ${low} and ${high}`);
+const where = (low, high) =>
+  low === high ? tr("is {lam}", { lam: low }) : tr("lies between {low} and {high}", { low, high });
 
 /**
  * The best λ beside GPTQ, with the interval that allows for its choice.
  * @param {import("./types.d.ts").BestDifference} gain
  */
 function beside({ mean, low, high, clear, chosen_of: among }) {
-  const gptq = "GPTQ 1 %, the identity penalty at λ = 0.01";
   if (mean === null || low === null) return "";
+  const lam = plain(0.01);
   if (!clear)
-    return `The best of ${among} is not significantly different from ${gptq}: ${number(mean, 1)}, ${interval(low, high, 1)}.`;
+    return ` ${tr(
+      "The best of {among} is not significantly different from GPTQ 1 %, the identity penalty at λ = {lam}: {mean}, {interval}.",
+      { among, lam, mean: number(mean, 1), interval: interval(low, high, 1) },
+    )}`;
   const [from, to] = mean < 0 ? [-Number(high), -low] : [low, high];
-  const word = mean < 0 ? "better" : "worse";
-  return `The best of ${among} is ${number(Math.abs(mean), 1)} ${word}, ${interval(from, to, 1)}, than ${gptq}.`;
+  const values = { among, lam, mean: number(Math.abs(mean), 1), interval: interval(from, to, 1) };
+  return mean < 0
+    ? ` ${tr("The best of {among} is {mean} better, {interval}, than GPTQ 1 %, the identity penalty at λ = {lam}.", values)}`
+    : ` ${tr("The best of {among} is {mean} worse, {interval}, than GPTQ 1 %, the identity penalty at λ = {lam}.", values)}`;
 }
 
 /**
@@ -131,7 +143,11 @@ function reason(layers, best, lams) {
   const all = layers.reduce((sum, count) => sum + count, 0);
   if (!all) return "";
   const less = layers.reduce((sum, count, i) => sum + (lams[i] < best ? count : 0), 0);
-  return ` By its own error on unseen text a layer would take another: ${less} of ${all} want less than ${plain(best)}.`;
+  return ` ${tr("By its own error on unseen text a layer would take another: {less} of {all} want less than {best}.", {
+    less,
+    all,
+    best: plain(best),
+  })}`;
 }
 
 /** @param {Facts} facts @returns {import("../lecture/state.js").Question} */
@@ -144,12 +160,19 @@ export const asked = ({ lams, names, best, band }) => ({
 
 /** @param {Facts} facts */
 export function aria({ answered, names, perplexities, best }) {
-  const at = (/** @type {number} */ i) => `λ = ${names[i]}`;
   const value = (/** @type {number} */ i) => format(perplexities[i], "perplexity");
   const last = names.length - 1;
   return answered
-    ? `Perplexity on unseen text over λ, lowest at ${at(best)} with ${value(best)}.`
-    : `Perplexity on unseen text at ${at(0)}: ${value(0)}, at ${at(last)}: ${value(last)}.`;
+    ? tr("Perplexity on unseen text over λ, lowest at λ = {lam} with {value}.", {
+        lam: names[best],
+        value: value(best),
+      })
+    : tr("Perplexity on unseen text at λ = {first}: {from}, at λ = {last}: {to}.", {
+        first: names[0],
+        from: value(0),
+        last: names[last],
+        to: value(last),
+      });
 }
 
 /** @param {Facts} facts */
@@ -179,7 +202,7 @@ export function create(stage) {
   const { board } = stage;
   const guess = board.handle({
     control: "guess",
-    label: "Your guess of the best λ",
+    label: tr("Your guess of the best λ"),
     glyph: guessGlyph(),
     drag: (x) => {
       const { facts } = stage;
@@ -197,7 +220,7 @@ export function create(stage) {
     controls: () =>
       choices({
         control: "saliency",
-        label: "Penalty",
+        label: tr("Penalty"),
         options: PENALTIES,
         value: stage.state.saliency,
         change: (saliency) => stage.set({ saliency }),
@@ -208,12 +231,16 @@ export function create(stage) {
       guess.at(at.x(own), at.bottom + 44, lams[own], `λ = ${names[own]}`);
       guess.still(answered);
       guess.show(hasGuess);
-      const title = `Perplexity on unseen text${gamma ? `, γ = ${gamma}` : ""}`;
+      const title = gamma ? tr("Perplexity on unseen text, γ = {gamma}", { gamma }) : tr("Perplexity on unseen text");
+      const bars =
+        at.right - at.left > 500
+          ? tr("bars: 95 % interval of the difference to GPTQ 1 %")
+          : tr("bars: 95 %, beside GPTQ 1 %");
       const ends = [0, lams.length - 1].map((end) => perplexities.map((value, i) => (i === end ? value : null)));
       return [
         answered && bands(at, band),
         frame(at, title, (value) => number(value, 0), { lines: 1 }),
-        answered && label(at.left - 6, at.top - 14, at.right - at.left > 500 ? BARS : "bars: 95 %, beside GPTQ 1 %"),
+        answered && label(at.left - 6, at.top - 14, bars),
         far.map(({ at: position, value }) =>
           label(at.x(position), at.top + 14, `↑ ${format(value, "perplexity")}`, {
             fill: ROLES.quality.ink,
@@ -239,7 +266,6 @@ const GAPS = [9, 7, 6, 5, 4, 3]; // pixels from dot to dot, the first at which a
  */
 function wishes(at, { layers }) {
   const top = at.bottom + 84;
-  const words = "The λ that each layer wants for itself";
   const room = at.x(1) - at.x(0) - 8;
   const acrossAt = (/** @type {number} */ gap) => Math.max(3, Math.floor(room / gap));
   const fits = (/** @type {number} */ gap) => gap * Math.ceil(Math.max(...layers) / acrossAt(gap)) <= WISHES - 18;
@@ -253,9 +279,14 @@ function wishes(at, { layers }) {
     }),
   );
   return [
-    label(at.left - 6, at.bottom + 66, at.right - at.left > 500 ? `${words}, by its error on unseen text` : words, {
-      fill: "var(--ink)",
-    }),
+    label(
+      at.left - 6,
+      at.bottom + 66,
+      at.right - at.left > 500
+        ? tr("The λ that each layer wants for itself, by its error on unseen text")
+        : tr("The λ that each layer wants for itself"),
+      { fill: "var(--ink)" },
+    ),
     dots,
   ];
 }
@@ -271,12 +302,17 @@ function whole(at, { perplexities, ends, best, names }) {
   const named = under < at.bottom - 10 ? under : at.y(high) - 14; // clear of the band's edge
   return [
     curve(at, perplexities, ROLES.quality, { ends, size: 5 }),
-    label(at.x(best), named, `${format(lowest, "perplexity")} at λ = ${names[best]}`, {
-      at: "middle",
-      fill: ROLES.quality.ink,
-      weight: 600,
-      halo: true,
-    }),
+    label(
+      at.x(best),
+      named,
+      tr("{perplexity} at λ = {lam}", { perplexity: format(lowest, "perplexity"), lam: names[best] }),
+      {
+        at: "middle",
+        fill: ROLES.quality.ink,
+        weight: 600,
+        halo: true,
+      },
+    ),
   ];
 }
 
@@ -297,7 +333,7 @@ function bands(at, band) {
         segment(x, at.bottom, x + 2 * half, at.bottom, { stroke: "var(--band-strong)", "stroke-width": 4 }),
       ];
     }),
-    label((at.x(first) + at.x(last)) / 2, at.top + 14, "best λ in here, 95\u00a0% sure", {
+    label((at.x(first) + at.x(last)) / 2, at.top + 14, tr("best λ in here, 95\u00a0% sure"), {
       at: "middle",
       fill: ROLES.quality.ink,
     }),

@@ -7,6 +7,7 @@
 import { whole } from "../base/address.js";
 import { number, plain, significant } from "../base/format.js";
 import { html } from "../base/html.js";
+import { tr, trParts } from "../base/language.js";
 import { dashed } from "../charts/chart.js";
 import { label, mark, path, ROLES, s, segment } from "../charts/svg.js";
 import { asking, oneFrom } from "./address.js";
@@ -28,6 +29,7 @@ import {
   solvePair,
   winnerAt,
 } from "./pair.js";
+import { guessed, piece } from "./pieces.js";
 import { reconLoss, statisticsOf } from "./solver.js";
 
 /**
@@ -39,14 +41,14 @@ import { reconLoss, statisticsOf } from "./solver.js";
 const ANGLES = Array.from({ length: 19 }, (_, i) => 5 * i); // degrees
 /** How many times as large, as classes that begin at a number. @type {[number, string][]} */
 const CLASSES = [
-  [0, "less than twice"],
-  [2, "2 to 5 times"],
-  [5, "5 to 10 times"],
-  [10, "10 times or more"],
+  [0, tr("less than twice")],
+  [2, tr("2 to 5 times")],
+  [5, tr("5 to 10 times")],
+  [10, tr("10 times or more")],
 ];
 
 export const state = {
-  angle: oneFrom("angle", ANGLES),
+  angle: oneFrom(tr("angle"), ANGLES),
   lambda: ENTRIES.lambda,
   guess: whole("guess", 0, CLASSES.length - 1),
 };
@@ -115,37 +117,45 @@ export function facts(settings) {
 
 /** @type {import("./types.d.ts").StepModule<Settings, null, Facts>["answer"]} */
 export function answer({ guess, ratio, size, dots, kept, shown, lam }) {
-  const said = guess === undefined ? "" : `You said ${CLASSES[guess][1]}${guess === size ? ": right. " : ". "}`;
   const dot = dots[shown];
-  const least = kept === 0 ? "" : `New tokens like the winner from λ = ${fromText(dots[kept].from)} best. `;
   return [
-    `${said}Without λ the winner’s error is ${number(ratio, 1)} times as large on new tokens. ${least}At λ = ${plain(lam)}, `,
-    { role: "drift", text: `drift ${number(dot.distance, 2)}` },
-    ": error ",
-    { role: "recon", text: significant(dot.recon) },
-    ", on new tokens ",
-    { role: "held_out", text: significant(dot.fresh) },
-    ".",
+    guess === undefined ? "" : guessed(CLASSES[guess][1], guess === size),
+    tr("Without λ the winner’s error is {ratio} times as large on new tokens.", { ratio: number(ratio, 1) }),
+    kept === 0
+      ? " "
+      : ` ${tr("New tokens like the winner from λ = {from} best.", { from: fromText(dots[kept].from) })} `,
+    ...trParts("At λ = {lam}, {drift}: error {error}, on new tokens {fresh}.", {
+      lam: plain(lam),
+      drift: piece("drift", tr("drift {value}", { value: number(dot.distance, 2) })),
+      error: piece("recon", significant(dot.recon)),
+      fresh: piece("held_out", significant(dot.fresh)),
+    }),
   ];
 }
 
 /** @param {Facts} facts */
 export function aria({ answered, angle, dots, shown }) {
   const { levels, recon, fresh } = dots[shown];
-  const text =
-    `A lattice of pairs of weights; new tokens are turned by ${angle} degrees. ` +
-    `The pair ${pairText(levels)} has error ${significant(recon)} on the calibration tokens`;
-  return answered ? `${text} and ${significant(fresh)} on the new ones.` : `${text}.`;
+  const values = { angle, pair: pairText(levels), error: significant(recon), fresh: significant(fresh) };
+  return answered
+    ? tr(
+        "A lattice of pairs of weights; new tokens are turned by {angle} degrees. The pair {pair} has error {error} on the calibration tokens and {fresh} on the new ones.",
+        values,
+      )
+    : tr(
+        "A lattice of pairs of weights; new tokens are turned by {angle} degrees. The pair {pair} has error {error} on the calibration tokens.",
+        values,
+      );
 }
 
 /** @param {Facts} facts */
 export function table({ answered, dots }) {
   const columns = [
-    { key: "from", title: "From λ", kind: "significant" },
-    { key: "pair", title: "Pair", kind: "text" },
-    { key: "drift", title: "Drift", kind: "significant" },
-    { key: "recon", title: "Error, calibration tokens", kind: "significant" },
-    { key: "fresh", title: "Error, new tokens", kind: "significant" },
+    { key: "from", title: tr("From λ"), kind: "significant" },
+    { key: "pair", title: tr("Pair"), kind: "text" },
+    { key: "drift", title: tr("Drift"), kind: "significant" },
+    { key: "recon", title: tr("Error, calibration tokens"), kind: "significant" },
+    { key: "fresh", title: tr("Error, new tokens"), kind: "significant" },
   ];
   const rows = dots.map(({ from, levels, distance, recon, fresh }) => ({
     from,
@@ -166,7 +176,7 @@ export function create(stage) {
     ask: () =>
       choices({
         control: "guess",
-        label: "How much larger",
+        label: tr("How much larger"),
         options: CLASSES.map(([, text], i) => /** @type {[number, string]} */ ([i, text])),
         value: stage.state.guess,
         change: (guess) => stage.set(stage.answered ? {} : { guess }),
@@ -175,8 +185,8 @@ export function create(stage) {
       ${lambdaSlider({ lams: LAMS, position: facts?.position ?? 0, change: (lambda) => stage.set({ lambda }) })}
       ${slider({
         control: "angle",
-        sign: "turn",
-        label: "How far the new tokens are turned",
+        sign: tr("turn"),
+        label: tr("How far the new tokens are turned"),
         names: ANGLES.map((angle) => `${angle}°`),
         position: ANGLES.indexOf(facts?.angle ?? 0),
         change: (position) => stage.change({ angle: ANGLES[position] }),
@@ -254,17 +264,17 @@ function tokenBox({ tokens, fresh }, { box: { left, top, side }, centre: [x, y],
     segment(x, top + 6, x, top + side - 6),
     rays(fresh, ROLES.heldOut, 4),
     rays(tokens, ROLES.recon, 5),
-    label(left, top - 14, "Tokens", { fill: "var(--ink)", weight: 600 }),
+    label(left, top - 14, tr("Tokens"), { fill: "var(--ink)", weight: 600 }),
   ];
 }
 
 /** @type {(at: Layout) => import("../charts/svg.js").Drawn} */
 function legend(at) {
   return legendOf(at.legend, [
-    [lineSign(ROLES.recon), "calibration tokens", ROLES.recon.ink],
-    [lineSign(ROLES.heldOut), "new tokens", ROLES.heldOut.ink],
-    [lineSign({ ...ROLES.grey, dash: "2 6" }), "flat direction"],
-    [lineSign({ ...ROLES.drift, dash: null }), "drift of the winner", ROLES.drift.ink],
+    [lineSign(ROLES.recon), tr("calibration tokens"), ROLES.recon.ink],
+    [lineSign(ROLES.heldOut), tr("new tokens"), ROLES.heldOut.ink],
+    [lineSign({ ...ROLES.grey, dash: "2 6" }), tr("flat direction")],
+    [lineSign({ ...ROLES.drift, dash: null }), tr("drift of the winner"), ROLES.drift.ink],
   ]);
 }
 
@@ -279,7 +289,7 @@ function errors({ dots, shown }, at) {
     bars: [[{ value: recon, fill: ROLES.recon.color }], [{ value: fresh, fill: ROLES.heldOut.color }]],
   }));
   return barsOf(at, {
-    title: "error of each winner",
+    title: tr("error of each winner"),
     rows,
     full: Math.max(...dots.flatMap((one) => [one.recon, one.fresh])),
   });

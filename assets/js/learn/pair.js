@@ -6,6 +6,7 @@
 
 import { nearest } from "../base/address_bar.js";
 import { number, plain } from "../base/format.js";
+import { tr } from "../base/language.js";
 import { dashed } from "../charts/chart.js";
 import { label, s, segment } from "../charts/svg.js";
 import { between, oneFrom } from "./address.js";
@@ -65,7 +66,10 @@ export const ENTRIES = {
   tokens: {
     title: "tokens",
     read: (/** @type {string} */ text) => (tokensOf(text) ? text : undefined),
-    wants: `three pairs of numbers from −${REACH} to ${REACH}, as “1,0;0,1;1,1”`,
+    wants: tr("three pairs of numbers from {low} to {high}, as “1,0;0,1;1,1”", {
+      low: plain(-REACH),
+      high: plain(REACH),
+    }),
   },
 };
 
@@ -161,8 +165,11 @@ export function axes({ area, place }) {
       label(place([value, LOW])[0], area.top + area.size + 14, number(value, 0), { at: "middle" }),
       label(area.left - 12, place([LOW, value])[1], number(value, 0), { at: "middle" }),
     ]),
-    label(area.left + area.size / 2, area.top + area.size + 34, "first weight", { at: "middle", fill: "var(--ink)" }),
-    turnedLabel(area.left - 28, area.top + area.size / 2, "second weight"),
+    label(area.left + area.size / 2, area.top + area.size + 34, tr("first weight"), {
+      at: "middle",
+      fill: "var(--ink)",
+    }),
+    turnedLabel(area.left - 28, area.top + area.size / 2, tr("second weight")),
   ];
 }
 

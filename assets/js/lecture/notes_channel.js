@@ -3,6 +3,7 @@
  * @module lecture/notes_channel
  */
 
+import { ASKED } from "../base/language.js";
 import { isMeaning } from "./remote_keys.js";
 
 /** @import { Meaning } from "./remote_keys.js" */
@@ -36,7 +37,10 @@ export function notesChannel({ hello, act }) {
     else if (data?.type === "act" && isMeaning(data.meaning)) act(data.meaning);
   };
   return {
-    open: () => window.open(`${location.pathname}?notes=${id}`, `notes-${id}`, WINDOW),
+    open() {
+      const query = new URLSearchParams({ notes: id, ...(ASKED && { lang: ASKED }) });
+      window.open(`${location.pathname}?${query}`, `notes-${id}`, WINDOW);
+    },
     /** @param {Said|null} said null: the lecture's window closes */
     say: (said) => channel.postMessage({ type: "stop", said }),
   };

@@ -4,6 +4,7 @@
  */
 
 import { plain } from "../base/format.js";
+import { tr } from "../base/language.js";
 
 /** @import { PhoneState } from "../base/types.d.ts" */
 /**
@@ -58,10 +59,10 @@ export const ringOf = ({ guess }, heard) => guess ?? Math.floor((heard.lams.leng
 
 /** What stands in the place of a question. @type {Record<"joining"|"full"|"gone"|"waiting", string>} */
 export const WORDS = {
-  joining: "Joining the lecture",
-  full: "As many phones have joined as a lecture may have. The screen shows everything.",
-  gone: "The lecture is over. Its guesses are deleted.",
-  waiting: "You have joined. Look at the screen: the next question appears here.",
+  joining: tr("Joining the lecture"),
+  full: tr("As many phones have joined as a lecture may have. The screen shows everything."),
+  gone: tr("The lecture is over. Its guesses are deleted."),
+  waiting: tr("You have joined. Look at the screen: the next question appears here."),
 };
 
 /**
@@ -72,12 +73,14 @@ export const WORDS = {
 export function status({ sent, guess }, heard) {
   const name = (/** @type {number} */ at) => `λ = ${plain(heard.lams[at])}`;
   if (heard.phase === "revealed") return answer(sent, heard, name);
-  if (heard.phase === "closed")
-    return `Guesses are closed${sent === null ? "" : `; yours is ${name(sent)}`}. Look at the screen.`;
-  if (sent === null) return "Drag the ring, then send your guess.";
+  const isClosed = heard.phase === "closed";
+  if (sent === null)
+    return isClosed ? tr("Guesses are closed. Look at the screen.") : tr("Drag the ring, then send your guess.");
+  const own = { guess: name(sent) };
+  if (isClosed) return tr("Guesses are closed; yours is {guess}. Look at the screen.", own);
   return guess === null || guess === sent
-    ? `Your guess is ${name(sent)}. You may change it until guesses are closed.`
-    : `Your guess is ${name(sent)}; the ring has another one, which is not sent.`;
+    ? tr("Your guess is {guess}. You may change it until guesses are closed.", own)
+    : tr("Your guess is {guess}; the ring has another one, which is not sent.", own);
 }
 
 /** @param {number|null} sent @param {PhoneState} heard @param {(at: number) => string} name */
@@ -85,11 +88,13 @@ function answer(sent, { best, band }, name) {
   const [first, last] = band ?? [best ?? 0, best ?? 0];
   const truth =
     first === last
-      ? `The best is ${name(first)}.`
-      : `The best λ lies between ${name(first).slice(4)} and ${name(last).slice(4)}.`;
+      ? tr("The best is {best}.", { best: name(first) })
+      : tr("The best λ lies between {low} and {high}.", { low: name(first).slice(4), high: name(last).slice(4) });
   if (sent === null) return truth;
-  const place = sent >= first && sent <= last ? "in it" : sent < first ? "below it" : "above it";
-  return first === last && sent === first
-    ? `${truth} You said so.`
-    : `${truth} Your guess, ${name(sent)}, is ${first === last ? place.replace("in it", "there") : place}.`;
+  if (first === last && sent === first) return `${truth} ${tr("You said so.")}`;
+  const own = { guess: name(sent) };
+  if (sent < first) return `${truth} ${tr("Your guess, {guess}, is below it.", own)}`;
+  return sent > last
+    ? `${truth} ${tr("Your guess, {guess}, is above it.", own)}`
+    : `${truth} ${tr("Your guess, {guess}, is in it.", own)}`;
 }

@@ -3,6 +3,8 @@
  * @module lecture/state
  */
 
+import { trCount } from "../base/language.js";
+
 /** @import { HallState, LectureBegun, LectureWish } from "../base/types.d.ts" */
 /** @import { Trouble } from "../base/problem.js" */
 
@@ -96,6 +98,7 @@ export const canClose = ({ hall, closed }, stop) =>
 /** How many phones there are, and how many have guessed. @param {HallState|null} hall */
 export function attendance(hall) {
   if (!hall) return "";
-  const phones = `${hall.phones} ${hall.phones === 1 ? "phone" : "phones"}`;
-  return hall.stop === null ? phones : `${phones}, ${hall.guesses} ${hall.guesses === 1 ? "guess" : "guesses"}`;
+  const phones = trCount("{count} phone", "{count} phones", hall.phones);
+  if (hall.stop === null) return phones;
+  return `${phones}, ${trCount("{count} guess", "{count} guesses", hall.guesses)}`;
 }

@@ -4,6 +4,8 @@
  */
 
 import { WORKER } from "../base/contract.js";
+import { tr } from "../base/language.js";
+import { worded } from "./failure.js";
 
 /** @import { Files } from "./session.js" */
 /** @import { Answer, Place } from "./worker.js" */
@@ -18,12 +20,15 @@ export class RemoteModel {
     this.number = 0; // of the last request
     // Beside the script of the page, of which this module is a part.
     this.worker = new Worker(new URL(WORKER, import.meta.url), { type: "module" });
-    this.worker.onmessage = ({ data }) => hear(data);
+    this.worker.onmessage = (/** @type {MessageEvent<Answer>} */ { data }) =>
+      hear(data.kind === "failed" && data.told ? { ...data, what: worded(data.told) } : data);
     this.worker.onerror = ({ message }) =>
       hear({
         kind: "failed",
         number: null,
-        what: `The model can’t be started: ${message || "its script did not load"}.`,
+        what: message
+          ? tr("The model can’t be started: {message}.", { message })
+          : tr("The model can’t be started: its script did not load."),
       });
     this.worker.postMessage({ kind: "open", ...files });
   }

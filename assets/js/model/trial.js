@@ -7,6 +7,7 @@
 import { modelFile } from "../base/client.js";
 import { bytes, plain } from "../base/format.js";
 import { nothing, render } from "../base/html.js";
+import { tr } from "../base/language.js";
 import { RemoteModel } from "./remote.js";
 import { comparedAt, firstFiles, INITIAL, reduce } from "./try_state.js";
 import { tryCard } from "./try_view.js";
@@ -155,6 +156,11 @@ const filesOf = ({ shown, zero }) => ({ shown: shown.file.name, zero: zero?.file
 /** Which points are kept, in words. @param {KeptCodes} kept */
 function keptAt({ points }) {
   const [{ method, bits, gamma, lam }] = points;
-  const line = `${method} at ${bits} bits${gamma === null ? "" : `, γ = ${plain(gamma)}`}`;
-  return points.length === 1 ? `${line}, λ = ${plain(lam)}` : `${line}, at ${points.length} values of λ`;
+  const line =
+    gamma === null
+      ? tr("{method} at {bits} bits", { method, bits })
+      : tr("{method} at {bits} bits, γ = {gamma}", { method, bits, gamma: plain(gamma) });
+  return points.length === 1
+    ? tr("{line}, λ = {lam}", { line, lam: plain(lam) })
+    : tr("{line}, at {count} values of λ", { line, count: points.length });
 }

@@ -5,6 +5,7 @@
 
 import { bytes, number, percent } from "../base/format.js";
 import { html, nothing } from "../base/html.js";
+import { tr, trParts } from "../base/language.js";
 import { table } from "../base/table.js";
 import { MOST_TOKENS, mean } from "./predictions.js";
 
@@ -46,29 +47,35 @@ export function tryCard(state, around) {
 
 /** @param {Around} around */
 const elsewhere = ({ model, where, show }) => html`<p class="try-words">
-    Codes of ${model} are kept for ${where}.
+    ${tr("Codes of {model} are kept for {where}.", { model, where })}
   </p>
-  <p><button type="button" class="act-quiet" data-testid="try-show" @click=${show}>Show that line</button></p>`;
+  <p><button type="button" class="act-quiet" data-testid="try-show" @click=${show}>${tr("Show that line")}</button></p>`;
 
 /** @param {TryState} state @param {Around} around */
 const closed = ({ trouble }, { model, size, further, hasZero, open }) => html`<p class="try-words">
-    ${model} runs in this page, float and with the quantized weights at the shown λ${
+    ${
       hasZero
-        ? " and at λ = 0: what does λ do to the words that it expects?"
-        : ": what does quantization do to the words that it expects?"
+        ? tr(
+            "{model} runs in this page, float and with the quantized weights at the shown λ and at λ = 0: what does λ do to the words that it expects?",
+            { model },
+          )
+        : tr(
+            "{model} runs in this page, float and with the quantized weights at the shown λ: what does quantization do to the words that it expects?",
+            { model },
+          )
     }
   </p>
   <p class="try-start">
-    <button type="button" class="act" data-testid="try-open" @click=${open}>Fetch the model, ${size}</button>
-    ${further ? html`<span class="try-note">Each further λ is another ${further}.</span>` : nothing}
+    <button type="button" class="act" data-testid="try-open" @click=${open}>${tr("Fetch the model, {size}", { size })}</button>
+    ${further ? html`<span class="try-note">${tr("Each further λ is another {size}.", { size: further })}</span>` : nothing}
   </p>
   ${troubled(trouble)}`;
 
 /** @param {TryState} state @param {Around} around */
 const opening = ({ fetched, size }, { stop }) => html`<p class="try-start" role="status">
-    <progress max=${size} value=${fetched} aria-label="The model is being fetched"></progress>
-    <span>${bytes(fetched)} of ${bytes(size)}</span>
-    <button type="button" class="quiet" data-testid="try-stop" @click=${stop}>Stop</button>
+    <progress max=${size} value=${fetched} aria-label=${tr("The model is being fetched")}></progress>
+    <span>${tr("{part} of {whole}", { part: bytes(fetched), whole: bytes(size) })}</span>
+    <button type="button" class="quiet" data-testid="try-stop" @click=${stop}>${tr("Stop")}</button>
   </p>`;
 
 /** @param {TryState} state @param {Around} around */
@@ -77,7 +84,7 @@ function opened(state, around) {
   const reading = read?.reading ?? null;
   const isWaiting = wish !== null && (read?.lam !== wish.lam || wish.text !== text);
   return html`<form class="try-form" @submit=${(/** @type {Event} */ event) => event.preventDefault()}>
-      <label class="try-field"><span>Sentence</span>
+      <label class="try-field"><span>${tr("Sentence")}</span>
         <input type="text" maxlength=${MOST_LETTERS} autocomplete="off" spellcheck="false" data-testid="try-text"
           .value=${text} @input=${(/** @type {Event} */ event) => around.ask(textOf(event))}></label>
       ${around.lams.length > 1 ? slider(around) : nothing}
@@ -85,7 +92,7 @@ function opened(state, around) {
     ${troubled(trouble)}
     ${searching(state, around)}
     <div class="try-answer ${isWaiting ? "is-waiting" : ""}">
-      ${reading && read ? predicted(reading, read.lam) : read ? html`<p class="try-words">Write a few words.</p>` : nothing}
+      ${reading && read ? predicted(reading, read.lam) : read ? html`<p class="try-words">${tr("Write a few words.")}</p>` : nothing}
       <div class="try-halves">
         ${reading && read ? likely(reading.next, read.lam) : nothing}
         ${reading && written ? goingOn(written.written, written.lam) : nothing}
@@ -109,18 +116,20 @@ const troubled = (trouble) => (trouble ? html`<p class="try-trouble" role="alert
 /** @param {TryState} state @param {Around} around */
 function searching({ search, broken }, { isZero, hasZero, search: begin }) {
   if (!hasZero)
-    return html`<p class="try-note" data-testid="try-alone">No other codes to compare with, at λ = 0, are kept in this
-      study: <code>python -m sarqc gather</code> makes one study of several runs.</p>`;
+    return html`<p class="try-note" data-testid="try-alone">${trParts(
+      "No other codes to compare with, at λ = 0, are kept in this study: {command} makes one study of several runs.",
+      { command: html`<code>python -m sarqc gather</code>` },
+    )}</p>`;
   const words = search
     ? search.of
-      ? `${search.done} of ${search.of} sentences`
-      : "Searching"
+      ? tr("{done} of {count} sentences", { done: search.done, count: search.of })
+      : tr("Searching")
     : isZero
-      ? "At λ = 0 there is nothing to compare with: choose another λ."
+      ? tr("At λ = 0 there is nothing to compare with: choose another λ.")
       : "";
   return html`<div class="try-search">
     <button type="button" class="act-quiet" data-testid="try-search" ?disabled=${isZero || search !== null}
-      @click=${begin}>Find a sentence that breaks it</button>
+      @click=${begin}>${tr("Find a sentence that breaks it")}</button>
     <span role="status" data-testid="try-progress">${words}</span>
     ${broken ? html`<p class="try-words" data-testid="try-broken">${brokenWords(broken.broken, broken.lam)}</p>` : nothing}
   </div>`;
@@ -129,8 +138,10 @@ function searching({ search, broken }, { isZero, hasZero, search: begin }) {
 /** What computes the model. @param {boolean} isFast */
 export const computedBy = (isFast) =>
   isFast
-    ? "Computed in this page with WebAssembly."
-    : "Computed in this page in plain JavaScript, since this browser lacks WebAssembly for it: slower, to the same results.";
+    ? tr("Computed in this page with WebAssembly.")
+    : tr(
+        "Computed in this page in plain JavaScript, since this browser lacks WebAssembly for it: slower, to the same results.",
+      );
 
 /**
  * What a search came to.
@@ -139,10 +150,35 @@ export const computedBy = (isFast) =>
  */
 export function brokenWords({ count, wins, own, all }, lam) {
   const gains = own.zero > own.shown;
+  const values = { count, lam, zero: nats(own.zero), shown: nats(own.shown) };
   const which = gains
-    ? `Of ${count} sentences of the held-out text this one is hurt most by leaving λ out`
-    : `In none of ${count} sentences of the held-out text is λ = ${lam} nearer to the float model; this one comes closest`;
-  return `${which}: mean KL ${nats(own.zero)} at λ = 0, ${nats(own.shown)} at λ = ${lam}. It was chosen for that. Over all of them the means are ${nats(all.zero)} and ${nats(all.shown)}, and λ = ${lam} is nearer to the float model in ${wins}.`;
+    ? tr(
+        "Of {count} sentences of the held-out text this one is hurt most by leaving λ out: mean KL {zero} at λ = 0, {shown} at λ = {lam}.",
+        values,
+      )
+    : tr(
+        "In none of {count} sentences of the held-out text is λ = {lam} nearer to the float model; this one comes closest: mean KL {zero} at λ = 0, {shown} at λ = {lam}.",
+        values,
+      );
+  const over = tr(
+    "It was chosen for that. Over all of them the means are {zero} and {shown}, and λ = {lam} is nearer to the float model in {wins}.",
+    { zero: nats(all.zero), shown: nats(all.shown), lam, wins },
+  );
+  return `${which} ${over}`;
+}
+
+/** How far the predictions are from the float model's. @param {number[]} shown @param {number[]|null} zero @param {string} lam */
+function meanWords(shown, zero, lam) {
+  const own = html`<b class="try-shown">${nats(mean(shown))}</b>`;
+  if (!zero)
+    return trParts("Mean KL of the next-token predictions to the float model’s: {shown} nats at λ = {lam}.", {
+      shown: own,
+      lam: html`${lam}`,
+    });
+  return trParts(
+    "Mean KL of the next-token predictions to the float model’s: {shown} nats at λ = {lam}, {zero} at λ = 0.",
+    { shown: own, lam: html`${lam}`, zero: html`<b class="try-zero">${nats(mean(zero))}</b>` },
+  );
 }
 
 /** @param {Reading} reading @param {string} lam */
@@ -151,10 +187,7 @@ function predicted({ pieces, shown, zero }, lam) {
   const bar = (/** @type {number} */ value, /** @type {string} */ kind) =>
     html`<i class="try-bar ${kind}" style="height: ${((100 * value) / longest).toFixed(1)}%"></i>`;
   return html`<p class="try-words" aria-live="polite" aria-atomic="true" data-testid="try-sentence">
-      Mean KL of the next-token predictions to the float model’s:
-      <b class="try-shown">${nats(mean(shown))}</b> nats at λ = ${lam}${
-        zero ? html`, <b class="try-zero">${nats(mean(zero))}</b> at λ = 0` : nothing
-      }.
+      ${meanWords(shown, zero, lam)}
     </p>
     <div class="try-strip" aria-hidden="true" data-testid="try-strip">
       ${pieces.map(
@@ -165,15 +198,22 @@ function predicted({ pieces, shown, zero }, lam) {
     </div>
     <p class="try-legend"><span><i class="try-key of-shown"></i> λ = ${lam}</span>
       ${zero ? html`<span><i class="try-key of-zero"></i> λ = 0</span>` : nothing}
-      <span>KL after each token, longest bar ${nats(longest)} nats</span></p>
-    <details class="try-numbers"><summary>KL after each token, as numbers</summary>
-      <div class="table-scroll" tabindex="0" role="region" aria-label="Table of the KL after each token">
+      <span>${tr("KL after each token, longest bar {longest} nats", { longest: nats(longest) })}</span></p>
+    <details class="try-numbers"><summary>${tr("KL after each token, as numbers")}</summary>
+      <div class="table-scroll" tabindex="0" role="region" aria-label=${tr("Table of the KL after each token")}>
       ${table({
         rows: pieces.map((piece, i) => ({ piece, shown: shown[i], zero: zero?.[i] ?? 0 })),
         columns: [
-          { title: "Token", isHead: true, show: ({ piece }) => visible(piece) },
-          { title: `KL at λ = ${lam}`, show: (row) => nats(row.shown) },
-          ...(zero ? [{ title: "KL at λ = 0", show: (/** @type {{zero: number}} */ row) => nats(row.zero) }] : []),
+          { title: tr("Token"), isHead: true, show: ({ piece }) => visible(piece) },
+          { title: tr("KL at λ = {lam}", { lam }), show: (row) => nats(row.shown) },
+          ...(zero
+            ? [
+                {
+                  title: tr("KL at λ = {lam}", { lam: 0 }),
+                  show: (/** @type {{zero: number}} */ row) => nats(row.zero),
+                },
+              ]
+            : []),
         ],
         testid: "try-table",
       })}</div></details>`;
@@ -186,19 +226,19 @@ function likely(next, lam) {
   const cell = (/** @type {NextWord} */ { text, probability }) =>
     html`<td class=${known.includes(text) ? "" : "is-other"}><span class="try-token">${visible(text).trim()}</span>
       <span class="try-share">${percent(probability)}</span></td>`;
-  return html`<section class="try-half"><h3 class="try-title">What comes next</h3>
+  return html`<section class="try-half"><h3 class="try-title">${tr("What comes next")}</h3>
     ${table({
       name: "try-next",
       testid: "try-next",
-      caption: html`<span class="visually-hidden">The five likeliest next tokens</span>`,
+      caption: html`<span class="visually-hidden">${tr("The five likeliest next tokens")}</span>`,
       rows: next.float.map((float, i) => ({ float, shown: next.shown[i], zero: (zero ?? next.shown)[i] })),
       columns: [
-        { title: "Float", cell: ({ float }) => cell(float) },
+        { title: tr("Float"), cell: ({ float }) => cell(float) },
         { title: `λ = ${lam}`, cell: ({ shown }) => cell(shown) },
         ...(zero ? [{ title: "λ = 0", cell: (/** @type {{zero: NextWord}} */ row) => cell(row.zero) }] : []),
       ],
     })}
-    <p class="try-note">Dotted: not among the float model’s five.</p></section>`;
+    <p class="try-note">${tr("Dotted: not among the float model’s five.")}</p></section>`;
 }
 
 /** @param {Written} written @param {string} lam */
@@ -214,24 +254,30 @@ function goingOn({ float, shown, zero, parts }, lam) {
       <dd>${
         part === null ? text(tokens) : html`${text(tokens.slice(0, part))}<mark>${text(tokens.slice(part))}</mark>`
       }</dd>`;
-  return html`<section class="try-half"><h3 class="try-title">How each goes on, always with its likeliest token</h3>
+  return html`<section class="try-half"><h3 class="try-title">${tr("How each goes on, always with its likeliest token")}</h3>
     <dl class="try-written" data-testid="try-written">
-      ${line("Float", float, null)}
+      ${line(tr("Float"), float, null)}
       ${line(`λ = ${lam}`, shown, parts.shown, parted(parts.shown, float.length))}
       ${zero ? line("λ = 0", zero, parts.zero, parted(parts.zero, float.length)) : nothing}
     </dl></section>`;
 }
 
 /** @param {number|null} place @param {number} count */
-const parted = (place, count) =>
-  place === null ? `the same ${count} tokens` : place === 0 ? "another first token" : `parts at token ${place + 1}`;
+function parted(place, count) {
+  if (place === null) return tr("the same {count} tokens", { count });
+  return place === 0 ? tr("another first token") : tr("parts at token {number}", { number: place + 1 });
+}
 
 /** @param {TryState} state @param {Around} around */
 const small = ({ isFast, read }, { draw, isMean, stop }) => html`<p class="try-note">
-    ${read?.reading?.isCut ? `The first ${MOST_TOKENS} tokens are read.` : ""}
-    Codes of calibration draw ${draw}${isMean ? "; the study’s curves are means over all draws" : ""}.
+    ${read?.reading?.isCut ? tr("The first {count} tokens are read.", { count: MOST_TOKENS }) : ""}
+    ${
+      isMean
+        ? tr("Codes of calibration draw {draw}; the study’s curves are means over all draws.", { draw })
+        : tr("Codes of calibration draw {draw}.", { draw })
+    }
     ${computedBy(isFast)}
-    <button type="button" class="quiet" data-testid="try-stop" @click=${stop}>Close the model</button>
+    <button type="button" class="quiet" data-testid="try-stop" @click=${stop}>${tr("Close the model")}</button>
   </p>`;
 
 /** @param {number} value */

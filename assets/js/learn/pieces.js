@@ -1,0 +1,24 @@
+/**
+ * Words that answers of several steps share, and words in the colour of a quantity.
+ * @module learn/pieces
+ */
+
+import { tr } from "../base/language.js";
+
+/** @typedef {Exclude<import("./types.d.ts").Piece, string>} Coloured */
+
+/**
+ * Words in the colour of a quantity.
+ * @param {Coloured["role"]} role
+ * @param {string} text
+ * @returns {Coloured}
+ */
+export const piece = (role, text) => ({ role, text });
+
+/**
+ * What was guessed, before the answer.
+ * @param {string} guess
+ * @param {boolean} [isRight] said where it is
+ */
+export const guessed = (guess, isRight = false) =>
+  `${isRight ? tr("You said {guess}: right.", { guess }) : tr("You said {guess}.", { guess })} `;
