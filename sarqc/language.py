@@ -2,7 +2,7 @@
 
 A message is a whole clause or sentence with named values, and never glued to others. English stands in the code; the
 catalogue of another language is ``sarqc/languages/<language>.po``, which translators' tools read. Scripts of pages take
-theirs from the same file (``assets/js/base/language.js``).
+theirs from the same file (``assets/js/base/messages.js``).
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def written(number: str) -> str:
 
 
 def messages_of_scripts() -> dict[str, Any]:
-    """Return what scripts need to speak the language: see ``assets/js/base/language.js``."""
+    """Return what scripts need to speak the language: see ``assets/js/base/messages.js``."""
     catalogue = _catalogue(language())
     return {
         "messages": {

@@ -418,7 +418,7 @@ def _drift_part(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
     change, cost = _change(facts, "drift", at), _change(facts, "recon", at)
     if change is not None:
         far = _verdict(_less_or_more(change, tr("just as far")), "drift")
-        drift = pieces(tr_parts("drift {change}", change=far), "drift")
+        drift = pieces(tr_parts("drift {far}", far=far), "drift")
         if facts.layer is None:
             clause = pieces(tr_parts("Its weights {drift}", drift=drift))
         else:

@@ -24,5 +24,5 @@ globalThis.document = {
   documentElement: { lang: "de" },
   querySelector: (selector) => (selector === "#messages" ? element : null),
 };
-await import("../../assets/js/base/language.js");
+await import("../../assets/js/base/messages.js");
 delete globalThis.document; // no page beside its language

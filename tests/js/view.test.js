@@ -136,8 +136,8 @@ test("names of a link are names, each once, and no way into the page's style", (
     [],
     [],
     [],
-    ["“lang=xx” is ignored: lang must be en or de."],
-    ["“lang=constructor” is ignored: lang must be en or de."],
+    ["“lang=xx” is ignored: lang must be one of en, de."],
+    ["“lang=constructor” is ignored: lang must be one of en, de."],
   ]);
   const told = unknownNames({ hide: ["map", "moon"], lock: ["bits", "map", "sun"] }, CONTROLS, PANELS);
   assert.deepEqual(

@@ -7,7 +7,7 @@
 
 import { CARDS, DOORS, DRAWINGS, LADDER_STEPS, LANGUAGES, POOLINGS, QUANTITIES, SCALES, SHOWN } from "./contract.js";
 import { readHomework, writeHomework } from "./homework_link.js";
-import { ASKED, tr } from "./language.js";
+import { ASKED, tr } from "./messages.js";
 
 /** @import { Homework, QuestionName } from "./homework_link.js" */
 
@@ -224,7 +224,7 @@ export function readLink(search) {
   if (theme && !isTheme) problems.push(refused("theme", theme, tr("light or dark")));
   const lang = given.get("lang");
   if (lang && !Object.hasOwn(LANGUAGES, lang))
-    problems.push(refused("lang", lang, tr("one of {options}", { options: Object.keys(LANGUAGES).join(", ") })));
+    problems.push(refused("lang", lang, tr("one of {names}", { names: Object.keys(LANGUAGES).join(", ") })));
   const [lecture, notes] = [given.get("lecture"), given.get("notes") ?? ""];
   if (lecture !== null && !["0", "1", ""].includes(lecture)) problems.push(refused("lecture", lecture, tr("0 or 1")));
   if (notes && !CHANNEL.test(notes))

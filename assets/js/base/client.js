@@ -4,7 +4,7 @@
  * @module api
  */
 
-import { tr } from "./language.js";
+import { tr } from "./messages.js";
 import { published } from "./published.js";
 import { at } from "./site.js";
 

@@ -3,7 +3,7 @@
  * @module clipboard
  */
 
-import { tr } from "./language.js";
+import { tr } from "./messages.js";
 
 const SAID_MS = 1500;
 

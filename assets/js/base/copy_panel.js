@@ -8,7 +8,7 @@ import { asProblem, request } from "./client.js";
 import { copyFrom } from "./clipboard.js";
 import { download } from "./dom.js";
 import { html, made, nothing, render } from "./html.js";
-import { tr } from "./language.js";
+import { tr } from "./messages.js";
 import { problemBlock } from "./problem.js";
 
 /** @import { Fix } from "./client.js" */

@@ -4,7 +4,7 @@
  * @module format
  */
 
-import { LANGUAGE, tr, written } from "./language.js";
+import { LANGUAGE, tr, written } from "./messages.js";
 
 /** Where a study that no run of this host owns comes from. */
 export const ORIGINS = { command_line: tr("command line"), uploaded: tr("opened from a file") };

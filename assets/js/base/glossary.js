@@ -5,8 +5,8 @@
  */
 
 import { html, render } from "./html.js";
-import { tr } from "./language.js";
 import { link } from "./link.js";
+import { tr } from "./messages.js";
 import { popover } from "./popover.js";
 
 /** Word by name, and what it means. @type {Readonly<Record<string, readonly [word: string, meaning: string]>>} */

@@ -3,7 +3,7 @@
  * @module base/homework_link
  */
 
-import { tr } from "./language.js";
+import { tr } from "./messages.js";
 
 /** @typedef {"best" | "better" | "drift"} QuestionName */
 /** @typedef {{homework: QuestionName[], label: string}} Homework */

@@ -5,7 +5,7 @@
  */
 
 import { readLink } from "./address.js";
-import { tr } from "./language.js";
+import { tr } from "./messages.js";
 
 /** What the address said when the page was opened. */
 export const link = readLink(globalThis.location?.search ?? "");

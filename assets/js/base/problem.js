@@ -4,7 +4,7 @@
  */
 
 import { html, nothing } from "./html.js";
-import { tr } from "./language.js";
+import { tr } from "./messages.js";
 
 /** @import { Fix } from "./client.js" */
 

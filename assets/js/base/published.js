@@ -5,7 +5,7 @@
  * @module base/published
  */
 
-import { tr } from "./language.js";
+import { tr } from "./messages.js";
 
 /** @typedef {{bits: number, layers: number[], draws: number[]}} LineFiles views of single layers and draws */
 /**

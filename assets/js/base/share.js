@@ -5,7 +5,7 @@
 
 import { copyFrom } from "./clipboard.js";
 import { html, nothing, render } from "./html.js";
-import { tr } from "./language.js";
+import { tr } from "./messages.js";
 import { popover } from "./popover.js";
 import { cardLines, cardsHere } from "./share_card.js";
 import { homeworkPanel } from "./share_homework.js";

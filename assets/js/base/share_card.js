@@ -6,7 +6,7 @@
 import { copyFrom } from "./clipboard.js";
 import { CARDS } from "./contract.js";
 import { html, nothing } from "./html.js";
-import { tr } from "./language.js";
+import { tr } from "./messages.js";
 
 /** @import { Link } from "./address.js" */
 

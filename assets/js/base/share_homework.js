@@ -5,7 +5,7 @@
 
 import { LABEL_LENGTH, QUESTION_NAMES, QUESTIONS } from "./homework_link.js";
 import { html } from "./html.js";
-import { tr } from "./language.js";
+import { tr } from "./messages.js";
 
 /** @import { Homework, QuestionName } from "./homework_link.js" */
 

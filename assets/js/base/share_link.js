@@ -9,7 +9,7 @@ import { copyFrom } from "./clipboard.js";
 import { LINK_LASTS } from "./contract.js";
 import { when } from "./format.js";
 import { html, nothing, render } from "./html.js";
-import { tr, trCount } from "./language.js";
+import { tr, trCount } from "./messages.js";
 import { store } from "./page_state.js";
 import { problemBlock } from "./problem.js";
 

@@ -3,7 +3,7 @@
  * @module share_presets
  */
 
-import { tr } from "./language.js";
+import { tr } from "./messages.js";
 
 /** @import { Link } from "./address.js" */
 /** @typedef {"Everything" | "Figure only" | "Explore λ" | "Homework"} Preset */

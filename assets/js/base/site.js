@@ -10,7 +10,7 @@
 export const rootOf = (script) =>
   script.startsWith("http") ? new URL(script).pathname.replace(/\/assets\/.*$/, "") : "";
 
-import { LANGUAGE } from "./language.js";
+import { LANGUAGE } from "./messages.js";
 
 const ROOT = rootOf(import.meta.url);
 

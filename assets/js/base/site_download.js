@@ -6,7 +6,7 @@
 import { asProblem, file, request } from "./client.js";
 import { download } from "./dom.js";
 import { html, nothing, render } from "./html.js";
-import { tr } from "./language.js";
+import { tr } from "./messages.js";
 import { store } from "./page_state.js";
 import { problemBlock } from "./problem.js";
 

@@ -4,7 +4,7 @@
  */
 
 import { html, nothing } from "./html.js";
-import { tr } from "./language.js";
+import { tr } from "./messages.js";
 import { at } from "./site.js";
 import { nameOf, ROLE_TITLES, ROLE_WORDS } from "./whoami.js";
 

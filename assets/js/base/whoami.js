@@ -4,7 +4,7 @@
  */
 
 import { request } from "./client.js";
-import { tr } from "./language.js";
+import { tr } from "./messages.js";
 
 /**
  * @typedef {object} Visitor

@@ -5,7 +5,7 @@
 
 import { FITTING_WORDS, SIGNS } from "../base/contract.js";
 import { plain } from "../base/format.js";
-import { tr, written } from "../base/language.js";
+import { tr, written } from "../base/messages.js";
 import { AS_FOUND, METHODS, NOT_ASKED_OF_OPENED, RECIPE_FIELDS } from "../base/recipe_contract.js";
 
 /** @import { FormMethod, Recipe } from "../base/types.d.ts" */

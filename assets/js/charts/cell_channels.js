@@ -5,7 +5,7 @@
 
 /** @import { Datum } from "./figure.d.ts" */
 
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 
 /** @typedef {{from: number, last: number}} Range of channels */
 

@@ -3,7 +3,7 @@
  * @module chart
  */
 
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 import { label, mark, path, s, segment } from "./svg.js";
 
 /**

@@ -5,7 +5,7 @@
  */
 
 import { html, made, nothing } from "../base/html.js";
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 
 const LARGE = "is-enlarged";
 const WORDS = { fill: tr("Fill the window"), back: tr("Back to the page") };

@@ -11,7 +11,7 @@ import { asProblem } from "../base/client.js";
 import { download, saveAs } from "../base/dom.js";
 import { count, csv, format } from "../base/format.js";
 import { html, made, nothing } from "../base/html.js";
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 import { placeBeside } from "../base/popover.js";
 import { scrolling, table } from "../base/table.js";
 import { colour } from "../base/theme.js";

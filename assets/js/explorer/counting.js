@@ -3,7 +3,7 @@
  * @module counting
  */
 
-import { written } from "../base/language.js";
+import { written } from "../base/messages.js";
 import { isStill, onTheWay } from "../base/motion.js";
 
 const DURATION = 200; // milliseconds

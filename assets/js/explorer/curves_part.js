@@ -4,7 +4,7 @@
  * @module curves_part
  */
 
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 import { CellPointer, heatmapCells, rowCells } from "../charts/cells.js";
 import { drawnOver } from "./overlay.js";
 

@@ -3,7 +3,7 @@
  * @module damping_part
  */
 
-import { tr, written } from "../base/language.js";
+import { tr, written } from "../base/messages.js";
 import { published } from "../base/published.js";
 import { calibrateLink } from "../base/recipe_address.js";
 

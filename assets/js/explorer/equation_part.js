@@ -9,7 +9,7 @@ import { nearest } from "../base/address_bar.js";
 import { say } from "../base/dom.js";
 import { format } from "../base/format.js";
 import { html, nothing, render } from "../base/html.js";
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 import { termsOf } from "../charts/terms.js";
 import { ERRORS, PENALTY, spoken, WEIGHINGS, weighingOf } from "./typeset.js";
 

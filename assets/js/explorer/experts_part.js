@@ -7,7 +7,7 @@
 import { download, say } from "../base/dom.js";
 import { count, csv } from "../base/format.js";
 import { html, nothing, render } from "../base/html.js";
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 import { table } from "../base/table.js";
 import { CellPointer } from "../charts/cells.js";
 import { layerCells } from "./layer_cells.js";

@@ -11,8 +11,8 @@
 import { viewPath } from "../base/address_bar.js";
 import { arrayBytes, asProblem, request } from "../base/client.js";
 import { render } from "../base/html.js";
-import { tr } from "../base/language.js";
 import { link } from "../base/link.js";
+import { tr } from "../base/messages.js";
 import { problemBlock } from "../base/problem.js";
 import { openArray } from "../charts/bind.js";
 import { Follower, painted } from "../charts/follow.js";

@@ -5,7 +5,7 @@
  */
 
 import { request } from "../base/client.js";
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 import { figureMenu } from "../charts/figure_menu.js";
 import { withoutColumn } from "./band.js";
 import { fileName } from "./state.js";

@@ -5,7 +5,7 @@
  */
 
 import { html, made, render } from "../base/html.js";
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 import { calibrateLink } from "../base/recipe_address.js";
 import { at } from "../base/site.js";
 

@@ -3,7 +3,7 @@
  * @module layer_cells
  */
 
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 import { heatmapCells } from "../charts/cells.js";
 
 /**

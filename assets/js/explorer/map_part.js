@@ -4,7 +4,7 @@
  */
 
 import { html, made, render } from "../base/html.js";
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 import { CellPointer } from "../charts/cells.js";
 import { layerCells } from "./layer_cells.js";
 

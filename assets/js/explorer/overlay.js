@@ -6,7 +6,7 @@
 
 import { ROLES } from "../base/contract.js";
 import { format } from "../base/format.js";
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 
 /** @typedef {import("./state.js").Figure} Figure */
 /** @typedef {import("./state.js").Overlay} Overlay */

@@ -7,7 +7,7 @@
 import { say } from "../base/dom.js";
 import { number } from "../base/format.js";
 import { html, made } from "../base/html.js";
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 
 /** @typedef {(number|null)[]} Values null was not measured */
 

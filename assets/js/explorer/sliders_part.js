@@ -6,7 +6,7 @@
 
 import { isTyping } from "../base/dom.js";
 import { html, render } from "../base/html.js";
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 import { alignWithAxis } from "./axis_slider.js";
 import { toldOf } from "./state.js";
 

@@ -4,7 +4,7 @@
  */
 
 import { html, nothing } from "../base/html.js";
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 
 /** @typedef {import("./state.js").Equation} Equation */
 /** @typedef {import("./state.js").Term} Term */

@@ -11,8 +11,8 @@
 /** @import { Explorer } from "./explorer.js" */
 
 import { format } from "../base/format.js";
-import { tr } from "../base/language.js";
 import { link } from "../base/link.js";
+import { tr } from "../base/messages.js";
 import { scrollBehavior } from "../base/motion.js";
 import { channelRange } from "../charts/cell_channels.js";
 import { CellPointer } from "../charts/cells.js";

@@ -5,7 +5,7 @@
  */
 
 import { html, render } from "../base/html.js";
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 import { layerAt } from "./state.js";
 import { pointAtWeights, withoutWords } from "./weight_cells.js";
 

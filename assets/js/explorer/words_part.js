@@ -6,7 +6,7 @@
 import { copyFrom } from "../base/clipboard.js";
 import { explainWords } from "../base/glossary.js";
 import { html, made, nothing, render } from "../base/html.js";
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 import { count } from "./counting.js";
 import { toldOf } from "./state.js";
 

@@ -5,7 +5,7 @@
  */
 
 import { interval, number, percent } from "../base/format.js";
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 import { METHODS } from "../base/recipe_contract.js";
 
 /** @import { QuestionName } from "../base/homework_link.js" */

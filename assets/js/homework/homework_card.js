@@ -5,7 +5,7 @@
 
 import { copyFrom } from "../base/clipboard.js";
 import { html, nothing, render } from "../base/html.js";
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 import { store } from "../base/page_state.js";
 import { askable, factsOf, isAnswer, questionText, VERDICTS, verdictOf } from "./answers.js";
 import { receiptOf, STANDINGS, standingOf } from "./receipt.js";

@@ -4,7 +4,7 @@
  * @module homework/receipt
  */
 
-import { tr, trCount } from "../base/language.js";
+import { tr, trCount } from "../base/messages.js";
 import { sha256 } from "../base/sha256.js";
 
 const FIRST = "sarqc receipt 1";

@@ -7,7 +7,7 @@
 import { asProblem, listen, request } from "../base/client.js";
 import { ENDS } from "../base/contract.js";
 import { when } from "../base/format.js";
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 import { labelOf } from "./preview.js";
 import { offered } from "./preview_recipe.js";
 

@@ -6,7 +6,7 @@
 
 import { LAB_VIEW, serialise } from "../base/address.js";
 import { html, nothing, render } from "../base/html.js";
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 import { addressOf } from "../explorer/state.js";
 
 const ITS_OWN = "hero"; // the card whose axis is the slider

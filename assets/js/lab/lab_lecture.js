@@ -4,7 +4,7 @@
  * @module lab/lab_lecture
  */
 
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 import { axis, heaps, panel } from "../charts/chart.js";
 import { Board, label, s } from "../charts/svg.js";
 import { factsOf } from "../homework/answers.js";

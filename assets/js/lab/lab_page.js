@@ -9,8 +9,8 @@ import { asProblem, downloads, holds, request, studyPage } from "../base/client.
 import { CONTROLS, EVERYWHERE, PANELS } from "../base/contract.js";
 import { say } from "../base/dom.js";
 import { html, made, nothing, render } from "../base/html.js";
-import { tr } from "../base/language.js";
 import { link, note } from "../base/link.js";
+import { tr } from "../base/messages.js";
 import { titled } from "../base/page_title.js";
 import { problemBlock } from "../base/problem.js";
 import { published } from "../base/published.js";

@@ -6,7 +6,7 @@
 
 import { ENDS } from "../base/contract.js";
 import { count, format, plain, when } from "../base/format.js";
-import { tr, trCount } from "../base/language.js";
+import { tr, trCount } from "../base/messages.js";
 import { RECIPE_FIELDS } from "../base/recipe_contract.js";
 
 /** @typedef {import("../base/types.d.ts").RunEvent} RunEvent */

@@ -5,7 +5,7 @@
  */
 
 import { html, nothing } from "../base/html.js";
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 import { at } from "../base/site.js";
 import { labelOf, sentence, solved, words } from "./preview.js";
 

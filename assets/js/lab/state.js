@@ -6,7 +6,7 @@
 
 import { fit, LAB_VIEW } from "../base/address.js";
 import { ORIGINS } from "../base/format.js";
-import { tr, trCount, written } from "../base/language.js";
+import { tr, trCount, written } from "../base/messages.js";
 import { METHODS } from "../base/recipe_contract.js";
 import { mayRun } from "../base/whoami.js";
 import { carriedOn } from "../explorer/state.js";

@@ -5,7 +5,7 @@
 
 import { copyPanel } from "../base/copy_panel.js";
 import { html, nothing, render } from "../base/html.js";
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 import { popover } from "../base/popover.js";
 import { calibrateLink } from "../base/recipe_address.js";
 import { describe } from "../calibrate/recipe_form.js";

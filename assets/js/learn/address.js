@@ -7,7 +7,7 @@ import { unknownNames, whole } from "../base/address.js";
 import { nearest } from "../base/address_bar.js";
 import { EVERYWHERE } from "../base/contract.js";
 import { plain } from "../base/format.js";
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 
 /** @typedef {import("./types.d.ts").AddressTable} AddressTable */
 

@@ -8,8 +8,8 @@
 import { nearest } from "../base/address_bar.js";
 import { change, percent, plain } from "../base/format.js";
 import { html } from "../base/html.js";
-import { tr, trParts } from "../base/language.js";
 import { isLocked } from "../base/link.js";
+import { tr, trParts } from "../base/messages.js";
 import { label, ROLES, s, segment } from "../charts/svg.js";
 import { asking, oneFrom } from "./address.js";
 import { lambdaSlider, slider } from "./controls.js";

@@ -8,7 +8,7 @@ import { whole } from "../base/address.js";
 import { nearest } from "../base/address_bar.js";
 import { number, percent, plain } from "../base/format.js";
 import { html } from "../base/html.js";
-import { tr, trParts } from "../base/language.js";
+import { tr, trParts } from "../base/messages.js";
 import { afterGuess, curve, endLabels, frame, key, panel, spread } from "../charts/chart.js";
 import { label, mark, path, ROLES, s, segment } from "../charts/svg.js";
 import { asking, oneFrom } from "./address.js";

@@ -6,7 +6,7 @@
 
 import { plain } from "../base/format.js";
 import { html } from "../base/html.js";
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 
 /**
  * A slider over named positions.

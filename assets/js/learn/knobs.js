@@ -5,7 +5,7 @@
 
 import { LADDER_STEPS } from "../base/contract.js";
 import { number, plain, withInterval } from "../base/format.js";
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 import { afterGuess } from "../charts/chart.js";
 import { label, ROLES, s, segment } from "../charts/svg.js";
 import { asking } from "./address.js";

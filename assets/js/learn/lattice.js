@@ -6,7 +6,7 @@
 
 import { whole } from "../base/address.js";
 import { number, plain } from "../base/format.js";
-import { tr, trCount } from "../base/language.js";
+import { tr, trCount } from "../base/messages.js";
 import { dashed } from "../charts/chart.js";
 import { label, mark, path, ROLES, s, segment } from "../charts/svg.js";
 import { asking } from "./address.js";

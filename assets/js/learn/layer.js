@@ -8,7 +8,7 @@ import { nearest } from "../base/address_bar.js";
 import { arrayBytes } from "../base/client.js";
 import { change, percent, significant } from "../base/format.js";
 import { html, render } from "../base/html.js";
-import { tr, trParts } from "../base/language.js";
+import { tr, trParts } from "../base/messages.js";
 import { colour } from "../base/theme.js";
 import { openArray } from "../charts/bind.js";
 import { axis, curve, endLabels, frame, guessGlyph, heaps, key, panel, spread, upright } from "../charts/chart.js";

@@ -6,7 +6,7 @@
 import { oneOf } from "../base/address.js";
 import { nearest } from "../base/address_bar.js";
 import { format, interval, number, plain } from "../base/format.js";
-import { tr, trParts } from "../base/language.js";
+import { tr, trParts } from "../base/messages.js";
 import { axis, curve, frame, guessGlyph, heaps, isMeasured, panel, spread, upright } from "../charts/chart.js";
 import { label, mark, ROLES, s, segment } from "../charts/svg.js";
 import { asking, oneFromStudy } from "./address.js";

@@ -7,7 +7,7 @@
 import { whole } from "../base/address.js";
 import { number, plain, significant } from "../base/format.js";
 import { html } from "../base/html.js";
-import { tr, trParts } from "../base/language.js";
+import { tr, trParts } from "../base/messages.js";
 import { dashed } from "../charts/chart.js";
 import { label, mark, path, ROLES, s, segment } from "../charts/svg.js";
 import { asking, oneFrom } from "./address.js";

@@ -6,7 +6,7 @@
 
 import { nearest } from "../base/address_bar.js";
 import { number, plain } from "../base/format.js";
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 import { dashed } from "../charts/chart.js";
 import { label, s, segment } from "../charts/svg.js";
 import { between, oneFrom } from "./address.js";

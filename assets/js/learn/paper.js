@@ -6,8 +6,8 @@
 import { nearest } from "../base/address_bar.js";
 import { format, interval, number, percent, plain } from "../base/format.js";
 import { html, made, nothing } from "../base/html.js";
-import { tr, trParts } from "../base/language.js";
 import { isLocked } from "../base/link.js";
+import { tr, trParts } from "../base/messages.js";
 import { table as numbers, scrolling } from "../base/table.js";
 import {
   afterGuess,

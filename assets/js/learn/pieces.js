@@ -3,7 +3,7 @@
  * @module learn/pieces
  */
 
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 
 /** @typedef {Exclude<import("./types.d.ts").Piece, string>} Coloured */
 

@@ -9,7 +9,7 @@ import { nearest } from "../base/address_bar.js";
 import { CLEAR_FROM } from "../base/contract.js";
 import { percent, plain } from "../base/format.js";
 import { html } from "../base/html.js";
-import { tr, trCount, trParts } from "../base/language.js";
+import { tr, trCount, trParts } from "../base/messages.js";
 import { afterGuess, axis, curve, endLabels, frame, guessGlyph, panel, spread } from "../charts/chart.js";
 import { label, mark, ROLES, s, segment } from "../charts/svg.js";
 import { asking, between, oneFrom } from "./address.js";

@@ -4,7 +4,7 @@
  */
 
 import { number } from "../base/format.js";
-import { tr, trParts } from "../base/language.js";
+import { tr, trParts } from "../base/messages.js";
 import { afterGuess, frame, guessGlyph, panel } from "../charts/chart.js";
 import { label, mark, path, ROLES, s, segment } from "../charts/svg.js";
 import { asking, between, oneFrom } from "./address.js";

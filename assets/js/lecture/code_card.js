@@ -4,7 +4,7 @@
  */
 
 import { html, nothing, svg } from "../base/html.js";
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 import { attendance } from "./state.js";
 
 /** @import { HallState, LectureBegun } from "../base/types.d.ts" */

@@ -5,7 +5,7 @@
  */
 
 import { offline, Problem } from "../base/client.js";
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 import { at } from "../base/site.js";
 import { follow as followStream } from "./stream.js";
 

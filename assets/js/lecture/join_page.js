@@ -6,7 +6,7 @@
 
 import { plain } from "../base/format.js";
 import { html, nothing, render } from "../base/html.js";
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 import { store } from "../base/page_state.js";
 import { axis, guessGlyph, heaps, panel, upright } from "../charts/chart.js";
 import { Board, label, s } from "../charts/svg.js";

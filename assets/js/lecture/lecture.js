@@ -6,7 +6,7 @@
 
 import { asProblem } from "../base/client.js";
 import { html, nothing, render } from "../base/html.js";
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 import { store } from "../base/page_state.js";
 import { problemBlock } from "../base/problem.js";
 import { published } from "../base/published.js";

@@ -3,7 +3,7 @@
  * @module lecture/notes_channel
  */
 
-import { ASKED } from "../base/language.js";
+import { ASKED } from "../base/messages.js";
 import { isMeaning } from "./remote_keys.js";
 
 /** @import { Meaning } from "./remote_keys.js" */

@@ -5,7 +5,7 @@
  */
 
 import { html, nothing, render } from "../base/html.js";
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 import { store } from "../base/page_state.js";
 import { titled } from "../base/page_title.js";
 import { lectureChannel } from "./notes_channel.js";

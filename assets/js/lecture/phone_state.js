@@ -4,7 +4,7 @@
  */
 
 import { plain } from "../base/format.js";
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 
 /** @import { PhoneState } from "../base/types.d.ts" */
 /**

@@ -3,7 +3,7 @@
  * @module lecture/state
  */
 
-import { trCount } from "../base/language.js";
+import { trCount } from "../base/messages.js";
 
 /** @import { HallState, LectureBegun, LectureWish } from "../base/types.d.ts" */
 /** @import { Trouble } from "../base/problem.js" */

@@ -4,9 +4,9 @@
  * @module model/failure
  */
 
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 
-/** @typedef {import("../base/language.js").Values} Values */
+/** @typedef {import("../base/messages.js").Values} Values */
 /** @typedef {{reason: keyof typeof WORDS, values: Values}} Told what a worker tells the page of it */
 
 const WORDS = {

@@ -4,7 +4,7 @@
  */
 
 import { WORKER } from "../base/contract.js";
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 import { worded } from "./failure.js";
 
 /** @import { Files } from "./session.js" */

@@ -7,7 +7,7 @@
 import { modelFile } from "../base/client.js";
 import { bytes, plain } from "../base/format.js";
 import { nothing, render } from "../base/html.js";
-import { tr } from "../base/language.js";
+import { tr } from "../base/messages.js";
 import { RemoteModel } from "./remote.js";
 import { comparedAt, firstFiles, INITIAL, reduce } from "./try_state.js";
 import { tryCard } from "./try_view.js";

@@ -5,7 +5,7 @@
 
 import { bytes, number, percent } from "../base/format.js";
 import { html, nothing } from "../base/html.js";
-import { tr, trParts } from "../base/language.js";
+import { tr, trParts } from "../base/messages.js";
 import { table } from "../base/table.js";
 import { MOST_TOKENS, mean } from "./predictions.js";
 

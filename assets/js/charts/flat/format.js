@@ -3,7 +3,7 @@
  * @module flat/format
  */
 
-import { tr, written } from "../../base/language.js";
+import { tr, written } from "../../base/messages.js";
 
 const MINUS = "−";
 const SPEC = /^(\+?)(,?)(?:\.(\d+))?(~?)([fr%]?)$/;

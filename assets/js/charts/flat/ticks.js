@@ -5,7 +5,7 @@
 
 /** @import { Axis } from "./axes.js" */
 
-import { written } from "../../base/language.js";
+import { written } from "../../base/messages.js";
 import { formatNumber, plain, trimmed } from "./format.js";
 
 /** @typedef {{position: number, text: string}} Tick */

@@ -11,7 +11,7 @@
 /** @import { Area, Box, Camera } from "./projection.js" */
 /** @import { Sink } from "./sinks.js" */
 
-import { tr } from "../../base/language.js";
+import { tr } from "../../base/messages.js";
 import { isStill } from "../../base/motion.js";
 import { channelRange } from "../cell_channels.js";
 import { stopsOf } from "../color_scale.js";

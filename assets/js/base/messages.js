@@ -1,7 +1,7 @@
 /**
  * The language of the page: messages by their English text, plurals and numbers by `Intl`. A message is a whole clause or
  * sentence with named values. The document has the messages of its language (sarqc/language.py); English has none.
- * @module language
+ * @module messages
  */
 
 /**
