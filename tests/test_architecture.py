@@ -23,7 +23,7 @@ TREE: dict[str, set[str]] = {
     "sarqc.settings": {"sarqc.errors"},
     "sarqc.logs": {"sarqc.files", "sarqc.settings"},
     "sarqc.events": {"sarqc.errors", "sarqc.documents"},
-    "sarqc.quantization": {"sarqc.errors"},
+    "sarqc.quantization": {"sarqc.errors", "sarqc.language"},
     "sarqc.recipe": {"sarqc.errors", "sarqc.quantization", "sarqc.files"},
     "sarqc.models": {"sarqc.errors", "sarqc.settings", "sarqc.files", "sarqc.plain"},
     "sarqc.calibration": GROUND | {"sarqc.quantization", "sarqc.models"},
@@ -131,8 +131,8 @@ def test_the_queue_needs_no_web_framework() -> None:
         assert strangers == set(), path.name
 
 
-def test_quantization_knows_torch_and_errors_only() -> None:
-    usual = ("torch", "sarqc.errors", "sarqc.quantization", *sys.stdlib_module_names)
+def test_quantization_knows_torch_errors_and_words_only() -> None:
+    usual = ("torch", "sarqc.errors", "sarqc.language", "sarqc.quantization", *sys.stdlib_module_names)
     for path in (ROOT / "sarqc" / "quantization").glob("*.py"):
         allowed = (*usual, "triton") if path.stem == "column_kernels" else usual
         for imported in imports_of(path):

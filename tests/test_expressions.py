@@ -39,7 +39,7 @@ MODULES = {
 }
 
 SPEC = "the number of decimals, or the width, is made here and has a limit"
-WORDS = "the words are a constant of another module, and what is put into them is text or numbers"
+WORDS = "the words are a literal or of a catalogue, and what is put into them is text or numbers"
 ALLOWED = {
     # Regular expressions
     ("sarqc/checkpoints/patterns.py", "from re import _parser"): "reads an expression and runs nothing",
@@ -63,13 +63,15 @@ ALLOWED = {
     ("sarqc/checkpoints/model_card.py", "{numbers[name]:{form}}"): "a constant where it is called",
     ("sarqc/checkpoints/model_card.py", "{error:{form}}"): "a constant where it is called",
     ("sarqc/figures/as_svg.py", "{unit * value:.{decimals}f}"): SPEC,
-    ("sarqc/figures/inspector.py", "{back:.{digits}f}"): SPEC,
+    ("sarqc/figures/inspector.py", "{end - math.copysign(min(head, abs(way)), way):.{digits}f}"): SPEC,
+    ("sarqc/language.py", "translated.format_map(values)"): WORDS,
+    ("sarqc/language.py", "translated.format_map({'count': count, **values})"): WORDS,
+    ("sarqc/language.py", "from string import Formatter"): WORDS,
     ("sarqc/figures/inspector.py", "{start:.{digits}f}"): SPEC,
     ("sarqc/figures/inspector.py", "{end:.{digits}f}"): SPEC,
     ("sarqc/figures/inspector.py", "{y:.{digits}f}"): SPEC,
     ("sarqc/study/intervals.py", "{value:,.{decimals}f}"): SPEC,
     ("sarqc/study/intervals.py", "{value:.{digits - 1}e}"): SPEC,
-    ("sarqc/figures/theorem.py", "{10.0 ** exponent:,.{max(0, -exponent)}f}"): SPEC,
     ("sarqc/terminal.py", "{cell:<{width}}"): SPEC,
     ("sarqc/terminal.py", "{value:{form}}"): "a constant where it is called",
     ("sarqc/terminal.py", "{error:{form}}"): "a constant where it is called",

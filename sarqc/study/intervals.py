@@ -15,7 +15,7 @@ def number(value: float, decimals: int) -> str:
     """Return a number for people: fixed decimals, thousands in groups, a true minus sign, and never “−0”."""
     text = f"{value:,.{decimals}f}"
     if text[0] != "-":
-        return text
+        return written(text)
     if text.strip("-0.") == "":
         text = text.lstrip("-")
     return written(text.replace("-", "\u2212"))

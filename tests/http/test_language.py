@@ -81,7 +81,7 @@ def test_every_part_with_words_is_in_german(client: TestClient, settings: Settin
 def test_the_document_says_its_language_and_has_its_messages(client: TestClient) -> None:
     text = document(client, "/?lang=de")
     assert language_of(text) == "de"
-    messages = re.search(r'<script type="application/json" id="messages">(.*?)</script>', text)
+    messages = re.search(r'<script type="application/json" id="messages" lang="de">(.*?)</script>', text)
     assert messages is not None
     assert json.loads(messages[1])["categories"] == ["one", "other"]
     assert "Die Gewichte <i>W</i> eines Sprachmodells" in text.split("<gradio-app")[0]  # the first sight

@@ -19,9 +19,9 @@ for (const entry of po.split("\n\n").slice(1)) {
   else messages[id] = textOf(entry, "msgstr");
 }
 
-const element = { textContent: JSON.stringify({ messages, plurals, categories: ["one", "other"] }) };
+const element = { lang: "de", textContent: JSON.stringify({ messages, plurals, categories: ["one", "other"] }) };
 globalThis.document = {
-  documentElement: { lang: "de" },
+  documentElement: {},
   querySelector: (selector) => (selector === "#messages" ? element : null),
 };
 await import("../../assets/js/base/messages.js");

@@ -17,7 +17,7 @@ before(async () => {
     documentElement: { lang: "de" },
     querySelector: (selector) => (selector === "#messages" ? { textContent, lang: "de" } : null),
   };
-  await read("base/language");
+  await read("base/messages");
   delete globalThis.document;
 });
 

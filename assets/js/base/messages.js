@@ -16,7 +16,7 @@ const element = globalThis.document?.querySelector?.("#messages");
 const CATALOGUE = element ? JSON.parse(element.textContent ?? "") : { messages: {}, plurals: {}, categories: [] };
 
 /** The code of the page's language; what stands at the document's root, Gradio changes. */
-export const LANGUAGE = element?.getAttribute("lang") ?? "en";
+export const LANGUAGE = /** @type {HTMLElement | null} */ (element)?.lang ?? "en";
 
 /** The same where the address of the page says it; empty where the document alone does. */
 export const ASKED = new URLSearchParams(globalThis.location?.search ?? "").has("lang") && element ? LANGUAGE : "";

@@ -4,6 +4,7 @@
  */
 
 import { render } from "./html.js";
+import { LANGUAGE } from "./messages.js";
 import { ownPath } from "./site.js";
 import * as theme from "./theme.js";
 import { visitorMenu } from "./visitor_menu.js";
@@ -23,6 +24,7 @@ function spoken(link) {
  * @param {HTMLElement} element
  */
 export async function mount(element) {
+  document.documentElement.lang = LANGUAGE; // Gradio's scripts say English
   theme.mount(element);
   for (const link of element.querySelectorAll("[data-language]")) {
     link.addEventListener("pointerdown", () => spoken(/** @type {HTMLAnchorElement} */ (link)));
