@@ -60,7 +60,7 @@ test("what of an address can't be used", () => {
   ]);
   const study = { lines: [{ name: "a", method: "gptq", bits: 2, draws: [0] }], layers: 4 };
   assert.deepEqual(fit({ bits: 3, layer: 9 }, study).problems, [
-    "Diese Studie hat nichts mit 3 Bits: „bits“ wird nicht beachtet.",
+    "Diese Studie hat nichts mit 3 Bit: „bits“ wird nicht beachtet.",
     "Die Schichten dieser Studie zählen ab 0, es sind 4: „layer“ wird nicht beachtet.",
   ]);
   const line = { has_lam: true };

@@ -10,6 +10,15 @@ import * as theme from "./theme.js";
 import { visitorMenu } from "./visitor_menu.js";
 import { visitor } from "./whoami.js";
 
+/** Gradio's scripts say English, as soon as they are there. @param {HTMLElement} root */
+function keepLanguage(root) {
+  const keep = () => {
+    if (root.lang !== LANGUAGE) root.lang = LANGUAGE;
+  };
+  new MutationObserver(keep).observe(root, { attributes: true, attributeFilter: ["lang"] });
+  keep();
+}
+
 /** Gives a link to another language the address of the moment. @param {HTMLAnchorElement} link */
 function spoken(link) {
   const query = new URLSearchParams(location.search);
@@ -24,7 +33,7 @@ function spoken(link) {
  * @param {HTMLElement} element
  */
 export async function mount(element) {
-  document.documentElement.lang = LANGUAGE; // Gradio's scripts say English
+  if (LANGUAGE !== "en") keepLanguage(document.documentElement);
   theme.mount(element);
   for (const link of element.querySelectorAll("[data-language]")) {
     link.addEventListener("pointerdown", () => spoken(/** @type {HTMLAnchorElement} */ (link)));
