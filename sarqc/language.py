@@ -25,16 +25,17 @@ LANGUAGES = {ENGLISH: "English", "de": "Deutsch"}  # by code, in their own words
 FOLDER = Path(__file__).parent / "languages"
 _SCRIPTS = "assets/js/"
 _spoken: ContextVar[str] = ContextVar("language", default=ENGLISH)
-
-
 _CATEGORIES = ("zero", "one", "two", "few", "many", "other")  # of plurals, in the order of catalogues
 
 
 @dataclass(frozen=True)
 class _Catalogue:
-    """A language: translations by message, forms of a plural by the message for one, and the messages of scripts."""
+    """A language: symbols of numbers by the English ones, translations by message, forms of a plural by the message for
+    one thing, and the messages of scripts.
+    """
 
     locale: Locale
+    symbols: Mapping[int, str]
     messages: Mapping[str, str]
     plurals: Mapping[str, tuple[str, ...]]
     of_scripts: frozenset[str]
@@ -111,8 +112,7 @@ def written(number: str) -> str:
     """Return a number in English notation, such as “1,234.5”, in that of the language spoken."""
     if language() == ENGLISH:
         return number
-    locale = _catalogue(language()).locale
-    return number.translate({ord(","): get_group_symbol(locale), ord("."): get_decimal_symbol(locale)})
+    return number.translate(_catalogue(language()).symbols)
 
 
 def messages_of_scripts() -> dict[str, Any]:
@@ -145,4 +145,6 @@ def _catalogue(code: str) -> _Catalogue:
             plurals[key] = tuple(entry.string)
         if any(name.startswith(_SCRIPTS) for name, _ in entry.locations):
             of_scripts.add(key)
-    return _Catalogue(Locale(code), messages, plurals, frozenset(of_scripts))
+    locale = Locale(code)
+    symbols = {ord(","): get_group_symbol(locale), ord("."): get_decimal_symbol(locale)}
+    return _Catalogue(locale, symbols, messages, plurals, frozenset(of_scripts))
