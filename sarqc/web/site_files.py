@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import gzip
-import json
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+import orjson
 
 from sarqc.figures.slices import Slice, files_of
 from sarqc.language import speaking
 from sarqc.study.document import Study
 
-LEVEL = 6  # of gzip
+LEVEL = 5  # of gzip: level 6 takes a third more time for 3 % fewer bytes
 
 
 def packed(document: Any) -> bytes:
     """Return a document as compressed JSON, and bytes compressed."""
-    raw = document if isinstance(document, bytes) else json.dumps(
-        document, ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False
-    ).encode()  # fmt: skip
+    raw = document if isinstance(document, bytes) else orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
     return gzip.compress(raw, LEVEL, mtime=0)
 
 

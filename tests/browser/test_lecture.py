@@ -110,6 +110,16 @@ def test_the_notes_stay_in_step_and_move_the_lecture(open_page: Callable[..., An
     notes.get_by_text("The window of the lecture is closed.").wait_for()
 
 
+# The heap is under its λ of the figure, whose slider goes half a thumb beyond the first and the last of ten.
+UNDER_THE_AXIS = """() => {
+  const [heap, track] = [".heap", "[data-part=sliders] .track"].map(
+    (selector) => document.querySelector(selector)?.getBoundingClientRect());
+  if (!heap || !track) return false;
+  const steps = (heap.left + heap.width / 2 - track.left - 11) / ((track.width - 22) / 9);
+  return Math.round(steps) === 4 && Math.abs(steps - 4) < 0.02;
+}"""
+
+
 def test_the_lab_asks_the_phones_for_the_sweet_spot(open_page: Callable[..., Any]) -> None:
     page = open_page("/?lecture&study=tiny-llama&bits=2&method=sarqc-gbs")
     page.wait_for_selector('[data-plot="lab-hero"][data-drawn]')
@@ -124,6 +134,7 @@ def test_the_lab_asks_the_phones_for_the_sweet_spot(open_page: Callable[..., Any
     assert frame.is_hidden()
     page.keyboard.press(" ")
     frame.wait_for()
+    page.wait_for_function(UNDER_THE_AXIS)
     phone.get_by_text("The best λ lies between").wait_for()
     page.reload()  # the lecture goes on
     page.get_by_text("1 phone, 1 guess").wait_for()

@@ -12,6 +12,7 @@ import { lecture } from "../lecture/lecture.js";
 import { fill, presenter } from "../lecture/present.js";
 import { meaningOf } from "../lecture/remote_keys.js";
 
+/** @import { PlotHost } from "../charts/plot_host.js" */
 /** @import { View } from "../explorer/state.js" */
 /** @import { Question } from "../lecture/state.js" */
 
@@ -20,9 +21,10 @@ const DRAWN = "lab-drawn";
 
 /**
  * @param {HTMLElement} root
- * @param {HTMLElement} card of the main figure, which has been drawn
+ * @param {PlotHost} hero the main figure, which has been drawn
  */
-export function labLecture(root, card) {
+export function labLecture(root, hero) {
+  const card = hero.root;
   const [cover, tools, black] = ["lecture-cover", "lecture-bar", "tour-black"].map((name) => {
     const element = document.createElement(name === "tour-black" ? "button" : "div");
     element.className = name;
@@ -58,7 +60,9 @@ export function labLecture(root, card) {
   function drawn({ width, height }) {
     const asked = question();
     if (!asked) return [];
-    const box = { left: 56, right: width - 32, top: shown.answered ? 16 : 72, bottom: height - 44 };
+    const ends = shown.answered ? endsOfAxis(asked.lams.length, width) : null;
+    const [left, right] = ends ?? [56, width - 32];
+    const box = { left, right, top: shown.answered ? 16 : 72, bottom: height - 44 };
     const at = panel(box, asked.lams.length, [0, 1]);
     const half = (at.x(1) - at.x(0)) / 2;
     const [first, last] = asked.band;
@@ -75,6 +79,18 @@ export function labLecture(root, card) {
       axis(at, asked.names),
       heaps(at, shown.counts),
     ];
+  }
+
+  /**
+   * Where the first and the last λ of the figure above are, so that guesses stand under them.
+   * @param {number} count of λ
+   * @param {number} width of the drawing, in its own unit
+   */
+  function endsOfAxis(count, width) {
+    const { area } = hero;
+    const [figure, own] = [hero.canvas, cover].map((element) => element.getBoundingClientRect());
+    if (!area || !figure.width || count < 2) return null;
+    return [0, count - 1].map((at) => ((area.pixelOf(at) + figure.left - own.left) * width) / own.width);
   }
 
   /** Whether phones guess, or have guessed. */
@@ -138,6 +154,7 @@ export function labLecture(root, card) {
     }
   });
   screen.fillSoon();
+  new MutationObserver(() => board.redraw()).observe(card, { attributes: true, attributeFilter: ["data-drawn"] });
 
   return {
     /** @param {View} view @param {number} gamma position */

@@ -164,7 +164,7 @@ export async function mount() {
   let hall = null;
   explorer.ready.then(() => {
     explorer.hosts.hero.frame.before(key);
-    if (link.lecture) hall = labLecture(root, explorer.hosts.hero.root);
+    if (link.lecture) hall = labLecture(root, explorer.hosts.hero);
   });
 
   /** @param {Lab.State} before */
