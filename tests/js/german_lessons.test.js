@@ -1,25 +1,10 @@
 /** Whole German sentences of the tour, of a lecture's phone, of homework and of the model in the page. */
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
-import { before, test } from "node:test";
-import { fileURLToPath } from "node:url";
+import { test } from "node:test";
+import "./german.mjs";
 
-const SAYS =
-  "import json, sarqc.language as it\nwith it.speaking('de'): print(json.dumps(it.messages_of_scripts()), end='')";
-const root = fileURLToPath(new URL("../..", import.meta.url));
 const read = async (name) => import(`../../assets/js/${name}.js`);
 const words = (pieces) => pieces.map((piece) => piece.text ?? piece).join("");
-
-before(async () => {
-  const textContent = execFileSync("python", ["-c", SAYS], { cwd: root, encoding: "utf8" });
-  // A document that is there while the language is read: without it, scripts need no page.
-  globalThis.document = {
-    documentElement: { lang: "de" },
-    querySelector: (selector) => (selector === "#messages" ? { textContent, lang: "de" } : null),
-  };
-  await read("base/messages");
-  delete globalThis.document;
-});
 
 test("answers of the tour", async () => {
   const [weight, lattice, step, text] = await Promise.all(
