@@ -5,6 +5,7 @@ A page is one file with a ``PAGE``, and an entry in ``PAGES``.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import gradio as gr
@@ -39,11 +40,20 @@ def translations(settings: Settings) -> dict[str, dict[str, str]]:
 
     def markups(code: str) -> list[str]:
         with speaking(code):
-            blocks = build(settings).blocks.values()
-        return [block.html_template for block in blocks if isinstance(block, gr.HTML)]
+            columns = [layout.elements(page, settings) for page in PAGES if page.is_translated]
+        return [markup for column in columns for markup in _markups(column)]
 
     english = markups(ENGLISH)
     return {code: dict(zip(english, markups(code), strict=True)) for code in LANGUAGES if code != ENGLISH}
+
+
+def _markups(column: gr.Column) -> Iterator[str]:
+    """The markup of every part below a column, in order."""
+    for child in column.children:
+        if isinstance(child, gr.HTML):
+            yield child.html_template
+        elif isinstance(child, gr.Column):
+            yield from _markups(child)
 
 
 def mount_options() -> dict[str, Any]:

@@ -191,6 +191,15 @@ def heading(page: Page) -> gr.HTML:
     return part(f'<h1 class="visually-hidden">{escape(tr(page.heading))}</h1>', classes="slot-heading")
 
 
+def elements(page: Page, settings: Settings) -> gr.Column:
+    """The elements of a page without an app around them, which Blocks would make in half a second."""
+    column = gr.Column()
+    with column:
+        heading(page)
+        page.build(settings)
+    return column
+
+
 def part(markup: str, *, script: str = "", classes: str = "") -> gr.HTML:
     """A piece of our own markup; ``script`` is a module of assets/js whose ``mount`` is called with the element."""
     return gr.HTML(

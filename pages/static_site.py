@@ -131,11 +131,8 @@ class _SiteDocuments:
         self, page: layout.Page, site: Site, settings: Settings, skeleton: str = "", begin: str = ""
     ) -> tuple[str, str]:
         """A page's elements, and the script that begins them."""
-        with gr.Column() as column:  # Blocks would make an app of it, for half a second
-            layout.heading(page)
-            page.build(settings)
         mounts: list[str] = []
-        parts = "".join(_written(child, mounts) for child in column.children)
+        parts = "".join(_written(child, mounts) for child in layout.elements(page, settings).children)
         begun = ", ".join(f"(element) => {js}" for js in mounts)
         script = f"""{_SCRIPT.format(scripts=layout.SCRIPTS)}{begin}
 const mounts = [{begun}];
