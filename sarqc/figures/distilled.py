@@ -28,7 +28,8 @@ from sarqc.study.paired import geometric_mean, paired_difference, sweet_spots
 TABLE = Path(__file__).with_name("distilled.json")
 # Of curves of one quantity, from the least text to the most.
 _STYLES: tuple[Role, ...] = (
-    {**QUALITY, "dash": "dot", "symbol": "circle"}, {**QUALITY, "dash": "dash", "symbol": "square"}, QUALITY
+    {**QUALITY, "dash": "dashdot", "symbol": "cross"}, {**QUALITY, "dash": "dot", "symbol": "circle"},
+    {**QUALITY, "dash": "dash", "symbol": "square"}, QUALITY,
 )  # fmt: skip
 
 

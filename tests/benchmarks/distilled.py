@@ -21,8 +21,8 @@ from sarqc.figures.distilled import TABLE
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
-DRAWS, SAMPLES, LAMS = (0, 1), (4, 8, 32), (0.0, 1.0, 10.0, 30.0, 100.0)
-STEPS = 96  # of Adam, at most, whatever the number of sequences
+DRAWS, SAMPLES, LAMS = (0, 1), (4, 8, 32, 128), (0.0, 1.0, 10.0, 30.0, 100.0)
+STEPS = 96  # of Adam, at most, whatever the number of sequences; one epoch at least
 SETTING = {
     "model": "tiny-llama", "bits": 2, "method": "sarqc-gbs", "calibration": "tiny-llama-calibration",
     "test": "tiny-llama-test", "length": 128, "sampling": "random", "held_out_samples": 4, "window": 256,
@@ -32,7 +32,7 @@ SETTING = {
 
 def document(samples: int, draw: int, lam: float) -> dict[str, Any]:
     """A recipe with as many steps at most for every number of sequences."""
-    return SETTING | {"samples": samples, "seed": draw, "distill": STEPS // samples, "distill_lambda": lam}
+    return SETTING | {"samples": samples, "seed": draw, "distill": max(1, STEPS // samples), "distill_lambda": lam}
 
 
 def measured(recipe: Recipe, settings: Settings) -> dict[str, float]:
