@@ -5,6 +5,7 @@ import "./german.mjs";
 
 const { parse, readLink, fit, LAB_VIEW } = await import("../../assets/js/base/address.js");
 const { change, count, format, interval, when, withInterval } = await import("../../assets/js/base/format.js");
+const { at } = await import("../../assets/js/base/site.js");
 const { asSentence } = await import("../../assets/js/base/problem.js");
 const { channelRange } = await import("../../assets/js/charts/cell_channels.js");
 const { formatNumber, hoverWords } = await import("../../assets/js/charts/flat/format.js");
@@ -12,6 +13,14 @@ const { counted } = await import("../../assets/js/explorer/counting.js");
 const { spoken } = await import("../../assets/js/explorer/typeset.js");
 const { elsewhere, layerChoice } = await import("../../assets/js/lab/state.js");
 const Preview = await import("../../assets/js/lab/preview.js");
+
+test("addresses keep the language, once", () => {
+  assert.deepEqual(["/learn", "/api/studies?x=1", "/calibrate?bits=2&lang=de"].map(at), [
+    "/learn?lang=de",
+    "/api/studies?x=1&lang=de",
+    "/calibrate?bits=2&lang=de",
+  ]);
+});
 
 test("numbers, intervals and times", () => {
   assert.deepEqual(

@@ -20,7 +20,7 @@ const ROOT = rootOf(import.meta.url);
  */
 export function at(path) {
   const address = `${ROOT}${path}`;
-  if (LANGUAGE === "en") return address;
+  if (LANGUAGE === "en" || /[?&]lang=/.test(address)) return address;
   return `${address}${address.includes("?") ? "&" : "?"}lang=${LANGUAGE}`;
 }
 
