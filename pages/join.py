@@ -46,7 +46,7 @@ _PAGE = """<!doctype html>
 _PARTS = (
     '<div data-part="question"></div><div class="join-axis" data-part="axis" hidden></div><div data-part="below"></div>'
 )
-_OVER = message("There is no such lecture. It may be over; scan the code on the screen again.")
+_OVER = message("This lecture does not exist or is over. Scan the code on the screen again.")
 _SCRIPT = """<script type="module" nonce="{nonce}">{text}
 scripts["{entry}"].mount(document.querySelector("main"));
 </script>"""

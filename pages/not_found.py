@@ -38,7 +38,7 @@ _TEXT = """<!doctype html>
 def not_found(scope: Scope, own: str, pages: tuple[Page, ...], settings: Settings) -> Response:
     """The page, with status 404. ``own``: see ``Introductions.own``."""
     path = scope["path"]
-    title, query = tr("There is no such page"), "" if language() == ENGLISH else f"?lang={language()}"
+    title, query = tr("Page not found"), "" if language() == ENGLISH else f"?lang={language()}"
     words = tr("The address may have been cut or mistyped. These pages are here:")
     if path.startswith("/runs/"):
         words = tr("A run has the address /calibrate?run=…; <em>Runs</em> lists them all. These pages are here:")

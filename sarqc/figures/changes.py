@@ -46,11 +46,6 @@ class Ratio:
             return tr("{percent}\u00a0less {name}", percent=change_text(ratio - 1), name=name)
         return tr("{percent}\u00a0more {name}", percent=change_text(ratio - 1), name=name)
 
-    def change(self, at: tuple[int, int], less: str, more: str) -> str:
-        """“31 % less”."""
-        ratio = float(self.mean[at])
-        return f"{change_text(ratio - 1)}{NBSP}{less if ratio < 1 else more}"
-
 
 def ratio_of(values: np.ndarray, reference: np.ndarray) -> Ratio:
     """Of ``values`` (D G M) to ``reference``, which broadcasts against them."""

@@ -122,7 +122,7 @@ def how_measured(facts: LineFacts) -> list[Fact]:
     if found is not None:
         text = tr(
             "{owned} of the {layers} layers belong to {experts} experts and see the tokens that were routed to them; "
-            "where none came there is no error, and means leave the layer out",
+            "a layer without tokens has no error and is left out of means",
             owned=_whole(sum(layer.expert is not None for layer in study.layers)),
             layers=_whole(len(study.layers)),
             experts=_whole(found.count),

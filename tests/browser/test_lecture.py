@@ -157,7 +157,7 @@ def test_no_finding_on_a_phone_or_under_the_code(open_page: Callable[..., Any], 
     ended(page)
     unknown = open_page("/join/aaaa-bbbb-cccc", width=390, height=700, color_scheme=theme)
     unknown.watch.expected.append("404")
-    assert "no such lecture" in unknown.inner_text("main")
+    assert "does not exist" in unknown.inner_text("main")
     assert findings(unknown) == []
 
 

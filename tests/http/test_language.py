@@ -101,7 +101,7 @@ def test_where_there_is_no_page_this_is_said_in_german(client: TestClient) -> No
     assert language_of(text) == "de"
     assert "<h1>Diese Seite gibt es nicht</h1>" in text
     assert '<a href="/learn?lang=de">Lernen</a> Quantisierung, Schritt für Schritt' in text
-    assert "<h1>There is no such page</h1>" in document(client, "/nowhere", status=404)
+    assert "<h1>Page not found</h1>" in document(client, "/nowhere", status=404)
 
 
 def test_a_phone_without_a_lecture_is_told_so_in_german(client: TestClient) -> None:

@@ -281,7 +281,7 @@ def test_what_is_not_there_is_a_page_for_people_and_json_for_programs(client: Te
     for page in ("/", "/calibrate", "/runs", "/learn"):
         assert f'<a href="{page}">' in answer.text
     assert "<script>" not in answer.text.partition("<main")[2]
-    assert Head(answer.text).title == f"There is no such page – {SITE}"
+    assert Head(answer.text).title == f"Page not found – {SITE}"
     for address, headers in ((path, {"Accept": "*/*"}), (f"/api{path}", {"Accept": "text/html"})):
         told = client.get(address, headers={"Host": "demo.example", **headers})
         assert told.status_code == 404

@@ -302,7 +302,7 @@ const downloadLink = ({ name, address }) =>
 function drawEmpty(root, place, empty) {
   root.classList.toggle("is-empty", empty);
   const card = html`<div class="card empty" data-testid="empty">
-    <p>${tr("There is no study to show yet. Each finished calibration leaves one here.")}</p>
+    <p>${tr("No studies yet. Each finished calibration adds one here.")}</p>
     <a class="act" href=${at("/calibrate")}>${tr("Start a calibration")}</a>
   </div>`;
   render(empty ? card : null, place);

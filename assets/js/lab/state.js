@@ -184,7 +184,7 @@ export function opening({ studies, first }, wanted) {
   const named = studies.find((study) => study.id === wanted.study);
   if (wanted.study && !named) {
     const problem = {
-      what: tr("There is no study “{study}” here.", { study: wanted.study }),
+      what: tr("Study “{study}” not found.", { study: wanted.study }),
       where: tr("?study={study} in the address of this page", { study: wanted.study }),
       remedy: tr("It may have been deleted, or not be yours to see. These studies are here:"),
     };
