@@ -55,6 +55,8 @@ def packed_point(
 ) -> bytes:
     """Return the quantized linears of a point in the format ``pack-quantized`` of compressed-tensors, as safetensors.
 
+    A scale search adds ``<linear>.channel_scale`` (I,), by which pages divide the columns.
+
     Args:
         loaded: The model.
         layers: Quantized layers by name.
@@ -67,6 +69,11 @@ def packed_point(
         for name, tensor in packed_tensors(
             coded(loaded.family.in_file(linear), layer, grids[linear], loaded.stored_as(f"{linear}.weight"))
         )
+    }
+    tensors |= {
+        f"{loaded.family.in_file(linear)}.channel_scale": layer.channel_scale.cpu().contiguous()
+        for linear, layer in layers.items()
+        if layer.channel_scale is not None
     }
     return safetensors.torch.save(tensors, {"point": json.dumps({"format": "pack-quantized", **about})})
 
@@ -105,12 +112,12 @@ def keep_codes(
 
 
 def _is_for_pages(recipe: Recipe, checkpoint: Checkpoint) -> bool:
-    """True if codes alone make the model of a recipe, and one point of its study is that model."""
+    """True if quantized linears alone make the model of a recipe, and one point of its study is that model."""
     is_one_point = recipe.auto_by() is None and recipe.layer is None and recipe.quantized_checkpoint is None
-    only_codes = not (recipe.rotates or recipe.distill_norms or recipe.to_method().has_channel_scales)
     if (
         not is_one_point
-        or not only_codes
+        or recipe.rotates
+        or recipe.distill_norms  # which change more than the linears
         or recipe.grid != "asymmetric"
         or checkpoint.config.get("model_type") != _ARCHITECTURE
     ):

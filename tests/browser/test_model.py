@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,40 @@ def test_the_model_of_a_run_stands_beside_the_float_one(app: App, open_page):
     assert len(numbers(card)) == tokens
     assert card.get_by_test_id("try-next").locator("thead th").all_text_contents()[1:] == [f"λ = {recipe['lambda']:g}"]
     assert findings(page) == []
+
+
+def test_missing_codes_are_computed_by_runs(app: App, open_page):
+    recipe = {**SMALL_RUN, "grid": "asymmetric", "method": "sarqc-gs", "refine": 1}
+    run = app.finished(app.json("/runs", recipe)["id"])
+    before = {each["id"] for each in app.json("/runs")["runs"]}
+    page = open_page(f"/?study={run['study_id']}&lambda=1")
+    card = page.get_by_test_id("try")
+    card.get_by_test_id("try-compute").click()
+    card.get_by_test_id("try-open").wait_for(timeout=120_000)
+    made = [each for each in app.json("/runs")["runs"] if each["id"] not in before]
+    assert {each["recipe"]["lambda"] for each in made} == {0, 1}
+    assert all(each["recipe"].get("test") is None and each["state"] == "finished" for each in made)
+    opened(page)
+    assert card.get_by_test_id("try-next").locator("thead th").all_text_contents()[1:] == ["λ = 1", "λ = 0"]
+    page.get_by_test_id("lambda").focus()
+    page.keyboard.press("ArrowLeft")  # to the run's own point, with the model open
+    page.wait_for_function(SAYS_ANOTHER, arg=card.get_by_test_id("try-sentence").inner_text())
+    assert "λ = 0.1" in card.get_by_test_id("try-sentence").inner_text()
+    assert findings(page) == []
+
+
+def test_runs_for_codes_can_be_stopped(app: App, open_page):
+    run = app.finished(app.json("/runs", {**SMALL_RUN, "grid": "asymmetric", "samples": 3})["id"])
+    before = {each["id"] for each in app.json("/runs")["runs"]}
+    page = open_page(f"/?study={run['study_id']}&lambda=1")
+    card = page.get_by_test_id("try")
+    card.get_by_test_id("try-compute").click()
+    page.wait_for_function("() => document.querySelector('[data-testid=try-halt]') !== null")
+    card.get_by_test_id("try-halt").click()
+    card.get_by_test_id("try-compute").wait_for()
+    made = [each["id"] for each in app.json("/runs")["runs"] if each["id"] not in before]
+    while not {app.json(f"/runs/{each}")["state"] for each in made} <= {"cancelled", "finished"}:
+        time.sleep(0.3)
 
 
 def test_a_file_that_is_gone_is_said_and_can_be_asked_for_again(open_page):

@@ -39,11 +39,18 @@ def weight_of(path: Path, name: str) -> torch.Tensor:
 
     files: Any = Files(tensors)
     width = int(tensors[f"{name}.weight_shape"][1])
-    return levels_in_packed(files, name, 3, width).weight(torch.float16)
+    weight = levels_in_packed(files, name, 3, width).weight(torch.float32)
+    return (weight / tensors.get(f"{name}.channel_scale", torch.ones(1)).float()).half()
 
 
-def test_codes_are_the_weights_that_the_run_exports(fresh_settings: Settings, tmp_path: Path) -> None:
-    study = study_of({"lambda": 0.25}, fresh_settings, tmp_path, checkpoint_dir=tmp_path / "model")
+SEARCH = {"method": "sarqc-gs", "group_size": 128, "refine": 1}
+
+
+@pytest.mark.parametrize("changes", [{}, SEARCH], ids=["solver", "search"])
+def test_codes_are_the_weights_that_the_run_exports(
+    fresh_settings: Settings, tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    study = study_of({"lambda": 0.25} | changes, fresh_settings, tmp_path, checkpoint_dir=tmp_path / "model")
     kept = kept_codes(study)
     assert kept is not None
     (point,) = kept["points"]
@@ -63,7 +70,6 @@ def test_codes_are_the_weights_that_the_run_exports(fresh_settings: Settings, tm
         {"layer": "model.layers.0.mlp.up_proj"},
         {"exclude": ["*down_proj"]},
         {"rotate": "r1"},
-        {"method": "sarqc-gs", "group_size": 128},
         {"method": "rtn"},
         {"lambda": "auto", "samples": 4},
         {"model": "tiny-moe", "calibration": "tiny-moe-calibration"},

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { bytesOf, inScript, withKernel } from "../../assets/js/model/arithmetic.js";
+import { codesAlone, givesCodes } from "../../assets/js/model/computing.js";
 import { tensorOf, tensorsOf } from "../../assets/js/model/container.js";
 import { halfValue, nearestHalf } from "../../assets/js/model/half.js";
 import { Llama, Scratch } from "../../assets/js/model/llama.js";
@@ -274,4 +275,36 @@ test("a worker says which file can’t be had, and begins anew when it is asked 
   assert.match(said.at(-1).what, /more bytes than it should/);
   await serve({ kind: "open", places, first: [] });
   assert.match(said.at(-1).what, /tokenizer\.json is not among/);
+});
+
+test("a run gives codes of a line of linears on integer zero points, without what only measures it", () => {
+  const line = { method: "sarqc-gs", grid: "asymmetric", has_lam: true };
+  assert.ok(givesCodes(line, {}));
+  assert.ok(!givesCodes({ ...line, grid: "affine" }, {}));
+  assert.ok(!givesCodes({ ...line, has_lam: false, method: "rtn" }, {}));
+  assert.ok(!givesCodes({ ...line, method: "sarqc-signround" }, {}));
+  assert.ok(!givesCodes(line, { rotate: "r1" }));
+  assert.ok(!givesCodes(line, { distill: 5, distill_norms: true }));
+  const recipe = { model: "m", lambda: 0.3, refine: 3, test: "t", test_tokens: 4096, tasks: ["a"], prompts: ["b"] };
+  const alone = { model: "m", lambda: 0.3, refine: 3, baseline: false, inputs_from: "float" };
+  assert.deepEqual(codesAlone(recipe, "float"), alone);
+});
+
+test("computed points stand beside those that the study keeps", () => {
+  const file = { name: "a", bytes: 1, version: "v" };
+  const kept = { model: "m", draw: 0, files: [], points: [{ method: "x", bits: 2, gamma: null, lam: 0, file }] };
+  const view = { study: { kept }, line: { name: "x", bits: 2 }, gammas: [null], lams: [0, 0.1] };
+  const at = { gamma: 0, lambda: 1 };
+  assert.equal(comparedAt(view, at), null);
+  const own = { ...kept.points[0], lam: 0.1, of: "run" };
+  assert.deepEqual(comparedAt(view, at, [own]), { shown: own, zero: kept.points[0] });
+  assert.equal(comparedAt(view, at, [{ ...own, bits: 3 }]), null);
+});
+
+test("the card says how far codes are, and why there are none", () => {
+  const begun = reduce(INITIAL, { type: "computing", progress: { done: 3, of: 42 } });
+  assert.deepEqual(begun.computing, { done: 3, of: 42 });
+  assert.equal(reduce(begun, { type: "computed" }).computing, null);
+  const halted = reduce(begun, { type: "halted", what: "full" });
+  assert.deepEqual([halted.computing, halted.trouble], [null, "full"]);
 });

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from sarqc.checkpoints.compressed_tensors import levels_in_packed
@@ -80,6 +80,23 @@ def test_codes_are_read_as_they_are_packed(study: Study, tmp_path: Path) -> None
     (tmp_path / "cases.json").write_text(json.dumps({"bits": bits, "file": file, "name": name}))
     run_node("run_weights.mjs", MODEL, STUDY / FOLDER, tmp_path / "cases.json", tmp_path / "weight")
     wanted = levels_by_definition(load_file(STUDY / FOLDER / file), name, bits, np.float16)
+    found = np.fromfile(tmp_path / "weight", "<f4").reshape(wanted.shape)
+    assert np.array_equal(found, wanted.astype(np.float32))
+
+
+def test_columns_are_divided_by_the_scales_of_a_search(study: Study, tmp_path: Path) -> None:
+    kept = kept_codes(study)
+    assert kept is not None
+    file, bits, name = kept["points"][4]["file"]["name"], 2, "model.layers.2.self_attn.k_proj"
+    tensors = load_file(STUDY / FOLDER / file)
+    for linear in {key.rpartition(".")[0] for key in tensors}:
+        width = int(tensors[f"{linear}.weight_shape"][1])
+        tensors[f"{linear}.channel_scale"] = np.random.default_rng(width).uniform(0.2, 5, width).astype(np.float16)
+    save_file(tensors, tmp_path / file)
+    (tmp_path / "cases.json").write_text(json.dumps({"bits": bits, "file": file, "name": name}))
+    run_node("run_weights.mjs", MODEL, tmp_path, tmp_path / "cases.json", tmp_path / "weight")
+    levels = levels_by_definition(tensors, name, bits, np.float32)
+    wanted = (levels / tensors[f"{name}.channel_scale"].astype(np.float32)).astype(np.float16)
     found = np.fromfile(tmp_path / "weight", "<f4").reshape(wanted.shape)
     assert np.array_equal(found, wanted.astype(np.float32))
 

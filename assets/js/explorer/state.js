@@ -27,8 +27,8 @@ import { withoutBand } from "./band.js";
 /**
  * @typedef {object} View what GET /studies/{id}/view says of one line and layer, for every γ and λ (sarqc/figures/view.py)
  * @property {string} title of the page that shows it
- * @property {{id: string, title: string, model: {name: string}, recipe: Object<string, any>|null, unseen: string|null,
- *   kept: import("../base/types.d.ts").KeptCodes|null}} study
+ * @property {{id: string, title: string, prefix: string, model: {name: string}, recipe: Object<string, any>|null,
+ *   unseen: string|null, kept: import("../base/types.d.ts").KeptCodes|null}} study
  * @property {{name: string, method: string, title: string, has_lam: boolean, baseline: string, bits: number, grid: string,
  *   grid_text: string, group_size: number|null, fitting?: Record<string, string|number>,
  *   equation: Equation|null}} line

@@ -42,7 +42,7 @@ import { labLecture } from "./lab_lecture.js";
 import { previewKey } from "./preview_key.js";
 import { offered } from "./preview_recipe.js";
 import * as Lab from "./state.js";
-import { useCard } from "./use_card.js";
+import { recipeAt, useCard } from "./use_card.js";
 
 /** @import { Visitor } from "../base/whoami.js" */
 
@@ -108,7 +108,7 @@ export async function mount() {
       numbersPart(),
       radiusPart(),
       weightsPart(),
-      tryPart(),
+      tryPart(recipeAt),
       ...(link.card ? [framedPart(link.card)] : []),
     ],
     onState: (explored) => dispatch({ type: "explored", explored }),

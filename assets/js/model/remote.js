@@ -33,6 +33,11 @@ export class RemoteModel {
     this.worker.postMessage({ kind: "open", ...files });
   }
 
+  /** Makes further files known. @param {Place[]} places */
+  add(places) {
+    this.worker.postMessage({ kind: "add", places });
+  }
+
   /** @param {string} text @param {Files} files @returns {number} of the request */
   ask(text, files) {
     this.number += 1;

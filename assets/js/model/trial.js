@@ -8,13 +8,15 @@ import { modelFile } from "../base/client.js";
 import { bytes, plain } from "../base/format.js";
 import { nothing, render } from "../base/html.js";
 import { tr } from "../base/messages.js";
+import { Computing } from "./computing.js";
 import { RemoteModel } from "./remote.js";
 import { comparedAt, firstFiles, INITIAL, reduce } from "./try_state.js";
 import { tryCard } from "./try_view.js";
 
 /** @import { KeptCodes, ModelFile } from "../base/types.d.ts" */
 /** @import { Point } from "../charts/bind.js" */
-/** @import { Compared, Kept, TryAction, TryState } from "./try_state.js" */
+/** @import { ComputedPoint } from "./computing.js" */
+/** @import { CodedPoint, Compared, Kept, TryAction, TryState } from "./try_state.js" */
 
 /**
  * @typedef {object} Shown what the page shows, and what the card can change of it
@@ -23,6 +25,8 @@ import { tryCard } from "./try_view.js";
  * @property {boolean} isLocked whether a link keeps λ as it is
  * @property {(lambda: number) => void} move to another position of λ
  * @property {() => void} show a line whose codes are kept
+ * @property {(lambda: number) => Record<string, any>|null} recipeAt the recipe of the shown line at a position of λ; null
+ *   where a run on this host can't give codes with which pages run the model
  */
 
 export class Trial {
@@ -36,6 +40,10 @@ export class Trial {
     /** @type {Shown|null} */
     this.shown = null;
     this.frame = 0;
+    /** @type {Computing|null} */
+    this.computing = null;
+    /** @type {ComputedPoint[]} */
+    this.computed = []; // of the shown study
   }
 
   /** Follows what the page shows. @param {Shown} shown */
@@ -47,6 +55,8 @@ export class Trial {
     if (before && before.view.study.id !== shown.view.study.id) {
       this.remote?.close();
       this.remote = null;
+      this.computing?.stop();
+      this.computed = [];
       this.state = { ...INITIAL, text: this.state.text };
     }
     this.ask();
@@ -68,7 +78,7 @@ export class Trial {
 
   /** @returns {Compared|null} */
   get compared() {
-    return this.shown && comparedAt(this.shown.view, this.shown.at);
+    return this.shown && comparedAt(this.shown.view, this.shown.at, this.computed);
   }
 
   get lam() {
@@ -79,20 +89,82 @@ export class Trial {
     const { shown, compared } = this;
     const kept = shown?.view.study.kept;
     if (!shown || !compared || !kept || this.remote) return;
-    const place = (/** @type {ModelFile} */ file) => ({
-      name: file.name,
-      bytes: file.bytes,
-      address: modelFile(shown.view.study.id, file),
-    });
-    const every = [...kept.files, ...kept.points.map(({ file }) => file)];
+    const { id } = shown.view.study;
+    const places = [
+      ...kept.files.map((file) => placeOf(file, id)),
+      ...this.placesOf([...kept.points, ...this.computed]),
+    ];
     const { files, size } = firstFiles(kept, compared);
     this.dispatch({ type: "opened", size });
     try {
-      const given = { places: every.map(place), first: files.map(place) };
+      const first = places.filter(({ name }) => files.some((file) => file.name === name));
+      const given = { places, first };
       this.remote = new RemoteModel(given, (answer) => this.hear(answer));
     } catch (error) {
       this.dispatch({ type: "failed", what: error instanceof Error ? error.message : String(error) });
     }
+  }
+
+  /** Where the codes of points are. @param {CodedPoint[]} points */
+  placesOf(points) {
+    const own = this.shown?.view.study.id ?? "";
+    return points.map((point) => placeOf(point.file, "of" in point ? point.of : own));
+  }
+
+  /** Recipes of the shown point, and of that at λ = 0 where its codes are missing too; none where no run can give them. */
+  get missing() {
+    const { shown } = this;
+    if (!shown) return [];
+    const { view, at } = shown;
+    const zero = view.lams.indexOf(0);
+    const wanted = [at.lambda, ...(zero >= 0 && zero !== at.lambda ? [zero] : [])];
+    return wanted
+      .filter((lambda) => !comparedAt(view, { ...at, lambda }, this.computed))
+      .flatMap((lambda) => {
+        const recipe = shown.recipeAt(lambda);
+        return recipe ? [{ lambda, recipe }] : [];
+      });
+  }
+
+  /** Computes the missing codes of what is shown by runs on this host. */
+  compute() {
+    const { shown, missing } = this;
+    if (!shown || this.computing || !missing.length) return;
+    const { view, at } = shown;
+    this.dispatch({ type: "computing", progress: { done: 0, of: 0 } });
+    this.computing = new Computing(
+      missing.map(({ recipe }) => recipe),
+      {
+        progress: (progress) => this.dispatch({ type: "computing", progress }),
+        done: (points) => {
+          // Under the names of the study's line: a run has a line of its own.
+          const [method, bits, gamma] = [view.line.name, view.line.bits, view.gammas[at.gamma]];
+          const named = points.map((point, i) => ({
+            ...point,
+            method,
+            bits,
+            gamma,
+            lam: view.lams[missing[i].lambda],
+          }));
+          this.computing = null;
+          this.computed.push(...named);
+          this.remote?.add(this.placesOf(named));
+          this.dispatch({ type: "computed" });
+          this.ask();
+        },
+        failed: (what) => {
+          this.computing = null;
+          this.dispatch({ type: "halted", what });
+        },
+      },
+    );
+  }
+
+  /** Ends the runs that compute codes. */
+  halt() {
+    this.computing?.stop();
+    this.computing = null;
+    this.dispatch({ type: "computed" });
   }
 
   close() {
@@ -128,11 +200,12 @@ export class Trial {
       draw: kept.draw,
       isMean: view.draws?.length !== 1,
       size: compared ? bytes(firstFiles(kept, compared).size) : "",
-      further: kept.points.length > 1 ? bytes(kept.points[0].file.bytes) : "",
+      further: compared && !("of" in compared.shown) && kept.points.length > 1 ? bytes(compared.shown.file.bytes) : "",
       lams: view.lam_texts,
       at: at.lambda,
       isLocked,
       isKept: compared !== null,
+      canCompute: this.missing.length > 0,
       isZero: compared !== null && compared.shown === compared.zero,
       hasZero: compared !== null && compared.zero !== null,
       where: keptAt(kept),
@@ -145,10 +218,15 @@ export class Trial {
       search: () => this.search(),
       move,
       show,
+      compute: () => this.compute(),
+      halt: () => this.halt(),
     });
     render(card, this.place);
   }
 }
+
+/** @param {ModelFile} file @param {string} study */
+const placeOf = (file, study) => ({ name: file.name, bytes: file.bytes, address: modelFile(study, file) });
 
 /** @param {Compared} points */
 const filesOf = ({ shown, zero }) => ({ shown: shown.file.name, zero: zero?.file.name ?? null, bits: shown.bits });

@@ -3,10 +3,19 @@
  * @module model/try_part
  */
 
+import { published } from "../base/published.js";
+import { codesAlone, givesCodes } from "./computing.js";
 import { Trial } from "./trial.js";
 
-/** @returns {import("../explorer/explorer.js").Part} */
-export function tryPart() {
+/** @import { View } from "../explorer/state.js" */
+/** @import { Point } from "../charts/bind.js" */
+
+/**
+ * @param {(view: View, at: Point) => Record<string, any>|null} recipeAt the recipe of a point; null where no run can be made
+ *   of its line
+ * @returns {import("../explorer/explorer.js").Part}
+ */
+export function tryPart(recipeAt) {
   /** @type {Trial|null} */
   let trial = null;
 
@@ -32,6 +41,10 @@ export function tryPart() {
           const [{ method, bits, gamma, lam }] = kept.points;
           const point = kept.points.length === 1 ? { lambda: lam } : {};
           explorer.pick({ method, bits, layer: "all", gamma: gamma ?? undefined, ...point });
+        },
+        recipeAt: (lambda) => {
+          const recipe = published ? null : recipeAt(view, { ...at, lambda });
+          return recipe && givesCodes(view.line, recipe) ? codesAlone(recipe, view.study.prefix) : null;
         },
       });
     },

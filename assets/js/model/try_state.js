@@ -7,11 +7,13 @@
 /** @import { View } from "../explorer/state.js" */
 /** @import { KeptCodes, KeptPoint } from "../base/types.d.ts" */
 /** @import { Point } from "../charts/bind.js" */
+/** @import { ComputedPoint, Progress } from "./computing.js" */
 /** @import { Broken, Reading, Written } from "./session.js" */
 /** @import { Answer } from "./worker.js" */
 
 /** @typedef {Pick<View, "gammas"|"lams"> & {study: {kept: KeptCodes|null}, line: {name: string, bits: number}}} Kept a view, as far as it says which points are kept */
-/** @typedef {{shown: KeptPoint, zero: KeptPoint|null}} Compared the shown point and that at λ = 0 of the same line; null where it is not kept, and where it is the only one */
+/** @typedef {KeptPoint | ComputedPoint} CodedPoint a point whose codes can be fetched */
+/** @typedef {{shown: CodedPoint, zero: CodedPoint|null}} Compared the shown point and that at λ = 0 of the same line; null where it is not kept, and where it is the only one */
 /** @typedef {{number: number, text: string, lam: string}} Wish what the worker was asked last */
 /**
  * @typedef {object} TryState
@@ -21,14 +23,16 @@
  * @property {boolean} isFast whether the model is computed by WebAssembly
  * @property {string} text that is shown in the field
  * @property {Wish|null} wish
- * @property {{reading: Reading|null, lam: string}|null} read the last answer, and the λ that it is of
+ * @property {{reading: Reading|null, lam: string, text: string}|null} read the last answer, and the λ and text that it is of
  * @property {{written: Written, lam: string}|null} written of the last text
  * @property {{done: number, of: number}|null} search that goes on
  * @property {{broken: Broken, lam: string}|null} broken what the last search came to, while its sentence stands in the field
+ * @property {Progress|null} computing codes of points that are being computed, with the layers solved so far
  * @property {string} trouble in words
  */
 /**
  * @typedef {{type: "opened", size: number} | {type: "closed"} | {type: "asked", number: number, text: string, lam: string}
+ *   | {type: "computing", progress: Progress} | {type: "computed"} | {type: "halted", what: string}
  *   | {type: "searched", number: number, lam: string} | {type: "answered", answer: Answer} | {type: "failed", what: string}
  * } TryAction
  */
@@ -47,17 +51,19 @@ export const INITIAL = {
   written: null,
   search: null,
   broken: null,
+  computing: null,
   trouble: "",
 };
 
 /**
- * The kept points of what a view shows; null where the codes of the shown point are not kept.
+ * The points of what a view shows whose codes there are; null where those of the shown point are missing.
  * @param {Kept} view
  * @param {Point} at
+ * @param {CodedPoint[]} [computed] further points of the study
  * @returns {Compared|null}
  */
-export function comparedAt({ study, line, gammas, lams }, at) {
-  const ofLine = (study.kept?.points ?? []).filter(
+export function comparedAt({ study, line, gammas, lams }, at, computed = []) {
+  const ofLine = [...(study.kept?.points ?? []), ...computed].filter(
     ({ method, bits, gamma }) => method === line.name && bits === line.bits && gamma === gammas[at.gamma],
   );
   const [shown, zero] = [lams[at.lambda], 0].map((wanted) => ofLine.find(({ lam }) => lam === wanted));
@@ -99,6 +105,12 @@ export function reduce(state, action) {
       };
     case "failed":
       return { ...INITIAL, text: state.text, trouble: action.what };
+    case "computing":
+      return { ...state, computing: action.progress, trouble: "" };
+    case "computed":
+      return { ...state, computing: null };
+    case "halted":
+      return { ...state, computing: null, trouble: action.what };
     case "answered":
       return answered(state, action.answer);
   }
@@ -117,12 +129,12 @@ function answered(state, answer) {
   }
   const { wish } = state;
   if (answer.number !== wish?.number) return state; // of something that is no longer asked
-  const { lam } = wish;
+  const { lam, text } = wish;
   switch (answer.kind) {
     case "read":
       return {
         ...state,
-        read: { reading: answer.reading, lam },
+        read: { reading: answer.reading, lam, text },
         written: answer.reading ? state.written : null,
         trouble: "",
       };

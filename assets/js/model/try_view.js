@@ -22,7 +22,8 @@ import { MOST_TOKENS, mean } from "./predictions.js";
  * @property {string[]} lams
  * @property {number} at position of the shown λ
  * @property {boolean} isLocked whether a link keeps λ as it is
- * @property {boolean} isKept whether codes of the shown point are kept
+ * @property {boolean} isKept whether codes of the shown point are there
+ * @property {boolean} canCompute whether a run on this host can give them
  * @property {boolean} isZero whether the shown λ is 0
  * @property {boolean} hasZero whether codes at λ = 0 are kept beside others
  * @property {string} where points are kept
@@ -32,6 +33,8 @@ import { MOST_TOKENS, mean } from "./predictions.js";
  * @property {() => void} search
  * @property {(lambda: number) => void} move
  * @property {() => void} show a line whose codes are kept
+ * @property {() => void} compute the codes of the shown point
+ * @property {() => void} halt that
  */
 
 const LEAST_SCALE = 0.5; // nats of the longest bar, at least
@@ -39,17 +42,43 @@ const MOST_LETTERS = 400;
 
 /** @param {TryState} state @param {Around} around */
 export function tryCard(state, around) {
-  if (!around.isKept) return elsewhere(around);
+  if (!around.isKept) return elsewhere(state, around);
   if (state.phase === "closed") return closed(state, around);
   if (state.phase === "opening") return opening(state, around);
   return opened(state, around);
 }
 
-/** @param {Around} around */
-const elsewhere = ({ model, where, show }) => html`<p class="try-words">
+/** @param {TryState} state @param {Around} around */
+const elsewhere = (
+  { computing, trouble },
+  { model, where, canCompute, show, compute, halt },
+) => html`<p class="try-words">
     ${tr("Codes of {model} are kept for {where}.", { model, where })}
+    ${canCompute ? tr("Those of this point can be computed by a run on this host.") : nothing}
   </p>
-  <p><button type="button" class="act-quiet" data-testid="try-show" @click=${show}>${tr("Show that line")}</button></p>`;
+  ${computing ? solving(computing, halt) : choices(canCompute, show, compute)}
+  ${troubled(trouble)}`;
+
+/** @param {boolean} canCompute @param {() => void} show @param {() => void} compute */
+const choices = (canCompute, show, compute) => html`<p class="try-start">
+    ${
+      canCompute
+        ? html`<button type="button" class="act" data-testid="try-compute" @click=${compute}>${tr("Compute these codes")}</button>`
+        : nothing
+    }
+    <button type="button" class="act-quiet" data-testid="try-show" @click=${show}>${tr("Show that line")}</button>
+  </p>`;
+
+/** @param {import("./computing.js").Progress} progress @param {() => void} halt */
+const solving = ({ done, of }, halt) => html`<p class="try-start" role="status">
+    ${
+      of
+        ? html`<progress max=${of} value=${done} aria-label=${tr("The codes are being computed")}></progress>
+          <span>${tr("{done} of {count} layers", { done, count: of })}</span>`
+        : html`<span>${tr("Waiting for a device")}</span>`
+    }
+    <button type="button" class="quiet" data-testid="try-halt" @click=${halt}>${tr("Stop")}</button>
+  </p>`;
 
 /** @param {TryState} state @param {Around} around */
 const closed = ({ trouble }, { model, size, further, hasZero, open }) => html`<p class="try-words">
@@ -82,7 +111,7 @@ const opening = ({ fetched, size }, { stop }) => html`<p class="try-start" role=
 function opened(state, around) {
   const { text, read, written, trouble, wish } = state;
   const reading = read?.reading ?? null;
-  const isWaiting = wish !== null && (read?.lam !== wish.lam || wish.text !== text);
+  const isWaiting = wish !== null && (read?.lam !== wish.lam || read.text !== text);
   return html`<form class="try-form" @submit=${(/** @type {Event} */ event) => event.preventDefault()}>
       <label class="try-field"><span>${tr("Sentence")}</span>
         <input type="text" maxlength=${MOST_LETTERS} autocomplete="off" spellcheck="false" data-testid="try-text"

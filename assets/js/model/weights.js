@@ -63,7 +63,8 @@ export function readLinears(tensors, blocks) {
 }
 
 /**
- * Reads quantized linears: (code − zero point) · scale, rounded to 16 bits as the study's weights were.
+ * Reads quantized linears: (code − zero point) · scale / channel scale, rounded to 16 bits as the study's weights were. Only
+ * a scale search has channel scales.
  * @param {Map<string, Stored>} tensors
  * @param {Sizes} sizes
  * @param {number} bits of a code
@@ -79,7 +80,9 @@ export function readCodes(tensors, sizes, bits, blocks) {
     const zeros = wordsOf(
       tensorOf(tensors, `${name}.weight_zero_point`, "I32", Math.ceil((rows * bits) / 32) * groups),
     );
-    unpack({ rows, width, groups, bits }, words, scales, zeros, into);
+    const own = `${name}.channel_scale`;
+    const channels = tensors.has(own) ? tensorOf(tensors, own, "F16", width) : null;
+    unpack({ rows, width, groups, bits }, words, scales, zeros, channels, into);
   });
 }
 
@@ -117,19 +120,25 @@ export function bitsAt(words, first, step, place, bits) {
  * @param {Uint32Array} words of the codes, each row a string of bits
  * @param {DataView} scales (rows × groups)
  * @param {Uint32Array} zeros each group a string of bits down the rows
+ * @param {DataView|null} channels (width), by which columns are divided; null for 1
  * @param {Float32Array} into
  */
-function unpack({ rows, width, groups, bits }, words, scales, zeros, into) {
+function unpack({ rows, width, groups, bits }, words, scales, zeros, channels, into) {
   const [perRow, size] = [words.length / rows, width / groups];
   const scale = new Float32Array(rows * groups);
   readHalves(scales, scale);
   const levels = new Float32Array(1 << bits);
+  const channel = channels && new Float32Array(width);
+  const rounded = channel ? Math.fround : nearestHalf;
+  if (channel) readHalves(/** @type {DataView} */ (channels), channel);
   for (let row = 0; row < rows; row += 1)
     for (let group = 0; group < groups; group += 1) {
       const zero = bitsAt(zeros, group, groups, row * bits, bits);
       for (let code = 0; code < levels.length; code += 1)
-        levels[code] = nearestHalf((code - zero) * scale[row * groups + group]);
-      for (let i = group * size; i < (group + 1) * size; i += 1)
-        into[row * width + i] = levels[bitsAt(words, row * perRow, 1, i * bits, bits)];
+        levels[code] = rounded((code - zero) * scale[row * groups + group]);
+      for (let i = group * size; i < (group + 1) * size; i += 1) {
+        const level = levels[bitsAt(words, row * perRow, 1, i * bits, bits)];
+        into[row * width + i] = channel ? nearestHalf(Math.fround(level / channel[i])) : level;
+      }
     }
 }

@@ -13,6 +13,7 @@ import { Session } from "./session.js";
 /** @typedef {{name: string, address: string, bytes: number}} Place of a file */
 /**
  * @typedef {{kind: "open", places: Place[], first: Place[], inScript?: boolean}
+ *   | {kind: "add", places: Place[]}
  *   | {kind: "ask", number: number, text: string, files: Files}
  *   | {kind: "search", number: number, files: Files}} Request `first`: files that are fetched at once, for the progress
  */
@@ -100,6 +101,10 @@ export function serving(post, get) {
   }
 
   return (request) => {
+    if (request.kind === "add") {
+      for (const place of request.places) places.set(place.name, place);
+      return work;
+    }
     const number = request.kind === "open" ? null : request.number;
     if (number !== null) newest = number;
     // One after the other: models share their memory.
