@@ -52,7 +52,7 @@ from sarqc.quantization.methods import FACTORISING, ColumnSolver, Range
 from sarqc.quantization.objective import drift_weights, regularised_gram, saliency
 from sarqc.quantization.quantized_layer import CheckedLayer, FoundCodes
 from sarqc.quantization.recorded import Recorder, started
-from sarqc.quantization.refinement import in_turn
+from sarqc.quantization.refinement import as_stored, in_turn
 from sarqc.quantization.scale_refit import fitted_codes
 from sarqc.quantization.solving import LITTLE_MEMORY, NOT_RECORDED, Context, LayerJob, Solved
 
@@ -488,8 +488,7 @@ def solve_columns(
                     carried[:, stop:].baddbmm_(rest, values[:, here])
     if fixed is None:
         return codes.mT, torch.stack(scales, dim=-1), torch.stack(zero_points, dim=-1)
-    as_stored = torch.empty_like(codes).scatter_(1, orders.unsqueeze(-1).expand_as(codes), codes)
-    return as_stored.mT, *fixed
+    return as_stored(codes, orders).mT, *fixed
 
 
 def _working_copy(original: Tensor, carried: Tensor, inside: Tensor, kept: Tensor | None) -> Tensor:
