@@ -4,6 +4,7 @@
  */
 
 import { CALIBRATE_VIEW, serialise } from "./address.js";
+import { tr } from "./messages.js";
 import { FORMER_NAMES, METHODS, RECIPE_FIELDS } from "./recipe_contract.js";
 import { at } from "./site.js";
 
@@ -14,13 +15,16 @@ const LONGEST = 8192; // characters of a value
 
 /** @type {Partial<Record<RecipeField["kind"], Pick<Parameter, "read" | "wants">>>} for all others: a text */
 const READ = {
-  truth: { read: (text) => (["true", "false"].includes(text) ? text : undefined), wants: "true or false" },
-  number: { read: numberIn, wants: "a number" },
-  whole: { read: (text) => (Number.isInteger(numberIn(text)) ? numberIn(text) : undefined), wants: "a whole number" },
+  truth: { read: (text) => (["true", "false"].includes(text) ? text : undefined), wants: tr("true or false") },
+  number: { read: numberIn, wants: tr("a number") },
+  whole: {
+    read: (text) => (Number.isInteger(numberIn(text)) ? numberIn(text) : undefined),
+    wants: tr("a whole number"),
+  },
 };
 const TEXT = {
   read: (/** @type {string} */ text) => (text.length <= LONGEST ? text : undefined),
-  wants: `a text of at most ${LONGEST} characters`,
+  wants: tr("a text of at most {count} characters", { count: LONGEST }),
 };
 
 /** @param {string} text */

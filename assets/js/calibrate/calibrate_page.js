@@ -12,6 +12,7 @@ import { copyPanel } from "../base/copy_panel.js";
 import { ready, say } from "../base/dom.js";
 import { html, nothing, render } from "../base/html.js";
 import { link, note } from "../base/link.js";
+import { tr, trCount } from "../base/messages.js";
 import { store } from "../base/page_state.js";
 import { titled } from "../base/page_title.js";
 import { asSentence, problemBlock } from "../base/problem.js";
@@ -46,7 +47,7 @@ import { runView } from "./run_view.js";
 import { speedCard } from "./speed_card.js";
 import { changeNote, suggestionNote } from "./suggestion_note.js";
 import { altered, refilled, suggestedFor, unapplied } from "./suggestions.js";
-import { textQuestion, textsToChoose } from "./text_question.js";
+import { ownTitle, questionOf, textQuestion, textsToChoose } from "./text_question.js";
 import { textsCard } from "./texts_card.js";
 import { tuningRecipe, whyNotTuned } from "./tune_form.js";
 import { tuningCard } from "./tuning_card.js";
@@ -151,7 +152,7 @@ async function begin() {
   const budget = /** @type {HTMLSelectElement} */ (part("budget"));
   const startLadder = /** @type {HTMLButtonElement} */ (part("ladder"));
   const ladderBudget = /** @type {HTMLSelectElement} */ (part("ladder-budget"));
-  const elsewhere = copyPanel("plan", "This recipe, to run elsewhere", (fix) => mend(fix));
+  const elsewhere = copyPanel("plan", tr("This recipe, to run elsewhere"), (fix) => mend(fix));
   part("plan-texts").append(elsewhere.element);
   /** @type {string[]} */
   const names = JSON.parse(side.dataset.fields ?? "");
@@ -264,7 +265,7 @@ async function begin() {
               : nothing;
     render(content, planPlace);
     planPlace.classList.toggle("is-stale", isStale);
-    say(part("checking"), isStale ? `Checking ${checking} …` : "");
+    say(part("checking"), isStale ? tr("Checking {model} …", { model: checking }) : "");
     markWrong(names, isStale ? "" : (refusal?.field ?? ""));
     start.disabled = !canStart;
     const acts = startWords(
@@ -272,7 +273,7 @@ async function begin() {
       values[names.indexOf("quantized_checkpoint")],
       values[names.indexOf("method")],
     );
-    say(start, isTextAsked ? "Choose a text first" : acts);
+    say(start, isTextAsked ? tr("Choose a text first") : acts);
     const why = whyNotTuned(values[names.indexOf("method")], values[names.indexOf("quantized_checkpoint")]);
     tune.disabled = !canStart || why !== "" || (tuned !== null && "refusal" in tuned);
     tune.title = why;
@@ -284,7 +285,7 @@ async function begin() {
     const whyNot = whyNoLadder(values[names.indexOf("quantized_checkpoint")], values[names.indexOf("test")]);
     startLadder.disabled = !canStart || whyNot !== "" || (ladder !== null && "refusal" in ladder);
     startLadder.title = whyNot;
-    render(budgetOptions(boughtIn(ladder), ladderMinutes, "for all draws"), ladderBudget);
+    render(budgetOptions(boughtIn(ladder), ladderMinutes, tr("for all draws")), ladderBudget);
     ladderBudget.value = ladderMinutes;
     const warnings = [...(plan?.warnings ?? []), ...(tuned && "plan" in tuned ? tuned.plan.warnings : [])];
     const hasLadder = !whyNot && plan !== null && refusal === null;
@@ -296,7 +297,7 @@ async function begin() {
       part("ladder-note"),
     );
     part("ladder-note").classList.toggle("is-stale", isStale);
-    const asked = isTextAsked ? `On what text will ${shortModel(model)} be used?` : "";
+    const asked = isTextAsked ? questionOf(shortModel(model)) : "";
     say(part("budget-words"), isTuned ? boughtBy(tuned, minutes) : refusal ? asSentence(refusal.what) : asked);
     planCard.hidden = run !== null;
     runCard.hidden = recipeCard.hidden = run === null;
@@ -435,8 +436,8 @@ async function begin() {
     const unlike = unlikeShown(bench, names, values, choiceOf);
     if (!unlike.length) return true;
     change(values.map((value, index) => unlike.find((one) => one.index === index)?.value ?? value));
-    const titles = unlike.map(({ index }) => RECIPE_FIELDS[names[index]].title).join(", ");
-    say(part("plan-note"), `${titles} had changed unnoticed: this is the plan of what the form shows.`);
+    const fields = unlike.map(({ index }) => tr(RECIPE_FIELDS[names[index]].title)).join(", ");
+    say(part("plan-note"), tr("{fields} had changed unnoticed: this is the plan of what the form shows.", { fields }));
     return false;
   }
 
@@ -728,7 +729,7 @@ function choicesOf(name, value, models, corpora) {
  * One's own text beside those of the host: good for everything.
  * @param {OwnText} text
  */
-const asCorpus = ({ name, title }) => ({ name, title: `${title} · yours`, role: "any" });
+const asCorpus = ({ name, title }) => ({ name, title: ownTitle(title), role: "any" });
 
 /**
  * What the button begins.
@@ -737,12 +738,13 @@ const asCorpus = ({ name, title }) => ({ name, title: `${title} · yours`, role:
  * @param {unknown} method
  */
 function startWords(runs, opened, method) {
-  const [one, several] = !opened
-    ? ["calibration", "calibrations"]
-    : method === AS_FOUND.name
-      ? ["measuring", "measurements"]
-      : ["the repair", "repairs"];
-  return runs > 1 ? `Start ${runs} ${several}` : `Start ${one}`;
+  if (!opened)
+    return runs > 1
+      ? trCount("Start {count} calibration", "Start {count} calibrations", runs)
+      : tr("Start calibration");
+  if (method === AS_FOUND.name)
+    return runs > 1 ? trCount("Start {count} measurement", "Start {count} measurements", runs) : tr("Start measuring");
+  return runs > 1 ? trCount("Start {count} repair", "Start {count} repairs", runs) : tr("Start the repair");
 }
 
 /** Instead of a plan, for somebody who can't begin a run. @param {Visitor} who */

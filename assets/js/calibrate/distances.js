@@ -4,6 +4,7 @@
  */
 
 import { format, number, percent } from "../base/format.js";
+import { tr } from "../base/messages.js";
 
 /** @import { Divergences, Summary } from "../base/types.d.ts" */
 /** @typedef {{name: string, value: string, help: string}} Distance a number, and what it says */
@@ -46,24 +47,26 @@ export function distances(said) {
   const error = said.same_top_standard_error;
   return [
     {
-      name: "ln(quantized / float)",
+      name: tr("ln(quantized / float)"),
       value: withError(said.log_ratio, said.log_ratio_standard_error),
-      help: "The difference of the two ln perplexities on the same tokens. Its error is over windows of the text, paired, and far smaller than that of either perplexity.",
+      help: tr(
+        "The difference of the two ln perplexities on the same tokens. Its error is over windows of the text, paired, and far smaller than that of either perplexity.",
+      ),
     },
     {
-      name: "KL from float, nats a token",
+      name: tr("KL from float, nats a token"),
       value: withError(Number(said.kl), said.kl_standard_error),
-      help: "KL(float ‖ quantized): how far the whole prediction is, whichever token came. 0 is the same.",
+      help: tr("KL(float ‖ quantized): how far the whole prediction is, whichever token came. 0 is the same."),
     },
     {
-      name: "KL, 99 % of tokens below",
+      name: tr("KL, 99 % of tokens below"),
       value: format(said.kl_99, "significant"),
-      help: "The worst hundredth of the tokens is beyond this.",
+      help: tr("The worst hundredth of the tokens is beyond this."),
     },
     {
-      name: "Same top token",
+      name: tr("Same top token"),
       value: error ? unbroken(`${withError(100 * same, 100 * error)} %`) : percent(same, 1),
-      help: "The share of tokens at which both models hold the same one most probable.",
+      help: tr("The share of tokens at which both models hold the same one most probable."),
     },
   ];
 }
@@ -90,7 +93,7 @@ export function besideBaseline(summary) {
   const both = typeof baseline?.perplexity === "number";
   return [
     {
-      name: "Perplexity",
+      name: tr("Perplexity"),
       run: format(summary.perplexity, "perplexity"),
       baseline: both ? format(baseline.perplexity, "perplexity") : null,
     },

@@ -5,8 +5,9 @@
 
 import { duration, percent } from "../base/format.js";
 import { html, nothing } from "../base/html.js";
+import { tr } from "../base/messages.js";
 import { MEASURED_EFFORTS, METHODS, RECIPE_FIELDS } from "../base/recipe_contract.js";
-import { fittingWords, gridWords, idleFields, methodOf, methodTitle } from "./recipe_form.js";
+import { fittingWords, groupsOf, idleFields, listed, methodOf, methodTitle } from "./recipe_form.js";
 
 /** @import { Plan } from "../base/types.d.ts" */
 /** @import { Said } from "./recipe_form.js" */
@@ -15,7 +16,7 @@ import { fittingWords, gridWords, idleFields, methodOf, methodTitle } from "./re
 /** @typedef {Pick<Plan, "minutes" | "fitting">} EffortPlan */
 
 /** @type {Record<string, string>} */
-const TITLES = { quick: "Quick", balanced: "Balanced", best: "Best" };
+const TITLES = { quick: tr("Quick"), balanced: tr("Balanced"), best: tr("Best") };
 export const USUAL = "balanced"; // of a new run
 export const EFFORT_FIELDS = Object.keys(METHODS[String(RECIPE_FIELDS.method.default)].efforts[USUAL]);
 
@@ -129,19 +130,22 @@ export function effortChoice(said, plans, choose) {
   const held = effortOf(said, efforts);
   const measured = measuredFor(said);
   const source = measured.length
-    ? `Perplexity beside plain GPTQ, measured at ${measured[0].bits} bits by ${methodTitle(said.method)}.`
+    ? tr("Perplexity beside plain GPTQ, measured at {bits} bits by {method}.", {
+        bits: measured[0].bits,
+        method: methodTitle(said.method),
+      })
     : "";
   return html`<fieldset class="efforts" data-testid="efforts">
-    <legend>How much effort${held ? nothing : html`<span data-testid="own-fitting"> – custom, see Advanced</span>`}</legend>
+    <legend>${tr("How much effort")}${held ? nothing : html`<span data-testid="own-fitting"> – ${tr("custom, see Advanced")}</span>`}</legend>
     <div class="effort-choices">${Object.entries(efforts).map(([name, fitting]) => {
       const minutes = plans[name]?.minutes ?? null;
       const gains = measured.filter((row) => row.effort === name);
       return html`<label
         ><input type="radio" name="effort" value=${name} .checked=${name === held} @change=${() => choose(takenUp(said, fitting))} />
         <span class="effort-title">${TITLES[name]}</span
-        > <span class="effort-time">${minutes === null ? "" : `about ${duration(60 * minutes)}`}</span
+        > <span class="effort-time">${minutes === null ? "" : tr("about {time}", { time: duration(60 * minutes) })}</span
         > <small>${fittingWords({ ...said, ...fitting }).join(", ")}</small
-        > <small class="effort-gain">${gains.map((row) => `${signed(row.change)} on ${row.model}`).join(", ")}</small></label>`;
+        > <small class="effort-gain">${gains.map((row) => tr("{change} on {model}", { change: signed(row.change), model: row.model })).join(tr(", "))}</small></label>`;
     })}</div>
     <p>${source}</p></fieldset>`;
 }
@@ -156,14 +160,8 @@ export function settingsWords(said) {
   const numbers = (method?.tunes ?? []).map((name) => {
     const { key, title } = RECIPE_FIELDS[name];
     const value = given[key] ?? method?.defaults[name];
-    return value === "auto" ? `${title} auto` : `${title} = ${[value].flat().join(", ")}`;
+    return value === "auto" ? `${tr(title)} auto` : `${tr(title)} = ${listed([value].flat())}`;
   });
-  const size = String(said.group_size ?? RECIPE_FIELDS.group_size.default);
-  const grid = said.quantized_checkpoint
-    ? []
-    : [
-        gridWords(said) || RECIPE_FIELDS.grid.default,
-        size === "per_channel" ? "one scale per channel" : `groups of ${size}`,
-      ];
-  return [method?.also || said.method, ...numbers, ...grid, ...fittingWords(said)].filter(Boolean).join(", ");
+  const grid = said.quantized_checkpoint ? "" : groupsOf(said);
+  return [method?.also || said.method, ...numbers, grid, ...fittingWords(said)].filter(Boolean).join(", ");
 }

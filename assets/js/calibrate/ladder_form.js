@@ -3,10 +3,11 @@
  * @module ladder_form
  */
 
-import { duration, plain } from "../base/format.js";
+import { duration } from "../base/format.js";
+import { tr, trCount } from "../base/messages.js";
 import { NOT_IN_A_LADDER, RECIPE_FIELDS } from "../base/recipe_contract.js";
-import { describe, recipeOf } from "./recipe_form.js";
-import { followingRecipe, heldOutBeside } from "./tune_form.js";
+import { recipeOf } from "./recipe_form.js";
+import { followingRecipe, goOn, heldOutBeside, nextWords } from "./tune_form.js";
 
 /** @import { LadderRun, Recipe } from "../base/types.d.ts" */
 /** @import { Said } from "./recipe_form.js" */
@@ -18,8 +19,8 @@ import { followingRecipe, heldOutBeside } from "./tune_form.js";
  * @param {unknown} test the test text
  */
 export function whyNoLadder(opened, test) {
-  if (opened) return "The steps begin at the original model; a quantized checkpoint has its codes.";
-  return test ? "" : "Steps are compared by perplexity: choose a test text.";
+  if (opened) return tr("The steps begin at the original model; a quantized checkpoint has its codes.");
+  return test ? "" : tr("Steps are compared by perplexity: choose a test text.");
 }
 
 /**
@@ -65,13 +66,11 @@ export const ladderFields = (names) => [
 export function afterLadder({ next, recipe, more_minutes: minutes }, corpora) {
   if (!recipe || !next) return null;
   if (next === "go_on") {
-    const more = plain(minutes ?? 0);
-    const lead = "What is measured is kept: it goes on where it stopped.";
-    return { recipe, lead, button: `Go on for ${more} ${more === "1" ? "minute" : "minutes"}` };
+    const lead = tr("What is measured is kept: it goes on where it stopped.");
+    return { recipe, lead, button: goOn(minutes ?? 0) };
   }
   const following = followingRecipe(recipe, corpora);
-  const words = `${describe(following)}, the whole model with inputs from its quantized layers, judged on ${following.test}`;
-  return { recipe: following, lead: `Next: ${words}.`, button: "Run the best rung" };
+  return { recipe: following, lead: nextWords(following), button: tr("Run the best rung") };
 }
 
 /**
@@ -80,8 +79,13 @@ export function afterLadder({ next, recipe, more_minutes: minutes }, corpora) {
  * @param {Pick<Recipe, "draws">} recipe
  */
 export function ladderStanding({ measured, planned, draws, end }, { draws: most }) {
-  if (end) return `${measured} ${measured === 1 ? "model" : "models"} measured`;
-  return `Draw ${Math.min(draws + 1, most)} of ${most}: ${measured} of at most ${planned} models measured`;
+  if (end) return trCount("{count} model measured", "{count} models measured", measured);
+  return tr("Draw {draw} of {draws}: {measured} of at most {planned} models measured", {
+    draw: Math.min(draws + 1, most),
+    draws: most,
+    measured,
+    planned,
+  });
 }
 
 /**
@@ -101,4 +105,4 @@ export function ladderShare({ measured, planned, budget, end }, seconds) {
  * @param {number} seconds of its clock
  */
 export const ladderTime = ({ budget }, seconds) =>
-  budget === null ? duration(seconds) : `${duration(seconds)} of ${duration(budget)}`;
+  budget === null ? duration(seconds) : tr("{time} of {budget}", { time: duration(seconds), budget: duration(budget) });

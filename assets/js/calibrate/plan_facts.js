@@ -5,6 +5,7 @@
 
 import { bytes, count, duration, number, percent } from "../base/format.js";
 import { html } from "../base/html.js";
+import { tr } from "../base/messages.js";
 import { formatsFold } from "./readers_table.js";
 
 /** @import { Fix } from "../base/client.js" */
@@ -19,43 +20,69 @@ export function planFacts(plan) {
   const { parameters, layers, experts, bytes_before: before, bytes_after: after } = plan;
   /** @type {(value: number | null, text: (value: number) => string) => string} */
   const known = (value, text) => (value === null ? "" : text(value));
-  const begun = plan.begin ? `, each sequence and test window behind ${plan.begin}` : "";
   /** @type {[string, string][]} */
   const rows = [
-    ["Runs", plan.runs > 1 ? String(plan.runs) : ""],
-    ["Model", plan.family ? `${plan.model} (${plan.family})` : plan.model],
-    ["Opened", plan.opened],
+    [tr("Runs"), plan.runs > 1 ? String(plan.runs) : ""],
+    [tr("Model"), plan.family ? `${plan.model} (${plan.family})` : plan.model],
+    [tr("Opened"), plan.opened],
     [
-      "Quantized",
-      known(
-        plan.share_quantized,
-        (share) =>
-          `${percent(share, 1)} of ${count(parameters ?? 0)} parameters, ${layers} layers${experts ? `, up to ${experts} experts in a block` : ""}`,
+      tr("Quantized"),
+      known(plan.share_quantized, (share) => {
+        const values = { share: percent(share, 1), parameters: count(parameters ?? 0), layers: layers ?? 0 };
+        return experts
+          ? tr("{share} of {parameters} parameters, {layers} layers, up to {experts} experts in a block", {
+              ...values,
+              experts,
+            })
+          : tr("{share} of {parameters} parameters, {layers} layers", values);
+      }),
+    ],
+    [
+      tr("Bits per weight"),
+      known(plan.bits_per_weight, (bits) =>
+        tr("{bits}, scales and zero points or biases included", { bits: number(bits, 2) }),
       ),
     ],
     [
-      "Bits per weight",
-      known(plan.bits_per_weight, (bits) => `${number(bits, 2)}, scales and zero points or biases included`),
+      tr("Size"),
+      before === null || after === null
+        ? ""
+        : tr("{before} → {after} once packed", { before: bytes(before), after: bytes(after) }),
     ],
-    ["Size", before === null || after === null ? "" : `${bytes(before)} → ${bytes(after)} once packed`],
-    ["Memory", known(plan.memory_bytes, (memory) => memoryText(memory, plan))],
-    ["Disk", known(plan.disk_bytes, (disk) => `about ${bytes(disk)} in the state folder`)],
-    ["Calibration", known(plan.calibration_tokens, (tokens) => `${count(tokens)} tokens${begun}`)],
-    ["Test", known(plan.test_tokens, (tokens) => `${count(tokens)} tokens`)],
-    ["Time", known(plan.minutes, (minutes) => timeText(minutes, plan))],
+    [tr("Memory"), known(plan.memory_bytes, (memory) => memoryText(memory, plan))],
+    [tr("Disk"), known(plan.disk_bytes, (disk) => tr("about {size} in the state folder", { size: bytes(disk) }))],
+    [tr("Calibration"), known(plan.calibration_tokens, (tokens) => calibrationText(tokens, plan))],
+    [tr("Test"), known(plan.test_tokens, (tokens) => tr("{count} tokens", { count: count(tokens) }))],
+    [tr("Time"), known(plan.minutes, (minutes) => timeText(minutes, plan))],
   ];
   return rows.filter(([, text]) => text);
 }
 
+/** @param {number} tokens @param {Plan} plan */
+function calibrationText(tokens, { begin }) {
+  return begin
+    ? tr("{count} tokens, each sequence and test window behind {begin}", { count: count(tokens), begin })
+    : tr("{count} tokens", { count: count(tokens) });
+}
+
 /** @param {number} minutes @param {Plan} plan */
 function timeText(minutes, { runs, minutes_on: on }) {
-  return `about ${duration(60 * minutes)}${runs > 1 ? ` for all ${runs}` : ""} on ${on}`;
+  const time = duration(60 * minutes);
+  return runs > 1
+    ? tr("about {time} for all {runs} on {device}", { time, runs, device: on })
+    : tr("about {time} on {device}", { time, device: on });
 }
 
 /** @param {number} device @param {Plan} plan */
 function memoryText(device, { host_bytes: host, streamed }) {
-  const where = host ? ` on the device, ${bytes(host)} beside it` : "";
-  return `about ${bytes(device)}${where}${streamed ? ", one block at a time" : ""}`;
+  const size = bytes(device);
+  if (host) {
+    const beside = { size, host: bytes(host) };
+    return streamed
+      ? tr("about {size} on the device, {host} beside it, one block at a time", beside)
+      : tr("about {size} on the device, {host} beside it", beside);
+  }
+  return streamed ? tr("about {size}, one block at a time", { size }) : tr("about {size}", { size });
 }
 
 /**

@@ -103,19 +103,40 @@ export function autoWords(recipe) {
       sign: SIGNS[field],
       values: field === "lam" ? auto.lams : field === "gamma" ? auto.gammas : auto.strengths,
     }))
-    .map(({ sign, values }, index) => `${values.length} ${index ? "of" : "values of"} ${sign} (${span(values)})`)
+    .map(({ sign, values }, index) => {
+      const named = { count: values.length, sign, values: span(values) };
+      return index ? tr("{count} of {sign} ({values})", named) : tr("{count} values of {sign} ({values})", named);
+    })
     .join(" × ");
   const kept = judgedOn(recipe);
-  const sequences = kept === null ? "a part of the sequences" : `${kept} of ${recipe.samples} sequences`;
+  const sequences =
+    kept === null
+      ? tr("a part of the sequences")
+      : tr("{kept} of {samples} sequences", { kept, samples: recipe.samples });
   const share = recipe.channel_fraction ?? 1;
-  const channels = auto.by === "layer" && share > 0 && share < 1 ? ` and ${plain(100 * share)} % of the channels` : "";
-  const where = auto.by === "layer" ? "for each layer, judged" : "for the whole model, judged by perplexity";
-  return `auto: ${tried} ${where} on ${sequences}${channels}`;
+  if (auto.by !== "layer")
+    return tr("auto: {tried} for the whole model, judged by perplexity on {sequences}", { tried, sequences });
+  return share > 0 && share < 1
+    ? tr("auto: {tried} for each layer, judged on {sequences} and {share} % of the channels", {
+        tried,
+        sequences,
+        share: plain(100 * share),
+      })
+    : tr("auto: {tried} for each layer, judged on {sequences}", { tried, sequences });
 }
 
 /** @param {number[]} values */
 const span = (values) =>
-  values.length > 4 ? `${plain(values[0])} to ${plain(values[values.length - 1])}` : values.map(plain).join(", ");
+  values.length > 4
+    ? tr("{low} to {high}", { low: plain(values[0]), high: plain(values[values.length - 1]) })
+    : listed(values);
+
+/**
+ * Numbers and words one after the other.
+ * @param {readonly unknown[]} values
+ */
+export const listed = (values) =>
+  values.map((value) => (typeof value === "number" ? written(String(value)) : String(value))).join(tr(", "));
 
 /**
  * How many sequences “auto” keeps for judging, as sarqc/recipe.py counts them; null where that can't be said.
@@ -214,9 +235,9 @@ export function restOf(recipe, block) {
  * @param {Said} recipe
  */
 export function describe(recipe) {
-  const method = recipe.kind === "ladder" ? "what each step is worth" : methodTitle(recipe.method);
+  const method = recipe.kind === "ladder" ? tr("what each step is worth") : methodTitle(recipe.method);
   const width = recipe.bits ? tr("{bits} bits", { bits: recipe.bits }) : "";
-  const bits = [width, gridWords(recipe)].filter(Boolean).join(" ");
+  const bits = [width, gridWords(recipe) && gridTitle(recipe.grid)].filter(Boolean).join(" ");
   const parts = [modelWords(recipe), bits, method];
   for (const [sign, value] of [
     ["λ", recipe.lambda],
@@ -238,7 +259,7 @@ export function describe(recipe) {
       }),
     );
   parts.push(...fittingWords(recipe));
-  if (recipe.kind === "tune") parts.push("finding λ");
+  if (recipe.kind === "tune") parts.push(tr("finding λ"));
   return parts.filter(Boolean).join(", ");
 }
 
@@ -254,7 +275,8 @@ export const methodTitle = (name) => tr(methodOf(name)?.title ?? name);
  */
 export function modelWords({ model, quantized_checkpoint: checkpoint, method }) {
   if (!checkpoint) return shortModel(model);
-  return method === AS_FOUND.name ? shortModel(checkpoint) : `${shortModel(checkpoint)} repaired`;
+  const name = shortModel(checkpoint);
+  return method === AS_FOUND.name ? name : tr("{model} repaired", { model: name });
 }
 
 /**
@@ -284,12 +306,37 @@ const isWithoutEffect = (name, said) =>
   METHODS[said.method]?.unit === "block" &&
   ((name === "refine" && said.warm_start !== "column_solver") || (name === "stopping" && !said.held_out_samples));
 
+/** Kinds of grids in words. @type {Record<string, string>} */
+const GRIDS = {
+  symmetric: tr("symmetric"),
+  full_range: tr("full range"),
+  asymmetric: tr("asymmetric"),
+  affine: tr("affine"),
+};
+
+/** @param {string} kind */
+const gridTitle = (kind) => GRIDS[kind] ?? kind.replaceAll("_", " ");
+
 /**
- * The kind of the grid, where it is not the form's own: bits of different grids differ in full.
+ * The kind of the grid in English, where it is not the form's own: bits of different grids differ in full.
  * @param {Said} recipe
  */
 export const gridWords = ({ grid, quantized_checkpoint: checkpoint }) =>
   !grid || checkpoint || grid === RECIPE_FIELDS.grid.default ? "" : grid.replaceAll("_", " ");
+
+/**
+ * The grid of a recipe, and how many weights share a scale of it.
+ * @param {Said} recipe
+ */
+export function groupsOf({
+  grid: kind = RECIPE_FIELDS.grid.default,
+  group_size: size = RECIPE_FIELDS.group_size.default,
+}) {
+  const grid = gridTitle(String(kind));
+  return String(size) === "per_channel"
+    ? tr("{grid}, one scale per channel", { grid })
+    : tr("{grid}, groups of {size}", { grid, size: String(size) });
+}
 
 /**
  * The last part of a path or a Hub name.
