@@ -38,7 +38,10 @@ def test_the_model_answers_a_sentence_at_the_shown_lambda(open_page):
     button = page.get_by_test_id("try").get_by_test_id("try-open")
     button.wait_for()
     kept = json.loads(CODES.read_text(encoding="utf-8"))
-    size = sum(file["bytes"] for file in [*kept["files"], *(p["file"] for p in kept["points"] if p["lam"] in (0, 0.1))])
+    size = sum(
+        file["bytes"]
+        for file in [*kept["files"], *(p["file"] for p in kept["points"] if p["bits"] == 2 and p["lam"] in (0, 0.1))]
+    )
     assert f"{size / 2**20:.1f}" in button.inner_text()
     assert not [url for url in page.watch.requests if OF_MODEL in url]
     card = opened(page)

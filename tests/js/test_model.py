@@ -23,6 +23,7 @@ HERE = Path(__file__).parent
 MODELS = Path("assets/models").resolve()
 MODEL = MODELS / "tiny-llama"
 STUDY = Path("assets/studies/tiny-llama").resolve()
+LINES = (("sarqc-gbs", 2, 0.1), ("sarqc-gbs", 3, 0.1))  # whose codes ship
 LOGITS = 1e-3  # of at most some twenty
 HOSTILE = (
     "", " ", "\n\n\t", "</s><s>", "<s", "a\u0000b", "\ufeffx", "e\u0301 é", "👩‍👩‍👧 flags 🇩🇪", "مرحبا بالعالم",
@@ -67,9 +68,11 @@ def test_what_is_kept_is_what_is_there(study: Study) -> None:
     assert all(path.stat().st_size == file["bytes"] for file, path in files.values())
     points = {path.name for path in (STUDY / FOLDER).glob("*.safetensors")}
     assert points == {point["file"]["name"] for point in kept["points"]}
-    line = study.line(kept["points"][0]["method"], kept["points"][0]["bits"])
-    assert tuple(point["lam"] for point in kept["points"]) == line.lams
-    assert sum(path.stat().st_size for path in (STUDY / FOLDER).iterdir()) <= 16 << 20
+    assert {(point["method"], point["bits"], point["gamma"]) for point in kept["points"]} == {*LINES}
+    for method, bits, gamma in LINES:
+        lams = tuple(point["lam"] for point in kept["points"] if (point["bits"], point["gamma"]) == (bits, gamma))
+        assert lams == study.line(method, bits).lams
+    assert sum(path.stat().st_size for path in (STUDY / FOLDER).iterdir()) <= 26 << 20
 
 
 def test_codes_are_read_as_they_are_packed(study: Study, tmp_path: Path) -> None:

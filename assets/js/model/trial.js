@@ -13,7 +13,7 @@ import { RemoteModel } from "./remote.js";
 import { comparedAt, firstFiles, INITIAL, reduce } from "./try_state.js";
 import { tryCard } from "./try_view.js";
 
-/** @import { KeptCodes, ModelFile } from "../base/types.d.ts" */
+/** @import { KeptCodes, KeptPoint, ModelFile } from "../base/types.d.ts" */
 /** @import { Point } from "../charts/bind.js" */
 /** @import { ComputedPoint } from "./computing.js" */
 /** @import { CodedPoint, Compared, Kept, TryAction, TryState } from "./try_state.js" */
@@ -200,7 +200,7 @@ export class Trial {
       draw: kept.draw,
       isMean: view.draws?.length !== 1,
       size: compared ? bytes(firstFiles(kept, compared).size) : "",
-      further: compared && !("of" in compared.shown) && kept.points.length > 1 ? bytes(compared.shown.file.bytes) : "",
+      further: compared?.zero && !("of" in compared.shown) ? bytes(compared.shown.file.bytes) : "",
       lams: view.lam_texts,
       at: at.lambda,
       isLocked,
@@ -233,6 +233,13 @@ const filesOf = ({ shown, zero }) => ({ shown: shown.file.name, zero: zero?.file
 
 /** Which points are kept, in words. @param {KeptCodes} kept */
 function keptAt({ points }) {
+  const lineOf = (/** @type {KeptPoint} */ { method, bits, gamma }) => JSON.stringify([method, bits, gamma]);
+  const lines = [...new Set(points.map(lineOf))];
+  return lines.map((line) => ofLine(points.filter((point) => lineOf(point) === line))).join("; ");
+}
+
+/** Kept points of one line, in words. @param {KeptPoint[]} points */
+function ofLine(points) {
   const [{ method, bits, gamma, lam }] = points;
   const line =
     gamma === null

@@ -38,7 +38,8 @@ export function tryPart(recipeAt) {
         move: (lambda) => explorer.move({ lambda }),
         show: () => {
           if (!kept) return;
-          const [{ method, bits, gamma, lam }] = kept.points;
+          const { method, bits, gamma, lam } =
+            kept.points.find((each) => each.bits === view.line.bits) ?? kept.points[0];
           const point = kept.points.length === 1 ? { lambda: lam } : {};
           explorer.pick({ method, bits, layer: "all", gamma: gamma ?? undefined, ...point });
         },
