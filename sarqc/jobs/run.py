@@ -20,6 +20,7 @@ from typing import Any, Literal, TypedDict
 
 from sarqc.documents import Tuned
 from sarqc.jobs.tuned import tuned
+from sarqc.language import message, tr
 
 LANES = ("preview", "batch")
 
@@ -37,7 +38,15 @@ class State(StrEnum):
 
 
 # What people read; a filter takes both.
-STATE_WORDS: Mapping[State, str] = {state: "waiting" if state is State.QUEUED else state.value for state in State}
+STATE_WORDS: Mapping[State, str] = {
+    State.QUEUED: message("waiting"),
+    State.RUNNING: message("running"),
+    State.CANCELLING: message("cancelling"),
+    State.CANCELLED: message("cancelled"),
+    State.INTERRUPTED: message("interrupted"),
+    State.FAILED: message("failed"),
+    State.FINISHED: message("finished"),
+}
 AT_REST = frozenset({State.CANCELLED, State.INTERRUPTED, State.FAILED, State.FINISHED})
 
 ALLOWED: Mapping[State, frozenset[State]] = {
@@ -213,8 +222,8 @@ def iso_time(seconds: float) -> str:
 def advice(state: State) -> str:
     """The remedies for a run in this state."""
     return {
-        State.QUEUED: "It waits for a device; cancel it or let it start.",
-        State.RUNNING: "Cancel it, or wait for its end.",
-        State.CANCELLING: "It is about to end; try again in a moment.",
-        State.FINISHED: "It is complete; submit its recipe again for a new run.",
-    }.get(state, "It has ended; continue it or delete it.")
+        State.QUEUED: tr("It waits for a device; cancel it or let it start."),
+        State.RUNNING: tr("Cancel it, or wait for its end."),
+        State.CANCELLING: tr("It is about to end; try again in a moment."),
+        State.FINISHED: tr("It is complete; submit its recipe again for a new run."),
+    }.get(state, tr("It has ended; continue it or delete it."))
