@@ -19,6 +19,7 @@ from enum import StrEnum
 from typing import Any, Literal, TypedDict
 
 from sarqc.documents import Tuned
+from sarqc.errors import NotFound
 from sarqc.jobs.tuned import tuned
 from sarqc.language import message, tr
 
@@ -217,6 +218,13 @@ class StoredEvent:
 def iso_time(seconds: float) -> str:
     """Return a time stamp (seconds since 1970) as ISO 8601 in UTC, to the millisecond."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def no_run(run_id: str) -> NotFound:
+    """The error for a run that there is not, or that is not shown to who asks."""
+    return NotFound(
+        tr("no run “{run}”", run=run_id), tr("runs"), tr("It may have been deleted; Runs lists what there is.")
+    )
 
 
 def advice(state: State) -> str:

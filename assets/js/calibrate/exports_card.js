@@ -17,6 +17,7 @@ import { stageWords } from "../base/stage_words.js";
 import { keptWords } from "./kept.js";
 import { formatTable, loadedBy } from "./readers_table.js";
 import * as State from "./run_state.js";
+import { writtenWords } from "./said_words.js";
 
 /** @import { Problem } from "../base/client.js" */
 /** @import { Carrier } from "../base/types.d.ts" */
@@ -278,7 +279,7 @@ function readAgain(made) {
   const isSame = !written.other_tensors.length && written.parts_at === null;
   return html`<p class=${isSame ? "files-same" : "warning"} data-testid="read-again">${
     isSame ? html`<span aria-hidden="true">✓ </span>` : nothing
-  }${written.words}</p>`;
+  }${writtenWords(written)}</p>`;
 }
 
 /**

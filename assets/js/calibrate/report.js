@@ -15,6 +15,7 @@ import { answer } from "./answer.js";
 import { judgements, LAYER_COLUMNS, layerRows, pairCounts, worstRows } from "./layer_rows.js";
 import { idleFields, methodTitle } from "./recipe_form.js";
 import { shade } from "./run_state.js";
+import { edgeWords, expertsWords } from "./said_words.js";
 
 const MOST_ROWS = 400; // layers that a table shows; those of a large mixture are too many to read
 
@@ -37,7 +38,7 @@ export function reportCard(id, summary, layers, folds, next) {
   return html`<div class="report" data-testid="report">${answer(summary, next ? nextWords(next) : nothing)}${
     test ? html`<p class="protocol">${tr("Perplexity on {facts}.", { facts: facts(test) })}</p>` : nothing
   }${
-    summary.experts ? html`<p class="protocol" data-testid="experts">${summary.experts.words}</p>` : nothing
+    summary.experts ? html`<p class="protocol" data-testid="experts">${expertsWords(summary.experts)}</p>` : nothing
   }${summary.selection?.by === "model" ? chosenForTheModel(summary.selection) : nothing}${chosenByLayer(
     layers,
     folds,
@@ -103,12 +104,12 @@ function chosenForTheModel({ lambda, candidates, protocol, edge }) {
   const all = candidates.map((/** @type {any} */ one) => ({ lam: one.lambda, perplexity: one.perplexity }));
   return html`<section class="selection" data-testid="selection">
     <h3>${tr("λ = {lam} for the whole model, of {count} candidates", { lam: plain(lambda), count: all.length })}</h3>
-    ${candidateStrip(all, lambda)}${edgeWords(edge)}${protocol ? html`<p class="protocol">${tr("Judged on {facts}.", { facts: facts(protocol) })}</p>` : nothing}
+    ${candidateStrip(all, lambda)}${edgeLine(edge)}${protocol ? html`<p class="protocol">${tr("Judged on {facts}.", { facts: facts(protocol) })}</p>` : nothing}
   </section>`;
 }
 
 /** @param {string | undefined} edge what it means that an end of the candidates was chosen */
-const edgeWords = (edge) => (edge ? html`<p class="edge" data-testid="edge">${edge}</p>` : nothing);
+const edgeLine = (edge) => (edge ? html`<p class="edge" data-testid="edge">${edgeWords(edge)}</p>` : nothing);
 
 /**
  * How often each pair was chosen, and the judgement of every layer to unfold.
@@ -159,7 +160,7 @@ function chosenByLayer(layers, folds, selection) {
         ? tr("{first} and {second} chosen layer by layer", { first: across.sign, second: down.sign })
         : tr("{sign} chosen layer by layer", { sign: across.sign })
     }</h3>
-    <div class="table-scroll">${pairs}</div>${edgeWords(selection?.edge)}
+    <div class="table-scroll">${pairs}</div>${edgeLine(selection?.edge)}
     ${fold(CHOSEN, folds, () => layerTable(judged, columns, CHOSEN))}
   </section>`;
 }
