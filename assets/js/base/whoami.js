@@ -59,4 +59,6 @@ export const ROLE_WORDS = {
 
 /** Why a viewer can't begin a run. @param {Visitor} who */
 export const whyNoRun = (who) =>
-  `Viewers can’t begin runs on this host. ${who.can_sign_in && !who.signed_in ? "Sign in, or ask" : "Ask"} its operator.`;
+  who.can_sign_in && !who.signed_in
+    ? tr("Viewers can’t begin runs on this host. Sign in, or ask its operator.")
+    : tr("Viewers can’t begin runs on this host. Ask its operator.");
