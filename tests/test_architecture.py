@@ -16,7 +16,7 @@ GROUND = {"sarqc.errors", "sarqc.documents", "sarqc.plain", "sarqc.settings", "s
 GROUND |= {"sarqc.recipe", "sarqc.logs", "sarqc.language"}
 TREE: dict[str, set[str]] = {
     "sarqc.errors": set(),
-    "sarqc.documents": set(),
+    "sarqc.documents": {"sarqc.language"},
     "sarqc.plain": set(),
     "sarqc.language": set(),
     "sarqc.files": {"sarqc.errors"},

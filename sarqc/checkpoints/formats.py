@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args
 
 from sarqc.documents import Repair
 from sarqc.errors import Fix, Refused
+from sarqc.language import message, tr, written
 from sarqc.models.families import LayerInfo
 from sarqc.recipe import Recipe
 
@@ -35,6 +36,12 @@ IN_WORDS: dict[Loads, str] = {
     "no": "does not load",
     "not_run": "not run here",
 }
+# What the table says in words of its own.
+_OF_TABLE = (
+    message("Linux on x86_64, without a GPU"),
+    message("there was no GPU"),
+    message("there was no GPU, and on a CPU its kernels know 16 bits alone"),
+)
 
 
 @dataclass(frozen=True)
@@ -71,55 +78,67 @@ def why_not(recipe: Recipe, checkpoint_format: Format, layers: Sequence[LayerInf
     """
     if checkpoint_format == "plain":
         return None
-    where = f"format {checkpoint_format}"
+    where = tr("format {name}", name=checkpoint_format)
     if (reason := recipe.to_method().why_not_packed()) is not None:
-        return Refused(reason, where, "Set mode to foldable, or use the format plain.")
+        return Refused(reason, where, tr("Set mode to foldable, or use the format plain."))
     if recipe.bits not in PACKED_BITS:
-        few = ", ".join(map(str, PACKED_BITS))
         return Refused(
-            f"{recipe.bits}-bit weights can't be packed here", where, f"Use {few} bits, or the format plain."
-        )
+            tr("{bits}-bit weights can't be packed here", bits=recipe.bits), where,
+            tr("Use {few} bits, or the format plain.", few=", ".join(map(str, PACKED_BITS))),
+        )  # fmt: skip
     found = _GRIDS[checkpoint_format](recipe)
     parts = [layer for layer in layers if not layer.has_own_tensor]
     if parts and (checkpoint_format != "packed" or len(parts) == len(layers)):
         return Refused(
-            f"{parts[0].name} is not a tensor of its own in checkpoints, but part of one or transposed, and no reader "
-            "is known for its codes", where,
-            "Use the format plain." if len(parts) == len(layers) else "Use the format packed or plain.",
-        )  # fmt: skip
+            tr(
+                "{layer} is not a tensor of its own in checkpoints, but part of one or transposed, and no reader is "
+                "known for its codes",
+                layer=parts[0].name,
+            ),
+            where,
+            tr("Use the format plain.") if len(parts) == len(layers) else tr("Use the format packed or plain."),
+        )
     if found is None:
         found = _SHAPES[checkpoint_format](recipe, layers)
-    return None if found is None else Refused(found[0], where, f"{found[1]}, or use the format plain.")
+    return None if found is None else Refused(found[0], where, found[1])
 
 
-_Why = tuple[str, str] | None  # what, and the remedy without its end
+_Why = tuple[str, str] | None  # what, and the remedy
+
+
+def _no_biases() -> _Why:
+    return (
+        tr("the format has no place for the biases of the affine grid"),
+        tr("Use another grid or the format mlx, or use the format plain."),
+    )
 
 
 def _packed_grid(recipe: Recipe) -> _Why:
     if recipe.grid == "affine":
-        return "the format has no place for the biases of the affine grid", "Use another grid or the format mlx"
+        return _no_biases()
     if recipe.grid == "asymmetric" and recipe.bits != 4:
         return (
-            f"the format’s zero points are read by nobody at {recipe.bits} bits",
-            "Use 4 bits, a grid without zero points or the format gptq",
+            tr("the format’s zero points are read by nobody at {bits} bits", bits=recipe.bits),
+            tr("Use 4 bits, a grid without zero points or the format gptq, or use the format plain."),
         )
     return None
 
 
 def _gptq_grid(recipe: Recipe) -> _Why:
-    if recipe.grid == "affine":
-        return "the format has no place for the biases of the affine grid", "Use another grid or the format mlx"
-    return None
+    return _no_biases() if recipe.grid == "affine" else None
 
 
 def _mlx_grid(recipe: Recipe) -> _Why:
     if recipe.grid == "asymmetric":
         return (
-            "the format has no place for zero points, only for biases, to which they would have to be rounded",
-            "Use the grid symmetric, full_range or affine, or the format packed or gptq",
+            tr("the format has no place for zero points, only for biases, to which they would have to be rounded"),
+            tr("Use the grid symmetric, full_range or affine, or the format packed or gptq, or use the format plain."),
         )
     if recipe.group_size is not None and recipe.group_size % MLX_GROUP:
-        return f"its groups are multiples of {MLX_GROUP} channels", "Use groups of 32, 64 or 128"
+        return (
+            tr("its groups are multiples of {size} channels", size=MLX_GROUP),
+            tr("Use groups of 32, 64 or 128, or use the format plain."),
+        )
     return None
 
 
@@ -130,16 +149,22 @@ def _any_shape(recipe: Recipe, layers: Sequence[LayerInfo]) -> _Why:
 def _gptq_shape(recipe: Recipe, layers: Sequence[LayerInfo]) -> _Why:
     for layer in layers:
         if any(side % GPTQ_SIDE for side in layer.shape):
-            sides = " × ".join(map(str, layer.shape))
-            return f"{GPTQ_SIDE} does not divide both sides of {layer.name}, {sides}", "Use the format packed"
+            what = tr(
+                "{divisor} does not divide both sides of {layer}, {sides}",
+                divisor=GPTQ_SIDE, layer=layer.name, sides=" × ".join(map(str, layer.shape)),
+            )  # fmt: skip
+            return what, tr("Use the format packed, or use the format plain.")
     return None
 
 
 def _mlx_shape(recipe: Recipe, layers: Sequence[LayerInfo]) -> _Why:
     for layer in layers:
         if layer.shape[1] % MLX_GROUP:
-            width = f"{MLX_GROUP} does not divide the {layer.shape[1]} input channels of {layer.name}"
-            return width, "Use the format packed"
+            what = tr(
+                "{divisor} does not divide the {width} input channels of {layer}",
+                divisor=MLX_GROUP, width=layer.shape[1], layer=layer.name,
+            )  # fmt: skip
+            return what, tr("Use the format packed, or use the format plain.")
     return None
 
 
@@ -161,14 +186,17 @@ def check_format(recipe: Recipe, checkpoint_format: str, layers: Sequence[LayerI
     known = next((name for name in FORMATS if name == checkpoint_format), None)
     if known is None:
         raise Refused(
-            f"unknown checkpoint format “{checkpoint_format}”", "format", f"Choose one of {', '.join(FORMATS)}."
-        )
-    if recipe.compares_models:
-        what = "tuning" if recipe.kind == "tune" else "a ladder"
-        raise Refused(
-            f"{what} compares models and keeps none of them", f"format {checkpoint_format}",
-            "Run the recipe that it ends with, and save that model.",
+            tr("unknown checkpoint format “{name}”", name=checkpoint_format), tr("format"),
+            tr("Choose one of {names}.", names=", ".join(FORMATS)),
         )  # fmt: skip
+    if recipe.compares_models:
+        raise Refused(
+            tr("tuning compares models and keeps none of them")
+            if recipe.kind == "tune"
+            else tr("a ladder compares models and keeps none of them"),
+            tr("format {name}", name=checkpoint_format),
+            tr("Run the recipe that it ends with, and save that model."),
+        )
     if (refused := why_not(recipe, known, layers)) is not None:
         raise refused
     return known
@@ -191,22 +219,24 @@ def check_export(recipe: Recipe, wanted: str, layers: Sequence[LayerInfo] = ()) 
         return _check_repaired(recipe, wanted)
     if wanted == STATISTICS:
         raise Refused(
-            "only tuning keeps statistics of the float model", f"format {wanted}",
-            f"Export the model as {' or '.join(FORMATS)}, or tune with this recipe.",
+            tr("only tuning keeps statistics of the float model"), tr("format {name}", name=wanted),
+            tr("Export the model as {names}, or tune with this recipe.", names=tr(" or ").join(FORMATS)),
         )  # fmt: skip
     return check_format(recipe, wanted, layers)
 
 
 def _check_repaired(recipe: Recipe, wanted: str) -> ExportFormat:
-    where = f"format {wanted}"
+    where = tr("format {name}", name=wanted)
     if recipe.quantized_checkpoint is None:
-        raise Refused("the recipe has no quantized checkpoint", where, f"Use one of {', '.join(FORMATS)}.")
+        raise Refused(
+            tr("the recipe has no quantized checkpoint"), where, tr("Use one of {names}.", names=", ".join(FORMATS))
+        )
     if not recipe.repairs:
-        raise Refused("the checkpoint was measured as it was found, and not changed", where, "Repair it first.")
+        raise Refused(tr("the checkpoint was measured as it was found, and not changed"), where, tr("Repair it first."))
     if wanted != AS_IT_WAS:
         raise Refused(
-            "a repaired checkpoint is written in the files that it was found in", where,
-            f"Use the format {AS_IT_WAS}.",
+            tr("a repaired checkpoint is written in the files that it was found in"), where,
+            tr("Use the format {name}.", name=AS_IT_WAS),
         )  # fmt: skip
     return AS_IT_WAS
 
@@ -220,7 +250,7 @@ def exports_of(recipe: Recipe, *, is_mixture: bool | None) -> tuple[Carrier, ...
     """Return the possible exports of a finished run, with their readers; see ``who_can_load``."""
     if recipe.kind != "tune":  # the only kind with files that are not a model
         return who_can_load(recipe, is_mixture=is_mixture)
-    note = (
+    note = tr(
         "The float model’s statistics of the first draw and its linears’ weights in one file: “python -m sarqc tune "
         "--statistics FILE” compares errors of layers at any λ, γ, bits and method that works on single layers, on a "
         "machine without the model"
@@ -243,7 +273,7 @@ def who_can_load(
     if recipe.compares_models or (recipe.quantized_checkpoint is not None and not recipe.repairs):
         return ()
     if recipe.quantized_checkpoint is not None:
-        note = "The files as they were found, byte for byte but for the codes: who reads the one reads the other"
+        note = tr("The files as they were found, byte for byte but for the codes: who reads the one reads the other")
         return (Carrier(AS_IT_WAS, True, (), note),)
     carriers = []
     for name in FORMATS:
@@ -263,7 +293,7 @@ def _fixes(recipe: Recipe, checkpoint_format: Format, layers: Sequence[LayerInfo
     changed = recipe.model_copy(update={"grid": "symmetric"})
     if recipe.grid == "symmetric" or why_not(changed, checkpoint_format, layers) is not None:
         return ()
-    return (Fix("Use symmetric", {"grid": "symmetric"}),)
+    return (Fix(tr("Use symmetric"), {"grid": "symmetric"}),)
 
 
 def _of_parts(checkpoint_format: Format, layers: Sequence[LayerInfo]) -> str:
@@ -272,38 +302,50 @@ def _of_parts(checkpoint_format: Format, layers: Sequence[LayerInfo]) -> str:
     if checkpoint_format == "plain" or not parts:
         return ""
     size, whole = (sum(math.prod(layer.shape) for layer in group) for group in (parts, layers))
-    return (
-        f"{len(parts):,} of its {len(layers):,} linears, {size / whole:.0%} of the quantized weights, are parts of "
-        "other tensors in checkpoints, or transposed there, and are stored dequantized: the file is larger than planned"
-    )
+    return tr(
+        "{parts} of its {linears} linears, {share}% of the quantized weights, are parts of other tensors in "
+        "checkpoints, or transposed there, and are stored dequantized: the file is larger than planned",
+        parts=written(f"{len(parts):,}"), linears=written(f"{len(layers):,}"), share=f"{100 * size / whole:.0f}",
+    )  # fmt: skip
 
 
 def _plain_note(recipe: Recipe) -> str:
-    return "An ordinary checkpoint of the same size as the original; nothing else needed"
+    return tr("An ordinary checkpoint of the same size as the original; nothing else needed")
 
 
 def _packed_note(recipe: Recipe) -> str:
-    note = "Codes in the pack-quantized format of compressed-tensors" + (
-        ", 0.18 or newer: the layout of 3 bits changed there" if recipe.bits == 3 else ""
-    )
     if recipe.grid == "asymmetric":
-        return note + ", with packed zero points, which SGLang and OpenVINO’s frontend say that they read"
-    if recipe.group_size is not None and recipe.indivisible == "per_channel":
-        note += "; where some layers have groups and others whole rows, not with transformers' dequantize=True"
-    return note
+        return tr(
+            "Codes in the pack-quantized format of compressed-tensors, with packed zero points, which SGLang and "
+            "OpenVINO’s frontend say that they read"
+        )
+    if recipe.bits == 3:
+        note = tr(
+            "Codes in the pack-quantized format of compressed-tensors, 0.18 or newer: the layout of 3 bits changed "
+            "there"
+        )
+    else:
+        note = tr("Codes in the pack-quantized format of compressed-tensors")
+    if recipe.group_size is None or recipe.indivisible != "per_channel":
+        return note
+    mixed = tr("where some layers have groups and others whole rows, not with transformers' dequantize=True")
+    return f"{note}; {mixed}"
 
 
 def _gptq_note(recipe: Recipe) -> str:
     if recipe.grid == "asymmetric":
-        return "Codes and zero points in GPTQ’s format; in its second convention, gptq_v2, which alone has room for all"
-    return "Codes in GPTQ’s format, in its first convention, with one zero point throughout"
+        return tr(
+            "Codes and zero points in GPTQ’s format; in its second convention, gptq_v2, which alone has room for all"
+        )
+    return tr("Codes in GPTQ’s format, in its first convention, with one zero point throughout")
 
 
 def _mlx_note(recipe: Recipe) -> str:
-    note = "Codes with scales and biases as MLX has them, for Apple’s and other processors"
-    if recipe.group_size is None or recipe.group_size not in (32, 64, 128):
-        note += "; a group here is several there with one scale, so it is larger than the plan says"
-    return note
+    note = tr("Codes with scales and biases as MLX has them, for Apple’s and other processors")
+    if recipe.group_size in (32, 64, 128):
+        return note
+    larger = tr("a group here is several there with one scale, so it is larger than the plan says")
+    return f"{note}; {larger}"
 
 
 _NOTES = {"plain": _plain_note, "packed": _packed_note, "gptq": _gptq_note, "mlx": _mlx_note}
@@ -319,10 +361,11 @@ def table() -> dict[str, Any]:
 def tried() -> str:
     """Return a sentence on the day and the conditions of the tests of the readers."""
     found = table()
-    return (
-        f"Tried on {found['date']} on {found['host']}, with small models of this format, width, grid and kind: "
-        f"{found['tokens']} greedy tokens beside those of the model that was exported"
-    )
+    return tr(
+        "Tried on {date} on {host}, with small models of this format, width, grid and kind: {tokens} greedy tokens "
+        "beside those of the model that was exported",
+        date=found["date"], host=tr(found["host"]), tokens=found["tokens"],
+    )  # fmt: skip
 
 
 def kind_of(checkpoint_format: str, bits: int, grid: str, *, is_mixture: bool) -> str:
@@ -340,7 +383,7 @@ def answers(checkpoint_format: Format, bits: int, grid: str, *, is_mixture: bool
             continue
         answer = given.get(reader["name"])
         if answer is None:
-            words = reader["not_run"] or "this kind was not given to it"
+            words = tr(reader["not_run"]) if reader["not_run"] else tr("this kind was not given to it")
             found.append(Answer(reader["name"], reader["version"], "not_run", words))
         else:
             found.append(Answer(reader["name"], reader["version"], answer["loads"], answer["words"]))

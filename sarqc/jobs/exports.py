@@ -21,6 +21,7 @@ from sarqc.errors import Conflict, NoRoom, NotFound, Refused
 from sarqc.jobs.checkpoint_files import damage, files_of
 from sarqc.jobs.run import Run, State, advice
 from sarqc.jobs.store import Store
+from sarqc.language import tr, written
 from sarqc.plain import gib
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
@@ -66,15 +67,15 @@ def size_on_disk(path: Path) -> int:
 
 def check_exportable(parent: Run, checkpoint_format: str) -> ExportFormat:
     """The format, when the run can be exported in it. Raises ``Conflict`` or ``Refused``."""
-    where = f"run {parent.id}"
+    where = tr("run {run}", run=parent.id)
     if parent.parent is not None:
-        raise Conflict("it is an export itself", where, f"Export the run {parent.parent}.")
+        raise Conflict(tr("it is an export itself"), where, tr("Export the run {run}.", run=parent.parent))
     if parent.state is not State.FINISHED:
-        raise Conflict(f"a run that is {parent.state} can't be exported", where, advice(parent.state))
+        raise Conflict(tr("a run that is {state} can't be exported", state=parent.state), where, advice(parent.state))
     wanted = check_export(Recipe.parse(parent.recipe), checkpoint_format)
     repair = (parent.summary or {}).get("repair")
     if repair is not None and is_no_gain(repair):
-        raise Refused("the repair is not an improvement", where, "Keep the file as it was found.")
+        raise Refused(tr("the repair is not an improvement"), where, tr("Keep the file as it was found."))
     return wanted
 
 
@@ -104,24 +105,35 @@ def size_at_most(wanted: str, planned: Sizes) -> int:
 
 def check_room(store: Store, settings: Settings, size: int) -> None:
     """Returns when an export of ``size`` bytes has room beside all others. Raises ``NoRoom`` with the numbers."""
-    written, expected = store.exported_bytes()
+    taken, expected = store.exported_bytes()
     quota = int(settings.export_gib * 2**30)
-    if written + expected + size > quota:
+    if taken + expected + size > quota:
         raise NoRoom(
-            f"the files take about {gib(size)}, and exports take {gib(written + expected)} of the "
-            f"{gib(quota)} that they may take here",
-            "exports",
-            "Delete an export that nobody needs any more, or raise SARQC_EXPORT_GIB.",
-        )
+            tr(
+                "the files take about {size}, and exports take {taken} of the {most} that they may take here",
+                size=_gib(size), taken=_gib(taken + expected), most=_gib(quota),
+            ),
+            tr("exports"),
+            tr("Delete an export that nobody needs any more, or raise SARQC_EXPORT_GIB."),
+        )  # fmt: skip
     settings.resolved_state_dir().mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(settings.resolved_state_dir()).free
     if expected + size > free:
-        others = f", {gib(expected)} of which others wait for" if expected else ""
+        sizes = {"size": _gib(size), "free": _gib(free)}
         raise NoRoom(
-            f"the files take about {gib(size)}, and {gib(free)} of the disk are free{others}",
-            "exports",
-            "Make room on the disk, or give SARQC_STATE_DIR a larger one.",
-        )
+            tr(
+                "the files take about {size}, and {free} of the disk are free, {expected} of which others wait for",
+                **sizes, expected=_gib(expected),
+            )
+            if expected
+            else tr("the files take about {size}, and {free} of the disk are free", **sizes),
+            tr("exports"),
+            tr("Make room on the disk, or give SARQC_STATE_DIR a larger one."),
+        )  # fmt: skip
+
+
+def _gib(size: float) -> str:
+    return written(gib(size))
 
 
 def formats_of(run: Run) -> list[dict[str, Any]] | None:
@@ -144,12 +156,15 @@ def finished_checkpoint(store: Store, settings: Settings, run_id: str, checkpoin
         folder = checkpoint_folder(settings, export)
         if export.format == checkpoint_format and export.state is State.FINISHED and folder.is_dir():
             if what := damage(folder):
-                raise Conflict(f"the export is damaged: {what}", f"run {run_id}", "Export the run again.")
+                raise Conflict(
+                    tr("the export is damaged: {what}", what=what), tr("run {run}", run=run_id),
+                    tr("Export the run again."),
+                )  # fmt: skip
             return folder
     raise NotFound(
-        f"no finished export “{checkpoint_format}” of this run",
-        f"run {run_id}",
-        f"POST /api/runs/{run_id}/export?format={checkpoint_format} makes one.",
+        tr("no finished export “{name}” of this run", name=checkpoint_format),
+        tr("run {run}", run=run_id),
+        tr("{request} makes one.", request=f"POST /api/runs/{run_id}/export?format={checkpoint_format}"),
     )
 
 

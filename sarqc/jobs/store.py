@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sarqc.errors import Conflict, NotFound, QueueFull, Refused, WorkerLost
+from sarqc.errors import Conflict, QueueFull, Refused, WorkerLost
 from sarqc.events import (
     Cancelled,
     Event,
@@ -38,8 +38,9 @@ from sarqc.jobs import listing
 from sarqc.jobs.annotations import Annotations
 from sarqc.jobs.database import Database
 from sarqc.jobs.listing import Answer, AnswerCache, Question, RunGroup
-from sarqc.jobs.run import ALLOWED, AT_REST, LANES, Removed, Run, State, StoredEvent, advice
+from sarqc.jobs.run import ALLOWED, AT_REST, LANES, Removed, Run, State, StoredEvent, advice, no_run
 from sarqc.jobs.schema import HELD, KIND
+from sarqc.language import tr
 from sarqc.recipe import Recipe, recorded
 
 PORTION_BYTES = 1 << 20  # of events deleted at once on a full disk
@@ -118,10 +119,13 @@ class Store:
         if at_most is None or waiting + more <= at_most:
             return
         if more == 1:
-            what = f"{waiting} runs are waiting, which is as many as this host accepts"
+            what = tr("{waiting} runs are waiting, which is as many as this host accepts", waiting=waiting)
         else:
-            what = f"{more} runs and the {waiting} that wait are more than the {at_most} that this host accepts"
-        raise QueueFull(what, "queue", "Wait until some have started, or cancel some of yours.")
+            what = tr(
+                "{more} runs and the {waiting} that wait are more than the {most} that this host accepts",
+                more=more, waiting=waiting, most=at_most,
+            )  # fmt: skip
+        raise QueueFull(what, tr("queue"), tr("Wait until some have started, or cancel some of yours."))
 
     def _insert(
         self, connection: sqlite3.Connection, recipe: Recipe, owner: str, lane: str, more: dict[str, Any]
@@ -152,7 +156,8 @@ class Store:
         with self.transaction() as connection:
             run = self.get(run_id)
             if to not in ALLOWED[run.state]:
-                raise Conflict(f"a run that is {run.state} can't become {to}", f"run {run_id}", advice(run.state))
+                what = tr("a run that is {state} can't become {to}", state=run.state, to=to)
+                raise Conflict(what, tr("run {run}", run=run_id), advice(run.state))
             changes: dict[str, Any] = {"state": to.value, "stepped_aside": 0, "waits_for_room": 0}
             if to is State.RUNNING:
                 changes |= {"started": now, "device": device, "done": 0}
@@ -243,8 +248,12 @@ class Store:
         with self.transaction() as connection:
             run = self.get(run_id)
             if not run.at_rest:
-                which = "a run" if run.parent is None else "an export"
-                raise Conflict(f"{which} that is {run.state} can't be deleted", f"run {run_id}", "Cancel it first.")
+                what = (
+                    tr("a run that is {state} can't be deleted", state=run.state)
+                    if run.parent is None
+                    else tr("an export that is {state} can't be deleted", state=run.state)
+                )
+                raise Conflict(what, tr("run {run}", run=run_id), tr("Cancel it first."))
             for export in self.exports(run_id):
                 self.delete(export.id)
             connection.execute("DELETE FROM links WHERE target = ?", (run_id,))
@@ -276,7 +285,7 @@ class Store:
         """The run of an id. Raises ``NotFound``."""
         rows = self._rows("SELECT * FROM runs WHERE id = ?", run_id)
         if not rows:
-            raise NotFound(f"no run “{run_id}”", "runs", "It may have been deleted; Runs lists what there is.")
+            raise no_run(run_id)
         return _run(rows[0])
 
     def has(self, run_id: str) -> bool:

@@ -604,7 +604,7 @@ class ScaleSearch(Method):
     def why_not_packed(self) -> str | None:
         if self.mode == "foldable":
             return None
-        return "the format has no place for the channel scales of a search in mode per_linear"
+        return tr("the format has no place for the channel scales of a search in mode per_linear")
 
     def count(self, work: Workload) -> Count:
         started = _STARTED_OF_CANDIDATE * len(work.shapes)

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sarqc.errors import Busy
+from sarqc.language import message, tr
 from sarqc.settings import Settings
 from sarqc.web.responses import error_response
 
@@ -161,17 +162,21 @@ def connection_class(settings: Settings, open_files: int) -> type[asyncio.Protoc
     return type("Connection", (_Connection,), limits)
 
 
-class Planning:
-    """Runs slow work, a few ``threads`` at a time, so that pages go on meanwhile; ``what``: that work in words."""
+PLANS = message("{most} plans are being made or wait")
 
-    def __init__(self, what: str = "plans are being made or wait", threads: int = THREADS, most: int = WAITING) -> None:
+
+class Planning:
+    """Runs slow work, a few ``threads`` at a time, so that pages go on meanwhile; ``what``: a message that as much is
+    under way as may be."""
+
+    def __init__(self, what: str = PLANS, threads: int = THREADS, most: int = WAITING) -> None:
         self._threads, self._under_way = CapacityLimiter(threads), 0
         self._what, self._most = what, most
 
     async def run(self, work: Callable[[], Answer]) -> Answer:
         """The answer of ``work``. Raises ``Busy`` where too many plans wait already."""
         if self._under_way >= self._most:
-            raise Busy(f"{self._most} {self._what}", "app", "Try again in a moment.")
+            raise Busy(tr(self._what, most=self._most), "app", tr("Try again in a moment."))
         self._under_way += 1
         try:
             return await to_thread.run_sync(work, limiter=self._threads)

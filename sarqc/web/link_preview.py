@@ -333,7 +333,7 @@ class Pictures:
         self._assets = assets
         self._kept: dict[object, bytes] = {}  # the last used one last
         self._lock = Lock()
-        self._drawing = Planning("pictures are being drawn or wait", DRAWN_AT_ONCE, DRAWINGS_WAITING)
+        self._drawing = Planning(message("{most} pictures are being drawn or wait"), DRAWN_AT_ONCE, DRAWINGS_WAITING)
 
     async def png(self, content: object, svg: Callable[[], str]) -> bytes:
         """The picture of ``content``, which is equal for equal pictures; ``svg`` makes its document.

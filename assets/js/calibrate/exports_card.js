@@ -8,13 +8,16 @@ import { asProblem, listen, request } from "../base/client.js";
 import { AT_REST, FORMAT_WORDS } from "../base/contract.js";
 import { bytes, format as formatted } from "../base/format.js";
 import { html, nothing, render, repeat } from "../base/html.js";
+import { tr } from "../base/messages.js";
 import { store } from "../base/page_state.js";
 import { moreMenu } from "../base/popover.js";
 import { problemBlock } from "../base/problem.js";
 import { at } from "../base/site.js";
+import { stageWords } from "../base/stage_words.js";
 import { keptWords } from "./kept.js";
 import { formatTable, loadedBy } from "./readers_table.js";
 import * as State from "./run_state.js";
+import { writtenWords } from "./said_words.js";
 
 /** @import { Problem } from "../base/client.js" */
 /** @import { Carrier } from "../base/types.d.ts" */
@@ -29,11 +32,32 @@ import * as State from "./run_state.js";
  *   | {type: "refused", format: string, error: Problem}} Action
  */
 
-/** @type {Record<string, {title: string, name: string}>} formats that are the only one of their runs */
+/** @typedef {{title: string, name: string, save: string, download: string}} Words about a format */
+
+/** @type {Record<string, Words>} formats that are the only one of their runs */
 const ALONE = {
-  statistics: { title: "The statistics as a file", name: "the statistics" },
-  "as-found": { title: "The repaired checkpoint as files", name: "the repaired checkpoint" },
+  statistics: {
+    title: tr("The statistics as a file"),
+    name: tr("the statistics"),
+    save: tr("Save the statistics"),
+    download: tr("Download the statistics"),
+  },
+  "as-found": {
+    title: tr("The repaired checkpoint as files"),
+    name: tr("the repaired checkpoint"),
+    save: tr("Save the repaired checkpoint"),
+    download: tr("Download the repaired checkpoint"),
+  },
 };
+
+/** @param {string} format @returns {Words} */
+const wordsOf = (format) =>
+  ALONE[format] ?? {
+    title: tr("The model as files"),
+    name: format,
+    save: tr("Save as checkpoint ({format})", { format }),
+    download: tr("Download {file}", { file: format }),
+  };
 
 /** @type {Line} */
 const EMPTY = { run: null, said: State.initial(), error: null, isBusy: false };
@@ -71,17 +95,18 @@ export function exportWords(run, state) {
   const { done, total } = State.progress(state);
   switch (run.state) {
     case "queued":
-      return "waiting for a device";
+      return tr("waiting for a device");
     case "running":
-      if (!total || state.ended) return (!state.ended && state.stage) || "starting";
-      return done < total ? `${done} of ${total} layers fetched` : state.stage || "saving";
+      if (!total || state.ended) return !state.ended && state.stage ? stageWords(state.stage) : tr("starting");
+      if (done < total) return tr("{done} of {total} layers fetched", { done, total });
+      return stageWords(state.stage || "saving");
     case "cancelling":
-      return "cancelling";
+      return tr("cancelling");
     case "cancelled":
-      return "cancelled; the run is as it was";
+      return tr("cancelled; the run is as it was");
     case "interrupted":
     case "failed":
-      return "failed; the run is as it was";
+      return tr("failed; the run is as it was");
     default:
       return "";
   }
@@ -100,7 +125,7 @@ export function exportsCard(run) {
   const streams = new Map();
   const lines = store(/** @type {Lines} */ ({}), reduce, (state) =>
     render(
-      html`${alone ? html`<h3>${alone.title}</h3><p>${run.formats[0].note}.</p>` : html`<h3>The model as files</h3><details class="formats-fold"><summary>Who can load which format</summary>${formatTable(run.formats)}</details>`}
+      html`${alone ? html`<h3>${alone.title}</h3><p>${run.formats[0].note}.</p>` : html`<h3>${tr("The model as files")}</h3><details class="formats-fold"><summary>${tr("Who can load which format")}</summary>${formatTable(run.formats)}</details>`}
         <div class="files-lines">${alone ? nothing : saveMenu(run, state, send)}${repeat(
           run.formats.filter(({ format }) => alone || state[format]?.run || state[format]?.error),
           (one) => one.format,
@@ -168,12 +193,15 @@ function saveMenu(own, lines, send) {
       html`<button type="button" class="quiet" data-testid=${`save-${format}`} title=${possible ? nothing : note}
         ?disabled=${!possible || lines[format]?.isBusy}
         @click=${() => send(format, `/runs/${encodeURIComponent(own.id)}/export?format=${format}`)}
-        >${format}<span class="files-words">${FORMAT_WORDS[format]}; ${possible ? loadedBy(readers) : "can’t carry this run"}</span></button>`,
+        >${format}<span class="files-words">${tr("{format}; {loading}", {
+          format: tr(FORMAT_WORDS[format]),
+          loading: possible ? loadedBy(readers) : tr("can’t carry this run"),
+        })}</span></button>`,
   );
   return html`<div class="files-line">${moreMenu({
     id: `save-as-${own.id}`,
-    label: "Save as checkpoint: formats",
-    words: "Save as checkpoint ▾",
+    label: tr("Save as checkpoint: formats"),
+    words: tr("Save as checkpoint ▾"),
     kind: "act-quiet",
     testid: "save-as",
     items,
@@ -189,7 +217,7 @@ function saveMenu(own, lines, send) {
 function lineOf(own, carrier, { run, said, error, isBusy }, send) {
   const { format } = carrier;
   const isFile = format === "statistics"; // not a folder, and nobody's checkpoint
-  const alone = ALONE[format];
+  const words = wordsOf(format);
   const save = `/runs/${encodeURIComponent(own.id)}/export?format=${format}`;
   const path = run && `/runs/${encodeURIComponent(run.id)}`;
   /** @param {string} text @param {string} name @param {() => void} act @param {{disabled?: boolean, title?: string}} [more] */
@@ -197,40 +225,48 @@ function lineOf(own, carrier, { run, said, error, isBusy }, send) {
     html`<button type="button" class=${name.startsWith("delete") ? "quiet" : "act-quiet"} data-testid=${name}
       title=${title ?? nothing} ?disabled=${disabled || isBusy} @click=${act}>${text}</button>`;
   const saving = (/** @type {{disabled?: boolean, title?: string}} */ more = {}) =>
-    button(
-      alone ? `Save ${alone.name}` : `Save as checkpoint (${format})`,
-      `save-${format}`,
-      () => send(format, save),
-      more,
-    );
+    button(words.save, `save-${format}`, () => send(format, save), more);
   const keep = keptWords(run?.kept);
   let parts;
   if (!run || !path) {
     const isOut = !carrier.possible;
     parts = [
       saving({ disabled: isOut, title: isOut ? carrier.note : undefined }),
-      isOut ? html`<span class="files-words">This format can’t carry the run; the table says why.</span>` : nothing,
+      isOut
+        ? html`<span class="files-words">${tr("This format can’t carry the run; the table says why.")}</span>`
+        : nothing,
     ];
   } else if (run.state === "finished") {
     const href = at(`/api/runs/${encodeURIComponent(own.id)}/checkpoint?format=${format}`);
     parts = [
-      html`<a class="act" href=${href} download data-testid=${`download-${format}`}>Download ${alone?.name ?? format}</a>`,
-      html`<span class="files-words">${bytes(run.bytes)}, one ${isFile ? "" : "tar "}file${keep ? `, kept ${keep}` : ""}</span>`,
-      button("Delete the files", `delete-${format}`, () => send(format, path, "DELETE")),
+      html`<a class="act" href=${href} download data-testid=${`download-${format}`}>${words.download}</a>`,
+      html`<span class="files-words">${fileWords(bytes(run.bytes), isFile, keep)}</span>`,
+      button(tr("Delete the files"), `delete-${format}`, () => send(format, path, "DELETE")),
     ];
   } else {
     const isStopping = run.state === "cancelling";
     parts = [
       AT_REST.includes(run.state)
         ? saving()
-        : button("Cancel", `cancel-${format}`, () => send(format, `${path}/cancel`), { disabled: isStopping }),
-      html`<span class="files-words" role="status" data-testid=${`export-${format}`}>${alone?.name ?? format}: ${exportWords(run, said)}</span>`,
+        : button(tr("Cancel"), `cancel-${format}`, () => send(format, `${path}/cancel`), { disabled: isStopping }),
+      html`<span class="files-words" role="status" data-testid=${`export-${format}`}>${tr("{name}: {words}", { name: words.name, words: exportWords(run, said) })}</span>`,
     ];
   }
   const failure = error ?? (run && ["failed", "interrupted"].includes(run.state) ? run.error : null);
   return html`<div class="files-line" data-format=${format} data-state=${run?.state ?? "none"}>
     ${parts}${run ? differs(own, run) : nothing}${run ? readAgain(run) : nothing}${failure ? problemBlock(failure) : nothing}
   </div>`;
+}
+
+/**
+ * What is downloaded, and how long it stays.
+ * @param {string} size
+ * @param {boolean} isFile whether it is one by itself
+ * @param {string} keep how long it is kept, in words; empty where nothing ends it
+ */
+function fileWords(size, isFile, keep) {
+  if (isFile) return keep ? tr("{size}, one file, kept {keep}", { size, keep }) : tr("{size}, one file", { size });
+  return keep ? tr("{size}, one tar file, kept {keep}", { size, keep }) : tr("{size}, one tar file", { size });
 }
 
 /**
@@ -243,7 +279,7 @@ function readAgain(made) {
   const isSame = !written.other_tensors.length && written.parts_at === null;
   return html`<p class=${isSame ? "files-same" : "warning"} data-testid="read-again">${
     isSame ? html`<span aria-hidden="true">✓ </span>` : nothing
-  }${written.words}</p>`;
+  }${writtenWords(written)}</p>`;
 }
 
 /**
@@ -254,8 +290,9 @@ function readAgain(made) {
 function differs(own, made) {
   const [now, before] = [made.summary?.perplexity, own.summary?.perplexity];
   if (made.state !== "finished" || now === before || made.format === "statistics") return nothing;
-  return html`<p class="warning">This checkpoint has perplexity ${formatted(now, "significant")}, the run had ${formatted(
-    before,
-    "significant",
-  )}: layers were solved again, on another device or by another version.</p>`;
+  const words = tr(
+    "This checkpoint has perplexity {now}, the run had {before}: layers were solved again, on another device or by another version.",
+    { now: formatted(now, "significant"), before: formatted(before, "significant") },
+  );
+  return html`<p class="warning">${words}</p>`;
 }

@@ -4,6 +4,7 @@
  */
 
 import { count, format, percent } from "../base/format.js";
+import { tr } from "../base/messages.js";
 import { METHODS, PAPERS_GRID } from "../base/recipe_contract.js";
 import { USUAL } from "./effort_choice.js";
 import { idleFields } from "./recipe_form.js";
@@ -23,7 +24,10 @@ const FAR_MORE = 2; // times what λ gives
  */
 export function guessing({ perplexity_float: float, vocabulary }) {
   if (!float || !vocabulary || float < GUESSING * vocabulary) return "";
-  return `This model predicts no better than guessing: perplexity ${format(float, "perplexity")} of a vocabulary of ${count(vocabulary)}. Train it first: what is compared here is noise.`;
+  return tr(
+    "This model predicts no better than guessing: perplexity {perplexity} of a vocabulary of {size}. Train it first: what is compared here is noise.",
+    { perplexity: format(float, "perplexity"), size: count(vocabulary) },
+  );
 }
 
 /**
@@ -47,8 +51,14 @@ export function nextStep(summary, recipe) {
   const gain = baseline?.verdict === -1 ? -(baseline.difference ?? 0) : 0; // in ln of perplexity, where it is clear
   const change = knob(recipe);
   if (!change || cost < DEAR || Math.log1p(cost) < FAR_MORE * gain) return null;
-  const beside = gain > 0 ? `, far more than the ${percent(-Math.expm1(-gain), 1)} that λ gives` : "";
-  const words = `${change.now} costs ${percent(cost, cost < 0.1 ? 1 : 0)} more perplexity than the float model has${beside}: try ${change.next}.`;
+  const said = { now: change.now, next: change.next, cost: percent(cost, cost < 0.1 ? 1 : 0) };
+  const words =
+    gain > 0
+      ? tr(
+          "{now} costs {cost} more perplexity than the float model has, far more than the {gain} that λ gives: try {next}.",
+          { ...said, gain: percent(-Math.expm1(-gain), 1) },
+        )
+      : tr("{now} costs {cost} more perplexity than the float model has: try {next}.", said);
   return { words, recipe: { ...recipe, ...change.fields } };
 }
 
@@ -58,16 +68,20 @@ export function nextStep(summary, recipe) {
  * @returns {{now: string, next: string, fields: Partial<Recipe>} | null}
  */
 function knob(recipe) {
-  const bits = `${recipe.bits} bits`;
+  const { bits } = recipe;
   if (recipe.grid === "symmetric" || recipe.grid === "full_range")
-    return { now: `${bits} symmetric`, next: "the asymmetric grid", fields: { grid: "asymmetric" } };
+    return {
+      now: tr("{bits} bits symmetric", { bits }),
+      next: tr("the asymmetric grid"),
+      fields: { grid: "asymmetric" },
+    };
   const idle = idleFields(recipe);
   const said = /** @type {Record<string, any>} */ (recipe);
   const fitting = METHODS[recipe.method]?.efforts[USUAL];
   if (fitting && !idle.includes("range") && recipe.range === "minmax")
     return {
-      now: `${bits} with each group’s range from its least to its largest weight`,
-      next: `the effort “${USUAL}”`,
+      now: tr("{bits} bits with each group’s range from its least to its largest weight", { bits }),
+      next: tr("the effort “balanced”"),
       fields: Object.fromEntries(
         Object.keys(PAPERS_GRID).flatMap((name) =>
           !idle.includes(name) && said[name] === PAPERS_GRID[name] ? [[name, fitting[name]]] : [],
@@ -75,7 +89,16 @@ function knob(recipe) {
       ),
     };
   if (typeof recipe.group_size !== "number")
-    return { now: `${bits} with one scale per channel`, next: "groups of 128", fields: { group_size: 128 } };
-  if (recipe.bits < 4) return { now: bits, next: `${recipe.bits + 1} bits`, fields: { bits: recipe.bits + 1 } };
+    return {
+      now: tr("{bits} bits with one scale per channel", { bits }),
+      next: tr("groups of {size}", { size: 128 }),
+      fields: { group_size: 128 },
+    };
+  if (bits < 4)
+    return {
+      now: tr("{bits} bits", { bits }),
+      next: tr("{bits} bits", { bits: bits + 1 }),
+      fields: { bits: bits + 1 },
+    };
   return null;
 }

@@ -8,12 +8,14 @@ import { copyPanel } from "../base/copy_panel.js";
 import { download } from "../base/dom.js";
 import { count, csv, decimalsFor, format, number, percent, plain } from "../base/format.js";
 import { html, nothing, render, repeat } from "../base/html.js";
+import { tr, trCount, trParts, written } from "../base/messages.js";
 import { RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { scrolling, table } from "../base/table.js";
 import { answer } from "./answer.js";
 import { flagWords, judgements, LAYER_COLUMNS, layerRows, pairCounts, worstRows } from "./layer_rows.js";
 import { idleFields, methodTitle } from "./recipe_form.js";
 import { shade } from "./run_state.js";
+import { edgeWords, expertsWords } from "./said_words.js";
 
 const MOST_ROWS = 400; // layers that a table shows; those of a large mixture are too many to read
 
@@ -34,9 +36,9 @@ const MOST_ROWS = 400; // layers that a table shows; those of a large mixture ar
 export function reportCard(id, summary, layers, folds, next) {
   const test = summary.protocol?.test;
   return html`<div class="report" data-testid="report">${answer(summary, next ? nextWords(next) : nothing)}${
-    test ? html`<p class="protocol">Perplexity on ${facts(test)}.</p>` : nothing
+    test ? html`<p class="protocol">${tr("Perplexity on {facts}.", { facts: facts(test) })}</p>` : nothing
   }${
-    summary.experts ? html`<p class="protocol" data-testid="experts">${summary.experts.words}</p>` : nothing
+    summary.experts ? html`<p class="protocol" data-testid="experts">${expertsWords(summary.experts)}</p>` : nothing
   }${summary.selection?.by === "model" ? chosenForTheModel(summary.selection) : nothing}${chosenByLayer(
     layers,
     folds,
@@ -47,9 +49,10 @@ export function reportCard(id, summary, layers, folds, next) {
 /** @param {{words: string, href: string | null}} next */
 const nextWords = ({ words, href }) =>
   html`<p class=${href ? "next-step" : "warning"} data-testid="next-step">${words}${
-    href ? html` <a class="act-quiet" href=${href} data-testid="try-it">Try it</a>` : nothing
+    href ? html` <a class="act-quiet" href=${href} data-testid="try-it">${tr("Try it")}</a>` : nothing
   }</p>`;
 
+const CHOSEN = tr("What each layer chose");
 const STAMP_DIGITS = 12; // that people read
 const VERIFY = "python -m sarqc verify FOLDER";
 
@@ -58,13 +61,21 @@ const VERIFY = "python -m sarqc verify FOLDER";
  * @param {Summary} summary
  */
 const stampFold = ({ stamp, opened }) => html`<details class="layers-fold" data-testid="stamp"
-    ><summary>Stamp <code>${stamp.slice(0, STAMP_DIGITS)}…</code> · how to verify</summary>
-    <p class="protocol">${opened ? "The study of this run has it" : "The study and every export of this run have it"}: hashes of the float weights, the calibration tokens
-      and every code. This compares a downloaded folder with it, solves some linears again and compares their codes bit
-      by bit:</p>
+    ><summary>${trParts("Stamp {stamp} · how to verify", {
+      stamp: html`<code>${stamp.slice(0, STAMP_DIGITS)}…</code>`,
+    })}</summary>
+    <p class="protocol">${
+      opened
+        ? tr(
+            "The study of this run has it: hashes of the float weights, the calibration tokens and every code. This compares a downloaded folder with it, solves some linears again and compares their codes bit by bit:",
+          )
+        : tr(
+            "The study and every export of this run have it: hashes of the float weights, the calibration tokens and every code. This compares a downloaded folder with it, solves some linears again and compares their codes bit by bit:",
+          )
+    }</p>
     <div class="stamp-command"><code>${VERIFY}</code
       ><button type="button" class="quiet" data-testid="copy-verify"
-        @click=${(/** @type {Event & {currentTarget: HTMLElement}} */ event) => copyFrom(event.currentTarget, VERIFY)}>Copy</button>
+        @click=${(/** @type {Event & {currentTarget: HTMLElement}} */ event) => copyFrom(event.currentTarget, VERIFY)}>${tr("Copy")}</button>
     </div></details>`;
 
 /**
@@ -76,12 +87,12 @@ export function candidateStrip(candidates, chosen) {
   // One digit more than elsewhere: neighbours differ by little, and the least is what counts.
   const words = (/** @type {number | null} */ value) => (value === null ? "–" : number(value, decimalsFor(value) + 1));
   return html`<div class="candidates">
-    <p class="candidates-title">Perplexity by λ, on the sequences kept for judging</p>
+    <p class="candidates-title">${tr("Perplexity by λ, on the sequences kept for judging")}</p>
     <ol>${candidates.map(
       ({ lam, perplexity }) =>
         html`<li class=${lam === chosen ? "is-chosen" : nothing}
           ><span>λ ${plain(lam)}</span><strong>${words(perplexity)}</strong
-          >${lam === chosen ? html`<span class="visually-hidden">the best</span>` : nothing}</li
+          >${lam === chosen ? html`<span class="visually-hidden">${tr("the best")}</span>` : nothing}</li
         >`,
     )}</ol>
   </div>`;
@@ -92,13 +103,13 @@ function chosenForTheModel({ lambda, candidates, protocol, edge }) {
   /** @type {Candidate[]} */
   const all = candidates.map((/** @type {any} */ one) => ({ lam: one.lambda, perplexity: one.perplexity }));
   return html`<section class="selection" data-testid="selection">
-    <h3>λ = ${plain(lambda)} for the whole model, of ${all.length} candidates</h3>
-    ${candidateStrip(all, lambda)}${edgeWords(edge)}${protocol ? html`<p class="protocol">Judged on ${facts(protocol)}.</p>` : nothing}
+    <h3>${tr("λ = {lam} for the whole model, of {count} candidates", { lam: plain(lambda), count: all.length })}</h3>
+    ${candidateStrip(all, lambda)}${edgeLine(edge)}${protocol ? html`<p class="protocol">${tr("Judged on {facts}.", { facts: facts(protocol) })}</p>` : nothing}
   </section>`;
 }
 
 /** @param {string | undefined} edge what it means that an end of the candidates was chosen */
-const edgeWords = (edge) => (edge ? html`<p class="edge" data-testid="edge">${edge}</p>` : nothing);
+const edgeLine = (edge) => (edge ? html`<p class="edge" data-testid="edge">${edgeWords(edge)}</p>` : nothing);
 
 /**
  * How often each pair was chosen, and the judgement of every layer to unfold.
@@ -125,9 +136,9 @@ function chosenByLayer(layers, folds, selection) {
     { title: "λ", show: (/** @type {Judged} */ one) => plain(one.lam) },
     ...(judged.some((one) => one.gamma !== null) ? [gamma] : []),
     ...(judged.some((one) => one.shift_strength !== null) ? [alpha] : []),
-    { title: "Error when judged", show: (/** @type {Judged} */ one) => format(one.validation, "significant") },
-    { title: "Below median", show: (/** @type {Judged} */ one) => better(one.overMedian) },
-    { title: "Below worst", show: (/** @type {Judged} */ one) => better(one.overWorst) },
+    { title: tr("Error when judged"), show: (/** @type {Judged} */ one) => format(one.validation, "significant") },
+    { title: tr("Below median"), show: (/** @type {Judged} */ one) => better(one.overMedian) },
+    { title: tr("Below worst"), show: (/** @type {Judged} */ one) => better(one.overWorst) },
   ];
   const pairs = table({
     columns: [
@@ -141,12 +152,16 @@ function chosenByLayer(layers, folds, selection) {
     ],
     rows: [...counts.keys()].reverse(), // the largest on top, as in the Lab's map
     name: "pairs",
-    caption: "Layers that chose each",
+    caption: tr("Layers that chose each"),
   });
   return html`<section class="selection" data-testid="selection">
-    <h3>${down ? `${across.sign} and ${down.sign}` : across.sign} chosen layer by layer</h3>
-    <div class="table-scroll">${pairs}</div>${edgeWords(selection?.edge)}
-    ${fold("What each layer chose", folds, () => layerTable(judged, columns, "What each layer chose"))}
+    <h3>${
+      down
+        ? tr("{first} and {second} chosen layer by layer", { first: across.sign, second: down.sign })
+        : tr("{sign} chosen layer by layer", { sign: across.sign })
+    }</h3>
+    <div class="table-scroll">${pairs}</div>${edgeLine(selection?.edge)}
+    ${fold(CHOSEN, folds, () => layerTable(judged, columns, CHOSEN))}
   </section>`;
 }
 
@@ -158,14 +173,14 @@ function everyLayer(id, layers, folds) {
   const columns = present.filter((column) => column.title);
   const save = () => download(`${id}-layers.csv`, csv(present, rows));
   return fold(
-    "Every layer",
+    tr("Every layer"),
     folds,
     () => html`<div class="layers-tools"
         ><button type="button" class="quiet" data-testid="layers-csv" @click=${save}>CSV</button></div
-      >${layerTable(rows, columns, "Every layer")}${
+      >${layerTable(rows, columns, tr("Every layer"))}${
         rows.some((row) => row.lam_low !== null)
           ? html`<p class="protocol"
-              >Same choice for λ: the interval of λ in which the layer’s search would choose the same scales.</p
+              >${tr("Same choice for λ: the interval of λ in which the layer’s search would choose the same scales.")}</p
             >`
           : nothing
       }`,
@@ -203,7 +218,7 @@ function layerTable(rows, columns, label) {
     }</th>`;
   const content = table({
     columns: [
-      { title: "Layer", cell: name },
+      { title: tr("Layer"), cell: name },
       ...columns.map(({ title, show }) => ({
         title,
         cell: (/** @type {Row} */ row) => html`<td data-label=${title ?? nothing}>${show?.(row)}</td>`,
@@ -215,21 +230,48 @@ function layerTable(rows, columns, label) {
   const few =
     listed === rows
       ? nothing
-      : html`<p class="protocol">The ${MOST_ROWS} with the largest errors, of ${count(rows.length)} layers.</p>`;
+      : html`<p class="protocol">${tr("The {shown} with the largest errors, of {total} layers.", {
+          shown: MOST_ROWS,
+          total: count(rows.length),
+        })}</p>`;
   return scrolling(label, [few, content], "layers-scroll");
 }
+
+/**
+ * Facts of a protocol in words; others are said by their names. @type {Record<string, (value: string) => string>}
+ */
+const FACTS = {
+  window: (value) => tr("window {value}", { value }),
+  windows: (value) => tr("windows {value}", { value }),
+  predicted_tokens: (value) => tr("predicted tokens {value}", { value }),
+  device: (value) => tr("device {value}", { value }),
+  part: (value) => tr("part {value}", { value: PARTS[value] ?? value }),
+  written_by: (value) => tr("written by {value}", { value }),
+  begin: (value) => tr("begin {value}", { value }),
+  only_the_first_tokens: (value) => tr("only the first tokens {value}", { value }),
+  calibrated_on: (value) => tr("calibrated on {value}", { value }),
+  judged_on: (value) => tr("judged on {value}", { value }),
+};
+/** @type {Record<string, string>} */
+const PARTS = { "second half, calibration has the first": tr("second half, calibration has the first") };
 
 /** @param {Record<string, unknown>} document */
 function facts(document) {
   /** @param {unknown} value */
   const said = (value) =>
-    value === true ? "yes" : value === false ? "no" : typeof value === "number" ? count(value) : value;
+    typeof value === "boolean" ? yesOrNo(value) : typeof value === "number" ? count(value) : String(value);
   const { corpus, ...others } = document;
   const rest = Object.entries(others).filter(([, value]) => value !== null && typeof value !== "object");
-  return [corpus, ...rest.map(([key, value]) => `${key.replaceAll("_", " ")} ${said(value)}`)]
+  return [
+    corpus,
+    ...rest.map(([key, value]) => FACTS[key]?.(said(value)) ?? `${key.replaceAll("_", " ")} ${said(value)}`),
+  ]
     .filter(Boolean)
     .join(", ");
 }
+
+/** @param {boolean} value */
+const yesOrNo = (value) => (value ? tr("yes") : tr("no"));
 
 /**
  * Fills the card of the recipe: what was asked for beside the defaults, field by field in the words and the order of the
@@ -247,18 +289,18 @@ export function recipeCard(place, id, recipe, names) {
     .map((field) => ({ ...field, value: /** @type {Record<string, any>} */ (recipe)[field.key] }))
     .filter(({ value }) => value !== null && value !== undefined && value !== "" && value.length !== 0);
   const said = rows.filter(({ name, value, default: own }) => ALWAYS.includes(name) || !isEqual(value, own));
-  const texts = copyPanel("run", "Recipe, to run again elsewhere");
+  const texts = copyPanel("run", tr("Recipe, to run again elsewhere"));
   texts.show(recipe, { study: id });
   render(
     repeat(
       [id],
       (one) => one,
-      () => html`<header class="card-head"><h2 class="card-title">The recipe</h2></header>
+      () => html`<header class="card-head"><h2 class="card-title">${tr("The recipe")}</h2></header>
         <div class="run-body">
           ${recipeFacts(said)}
           ${
             said.length < rows.length
-              ? html`<details class="layers-fold" data-testid="all-settings"><summary>All ${rows.length} settings</summary>${recipeFacts(rows)}</details>`
+              ? html`<details class="layers-fold" data-testid="all-settings"><summary>${tr("All {count} settings", { count: rows.length })}</summary>${recipeFacts(rows)}</details>`
               : nothing
           }
           ${texts.element}
@@ -276,17 +318,35 @@ const isEqual = (/** @type {unknown} */ one, /** @type {unknown} */ other) =>
 /** @param {(import("../base/types.d.ts").RecipeField & {value: any})[]} rows */
 const recipeFacts = (rows) =>
   html`<dl class="facts recipe-facts">${rows.map(({ key, title, kind, value, unit }) => [
-    html`<dt>${title}</dt>`,
+    html`<dt>${tr(title)}</dt>`,
     html`<dd>${kind === "lines" ? lines(value) : key === "method" ? methodTitle(value) : valueWords(value, unit)}</dd>`,
   ])}</dl>`;
 
+/** Amounts of what a recipe's fields count, by their units. @type {Record<string, (count: number, words: string) => string>} */
+const AMOUNTS = {
+  channels: (value, words) => trCount("{count} channel", "{count} channels", value, { count: words }),
+  draws: (value, words) => trCount("{count} draw", "{count} draws", value, { count: words }),
+  epochs: (value, words) => trCount("{count} epoch", "{count} epochs", value, { count: words }),
+  items: (value, words) => trCount("{count} item", "{count} items", value, { count: words }),
+  minutes: (value, words) => trCount("{count} minute", "{count} minutes", value, { count: words }),
+  passes: (value, words) => trCount("{count} pass", "{count} passes", value, { count: words }),
+  rounds: (value, words) => trCount("{count} round", "{count} rounds", value, { count: words }),
+  sequences: (value, words) => trCount("{count} sequence", "{count} sequences", value, { count: words }),
+  steps: (value, words) => trCount("{count} step", "{count} steps", value, { count: words }),
+  tokens: (value, words) => trCount("{count} token", "{count} tokens", value, { count: words }),
+};
+
 /** @param {any} value of a recipe's field @param {string} unit */
 function valueWords(value, unit) {
-  if (Array.isArray(value)) return value.join(", ");
-  if (typeof value === "boolean") return value ? "yes" : "no";
-  const words = String(value).replace(/^(per|full)_/, "$1 ");
-  if (typeof value !== "number" || !unit || unit === "bit") return words;
-  return `${Number.isInteger(value) ? count(value) : words} ${value === 1 ? unit.replace(/s$/, "") : unit}`;
+  if (Array.isArray(value))
+    return value.every((one) => typeof one === "number")
+      ? value.map((one) => written(String(one))).join(tr(", "))
+      : value.join(", ");
+  if (typeof value === "boolean") return yesOrNo(value);
+  if (typeof value !== "number") return String(value).replace(/^(per|full)_/, "$1 ");
+  const words = Number.isInteger(value) && unit && unit !== "bit" ? count(value) : written(String(value));
+  if (!unit || unit === "bit") return words;
+  return AMOUNTS[unit]?.(value, words) ?? `${words} ${unit}`;
 }
 
 /**

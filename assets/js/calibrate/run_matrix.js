@@ -6,6 +6,7 @@
 
 import { count, duration, format } from "../base/format.js";
 import { html, nothing } from "../base/html.js";
+import { tr } from "../base/messages.js";
 import * as State from "./run_state.js";
 
 /** @import { Layer, RunProgress } from "./run_state.js" */
@@ -45,7 +46,9 @@ export function runMatrix({ said, isRunning, chosen, choose }) {
           html`<span class="matrix-block">${block}</span>${cells[row].map((members, column) => {
             if (!members) return html`<span class="cell is-none"></span>`;
             if (members.length === 1) return layerCell(now, members[0]);
-            return pooledCell(now, members, `block ${block} ${columns[column]}`, () => choose(block));
+            return pooledCell(now, members, tr("block {block} {module}", { block, module: columns[column] }), () =>
+              choose(block),
+            );
           })}`,
       )}</div>
     <div data-testid="matrix-experts" ?hidden=${!isPooled}>${isPooled ? expertsOf(now, chosen) : nothing}</div>`;
@@ -79,9 +82,12 @@ function expertsOf(now, chosen) {
   const { experts, modules, cells } = State.expertMatrix(layers, block);
   const named = experts.length <= NAMED_EXPERTS;
   const numbers = experts.map((expert) => html`<span class="matrix-name">${expert}</span>`);
-  return html`<p class="legend">Experts of block ${block}${named ? nothing : `, 0 to ${experts.at(-1)}`}</p
+  const legend = named
+    ? tr("Experts of block {block}", { block })
+    : tr("Experts of block {block}, 0 to {last}", { block, last: experts.at(-1) ?? 0 });
+  return html`<p class="legend">${legend}</p
     ><div class=${`matrix matrix-experts${experts.length > WIDE_EXPERTS ? " is-wide" : ""}`} role="img"
-      style=${`--columns: ${experts.length}`} aria-label=${`${experts.length} experts of block ${block}`}
+      style=${`--columns: ${experts.length}`} aria-label=${tr("{count} experts of block {block}", { count: experts.length, block })}
       >${named ? html`<span></span>${numbers}` : nothing}${modules.map(
         (module, line) =>
           html`<span class="matrix-block">${nameOf(module)}</span>${cells[line].map((index) =>
@@ -119,19 +125,34 @@ const nameOf = (module) => module.replace(/^.*\./, "").replace(/_proj$/, "");
 /** @param {RunProgress} said @param {number} index */
 function titleOf(said, index) {
   const result = said.results.get(index);
-  if (!result) return `${said.layers[index].name}: not yet`;
-  if (result.tokens === 0) return `${result.name}: no calibration token reached it`;
-  const from = result.cached ? ", from disk" : `, ${duration(result.seconds)}`;
-  return `${result.name}: reconstruction error ${format(result.recon, "significant")}${from}`;
+  if (!result) return tr("{layer}: not yet", { layer: said.layers[index].name });
+  const layer = result.name;
+  if (result.tokens === 0) return tr("{layer}: no calibration token reached it", { layer });
+  const error = format(result.recon, "significant");
+  return result.cached
+    ? tr("{layer}: reconstruction error {error}, from disk", { layer, error })
+    : tr("{layer}: reconstruction error {error}, {time}", { layer, error, time: duration(result.seconds) });
 }
 
-/** @param {string} words @param {number[]} members @param {CellFacts} facts @param {RunProgress} said */
-function pooledTitle(words, members, { done, mean, worst, at, starved }, said) {
-  if (!done) return `${words}, ${members.length} experts: not yet`;
-  const none = starved ? `, ${count(starved)} without tokens` : "";
-  const errors =
-    at === null
-      ? ""
-      : `, mean error ${format(mean, "significant")}, largest ${format(worst, "significant")} in expert ${said.layers[at].expert}`;
-  return `${words}: ${done} of ${members.length} experts solved${errors}${none}`;
+/** @param {string} cell @param {number[]} members @param {CellFacts} facts @param {RunProgress} said */
+function pooledTitle(cell, members, { done, mean, worst, at, starved }, said) {
+  const total = members.length;
+  if (!done) return tr("{cell}, {total} experts: not yet", { cell, total });
+  const solved = { cell, done, total, starved: count(starved) };
+  if (at === null)
+    return starved
+      ? tr("{cell}: {done} of {total} experts solved, {starved} without tokens", solved)
+      : tr("{cell}: {done} of {total} experts solved", solved);
+  const errors = {
+    ...solved,
+    mean: format(mean, "significant"),
+    worst: format(worst, "significant"),
+    expert: said.layers[at].expert ?? "",
+  };
+  return starved
+    ? tr(
+        "{cell}: {done} of {total} experts solved, mean error {mean}, largest {worst} in expert {expert}, {starved} without tokens",
+        errors,
+      )
+    : tr("{cell}: {done} of {total} experts solved, mean error {mean}, largest {worst} in expert {expert}", errors);
 }

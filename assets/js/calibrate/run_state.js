@@ -5,6 +5,8 @@
 
 import { CIVIDIS } from "../base/contract.js";
 import { bytes, duration, format, number, plain } from "../base/format.js";
+import { tr, trCount } from "../base/messages.js";
+import { detailWords, stageAndDetail } from "../base/stage_words.js";
 import { distanceWords } from "./distances.js";
 import { share, timed } from "./run_clock.js";
 import { logWords } from "./tuning_progress.js";
@@ -171,20 +173,27 @@ export function reduce(state, event) {
       });
       tell(
         event.finished_layers
-          ? `Started on ${event.device}; ${event.finished_layers} of ${event.layers.length} layers are already on disk`
-          : `Started on ${event.device}: ${event.layers.length} layers`,
+          ? tr("Started on {device}; {finished} of {layers} layers are already on disk", {
+              device: event.device,
+              finished: event.finished_layers,
+              layers: event.layers.length,
+            })
+          : tr("Started on {device}: {layers} layers", { device: event.device, layers: event.layers.length }),
       );
       break;
     case "stage":
       Object.assign(next, { stage: event.name, detail: event.detail ?? "", learning: null, advanced: null });
       next.phase = timed(state.phases, state.phase, event.name, event.detail ?? "", event.at);
-      tell(event.detail ? `${sentence(event.name)}: ${event.detail}` : sentence(event.name));
+      tell(sentence(stageAndDetail(event.name, event.detail ?? "")));
       break;
     case "dry_run":
       tell(
         event.peak_bytes === null || event.device_bytes === null
-          ? `The largest layer was tried in ${duration(event.seconds)}`
-          : `The largest layer fits: ${bytes(event.peak_bytes)} of ${bytes(event.device_bytes)} at the peak`,
+          ? tr("The largest layer was tried in {time}", { time: duration(event.seconds) })
+          : tr("The largest layer fits: {peak} of {memory} at the peak", {
+              peak: bytes(event.peak_bytes),
+              memory: bytes(event.device_bytes),
+            }),
       );
       break;
     case "advanced":
@@ -214,9 +223,14 @@ export function reduce(state, event) {
       next.learning = learned(state, { block, unit: "epoch", done, total, judge: "objective", value });
       const { first } = next.learning;
       if (event.epoch === event.epochs && !choosing(state)) {
-        const from = first === null ? "" : `${format(first, "significant")} → `;
+        const words = { block, epochs: total, objective: format(value, "significant") };
         tell(
-          `Block ${event.block}: objective ${from}${format(event.objective, "significant")} after ${event.epochs} epochs`,
+          first === null
+            ? tr("Block {block}: objective {objective} after {epochs} epochs", words)
+            : tr("Block {block}: objective {first} → {objective} after {epochs} epochs", {
+                ...words,
+                first: format(first, "significant"),
+              }),
         );
       }
       break;
@@ -230,25 +244,46 @@ export function reduce(state, event) {
       next.rounded = { blocks: (state.rounded?.blocks ?? 0) + 1 };
       const [start] = event.checks;
       const kept = event.checks.find(({ step }) => step === event.kept) ?? start;
-      const errors = [start, kept].map((check) => format(check.held_out_error, "significant")).join(" → ");
-      tell(`Block ${event.block}: held-out error ${errors}, kept after ${event.kept} of at most ${start.steps} steps`);
+      const [first, last] = [start, kept].map((check) => format(check.held_out_error, "significant"));
+      tell(
+        tr("Block {block}: held-out error {first} → {last}, kept after {kept} of at most {steps} steps", {
+          block: event.block,
+          first,
+          last,
+          kept: event.kept,
+          steps: start.steps,
+        }),
+      );
       break;
     }
     case "scales_distilled":
       tell(
-        `Scales after epoch ${event.epoch} of at most ${event.epochs}: held-out KL ${format(event.held_out_kl, "significant")}`,
+        tr("Scales after epoch {epoch} of at most {epochs}: held-out KL {kl}", {
+          epoch: event.epoch,
+          epochs: event.epochs,
+          kl: format(event.held_out_kl, "significant"),
+        }),
       );
       break;
     case "block_distilled":
       tell(
-        `Scales of block ${event.block}: held-out error ${format(event.held_out_before, "significant")} → ${format(event.held_out, "significant")} in ${event.kept} of ${event.epochs} epochs`,
+        tr("Scales of block {block}: held-out error {first} → {last} in {kept} of {epochs} epochs", {
+          block: event.block,
+          first: format(event.held_out_before, "significant"),
+          last: format(event.held_out, "significant"),
+          kept: event.kept,
+          epochs: event.epochs,
+        }),
       );
       break;
     case "candidate_done":
       next.candidates = [...state.candidates, { lam: event.lam, perplexity: event.perplexity, total: event.total }];
       next.learning = null;
       tell(
-        `λ = ${plain(event.lam)}: perplexity ${format(event.perplexity, "perplexity")} on the sequences kept for judging`,
+        tr("λ = {lam}: perplexity {perplexity} on the sequences kept for judging", {
+          lam: plain(event.lam),
+          perplexity: format(event.perplexity, "perplexity"),
+        }),
       );
       break;
     case "tuning_standing": {
@@ -263,7 +298,7 @@ export function reduce(state, event) {
     case "ladder_standing": {
       const { draws } = event.ladder;
       if (draws > (state.ladder?.draws ?? 0))
-        tell(`Every step is measured in ${draws} ${draws === 1 ? "draw" : "draws"}`);
+        tell(trCount("Every step is measured in {count} draw", "Every step is measured in {count} draws", draws));
       Object.assign(next, { ladder: event.ladder, ladderAt: event.at });
       break;
     }
@@ -271,26 +306,31 @@ export function reduce(state, event) {
       next.measured = { ...state.measured, [`${event.quantity}_${event.which}`]: /** @type {Measured} */ (event) };
       const kind = event.quantity === "perplexity" ? "perplexity" : "share";
       const error = event.standard_error ? ` ± ${format(event.standard_error, kind)}` : "";
-      tell(`${sentence(event.quantity)} of the ${event.which} model: ${format(event.value, kind)}${error}`);
+      tell(measuredWords(event, `${format(event.value, kind)}${error}`));
       break;
     }
     case "diverged":
-      tell(`Beside the float model: ${distanceWords(event.divergences)}`);
+      tell(tr("Beside the float model: {distances}", { distances: distanceWords(event.divergences) }));
       break;
     case "compared":
       tell(event.baseline.words);
       break;
     case "texts_compared": {
       const apart = event.greedy.divergence;
-      const where = apart === null ? "the same greedy text" : `greedy texts apart from token ${apart + 1}`;
-      tell(`Text ${event.index + 1} of ${event.total}: ${where}`);
+      const text = { number: event.index + 1, total: event.total };
+      tell(
+        apart === null
+          ? tr("Text {number} of {total}: the same greedy text", text)
+          : tr("Text {number} of {total}: greedy texts apart from token {token}", { ...text, token: apart + 1 }),
+      );
       break;
     }
     case "speed_measured":
-      tell(event.reason ? `Speed: ${event.reason}` : `Speed measured with ${event.kernel}`, event.reason ? "warn" : "");
+      if (event.reason) tell(tr("Speed: {reason}", { reason: event.reason }), "warn");
+      else tell(tr("Speed measured with {kernel}", { kernel: String(event.kernel) }));
       break;
     case "saved":
-      tell(`Saved: ${event.what}`);
+      tell(tr("Saved: {what}", { what: detailWords(event.what) }));
       break;
     case "warned":
       next.warnings = [...state.warnings, /** @type {Warned} */ (event)];
@@ -298,7 +338,7 @@ export function reduce(state, event) {
       break;
     case "finished":
       Object.assign(next, { summary: event.summary, took: event.seconds, ended: "finished" });
-      tell(`Finished in ${duration(event.seconds)}`);
+      tell(tr("Finished in {time}", { time: duration(event.seconds) }));
       break;
     case "failed":
       Object.assign(next, { failure: event, ended: "failed" });
@@ -306,7 +346,7 @@ export function reduce(state, event) {
       break;
     case "cancelled":
       next.ended = "cancelled";
-      tell("Cancelled; finished layers are kept");
+      tell(tr("Cancelled; finished layers are kept"));
       break;
     case "yielded":
       tell(event.what);
@@ -319,6 +359,21 @@ export function reduce(state, event) {
       /** @satisfies {never} */ (event);
   }
   return next;
+}
+
+/**
+ * What was measured of the whole model.
+ * @param {Pick<Measured, "quantity" | "which">} event
+ * @param {string} value
+ */
+function measuredWords({ quantity, which }, value) {
+  if (quantity === "perplexity")
+    return which === "float"
+      ? tr("Perplexity of the float model: {value}", { value })
+      : tr("Perplexity of the quantized model: {value}", { value });
+  return which === "float"
+    ? tr("Accuracy of the float model: {value}", { value })
+    : tr("Accuracy of the quantized model: {value}", { value });
 }
 
 /**
@@ -350,20 +405,25 @@ export function sentence(text) {
  */
 export function queueWords(place) {
   const { number = 1, at_work: atWork = 0, worked = null, seconds = null } = place ?? {};
-  const where = number > 1 ? `number ${number} in the queue` : "next in the queue";
+  const where = number > 1 ? tr("number {number} in the queue", { number }) : tr("next in the queue");
   const ahead = [];
-  if (atWork) {
-    const since = worked === null ? "" : `, ${atWork > 1 ? "the next to end " : ""}for ${duration(worked)} so far`;
-    ahead.push(`${atWork === 1 ? "one run is" : `${atWork} runs are`} at work${since}`);
-  }
-  if (number > 1) ahead.push(`${number - 1} ${number === 2 ? "waits" : "wait"} before it`);
-  const begins =
-    seconds === null
-      ? atWork
-        ? "; how long that takes is not known"
-        : ""
-      : `; it begins in about ${duration(seconds)}`;
-  return `${where}${ahead.length ? `: ${ahead.join("; ")}` : ""}${begins}`;
+  if (atWork) ahead.push(atWorkWords(atWork, worked));
+  if (number > 1) ahead.push(trCount("{count} waits before it", "{count} wait before it", number - 1));
+  const clauses = [ahead.length ? tr("{where}: {before}", { where, before: ahead.join("; ") }) : where];
+  if (seconds !== null) clauses.push(tr("it begins in about {time}", { time: duration(seconds) }));
+  else if (atWork) clauses.push(tr("how long that takes is not known"));
+  return clauses.join("; ");
+}
+
+/** @param {number} runs that have a device @param {number | null} worked seconds of the first of them to end */
+function atWorkWords(runs, worked) {
+  if (worked === null) return trCount("one run is at work", "{count} runs are at work", runs);
+  return trCount(
+    "one run is at work, for {time} so far",
+    "{count} runs are at work, the next to end for {time} so far",
+    runs,
+    { time: duration(worked) },
+  );
 }
 
 /**
@@ -439,9 +499,16 @@ export function isCurrent(state, index) {
  */
 export function learningWords(state) {
   if (!state.learning) return "";
-  const { block, unit, done, total, judge, value, first } = state.learning;
-  const before = first === null || done === 0 ? "" : ` (${format(first, "significant")} before the first step)`;
-  return `block ${block} · ${unit} ${done} of ${total} · ${judge} ${format(value, "significant")}${before}`;
+  const { block, unit, done, total, value, first } = state.learning;
+  const words = { block, done, total, value: format(value, "significant") };
+  if (first === null || done === 0)
+    return unit === "epoch"
+      ? tr("block {block} · epoch {done} of {total} · objective {value}", words)
+      : tr("block {block} · step {done} of {total} · held-out error {value}", words);
+  const more = { ...words, first: format(first, "significant") };
+  return unit === "epoch"
+    ? tr("block {block} · epoch {done} of {total} · objective {value} ({first} before the first step)", more)
+    : tr("block {block} · step {done} of {total} · held-out error {value} ({first} before the first step)", more);
 }
 
 /**
@@ -587,6 +654,11 @@ export function describeMatrix(state) {
   for (const { recon, name } of state.results.values()) {
     if (recon !== null && (worst === null || recon > worst.recon)) worst = { recon, name };
   }
-  if (!worst) return `${done} of ${total} layers solved.`;
-  return `${done} of ${total} layers solved; largest relative reconstruction error ${number(worst.recon, 3)} in ${worst.name}.`;
+  if (!worst) return tr("{done} of {total} layers solved.", { done, total });
+  return tr("{done} of {total} layers solved; largest relative reconstruction error {error} in {layer}.", {
+    done,
+    total,
+    error: number(worst.recon, 3),
+    layer: worst.name,
+  });
 }

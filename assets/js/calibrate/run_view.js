@@ -6,8 +6,9 @@
 
 import { asProblem, listen, offline, request } from "../base/client.js";
 import { AT_REST } from "../base/contract.js";
-import { count, duration, when } from "../base/format.js";
+import { duration, number, when } from "../base/format.js";
 import { html, nothing, render, repeat } from "../base/html.js";
+import { tr, trParts } from "../base/messages.js";
 import { store } from "../base/page_state.js";
 import { moreMenu } from "../base/popover.js";
 import { problemBlock } from "../base/problem.js";
@@ -15,6 +16,7 @@ import { calibrateLink } from "../base/recipe_address.js";
 import { AS_FOUND, METHODS, RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { shareLink } from "../base/share_link.js";
 import { at } from "../base/site.js";
+import { advancedWords, stageAndDetail, stageWords } from "../base/stage_words.js";
 import { stateChip } from "../base/state_chip.js";
 import { mayChange, mayShare } from "../base/whoami.js";
 import { exportsCard } from "./exports_card.js";
@@ -329,7 +331,7 @@ const button = (text, name, act, kind = "quiet") =>
 
 /** @param {Trouble} trouble @param {() => void} leave */
 const unreachable = (trouble, leave) =>
-  html`<div class="run-body">${problemBlock(trouble)}${button("Plan a run", "leave", leave)}</div>`;
+  html`<div class="run-body">${problemBlock(trouble)}${button(tr("Plan a run"), "leave", leave)}</div>`;
 
 /** @param {Shown} shown @param {Acts} acts */
 function cardOf(shown, acts) {
@@ -339,7 +341,7 @@ function cardOf(shown, acts) {
   const summary = run?.summary ?? said.summary;
   const trouble = run ? troubleOf(shown, run) : null;
   const head = html`<header class="card-head run-head">
-      <h2 class="run-title" id="run-title">${run ? describe(run.recipe) : "Run"}</h2>
+      <h2 class="run-title" id="run-title">${run ? describe(run.recipe) : tr("Run")}</h2>
       <span>${run ? stateChip(run.state) : nothing}</span>
     </header>`;
   const wrong = html`<div>${trouble ? problemBlock(trouble) : nothing}</div>`;
@@ -395,9 +397,11 @@ function howItRan(shown, acts) {
       : run && isLadder(run)
         ? ladderNow(shown, run, ladderIn(shown))
         : nowOf(shown);
-  const words = [isOver(shown) ? end : nothing, said.device || run?.device].filter((one) => one && one !== nothing);
+  const device = said.device || run?.device;
+  const words =
+    !isOver(shown) || end === nothing ? device : device ? trParts("{end}, on {device}", { end, device }) : end;
   return html`<details class="how-it-ran" data-testid="how-it-ran"
-      ><summary>${isOver(shown) ? "How it ran" : "How it goes"}${words.length ? html`<span class="how-words">: ${words.map((one, i) => [i ? ", on " : "", one])}</span>` : nothing}</summary>
+      ><summary>${isOver(shown) ? tr("How it ran") : tr("How it goes")}${words ? html`<span class="how-words">: ${words}</span>` : nothing}</summary>
       <div class="how-parts">${course(shown, acts)}${logOf(said, true)}</div></details>`;
 }
 
@@ -427,7 +431,11 @@ function course(shown, acts) {
         isTuning
           ? nothing
           : html`${runMatrix({ said, isRunning: run?.state === "running", chosen: shown.block, choose: acts.choose })}
-            <p class="legend">Reconstruction error, calibration text: 0.001 <span class="ramp"></span> 1</p>`
+            <p class="legend">${trParts("Reconstruction error, calibration text: {low} {ramp} {high}", {
+              low: number(0.001, 3),
+              ramp: html`<span class="ramp"></span>`,
+              high: "1",
+            })}</p>`
       }
       <dl class="facts">${run ? factsOf(run, said, tuningOf(shown)) : nothing}</dl>`;
 }
@@ -447,7 +455,7 @@ function progressOf(shown) {
   const work = isFinished ? 1 : (clock?.done ?? byLayers());
   const share = Math.round(1000 * work) / 10;
   return html`<div class="run-progress">
-        <div class=${`meter${isFinished ? " is-done" : ""}`} role="progressbar" aria-label="Work done" aria-valuemin="0" aria-valuemax="100"
+        <div class=${`meter${isFinished ? " is-done" : ""}`} role="progressbar" aria-label=${tr("Work done")} aria-valuemin="0" aria-valuemax="100"
           aria-valuenow=${share}><span style=${`width: ${share}%`}></span></div>
         <p class="run-now" data-testid="progress">${run ? nowOf(shown) : nothing}</p>
       </div>`;
@@ -483,7 +491,7 @@ function ladderClock(shown, run, ladder) {
   const seconds = !ladder ? 0 : goesOn ? now(ladder, said.ladderAt, Date.now()) : ladder.seconds;
   const share = Math.round(1000 * (ladder ? ladderShare(ladder, seconds) : 0)) / 10;
   return html`<div class="run-progress">
-      <div class=${`meter${ladder?.end ? " is-done" : ""}`} role="progressbar" aria-label="Work done" aria-valuemin="0" aria-valuemax="100"
+      <div class=${`meter${ladder?.end ? " is-done" : ""}`} role="progressbar" aria-label=${tr("Work done")} aria-valuemin="0" aria-valuemax="100"
         aria-valuenow=${share}><span style=${`width: ${share}%`}></span></div>
       <p class="run-now" data-testid="progress">${ladderNow(shown, run, ladder)}${
         ladder && run.state === "running" ? ` · ${ladderTime(ladder, seconds)}` : nothing
@@ -494,18 +502,21 @@ function ladderClock(shown, run, ladder) {
 /**
  * How a run of several models was stopped, in words; null for one that was not.
  * @param {Run["state"]} state
- * @param {string} after what was measured before
+ * @param {number} draws that were measured before
  */
-function stoppedWords(state, after) {
+function stoppedWords(state, draws) {
+  const after = { draws: drawsWords(draws) };
   switch (state) {
     case "cancelling":
-      return "Stopping after the current model";
+      return tr("Stopping after the current model");
     case "cancelled":
-      return `Cancelled ${after}; what was measured is kept`;
+      return draws
+        ? tr("Cancelled after {draws}; what was measured is kept", after)
+        : tr("Cancelled before a draw was whole; what was measured is kept");
     case "interrupted":
-      return `Interrupted ${after}`;
+      return draws ? tr("Interrupted after {draws}", after) : tr("Interrupted before a draw was whole");
     case "failed":
-      return `Failed ${after}`;
+      return draws ? tr("Failed after {draws}", after) : tr("Failed before a draw was whole");
     default:
       return null;
   }
@@ -518,23 +529,27 @@ function stoppedWords(state, after) {
  * @param {LadderRun | null} ladder
  */
 function ladderNow({ said, before }, run, ladder) {
-  const after = ladder?.draws ? `after ${drawsWords(ladder.draws)}` : "before a draw was whole";
   switch (run.state) {
     case "queued":
       return waiting(run, before);
     case "running":
       if (run.waits_for_room) return withoutRoom(run.progress.done, run.progress.total);
-      if (ladder) return ladderStanding(ladder, run.recipe);
-      return said.stage
-        ? `${State.sentence(said.stage)}${said.detail ? `: ${said.detail}` : ""}`
-        : "Starting the worker";
-    default:
+      return ladder ? ladderStanding(ladder, run.recipe) : beginning(said);
+    default: {
+      const time = duration(said.took ?? seconds(run));
       return (
-        stoppedWords(run.state, after) ??
-        `${ladder ? ladderStanding(ladder, run.recipe) : "Done"} in ${duration(said.took ?? seconds(run))}`
+        stoppedWords(run.state, ladder?.draws ?? 0) ??
+        (ladder
+          ? tr("{standing} in {time}", { standing: ladderStanding(ladder, run.recipe), time })
+          : tr("Done in {time}", { time }))
       );
+    }
   }
 }
+
+/** What a run does before it can say how far it is. @param {RunProgress} said */
+const beginning = ({ stage, detail }) =>
+  stage ? State.sentence(stageAndDetail(stage, detail)) : tr("Starting the worker");
 
 /**
  * What is wrong with a run, or null.
@@ -543,14 +558,15 @@ function ladderNow({ said, before }, run, ladder) {
  * @returns {Trouble | null}
  */
 function troubleOf({ said, trouble, isLost }, run) {
-  if (isLost) return offline("The run goes on without this page; it will be shown again here.");
+  if (isLost) return offline(tr("The run goes on without this page; it will be shown again here."));
   if (run.state === "failed")
-    return run.error ?? said.failure ?? { what: "The run failed.", remedy: "The log has more." };
+    return run.error ?? said.failure ?? { what: tr("The run failed."), remedy: tr("The log has more.") };
   if (run.state !== "interrupted") return trouble;
   return {
-    what: run.error?.what ?? "The process that did the work is gone.",
+    what: run.error?.what ?? tr("The process that did the work is gone."),
     where: run.error?.where,
-    remedy: run.error?.remedy || "Finished layers are kept: Continue goes on from them and ends with the same weights.",
+    remedy:
+      run.error?.remedy || tr("Finished layers are kept: Continue goes on from them and ends with the same weights."),
   };
 }
 
@@ -561,32 +577,33 @@ function troubleOf({ said, trouble, isLost }, run) {
  * @param {Tuning | null} tuning
  */
 function tuningNow({ said, before }, run, tuning) {
-  const stage = said.stage
-    ? `${State.sentence(said.stage)}${said.detail ? `: ${said.detail}` : ""}`
-    : "Starting the worker";
-  const within = said.advanced
-    ? `, ${count(said.advanced.done)} of ${count(said.advanced.total)} ${said.advanced.what}`
-    : "";
-  const after = tuning?.draws ? `after ${drawsWords(tuning.draws)}` : "before a draw was whole";
   switch (run.state) {
     case "queued":
       return waiting(run, before);
     case "running":
       if (run.waits_for_room) return withoutRoom(run.progress.done, run.progress.total);
-      if (!tuning) return `${stage}${within}`;
+      if (!tuning)
+        return said.advanced
+          ? tr("{stage}, {advanced}", { stage: beginning(said), advanced: advancedWords(said.advanced) })
+          : beginning(said);
       return [standing(tuning, run.recipe), leftWords(tuning, secondsOf(run, said, tuning))]
         .filter(Boolean)
         .join(" · ");
-    default:
+    default: {
+      const time = duration(said.took ?? seconds(run));
       return (
-        stoppedWords(run.state, after) ??
-        `${tuning ? `${modelsWords(tuning)} models measured` : "Done"} in ${duration(said.took ?? seconds(run))}`
+        stoppedWords(run.state, tuning?.draws ?? 0) ??
+        (tuning
+          ? tr("{models} models measured in {time}", { models: modelsWords(tuning), time })
+          : tr("Done in {time}", { time }))
       );
+    }
   }
 }
 
 /** @param {number} done @param {number} total */
-const withoutRoom = (done, total) => `Waits for room on the disk${total ? `, at ${done} of ${total}` : ""}`;
+const withoutRoom = (done, total) =>
+  total ? tr("Waits for room on the disk, at {done} of {total}", { done, total }) : tr("Waits for room on the disk");
 
 /**
  * What is before a waiting run, since when it waits and until when.
@@ -595,14 +612,17 @@ const withoutRoom = (done, total) => `Waits for room on the disk${total ? `, at 
  */
 function waiting({ queue, queued, stepped_aside, waits_for_room, progress }, before) {
   if (waits_for_room) return withoutRoom(progress.done, progress.total);
-  const why = stepped_aside
-    ? `Stepped aside for a preview at ${progress.done} of ${progress.total}`
-    : "Waiting for a device";
-  const link =
-    queue?.behind && before
-      ? html`. Before it: <a href=${at(`/calibrate?run=${encodeURIComponent(queue.behind)}`)}>${before}</a>`
-      : nothing;
-  return html`${why}${queued ? ` since ${when(queued)}` : ""}, ${State.queueWords(queue ?? null)}${link}`;
+  const words = { ...progress, since: when(queued), queue: State.queueWords(queue ?? null) };
+  const where = stepped_aside
+    ? queued
+      ? tr("Stepped aside for a preview at {done} of {total} since {since}, {queue}", words)
+      : tr("Stepped aside for a preview at {done} of {total}, {queue}", words)
+    : queued
+      ? tr("Waiting for a device since {since}, {queue}", words)
+      : tr("Waiting for a device, {queue}", words);
+  if (!queue?.behind || !before) return where;
+  const link = html`<a href=${at(`/calibrate?run=${encodeURIComponent(queue.behind)}`)}>${before}</a>`;
+  return html`${trParts("{where}. Before it: {run}", { where, run: link })}`;
 }
 
 /**
@@ -613,37 +633,41 @@ function waiting({ queue, queued, stepped_aside, waits_for_room, progress }, bef
  * @param {number} total
  */
 function nowText({ said, before }, run, done, total) {
-  const layers = `${done} of ${total} layers`;
-  const stage = `${said.stage}${said.detail ? `: ${said.detail}` : ""}`;
+  const layers = { done, total };
+  const stage = stageAndDetail(said.stage, said.detail);
   switch (run.state) {
     case "queued":
       return waiting(run, before);
     case "running": {
       if (run.waits_for_room) return withoutRoom(done, total);
-      if (!total) return said.stage ? stage : "Starting the worker";
-      if (said.advanced)
-        return `${stage}, ${count(said.advanced.done)} of ${count(said.advanced.total)} ${said.advanced.what}`;
-      if (said.stage !== "quantizing" && !State.choosing(said)) return stage;
+      if (!total) return said.stage ? stage : tr("Starting the worker");
+      if (said.advanced) return tr("{stage}, {advanced}", { stage, advanced: advancedWords(said.advanced) });
       if (State.choosing(said)) {
         const judged = said.candidates.length;
-        return `Choosing λ for the whole model: ${judged ? `${judged} of ${said.candidates[0].total} values judged` : "none judged yet"}`;
+        return judged
+          ? tr("Choosing λ for the whole model: {judged} of {total} values judged", {
+              judged,
+              total: said.candidates[0].total ?? judged,
+            })
+          : tr("Choosing λ for the whole model: none judged yet");
       }
+      if (said.stage !== "quantizing") return stage;
+      if (done >= total) return tr("{done} of {total} layers, {stage}", { ...layers, stage });
       const current = State.currentLayer(said);
-      if (done >= total) return `${layers}, ${stage}`;
       return current && done > 0 && !said.learning
-        ? `${layers}, now ${current.replace(/^model\./, "")}`
-        : `${layers}, ${said.stage || "starting"}`;
+        ? tr("{done} of {total} layers, now {layer}", { ...layers, layer: current.replace(/^model\./, "") })
+        : tr("{done} of {total} layers, {stage}", { ...layers, stage: stageWords(said.stage) });
     }
     case "cancelling":
-      return `${layers}, stopping after the current step`;
+      return tr("{done} of {total} layers, stopping after the current step", layers);
     case "cancelled":
-      return `Cancelled at ${layers}; finished layers are kept`;
+      return tr("Cancelled at {done} of {total} layers; finished layers are kept", layers);
     case "interrupted":
-      return `Interrupted at ${layers}`;
+      return tr("Interrupted at {done} of {total} layers", layers);
     case "failed":
-      return total ? `Failed at ${layers}` : "Failed";
+      return total ? tr("Failed at {done} of {total} layers", layers) : tr("Failed");
     default:
-      return `All ${layers.replace(/^\d+ of /, "")} in ${duration(said.took ?? seconds(run))}`;
+      return tr("All {total} layers in {time}", { total, time: duration(said.took ?? seconds(run)) });
   }
 }
 
@@ -655,14 +679,17 @@ function factsOf(run, said, tuning) {
   const left = State.clock(said, now)?.left ?? null;
   const since = run.started === null ? null : (now - new Date(run.started).getTime()) / 1000;
   const rows = [
-    ["Device", said.device || run.device],
-    ["Speed", isLive && said.stage === "quantizing" && pace !== null ? `${duration(pace)} a layer` : null],
-    ["Work", tuning && budgetWords(tuning, secondsOf(run, said, tuning))],
-    ["Models", tuning && modelsWords(tuning)],
-    ["Elapsed", isLive && since !== null ? duration(Math.max(0, since)) : null],
-    ["Left", isLive && left !== null ? `about ${duration(left)}` : null],
-    ["Begun", when(run.started)],
-    ["Kept", isLive ? null : keptWords(run.kept)],
+    [tr("Device"), said.device || run.device],
+    [
+      tr("Speed"),
+      isLive && said.stage === "quantizing" && pace !== null ? tr("{time} a layer", { time: duration(pace) }) : null,
+    ],
+    [tr("Work"), tuning && budgetWords(tuning, secondsOf(run, said, tuning))],
+    [tr("Models"), tuning && modelsWords(tuning)],
+    [tr("Elapsed"), isLive && since !== null ? duration(Math.max(0, since)) : null],
+    [tr("Left"), isLive && left !== null ? tr("about {time}", { time: duration(left) }) : null],
+    [tr("Begun"), when(run.started)],
+    [tr("Kept"), isLive ? null : keptWords(run.kept)],
   ];
   return rows.filter(([, text]) => text).map(([name, text]) => html`<dt>${name}</dt><dd>${text}</dd>`);
 }
@@ -671,9 +698,9 @@ function factsOf(run, said, tuning) {
 const liveButtons = (run, { act, leave, isTheirs }) =>
   html`<div class="run-buttons">${
     ["queued", "running"].includes(run.state) && isTheirs
-      ? button("Cancel", "cancel", () => act("cancel"), "act-quiet")
+      ? button(tr("Cancel"), "cancel", () => act("cancel"), "act-quiet")
       : nothing
-  }${button("Plan another run", "leave", leave)}</div>`;
+  }${button(tr("Plan another run"), "leave", leave)}</div>`;
 
 /** @param {Run} run @param {Acts} acts @param {number | null} unfinished first block that is not done */
 function buttonsOf(run, acts, unfinished = null) {
@@ -683,24 +710,24 @@ function buttonsOf(run, acts, unfinished = null) {
   const study = run.study_id;
   const further = [
     study
-      ? html`<a class="quiet" href=${at(`/api/studies/${study}/download`)} download data-testid="download-study">Download the study</a>`
+      ? html`<a class="quiet" href=${at(`/api/studies/${study}/download`)} download data-testid="download-study">${tr("Download the study")}</a>`
       : nothing,
-    tunes(run) && files ? button("The statistics as a file", "statistics", asksForFiles) : nothing,
+    tunes(run) && files ? button(tr("The statistics as a file"), "statistics", asksForFiles) : nothing,
   ].filter((one) => one !== nothing);
   return html`<div class="run-buttons">${[
-    canGoOn ? button("Continue", "continue", () => act("continue"), "act") : nothing,
+    canGoOn ? button(tr("Continue"), "continue", () => act("continue"), "act") : nothing,
     canGoOn ? restLink(run.recipe, unfinished, names) : nothing,
     run.state === "finished" && study
-      ? html`<a class=${tunes(run) ? "act-quiet" : "act"} href=${at(`/?study=${encodeURIComponent(study)}`)} data-testid="open-lab">Open in the Lab</a>`
+      ? html`<a class=${tunes(run) ? "act-quiet" : "act"} href=${at(`/?study=${encodeURIComponent(study)}`)} data-testid="open-lab">${tr("Open in the Lab")}</a>`
       : nothing,
     ...(isTheirs && run.state === "finished" ? nextOfOpened(run.recipe, names) : []),
-    button("Change and run again", "leave", leave),
+    button(tr("Change and run again"), "leave", leave),
     further.length
-      ? moreMenu({ id: `more-of-run`, label: "More of this run", items: further, testid: "more-of-run" })
+      ? moreMenu({ id: `more-of-run`, label: tr("More of this run"), items: further, testid: "more-of-run" })
       : nothing,
   ]}</div>${
     link
-      ? html`<details class="run-share" data-testid="run-share"><summary>Share this run</summary>${link}</details>`
+      ? html`<details class="run-share" data-testid="run-share"><summary>${tr("Share this run")}</summary>${link}</details>`
       : nothing
   }`;
 }
@@ -714,7 +741,7 @@ function buttonsOf(run, acts, unfinished = null) {
 function restLink(recipe, block, names) {
   const rest = restOf(recipe, block);
   return rest
-    ? html`<a class="act-quiet" href=${calibrateLink(saidBeside(names, valuesOf(names, rest)))} data-testid="rest">Run the rest with another λ</a>`
+    ? html`<a class="act-quiet" href=${calibrateLink(saidBeside(names, valuesOf(names, rest)))} data-testid="rest">${tr("Run the rest with another λ")}</a>`
     : nothing;
 }
 
@@ -730,16 +757,16 @@ function nextOfOpened(recipe, names) {
   const form = (wanted) => calibrateLink({ ...saidBeside(names, valuesOf(names, wanted)), method });
   return [
     recipe.method === AS_FOUND.name
-      ? html`<a class="act" href=${form(recipe)} data-testid="repair-it">Repair it</a>`
+      ? html`<a class="act" href=${form(recipe)} data-testid="repair-it">${tr("Repair it")}</a>`
       : nothing,
-    html`<a class="quiet" href=${form({ ...recipe, quantized_checkpoint: null })} data-testid="same-bits">Quantize the original at the same bits</a>`,
+    html`<a class="quiet" href=${form({ ...recipe, quantized_checkpoint: null })} data-testid="same-bits">${tr("Quantize the original at the same bits")}</a>`,
   ];
 }
 
 /** @param {RunProgress} said @param {boolean} isOpen at first */
 const logOf = (said, isOpen) =>
   html`<details class="run-log" ?open=${isOpen}>
-    <summary>Log</summary>
+    <summary>${tr("Log")}</summary>
     <ol data-testid="log">${logLines(said)}</ol>
   </details>`;
 

@@ -5,6 +5,7 @@
  */
 
 import { html } from "../base/html.js";
+import { tr, trCount } from "../base/messages.js";
 import { screens } from "./tuning_progress.js";
 
 /** @import { Tuning } from "../base/types.d.ts" */
@@ -34,9 +35,6 @@ export function segmentsOf(tuning, seconds) {
   return parts.filter(({ share }) => share > 0);
 }
 
-/** @param {number} amount */
-const models = (amount) => `${amount} ${amount === 1 ? "model" : "models"}`;
-
 /** @param {Tuning} tuning @param {number} seconds @param {number} budget @returns {Segment[]} */
 function byClock(tuning, seconds, budget) {
   const { turns = [], end, measured } = tuning;
@@ -45,25 +43,31 @@ function byClock(tuning, seconds, budget) {
     Math.min(turns.find((turn) => turn.what === what)?.seconds ?? spent, spent);
   const [screened, asked] = [turns.length ? since("screened") : 0, since("tasks")];
   const isLate = !end && seconds >= budget;
-  /** @param {number} length @param {string} words */
-  const worked = (length, words) => `${words} ${clock(length)}`;
+  const time = clock(asked - screened);
+  const asking = { time: clock(spent - asked), tasks: tuning.tasks?.names.join(", ") ?? "" };
   /** @type {Segment[]} */
   const parts = [
-    { kind: "screening", share: screened / budget, words: worked(screened, "screening") },
+    { kind: "screening", share: screened / budget, words: tr("screening {time}", { time: clock(screened) }) },
     {
       kind: "comparing",
       share: (asked - screened) / budget,
-      words: worked(asked - screened, measured ? `comparing, ${models(measured)}` : "comparing"),
+      words: measured
+        ? trCount("comparing, {count} model {time}", "comparing, {count} models {time}", measured, { time })
+        : tr("comparing {time}", { time }),
     },
     {
       kind: "asking",
       share: (spent - asked) / budget,
-      words: worked(spent - asked, `asking ${tuning.tasks?.names.join(", ") ?? "tasks"}`),
+      words: asking.tasks ? tr("asking {tasks} {time}", asking) : tr("asking tasks {time}", asking),
     },
-    { kind: "left", share: (budget - spent) / budget, words: `${clock(budget - spent)} of ${clock(budget)} left` },
+    {
+      kind: "left",
+      share: (budget - spent) / budget,
+      words: tr("{time} of {budget} left", { time: clock(budget - spent), budget: clock(budget) }),
+    },
   ];
   const last = parts.findLast(({ kind, share }) => kind !== "left" && share > 0);
-  if (isLate && last) last.words += ", budget spent: finishing the model at work";
+  if (isLate && last) last.words = tr("{words}, budget spent: finishing the model at work", { words: last.words });
   return parts;
 }
 
@@ -73,17 +77,33 @@ function byModels(tuning) {
   if (screens(tuning)) {
     const share = (SCREENING * screened[0]) / screened[1];
     return [
-      { kind: "screening", share, words: `screening, ${screened[0]} of ${screened[1]} layers` },
-      { kind: "left", share: 1 - share, words: `then at most ${models(planned)}` },
+      {
+        kind: "screening",
+        share,
+        words: tr("screening, {done} of {total} layers", { done: screened[0], total: screened[1] }),
+      },
+      {
+        kind: "left",
+        share: 1 - share,
+        words: trCount("then at most {count} model", "then at most {count} models", planned),
+      },
     ];
   }
   const at = turns.find(({ what }) => what === "screened")?.seconds;
   const rest = 1 - SCREENING;
   const done = end ? rest : planned ? (rest * measured) / planned : 0;
   return [
-    { kind: "screening", share: SCREENING, words: at === undefined ? "screening" : `screening ${clock(at)}` },
-    { kind: "comparing", share: done, words: `comparing, ${models(measured)}` },
-    { kind: "left", share: rest - done, words: `at most ${planned - measured} more` },
+    {
+      kind: "screening",
+      share: SCREENING,
+      words: at === undefined ? tr("screening") : tr("screening {time}", { time: clock(at) }),
+    },
+    {
+      kind: "comparing",
+      share: done,
+      words: trCount("comparing, {count} model", "comparing, {count} models", measured),
+    },
+    { kind: "left", share: rest - done, words: tr("at most {left} more", { left: planned - measured }) },
   ];
 }
 
@@ -95,7 +115,7 @@ export function tuningBar(tuning, seconds) {
   const segments = segmentsOf(tuning, seconds);
   const left = segments.find(({ kind }) => kind === "left")?.share ?? 0;
   const words = segments.map((one) => one.words).join(", ");
-  return html`<div class="clock-bar" role="progressbar" aria-label="Work of tuning" aria-valuemin="0" aria-valuemax="100"
+  return html`<div class="clock-bar" role="progressbar" aria-label=${tr("Work of tuning")} aria-valuemin="0" aria-valuemax="100"
       aria-valuenow=${Math.round(100 * (1 - left))} aria-valuetext=${words} data-testid="clock-bar">${segments.map(
         ({ kind, share, words: text }) =>
           html`<span class=${`clock-part clock-${kind}`} style=${`width: ${(100 * share).toFixed(2)}%`} title=${text}

@@ -8,6 +8,7 @@ import { ENDS } from "../base/contract.js";
 import { count, format, plain, when } from "../base/format.js";
 import { tr, trCount } from "../base/messages.js";
 import { RECIPE_FIELDS } from "../base/recipe_contract.js";
+import { stageWords } from "../base/stage_words.js";
 
 /** @typedef {import("../base/types.d.ts").RunEvent} RunEvent */
 /** @typedef {import("../base/types.d.ts").Recipe} Recipe */
@@ -28,13 +29,6 @@ import { RECIPE_FIELDS } from "../base/recipe_contract.js";
  */
 
 const STATISTICS = tr("statistics of the calibration text");
-/** Stages of a run in words; others are called as they are. @type {Record<string, string>} */
-const STAGES = {
-  loading: tr("loading"),
-  "checking the device": tr("checking the device"),
-  "trying the largest layer": tr("trying the largest layer"),
-  saving: tr("saving"),
-};
 
 /** The λ of a recipe's curve, in order: those of its sweep and its own. @param {Partial<Recipe>} recipe */
 export function lamsOf(recipe) {
@@ -80,7 +74,9 @@ export function reduce(before, event) {
         stage:
           event.detail && event.name === "loading"
             ? tr("loading {model}", { model: event.detail })
-            : (STAGES[event.name] ?? event.name),
+            : event.name === "quantizing"
+              ? event.name
+              : stageWords(event.name),
       };
     case "started":
       return { ...state, stage: STATISTICS, ended: null };
