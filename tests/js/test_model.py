@@ -75,10 +75,12 @@ def test_what_is_kept_is_what_is_there(study: Study) -> None:
     assert sum(path.stat().st_size for path in (STUDY / FOLDER).iterdir()) <= 26 << 20
 
 
-def test_codes_are_read_as_they_are_packed(study: Study, tmp_path: Path) -> None:
+@pytest.mark.parametrize("line", LINES, ids=lambda line: f"{line[1]} bits")
+def test_codes_are_read_as_they_are_packed(study: Study, tmp_path: Path, line: tuple[str, int, float]) -> None:
     kept = kept_codes(study)
     assert kept is not None
-    file, bits = kept["points"][4]["file"]["name"], kept["points"][4]["bits"]
+    bits = line[1]
+    file = next(point["file"]["name"] for point in kept["points"] if point["bits"] == bits and point["lam"] == 0.1)
     name = "model.layers.2.self_attn.k_proj"
     (tmp_path / "cases.json").write_text(json.dumps({"bits": bits, "file": file, "name": name}))
     run_node("run_weights.mjs", MODEL, STUDY / FOLDER, tmp_path / "cases.json", tmp_path / "weight")
