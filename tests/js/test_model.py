@@ -177,11 +177,12 @@ def test_tokens_are_those_of_transformers(tmp_path: Path) -> None:
         assert back == tokenizer.decode(wanted, skip_special_tokens=False, clean_up_tokenization_spaces=False), text
 
 
-@pytest.mark.parametrize("lam", [0.0, 0.1])
-def test_a_kept_point_has_the_perplexity_of_the_study(study: Study, lam: float) -> None:
+# Those at 3 bits were solved on another processor than the study.
+@pytest.mark.parametrize(("bits", "lam", "tolerance"), [(2, 0.0, 1e-5), (2, 0.1, 1e-5), (3, 0.1, 1e-4)])
+def test_a_kept_point_has_the_perplexity_of_the_study(study: Study, bits: int, lam: float, tolerance: float) -> None:
     kept = kept_codes(study)
     assert kept is not None
-    [point] = [one for one in kept["points"] if one["lam"] == lam]
+    [point] = [one for one in kept["points"] if (one["bits"], one["lam"]) == (bits, lam)]
     line = study.line(point["method"], point["bits"])
     at = (line.draws.index(kept["draw"]), line.gammas.index(point["gamma"]), line.lams.index(lam))
     model = AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32, local_files_only=True).eval()
@@ -199,4 +200,4 @@ def test_a_kept_point_has_the_perplexity_of_the_study(study: Study, lam: float) 
     perplexity = float(torch.cat(losses).mean().exp())
     stored = study.read(line, "perplexity")
     assert stored is not None
-    assert perplexity == pytest.approx(stored[at], rel=1e-5)
+    assert perplexity == pytest.approx(stored[at], rel=tolerance)
