@@ -19,7 +19,9 @@ from enum import StrEnum
 from typing import Any, Literal, TypedDict
 
 from sarqc.documents import Tuned
+from sarqc.errors import NotFound
 from sarqc.jobs.tuned import tuned
+from sarqc.language import message, tr
 
 LANES = ("preview", "batch")
 
@@ -37,7 +39,15 @@ class State(StrEnum):
 
 
 # What people read; a filter takes both.
-STATE_WORDS: Mapping[State, str] = {state: "waiting" if state is State.QUEUED else state.value for state in State}
+STATE_WORDS: Mapping[State, str] = {
+    State.QUEUED: message("waiting"),
+    State.RUNNING: message("running"),
+    State.CANCELLING: message("cancelling"),
+    State.CANCELLED: message("cancelled"),
+    State.INTERRUPTED: message("interrupted"),
+    State.FAILED: message("failed"),
+    State.FINISHED: message("finished"),
+}
 AT_REST = frozenset({State.CANCELLED, State.INTERRUPTED, State.FAILED, State.FINISHED})
 
 ALLOWED: Mapping[State, frozenset[State]] = {
@@ -213,8 +223,19 @@ def iso_time(seconds: float) -> str:
 def advice(state: State) -> str:
     """The remedies for a run in this state."""
     return {
-        State.QUEUED: "It waits for a device; cancel it or let it start.",
-        State.RUNNING: "Cancel it, or wait for its end.",
-        State.CANCELLING: "It is about to end; try again in a moment.",
-        State.FINISHED: "It is complete; submit its recipe again for a new run.",
-    }.get(state, "It has ended; continue it or delete it.")
+        State.QUEUED: tr("It waits for a device; cancel it or let it start."),
+        State.RUNNING: tr("Cancel it, or wait for its end."),
+        State.CANCELLING: tr("It is about to end; try again in a moment."),
+        State.FINISHED: tr("It is complete; submit its recipe again for a new run."),
+    }.get(state, tr("It has ended; continue it or delete it."))
+
+
+def state_text(state: State) -> str:
+    """The name of a state in the language spoken, where a sentence of an error has it."""
+    return tr(message("queued") if state is State.QUEUED else STATE_WORDS[state])
+
+
+def no_run(run_id: str) -> NotFound:
+    """The error where there is no run of an id, or none that one may see."""
+    remedy = tr("It may have been deleted; Runs lists what there is.")
+    return NotFound(tr("no run “{run}”", run=run_id), "runs", remedy)

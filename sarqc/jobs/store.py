@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sarqc.errors import Conflict, NotFound, QueueFull, Refused, WorkerLost
+from sarqc.errors import Conflict, QueueFull, Refused, WorkerLost
 from sarqc.events import (
     Cancelled,
     Event,
@@ -38,8 +38,9 @@ from sarqc.jobs import listing
 from sarqc.jobs.annotations import Annotations
 from sarqc.jobs.database import Database
 from sarqc.jobs.listing import Answer, AnswerCache, Question, RunGroup
-from sarqc.jobs.run import ALLOWED, AT_REST, LANES, Removed, Run, State, StoredEvent, advice
+from sarqc.jobs.run import ALLOWED, AT_REST, LANES, Removed, Run, State, StoredEvent, advice, no_run, state_text
 from sarqc.jobs.schema import HELD, KIND
+from sarqc.language import message, tr
 from sarqc.recipe import Recipe, recorded
 
 PORTION_BYTES = 1 << 20  # of events deleted at once on a full disk
@@ -152,7 +153,9 @@ class Store:
         with self.transaction() as connection:
             run = self.get(run_id)
             if to not in ALLOWED[run.state]:
-                raise Conflict(f"a run that is {run.state} can't become {to}", f"run {run_id}", advice(run.state))
+                words = message("a run that is {state} can't become {to}")
+                what = tr(words, state=state_text(run.state), to=state_text(to))
+                raise Conflict(what, f"run {run_id}", advice(run.state))
             changes: dict[str, Any] = {"state": to.value, "stepped_aside": 0, "waits_for_room": 0}
             if to is State.RUNNING:
                 changes |= {"started": now, "device": device, "done": 0}
@@ -179,7 +182,8 @@ class Store:
         with self.transaction() as connection:
             run = self.get(run_id)
             if run.state is not State.RUNNING:
-                raise Conflict(f"a run that is {run.state} can't step aside", f"run {run_id}", advice(run.state))
+                what = tr("a run that is {state} can't step aside", state=state_text(run.state))
+                raise Conflict(what, f"run {run_id}", advice(run.state))
             changes = {"state": State.QUEUED.value, "queued": now, "pid": None}
             changes |= {"stepped_aside": int(not why.waits_for_room), "waits_for_room": int(why.waits_for_room)}
             return self._update(connection, run_id, changes | self._append(connection, run, [why], now))
@@ -212,7 +216,8 @@ class Store:
         """Writes a name, a note or tags on a run. Raises ``NotFound``, and ``Refused`` for an export."""
         with self.transaction() as connection:
             if self.get(run_id).parent is not None:
-                raise Refused("an export has no name, note or tags", f"run {run_id}", "Write them on its run.")
+                what, remedy = tr("an export has no name, note or tags"), tr("Write them on its run.")
+                raise Refused(what, f"run {run_id}", remedy)
             tags = None if written.tags is None else _dump(written.tags)
             changes = {"name": written.name, "note": written.note, "tags_json": tags}
             return self._update(
@@ -243,8 +248,11 @@ class Store:
         with self.transaction() as connection:
             run = self.get(run_id)
             if not run.at_rest:
-                which = "a run" if run.parent is None else "an export"
-                raise Conflict(f"{which} that is {run.state} can't be deleted", f"run {run_id}", "Cancel it first.")
+                which = message("a run that is {state} can't be deleted")
+                if run.parent is not None:
+                    which = message("an export that is {state} can't be deleted")
+                what = tr(which, state=state_text(run.state))
+                raise Conflict(what, f"run {run_id}", tr("Cancel it first."))
             for export in self.exports(run_id):
                 self.delete(export.id)
             connection.execute("DELETE FROM links WHERE target = ?", (run_id,))
@@ -276,7 +284,7 @@ class Store:
         """The run of an id. Raises ``NotFound``."""
         rows = self._rows("SELECT * FROM runs WHERE id = ?", run_id)
         if not rows:
-            raise NotFound(f"no run “{run_id}”", "runs", "It may have been deleted; Runs lists what there is.")
+            raise no_run(run_id)
         return _run(rows[0])
 
     def has(self, run_id: str) -> bool:

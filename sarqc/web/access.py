@@ -18,9 +18,10 @@ from sarqc.errors import Forbidden, NoRoom, NotFound, QueueFull
 from sarqc.jobs.audit import Audit
 from sarqc.jobs.links import DAYS_AT_MOST, Links
 from sarqc.jobs.listing import Question
-from sarqc.jobs.run import Run
+from sarqc.jobs.run import Run, no_run
 from sarqc.jobs.store import Store
 from sarqc.jobs.uploads import Uploads
+from sarqc.language import tr, written
 from sarqc.plain import gib
 from sarqc.settings import Settings
 from sarqc.study.library import Library, Origin
@@ -76,7 +77,7 @@ class Access:
         """A run that a visitor may see. Raises ``NotFound`` for any other."""
         run = self.store.get(run_id)
         if not self.sees(visitor)(run):
-            raise NotFound(f"no run “{run_id}”", "runs", "It may have been deleted; Runs lists what there is.")
+            raise no_run(run_id)
         return run
 
     def own_run(self, visitor: Visitor, run_id: str, where: str) -> Run:
@@ -84,7 +85,8 @@ class Access:
         visitor.require("runner", where)
         run = self.run(visitor, run_id)
         if not self.everything(visitor) and run.owner != visitor.owner:
-            raise Forbidden("the run belongs to somebody else", where, "Submit its recipe as a run of your own.")
+            remedy = tr("Submit its recipe as a run of your own.")
+            raise Forbidden(tr("the run belongs to somebody else"), where, remedy)
         return run
 
     def question(self, visitor: Visitor, question: Question) -> Question:
@@ -102,8 +104,8 @@ class Access:
         waiting = self.store.waiting_of(visitor.owner)
         if waiting + more > self._each:
             raise QueueFull(
-                f"{waiting} of your runs are waiting, and anybody may have {self._each}", "queue",
-                "Wait until some have started, or cancel some.",
+                tr("{count} of your runs are waiting, and anybody may have {most}", count=waiting, most=self._each),
+                "queue", tr("Wait until some have started, or cancel some."),
             )  # fmt: skip
 
     def check_exports(self, visitor: Visitor, size: int) -> None:
@@ -113,8 +115,11 @@ class Access:
         taken = sum(self.store.exported_bytes(visitor.owner))
         if taken + size > self._exports_each * 2**30:
             raise NoRoom(
-                f"your exports take {gib(taken)}, this one {gib(size)} more, and anybody's may take "
-                f"{self._exports_each:g} GiB", "exports", "Delete one that you do not need any more.",
+                tr(
+                    "your exports take {taken}, this one {size} more, and anybody's may take {most} GiB",
+                    taken=gib(taken), size=gib(size), most=written(f"{self._exports_each:g}"),
+                ),
+                "exports", tr("Delete one that you do not need any more."),
             )  # fmt: skip
 
     # Studies.
@@ -143,14 +148,15 @@ class Access:
         """The id of a study that a visitor may share or remove. Raises as ``own_run``."""
         visitor.require("runner", where)
         if not self._seen(visitor, study_id):
-            raise Forbidden("the study belongs to somebody else", where, "Only its owner may do this.")
+            raise Forbidden(tr("the study belongs to somebody else"), where, tr("Only its owner may do this."))
         return study_id
 
     def _seen(self, visitor: Visitor, study_id: str) -> bool:
         """Whether a visitor may share and remove a study. Raises ``NotFound`` for one that they may not even see."""
         seen = self.studies_seen(visitor, {study_id: self.library.origin(self.library.folder(study_id))})
         if study_id not in seen:
-            raise NotFound(f"no study “{study_id}”", "studies", "GET /api/studies lists what there is.")
+            remedy = tr("GET /api/studies lists what there is.")
+            raise NotFound(tr("no study “{study}”", study=study_id), "studies", remedy)
         return seen[study_id]
 
     def _shown(self, visitor: Visitor, kind: str) -> frozenset[str]:

@@ -18,6 +18,7 @@ from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
 
 from sarqc.errors import Forbidden
+from sarqc.language import tr
 from sarqc.settings import Settings
 
 Role = Literal["viewer", "runner", "operator"]
@@ -41,8 +42,10 @@ class Visitor:
     def require(self, role: Role, where: str) -> None:
         """Raises ``Forbidden`` for somebody of a lower role."""
         if RANK[self.role] < RANK[role]:
-            remedy = f"{'Ask' if self.signed_in else 'Sign in, or ask'} the operator of this host."
-            raise Forbidden(f"a {self.role} may not do this, a {role} may", where, remedy)
+            remedy = tr("Sign in, or ask the operator of this host.")
+            if self.signed_in:
+                remedy = tr("Ask the operator of this host.")
+            raise Forbidden(tr("a {own} may not do this, a {role} may", own=self.role, role=role), where, remedy)
 
 
 def new_guest() -> str:
