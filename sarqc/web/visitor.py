@@ -45,7 +45,7 @@ class Visitor:
             remedy = tr("Sign in, or ask the operator of this host.")
             if self.signed_in:
                 remedy = tr("Ask the operator of this host.")
-            raise Forbidden(tr("a {own} may not do this, a {role} may", own=self.role, role=role), where, remedy)
+            raise Forbidden(tr("a {own} may not do this, a {role} may", own=tr(self.role), role=tr(role)), where, remedy)
 
 
 def new_guest() -> str:
