@@ -152,12 +152,12 @@ def _one_draw(tuning: Tuning) -> list[Piece]:
     is_known = seen[0]["low"] is not None
     if len(seen) == 1:
         sure = message("On the one draw measured λ = {lam} has {saving}, by the windows of the test text.")
-        open_ = message("On the one draw measured λ = {lam} has {saving}, which can’t say how sure that is.")
+        unsure = message("On the one draw measured λ = {lam} has {saving}, which can’t say how sure that is.")
     else:
         sure = message("On the first of {draws} λ = {lam} has {saving}, by the windows of the test text.")
-        open_ = message("On the first of {draws} λ = {lam} has {saving}, which can’t say how sure that is.")
+        unsure = message("On the first of {draws} λ = {lam} has {saving}, which can’t say how sure that is.")
     values = {"lam": lam_text(lam), "saving": saving, "draws": draws_text(len(seen))}
-    return [piece(tr(sure if is_known else open_, **values))]
+    return [piece(tr(sure if is_known else unsure, **values))]
 
 
 def _sign(sign: str, value: float) -> str:

@@ -45,7 +45,8 @@ class Visitor:
             remedy = tr("Sign in, or ask the operator of this host.")
             if self.signed_in:
                 remedy = tr("Ask the operator of this host.")
-            raise Forbidden(tr("a {own} may not do this, a {role} may", own=tr(self.role), role=tr(role)), where, remedy)
+            what = tr("a {own} may not do this, a {role} may", own=tr(self.role), role=tr(role))
+            raise Forbidden(what, where, remedy)
 
 
 def new_guest() -> str:

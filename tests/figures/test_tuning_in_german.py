@@ -151,7 +151,7 @@ def test_any_stage_is_said_in_german_beside_english(tuning: Tuning) -> None:
     assert english == tuning_view(tuning, RECIPE)
     assert plain(german["sentence"]) != plain(english["sentence"])
     for name in ("figure", "layers"):
-        before, after = english[name], german[name]  # type: ignore[literal-required]
+        before, after = english[name], german[name]
         assert before["title"] != after["title"]
         assert before["aria"] != after["aria"]
         assert [trace["y"] for trace in before["data"]] == [trace["y"] for trace in after["data"]]
@@ -162,10 +162,10 @@ def test_any_stage_is_said_in_german_beside_english(tuning: Tuning) -> None:
 def test_what_tuning_came_to() -> None:
     summary = {"tuning": compared("known", "run", band=[[0.0, 0.0], [0.05, 0.2], [0.5, 0.5]])}
     with speaking("de"):
-        found, kept = tuned(summary), tuned({"tuning": compared("draws", "keep")})
-    assert found is not None
+        taken, kept = tuned(summary), tuned({"tuning": compared("draws", "keep")})
+    assert taken is not None
     assert kept is not None
-    assert (found["words"], found["band"]) == ("0,2 gefunden", "0; 0,05 bis 0,2 und 0,5")
+    assert (taken["words"], taken["band"]) == ("0,2 gefunden", "0; 0,05 bis 0,2 und 0,5")
     assert kept["words"] == "kein Unterschied: bei GPTQ 1 % bleiben"
 
 

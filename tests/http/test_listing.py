@@ -221,7 +221,7 @@ def test_lists_figures_and_errors_are_in_the_language_of_their_request(client: T
         store.move(run_id, State.RUNNING)
         store.move(run_id, State.FINISHED, Finished({"tuning": tuning(0.5, 0.125, "run")}, 1.0))
     for _ in range(2):
-        for lang, title, words, state, found in (
+        for lang, title, words, state, error in (
             ("en", "Size against quality", ["0.5 found", "0.5 and 2.5 to 3.5"], "waiting", "runs can't be sorted by"),
             ("de", "Größe gegen Qualität", ["0,5 gefunden", "0,5 und 2,5 bis 3,5"], "wartet", "Läufe lassen sich"),
         ):
@@ -231,9 +231,9 @@ def test_lists_figures_and_errors_are_in_the_language_of_their_request(client: T
             came_to = client.get(f"/api/runs/{run_id}", params=said).json()["tuned"]
             assert [came_to["words"], came_to["band"]] == words
             listed = client.get("/api/runs", params=said | {"filter": state}).json()
-            assert waiting in [one["id"] for one in listed["runs"]]
-            assert run_id not in [one["id"] for one in listed["runs"]]
-            assert client.get("/api/runs", params=said | {"sort": "owner"}).json()["error"]["what"].startswith(found)
+            assert waiting in [each["id"] for each in listed["runs"]]
+            assert run_id not in [each["id"] for each in listed["runs"]]
+            assert client.get("/api/runs", params=said | {"sort": "owner"}).json()["error"]["what"].startswith(error)
     assert client.get("/api/runs", params={"filter": "wartet"}).json()["total"] == 0
     assert client.get("/api/runs", params={"filter": "waiting", "lang": "de"}).json()["total"] == 1
     assert client.get("/api/runs/csv?lang=de").text == client.get("/api/runs/csv").text

@@ -67,7 +67,10 @@ test("counts, pages and what is sorted by", () => {
   assert.equal(State.count(after(listed(1))), "1 Lauf");
   assert.equal(State.count(state), "1.234 Läufe");
   assert.equal(State.place(state).words, "51 bis 100 von 1.234");
-  assert.equal(State.count(after(listed(50), { type: "asked", query: { filter: "x" } }, listed(2))), "2 Läufe gefunden");
+  assert.equal(
+    State.count(after(listed(50), { type: "asked", query: { filter: "x" } }, listed(2))),
+    "2 Läufe gefunden",
+  );
   const groups = [{ key: "a", run: run("1"), count: 4 }];
   const grouped = { type: "listed", answer: { groups, runs: 4, total: 1, revision: 1 } };
   assert.equal(State.count(after(grouped)), "4 Läufe in 1 Gruppe");
