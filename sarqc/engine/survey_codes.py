@@ -2,9 +2,9 @@
 
     python -m sarqc.engine.survey_codes assets/studies/tiny-llama.yaml assets/studies/tiny-llama sarqc-gbs 2 --gamma 0.1
 
-Points of other lines that are kept already stay. A file for each λ has what the format ``pack-quantized`` of compressed-tensors has of the quantized linears, as
-safetensors with a header that names the point. Each point must give the perplexity of the study, and
-its divergence where the study has that.
+Points of other lines that are kept already stay. A file for each λ has what the format ``pack-quantized`` of
+compressed-tensors has of the quantized linears, as safetensors with a header that names the point. Each point must give
+the perplexity of the study, and its divergence where the study has that.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from sarqc.settings import Settings
 from sarqc.study.document import Study
 from sarqc.study.kept_codes import FOLDER, KeptPoint, kept_codes, write_kept
 
-# Relative: of millions of codes the last bits of sums decide a few, and another processor's are others. The intervals of
-# studies, over draws, are twenty times wider.
+# Relative: of millions of codes the last bits of sums decide a few, and another processor's are others. The intervals
+# of studies, over draws, are twenty times wider.
 TOLERANCE = 5e-4
 
 

@@ -75,18 +75,22 @@ def pareto_view(runs: Sequence[ParetoRun], size: Size = "bits", quality: Quality
     known = [run for run in runs if _size(run, size) is not None and _quality(run, quality) is not None]
     if not known:
         raise Refused(
-            f"none of the {len(runs)} runs has both a size and a perplexity",
+            tr("none of the {count} runs has both a size and a perplexity", count=len(runs)),
             "pareto",
-            "Pick finished runs that name a test text; runs of an older sarqc did not keep their size.",
+            tr("Pick finished runs that name a test text; runs of an older sarqc did not keep their size."),
         )
     groups: dict[tuple[str, str], list[ParetoRun]] = {}
     for run in known:
         groups.setdefault((run.model, run.test), []).append(run)
     if len(groups) > SERIES:
         raise Refused(
-            f"the runs are of {len(groups)} models and test texts, and {SERIES} frontiers can be distinguished",
+            tr(
+                "the runs are of {count} models and test texts, and {most} frontiers can be distinguished",
+                count=len(groups),
+                most=SERIES,
+            ),
             "pareto",
-            "Filter by a model, a test text or a tag.",
+            tr("Filter by a model, a test text or a tag."),
         )
     named = len(groups) > 1
     layout = _layout(size, quality, SERIES_ROOM * len(groups) if named else 0)
@@ -167,7 +171,8 @@ def _draw(
     series = f"{group[0].model}, {group[0].test}"
     figure["data"].append(
         {
-            "type": "scatter", "mode": "lines", "name": f"frontier of {series}", "hoverinfo": "skip", "line": style,
+            "type": "scatter", "mode": "lines", "name": tr("frontier of {series}", series=series),
+            "hoverinfo": "skip", "line": style,
             "x": [xs[at] for at in on], "y": [ys[at] for at in on],
         }
     )  # fmt: skip

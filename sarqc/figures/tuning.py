@@ -10,42 +10,51 @@ from typing import Any
 
 from sarqc.documents import Standing, Tuning, TuningRow
 from sarqc.figures.drawing import Figure, note
-from sarqc.figures.numbers import NBSP, lam_text, percent
+from sarqc.figures.numbers import NBSP, joined, lam_text, percent
 from sarqc.figures.view import Column, DataTable
+from sarqc.language import message, tr
 from sarqc.quantization.methods import METHODS
 
 MANY = 9  # λ; more names than that don't fit beside each other on a narrow screen
 HEADINGS: tuple[Column, ...] = (
-    {"key": "method", "title": "Method", "kind": "text"},
+    {"key": "method", "title": message("Method"), "kind": "text"},
     {"key": "lambda", "title": "λ", "kind": "plain"},
     {"key": "gamma", "title": "γ", "kind": "plain"},
-    {"key": "standing", "title": "Standing", "kind": "text"},
-    {"key": "draws", "title": "Draws", "kind": "plain"},
-    {"key": "perplexity", "title": "Perplexity", "kind": "perplexity"},
-    {"key": "log_ratio", "title": "ln(perplexity / float model’s)", "kind": "significant"},
-    {"key": "worse", "title": "Above the best, paired", "kind": "significant"},
-    {"key": "worse_low", "title": "95 % from", "kind": "significant"},
-    {"key": "worse_high", "title": "95 % to", "kind": "significant"},
-    {"key": "better", "title": "Below GPTQ 1 %, paired", "kind": "significant"},
-    {"key": "better_low", "title": "95 % from", "kind": "significant"},
-    {"key": "better_high", "title": "95 % to", "kind": "significant"},
-    {"key": "kl", "title": "KL to the float model, nats a token", "kind": "significant"},
-    {"key": "kl_error", "title": "± standard error", "kind": "significant"},
-    {"key": "accuracy", "title": "Accuracy on tasks", "kind": "share"},
-    {"key": "accuracy_error", "title": "± standard error", "kind": "share"},
-    {"key": "more_accurate", "title": "Above GPTQ 1 %, paired", "kind": "share"},
-    {"key": "more_accurate_low", "title": "95 % from", "kind": "share"},
-    {"key": "more_accurate_high", "title": "95 % to", "kind": "share"},
-    {"key": "layer_error", "title": "ln error of layers, unseen text", "kind": "significant"},
+    {"key": "standing", "title": message("Standing"), "kind": "text"},
+    {"key": "draws", "title": message("Draws"), "kind": "plain"},
+    {"key": "perplexity", "title": message("Perplexity"), "kind": "perplexity"},
+    {"key": "log_ratio", "title": message("ln(perplexity / float model’s)"), "kind": "significant"},
+    {"key": "worse", "title": message("Above the best, paired"), "kind": "significant"},
+    {"key": "worse_low", "title": message("95 % from"), "kind": "significant"},
+    {"key": "worse_high", "title": message("95 % to"), "kind": "significant"},
+    {"key": "better", "title": message("Below GPTQ 1 %, paired"), "kind": "significant"},
+    {"key": "better_low", "title": message("95 % from"), "kind": "significant"},
+    {"key": "better_high", "title": message("95 % to"), "kind": "significant"},
+    {"key": "kl", "title": message("KL to the float model, nats a token"), "kind": "significant"},
+    {"key": "kl_error", "title": message("± standard error"), "kind": "significant"},
+    {"key": "accuracy", "title": message("Accuracy on tasks"), "kind": "share"},
+    {"key": "accuracy_error", "title": message("± standard error"), "kind": "share"},
+    {"key": "more_accurate", "title": message("Above GPTQ 1 %, paired"), "kind": "share"},
+    {"key": "more_accurate_low", "title": message("95 % from"), "kind": "share"},
+    {"key": "more_accurate_high", "title": message("95 % to"), "kind": "share"},
+    {"key": "layer_error", "title": message("ln error of layers, unseen text"), "kind": "significant"},
 )
 # The word for each standing: title, chart, sentence, table, log and lists have no others.
 STANDINGS: dict[Standing, str] = {
-    "best": "best",
-    "as_good": "as good as the best",
-    "worse": "worse",
-    "ruled_out": "ruled out by errors of layers",
-    "not_reached": "not reached",
-    "baseline": "baseline",
+    "best": message("best"),
+    "as_good": message("as good as the best"),
+    "worse": message("worse"),
+    "ruled_out": message("ruled out by errors of layers"),
+    "not_reached": message("not reached"),
+    "baseline": message("baseline"),
+}
+# The same of so many λ.
+COUNTS: dict[Standing, str] = {
+    "best": message("{count} best"),
+    "as_good": message("{count} as good as the best"),
+    "worse": message("{count} worse"),
+    "ruled_out": message("{count} ruled out by errors of layers"),
+    "not_reached": message("{count} not reached"),
 }
 
 
@@ -61,16 +70,22 @@ def of_standing(tuning: Tuning, standing: Standing) -> list[TuningRow]:
 
 def standing_counts(tuning: Tuning) -> str:
     """“1 best, 2 as good as the best, 6 not reached”: of the standings that there are, in their order."""
-    counts = [(len(of_standing(tuning, standing)), words) for standing, words in STANDINGS.items()]
-    return ", ".join(f"{count} {words}" for count, words in counts[:-1] if count)
+    counts = [(len(of_standing(tuning, standing)), words) for standing, words in COUNTS.items()]
+    return ", ".join(tr(words, count=count) for count, words in counts if count)
 
 
 def spans_text(spans: Sequence[Sequence[float]]) -> str:
     """“0.1”, “0.02 to 0.1”, “0 and 0.02 to 0.1”."""
-    parts = [
-        lam_text(first) if first == last else f"{lam_text(first)} to {lam_text(last)}" for first, last in spans
-    ]  # fmt: skip
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""
+    return listed([
+        lam_text(first) if first == last else tr("{low} to {high}", low=lam_text(first), high=lam_text(last))
+        for first, last in spans
+    ])  # fmt: skip
+
+
+def listed(numbers: Sequence[str]) -> str:
+    """“0”, “0 and 0.1”, “0, 0.1 and 0.5”."""
+    first, last = numbers[:-1], numbers[-1:]
+    return joined([*filter(None, [tr(", ").join(first)]), *last]) if numbers else ""
 
 
 def saved(better: float) -> float:
@@ -81,15 +96,19 @@ def saved(better: float) -> float:
 def tuning_table(tuning: Tuning) -> DataTable:
     """Everything known of each λ and baseline; columns that hold nothing yet are left out."""
     rows: list[dict[str, Any]] = [
-        {**row, "method": title_of(row), "standing": STANDINGS[row["standing"]]} for row in tuning["rows"]
+        {**row, "method": title_of(row), "standing": tr(STANDINGS[row["standing"]])} for row in tuning["rows"]
     ]
-    columns = [column for column in HEADINGS if any(row.get(column["key"]) is not None for row in rows)]
+    columns = [
+        Column(key=column["key"], title=tr(column["title"]), kind=column["kind"])
+        for column in HEADINGS
+        if any(row.get(column["key"]) is not None for row in rows)
+    ]
     return {"columns": columns, "rows": [{column["key"]: row.get(column["key"]) for column in columns} for row in rows]}
 
 
 def title_of(row: TuningRow) -> str:
     """“GPTQ 1 %”, “Round to nearest”."""
-    return METHODS[row["method"]].title
+    return tr(METHODS[row["method"]].title)
 
 
 def lam_of(row: TuningRow) -> float:
@@ -109,13 +128,16 @@ def savings_words(better: float, low: float | None, high: float | None) -> str:
     """The same of numbers."""
     sign = 1 if better >= 0 else -1
     size = sign * saved(better)
-    words = f"{'less' if sign > 0 else 'more'} perplexity than GPTQ 1 %"
     if low is None or high is None:
-        return f"{percent(size, 1)} {words}"
+        less, more = message("{size} less perplexity than GPTQ 1 %"), message("{size} more perplexity than GPTQ 1 %")
+        return tr(less if sign > 0 else more, size=percent(size, 1))
     ends = sorted((sign * saved(low), sign * saved(high)))
     decimals = 1 if ends[1] - ends[0] < 0.2 else 0
     first, last = (percent(end, decimals) for end in ends)
-    return f"{percent(size, decimals)} {words} ({first.removesuffix(f'{NBSP}%')} to {last})"
+    less = message("{size} less perplexity than GPTQ 1 % ({low} to {high})")
+    more = message("{size} more perplexity than GPTQ 1 % ({low} to {high})")
+    values = {"size": percent(size, decimals), "low": first.removesuffix(f"{NBSP}%"), "high": last}
+    return tr(less if sign > 0 else more, **values)
 
 
 def level_of(value: float) -> dict[str, Any]:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from sarqc.documents import Tuning, TuningTurn
-from sarqc.figures.numbers import lam_text
+from sarqc.figures.numbers import joined, lam_text
 from sarqc.figures.tuning import STANDINGS, candidates, lam_of, spans_text
 from sarqc.figures.tuning_race import MEASURED, Mark, mark_of
 from sarqc.figures.tuning_words import ENDS
+from sarqc.language import message, tr
 
 
 class LogLine(TypedDict):
@@ -38,15 +39,15 @@ def tuning_legend(tuning: Tuning) -> list[LegendEntry]:
     """The marks that there are, the best first; at those that are out also why."""
     rows = candidates(tuning)
     every: list[tuple[Mark, str]] = [
-        ("best", STANDINGS["best"]),
-        ("as_good", STANDINGS["as_good"]),
+        ("best", tr(STANDINGS["best"])),
+        ("as_good", tr(STANDINGS["as_good"])),
         ("worse", "; ".join(
-            f"{lam_text(lam_of(row))} clearly worse after draw {row['draws']}"
+            tr("{lam} clearly worse after draw {draw}", lam=lam_text(lam_of(row)), draw=row["draws"])
             for row in rows if row["standing"] == "worse"
         )),
-        ("measured", MEASURED),
-        ("not_reached", f"{STANDINGS['not_reached']}{'' if tuning['end'] else ' yet'}"),
-        ("ruled_out", f"{STANDINGS['ruled_out']}, perplexity not measured"),
+        ("measured", tr(MEASURED)),
+        ("not_reached", tr(STANDINGS["not_reached"]) if tuning["end"] else tr("not reached yet")),
+        ("ruled_out", tr("ruled out by errors of layers, perplexity not measured")),
     ]  # fmt: skip
     there = {mark_of(row) for row in rows}
     return [LegendEntry(mark=mark, text=text) for mark, text in every if mark in there]
@@ -62,21 +63,27 @@ def _turn_words(turn: TuningTurn, tuning: Tuning, lams: Sequence[float]) -> str:
     leading = "" if turn["leading"] is None else lam_text(turn["leading"])
     match turn["what"]:
         case "screening":
-            return f"Screening: errors of layers at {len(lams)} λ"
+            return tr("Screening: errors of layers at {count} λ", count=len(lams))
         case "screened":
-            return f"{out} ruled out by errors of layers" if out else "No λ ruled out by errors of layers"
+            ruled = message("{lams} ruled out by errors of layers")
+            return tr(ruled, lams=out) if out else tr("No λ ruled out by errors of layers")
         case "draw" if turn["draws"] < 2:
-            return f"Draw 1: {leading} ahead, nothing sure yet" if leading else "Draw 1 measured"
+            return tr("Draw 1: {lam} ahead, nothing sure yet", lam=leading) if leading else tr("Draw 1 measured")
         case "draw":
-            gone = f"; {out} clearly worse" if out else ""
             if len(turn["left"]) < 2:
-                return f"Draw {turn['draws']}: {leading} leads alone{gone}"
-            return f"Draw {turn['draws']}: {leading} leads, {left} can’t be separated{gone}"
+                words = message("Draw {draw}: {lam} leads alone")
+                if out:
+                    words = message("Draw {draw}: {lam} leads alone; {out} clearly worse")
+            else:
+                words = message("Draw {draw}: {lam} leads, {left} can’t be separated")
+                if out:
+                    words = message("Draw {draw}: {lam} leads, {left} can’t be separated; {out} clearly worse")
+            return tr(words, draw=turn["draws"], lam=leading, left=left, out=out)
         case "tasks":
-            names = " and ".join(tuning["tasks"]["names"]) if tuning["tasks"] else "tasks"
-            return f"Asking {names} of {left}" if left else f"Asking {names}"
+            names = joined(tuning["tasks"]["names"]) if tuning["tasks"] else tr("tasks")
+            return tr("Asking {names} of {lams}", names=names, lams=left) if left else tr("Asking {names}", names=names)
         case "end":
-            return f"Ended {ENDS[tuning['end']]}" if tuning["end"] else "Ended"
+            return tr("Ended {why}", why=tr(ENDS[tuning["end"]])) if tuning["end"] else tr("Ended")
 
 
 def _named(some: Sequence[float], lams: Sequence[float]) -> str:

@@ -22,6 +22,7 @@ from sarqc.errors import Refused, SarqcError
 from sarqc.jobs.run import STATE_WORDS, Run, State
 from sarqc.jobs.schema import BATCH
 from sarqc.jobs.tuned import against_gptq, tuned
+from sarqc.language import language, speaking, tr
 from sarqc.recipe import Recipe, idle_fields, method_title
 
 FORM = 6  # of the rows that ``row_of`` writes: counts up with each change of it
@@ -95,20 +96,25 @@ class Question:
     before: str | None = None  # older than this run
     of: str | None = None  # of one owner only, and the runs ``also``
     also: frozenset[str] = field(default_factory=frozenset)
+    spoken: str = field(default_factory=language)  # in which the text may name states, beside English
 
     def __post_init__(self) -> None:
         if self.sort.removeprefix("-") not in SORTS:
             raise Refused(
-                f"runs can't be sorted by “{self.sort[:40]}”", "runs, sort", f"Use one of {', '.join(SORTS)}."
-            )
+                tr("runs can't be sorted by “{name}”", name=self.sort[:40]), "runs, sort",
+                tr("Use one of {names}.", names=", ".join(SORTS)),
+            )  # fmt: skip
         if len(self.text.split()) > MOST_WORDS:
-            raise Refused("the filter has too many words", "runs, filter", f"Use {MOST_WORDS} at most.")
+            raise Refused(
+                tr("the filter has too many words"), "runs, filter", tr("Use {most} at most.", most=MOST_WORDS)
+            )
 
     def where(self) -> Where:
         """The condition in SQL and its values."""
         parts, values = ["1"], []
         for word in self.text.split():
-            stages = [str(stage) for stage, state in enumerate(State) if _says(state, word.casefold())]
+            with speaking(self.spoken):
+                stages = [str(stage) for stage, state in enumerate(State) if _says(state, word.casefold())]
             parts.append(f"(instr(words, ?) OR stage IN ({', '.join(stages)}))" if stages else "instr(words, ?)")
             values.append(marked(word))
         if self.ids is not None:
@@ -204,12 +210,15 @@ def _spread(summed: Mapping[str, Any], name: str) -> Statistics:
 
 
 def _says(state: State, word: str) -> bool:
-    return state.startswith(word) or STATE_WORDS[state].startswith(word)
+    said = STATE_WORDS[state]
+    return any(text.startswith(word) for text in (state.value, said, tr(said).casefold()))
 
 
 def _key(by: str) -> str:
     if by not in GROUPINGS:
-        raise Refused(f"runs can't be grouped by “{by[:40]}”", "runs, group", f"Use {' or '.join(GROUPINGS)}.")
+        first, last = GROUPINGS
+        what = tr("runs can't be grouped by “{name}”", name=by[:40])
+        raise Refused(what, "runs, group", tr("Use {first} or {last}.", first=first, last=last))
     return GROUPINGS[by]
 
 

@@ -235,3 +235,8 @@ def advice(state: State) -> str:
         State.CANCELLING: tr("It is about to end; try again in a moment."),
         State.FINISHED: tr("It is complete; submit its recipe again for a new run."),
     }.get(state, tr("It has ended; continue it or delete it."))
+
+
+def state_text(state: State) -> str:
+    """The name of a state in the language spoken, where a sentence of an error has it."""
+    return tr(message("queued") if state is State.QUEUED else STATE_WORDS[state])

@@ -38,7 +38,7 @@ from sarqc.jobs import listing
 from sarqc.jobs.annotations import Annotations
 from sarqc.jobs.database import Database
 from sarqc.jobs.listing import Answer, AnswerCache, Question, RunGroup
-from sarqc.jobs.run import ALLOWED, AT_REST, LANES, Removed, Run, State, StoredEvent, advice, no_run
+from sarqc.jobs.run import ALLOWED, AT_REST, LANES, Removed, Run, State, StoredEvent, advice, no_run, state_text
 from sarqc.jobs.schema import HELD, KIND
 from sarqc.language import tr
 from sarqc.recipe import Recipe, recorded
@@ -156,7 +156,7 @@ class Store:
         with self.transaction() as connection:
             run = self.get(run_id)
             if to not in ALLOWED[run.state]:
-                what = tr("a run that is {state} can't become {to}", state=run.state, to=to)
+                what = tr("a run that is {state} can't become {to}", state=state_text(run.state), to=state_text(to))
                 raise Conflict(what, tr("run {run}", run=run_id), advice(run.state))
             changes: dict[str, Any] = {"state": to.value, "stepped_aside": 0, "waits_for_room": 0}
             if to is State.RUNNING:
@@ -184,7 +184,8 @@ class Store:
         with self.transaction() as connection:
             run = self.get(run_id)
             if run.state is not State.RUNNING:
-                raise Conflict(f"a run that is {run.state} can't step aside", f"run {run_id}", advice(run.state))
+                what = tr("a run that is {state} can't step aside", state=state_text(run.state))
+                raise Conflict(what, f"run {run_id}", advice(run.state))
             changes = {"state": State.QUEUED.value, "queued": now, "pid": None}
             changes |= {"stepped_aside": int(not why.waits_for_room), "waits_for_room": int(why.waits_for_room)}
             return self._update(connection, run_id, changes | self._append(connection, run, [why], now))
@@ -217,7 +218,8 @@ class Store:
         """Writes a name, a note or tags on a run. Raises ``NotFound``, and ``Refused`` for an export."""
         with self.transaction() as connection:
             if self.get(run_id).parent is not None:
-                raise Refused("an export has no name, note or tags", f"run {run_id}", "Write them on its run.")
+                what, remedy = tr("an export has no name, note or tags"), tr("Write them on its run.")
+                raise Refused(what, f"run {run_id}", remedy)
             tags = None if written.tags is None else _dump(written.tags)
             changes = {"name": written.name, "note": written.note, "tags_json": tags}
             return self._update(
@@ -249,9 +251,9 @@ class Store:
             run = self.get(run_id)
             if not run.at_rest:
                 what = (
-                    tr("a run that is {state} can't be deleted", state=run.state)
+                    tr("a run that is {state} can't be deleted", state=state_text(run.state))
                     if run.parent is None
-                    else tr("an export that is {state} can't be deleted", state=run.state)
+                    else tr("an export that is {state} can't be deleted", state=state_text(run.state))
                 )
                 raise Conflict(what, tr("run {run}", run=run_id), tr("Cancel it first."))
             for export in self.exports(run_id):

@@ -140,8 +140,8 @@ def _left(study: Study, line: Line) -> list[str]:
     if study.prefix == "float":
         left.append(
             tr(
-                "In the study each block got its inputs from the float model, in a run from the quantized blocks before "
-                "it: the numbers will differ slightly."
+                "In the study each block got its inputs from the float model, in a run from the quantized blocks "
+                "before it: the numbers will differ slightly."
             )
         )
     if own.get("layer"):

@@ -12,6 +12,7 @@ from fastapi.responses import StreamingResponse
 
 from sarqc.errors import Refused
 from sarqc.figures.measured import GRID_WORDS, grid_text
+from sarqc.figures.numbers import number
 from sarqc.figures.pareto import ParetoRun, ParetoView, Quality, Size, pareto_view
 from sarqc.files.names import shortened
 from sarqc.jobs.annotations import Annotations, checked_tags
@@ -19,6 +20,7 @@ from sarqc.jobs.listing import Question, log_ratio, perplexity
 from sarqc.jobs.run import Run, RunDocument, iso_time
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.tuned import against_gptq, tuned
+from sarqc.language import ENGLISH, language, speaking, tr, written
 from sarqc.recipe import Recipe, method_title, public_name
 from sarqc.web.access import Access, visitor_of
 from sarqc.web.responses import ApiRoute, json_body
@@ -53,9 +55,10 @@ Asked = Annotated[Question, Depends(asked)]
 def named_ids(ids: Any) -> tuple[str, ...]:
     """Ids that a request names, each once. Raises ``Refused`` for none, and for more than ``AT_ONCE``."""
     if not isinstance(ids, list) or not ids or not all(isinstance(one, str) and one.isascii() for one in ids):
-        raise Refused("no runs are named", "runs, ids", "Give the ids of one run or more.")
+        raise Refused(tr("no runs are named"), "runs, ids", tr("Give the ids of one run or more."))
     if len(ids) > AT_ONCE:
-        raise Refused(f"{len(ids)} runs are too many at once", "runs, ids", f"Give {AT_ONCE} at most.")
+        what = tr("{count} runs are too many at once", count=len(ids))
+        raise Refused(what, "runs, ids", tr("Give {most} at most.", most=AT_ONCE))
     return tuple(dict.fromkeys(ids))
 
 
@@ -64,14 +67,20 @@ def drawn_run(run: Run) -> ParetoRun:
     summary, recipe = run.summary or {}, run.recipe
     test = (summary.get("protocol") or {}).get("test") or {}
     lam = recipe.get("lambda")
-    title = method_title(str(recipe.get("method")))
+    title = tr(method_title(str(recipe.get("method"))))
     grid, size = str(recipe.get("grid")), recipe.get("group_size")
     words = "" if recipe.get("quantized_checkpoint") else grid_text(grid, size if isinstance(size, int) else None)
-    own = "" if grid == Recipe.model_fields["grid"].default else f" {GRID_WORDS.get(grid, grid)}"
-    named = f"{title}, {recipe.get('bits')} bits{own}" + ("" if lam is None else f", λ {lam}")
-    corpus = ", ".join(filter(None, (test.get("corpus", recipe.get("test")), test.get("part"))))
-    begin = f" behind {test['begin']}" if test.get("begin") else ""
-    where = f"{corpus}, window {test.get('window')}{begin}, {test.get('predicted_tokens')} tokens"
+    if grid == Recipe.model_fields["grid"].default:
+        named = tr("{method}, {bits} bits", method=title, bits=recipe.get("bits"))
+    else:
+        own = tr(GRID_WORDS.get(grid, grid))
+        named = tr("{method}, {bits} bits {grid}", method=title, bits=recipe.get("bits"), grid=own)
+    named += "" if lam is None else f", λ {written(str(lam))}"
+    corpus = ", ".join(filter(None, (test.get("corpus", recipe.get("test")), tr(test.get("part") or ""))))
+    values = {"corpus": corpus, "window": test.get("window"), "count": test.get("predicted_tokens")}
+    where = tr("{corpus}, window {window}, {count} tokens", **values)
+    if test.get("begin"):
+        where = tr("{corpus}, window {window} behind {begin}, {count} tokens", begin=test["begin"], **values)
     return ParetoRun(
         run.id, run.name or named, shortened(str(recipe.get("model"))), where, summary.get("bits_per_weight"),
         summary.get("bytes_after"), summary.get("perplexity"),
@@ -140,14 +149,18 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
             runs, total = store.part(question, DRAWN)
             view = pareto_view([drawn_run(run) for run in runs], size, quality)
             if total > len(runs):
-                view["words"] += f" Only the first {len(runs):,} of {total:,} runs of the list are drawn: filter it."
+                view["words"] += " " + tr(
+                    "Only the first {count} of {total} runs of the list are drawn: filter it.",
+                    count=number(len(runs), 0), total=number(total, 0),
+                )  # fmt: skip
             return view
 
-        return json_body(request, store.drawn((question, size, quality), drawn))
+        return json_body(request, store.drawn((question, size, quality, language()), drawn))
 
     @router.get("/csv")
     def get_csv(request: Request, question: Asked) -> Response:
-        """The list as a file for spreadsheets: settings, protocol and measurements of each run at full precision."""
+        """The list as a file for spreadsheets: settings, protocol and measurements of each run at full precision, in
+        English whatever the language of the request."""
         who = visitor_of(request)
         ids, seen = store.ids(access.question(who, question)), access.as_seen(who)
 
@@ -277,7 +290,8 @@ def cell(value: Any) -> str | float | int:
 
 def lines_of(runs: Iterable[Run]) -> str:
     """The lines of runs, each with its end."""
-    return _lines([cell(value(run)) for value in COLUMNS.values()] for run in runs)
+    with speaking(ENGLISH):  # for programs too
+        return _lines([cell(value(run)) for value in COLUMNS.values()] for run in runs)
 
 
 def _lines(rows: Iterable[Sequence[Any]]) -> str:

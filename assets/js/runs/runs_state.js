@@ -6,6 +6,7 @@
 
 import { AT_REST, RUN_SORTS } from "../base/contract.js";
 import { count as grouped } from "../base/format.js";
+import { ASKED, tr, trCount } from "../base/messages.js";
 import { mayChange } from "../base/whoami.js";
 import { shortModel } from "../calibrate/recipe_form.js";
 
@@ -160,16 +161,18 @@ export function rows({ runs, groups, unfolded }) {
 /** The runs among the rows. @param {RunsState} state */
 export const shownRuns = (state) => rows(state).flatMap(({ run }) => (run ? [run] : []));
 
-const counted = (/** @type {number} */ amount) => (amount === 1 ? "1 run" : `${grouped(amount)} runs`);
-
 /**
  * How many runs the list has.
  * @param {RunsState} state
  */
 export function count({ query, total, all, groups }) {
   if (total === null) return "";
-  const runs = query.filter.trim() ? `${counted(all)} found` : counted(all);
-  return groups ? `${runs} in ${grouped(total)} ${total === 1 ? "group" : "groups"}` : runs;
+  const values = { count: grouped(all) };
+  const runs = query.filter.trim()
+    ? trCount("{count} run found", "{count} runs found", all, values)
+    : trCount("{count} run", "{count} runs", all, values);
+  if (!groups) return runs;
+  return trCount("{runs} in {count} group", "{runs} in {count} groups", total, { runs, count: grouped(total) });
 }
 
 /** Which rows the page shows, of how many. @param {RunsState} state */
@@ -177,7 +180,8 @@ export function place({ query: { page }, total }) {
   const all = total ?? 0;
   const last = Math.max(0, Math.ceil(all / PAGE) - 1);
   const [from, to] = [page * PAGE + 1, Math.min(all, (page + 1) * PAGE)];
-  return { last, words: last ? `${grouped(from)} to ${grouped(to)} of ${grouped(all)}` : "" };
+  const values = { from: grouped(from), to: grouped(to), all: grouped(all) };
+  return { last, words: last ? tr("{from} to {to} of {all}", values) : "" };
 }
 
 /**
@@ -227,11 +231,12 @@ export function readQuery(search) {
   };
 }
 
-/** @param {Query} query */
+/** The page's address of that, in its language. @param {Query} query */
 export function addressOf(query) {
   const search = asked(query);
   if (query.group) search.set("group", query.group);
   if (query.page) search.set("page", String(query.page + 1));
+  if (ASKED) search.set("lang", ASKED);
   const text = search.toString();
   return text ? `?${text}` : "";
 }
@@ -262,16 +267,18 @@ export const comparable = ({ picked }) =>
  */
 export function whyNotCompared(state) {
   const runs = comparable(state);
-  if (runs.length < 2 || runs.length > MOST_COMPARED) return `Pick two to ${MOST_COMPARED} finished runs`;
+  if (runs.length < 2 || runs.length > MOST_COMPARED)
+    return tr("Pick two to {most} finished runs", { most: MOST_COMPARED });
   const models = [...new Set(runs.map(({ recipe }) => recipe.model))];
-  if (models.length > 1) return `Pick runs of one model: these are of ${among(models.map(shortModel))}`;
+  if (models.length > 1)
+    return tr("Pick runs of one model: these are of {models}", { models: among(models.map(shortModel)) });
   const tests = [...new Set(runs.flatMap(({ summary }) => testWords(summary?.protocol?.test)))];
-  if (tests.length > 1) return `Pick runs with one test text: these have ${among(tests)}`;
+  if (tests.length > 1) return tr("Pick runs with one test text: these have {texts}", { texts: among(tests) });
   return "";
 }
 
 /** @param {readonly string[]} words */
-const among = (words) => `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`;
+const among = (words) => tr("{first} and {last}", { first: words.slice(0, -1).join(", "), last: words.at(-1) ?? "" });
 
 /** A test text with all that perplexities depend on; nothing where there is none. @param {TestText | null} [test] */
 function testWords(test) {
@@ -281,9 +288,9 @@ function testWords(test) {
     [
       corpus,
       part,
-      window && `window ${grouped(window)}`,
-      begin && `each behind ${begin}`,
-      tokens && `${grouped(tokens)} tokens`,
+      window && tr("window {size}", { size: grouped(window) }),
+      begin && tr("each behind {begin}", { begin }),
+      tokens && tr("{count} tokens", { count: grouped(tokens) }),
     ]
       .filter(Boolean)
       .join(", "),
@@ -298,21 +305,58 @@ export function deletionWords({ picked, who }) {
   const runs = [...picked.values()];
   const theirs = runs.filter(({ owner }) => !mayChange(who, owner)).length;
   const busy = runs.filter(({ state, owner }) => mayChange(who, owner) && !AT_REST.includes(state)).length;
-  const words = [`Delete ${counted(runs.length - theirs - busy)} for good, with studies, logs and exports?`];
-  if (busy) words.push(`${counted(busy)} at work or waiting ${busy === 1 ? "stays" : "stay"}: cancel first.`);
-  if (theirs) words.push(`${counted(theirs)} of others ${theirs === 1 ? "stays" : "stay"}.`);
+  const gone = runs.length - theirs - busy;
+  const words = [
+    trCount(
+      "Delete {count} run for good, with studies, logs and exports?",
+      "Delete {count} runs for good, with studies, logs and exports?",
+      gone,
+      { count: grouped(gone) },
+    ),
+  ];
+  if (busy)
+    words.push(
+      trCount(
+        "{count} run at work or waiting stays: cancel first.",
+        "{count} runs at work or waiting stay: cancel first.",
+        busy,
+        { count: grouped(busy) },
+      ),
+    );
+  if (theirs)
+    words.push(
+      trCount("{count} run of others stays.", "{count} runs of others stay.", theirs, { count: grouped(theirs) }),
+    );
   return words.join(" ");
 }
 
 /**
+ * What was done to so many runs.
+ * @type {Record<Verb, (amount: number) => string>}
+ */
+const DONE = {
+  deleted: (amount) => trCount("{count} run deleted.", "{count} runs deleted.", amount, { count: grouped(amount) }),
+  tagged: (amount) => trCount("{count} run tagged.", "{count} runs tagged.", amount, { count: grouped(amount) }),
+  "without the tag": (amount) =>
+    trCount("{count} run without the tag.", "{count} runs without the tag.", amount, { count: grouped(amount) }),
+};
+
+/**
  * What came of a deed on many runs.
- * @param {string} verb such as “deleted”
+ * @typedef {"deleted" | "tagged" | "without the tag"} Verb
+ * @param {Verb} verb
  * @param {{done: string[], left: {error: {what: string}}[]}} answer
  */
 export function outcomeWords(verb, { done, left }) {
-  const words = [`${counted(done.length)} ${verb}.`];
-  const why = [...new Set(left.map(({ error }) => error.what))];
-  if (left.length) words.push(`${counted(left.length)} ${left.length === 1 ? "was" : "were"} left: ${why.join("; ")}.`);
+  const words = [DONE[verb](done.length)];
+  const why = [...new Set(left.map(({ error }) => error.what))].join("; ");
+  if (left.length)
+    words.push(
+      trCount("{count} run was left: {why}.", "{count} runs were left: {why}.", left.length, {
+        count: grouped(left.length),
+        why,
+      }),
+    );
   return words.join(" ");
 }
 
