@@ -30,6 +30,8 @@ CONTRACTS = ("assets/js/base/contract.js", "assets/js/base/recipe_contract.js") 
 TOUR = "assets/tour.json"
 # Arguments that are messages, by function.
 FUNCTIONS = {"tr": 1, "message": 1, "tr_parts": 1, "tr_count": 2}
+# Arguments that are a message each, by function: their places and names.
+DESCRIBING = {"_describe": (1, 2, "unit", "usual")}  # fields of a recipe
 
 Message = str | tuple[str, ...]
 
@@ -71,9 +73,14 @@ def _of_python() -> Iterator[tuple[str, Message]]:
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
                     continue
+                file = path.relative_to(ROOT).as_posix()
                 texts = [_literal(argument) for argument in node.args[: FUNCTIONS.get(node.func.id, 0)]]
                 if texts and None not in texts:
-                    yield path.relative_to(ROOT).as_posix(), _message([text for text in texts if text is not None])
+                    yield file, _message([text for text in texts if text is not None])
+                arguments = dict(enumerate(node.args)) | {keyword.arg: keyword.value for keyword in node.keywords}
+                for at in DESCRIBING.get(node.func.id, ()):
+                    if at in arguments and (text := _literal(arguments[at])):
+                        yield file, text
 
 
 def _literal(node: ast.expr) -> str | None:

@@ -12,6 +12,7 @@ import gradio as gr
 
 from pages import calibrate, lab, layout, learn, runs
 from pages.document import TITLE
+from pages.form_of_recipe import Field
 from sarqc.language import ENGLISH, LANGUAGES, speaking
 from sarqc.settings import Settings
 
@@ -36,24 +37,28 @@ def build(settings: Settings) -> gr.Blocks:
 
 
 def translations(settings: Settings) -> dict[str, dict[str, str]]:
-    """Return the markup of the pages' parts in other languages, by language and by the markup in English."""
+    """Return what the pages' elements say in other languages, by language and by the same in English."""
 
-    def markups(code: str) -> list[str]:
+    def texts(code: str) -> list[str]:
         with speaking(code):
             columns = [layout.elements(page, settings) for page in PAGES if page.is_translated]
-        return [markup for column in columns for markup in _markups(column)]
+        return [text for column in columns for text in _texts(column)]
 
-    english = markups(ENGLISH)
-    return {code: dict(zip(english, markups(code), strict=True)) for code in LANGUAGES if code != ENGLISH}
+    english = texts(ENGLISH)
+    return {code: dict(zip(english, texts(code), strict=True)) for code in LANGUAGES if code != ENGLISH}
 
 
-def _markups(column: gr.Column) -> Iterator[str]:
-    """The markup of every part below a column, in order."""
+def _texts(column: gr.Column) -> Iterator[str]:
+    """The markup of every part below a column, and the words of every field, in order."""
     for child in column.children:
         if isinstance(child, gr.HTML):
             yield child.html_template
         elif isinstance(child, gr.Column):
-            yield from _markups(child)
+            yield from _texts(child)
+        elif isinstance(child, Field):
+            yield str(child.label)
+            yield str(child.info)
+            yield from (str(title) for title, _ in getattr(child, "choices", ()))
 
 
 def mount_options() -> dict[str, Any]:

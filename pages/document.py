@@ -31,7 +31,9 @@ _SCRIPT, _APP = "<script", "<gradio-app"
 LOADED = ("/assets/", "/static/", "/theme.css")  # what the documents load of Gradio's: scripts, styles, fonts
 _CHARSET = '<meta charset="utf-8" />'
 _LANGUAGE = 'lang="en"'  # of the document
-_MARKUP = re.compile(r'(?<="html_template":)"(?:[^"\\]|\\.)*"')  # of our parts, in what Gradio's scripts are told
+# What Gradio's scripts are told: the markup of our parts and the words of fields, and the choices of fields.
+_SPOKEN = re.compile(r'(?:(?<="html_template":)|(?<="label":)|(?<="info":))"(?:[^"\\]|\\.)*"')
+_CHOICES = re.compile(r'(?<="choices":)\[\[.*?\]\]')
 _NOTHING = Response(status_code=404)  # which ``OneShape`` words
 
 
@@ -93,16 +95,20 @@ class Document:
         return self._translated(_titled(text, document_title(told))).encode()
 
     def _translated(self, text: str) -> str:
-        """The document with our parts in the language spoken."""
+        """The document with our parts and fields in the language spoken."""
         if language() == ENGLISH:
             return text
         known = self._translations[language()]
 
-        def translated(match: re.Match[str]) -> str:
-            markup = json.loads(match[0])
-            return _in_script(known.get(markup, markup))
+        def spoken(match: re.Match[str]) -> str:
+            said = json.loads(match[0])
+            return _in_script(known.get(said, said))
 
-        return _MARKUP.sub(translated, text).replace(_LANGUAGE, f'lang="{language()}"', 1)
+        def chosen(match: re.Match[str]) -> str:
+            return _in_script([[known.get(title, title), value] for title, value in json.loads(match[0])])
+
+        text = _CHOICES.sub(chosen, _SPOKEN.sub(spoken, text))
+        return text.replace(_LANGUAGE, f'lang="{language()}"', 1)
 
 
 def _is_shown(start: Message) -> bool:
@@ -114,9 +120,9 @@ def _titled(text: str, title: str) -> str:
     return text.replace(f'"title":"{TITLE}"', f'"title":{_in_script(title)}', 1)
 
 
-def _in_script(text: str) -> str:
-    """A text as JSON within a script element."""
-    return json.dumps(text).replace("<", "\\u003c").replace("&", "\\u0026")
+def _in_script(value: object) -> str:
+    """A text or a list as JSON within a script element."""
+    return json.dumps(value).replace("<", "\\u003c").replace("&", "\\u0026")
 
 
 class Packed:

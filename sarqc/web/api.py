@@ -71,6 +71,7 @@ from sarqc.jobs.run import Run, RunDocument, State, iso_time
 from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.workers import log_path
+from sarqc.language import tr
 from sarqc.models.hub import configure
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import Recipe, axes, deprecations, expanded
@@ -488,9 +489,9 @@ def _recipes(document: dict[str, Any], settings: Settings) -> dict[str, Recipe]:
     count = math.prod(len(values) for values in axes(document).values())
     if count > settings.max_queued:
         raise QueueFull(
-            f"the lists make {count} runs, and {settings.max_queued} may wait here",
-            "queue",
-            "Send smaller batches one after the other, or raise SARQC_MAX_QUEUED.",
+            tr("the lists make {count} runs, and {most} may wait here", count=count, most=settings.max_queued),
+            tr("queue"),
+            tr("Send smaller batches one after the other, or raise SARQC_MAX_QUEUED."),
         )
     return expanded(document)
 
