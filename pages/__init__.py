@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import gradio as gr
+from gradio.blocks import BlockContext
 
 from pages import calibrate, lab, layout, learn, runs
 from pages.document import TITLE
@@ -44,16 +45,18 @@ def translations(settings: Settings) -> dict[str, dict[str, str]]:
             columns = [layout.elements(page, settings) for page in PAGES if page.is_translated]
         return [text for column in columns for text in _texts(column)]
 
-    english = texts(ENGLISH)
-    return {code: dict(zip(english, texts(code), strict=True)) for code in LANGUAGES if code != ENGLISH}
+    with gr.Blocks(analytics_enabled=False):  # without an app around them fields can't be made
+        said = {code: texts(code) for code in LANGUAGES}
+    english = said.pop(ENGLISH)
+    return {code: dict(zip(english, others, strict=True)) for code, others in said.items()}
 
 
-def _texts(column: gr.Column) -> Iterator[str]:
+def _texts(column: BlockContext) -> Iterator[str]:
     """The markup of every part below a column, and the words of every field, in order."""
     for child in column.children:
         if isinstance(child, gr.HTML):
             yield child.html_template
-        elif isinstance(child, gr.Column):
+        elif isinstance(child, BlockContext):
             yield from _texts(child)
         elif isinstance(child, Field):
             yield str(child.label)

@@ -182,15 +182,11 @@ def _span(info: FieldInfo) -> tuple[int, int] | None:
 
 def _listen(components: dict[str, Field]) -> None:
     """Browser-only listeners: fill the form at the start and for a new model, and plan again after each change."""
-    root = gr.context.Context.root_block
-    if root is None:
-        return  # of a form that nobody sees, see ``layout.elements``
     every = list(components.values())
-    module = script(SCRIPT)
+    module, root = script(SCRIPT), gr.context.Context.root_block
+    assert root is not None
     said = f"(...values) => {{ {module}.then((page) => page.formChanged(values)); }}"
-    gr.context.Context.root_block.load(
-        None, None, every, js=f"async () => (await {module}).initialValues()", api_visibility="private"
-    )
+    root.load(None, None, every, js=f"async () => (await {module}).initialValues()", api_visibility="private")
     # Not seen: the page presses it when it has changed a field, or the texts to choose from are others.
     fields_changed = gr.Button("Fields changed", elem_id="fields-changed", elem_classes=["is-off"])
     fields_changed.click(

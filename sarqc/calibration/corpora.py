@@ -97,7 +97,7 @@ def declared_files(settings: Settings) -> dict[str, Path]:
 def offered(settings: Settings) -> list[CorpusEntry]:
     """Return the named corpora; a recipe may also give the path of a text file."""
     entries = [
-        CorpusEntry(name=corpus.name, title=corpus.title, role=corpus.role, where="embedded", source=name)
+        CorpusEntry(name=corpus.name, title=tr(corpus.title), role=corpus.role, where="embedded", source=name)
         for name, (_, model) in embedded_models(settings).items()
         for corpus in model.corpora
     ]

@@ -102,7 +102,8 @@ def offered(settings: Settings) -> list[ModelEntry]:
     quantized = quantized_folders(settings)
     for name, (folder, model) in embedded_models(settings).items():
         checkpoint = read_checkpoint(folder, name)
-        entries.append(_entry(name, model.title, model.description, checkpoint, "embedded", model.suggested, quantized))
+        title, description = tr(model.title), tr(model.description)
+        entries.append(_entry(name, title, description, checkpoint, "embedded", model.suggested, quantized))
     for name, folder in declared_models(settings).items():
         try:
             files = gguf_files(folder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
@@ -12,8 +13,9 @@ import gradio as gr
 import pytest
 from fastapi.testclient import TestClient
 
+import pages
 from app import create_app
-from pages import lab, layout, learn
+from pages import calibrate, lab, layout, learn
 from sarqc.language import speaking
 from sarqc.settings import Settings
 from tests.jobs.conftest import settings_in
@@ -66,6 +68,14 @@ def spoken(markup: str) -> list[str]:
     """Words that people see or hear, without symbols, “auto” and names of methods."""
     texts = [unescape(label or text) for label, text in _SPOKEN.findall(markup)]
     return [text for text in texts if re.search(r"[a-z]{3}", text)]
+
+
+def test_fields_have_their_words_in_german(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "PAGES", (replace(calibrate.PAGE, is_translated=True),))
+    words = pages.translations(settings)["de"]
+    assert words["Group size (channels)"] == "Gruppengröße (Kanäle)"
+    assert words["Bits per weight, 2 to 4."] == "Bits je Gewicht, 2 bis 4."
+    assert words["full range"] == "ganzer Bereich"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.title)
