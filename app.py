@@ -13,6 +13,7 @@ import sys
 import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -177,7 +178,7 @@ def _add_pages(app: FastAPI, settings: Settings, introductions: Introductions, l
     mounted = app.router.routes[-1]
     assert isinstance(mounted, Mount)
     app.state.gradio = mounted.app
-    mounted.app = Document(mounted.app, every, pages.translations(settings), settings, introductions)
+    mounted.app = Document(mounted.app, every, partial(pages.translations, settings), settings, introductions)
     app.add_middleware(Packed, pages=every)
 
 

@@ -28,8 +28,11 @@ ROOT = Path(__file__).resolve().parents[1]
 PYTHON, SCRIPTS = ("sarqc", "pages", "app.py"), "assets/js"
 CONTRACTS = ("assets/js/base/contract.js", "assets/js/base/recipe_contract.js")  # what scripts have from Python
 TOUR = "assets/tour.json"
+MODELS = "assets/models/*/sarqc.json"
 # Arguments that are messages, by function.
 FUNCTIONS = {"tr": 1, "message": 1, "tr_parts": 1, "tr_count": 2}
+# Arguments that are a message each, by function: their places and names.
+DESCRIBING = {"_describe": (1, 2, "unit", "usual")}  # fields of a recipe
 
 Message = str | tuple[str, ...]
 
@@ -55,7 +58,7 @@ def main() -> None:
 def gathered() -> dict[Message, list[str]]:
     """Return every message with the files that have it."""
     found: dict[Message, set[str]] = {}
-    for file, text in [*_of_python(), *_of_scripts(), *_of_tour()]:
+    for file, text in [*_of_python(), *_of_scripts(), *_of_tour(), *_of_models()]:
         found.setdefault(text, set()).add(file)
     for contract in CONTRACTS:
         written = (ROOT / contract).read_text(encoding="utf-8")
@@ -71,9 +74,14 @@ def _of_python() -> Iterator[tuple[str, Message]]:
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
                     continue
+                file = path.relative_to(ROOT).as_posix()
                 texts = [_literal(argument) for argument in node.args[: FUNCTIONS.get(node.func.id, 0)]]
                 if texts and None not in texts:
-                    yield path.relative_to(ROOT).as_posix(), _message([text for text in texts if text is not None])
+                    yield file, _message([text for text in texts if text is not None])
+                arguments = dict(enumerate(node.args)) | {keyword.arg: keyword.value for keyword in node.keywords}
+                for at in DESCRIBING.get(node.func.id, ()):
+                    if at in arguments and (text := _literal(arguments[at])):
+                        yield file, text
 
 
 def _literal(node: ast.expr) -> str | None:
@@ -94,6 +102,14 @@ def _of_tour() -> Iterator[tuple[str, Message]]:
     for step in json.loads((ROOT / TOUR).read_text(encoding="utf-8"))["steps"]:
         for text in texts_of(step):
             yield TOUR, text
+
+
+def _of_models() -> Iterator[tuple[str, Message]]:
+    """Titles and descriptions of the models of the app, and of their texts."""
+    for path in sorted(ROOT.glob(MODELS)):
+        model, file = json.loads(path.read_text(encoding="utf-8")), path.relative_to(ROOT).as_posix()
+        for text in (model["title"], model["description"], *(corpus["title"] for corpus in model.get("corpora", ()))):
+            yield file, text
 
 
 def _message(texts: list[str]) -> Message:

@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import gradio as gr
+from gradio.blocks import BlockContext
 
 from pages import calibrate, lab, layout, learn, runs
 from pages.document import TITLE
+from pages.form_of_recipe import Field
 from sarqc.language import ENGLISH, LANGUAGES, speaking
 from sarqc.settings import Settings
 
@@ -36,24 +38,30 @@ def build(settings: Settings) -> gr.Blocks:
 
 
 def translations(settings: Settings) -> dict[str, dict[str, str]]:
-    """Return the markup of the pages' parts in other languages, by language and by the markup in English."""
+    """Return what the pages' elements say in other languages, by language and by the same in English."""
 
-    def markups(code: str) -> list[str]:
+    def texts(code: str) -> list[str]:
         with speaking(code):
-            columns = [layout.elements(page, settings) for page in PAGES if page.is_translated]
-        return [markup for column in columns for markup in _markups(column)]
+            columns = [layout.elements(page, settings) for page in PAGES]
+        return [text for column in columns for text in _texts(column)]
 
-    english = markups(ENGLISH)
-    return {code: dict(zip(english, markups(code), strict=True)) for code in LANGUAGES if code != ENGLISH}
+    with gr.Blocks(analytics_enabled=False):  # without an app around them fields can't be made
+        said = {code: texts(code) for code in LANGUAGES}
+    english = said.pop(ENGLISH)
+    return {code: dict(zip(english, others, strict=True)) for code, others in said.items()}
 
 
-def _markups(column: gr.Column) -> Iterator[str]:
-    """The markup of every part below a column, in order."""
+def _texts(column: BlockContext) -> Iterator[str]:
+    """The markup of every part below a column, and the words of every field, in order."""
     for child in column.children:
         if isinstance(child, gr.HTML):
             yield child.html_template
-        elif isinstance(child, gr.Column):
-            yield from _markups(child)
+        elif isinstance(child, BlockContext):
+            yield from _texts(child)
+        elif isinstance(child, Field):
+            yield str(child.label)
+            yield str(child.info)
+            yield from (str(title) for title, _ in getattr(child, "choices", ()))
 
 
 def mount_options() -> dict[str, Any]:

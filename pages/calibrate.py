@@ -13,31 +13,34 @@ import gradio as gr
 from pages.form_of_recipe import SCRIPT, recipe_form
 from pages.layout import Page, part, published_by_the_paper
 from pages.plot import choice, plot
-from sarqc.language import message
+from sarqc.language import message, tr
 from sarqc.settings import Settings
 from sarqc.web.profile import is_private
 
-_PLAN = """
+
+def _plan() -> str:
+    return f"""
 <section class="card plan" data-part="plan-card" aria-labelledby="plan-title">
-  <header class="card-head"><h2 class="card-title" id="plan-title">The plan</h2
+  <header class="card-head"><h2 class="card-title" id="plan-title">{tr("The plan")}</h2
     ><span class="checking" data-part="checking" data-testid="checking" role="status"></span></header>
   <div class="plan-body" data-part="plan" data-testid="plan" aria-live="polite"></div>
   <div class="plan-foot">
     <div class="plan-acts">
-      <button type="button" class="act" data-part="start" data-testid="start" disabled>Start calibration</button>
-      <span class="tune-box" role="group" aria-label="Find the λ of this model">
-        <button type="button" class="act-quiet" data-part="tune" data-testid="tune" disabled>Find my λ</button>
-        <label><span class="visually-hidden">Budget for finding λ</span>
+      <button type="button" class="act" data-part="start" data-testid="start" disabled
+        >{tr("Start calibration")}</button>
+      <span class="tune-box" role="group" aria-label="{tr("Find the λ of this model")}">
+        <button type="button" class="act-quiet" data-part="tune" data-testid="tune" disabled>{tr("Find my λ")}</button>
+        <label><span class="visually-hidden">{tr("Budget for finding λ")}</span>
           <select class="field-select" data-part="budget" data-testid="budget"></select></label>
       </span>
       <p class="budget-words" data-part="budget-words" aria-hidden="true"></p>
     </div>
     <span class="plan-note" data-part="plan-note" role="status"></span>
     <div class="plan-note tune-note" data-part="tune-note" data-testid="tune-note" role="status"></div>
-    <div class="tune-box ladder-box" role="group" aria-label="What each step is worth on this model">
+    <div class="tune-box ladder-box" role="group" aria-label="{tr("What each step is worth on this model")}">
       <button type="button" class="act-quiet" data-part="ladder" data-testid="ladder" disabled
-        >What is each step worth on my model?</button>
-      <label><span class="visually-hidden">Budget for measuring the steps</span>
+        >{tr("What is each step worth on my model?")}</button>
+      <label><span class="visually-hidden">{tr("Budget for measuring the steps")}</span>
         <select class="field-select" data-part="ladder-budget" data-testid="ladder-budget"></select></label>
     </div>
     <div class="plan-note tune-note" data-part="ladder-note" data-testid="ladder-note" role="status"></div>
@@ -45,11 +48,13 @@ _PLAN = """
   <div class="plan-texts" data-part="plan-texts"></div>
 </section>
 <section class="card run" data-part="run-card" data-testid="run" hidden aria-labelledby="run-title"></section>
-<section class="card recipe-card" data-part="recipe-card" data-testid="recipe-card" hidden aria-label="Recipe">
+<section class="card recipe-card" data-part="recipe-card" data-testid="recipe-card" hidden
+  aria-label="{tr("Recipe")}">
 </section>
 """
 
-# Drawn while a tuning run goes on, and after it.
+
+# Drawn while a tuning run goes on, and after it, with the log and the foot below.
 _TUNING_WORDS = """
 <div class="study-words">
   <p class="sentence" data-part="tuning-sentence" data-testid="tuning-sentence" aria-live="polite"></p>
@@ -57,31 +62,45 @@ _TUNING_WORDS = """
 </div>
 """
 _TUNING_NEXT = '<div data-part="tuning-next"></div>'
-_TUNING_LOG = """
-<div role="log" aria-label="Turning points"><ol class="tuning-log" data-part="tuning-log" data-testid="tuning-log"></ol>
-</div>
-"""
-_QUANTITIES = {"saved": "Perplexity saved", "layers": "Errors of layers"}
-_TUNING_FOOT = """
-<ul class="tuning-legend" data-part="tuning-legend" data-testid="tuning-legend" aria-label="Marks of the figure"></ul>
-<p class="small-print" data-part="tuning-small-print" data-testid="tuning-small-print"></p>
-<section class="card tuning-end" data-part="tuning-end" aria-label="The run"></section>
-<section class="card recipe-card" data-part="tuning-recipe" aria-label="Recipe"></section>
+
+
+def _tuning_log() -> str:
+    return f"""
+<div role="log" aria-label="{tr("Turning points")}"><ol class="tuning-log" data-part="tuning-log"
+  data-testid="tuning-log"></ol></div>
 """
 
-# Drawn while the ladder of a model is measured, and after it.
+
+_QUANTITIES = {"saved": message("Perplexity saved"), "layers": message("Errors of layers")}
+
+
+def _tuning_foot() -> str:
+    return f"""
+<ul class="tuning-legend" data-part="tuning-legend" data-testid="tuning-legend"
+  aria-label="{tr("Marks of the figure")}"></ul>
+<p class="small-print" data-part="tuning-small-print" data-testid="tuning-small-print"></p>
+<section class="card tuning-end" data-part="tuning-end" aria-label="{tr("The run")}"></section>
+<section class="card recipe-card" data-part="tuning-recipe" aria-label="{tr("Recipe")}"></section>
+"""
+
+
+# Drawn while the ladder of a model is measured, and after it, with the foot below.
 _LADDER_WORDS = """
 <div class="study-words">
   <p class="sentence" data-part="ladder-sentence" data-testid="ladder-sentence" aria-live="polite"></p>
   <div class="tuning-clock" data-part="ladder-clock"></div>
 </div>
 """
-_LADDER_FOOT = """
+
+
+def _ladder_foot() -> str:
+    return f"""
 <p class="small-print" data-part="ladder-small-print" data-testid="ladder-small-print"></p>
 <div data-part="ladder-next"></div>
-<section class="card tuning-end" data-part="ladder-end" aria-label="The run"></section>
-<section class="card recipe-card" data-part="ladder-recipe" aria-label="Recipe"></section>
+<section class="card tuning-end" data-part="ladder-end" aria-label="{tr("The run")}"></section>
+<section class="card recipe-card" data-part="ladder-recipe" aria-label="{tr("Recipe")}"></section>
 """
+
 
 # Drawn while a run learns rounding with early stopping, and after it.
 _ROUNDING_WORDS = """
@@ -107,23 +126,23 @@ def build(settings: Settings) -> None:
         with gr.Column(elem_classes=["workbench"]):
             names = json.dumps(recipe_form())
             folders = settings.model_dirs if is_private(settings) else ""  # where they are is nobody else's business
-            side = f'<div class="side" data-fields="{escape(names)}" data-folders="{escape(folders)}">{_PLAN}</div>'
+            side = f'<div class="side" data-fields="{escape(names)}" data-folders="{escape(folders)}">{_plan()}</div>'
             part(side, script=SCRIPT, classes="area-side")
         published = json.dumps(published_by_the_paper(settings)["speed"], ensure_ascii=False)
         with gr.Column(elem_classes=["tuning-run"]):
             part(_TUNING_WORDS)
             with gr.Column(elem_classes=["tuning-race"]):
                 part(_TUNING_NEXT, classes="area-next")
-                options = choice("tuning", "tuning", _QUANTITIES, "Quantity", "tuning-quantity")
-                plot("tuning", "The search for λ", classes="plot-hero", options=options)
-                part(_TUNING_LOG, classes="area-log")
-            part(_TUNING_FOOT)
+                options = choice("tuning", "tuning", _QUANTITIES, tr("Quantity"), "tuning-quantity")
+                plot("tuning", tr("The search for λ"), classes="plot-hero", options=options)
+                part(_tuning_log(), classes="area-log")
+            part(_tuning_foot())
         with gr.Column(elem_classes=["ladder-run"]):
             part(_LADDER_WORDS)
-            plot("ladder", "What each step is worth", classes="plot-ladder")
-            part(_LADDER_FOOT)
+            plot("ladder", tr("What each step is worth"), classes="plot-ladder")
+            part(_ladder_foot())
         with gr.Column(elem_classes=["rounding-run"]):
-            plot("rounding", "Learned rounding, step by step", classes="plot-rounding")
+            plot("rounding", tr("Learned rounding, step by step"), classes="plot-rounding")
             part(_ROUNDING_WORDS)
         part(_SIDE_BY_SIDE.replace("PUBLISHED", escape(published)))
 
@@ -135,6 +154,8 @@ PAGE = Page(
     scripts=(SCRIPT,),
     styles=("calibrate", "run", "tune", "texts"),
     heading=message("Quantize a language model"),
-    about="Choose a model, bits and a method: a plan says time and memory before anything starts. Then the run, what "
-    "it lost against the float model, and its export.",
+    about=message(
+        "Choose a model, bits and a method: a plan says time and memory before anything starts. Then the run, what "
+        "it lost against the float model, and its export."
+    ),
 )

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from threading import Lock
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
@@ -18,7 +20,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pages.layout import Page, head, top_bar
-from sarqc.language import ENGLISH, language, speaking
+from sarqc.language import ENGLISH, language
 from sarqc.settings import Settings
 from sarqc.web.embed import discovery, frame_ancestors
 from sarqc.web.link_preview import Introductions, document_title, head_of, query_of
@@ -31,7 +33,9 @@ _SCRIPT, _APP = "<script", "<gradio-app"
 LOADED = ("/assets/", "/static/", "/theme.css")  # what the documents load of Gradio's: scripts, styles, fonts
 _CHARSET = '<meta charset="utf-8" />'
 _LANGUAGE = 'lang="en"'  # of the document
-_MARKUP = re.compile(r'(?<="html_template":)"(?:[^"\\]|\\.)*"')  # of our parts, in what Gradio's scripts are told
+# What Gradio's scripts are told: the markup of our parts and the words of fields, and the choices of fields.
+_SPOKEN = re.compile(r'(?:(?<="html_template":)|(?<="label":)|(?<="info":))"(?:[^"\\]|\\.)*"')
+_CHOICES = re.compile(r'(?<="choices":)\[\[.*?\]\]')
 _NOTHING = Response(status_code=404)  # which ``OneShape`` words
 
 
@@ -43,11 +47,12 @@ class Document:
         self,
         app: ASGIApp,
         pages: tuple[Page, ...],
-        translations: Mapping[str, Mapping[str, str]],
+        translations: Callable[[], Mapping[str, Mapping[str, str]]],
         settings: Settings,
         introductions: Introductions,
     ) -> None:
         self.app, self._translations = app, translations
+        self._one_at_a_time = Lock()  # Gradio has one place for all elements that are being made
         self._settings, self._introductions = settings, introductions
         self._pages = {page.path: page for page in pages}
 
@@ -72,10 +77,6 @@ class Document:
         await held_back(self.app, scope, receive, send, which=_is_shown, instead=with_ours)
 
     def _with_ours(self, text: str, scope: Scope, path: str) -> bytes:
-        with speaking(language() if self._pages[path].is_translated else ENGLISH):
-            return self._spoken(text, scope, path)
-
-    def _spoken(self, text: str, scope: Scope, path: str) -> bytes:
         page, search, nonce = self._pages[path], scope["query_string"].decode("latin-1"), nonce_of(scope)
         query = query_of(search)
         told = self._introductions.of(scope["state"]["visitor"], path, query, page.introduction(self._settings, query))
@@ -92,17 +93,31 @@ class Document:
         text = text.replace(_APP, before + _APP, 1)
         return self._translated(_titled(text, document_title(told))).encode()
 
+    @property
+    def _known(self) -> Mapping[str, Mapping[str, str]]:
+        """What elements say in other languages: made when first asked for, since a form takes its time."""
+        with self._one_at_a_time:
+            return self._made
+
+    @cached_property
+    def _made(self) -> Mapping[str, Mapping[str, str]]:
+        return self._translations()
+
     def _translated(self, text: str) -> str:
-        """The document with our parts in the language spoken."""
+        """The document with our parts and fields in the language spoken."""
         if language() == ENGLISH:
             return text
-        known = self._translations[language()]
+        known = self._known[language()]
 
-        def translated(match: re.Match[str]) -> str:
-            markup = json.loads(match[0])
-            return _in_script(known.get(markup, markup))
+        def spoken(match: re.Match[str]) -> str:
+            said = json.loads(match[0])
+            return _in_script(known.get(said, said))
 
-        return _MARKUP.sub(translated, text).replace(_LANGUAGE, f'lang="{language()}"', 1)
+        def chosen(match: re.Match[str]) -> str:
+            return _in_script([[known.get(title, title), value] for title, value in json.loads(match[0])])
+
+        text = _CHOICES.sub(chosen, _SPOKEN.sub(spoken, text))
+        return text.replace(_LANGUAGE, f'lang="{language()}"', 1)
 
 
 def _is_shown(start: Message) -> bool:
@@ -114,9 +129,9 @@ def _titled(text: str, title: str) -> str:
     return text.replace(f'"title":"{TITLE}"', f'"title":{_in_script(title)}', 1)
 
 
-def _in_script(text: str) -> str:
-    """A text as JSON within a script element."""
-    return json.dumps(text).replace("<", "\\u003c").replace("&", "\\u0026")
+def _in_script(value: object) -> str:
+    """A text or a list as JSON within a script element."""
+    return json.dumps(value).replace("<", "\\u003c").replace("&", "\\u0026")
 
 
 class Packed:

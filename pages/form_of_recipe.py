@@ -13,23 +13,24 @@ import gradio as gr
 from pydantic.fields import FieldInfo
 
 from pages.layout import part, script
+from sarqc.language import message, tr
 from sarqc.quantization.methods import AS_FOUND, METHODS, entry_of
-from sarqc.recipe import Recipe, field_extra
+from sarqc.recipe import Recipe, choice_words, field_extra
 from sarqc.web.browser_contract import field_kind, literals, words
 
 SCRIPT = "calibrate/calibrate_page.js"  # hears every change
 
 # What is asked first; all else has a default that suits most models, and stands in a fold.
 FIRST = {
-    "What to make smaller": ("model", "bits"),
-    "On what text": ("calibration", "test"),
+    message("What to make smaller"): ("model", "bits"),
+    message("On what text"): ("calibration", "test"),
 }
 SECTIONS = {
-    "model": "Model",
-    "size": "How small",
-    "method": "How",
-    "text": "Sequences",
-    "measure": "What to measure",
+    "model": message("Model"),
+    "size": message("How small"),
+    "method": message("How"),
+    "text": message("Sequences"),
+    "measure": message("What to measure"),
 }
 SUGGESTIONS = {"group_size": ["32", "64", "128", "256", "per_channel"]}  # offered; any other value may be typed
 WIDE = ("model", "bits", "method", "grid", "prompts")  # fields that take a whole row
@@ -48,12 +49,15 @@ _METHODS = '<div class="method-list" data-part="methods"></div>'
 # Filled by the page: three efforts, which are fields of the fold.
 _EFFORTS = '<div data-part="efforts"></div>'
 
-# The fold of everything else, with what it is set to.
-_FOLD = """
+
+def _fold() -> str:
+    """The fold of everything else, with what it is set to."""
+    return f"""
 <button type="button" class="settings-toggle" data-part="settings-toggle" data-testid="advanced" aria-expanded="false"
-  aria-controls="settings">Advanced</button>
+  aria-controls="settings">{tr("Advanced")}</button>
 <p class="settings-words" data-part="settings-words" data-testid="settings-words"></p>
 """
+
 
 # Filled by the page: the paper's grid or the best one, which are three fields of the fold.
 _GRIDS = '<div data-part="grids"></div>'
@@ -61,13 +65,17 @@ _GRIDS = '<div data-part="grids"></div>'
 # Filled by the page: what the model suggests and a person has chosen otherwise.
 _SUGGESTIONS = '<div class="suggestions" data-part="suggestions"></div>'
 
-# Shown by the page in place of the size of a quantized checkpoint.
-_OPENED_SIZE = '<p class="opened-size" data-testid="opened-size">Bits, grid and group size are those of its file.</p>'
+
+def _opened_size() -> str:
+    """Shown by the page in place of the size of a quantized checkpoint."""
+    words = tr("Bits, grid and group size are those of its file.")
+    return f'<p class="opened-size" data-testid="opened-size">{words}</p>'
+
 
 # Filled by the page: what others made of the model, on this host.
 _OPENED = '<div class="suggestions" data-part="opened"></div>'
 
-_SEVERAL = "Several, with commas between them, make several runs."
+_SEVERAL = message("Several, with commas between them, make several runs.")
 
 # Filled by the page: one's own texts, with a way to bring one.
 _OWN_TEXTS = '<div class="own-texts" data-part="own-texts" data-testid="own-texts"></div>'
@@ -104,21 +112,21 @@ def recipe_form() -> list[str]:
 
     with gr.Column(elem_classes=["recipe-form"]):
         for title, names in FIRST.items():
-            part(f'<h2 class="form-title">{escape(title)}</h2>')
+            part(f'<h2 class="form-title">{escape(tr(title))}</h2>')
             with gr.Column(elem_classes=["form-fields"]):
                 for name in names:
                     components[name] = field(name, Recipe.model_fields[name])
                 if "model" in names:
-                    part(_OPENED_SIZE, classes="field-wide opened-alone")
+                    part(_opened_size(), classes="field-wide opened-alone")
                     part(_SUGGESTIONS, classes="field-wide")
                     part(_OPENED, classes="field-wide")
                 if "calibration" in names:
                     part(_OWN_TEXTS, classes="field-wide")
         part(_EFFORTS, classes="slot-efforts")
-        part(_FOLD, classes="slot-fold")
+        part(_fold(), classes="slot-fold")
         with gr.Column(elem_id="settings", elem_classes=["form-settings"]):
             for section, title in SECTIONS.items():
-                part(f'<h2 class="form-title">{escape(title)}</h2>')
+                part(f'<h2 class="form-title">{escape(tr(title))}</h2>')
                 with gr.Column(elem_classes=["form-fields"]):
                     if section == "size":
                         part(_GRIDS, classes="field-wide slot-grids")
@@ -133,17 +141,17 @@ def recipe_form() -> list[str]:
 
 def field(name: str, info: FieldInfo) -> Field:
     """The form component of one recipe field; everything it says comes from the field itself."""
-    label, help_text, unit = str(info.title), str(info.description), field_extra(info)["unit"]
+    label, help_text, unit = tr(str(info.title)), tr(str(info.description)), tr(field_extra(info)["unit"])
     common: Common = {
-        "label": f"{label} ({unit})" if unit and unit not in label.lower() else label,
-        "info": f"{help_text} {_SEVERAL}" if words(info) else help_text,
+        "label": f"{label} ({unit})" if unit and unit.lower() not in label.lower() else label,
+        "info": f"{help_text} {tr(_SEVERAL)}" if words(info) else help_text,
         "elem_id": f"field-{name.replace('_', '-')}",
         "elem_classes": ["field", "field-wide"] if name in WIDE else ["field"],
     }
     kind, default = field_kind(info), None if info.is_required() else info.default
     if name == "method":
         every = {**METHODS, AS_FOUND: entry_of(AS_FOUND)}
-        choices = [(f"{entry.title} · {key}", key) for key, entry in every.items() if entry is not None]
+        choices = [(f"{tr(entry.title)} · {key}", key) for key, entry in every.items() if entry is not None]
         return gr.Dropdown(choices, value=default, **common)
     if name in OPEN_CHOICES:
         return gr.Dropdown([], value=None, allow_custom_value=True, **common)
@@ -154,7 +162,7 @@ def field(name: str, info: FieldInfo) -> Field:
         return gr.Textbox(value="", max_lines=1, buttons=buttons, **common)
     literal = literals(info.annotation)
     if literal:
-        return gr.Radio([(choice.replace("_", " "), choice) for choice in literal], value=default, **common)
+        return gr.Radio([(choice_words(choice), choice) for choice in literal], value=default, **common)
     if kind == "whole" and (span := _span(info)) is not None and span[1] - span[0] <= 4:
         return gr.Radio(list(range(span[0], span[1] + 1)), value=default, **common)
     if kind == "truth":
@@ -175,11 +183,10 @@ def _span(info: FieldInfo) -> tuple[int, int] | None:
 def _listen(components: dict[str, Field]) -> None:
     """Browser-only listeners: fill the form at the start and for a new model, and plan again after each change."""
     every = list(components.values())
-    module = script(SCRIPT)
+    module, root = script(SCRIPT), gr.context.Context.root_block
+    assert root is not None
     said = f"(...values) => {{ {module}.then((page) => page.formChanged(values)); }}"
-    blocks = gr.context.Context.root_block
-    assert blocks is not None
-    blocks.load(None, None, every, js=f"async () => (await {module}).initialValues()", api_visibility="private")
+    root.load(None, None, every, js=f"async () => (await {module}).initialValues()", api_visibility="private")
     # Not seen: the page presses it when it has changed a field, or the texts to choose from are others.
     fields_changed = gr.Button("Fields changed", elem_id="fields-changed", elem_classes=["is-off"])
     fields_changed.click(

@@ -178,5 +178,4 @@ PAGE = Page(
     asks="lab/lab_page.js",
     styles=("equation", "lab", "try", "homework", "lecture"),
     skeleton=_skeleton,
-    is_translated=True,
 )

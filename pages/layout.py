@@ -46,7 +46,6 @@ class Page:
     # Markup that stands where its elements will be, until its script takes it away, made of what they will show.
     skeleton: Callable[[FirstSight | None], str] | None = None
     heading_of: Callable[[Settings, Mapping[str, str]], str | None] | None = None  # of one address, by its parameters
-    is_translated: bool = False  # whether it is there in every language
 
     def introduction(self, settings: Settings, query: Mapping[str, str]) -> Introduction:
         """What the page says of itself at an address."""
@@ -180,7 +179,7 @@ def top_bar(current: Page | None, pages: Sequence[Page], settings: Settings, non
     )
     ask = f'\nscripts["{current.asks}"].ask();' if current and current.asks else ""
     names = {"assets": _assets(settings), "styles": STYLE_SHEET, "name": SCRIPTS}
-    languages = language_links() if current is not None and current.is_translated else ""
+    languages = "" if current is None else language_links()
     return _BAR.format(
         links=links, root=root, query=query, ask=ask, nonce=nonce, languages=languages, **words_of_bar(), **names
     )

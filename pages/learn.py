@@ -164,7 +164,7 @@ def _step_title(settings: Settings, query: Mapping[str, str]) -> str | None:
 
 PAGE = Page(
     message("Learn"), "/learn", build, scripts=("learn/learn_page.js",), styles=("learn", "try", "lecture"),
-    heading=message("Quantization, step by step"), heading_of=_step_title, is_translated=True,
+    heading=message("Quantization, step by step"), heading_of=_step_title,
     about=message(
         "From one weight to a whole language model: why rounding it to a few bits needs a little regularisation. Each "
         "step asks before it shows."

@@ -29,6 +29,8 @@ import os
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
+from sarqc.language import tr
+
 
 @dataclass(frozen=True)
 class Fix:
@@ -203,10 +205,15 @@ def from_parts(kind: str, what: str, where: str, remedy: str) -> SarqcError:
     return error
 
 
+def in_recipe(field: str) -> str:
+    """A field of a recipe as the place of an error, in the language spoken."""
+    return tr("recipe, {field}", field=field)
+
+
 def disk_full() -> NoRoom:
     """The disk with the state folder is full."""
-    remedy = "Delete runs, exports or studies that nobody needs any more, or make room on the disk."
-    return NoRoom("the disk is full", "state folder", remedy)
+    remedy = tr("Delete runs, exports or studies that nobody needs any more, or make room on the disk.")
+    return NoRoom(tr("the disk is full"), tr("state folder"), remedy)
 
 
 def is_disk_full(error: BaseException) -> bool:

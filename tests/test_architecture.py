@@ -15,17 +15,17 @@ ROOT = Path(__file__).resolve().parent.parent
 GROUND = {"sarqc.errors", "sarqc.documents", "sarqc.plain", "sarqc.settings", "sarqc.events", "sarqc.files"}
 GROUND |= {"sarqc.recipe", "sarqc.logs", "sarqc.language"}
 TREE: dict[str, set[str]] = {
-    "sarqc.errors": set(),
+    "sarqc.errors": {"sarqc.language"},
     "sarqc.documents": {"sarqc.language"},
-    "sarqc.plain": set(),
+    "sarqc.plain": {"sarqc.language"},
     "sarqc.language": set(),
     "sarqc.files": {"sarqc.errors"},
     "sarqc.settings": {"sarqc.errors"},
     "sarqc.logs": {"sarqc.files", "sarqc.settings"},
     "sarqc.events": {"sarqc.errors", "sarqc.documents"},
     "sarqc.quantization": {"sarqc.errors", "sarqc.language"},
-    "sarqc.recipe": {"sarqc.errors", "sarqc.quantization", "sarqc.files"},
-    "sarqc.models": {"sarqc.errors", "sarqc.settings", "sarqc.files", "sarqc.plain"},
+    "sarqc.recipe": {"sarqc.errors", "sarqc.language", "sarqc.quantization", "sarqc.files"},
+    "sarqc.models": {"sarqc.errors", "sarqc.language", "sarqc.settings", "sarqc.files", "sarqc.plain"},
     "sarqc.calibration": GROUND | {"sarqc.quantization", "sarqc.models"},
     "sarqc.evaluation": GROUND | {"sarqc.quantization", "sarqc.models"},
     "sarqc.checkpoints": GROUND | {"sarqc.quantization", "sarqc.models"},

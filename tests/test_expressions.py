@@ -53,8 +53,6 @@ ALLOWED = {
         "each repetition begins with a dot, which is not within one",
     ("sarqc/integrations/gptqmodel.py", "re.compile(pattern)"): "in GPTQModel's process, of anyone who calls it there",
     # Formats
-    ("sarqc/recipe/refusals.py", "form.format(…)"):
-        "a form of _WISHES; a value is put into it by its name and not looked into",
     ("sarqc/web/exchanges.py", "form.format(…)"):
         "a route's own path; a value is put into it by its name and not looked into",
     ("sarqc/__main__.py", "{name:<{width}}"): SPEC,

@@ -282,7 +282,7 @@ def who_can_load(
             what = refused.what[0].upper() + refused.what[1:]
             carriers.append(Carrier(name, False, (), what, fixes=_fixes(recipe, name, layers)))
             continue
-        note = "; ".join(filter(None, (_NOTES[name](recipe), loader_note, _of_parts(name, layers))))
+        note = "; ".join(filter(None, (_NOTES[name](recipe), tr(loader_note), _of_parts(name, layers))))
         given = () if is_mixture is None else answers(name, recipe.bits, recipe.grid, is_mixture=is_mixture)
         carriers.append(Carrier(name, True, given, note, tried() if given else ""))
     return tuple(carriers)

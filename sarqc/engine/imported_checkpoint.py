@@ -10,13 +10,14 @@ from pathlib import Path
 
 from sarqc.checkpoints.layout import CheckpointLayout, describe
 from sarqc.checkpoints.stored_linear import StoredLinear
-from sarqc.errors import Fix, NotFound, Refused
+from sarqc.errors import Fix, NotFound, Refused, in_recipe
 from sarqc.files.names import path_of, shortened
+from sarqc.language import tr
 from sarqc.models import download as hub
 from sarqc.models.catalogue import declared_folders, exported_folder, is_hub_name
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.tensor_files import byte_ranges, weight_files
-from sarqc.recipe import Recipe
+from sarqc.recipe import Recipe, choice_words
 from sarqc.settings import Settings
 
 _CALLED = {"gptq": "GPTQ", "awq": "AWQ", "mlx": "MLX", "auto-round": "AutoRound"}  # formats, as people do
@@ -39,8 +40,8 @@ def folder_of(name: str, settings: Settings, *, download: bool = False) -> Path:
         if download:
             return hub.download(name, None)
     raise NotFound(
-        f"no checkpoint “{shortened(name)}” on this host", "recipe, quantized_checkpoint",
-        "Give the folder of a quantized checkpoint; one of the Hub has to be downloaded before.",
+        tr("no checkpoint “{name}” on this host", name=shortened(name)), in_recipe("quantized_checkpoint"),
+        tr("Give the folder of a quantized checkpoint; one of the Hub has to be downloaded before."),
     ).about("quantized_checkpoint")  # fmt: skip
 
 
@@ -57,8 +58,9 @@ def described(
     widest = max(place.bits for place in linears(checkpoint, found))
     if widest > 4:
         raise Refused(
-            f"it has linears of {widest} bits, and recipes are of 2 to 4", f"quantized checkpoint {found.folder.name}",
-            "Open one whose linears have 2, 3 or 4 bits.",
+            tr("it has linears of {bits} bits, and recipes are of 2 to 4", bits=widest),
+            tr("quantized checkpoint {name}", name=found.folder.name),
+            tr("Open one whose linears have 2, 3 or 4 bits."),
         ).about("quantized_checkpoint")  # fmt: skip
     return found
 
@@ -77,11 +79,15 @@ def as_it_has_it(recipe: Recipe, checkpoint: Checkpoint, found: CheckpointLayout
     for name, value in own.items():
         if name in recipe.model_fields_set and getattr(recipe, name) != value:
             said, asked = (_in_words(one) for one in (value, getattr(recipe, name)))
-            title = str(Recipe.model_fields[name].title).lower()
+            title = str(Recipe.model_fields[name].title)
+            shown = tr(title)
             raise Refused(
-                f"{title} is {asked}, and the quantized checkpoint has {said}", f"recipe, {name}",
-                f"Leave {name} out, or give {said}.",
-            ).about(name, Fix(f"Use {said}", {name: said}))  # fmt: skip
+                tr(
+                    "{field} is {value}, and the quantized checkpoint has {own}",
+                    field=title.lower() if shown == title else shown, value=asked, own=said,
+                ),
+                in_recipe(name), tr("Leave {field} out, or give {value}.", field=name, value=said),
+            ).about(name, Fix(tr("Use {value}", value=said), {name: said}))  # fmt: skip
     return recipe.model_copy(update=own)
 
 
@@ -106,15 +112,21 @@ def opened_bytes(found: CheckpointLayout) -> int:
 
 def what_it_is(found: CheckpointLayout) -> str:
     """Format, maker and how much is quantized, in words."""
-    maker = f", made by {found.made_by}" if found.made_by else ""
-    return f"{_CALLED.get(found.format, found.format)}{maker}, {len(found.layers)} linears with codes"
+    facts = {"format": _CALLED.get(found.format, found.format), "maker": found.made_by, "count": len(found.layers)}
+    if found.made_by:
+        return tr("{format}, made by {maker}, {count} linears with codes", **facts)
+    return tr("{format}, {count} linears with codes", **facts)
 
 
 def grid_words(checkpoint: Checkpoint, found: CheckpointLayout) -> str:
     """The grid of most weights in words."""
     bits, grid, group_size = _usual_grid(linears(checkpoint, found))
-    groups = {None: "one scale for each row", 1: "a scale for each channel"}.get(group_size, f"groups of {group_size}")
-    return f"{bits} bits, {grid.replace('_', ' ')}, {groups}"
+    facts = {"bits": bits, "grid": choice_words(grid), "size": group_size}
+    if group_size is None:
+        return tr("{bits} bits, {grid}, one scale for each row", **facts)
+    if group_size == 1:
+        return tr("{bits} bits, {grid}, a scale for each channel", **facts)
+    return tr("{bits} bits, {grid}, groups of {size}", **facts)
 
 
 def opened_warnings(checkpoint: Checkpoint, found: CheckpointLayout) -> Iterator[str]:
@@ -122,16 +134,17 @@ def opened_warnings(checkpoint: Checkpoint, found: CheckpointLayout) -> Iterator
     places = linears(checkpoint, found)
     grids = Counter((place.bits, place.kind, place.group_size) for place in places)
     if len(grids) > 1:
-        yield f"its linears have {len(grids)} different grids: each is measured on its own"
+        yield tr("its linears have {count} different grids: each is measured on its own", count=len(grids))
     spread = sum(place.is_spread for place in places)
     if spread:
-        yield (
-            f"the groups of {spread} of its linears are not contiguous: each channel has the scale of its group, "
-            "as if it were a group by itself"
+        yield tr(
+            "the groups of {count} of its linears are not contiguous: each channel has the scale of its group, as if "
+            "it were a group by itself",
+            count=spread,
         )
     left = len(checkpoint.linears) - len(found.layers)
     if left:
-        yield f"{left} linears have no codes there and are taken as they stand there"
+        yield tr("{count} linears have no codes there and are taken as they stand there", count=left)
 
 
 def _usual_grid(places: Iterable[StoredLinear]) -> tuple[int, str, int | None]:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from sarqc.engine.costs import LadderCosts
 from sarqc.engine.tuning_plan import RESERVE, USUAL_MINUTES
+from sarqc.language import tr, tr_count, written
 
 ENOUGH_DRAWS = 4  # the interval of a difference over fewer is more than three standard errors to each side
 
@@ -74,18 +75,25 @@ def budget_of(minutes: float, costs: LadderCosts, most_draws: int) -> LadderBudg
             break
         steps += 1
     enough, of = draws >= min(ENOUGH_DRAWS, most_draws), len(costs.steps)
+    budget = {"minutes": written(f"{minutes:g}"), "steps": steps, "of": of}
     if draws:
-        words = f"{of} steps × {draws} draw{'s' if draws > 1 else ''}"
+        words = tr_count(
+            "{minutes} min: {of} steps × {count} draw, no intervals",
+            "{minutes} min: {of} steps × {count} draws",
+            draws, **budget,
+        )  # fmt: skip
+    elif steps:
+        words = tr("{minutes} min: {steps} of {of} steps in one draw, no intervals", **budget)
     else:
-        words = f"{steps} of {of} steps in one draw" if steps else "no step"
-    words = words if draws > 1 else f"{words}, no intervals"
-    return LadderBudget(
-        minutes=minutes, draws=draws, steps=steps, enough=enough, words=f"{minutes:g} min: {words}"
-    )  # fmt: skip
+        words = tr("{minutes} min: no step, no intervals", **budget)
+    return LadderBudget(minutes=minutes, draws=draws, steps=steps, enough=enough, words=words)
 
 
 def too_short(plan: LadderPlan, minutes: float | None) -> Iterator[str]:
     """A warning where the budget that is asked for has no interval."""
     chosen = next((one for one in plan.budgets if one.minutes == minutes), None)
     if chosen is not None and chosen.draws < 2:
-        yield f"this budget is too short ({chosen.words}): take {plan.sensible_minutes:g} min"
+        yield tr(
+            "this budget is too short ({budget}): take {minutes} min",
+            budget=chosen.words, minutes=written(f"{plan.sensible_minutes:g}"),
+        )  # fmt: skip

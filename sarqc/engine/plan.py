@@ -38,28 +38,32 @@ from sarqc.engine.ladder_plan import LadderPlan, ladder_plan
 from sarqc.engine.ladder_plan import too_short as ladder_too_short
 from sarqc.engine.throughput import pace_of, rates_of_device
 from sarqc.engine.tuning_plan import TuningPlan, too_short, tuning_plan
-from sarqc.errors import Fix, NoRoom, Refused
+from sarqc.errors import Fix, NoRoom, Refused, in_recipe
 from sarqc.evaluation.tasks import known_task, size_of
 from sarqc.files.names import free_on_disk, shortened
 from sarqc.files.places import place_at
+from sarqc.language import tr, tr_count, written
 from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.checkpoint import Checkpoint, promised_checkpoint
 from sarqc.models.families import LayerInfo, fitting_group_sizes
 from sarqc.models.hub import NotCached
 from sarqc.models.rotation import RotatedCheckpoint, rotated
 from sarqc.models.tokenizer_files import encode
-from sarqc.plain import gib
-from sarqc.recipe import TUNED_LAMS, Effort, Fitting, Recipe
+from sarqc.plain import gib, percent
+from sarqc.recipe import TUNED_LAMS, Effort, Fitting, Recipe, choice_words
 from sarqc.settings import Settings
 
 _UNPACKED_A_SECOND = 5e7  # bytes of weights, from GGUF files to the disk; a slow host’s
 _TOKENS_OF_A_CHANNEL = 2  # with fewer of them undamped codes lose measurably: see “Column solver” in docs/algorithms.md
 
 
-# What mends a distillation by the predictions of a model that has none of its own to follow.
-_WITHOUT_PREDICTIONS = (
-    Fix("Distill block by block", {"distill_by": "block"}), Fix("Leave distillation out", {"distill": 0})
-)  # fmt: skip
+def _without_predictions() -> tuple[Fix, Fix]:
+    """What mends a distillation by the predictions of a model that has none of its own to follow."""
+    return Fix(tr("Distill block by block"), {"distill_by": "block"}), _without_distillation()
+
+
+def _without_distillation() -> Fix:
+    return Fix(tr("Leave distillation out"), {"distill": 0})
 
 
 class Plan(BaseModel):
@@ -171,7 +175,6 @@ def resolve(recipe: Recipe, settings: Settings) -> Job:
 
 def _promised(recipe: Recipe, missing: NotCached, settings: Settings) -> Job:
     """The job of a model of the Hub that the run will fetch."""
-    note = f"{missing} {missing.note}"
     if missing.config is None:
         if recipe.quantized_checkpoint is not None:
             raise missing
@@ -179,7 +182,7 @@ def _promised(recipe: Recipe, missing: NotCached, settings: Settings) -> Job:
             model=recipe.model,
             calibration_tokens=recipe.samples * recipe.length,
             formats=who_can_load(recipe, is_mixture=None),
-            warnings=(*recipe.ignored(), f"{note}, and sizes are known after that"),
+            warnings=(*recipe.ignored(), tr("{note}, and sizes are known after that", note=missing.note)),
         )
         return Job(recipe, shown)
     checkpoint = promised_checkpoint(recipe.model, missing.config)
@@ -193,9 +196,15 @@ def _promised(recipe: Recipe, missing: NotCached, settings: Settings) -> Job:
     shown = _shown(work, settings, per_channel)
     if opened is not None:
         shown = _with_opened(shown, work, opened)
-    counted = f"with at most {tokens:,} tokens of the test text" if tokens else "without the measurements"
-    words = f"{note}. Sizes are those of its configuration, and time is {counted}"
-    update: dict[str, Any] = {"warnings": (*shown.warnings, words)}
+    counted = (
+        tr(
+            "Sizes are those of its configuration, and time is with at most {tokens} tokens of the test text",
+            tokens=_number(tokens),
+        )
+        if tokens
+        else tr("Sizes are those of its configuration, and time is without the measurements")
+    )
+    update: dict[str, Any] = {"warnings": (*shown.warnings, f"{missing.note}. {counted}")}
     if missing.size:
         update["disk_bytes"] = (shown.disk_bytes or 0) + missing.size
         update["minutes"] = (shown.minutes or 0) + missing.size / _UNPACKED_A_SECOND / 60
@@ -246,12 +255,13 @@ def _prepared(recipe: Recipe, settings: Settings, *, download: bool) -> Prepared
         recipe, checkpoint = as_it_has_it(recipe, checkpoint, opened), restricted(checkpoint, opened)
     if recipe.length > checkpoint.max_positions:
         raise Refused(
-            f"sequences of {recipe.length:,} tokens are longer than the model's {checkpoint.max_positions:,}",
-            "recipe, length",
-            f"Use {checkpoint.max_positions} or less.",
-        ).about(
-            "length", Fix(f"Use {checkpoint.max_positions:,} tokens", {"length": checkpoint.max_positions})
-        )  # fmt: skip
+            tr(
+                "sequences of {length} tokens are longer than the model's {most}",
+                length=_number(recipe.length), most=_number(checkpoint.max_positions),
+            ),
+            in_recipe("length"),
+            tr("Use {value} or less.", value=checkpoint.max_positions),
+        ).about("length", _tokens_fix("length", checkpoint.max_positions))  # fmt: skip
     window = window_for(checkpoint.max_positions, recipe.window)
     prompts = _prompts(recipe, checkpoint)
     per_channel = indivisible_layers(recipe, checkpoint.layers) if opened is None else ()
@@ -302,10 +312,12 @@ def _as_asked(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
     is_mixture = any(layer.expert is not None for layer in asked.layers)
     if recipe.distills and recipe.distill_by == "model" and is_mixture:
         raise Refused(
-            "distillation by the predictions of the whole model is not available for mixtures of experts, whose "
-            "routing has no gradient",
-            "recipe, distill", "Set distill_by to block.",
-        ).about("distill", *_WITHOUT_PREDICTIONS)  # fmt: skip
+            tr(
+                "distillation by the predictions of the whole model is not available for mixtures of experts, whose "
+                "routing has no gradient"
+            ),
+            in_recipe("distill"), tr("Set distill_by to block."),
+        ).about("distill", *_without_predictions())  # fmt: skip
     return asked
 
 
@@ -320,15 +332,17 @@ def _check_later(recipe: Recipe, checkpoint: Checkpoint) -> None:
         return
     quantized, block = sorted({layer.block for layer in checkpoint.layers}), recipe.from_block
     if block >= checkpoint.n_blocks:
-        what = f"no block {block}"
+        what = tr("no block {block}", block=block)
     elif block <= quantized[0]:
-        what = f"no layer is quantized before block {block}"
+        what = tr("no layer is quantized before block {block}", block=block)
     elif block > quantized[-1]:
-        what = f"no layer is quantized from block {block} on"
+        what = tr("no layer is quantized from block {block} on", block=block)
     else:
         return
-    remedy = f"Use {quantized[0] + 1} to {quantized[-1]}." if len(quantized) > 1 else "Leave from_block out."
-    raise Refused(what, "recipe, from_block", remedy).about("from_block")
+    remedy = tr("Leave from_block out.")
+    if len(quantized) > 1:
+        remedy = tr("Use {first} to {last}.", first=quantized[0] + 1, last=quantized[-1])
+    raise Refused(what, in_recipe("from_block"), remedy).about("from_block")
 
 
 def _check_tasks(recipe: Recipe, settings: Settings) -> None:
@@ -343,7 +357,9 @@ def _test_text(recipe: Recipe, whole: Text | None) -> Text | None:
     test = whole.limited(recipe.tokens_of_test(), is_asked=recipe.test_tokens is not None)
     if len(test.ids) < 2:
         raise Refused(
-            "the text has fewer than two tokens", f"test text {shortened(recipe.test or '')}", "Give a longer text."
+            tr("the text has fewer than two tokens"),
+            tr("test text {name}", name=shortened(recipe.test or "")),
+            tr("Give a longer text."),
         )
     return test
 
@@ -353,38 +369,60 @@ def _of_one_text(sequences: Sequences, test: Text | None) -> Iterator[str]:
     if test is None:
         return
     if test.part:
-        yield (
+        yield tr(
             "calibration and test are the same text: sequences are drawn from its first half, and perplexity is "
             "measured on its second half"
         )
     elif known := found_in(sequences.calibration, test):
-        yield (
-            f"{known} of {len(sequences.calibration)} calibration sequences are in the test text too: perplexity is "
-            "better there than on text that calibration has not seen"
-        )
+        yield tr(
+            "{count} of {total} calibration sequences are in the test text too: perplexity is better there than on "
+            "text that calibration has not seen",
+            count=known, total=len(sequences.calibration),
+        )  # fmt: skip
 
 
 def _of_first_tokens(recipe: Recipe, whole: Text | None) -> Iterator[str]:
     """What is to be known where models are compared on the beginning of a test text by itself."""
     limit = recipe.tokens_of_test()
     if whole is not None and recipe.test_tokens is None and limit is not None and len(whole.ids) > limit:
-        what = "steps" if recipe.kind == "ladder" else "λ"
-        yield (
-            f"{what} are compared on the first {limit:,} of the {len(whole.ids):,} tokens of the test text, which "
-            "leaves time for more draws; “test tokens” sets another number"
-        )
+        tokens = {"count": _number(limit), "total": _number(len(whole.ids))}
+        if recipe.kind == "ladder":
+            yield tr(
+                "steps are compared on the first {count} of the {total} tokens of the test text, which leaves time "
+                "for more draws; “test tokens” sets another number",
+                **tokens,
+            )
+        else:
+            yield tr(
+                "λ are compared on the first {count} of the {total} tokens of the test text, which leaves time for "
+                "more draws; “test tokens” sets another number",
+                **tokens,
+            )
 
 
 def _of_another_model(calibration: Text, test: Text | None, model: str) -> Iterator[str]:
     """A warning where a text was sampled from another model than the one that is quantized."""
     named = {"calibration": calibration.written_by, "test": "" if test is None else test.written_by}
     for writer in sorted({*named.values()} - {""}):
-        texts = " and ".join(name for name, by in named.items() if by == writer)
-        verb = "texts were" if " and " in texts else "text was"
-        yield (
-            f"the {texts} {verb} written by {writer}, another model: what is found there need not hold on the text "
-            f"that {model} is used on"
-        )
+        texts, names = [name for name, by in named.items() if by == writer], {"writer": writer, "model": model}
+        if len(texts) > 1:
+            yield tr(
+                "the calibration and test texts were written by {writer}, another model: what is found there need not "
+                "hold on the text that {model} is used on",
+                **names,
+            )
+        elif texts == ["test"]:
+            yield tr(
+                "the test text was written by {writer}, another model: what is found there need not hold on the text "
+                "that {model} is used on",
+                **names,
+            )
+        else:
+            yield tr(
+                "the calibration text was written by {writer}, another model: what is found there need not hold on "
+                "the text that {model} is used on",
+                **names,
+            )
 
 
 def _check_storage(recipe: Recipe, checkpoint: Checkpoint) -> None:
@@ -393,17 +431,19 @@ def _check_storage(recipe: Recipe, checkpoint: Checkpoint) -> None:
         return
     if len(_without_source(checkpoint)) == len(checkpoint.layers):
         raise Refused(
-            f"no operation of {checkpoint.family.title} can take up channel scales", "mode",
-            "Use mode per_linear.",
-        ).about("mode", Fix("Use per linear", {"mode": "per_linear"}))  # fmt: skip
+            tr("no operation of {family} can take up channel scales", family=checkpoint.family.title), "mode",
+            tr("Use mode per_linear."),
+        ).about("mode", Fix(tr("Use {value}", value=choice_words("per_linear")), {"mode": "per_linear"}))  # fmt: skip
     first: dict[int, tuple[str, str]] = {}  # by block
     for layer in checkpoint.layers:
         name, own = f"{checkpoint.family.in_file(layer.name)}.weight", checkpoint.dtype_of(f"{layer.name}.weight")
         other, dtype = first.setdefault(layer.block, (name, own))
         if own != dtype:
             raise Refused(
-                f"{other} is stored as {dtype} and {name} as {own}", checkpoint.name,
-                "Use mode per_linear, or a checkpoint whose linears are of one type.",
+                tr(
+                    "{other} is stored as {type} and {name} as {own}", other=other, type=dtype, name=name, own=own
+                ),
+                checkpoint.name, tr("Use mode per_linear, or a checkpoint whose linears are of one type."),
             )  # fmt: skip
 
 
@@ -424,13 +464,19 @@ def _prompts(recipe: Recipe, checkpoint: Checkpoint) -> tuple[np.ndarray, ...]:
         ids = encode(prompt, checkpoint.folder, checkpoint.name, checkpoint.architecture.vocab_size)
         tokens, room = len(ids), checkpoint.max_positions - recipe.new_tokens
         if not 0 < tokens <= room:
-            what = f"{tokens:,} tokens and {recipe.new_tokens:,} new ones are more than the model's"
+            most, where = _number(checkpoint.max_positions), tr(
+                "recipe, prompts, number {number}: “{text}”", number=number, text=prompt[:40]
+            )  # fmt: skip
+            if not tokens:
+                raise Refused(tr("the prompt has no token"), where, tr("Write something in it."))
             raise Refused(
-                f"{what} {checkpoint.max_positions:,}" if tokens else "the prompt has no token",
-                f"recipe, prompts, number {number}: “{prompt[:40]}”",
-                f"Use a prompt of {room:,} tokens or less, or fewer new tokens." if tokens and room > 0
-                else f"Use fewer than {checkpoint.max_positions:,} new tokens." if tokens
-                else "Write something in it.",
+                tr(
+                    "{tokens} tokens and {new} new ones are more than the model's {most}",
+                    tokens=_number(tokens), new=_number(recipe.new_tokens), most=most,
+                ),
+                where,
+                tr("Use a prompt of {count} tokens or less, or fewer new tokens.", count=_number(room)) if room > 0
+                else tr("Use fewer than {count} new tokens.", count=most),
             )  # fmt: skip
         prompts.append(ids)
     return tuple(prompts)
@@ -440,11 +486,23 @@ def window_for(max_positions: int, window: int | None) -> int:
     """The tokens a model sees at once: as asked, at most its maximum; else 2048 or its maximum. May raise Refused."""
     if window is not None and window > max_positions:
         raise Refused(
-            f"a window of {window:,} tokens is longer than the model's {max_positions:,}",
+            tr(
+                "a window of {length} tokens is longer than the model's {most}",
+                length=_number(window), most=_number(max_positions),
+            ),
             "window",
-            f"Use {max_positions:,} or less.",
-        ).about("window", Fix(f"Use {max_positions:,} tokens", {"window": max_positions}))
+            tr("Use {value} or less.", value=_number(max_positions)),
+        ).about("window", _tokens_fix("window", max_positions))  # fmt: skip
     return window or min(costs.DEFAULT_WINDOW, max_positions)
+
+
+def _tokens_fix(field: str, tokens: int) -> Fix:
+    return Fix(tr("Use {count} tokens", count=_number(tokens)), {field: tokens})
+
+
+def _number(count: int) -> str:
+    """A whole number with separators, in the language spoken."""
+    return written(f"{count:,}")
 
 
 def indivisible_layers(recipe: Recipe, layers: Sequence[LayerInfo]) -> tuple[str, ...]:
@@ -454,13 +512,26 @@ def indivisible_layers(recipe: Recipe, layers: Sequence[LayerInfo]) -> tuple[str
     odd = [layer for layer in layers if layer.shape[1] % recipe.group_size]
     if odd and recipe.indivisible == "refuse":
         fitting = [str(size) for size in fitting_group_sizes(layers)]
-        choices = f"Here {', '.join(fitting)} fit every layer. Or" if fitting else "No usual size fits every layer:"
-        fixes = [Fix(f"Use groups of {fitting[0]}", {"group_size": int(fitting[0])})] if fitting else []
+        remedy, fixes = (
+            tr("No usual size fits every layer: give these layers one scale per channel (indivisible: per_channel)."),
+            [],
+        )
+        if fitting:
+            remedy = tr(
+                "Here {sizes} fit every layer. Or give these layers one scale per channel (indivisible: per_channel).",
+                sizes=", ".join(fitting),
+            )
+            fixes = [Fix(tr("Use groups of {size}", size=fitting[0]), {"group_size": int(fitting[0])})]
         raise Refused(
-            f"groups of {recipe.group_size} do not divide the {odd[0].shape[1]} input channels of {odd[0].name}",
-            f"group size, {len(odd)} of {len(layers)} layers",
-            f"{choices} give these layers one scale per channel (indivisible: per_channel).",
-        ).about("group_size", *fixes, Fix("Use one scale per channel there", {"indivisible": "per_channel"}))
+            tr(
+                "groups of {size} do not divide the {width} input channels of {layer}",
+                size=recipe.group_size, width=odd[0].shape[1], layer=odd[0].name,
+            ),
+            tr("group size, {count} of {total} layers", count=len(odd), total=len(layers)),
+            remedy,
+        ).about(
+            "group_size", *fixes, Fix(tr("Use one scale per channel there"), {"indivisible": "per_channel"})
+        )  # fmt: skip
     return tuple(layer.name for layer in odd)
 
 
@@ -495,7 +566,9 @@ def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...]) -
         calibration_tokens=work.calibration,
         test_tokens=work.test_tokens or None,
         minutes=costs.minutes(work, rates, pace.factor),
-        minutes_on=f"this host, {pace.words}" if pace.words else f"{device}, a first guess",
+        minutes_on=tr("this host, {how}", how=pace.words)
+        if pace.words
+        else tr("{device}, a first guess", device=device),
         formats=who_can_load(
             recipe,
             is_mixture=None if checkpoint.decoder else any(layer.expert is not None for layer in checkpoint.layers),
@@ -539,36 +612,60 @@ def _memory(work: costs.Work, settings: Settings) -> tuple[bool, int]:
     streamed = settings.weights == "streamed" or (settings.weights == "auto" and free is not None and whole > free)
     needed = one if streamed else whole
     if streamed and recipe.distills and recipe.distill_by == "model":
-        why = f"and {gib(free)} are free" if settings.weights == "auto" and free is not None else "read as a whole"
-        raise Refused(
-            "distillation by the predictions of the whole model needs it with its gradients in memory, "
-            f"{gib(whole)}, {why}",
-            f"memory of the device {settings.device}",
-            "Set distill_by to block, or use another host.",
-        ).about("distill", *_WITHOUT_PREDICTIONS)
+        what = (
+            tr(
+                "distillation by the predictions of the whole model needs it with its gradients in memory, {needed}, "
+                "and {free} are free",
+                needed=gib(whole), free=gib(free),
+            )
+            if settings.weights == "auto" and free is not None
+            else tr(
+                "distillation by the predictions of the whole model needs it with its gradients in memory, {needed}, "
+                "read as a whole",
+                needed=gib(whole),
+            )
+        )  # fmt: skip
+        remedy = tr("Set distill_by to block, or use another host.")
+        raise Refused(what, _device_memory(settings), remedy).about("distill", *_without_predictions())
     if streamed and recipe.rotates:
         raise Refused(
-            f"a rotation needs the whole model in memory, {gib(whole)}: block by block each weight would be rotated "
-            "again with every pass",
-            f"memory of the device {settings.device}",
-            "Set rotate to none, or use another host.",
-        ).about("rotate", Fix("Leave the rotation out", {"rotate": "none"}))
+            tr(
+                "a rotation needs the whole model in memory, {needed}: block by block each weight would be rotated "
+                "again with every pass",
+                needed=gib(whole),
+            ),
+            _device_memory(settings),
+            tr("Set rotate to none, or use another host."),
+        ).about("rotate", Fix(tr("Leave the rotation out"), {"rotate": "none"}))
     if free is not None and needed > free:
         if recipe.distills and _needed_without_distillation(work, settings, streamed=streamed) <= free:
             raise Refused(
-                f"distillation of scales block by block needs {gib(needed)}, and {gib(free)} are free",
-                f"memory of the device {settings.device}",
-                "Set distill to 0, use fewer or shorter calibration sequences, or another host.",
-            ).about("distill", _WITHOUT_PREDICTIONS[-1])
-        remedy = "Use fewer or shorter calibration sequences, fewer test tokens, or another host."
-        if not streamed:
-            remedy = f"Set SARQC_WEIGHTS to auto: block by block it takes {gib(one)}."
+                tr(
+                    "distillation of scales block by block needs {needed}, and {free} are free",
+                    needed=gib(needed), free=gib(free),
+                ),
+                _device_memory(settings),
+                tr("Set distill to 0, use fewer or shorter calibration sequences, or another host."),
+            ).about("distill", _without_distillation())  # fmt: skip
+        if streamed:
+            raise Refused(
+                tr(
+                    "the run needs {needed} even block by block, and {free} are free",
+                    needed=gib(needed), free=gib(free),
+                ),
+                _device_memory(settings),
+                tr("Use fewer or shorter calibration sequences, fewer test tokens, or another host."),
+            )  # fmt: skip
         raise Refused(
-            f"the run needs {gib(needed)}{' even block by block' if streamed else ''}, and {gib(free)} are free",
-            f"memory of the device {settings.device}",
-            remedy,
+            tr("the run needs {needed}, and {free} are free", needed=gib(needed), free=gib(free)),
+            _device_memory(settings),
+            tr("Set SARQC_WEIGHTS to auto: block by block it takes {needed}.", needed=gib(one)),
         )
     return streamed, needed
+
+
+def _device_memory(settings: Settings) -> str:
+    return tr("memory of the device {device}", device=settings.device)
 
 
 def _needed_without_distillation(work: costs.Work, settings: Settings, *, streamed: bool) -> int:
@@ -591,11 +688,14 @@ def _disk(needed: int, settings: Settings) -> Iterator[str]:
     kept = sum(path.stat().st_size for path in settings.artefacts_dir().glob("*/*"))
     if needed > free + kept:
         raise NoRoom(
-            f"the run writes about {gib(needed)}, and {gib(free)} of the disk are free",
-            "disk of the state folder",
-            "Make room on the disk, or give SARQC_STATE_DIR a larger one.",
+            tr("the run writes about {needed}, and {free} of the disk are free", needed=gib(needed), free=gib(free)),
+            tr("disk of the state folder"),
+            tr("Make room on the disk, or give SARQC_STATE_DIR a larger one."),
         )
-    yield f"the run writes about {gib(needed)} and {gib(free)} are free: it fits if its layers are here from before"
+    yield tr(
+        "the run writes about {needed} and {free} are free: it fits if its layers are here from before",
+        needed=gib(needed), free=gib(free),
+    )  # fmt: skip
 
 
 def _warnings(recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ...], streamed: bool) -> list[str]:
@@ -605,35 +705,56 @@ def _warnings(recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ..
     if recipe.to_method().unit == "group" and (left := _without_source(checkpoint)):
         modules = ", ".join(dict.fromkeys(layer.module for layer in left))
         warnings.append(
-            f"no operation before {len(left)} of the {len(checkpoint.layers)} layers can take up channel scales: these "
-            f"are rounded without any ({modules})"
-        )
+            tr(
+                "no operation before {count} of the {total} layers can take up channel scales: these are rounded "
+                "without any ({modules})",
+                count=len(left), total=len(checkpoint.layers), modules=modules,
+            )
+        )  # fmt: skip
     largest, tokens = TUNED_LAMS[-1], recipe.samples * recipe.length
     width = max(layer.shape[1] for layer in checkpoint.layers)
     enough = _TOKENS_OF_A_CHANNEL * width
     if recipe.kind == "run" and recipe.to_method().damps and recipe.lam == 0 and tokens < enough:
         warnings.append(
-            f"λ = 0 damps nothing, and {tokens:,} calibration tokens are few for {width:,} input channels: codes fit "
-            f"these tokens and lose on other text. Use λ = 0.01 or larger, or at least {enough:,} tokens"
-        )
+            tr(
+                "λ = 0 damps nothing, and {tokens} calibration tokens are few for {width} input channels: codes fit "
+                "these tokens and lose on other text. Use λ = 0.01 or larger, or at least {enough} tokens",
+                tokens=_number(tokens), width=_number(width), enough=_number(enough),
+            )
+        )  # fmt: skip
     if recipe.to_method().lam is not None and isinstance(recipe.lam, float) and recipe.lam > largest:
         warnings.append(
-            f"λ = {recipe.lam:g} is very large: 0.05 to 0.5 is usual, and tuning compares up to {largest:g}. Weights "
-            "hardly follow the calibration text there"
-        )
+            tr(
+                "λ = {lam} is very large: 0.05 to 0.5 is usual, and tuning compares up to {largest}. Weights hardly "
+                "follow the calibration text there",
+                lam=written(f"{recipe.lam:g}"), largest=written(f"{largest:g}"),
+            )
+        )  # fmt: skip
     if "expert_damping" in recipe.to_method().fitting() and all(layer.expert is None for layer in checkpoint.layers):
         warnings.append(
-            f"expert_damping = {recipe.expert_damping} has no effect on {checkpoint.name}, which has no experts"
-        )
+            tr(
+                "expert_damping = {value} has no effect on {model}, which has no experts",
+                value=recipe.expert_damping, model=checkpoint.name,
+            )
+        )  # fmt: skip
     if per_channel:
-        warnings.append(f"{len(per_channel)} layers are quantized per channel: the group size does not divide them")
-    if recipe.inputs_from == "float":
-        warnings.append("float prefix: an exploring run, the final one will differ slightly")
-    if streamed:
         warnings.append(
-            "the weights have no room as a whole: they are read block by block"
-            + (", and for accuracy again for every batch of items, which is slow" if recipe.tasks else "")
+            tr(
+                "{count} layers are quantized per channel: the group size does not divide them",
+                count=len(per_channel),
+            )
         )
+    if recipe.inputs_from == "float":
+        warnings.append(tr("float prefix: an exploring run, the final one will differ slightly"))
+    if streamed and recipe.tasks:
+        warnings.append(
+            tr(
+                "the weights have no room as a whole: they are read block by block, and for accuracy again for every "
+                "batch of items, which is slow"
+            )
+        )
+    elif streamed:
+        warnings.append(tr("the weights have no room as a whole: they are read block by block"))
     return warnings
 
 
@@ -642,16 +763,22 @@ def _of_decoder(checkpoint: Checkpoint) -> Iterator[str]:
     decoder = checkpoint.decoder
     if decoder is None:
         return
-    kinds = f"{len(decoder.kinds)} kinds of blocks" if len(decoder.kinds) > 1 else "its blocks"
-    words = f"{decoder.title} has no written family: the linears of {kinds} were derived from config.json"
-    floats = Counter({f"{module.path} ({module.reason})": module.parameters for module in decoder.floats})
+    words = tr_count(
+        "{model} has no written family: the linears of its blocks were derived from config.json",
+        "{model} has no written family: the linears of {count} kinds of blocks were derived from config.json",
+        max(1, len(decoder.kinds)), model=decoder.title,
+    )  # fmt: skip
+    floats = Counter({f"{module.path} ({tr(module.reason)})": module.parameters for module in decoder.floats})
     for layer in checkpoint.small_float_linears():
         path = f"{decoder.blocks}.*.{layer.path_in_block(decoder.blocks)}"
-        floats[f"{path} (few rows or columns)"] += prod(layer.shape)
+        floats[tr("{path} (few rows or columns)", path=path)] += prod(layer.shape)
     if floats:
         all_parameters = sum(checkpoint.parameters_of(block) for block in range(checkpoint.n_blocks))
         share, named = floats.total() / all_parameters, ", ".join(floats)
-        words += f"; {share:.1%} of their parameters stay float: {named}"
+        words = tr(
+            "{words}; {share} of their parameters stay float: {names}",
+            words=words, share=percent(share), names=named,
+        )  # fmt: skip
     yield words
 
 
@@ -661,10 +788,11 @@ def _of_origin(recipe: Recipe, checkpoint: Checkpoint) -> Iterator[str]:
         return
     yield checkpoint.origin.words
     if checkpoint.origin.flatters(recipe.bits, recipe.group_size):
-        yield (
-            f"{recipe.bits} bits in groups of {recipe.group_size} are the grid that these weights come from: the "
-            "result looks better than it would from the original weights"
-        )
+        yield tr(
+            "{bits} bits in groups of {size} are the grid that these weights come from: the result looks better than "
+            "it would from the original weights",
+            bits=recipe.bits, size=recipe.group_size,
+        )  # fmt: skip
 
 
 def output_is_free(folder: Path) -> None:

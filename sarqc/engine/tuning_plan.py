@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from sarqc.engine.costs import TuningCosts
 from sarqc.engine.search import ENOUGH
+from sarqc.language import tr, written
 
 USUAL_MINUTES = (1, 3, 5, 10, 20, 30, 60, 120, 240, 480, 1440)
 IN_QUESTION = 6  # λ that the errors of layers leave: four to eight were seen
@@ -60,11 +61,13 @@ def budget_of(minutes: float, costs: TuningCosts, most_draws: int) -> TuningBudg
         draws = next(count for count in range(most_draws, 1, -1) if count == 2 or of(lams, count) <= left)
     else:
         lams = max(0, min(ENOUGH - 1, int(left / costs.model) - 1))
-    name = f"{minutes:g} min"
+    budget = {"minutes": written(f"{minutes:g}"), "lams": lams, "draws": draws}
     if draws > 1:
-        words = f"{name}: {lams} λ × {draws} draws"
+        words = tr("{minutes} min: {lams} λ × {draws} draws", **budget)
+    elif lams:
+        words = tr("{minutes} min: about {lams} λ, not enough to compare", **budget)
     else:
-        words = f"{name}: {f'about {lams} λ' if lams else 'errors of layers alone'}, not enough to compare"
+        words = tr("{minutes} min: errors of layers alone, not enough to compare", **budget)
     return TuningBudget(minutes=minutes, lams=lams, draws=draws, enough=draws > 1 and lams >= ENOUGH, words=words)
 
 
@@ -72,4 +75,7 @@ def too_short(plan: TuningPlan, minutes: float | None) -> Iterator[str]:
     """A warning where the budget that is asked for is not enough."""
     chosen = next((one for one in plan.budgets if one.minutes == minutes), None)
     if chosen is not None and not chosen.enough:
-        yield f"this budget is too short ({chosen.words}): take {plan.sensible_minutes:g} min"
+        yield tr(
+            "this budget is too short ({budget}): take {minutes} min",
+            budget=chosen.words, minutes=written(f"{plan.sensible_minutes:g}"),
+        )  # fmt: skip

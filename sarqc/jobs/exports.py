@@ -21,7 +21,7 @@ from sarqc.errors import Conflict, NoRoom, NotFound, Refused
 from sarqc.jobs.checkpoint_files import damage, files_of
 from sarqc.jobs.run import Run, State, advice
 from sarqc.jobs.store import Store
-from sarqc.language import tr, written
+from sarqc.language import tr
 from sarqc.plain import gib
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
@@ -111,7 +111,7 @@ def check_room(store: Store, settings: Settings, size: int) -> None:
         raise NoRoom(
             tr(
                 "the files take about {size}, and exports take {taken} of the {most} that they may take here",
-                size=_gib(size), taken=_gib(taken + expected), most=_gib(quota),
+                size=gib(size), taken=gib(taken + expected), most=gib(quota),
             ),
             tr("exports"),
             tr("Delete an export that nobody needs any more, or raise SARQC_EXPORT_GIB."),
@@ -119,21 +119,17 @@ def check_room(store: Store, settings: Settings, size: int) -> None:
     settings.resolved_state_dir().mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(settings.resolved_state_dir()).free
     if expected + size > free:
-        sizes = {"size": _gib(size), "free": _gib(free)}
+        sizes = {"size": gib(size), "free": gib(free)}
         raise NoRoom(
             tr(
                 "the files take about {size}, and {free} of the disk are free, {expected} of which others wait for",
-                **sizes, expected=_gib(expected),
+                **sizes, expected=gib(expected),
             )
             if expected
             else tr("the files take about {size}, and {free} of the disk are free", **sizes),
             tr("exports"),
             tr("Make room on the disk, or give SARQC_STATE_DIR a larger one."),
         )  # fmt: skip
-
-
-def _gib(size: float) -> str:
-    return written(gib(size))
 
 
 def formats_of(run: Run) -> list[dict[str, Any]] | None:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from sarqc.errors import NoRoom
 from sarqc.jobs.store import Store
-from sarqc.language import message, tr
+from sarqc.language import tr
 
 Kind = Literal["study", "text"]
 
@@ -45,11 +45,11 @@ class Uploads:
         """Raises ``NoRoom`` for an owner who keeps as many as anybody may."""
         count = len(self.of(owner))
         if count >= at_most:
-            what = {
-                "study": message("{count} studies of yours are kept here, as many as anybody's"),
-                "text": message("{count} texts of yours are kept here, as many as anybody's"),
-            }[self._kind]
-            raise NoRoom(tr(what, count=count), "uploads", tr("Delete one first."))
+            what = (
+                tr("{count} texts of yours are kept here, as many as anybody's", count=count) if self._kind == "text"
+                else tr("{count} studies of yours are kept here, as many as anybody's", count=count)
+            )  # fmt: skip
+            raise NoRoom(what, tr("uploads"), tr("Delete one first."))
 
     def add(self, upload_id: str, owner: str, title: str, size: int) -> None:
         """Notes an upload; harmless when it is there already."""

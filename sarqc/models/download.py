@@ -10,13 +10,14 @@ from typing import Any
 
 from sarqc.errors import NoRoom, NotFound, Refused, TooLarge, Unreachable
 from sarqc.files.names import MOST_JSON, free_on_disk, read_object
+from sarqc.language import message, tr, written
 from sarqc.models.checkpoint import check_config
 from sarqc.models.hub import ask, configure
 from sarqc.models.tensor_files import weight_files
 from sarqc.settings import Settings
 
 HUB_FILES = ["*.json", "*.safetensors", "tokenizer.model"]  # never pickles, never code
-_REMEDY = "Check the connection, or give an embedded model or the folder of a local checkpoint."
+_REMEDY = message("Check the connection, or give an embedded model or the folder of a local checkpoint.")
 
 
 def cached(model: str, revision: str | None, settings: Settings) -> Path | None:
@@ -42,25 +43,35 @@ def judge(model: str, revision: str | None, settings: Settings) -> dict[str, Any
         NoRoom: If the disk has too little room.
         SarqcError: As by ``hub.ask``.
     """
-    offer = ask(("model", model, revision), lambda: _offer(model, revision, settings), model, settings, remedy=_REMEDY)
+    key, remedy = ("model", model, revision), tr(_REMEDY)
+    offer = ask(key, lambda: _offer(model, revision, settings), model, settings, remedy=remedy)
     check_config(offer.config, model)
     if not any(name.endswith(".safetensors") for name in offer.sizes):
-        raise Refused("it has no safetensors files", model, "Give a model with them; pickles are never opened.")
+        what = tr("it has no safetensors files")
+        raise Refused(what, model, tr("Give a model with them; pickles are never opened."))
     size = sum(offer.sizes.values())
     if size > settings.download_gib * 2**30:
         raise TooLarge(
-            f"its files have {size / 2**30:,.3g} GiB, and at most {settings.download_gib:g} GiB are downloaded",
+            tr(
+                "its files have {size} GiB, and at most {most} GiB are downloaded",
+                size=_gib(size),
+                most=written(f"{settings.download_gib:g}"),
+            ),
             model,
-            "Give a smaller model, or raise SARQC_DOWNLOAD_GIB.",
+            tr("Give a smaller model, or raise SARQC_DOWNLOAD_GIB."),
         )
     free = free_on_disk(_cache())
     if size > free:
         raise NoRoom(
-            f"its files have {size / 2**30:,.3g} GiB, and {free / 2**30:,.3g} GiB are free for downloads",
+            tr("its files have {size} GiB, and {free} GiB are free for downloads", size=_gib(size), free=_gib(free)),
             model,
-            "Make room, or set HF_HOME to a folder on a larger disk.",
+            tr("Make room, or set HF_HOME to a folder on a larger disk."),
         )
     return offer.config
+
+
+def _gib(size: float) -> str:
+    return written(f"{size / 2**30:,.3g}")
 
 
 def download(model: str, revision: str | None) -> Path:

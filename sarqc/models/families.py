@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sarqc.errors import Refused
 from sarqc.files.names import shortened
+from sarqc.language import message, tr
 
 _USUAL_GROUP_SIZES = (256, 128, 64, 32, 16, 8)
 
@@ -177,7 +178,7 @@ FAMILIES: tuple[Family, ...] = (
     Family("Qwen3-MoE", ("qwen3_moe",), _DENSE, _MIXTURE, head_norms=_HEAD_NORMS),
     Family(
         "DeepSeek-MoE", ("deepseek",), _DENSE, _SHARED, optional="mlp.shared_experts.",
-        loader_note="transformers has no class for it: call sarqc.models.deepseek_moe.register() before",
+        loader_note=message("transformers has no class for it: call sarqc.models.deepseek_moe.register() before"),
     ),
 )  # fmt: skip
 
@@ -197,4 +198,5 @@ def family_of(model_type: str, where: str) -> Family:
         if model_type in family.model_types:
             return family
     known = ", ".join(name for family in FAMILIES for name in family.model_types)
-    raise Refused(f"models of type “{shortened(model_type)}” are not known here", where, f"Known types: {known}.")
+    what = tr("models of type “{type}” are not known here", type=shortened(model_type))
+    raise Refused(what, where, tr("Known types: {names}.", names=known))

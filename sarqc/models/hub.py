@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from typing import Any, Literal, TypeVar
 
 from sarqc.errors import NotFound, Refused, SarqcError, Unreachable
+from sarqc.language import tr
 from sarqc.models.origin import Origin
 from sarqc.settings import Settings
 
@@ -26,7 +27,7 @@ class NotCached(Exception):
     Attributes:
         config: The config.json of a model.
         stage: The stage that makes it ready.
-        note: The same in words.
+        note: The same as a sentence.
         origin: The files that its weights are unpacked from.
         size: Bytes of the unpacked weights.
     """
@@ -37,12 +38,13 @@ class NotCached(Exception):
         config: dict[str, Any] | None = None,
         *,
         stage: Literal["downloading", "unpacking"] = "downloading",
-        note: str = "is not on this host yet: it will be downloaded",
+        note: str = "",
         origin: Origin | None = None,
         size: int = 0,
     ) -> None:
         super().__init__(name)
-        self.config, self.stage, self.note, self.origin, self.size = config, stage, note, origin, size
+        self.note = note or tr("{name} is not on this host yet: it will be downloaded", name=name)
+        self.config, self.stage, self.origin, self.size = config, stage, origin, size
 
 
 def within(seconds: float, key: Hashable, work: Callable[[], T]) -> T:
@@ -109,15 +111,21 @@ def ask(key: Hashable, question: Callable[[], T], name: str, settings: Settings,
     except SarqcError:
         raise
     except GatedRepoError:
-        raise Refused("the Hub refuses access", name, "Accept its licence and set HF_TOKEN.") from None
+        raise Refused(tr("the Hub refuses access"), name, tr("Accept its licence and set HF_TOKEN.")) from None
     except (RepositoryNotFoundError, RevisionNotFoundError):
-        raise NotFound(f"the Hub has no “{name}” of that revision", name, "Check its spelling.") from None
+        what = tr("the Hub has no “{name}” of that revision", name=name)
+        raise NotFound(what, name, tr("Check its spelling.")) from None
     except OfflineModeIsEnabled:
         raise Unreachable(
-            "the Hub is switched off (HF_HUB_OFFLINE), and this is not on this host", name, remedy
+            tr("the Hub is switched off (HF_HUB_OFFLINE), and this is not on this host"), name, remedy
         ) from None
     except Exception as error:  # whatever a transport may raise means the same to who asked
-        raise Unreachable(f"the Hugging Face Hub can't be reached ({type(error).__name__})", name, remedy) from None
+        raise Unreachable(unreachable(error), name, remedy) from None
+
+
+def unreachable(error: Exception) -> str:
+    """Return in words that the Hub did not answer."""
+    return tr("the Hugging Face Hub can't be reached ({error})", error=type(error).__name__)
 
 
 def configure(settings: Settings) -> None:

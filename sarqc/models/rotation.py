@@ -18,7 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
-from sarqc.errors import Fix, Refused
+from sarqc.errors import Fix, Refused, in_recipe
+from sarqc.language import tr
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.hadamard import shape_for
 from sarqc.plain import mib
@@ -26,8 +27,6 @@ from sarqc.plain import mib
 _Fact = TypeVar("_Fact")
 RotationKind = Literal["r1", "r1+r2"]
 _FEWEST = 8  # channels that a block of Q mixes; fewer spread no outlier
-_WITHOUT = Fix("Leave the rotation out", {"rotate": "none"})
-_STREAM_ALONE = Fix("Rotate the residual stream alone", {"rotate": "r1"})
 
 
 @dataclass(frozen=True)
@@ -69,10 +68,13 @@ class Rotation:
     @property
     def words(self) -> str:
         """What is rotated, by which matrices."""
-        stream = f"residual stream rotated ({self.matrix}, seed {self.seed})"
+        facts = {"matrix": self.matrix, "seed": self.seed}
         if self.kind == "r1":
-            return stream
-        return f"{stream}, values of heads rotated ({shape_for(self.head_width).words})"
+            return tr("residual stream rotated ({matrix}, seed {seed})", **facts)
+        return tr(
+            "residual stream rotated ({matrix}, seed {seed}), values of heads rotated ({other})",
+            **facts, other=shape_for(self.head_width).words,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -95,8 +97,11 @@ class RotatedCheckpoint(Checkpoint):
     @property
     def words(self) -> str:
         """What was changed, as part of a sentence."""
-        words = f"{self.rotation.words}, norms folded"
-        return f"{words}, head untied: +{mib(self.added_bytes)}" if self.added_bytes else words
+        if not self.added_bytes:
+            return tr("{rotation}, norms folded", rotation=self.rotation.words)
+        return tr(
+            "{rotation}, norms folded, head untied: +{size}", rotation=self.rotation.words, size=mib(self.added_bytes)
+        )
 
 
 def rotated(checkpoint: Checkpoint, kind: RotationKind, seed: int) -> RotatedCheckpoint:
@@ -113,14 +118,18 @@ def rotated(checkpoint: Checkpoint, kind: RotationKind, seed: int) -> RotatedChe
     family, width = checkpoint.family, checkpoint.architecture.hidden_size
     if checkpoint.decoder is not None:
         raise Refused(
-            f"{family.title} has no written family: it is not known that all norms of its residual stream are RMS "
-            "norms right before linears",
-            "recipe, rotate", "Set rotate to none, or use a LLaMA, Mistral or Qwen model.",
-        ).about("rotate", _WITHOUT)  # fmt: skip
+            tr(
+                "{model} has no written family: it is not known that all norms of its residual stream are RMS norms "
+                "right before linears",
+                model=family.title,
+            ),
+            in_recipe("rotate"), tr("Set rotate to none, or use a LLaMA, Mistral or Qwen model."),
+        ).about("rotate", _without())  # fmt: skip
     head_width = checkpoint.architecture.head_size(family.head_size)
-    _check_order(width, "channels", _WITHOUT)
+    _check_order(width, tr("{count} channels", count=width), _without())
     if kind == "r1+r2":
-        _check_order(head_width, "channels of a head", _STREAM_ALONE)
+        alone = Fix(tr("Rotate the residual stream alone"), {"rotate": "r1"})
+        _check_order(head_width, tr("{count} channels of a head", count=head_width), alone)
     head, embedding = (f"{family.in_file(path)}.weight" for path in (family.head, family.embedding))
     rotation = _roles(checkpoint, Rotation(
         kind=kind, seed=seed, width=width, head_width=head_width, columns={}, rows=frozenset(), norms=frozenset(),
@@ -139,13 +148,20 @@ def rotated(checkpoint: Checkpoint, kind: RotationKind, seed: int) -> RotatedChe
     )  # fmt: skip
 
 
+def _without() -> Fix:
+    return Fix(tr("Leave the rotation out"), {"rotate": "none"})
+
+
 def _check_order(width: int, what: str, fix: Fix) -> None:
     """Refuses a width whose matrix mixes too few channels."""
     if (order := shape_for(width).order) < _FEWEST:
         raise Refused(
-            f"no Hadamard matrix is known for {width} {what}, and its largest power of two, {order}, mixes too few of "
-            "them",
-            "recipe, rotate", f"Set rotate to {fix.values['rotate']}.",
+            tr(
+                "no Hadamard matrix is known for {channels}, and its largest power of two, {order}, mixes too few of "
+                "them",
+                channels=what, order=order,
+            ),
+            in_recipe("rotate"), tr("Set rotate to {value}.", value=fix.values["rotate"]),
         ).about("rotate", fix)  # fmt: skip
 
 

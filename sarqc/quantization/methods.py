@@ -102,23 +102,30 @@ CHECKS = 20  # of learned rounding with early stopping, evenly over its steps
 
 def _check_number(name: str, value: float | None, highest: float = math.inf) -> None:
     if value is None or not math.isfinite(value) or value < 0 or value > highest:
-        span = "0 or more" if math.isinf(highest) else f"between 0 and {highest:g}"
-        raise Refused(f"{name} is {value}, but must be a number {span}", "method", f"Give {name} a value {span}.")
+        values = {"name": name, "value": written(str(value)), "highest": written(f"{highest:g}")}
+        if math.isinf(highest):
+            what = tr("{name} is {value}, but must be a number 0 or more", **values)
+            raise Refused(what, tr("method"), tr("Give {name} a value 0 or more.", **values))
+        what = tr("{name} is {value}, but must be a number between 0 and {highest}", **values)
+        raise Refused(what, tr("method"), tr("Give {name} a value between 0 and {highest}.", **values))
 
 
 def _check_passes(passes: int) -> None:
     if not 0 <= passes <= MOST_PASSES:
-        raise Refused(f"{passes} passes of refinement", "method", f"Give a whole number between 0 and {MOST_PASSES}.")
+        what = tr("{count} passes of refinement", count=passes)
+        raise Refused(what, tr("method"), tr("Give a whole number between 0 and {most}.", most=MOST_PASSES))
 
 
 def _check_rounds(rounds: int) -> None:
     if not 0 <= rounds <= MOST_ROUNDS:
-        raise Refused(f"{rounds} rounds of refitting", "method", f"Give a whole number between 0 and {MOST_ROUNDS}.")
+        what = tr("{count} rounds of refitting", count=rounds)
+        raise Refused(what, tr("method"), tr("Give a whole number between 0 and {most}.", most=MOST_ROUNDS))
 
 
 def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
-        raise Refused(f"{name} is “{value}”", "method", f"Choose one of {', '.join(allowed)}.")
+        what = tr("{name} is “{value}”", name=name, value=value)
+        raise Refused(what, tr("method"), tr("Choose one of {names}.", names=", ".join(allowed)))
 
 
 # Operations that a GPU starts for one linear, beside those of its point, and in a learned step: from runs on an H100,
@@ -280,9 +287,8 @@ class Method:
         has = [field.name for field in fields(self)]
         for name in choices:
             if name not in has:
-                raise Refused(
-                    f"{type(self).__name__} has no “{name}”", "method", f"It has {', '.join(has) or 'nothing'}."
-                )
+                what = tr("{method} has no “{name}”", method=type(self).__name__, name=name)
+                raise Refused(what, tr("method"), tr("It has {names}.", names=", ".join(has) or tr("nothing")))
         return replace(self, **choices)
 
     def points(self, lams: Sequence[float], gammas: Sequence[float | None] = (None,)) -> list[Self]:
@@ -300,7 +306,8 @@ class Method:
         if not self.sweeps():
             return [self] * (len(lams) * len(gammas))
         if any(gamma is not None for gamma in gammas) and all(field.name != "gamma" for field in fields(self)):
-            raise Refused(f"{type(self).__name__} has no γ to sweep", "sweep", "Leave the γ values out.")
+            what = tr("{method} has no γ to sweep", method=type(self).__name__)
+            raise Refused(what, "sweep", tr("Leave the γ values out."))
         return [
             self.with_(lam=lam) if gamma is None else self.with_(lam=lam, gamma=gamma)
             for gamma in gammas
@@ -440,8 +447,9 @@ class ColumnSolver(Method):
         if self.saliency == "saliency":
             _check_number("γ", self.gamma, highest=1.0)
         elif self.gamma is not None:
-            raise Refused("γ has no meaning without saliency", "method", "Leave γ out, or use sarqc-gbs.")
-        _check_number("the shift's strength", self.shift_strength)
+            what = tr("γ has no meaning without saliency")
+            raise Refused(what, tr("method"), tr("Leave γ out, or use sarqc-gbs."))
+        _check_number(tr("the shift's strength"), self.shift_strength)
         _check_number("β", self.first_order, highest=1.0)
 
     @property
@@ -668,9 +676,9 @@ class LearnedClipping(LearnedMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_number("the learning rate", self.learning_rate)
+        _check_number(tr("the learning rate"), self.learning_rate)
         if self.epochs is not None and self.epochs < 1:
-            raise Refused(f"{self.epochs} epochs", "method", "Give at least one epoch.")
+            raise Refused(tr("{count} epochs", count=self.epochs), tr("method"), tr("Give at least one epoch."))
 
     def epochs_at(self, bits: int) -> int:
         """Return the number of passes over the calibration sequences at a bit width."""
@@ -727,20 +735,21 @@ class LearnedRounding(LearnedMethod):
         _check_passes(self.refine)
         if self.range == "joint":
             raise Refused(
-                "learned rounding begins at ranges that shrink at both ends alike, and range is “joint”", "method",
-                "Set range to search or minmax.",
+                tr("learned rounding begins at ranges that shrink at both ends alike, and range is “joint”"),
+                tr("method"), tr("Set range to search or minmax."),
             )  # fmt: skip
         if self.steps < 1:
-            raise Refused(f"{self.steps} steps", "method", "Give at least one step.")
+            raise Refused(tr("{count} steps", count=self.steps), tr("method"), tr("Give at least one step."))
         if self.order != "natural" and self.warm_start == "none":
             raise Refused(
-                f"learned rounding takes no columns in turn, so order “{self.order}” has no meaning", "method",
-                "Leave order natural, or set warm_start to gptq or column_solver.",
+                tr("learned rounding takes no columns in turn, so order “{order}” has no meaning", order=self.order),
+                tr("method"), tr("Leave order natural, or set warm_start to gptq or column_solver."),
             )  # fmt: skip
         if self.refine and self.warm_start != "column_solver":
             raise Refused(
-                f"learned rounding refines the codes of the column solver alone, and refine is {self.refine}", "method",
-                "Set refine to 0, or warm_start to column_solver.",
+                tr("learned rounding refines the codes of the column solver alone, and refine is {count}",
+                   count=self.refine),
+                tr("method"), tr("Set refine to 0, or warm_start to column_solver."),
             )  # fmt: skip
 
     @property
@@ -854,66 +863,66 @@ _SHIFTED = Candidates("layer", strengths=(0.0, 0.25, 0.5, 0.75, 1.0))
 METHODS: dict[str, MethodEntry] = {
     "rtn": MethodEntry(
         message("Round to nearest"), RoundToNearest(), (), "rtn", ("range", "refine", "refit"),
-        about="Each weight to its nearest level; reads no text",
+        about=message("Each weight to its nearest level; reads no text"),
     ),
     "awq": MethodEntry(
         "AWQ", ScaleSearch(lam=0.0), (), "awq", _SEARCH,
-        about="Scales channels so that salient ones lose less",
+        about=message("Scales channels so that salient ones lose less"),
     ),
     "rqc-gs": MethodEntry(
         message("AWQ + identity penalty"), ScaleSearch(lam=0.3, saliency="identity"), ("lam",), "awq", _SEARCH,
         _SEARCHED,
-        about="AWQ’s search with a penalty on all drift", also="awq+identity",
+        about=message("AWQ’s search with a penalty on all drift"), also="awq+identity",
     ),
     "sarqc-gs": MethodEntry(
         message("AWQ + saliency penalty"), ScaleSearch(lam=0.3), ("lam",), "awq", _SEARCH, _SEARCHED,
-        about="AWQ’s search with a penalty on drift of salient weights", also="awq+saliency",
+        about=message("AWQ’s search with a penalty on drift of salient weights"), also="awq+saliency",
     ),
     "gptq": MethodEntry(
         message("GPTQ 1 %"), ColumnSolver(lam=0.01), (), "gptq", _SOLVER,
-        about="Column by column, each error passed on to the next",
+        about=message("Column by column, each error passed on to the next"),
     ),
     "rqc-gbs": MethodEntry(
         message("GPTQ + identity penalty"), ColumnSolver(lam=0.25), ("lam",), "gptq", _PENALISED,
         replace(_SOLVED, gammas=(None,)),
-        about="GPTQ with a penalty on all drift", also="gptq+identity",
+        about=message("GPTQ with a penalty on all drift"), also="gptq+identity",
     ),
     "sarqc-gbs": MethodEntry(
         message("GPTQ + saliency penalty"), ColumnSolver(lam=0.25, gamma=0.1, saliency="saliency"), ("lam", "gamma"),
         "gptq", _PENALISED, _SOLVED,
-        about="GPTQ with a penalty on drift of salient weights", also="gptq+saliency",
+        about=message("GPTQ with a penalty on drift of salient weights"), also="gptq+saliency",
     ),
     "gptaq": MethodEntry(
         "GPTAQ", ColumnSolver(lam=0.01, shift="published"), ("shift_strength",), "gptq", _SOLVER, _SHIFTED,
-        about="GPTQ that also mends what earlier blocks did",
+        about=message("GPTQ that also mends what earlier blocks did"),
     ),
     "gptaq-full": MethodEntry(
         message("GPTAQ, full shift"), ColumnSolver(lam=0.01, shift="full", shift_strength=1.0), ("shift_strength",),
         "gptq", _SOLVER, _SHIFTED,
-        about="GPTAQ with its whole shift",
+        about=message("GPTAQ with its whole shift"),
     ),
     "sarqc-gptaq": MethodEntry(
         message("GPTAQ + saliency penalty"), ColumnSolver(lam=0.25, gamma=0.1, saliency="saliency", shift="published"),
         ("lam", "gamma", "shift_strength"), "gptaq", _PENALISED, replace(_SOLVED, strengths=_SHIFTED.strengths),
-        about="GPTAQ with a penalty on drift of salient weights", also="gptaq+saliency",
+        about=message("GPTAQ with a penalty on drift of salient weights"), also="gptaq+saliency",
     ),
     "omniquant": MethodEntry(
         "OmniQuant", LearnedClipping(lam=0.0), (), "omniquant", _LEARNED,
-        about="Learns each group’s range through its block",
+        about=message("Learns each group’s range through its block"),
     ),
     "sarqc-omniquant": MethodEntry(
         message("OmniQuant + saliency penalty"), LearnedClipping(lam=0.05), ("lam",), "omniquant", _LEARNED,
         Candidates("model", (0.01, 0.05, 0.1, 0.15)),
-        about="OmniQuant with a penalty on drift of salient weights", also="omniquant+saliency",
+        about=message("OmniQuant with a penalty on drift of salient weights"), also="omniquant+saliency",
     ),
     "signround": MethodEntry(
         "SignRound", LearnedRounding(lam=0.0), (), "signround", _ROUNDED,
-        about="Learns whether weights round up or down",
+        about=message("Learns whether weights round up or down"),
     ),
     "sarqc-signround": MethodEntry(
         message("SignRound + saliency penalty"), LearnedRounding(lam=0.05), ("lam",), "signround", _ROUNDED,
         Candidates("model", (0.01, 0.05, 0.1, 0.15)),
-        about="SignRound with a penalty on drift of salient weights", also="signround+saliency",
+        about=message("SignRound with a penalty on drift of salient weights"), also="signround+saliency",
     ),
 }  # fmt: skip
 
@@ -922,7 +931,7 @@ AS_FOUND = "as-found"
 # How a quantized checkpoint is measured. It is not a row of ``METHODS``: nobody can choose it for a model of their own.
 _FOUND = MethodEntry(
     message("As found"), ExistingCodes(), (), AS_FOUND,
-    about="The codes of a checkpoint that others have quantized, measured as they are",
+    about=message("The codes of a checkpoint that others have quantized, measured as they are"),
 )  # fmt: skip
 
 
@@ -966,9 +975,11 @@ def method(name: str, **choices: Any) -> Method:
     """
     entry = METHODS.get(public_method(name))
     if entry is None:
-        raise Refused(f"unknown method “{name}”", "method", f"Choose one of {', '.join(METHODS)}.")
+        what = tr("unknown method “{name}”", name=name)
+        raise Refused(what, tr("method"), tr("Choose one of {names}.", names=", ".join(METHODS)))
     for choice in choices:
         if choice not in entry.tunes + entry.options:
-            has = ", ".join(entry.tunes + entry.options) or "nothing"
-            raise Refused(f"{name} has no “{choice}” to choose", "method", f"It lets you choose {has}.")
+            has = ", ".join(entry.tunes + entry.options) or tr("nothing")
+            what = tr("{method} has no “{name}” to choose", method=name, name=choice)
+            raise Refused(what, tr("method"), tr("It lets you choose {names}.", names=has))
     return entry.make.with_(**choices)

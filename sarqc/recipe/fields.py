@@ -19,7 +19,8 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from sarqc.errors import Refused
+from sarqc.errors import Refused, in_recipe
+from sarqc.language import message, tr
 from sarqc.quantization.methods import (
     AS_FOUND,
     METHODS,
@@ -53,7 +54,7 @@ def _method(value: Any) -> Any:
 def _sound(text: str) -> str:
     """Text that can name a file. Raises ``ValueError``; halves of characters are refused by pydantic."""
     if "\0" in text:
-        raise ValueError("it holds a NUL, which ends text where it should not")
+        raise ValueError(tr("it holds a NUL, which ends text where it should not"))
     return text
 
 
@@ -64,10 +65,15 @@ def _one_line(text: str, info: ValidationInfo) -> str:
     """
     name = info.field_name or ""
     if name == "prompts" and (not text.strip() or len(f"{text}.".splitlines()) > 1):
-        raise Refused(f"{text[:40]!r} is not one line of text", "recipe, prompts", "Give each prompt on its own line.")
+        raise Refused(
+            tr("{text} is not one line of text", text=repr(text[:40])), in_recipe("prompts"),
+            tr("Give each prompt on its own line."),
+        )  # fmt: skip
     if len(f"{text}.".splitlines()) > 1:
-        error = Refused(f"{name} has a line break in it: {text[:40]!r}", f"recipe, {name}", "Give it on one line.")
-        raise error.about(name)
+        raise Refused(
+            tr("{field} has a line break in it: {text}", field=name, text=repr(text[:40])), in_recipe(name),
+            tr("Give it on one line."),
+        ).about(name)  # fmt: skip
     return text
 
 
@@ -89,7 +95,10 @@ def _describe(
     section: str, title: str, help: str, *, unit: str = "", advanced: bool = False, rare: bool = False,
     separator: str = ",", usual: str = "", in_a_shell: str = "",
 ) -> dict[str, Any]:  # fmt: skip
-    """``rare``: the form shows it only where something was given for it; ``in_a_shell``: help of the command alone."""
+    """``rare``: the form shows it only where something was given for it; ``in_a_shell``: help of the command alone.
+
+    Title, help, unit and usual values are messages, which are translated where they are shown.
+    """
     extra = {
         "section": section, "unit": unit, "advanced": advanced, "rare": rare, "separator": separator, "usual": usual,
         "in_a_shell": in_a_shell,
@@ -115,6 +124,34 @@ LEFT_OUT: dict[str, Any] = {
 
 # Values from a block on, by the values that they follow.
 LATER_VALUES = {"then_lam": "lam", "then_gamma": "gamma"}
+
+# What a form shows of choices that are words.
+_CHOICE_WORDS = {
+    "refuse": message("refuse"),
+    "per_channel": message("per channel"),
+    "symmetric": message("symmetric"),
+    "full_range": message("full range"),
+    "asymmetric": message("asymmetric"),
+    "affine": message("affine"),
+    "per_linear": message("per linear"),
+    "foldable": message("foldable"),
+    "none": message("none"),
+    "column_solver": message("column solver"),
+    "early": message("early"),
+    "initial": message("initial"),
+    "search": message("search"),
+    "joint": message("joint"),
+    "natural": message("natural"),
+    "activation": message("activation"),
+    "model": message("model"),
+    "block": message("block"),
+    "plain": message("plain"),
+    "damped": message("damped"),
+    "sequential": message("sequential"),
+    "random": message("random"),
+    "quantized": message("quantized"),
+    "float": message("float"),
+}
 
 SET_BY_EFFORT = (*EFFORTS["best"], "held_out_samples")
 
@@ -638,9 +675,9 @@ class RecipeFields(BaseModel):
             return {}
         idle = {}
         if self.refine and self.warm_start != "column_solver":
-            idle["refine"] = "which refines the codes of warm start column_solver alone"
+            idle["refine"] = tr("which refines the codes of warm start column_solver alone")
         if self.stopping != "none" and not self.held_out_samples:
-            idle["stopping"] = "which makes all its steps without held-out samples"
+            idle["stopping"] = tr("which makes all its steps without held-out samples")
         return idle
 
     def later_method(self) -> Method | None:
@@ -752,7 +789,10 @@ class RecipeFields(BaseModel):
             return tuple((2 * part + 1) * n_blocks // (2 * count) for part in range(count))
         for number in self.blocks:
             if number >= n_blocks:
-                raise Refused(f"no block {number}", "recipe, blocks", f"The model's blocks are 0 to {n_blocks - 1}.")
+                raise Refused(
+                    tr("no block {block}", block=number), in_recipe("blocks"),
+                    tr("The model's blocks are 0 to {last}.", last=n_blocks - 1),
+                )  # fmt: skip
         return tuple(sorted({*self.blocks})) or None
 
     def candidates(self) -> tuple[Method, ...]:
@@ -836,6 +876,11 @@ def known_entry(name: str) -> MethodEntry:
     entry = entry_of(name)
     assert entry is not None
     return entry
+
+
+def choice_words(choice: str) -> str:
+    """Return one of the words that a field takes as a form shows it, in the language spoken."""
+    return tr(_CHOICE_WORDS.get(choice, choice.replace("_", " ")))
 
 
 def shell_help(info: FieldInfo) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sarqc.errors import Refused
+from sarqc.errors import Refused, in_recipe
+from sarqc.language import tr
 
 # Former names of fields, accepted until 1.1.
 FORMER_NAMES = {
@@ -24,8 +25,9 @@ def renamed(document: dict[str, Any]) -> dict[str, Any]:
     for former, name in FORMER_NAMES.items():
         if former in document and name in document:
             raise Refused(
-                f"{name} is given twice, also under its former name {former}", f"recipe, {name}", f"Leave {former} out."
-            ).about(name)
+                tr("{field} is given twice, also under its former name {former}", field=name, former=former),
+                in_recipe(name), tr("Leave {field} out.", field=former),
+            ).about(name)  # fmt: skip
     return {FORMER_NAMES.get(name, name): value for name, value in document.items()}
 
 
@@ -38,7 +40,7 @@ def recorded(document: dict[str, Any]) -> dict[str, Any]:
 def deprecations(document: dict[str, Any]) -> list[str]:
     """Return a sentence for each former name in a document."""
     return [
-        f"“{former}” is now “{name}”; the former name is accepted until version 1.1"
+        tr("“{former}” is now “{field}”; the former name is accepted until version 1.1", former=former, field=name)
         for former, name in FORMER_NAMES.items()
         if former in document
     ]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from sarqc.errors import Fix, Refused
+from collections.abc import Iterator
+from functools import reduce
+
+from sarqc.errors import Fix, Refused, in_recipe
+from sarqc.language import message, tr, written
 from sarqc.quantization.methods import AS_FOUND, METHODS, entry_of
 from sarqc.recipe.effort import fitting_of
 from sarqc.recipe.fields import LATER_VALUES, RecipeFields, known_entry, public_name
@@ -17,7 +21,11 @@ OF_THE_OTHER_KIND = {
     "tune": _OF_ONE_MODEL,
     "ladder": (*_OF_ONE_MODEL, "tasks", "task_limit", "sweep", "band", "range", "order", "effort", "first_order"),
 }
-_KIND_WORDS = {"run": "a run that does not tune", "tune": "tuning", "ladder": "a ladder"}
+_KIND_WORDS = {
+    "run": message("a run that does not tune"),
+    "tune": message("tuning"),
+    "ladder": message("a ladder"),
+}
 LADDER_METHOD = "rqc-gbs"  # whose λ is a step of the ladder, and whose fitting the other steps are
 LADDER_LAMBDA = 0.1  # of the step of λ, where none is given
 
@@ -30,18 +38,13 @@ NOT_ASKED_OF_A_LADDER = ("method", "gamma", "layer", "from_block", "then_lam", "
 REPAIRING = ("gptq", "rqc-gbs", "sarqc-gbs")
 # Fields that a quantized checkpoint leaves no choice of, by the reason that people read.
 _OPENED_WHOLE = {
-    "layer": "it is measured as a whole",
-    "blocks": "it is measured as a whole",
-    "block_fraction": "it is measured as a whole",
-    "exclude": "it is measured as a whole",
-    "include": "it is measured as a whole",
-    "sweep": "its codes are solved at one λ, or at that of “auto”",
-    "inputs_from": "its layers are measured behind its own blocks",
-    "channel_fraction": "its codes are compared on all channels",
-    "speed": "its speed is that of the engine that it was made for",
-    "refit": "its scales stay",
-    **dict.fromkeys(("distill", *_OF_DISTILLATION), "its scales stay"),
-    "rotate": "its codes are those of its own basis",
+    **dict.fromkeys(("layer", "blocks", "block_fraction", "exclude", "include"), message("it is measured as a whole")),
+    "sweep": message("its codes are solved at one λ, or at that of “auto”"),
+    "inputs_from": message("its layers are measured behind its own blocks"),
+    "channel_fraction": message("its codes are compared on all channels"),
+    "speed": message("its speed is that of the engine that it was made for"),
+    **dict.fromkeys(("refit", "distill", *_OF_DISTILLATION), message("its scales stay")),
+    "rotate": message("its codes are those of its own basis"),
 }
 
 # Fields that a form leaves out for a quantized checkpoint: what it has itself, and what it leaves no choice of.
@@ -49,8 +52,6 @@ OF_THE_FILE = ("bits", "grid", "group_size")
 NOT_ASKED_OF_OPENED = (
     *OF_THE_FILE, "indivisible", "range", "static_groups", *_OPENED_WHOLE, "from_block", "then_lam", "then_gamma"
 )  # fmt: skip
-
-_WITHOUT_CHECKPOINT = Fix("Leave the checkpoint out", {"quantized_checkpoint": None})
 
 # Fields that only “auto” reads, by what it chooses for: each layer, or the whole model.
 AUTO_FIELDS = {"layer": ("validation_share", "channel_fraction"), "model": ("validation_share",)}
@@ -64,16 +65,17 @@ def check(recipe: RecipeFields) -> None:
     """
     if recipe.blocks and recipe.block_fraction is not None:
         raise Refused(
-            "the blocks are given by number and as a fraction", "recipe, blocks", "Leave one of the two out."
-        ).about("blocks", Fix("Leave the fraction out", {"block_fraction": None}))
+            tr("the blocks are given by number and as a fraction"), in_recipe("blocks"),
+            tr("Leave one of the two out."),
+        ).about("blocks", Fix(tr("Leave the fraction out"), {"block_fraction": None}))  # fmt: skip
     _check_later(recipe)
     _check_rotation(recipe)
     if recipe.quantized_checkpoint is not None:
         _check_opened(recipe)
     elif recipe.method == AS_FOUND:
         raise Refused(
-            "no codes to take as they are", "recipe, method",
-            "Give the checkpoint as quantized_checkpoint, or use another method.",
+            tr("no codes to take as they are"), in_recipe("method"),
+            tr("Give the checkpoint as quantized_checkpoint, or use another method."),
         ).about("quantized_checkpoint")  # fmt: skip
     if recipe.kind == "tune":
         _check_tuning(recipe)
@@ -81,31 +83,40 @@ def check(recipe: RecipeFields) -> None:
         _check_ladder(recipe)
     if "cross" in recipe.to_method().needs and recipe.inputs_from == "float":
         raise Refused(
-            f"{recipe.method} corrects what the quantized blocks before a layer did to its inputs, and with inputs "
-            "from the float model there is nothing to correct",
-            "recipe, inputs_from",
-            "Set inputs_from to quantized, or use a method without this correction, such as gptq.",
-        ).about("inputs_from", Fix("Use the quantized blocks’ inputs", {"inputs_from": "quantized"}))
+            tr(
+                "{method} corrects what the quantized blocks before a layer did to its inputs, and with inputs from "
+                "the float model there is nothing to correct",
+                method=recipe.method,
+            ),
+            in_recipe("inputs_from"),
+            tr("Set inputs_from to quantized, or use a method without this correction, such as gptq."),
+        ).about("inputs_from", Fix(tr("Use the quantized blocks’ inputs"), {"inputs_from": "quantized"}))
     if recipe.layer is not None and recipe.to_method().unit != "layer":
-        raise Refused(
-            f"{recipe.method} with these options works on a {recipe.to_method().unit} of linears at once",
-            "recipe, layer",
-            "Leave layer out, or use a method that works on single layers.",
+        what = (
+            tr("{method} with these options works on a group of linears at once", method=recipe.method)
+            if recipe.to_method().unit == "group"
+            else tr("{method} with these options works on a block of linears at once", method=recipe.method)
         )
+        remedy = tr("Leave layer out, or use a method that works on single layers.")
+        raise Refused(what, in_recipe("layer"), remedy)
     _check_distillation(recipe)
     if recipe.candidates():
         if recipe.samples < 2:
             raise Refused(
-                "“auto” judges on a part of the calibration sequences, and there is only one",
-                "recipe, samples",
-                "Use at least two samples, or give λ and γ as numbers.",
-            ).about("samples", Fix("Use 2 samples", {"samples": 2}))
+                tr("“auto” judges on a part of the calibration sequences, and there is only one"),
+                in_recipe("samples"),
+                tr("Use at least two samples, or give λ and γ as numbers."),
+            ).about("samples", _two_samples())
         if recipe.sweep:
             raise Refused(
-                "a λ curve needs a fixed λ and γ, and “auto” chooses them",
-                "recipe, sweep",
-                "Leave the curve out, or give λ and γ as numbers.",
-            ).about("sweep", Fix("Leave the curve out", {"sweep": []}))
+                tr("a λ curve needs a fixed λ and γ, and “auto” chooses them"),
+                in_recipe("sweep"),
+                tr("Leave the curve out, or give λ and γ as numbers."),
+            ).about("sweep", Fix(tr("Leave the curve out"), {"sweep": []}))
+
+
+def _two_samples() -> Fix:
+    return Fix(tr("Use {count} samples", count=2), {"samples": 2})
 
 
 def _check_later(recipe: RecipeFields) -> None:
@@ -115,82 +126,103 @@ def _check_later(recipe: RecipeFields) -> None:
         if given:
             name = public_name(given[0])
             raise Refused(
-                f"{name} is given without the block from which on it is meant", f"recipe, {name}",
-                f"Give from_block, or leave {name} out.",
-            ).about("from_block", Fix("Leave it out", {name: None}))  # fmt: skip
+                tr("{field} is given without the block from which on it is meant", field=name), in_recipe(name),
+                tr("Give from_block, or leave {field} out.", field=name),
+            ).about("from_block", Fix(tr("Leave it out"), {name: None}))  # fmt: skip
         return
-    alone = Fix("Use one λ for all blocks", {"from_block": None, **{public_name(name): None for name in given}})
+    alone = Fix(tr("Use one λ for all blocks"), {"from_block": None, **{public_name(name): None for name in given}})
     if not given:
         raise Refused(
-            f"nothing changes at block {recipe.from_block}", "recipe, from_block",
-            "Give then_lambda or then_gamma, or leave from_block out.",
+            tr("nothing changes at block {block}", block=recipe.from_block), in_recipe("from_block"),
+            tr("Give then_lambda or then_gamma, or leave from_block out."),
         ).about("from_block", alone)  # fmt: skip
-    for what, is_meant in (
-        ("tuning finds one λ for the whole model", recipe.kind == "tune"),
-        ("the λ of a ladder is that of the whole model", recipe.kind == "ladder"),
-        ("the codes of a quantized checkpoint are solved at one λ", recipe.quantized_checkpoint is not None),
-        ("a single layer is quantized", recipe.layer is not None),
-        ("“auto” chooses λ and γ, from the first block on", bool(recipe.candidates())),
-        ("a λ curve is drawn over λ of the whole model", bool(recipe.sweep)),
-    ):
-        if is_meant:
-            raise Refused(
-                f"{what}, and other values are given from block {recipe.from_block} on", "recipe, from_block",
-                "Leave from_block and the values with it out.",
-            ).about("from_block", alone)  # fmt: skip
+    for what in _of_one_lambda(recipe):
+        raise Refused(
+            tr("{what}, and other values are given from block {block} on", what=what, block=recipe.from_block),
+            in_recipe("from_block"), tr("Leave from_block and the values with it out."),
+        ).about("from_block", alone)  # fmt: skip
     for later in given:
         name = LATER_VALUES[later]
         if name not in METHODS[recipe.method].tunes:
             raise Refused(
-                f"{recipe.method} has no {type(recipe).model_fields[name].title}", f"recipe, {public_name(later)}",
-                "Leave it out, or use another method.",
+                tr("{method} has no {sign}", method=recipe.method, sign=type(recipe).model_fields[name].title),
+                in_recipe(public_name(later)), tr("Leave it out, or use another method."),
             ).about(public_name(later), alone)  # fmt: skip
     if recipe.later_method() == recipe.to_method():
         raise Refused(
-            f"nothing changes at block {recipe.from_block}: the values are those of the blocks before it",
-            "recipe, from_block", "Give others, or leave from_block out.",
+            tr(
+                "nothing changes at block {block}: the values are those of the blocks before it",
+                block=recipe.from_block,
+            ),
+            in_recipe("from_block"), tr("Give others, or leave from_block out."),
         ).about("from_block", alone)  # fmt: skip
+
+
+def _of_one_lambda(recipe: RecipeFields) -> Iterator[str]:
+    """What of a recipe is about one λ and γ for all blocks."""
+    if recipe.kind == "tune":
+        yield tr("tuning finds one λ for the whole model")
+    if recipe.kind == "ladder":
+        yield tr("the λ of a ladder is that of the whole model")
+    if recipe.quantized_checkpoint is not None:
+        yield tr("the codes of a quantized checkpoint are solved at one λ")
+    if recipe.layer is not None:
+        yield tr("a single layer is quantized")
+    if recipe.candidates():
+        yield tr("“auto” chooses λ and γ, from the first block on")
+    if recipe.sweep:
+        yield tr("a λ curve is drawn over λ of the whole model")
 
 
 def _check_rotation(recipe: RecipeFields) -> None:
     """Refuses a rotation where models are compared, whose statistics are those of the model as it is."""
     if recipe.rotates and recipe.compares_models:
         raise Refused(
-            f"{_KIND_WORDS[recipe.kind]} works on the model as it is, and a rotation is asked for", "recipe, rotate",
-            "Set rotate to none, or kind to run.",
-        ).about("rotate", Fix("Leave the rotation out", {"rotate": "none"}))  # fmt: skip
+            tr("{what} works on the model as it is, and a rotation is asked for", what=_kind_words(recipe)),
+            in_recipe("rotate"), tr("Set rotate to none, or kind to run."),
+        ).about("rotate", Fix(tr("Leave the rotation out"), {"rotate": "none"}))  # fmt: skip
 
 
 def _check_opened(recipe: RecipeFields) -> None:
     """Refuses settings that are not possible with a quantized checkpoint."""
     if recipe.compares_models:
         raise Refused(
-            f"{_KIND_WORDS[recipe.kind]} quantizes the float model again and again, and the recipe has a quantized "
-            "checkpoint",
-            "recipe, quantized_checkpoint",
-            "Leave it out, or set kind to run.",
-        ).about("quantized_checkpoint", _WITHOUT_CHECKPOINT)
+            tr(
+                "{what} quantizes the float model again and again, and the recipe has a quantized checkpoint",
+                what=_kind_words(recipe),
+            ),
+            in_recipe("quantized_checkpoint"),
+            tr("Leave it out, or set kind to run."),
+        ).about("quantized_checkpoint", Fix(tr("Leave the checkpoint out"), {"quantized_checkpoint": None}))
     if recipe.method not in (AS_FOUND, *REPAIRING):
         recipe.to_method()  # which refuses an unknown name
         raise Refused(
-            f"{recipe.method} makes scales of its own, and those of a quantized checkpoint stay", "recipe, method",
-            f"Use {AS_FOUND} to measure it, or {', '.join(REPAIRING)} to solve its codes again.",
-        ).about("method", Fix("Measure it as it was found", {"method": AS_FOUND}))  # fmt: skip
+            tr("{method} makes scales of its own, and those of a quantized checkpoint stay", method=recipe.method),
+            in_recipe("method"),
+            tr(
+                "Use {found} to measure it, or {repairing} to solve its codes again.",
+                found=AS_FOUND, repairing=", ".join(REPAIRING),
+            ),
+        ).about("method", Fix(tr("Measure it as it was found"), {"method": AS_FOUND}))  # fmt: skip
     for name, why in _OPENED_WHOLE.items():
         info = type(recipe).model_fields[name]
         if getattr(recipe, name) != info.default:
             default = list(info.default) if isinstance(info.default, tuple) else info.default
-            title = str(info.title)
             raise Refused(
-                f"{title} = {getattr(recipe, name)} is not available for a quantized checkpoint: {why}",
-                f"recipe, {name}", f"Leave {name} as it is by default.",
-            ).about(name, Fix("Leave it as it is by default", {name: default}))  # fmt: skip
+                tr(
+                    "{field} = {value} is not available for a quantized checkpoint: {why}",
+                    field=tr(str(info.title)), value=_shown(getattr(recipe, name)), why=tr(why),
+                ),
+                in_recipe(name), tr("Leave {field} as it is by default.", field=name),
+            ).about(name, Fix(tr("Leave it as it is by default"), {name: default}))  # fmt: skip
     if recipe.repairs and recipe.samples < 2:
         raise Refused(
-            "a part of the calibration sequences is kept to judge repaired codes beside those found, and there is "
-            "only one",
-            "recipe, samples", "Use at least two samples.",
-        ).about("samples", Fix("Use 2 samples", {"samples": 2}))  # fmt: skip
+            tr(
+                "a part of the calibration sequences is kept to judge repaired codes beside those found, and there is "
+                "only one"
+            ),
+            in_recipe("samples"), tr("Use at least two samples."),
+        ).about("samples", _two_samples())  # fmt: skip
 
 
 def _check_distillation(recipe: RecipeFields) -> None:
@@ -198,11 +230,11 @@ def _check_distillation(recipe: RecipeFields) -> None:
     if recipe.distills and not recipe.held_out_samples:
         count = max(1, recipe.samples // 2)
         raise Refused(
-            "distillation of scales is judged by the predictions on held-out sequences, and there are none",
-            "recipe, held_out_samples", "Give held_out_samples, or leave distill out.",
+            tr("distillation of scales is judged by the predictions on held-out sequences, and there are none"),
+            in_recipe("held_out_samples"), tr("Give held_out_samples, or leave distill out."),
         ).about(
-            "held_out_samples", Fix(f"Hold out {count} samples", {"held_out_samples": count}),
-            Fix("Leave distillation out", {"distill": 0}),
+            "held_out_samples", Fix(tr("Hold out {count} samples", count=count), {"held_out_samples": count}),
+            Fix(tr("Leave distillation out"), {"distill": 0}),
         )  # fmt: skip
 
 
@@ -212,34 +244,43 @@ def _check_tuning(recipe: RecipeFields) -> None:
     if "lam" not in METHODS[recipe.method].tunes or method.unit != "layer" or "cross" in method.needs:
         fitting = [name for name in METHODS if can_be_tuned(name)]
         raise Refused(
-            f"{recipe.method} with these options can't be tuned: it has no λ, or it needs more than the inputs of "
-            "single layers",
-            "recipe, method",
-            f"Use {' or '.join(fitting)}.",
+            tr(
+                "{method} with these options can't be tuned: it has no λ, or it needs more than the inputs of single "
+                "layers",
+                method=recipe.method,
+            ),
+            in_recipe("method"),
+            tr(
+                "Use {names}.",
+                names=reduce(lambda first, last: tr("{first} or {last}", first=first, last=last), fitting),
+            ),
         )
     if recipe.lam not in (None, "auto"):
         raise Refused(
-            f"tuning finds λ, and λ is given as {recipe.lam}", "recipe, lambda",
-            "Leave it out; values to compare go into sweep.",
-        ).about("lambda", Fix("Leave λ empty", {"lambda": None}))  # fmt: skip
+            tr("tuning finds λ, and λ is given as {lam}", lam=_shown(recipe.lam)), in_recipe("lambda"),
+            tr("Leave it out; values to compare go into sweep."),
+        ).about("lambda", Fix(tr("Leave λ empty"), {"lambda": None}))  # fmt: skip
     _check_whole_models(recipe)
     if recipe.sweep and len({*recipe.sweep}) < 2:
-        raise Refused("there is a single λ to compare", "recipe, sweep", "Give two or more, or none.")
+        raise Refused(tr("there is a single λ to compare"), in_recipe("sweep"), tr("Give two or more, or none."))
 
 
 def _check_ladder(recipe: RecipeFields) -> None:
     """Refuses settings that leave a ladder without one of its points."""
     if recipe.method != LADDER_METHOD:
-        title = method_title(LADDER_METHOD)
+        title = tr(method_title(LADDER_METHOD))
         raise Refused(
-            f"a ladder goes from rounding to nearest to {title}, and the method is {recipe.method}",
-            "recipe, method", "Leave method out.",
-        ).about("method", Fix(f"Use {title}", {"method": LADDER_METHOD}))  # fmt: skip
+            tr(
+                "a ladder goes from rounding to nearest to {title}, and the method is {method}",
+                title=title, method=recipe.method,
+            ),
+            in_recipe("method"), tr("Leave method out."),
+        ).about("method", Fix(tr("Use {value}", value=title), {"method": LADDER_METHOD}))  # fmt: skip
     if recipe.lam == "auto":
         raise Refused(
-            "a ladder has one λ for the whole model, and λ is left to “auto”", "recipe, lambda",
-            f"Give a number, or none for {LADDER_LAMBDA:g}.",
-        ).about("lambda", Fix("Leave λ empty", {"lambda": None}))  # fmt: skip
+            tr("a ladder has one λ for the whole model, and λ is left to “auto”"), in_recipe("lambda"),
+            tr("Give a number, or none for {lam}.", lam=written(f"{LADDER_LAMBDA:g}")),
+        ).about("lambda", Fix(tr("Leave λ empty"), {"lambda": None}))  # fmt: skip
     _check_whole_models(recipe)
 
 
@@ -247,13 +288,13 @@ def _check_whole_models(recipe: RecipeFields) -> None:
     """Refuses settings with which whole models can't be compared on a text."""
     if recipe.layer is not None:
         raise Refused(
-            f"{_KIND_WORDS[recipe.kind]} measures the whole model, and a single layer is asked for", "recipe, layer",
-            "Leave layer out; blocks takes a part of the model.",
-        ).about("layer", Fix("Leave it out", {"layer": None}))  # fmt: skip
+            tr("{what} measures the whole model, and a single layer is asked for", what=_kind_words(recipe)),
+            in_recipe("layer"), tr("Leave layer out; blocks takes a part of the model."),
+        ).about("layer", Fix(tr("Leave it out"), {"layer": None}))  # fmt: skip
     if recipe.test is None:
         raise Refused(
-            f"{_KIND_WORDS[recipe.kind]} compares perplexities, with no text to measure them on", "recipe, test",
-            "Give a test text.",
+            tr("{what} compares perplexities, with no text to measure them on", what=_kind_words(recipe)),
+            in_recipe("test"), tr("Give a test text."),
         ).about("test")  # fmt: skip
 
 
@@ -262,29 +303,49 @@ def without_effect(recipe: RecipeFields) -> list[str]:
     idle = idle_fields(recipe.method, auto=bool(recipe.candidates()) or recipe.repairs)
     if recipe.quantized_checkpoint is not None:
         idle |= {"range", "static_groups", "indivisible"}  # groups have their scales
+    infos = type(recipe).model_fields
+    changed = [name for name, info in infos.items() if getattr(recipe, name) != info.default]
+
+    def title(name: str) -> str:
+        return tr(str(infos[name].title))
+
+    def setting(name: str) -> dict[str, object]:
+        return {"field": title(name), "value": _shown(getattr(recipe, name)), "method": recipe.method}
+
     words = [
-        f"{info.title} = {getattr(recipe, name)} has no effect on {recipe.method}"
-        + (" as it is asked for" if name in AUTO_FIELDS["layer"] else "")
-        for name, info in type(recipe).model_fields.items()
-        if name in idle and getattr(recipe, name) != info.default
+        tr("{field} = {value} has no effect on {method} as it is asked for", **setting(name))
+        if name in AUTO_FIELDS["layer"]
+        else tr("{field} = {value} has no effect on {method}", **setting(name))
+        for name in changed
+        if name in idle
     ]
     words += [
-        f"{type(recipe).model_fields[name].title} = {getattr(recipe, name)} has no effect on {recipe.method}, {why}"
+        tr("{field} = {value} has no effect on {method}, {why}", **setting(name), why=why)
         for name, why in recipe.idle_options().items()
     ]
     if recipe.effort is not None and recipe.kind != "ladder" and not fitting_of(recipe.effort, recipe.to_json()):
-        words.append(f"{type(recipe).model_fields['effort'].title} = {recipe.effort} has no effect on {recipe.method}")
-    given = [name for name in _OF_DISTILLATION if getattr(recipe, name) != type(recipe).model_fields[name].default]
+        words.append(tr("{field} = {value} has no effect on {method}", **setting("effort")))
+    given = [name for name in _OF_DISTILLATION if name in changed]
     if recipe.layer is not None:
         names = [*(["distill"] if recipe.distill else []), *given]
-        words += [f"{type(recipe).model_fields[name].title} has no effect on a single layer" for name in names]
+        words += [tr("{field} has no effect on a single layer", field=title(name)) for name in names]
     elif not recipe.distill:
-        words += [f"{type(recipe).model_fields[name].title} has no effect without distillation" for name in given]
+        words += [tr("{field} has no effect without distillation", field=title(name)) for name in given]
     return words + [
-        f"{info.title} has no effect on {_KIND_WORDS[recipe.kind]}"
-        for name, info in type(recipe).model_fields.items()
-        if name in OF_THE_OTHER_KIND[recipe.kind] and getattr(recipe, name) != info.default
+        tr("{field} has no effect on {what}", field=title(name), what=_kind_words(recipe))
+        for name in changed
+        if name in OF_THE_OTHER_KIND[recipe.kind]
     ]
+
+
+def _kind_words(recipe: RecipeFields) -> str:
+    """What a recipe is for, in the language spoken."""
+    return tr(_KIND_WORDS[recipe.kind])
+
+
+def _shown(value: object) -> object:
+    """A value of a field as a sentence states it."""
+    return written(str(value)) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
 def method_title(name: str) -> str:

@@ -118,7 +118,7 @@ class Access:
             raise NoRoom(
                 tr(
                     "your exports take {taken}, this one {size} more, and anybody's may take {most} GiB",
-                    taken=written(gib(taken)), size=written(gib(size)), most=written(f"{self._exports_each:g}"),
+                    taken=gib(taken), size=gib(size), most=written(f"{self._exports_each:g}"),
                 ),
                 tr("exports"), tr("Delete one that you do not need any more."),
             )  # fmt: skip

@@ -12,8 +12,9 @@ import gradio as gr
 import pytest
 from fastapi.testclient import TestClient
 
+import pages
 from app import create_app
-from pages import lab, layout, learn
+from pages import calibrate, lab, layout, learn
 from sarqc.language import speaking
 from sarqc.settings import Settings
 from tests.jobs.conftest import settings_in
@@ -68,6 +69,14 @@ def spoken(markup: str) -> list[str]:
     return [text for text in texts if re.search(r"[a-z]{3}", text)]
 
 
+def test_fields_have_their_words_in_german(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "PAGES", (calibrate.PAGE,))
+    words = pages.translations(settings)["de"]
+    assert words["Group size (channels)"] == "Gruppengröße (Kanäle)"
+    assert words["Bits per weight, 2 to 4."] == "Bits je Gewicht, 2 bis 4."
+    assert words["full range"] == "ganzer Bereich"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.title)
 def test_every_part_with_words_is_in_german(client: TestClient, settings: Settings, page: layout.Page) -> None:
     english, german = (built(page, settings, code) for code in ("en", "de"))
@@ -88,8 +97,8 @@ def test_the_document_says_its_language_and_has_its_messages(client: TestClient)
     assert '<a href="/learn?lang=de">Lernen</a>' in text
 
 
-@pytest.mark.parametrize("address", ["/calibrate?lang=de", "/?lang=xx", "/?lang=", "/"])
-def test_other_pages_and_unknown_languages_are_english(client: TestClient, address: str) -> None:
+@pytest.mark.parametrize("address", ["/?lang=xx", "/?lang=", "/"])
+def test_unknown_languages_are_english(client: TestClient, address: str) -> None:
     text = document(client, address)
     assert language_of(text) == "en"
     assert 'id="messages"' not in text

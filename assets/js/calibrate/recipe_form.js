@@ -237,7 +237,7 @@ export function restOf(recipe, block) {
 export function describe(recipe) {
   const method = recipe.kind === "ladder" ? tr("what each step is worth") : methodTitle(recipe.method);
   const width = recipe.bits ? tr("{bits} bits", { bits: recipe.bits }) : "";
-  const bits = [width, gridWords(recipe) && gridTitle(recipe.grid)].filter(Boolean).join(" ");
+  const bits = [width, gridWords(recipe)].filter(Boolean).join(" ");
   const parts = [modelWords(recipe), bits, method];
   for (const [sign, value] of [
     ["λ", recipe.lambda],
@@ -318,11 +318,11 @@ const GRIDS = {
 const gridTitle = (kind) => GRIDS[kind] ?? kind.replaceAll("_", " ");
 
 /**
- * The kind of the grid in English, where it is not the form's own: bits of different grids differ in full.
+ * The kind of the grid in words, where it is not the form's own: bits of different grids differ in full.
  * @param {Said} recipe
  */
 export const gridWords = ({ grid, quantized_checkpoint: checkpoint }) =>
-  !grid || checkpoint || grid === RECIPE_FIELDS.grid.default ? "" : grid.replaceAll("_", " ");
+  !grid || checkpoint || grid === RECIPE_FIELDS.grid.default ? "" : gridTitle(grid);
 
 /**
  * The grid of a recipe, and how many weights share a scale of it.
