@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { parse } from "acorn";
 import { simple } from "acorn-walk";
 
-const FUNCTIONS = { tr: 1, trParts: 1, trCount: 2 }; // arguments that are messages
+const FUNCTIONS = { tr: 1, trParts: 1, trCount: 2, stored: 1 }; // arguments that are messages
 const messages = [];
 
 for (const file of process.argv.slice(2)) {

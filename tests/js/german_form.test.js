@@ -98,7 +98,7 @@ test("what a plan takes, and a grid costs", async () => {
       "Arbeitsspeicher: etwa 3,0 GiB auf dem Gerät, 1,0 GiB daneben, Block für Block",
       "Speicherplatz: etwa 1,0 KiB im Datenordner",
       "Kalibrierung: 65.536 Tokens, jede Sequenz und jedes Testfenster hinter <s>",
-      "Zeit: etwa 2 min 30 s für alle 2 (cpu)",
+      "Zeit: etwa 2 min 30 s für alle 2 auf cpu",
     ],
   );
   const reader = { reader: "mlx-lm", loads: "yes", version: "1", words: "" };

@@ -7,8 +7,9 @@ const { advancedWords, detailWords, stageAndDetail, stageWords } = await import(
 const { exportWords } = await import("../../assets/js/calibrate/exports_card.js");
 const { nextStep } = await import("../../assets/js/calibrate/next_step.js");
 const State = await import("../../assets/js/calibrate/run_state.js");
-const { edgeWords, expertsWords, writtenWords } = await import("../../assets/js/calibrate/said_words.js");
+const { expertsWords, writtenWords } = await import("../../assets/js/calibrate/said_words.js");
 const { protocolWords, reasonWords } = await import("../../assets/js/calibrate/speed_card.js");
+const { storedWords } = await import("../../assets/js/calibrate/stored_words.js");
 const { segmentsOf } = await import("../../assets/js/calibrate/tuning_bar.js");
 const { budgetWords, standing } = await import("../../assets/js/calibrate/tuning_progress.js");
 
@@ -149,8 +150,8 @@ test("sentences of a run's summary", () => {
     /ist Nummer 5 das erste andere\.$/,
   );
   assert.equal(
-    edgeWords("λ = 0.5 is the largest of the candidates: a larger one may be better still."),
+    storedWords("λ = 0.5 is the largest of the candidates: a larger one may be better still."),
     "λ = 0,5 ist der größte Kandidat: Ein größeres ist vielleicht noch besser.",
   );
-  assert.equal(edgeWords("something else"), "something else");
+  assert.equal(storedWords("something else"), "something else");
 });

@@ -1,7 +1,8 @@
 /** Sentences of a run's summary are those that Python stores beside their numbers. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { edgeWords, expertsWords, writtenWords } from "../../assets/js/calibrate/said_words.js";
+import { expertsWords, writtenWords } from "../../assets/js/calibrate/said_words.js";
+import { storedWords } from "../../assets/js/calibrate/stored_words.js";
 
 test("how many experts saw few tokens", () => {
   const words = (none, few) =>
@@ -51,5 +52,5 @@ test("what an end of the candidates means stays as it is in English", () => {
     "Of 42 layers, 7 took the largest λ tried (0.5): a larger one may suit them better.",
     "Of 42 layers, 3 took the smallest λ tried (0.01) and 7 took the largest λ tried (0.5): a smaller or larger one may suit them better.",
   ])
-    assert.equal(edgeWords(edge), edge);
+    assert.equal(storedWords(edge), edge);
 });

@@ -15,7 +15,8 @@ import { answer } from "./answer.js";
 import { flagWords, judgements, LAYER_COLUMNS, layerRows, pairCounts, worstRows } from "./layer_rows.js";
 import { idleFields, methodTitle } from "./recipe_form.js";
 import { shade } from "./run_state.js";
-import { edgeWords, expertsWords } from "./said_words.js";
+import { expertsWords } from "./said_words.js";
+import { storedWords } from "./stored_words.js";
 
 const MOST_ROWS = 400; // layers that a table shows; those of a large mixture are too many to read
 
@@ -109,7 +110,7 @@ function chosenForTheModel({ lambda, candidates, protocol, edge }) {
 }
 
 /** @param {string | undefined} edge what it means that an end of the candidates was chosen */
-const edgeLine = (edge) => (edge ? html`<p class="edge" data-testid="edge">${edgeWords(edge)}</p>` : nothing);
+const edgeLine = (edge) => (edge ? html`<p class="edge" data-testid="edge">${storedWords(edge)}</p>` : nothing);
 
 /**
  * How often each pair was chosen, and the judgement of every layer to unfold.

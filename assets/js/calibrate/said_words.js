@@ -5,7 +5,7 @@
  */
 
 import { count } from "../base/format.js";
-import { written as inNumbers, tr, trCount } from "../base/messages.js";
+import { tr, trCount } from "../base/messages.js";
 
 /** @import { ExpertCounts, Written } from "../base/types.d.ts" */
 
@@ -78,47 +78,4 @@ export function writtenWords({ other_tensors: others, tokens, parts_at: partsAt 
         "{others} tensors read otherwise than those of the measured model, {first} among them. Of {tokens} greedy tokens after the calibration text, number {number} is the first other.",
         { ...said, number: partsAt + 1 },
       );
-}
-
-/** @type {[RegExp, (parts: Record<string, string>) => string][]} */
-const EDGES = [
-  [
-    /^λ = (?<lam>\S+) is the smallest of the candidates: a smaller one may be better still\.$/,
-    (parts) => tr("λ = {lam} is the smallest of the candidates: a smaller one may be better still.", parts),
-  ],
-  [
-    /^λ = (?<lam>\S+) is the largest of the candidates: a larger one may be better still\.$/,
-    (parts) => tr("λ = {lam} is the largest of the candidates: a larger one may be better still.", parts),
-  ],
-  [
-    /^Of (?<layers>\d+) layers, (?<small>\d+) took the smallest λ tried \((?<least>\S+)\): a smaller one may suit them better\.$/,
-    (parts) =>
-      tr("Of {layers} layers, {small} took the smallest λ tried ({least}): a smaller one may suit them better.", parts),
-  ],
-  [
-    /^Of (?<layers>\d+) layers, (?<large>\d+) took the largest λ tried \((?<most>\S+)\): a larger one may suit them better\.$/,
-    (parts) =>
-      tr("Of {layers} layers, {large} took the largest λ tried ({most}): a larger one may suit them better.", parts),
-  ],
-  [
-    /^Of (?<layers>\d+) layers, (?<small>\d+) took the smallest λ tried \((?<least>\S+)\) and (?<large>\d+) took the largest λ tried \((?<most>\S+)\): a smaller or larger one may suit them better\.$/,
-    (parts) =>
-      tr(
-        "Of {layers} layers, {small} took the smallest λ tried ({least}) and {large} took the largest λ tried ({most}): a smaller or larger one may suit them better.",
-        parts,
-      ),
-  ],
-];
-
-/**
- * What it means that an end of the candidates of λ was chosen.
- * @param {string} edge as the summary says it
- */
-export function edgeWords(edge) {
-  for (const [pattern, words] of EDGES) {
-    const groups = pattern.exec(edge)?.groups;
-    if (groups)
-      return words(Object.fromEntries(Object.entries(groups).map(([name, value]) => [name, inNumbers(value)])));
-  }
-  return edge;
 }

@@ -8,6 +8,7 @@ import { format, plain } from "../base/format.js";
 import { html, nothing, render } from "../base/html.js";
 import { tr } from "../base/messages.js";
 import { shade } from "./run_state.js";
+import { storedWords } from "./stored_words.js";
 
 /** @typedef {"greedy" | "sampled"} Mode */
 /** @typedef {{pieces: string[]}} Continuation */
@@ -193,9 +194,9 @@ function strip({ float, divergence, kl }, at, read) {
 function explained(mode, { new_tokens: most, sampled, seed, kl, dtype, device }) {
   const how =
     mode === "sampled"
-      ? tr("Sampled at {settings}; seed {seed}.", { settings: sampled, seed })
+      ? tr("Sampled at {settings}; seed {seed}.", { settings: storedWords(sampled), seed })
       : tr("Greedy: always the most probable token.");
-  return html`<p class="protocol">${how} ${tr("At most {count} new tokens.", { count: most })} ${kl}. ${tr(
+  return html`<p class="protocol">${how} ${tr("At most {count} new tokens.", { count: most })} ${storedWords(kl)}. ${tr(
     "Computed in {dtype} on {device}.",
     { dtype, device },
   )}</p>`;
