@@ -90,6 +90,7 @@ if (link.lecture) dataset.lecture = "";
 if (link.notes) dataset.notes = "";
 if (locked.size) {
   document.documentElement.dataset.lock = link.lock.join(" ");
+  document.documentElement.style.setProperty("--words-locked", JSON.stringify(tr("set by the link")));
   new MutationObserver(lock).observe(document.documentElement, {
     childList: true,
     subtree: true,

@@ -86,10 +86,10 @@ const KINDS = { tune: tr("tuning"), ladder: tr("ladder") };
 export function runsTable(state, dispatch, does, acts) {
   const columns = columnsOf(state, dispatch, does, acts).filter((column) => !isEmpty(column, state));
   const cells = (/** @type {Row} */ row) =>
-    columns.map(({ key, isNumber, run, group }) => {
+    columns.map(({ key, title, isNumber, run, group }) => {
       const content = row.run ? run(row.run) : group(row.group);
       const kind = `run-${key}${isNumber ? " is-number" : ""}${content === NOTHING ? " is-nothing" : ""}`;
-      return html`<td class=${kind}>${content}</td>`;
+      return html`<td class=${kind} data-label=${title}>${content}</td>`;
     });
   return table({
     columns: [],
