@@ -71,7 +71,7 @@ def join_router(settings: Settings, lectures: Lectures) -> APIRouter:
         page = _PAGE.format(
             styles=joined_styles(assets, ("base", "join")), nonce=nonce, theme=THEME_SCRIPT, content=content,
             script=script, stops=escape(_stops(settings)), language=language(), title=tr("Guess along"),
-            messages=messages(), address=escape(f"{settings.root()}/api/join/{code}"),
+            messages=messages(assets, (ENTRY,)), address=escape(f"{settings.root()}/api/join/{code}"),
         )  # fmt: skip
         answer = body_response(request, page.encode(), "text/html; charset=utf-8", cache="no-store")
         answer.headers["Referrer-Policy"] = "no-referrer"

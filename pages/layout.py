@@ -6,11 +6,14 @@ import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from html import escape
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
+from pages.scripts import modules
 from sarqc.language import ENGLISH, LANGUAGES, language, messages_of_scripts, tr
 from sarqc.settings import Settings
 from sarqc.web.link_preview import ABOUT, FirstSight, Introduction
@@ -115,16 +118,26 @@ def head(settings: Settings, nonce: str, page: Page | None = None) -> str:
         module=module,
         styles=STYLE_SHEET,
         nonce=nonce,
-        messages=messages(),
+        messages=messages(settings.assets_dir, entries_of(page)),
     )
 
 
-def messages() -> str:
-    """The messages of scripts in the language spoken, as an element for the head of a document; none in English."""
-    if language() == ENGLISH:
-        return ""
-    text = json.dumps(messages_of_scripts(), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
-    return f'<script type="application/json" id="messages" lang="{language()}">{text}</script>\n'
+def entries_of(page: Page | None) -> tuple[str, ...]:
+    """Return the modules that a page asks for; None is the page for an address without one."""
+    return (*EVERYWHERE, *(page.scripts if page else ()))
+
+
+def messages(assets: Path, entries: tuple[str, ...]) -> str:
+    """The messages of these modules and of all that they import, in the language spoken, as an element for the head of
+    a document; none in English."""
+    return "" if language() == ENGLISH else _messages(assets, entries, language())
+
+
+@lru_cache(maxsize=32)
+def _messages(assets: Path, entries: tuple[str, ...], code: str) -> str:
+    spoken = messages_of_scripts(modules(assets, tuple(f"js/{name}" for name in entries)))
+    text = json.dumps(spoken, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    return f'<script type="application/json" id="messages" lang="{code}">{text}</script>\n'
 
 
 def words_of_bar() -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from pages.layout import EVERYWHERE, STYLE_SHEET, Page, module_of, styles_of
+from pages.layout import STYLE_SHEET, Page, entries_of, module_of, styles_of
 from pages.scripts import bundled
 from sarqc.web.static import WORKER, Bundle, joined_styles
 
@@ -14,7 +14,7 @@ WORKER_ENTRIES = ("model/worker.js",)  # what the worker runs
 
 def bundles(pages: Sequence[Page]) -> dict[str, Bundle]:
     """Return each file of the pages by its name: how it is made from the assets folder."""
-    entries = {module_of(page): (*EVERYWHERE, *(page.scripts if page else ())) for page in (None, *pages)}
+    entries = {module_of(page): entries_of(page) for page in (None, *pages)}
     scripts: dict[str, Bundle] = {name: partial(bundled, entries=names) for name, names in entries.items()}
     scripts[WORKER] = partial(bundled, entries=WORKER_ENTRIES)
     return {**scripts, STYLE_SHEET: partial(joined_styles, names=styles_of(pages))}

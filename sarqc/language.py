@@ -7,7 +7,7 @@ theirs from the same file (``assets/js/base/messages.js``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -31,14 +31,14 @@ _CATEGORIES = ("zero", "one", "two", "few", "many", "other")  # of plurals, in t
 @dataclass(frozen=True)
 class _Catalogue:
     """A language: symbols of numbers by the English ones, translations by message, forms of a plural by the message for
-    one thing, and the messages of scripts.
+    one thing, and the scripts that have a message.
     """
 
     locale: Locale
     symbols: Mapping[int, str]
     messages: Mapping[str, str]
     plurals: Mapping[str, tuple[str, ...]]
-    of_scripts: frozenset[str]
+    scripts: Mapping[str, frozenset[str]]
 
     def categories(self) -> tuple[str, ...]:
         """Return the categories of a plural in the order of its forms."""
@@ -115,14 +115,18 @@ def written(number: str) -> str:
     return number.translate(_catalogue(language()).symbols)
 
 
-def messages_of_scripts() -> dict[str, Any]:
-    """Return what scripts need to speak the language: see ``assets/js/base/messages.js``."""
+def messages_of_scripts(scripts: Collection[str]) -> dict[str, Any]:
+    """Return what scripts need to speak the language: see ``assets/js/base/messages.js``.
+
+    Args:
+        scripts: Their names below ``assets``, such as ``js/base/link.js``.
+    """
     catalogue = _catalogue(language())
+    files = {f"assets/{name}" for name in scripts}
+    wanted = {text for text, names in catalogue.scripts.items() if names & files}
     return {
-        "messages": {
-            text: catalogue.messages[text] for text in sorted(catalogue.of_scripts & catalogue.messages.keys())
-        },
-        "plurals": {one: catalogue.plurals[one] for one in sorted(catalogue.of_scripts & catalogue.plurals.keys())},
+        "messages": {text: catalogue.messages[text] for text in sorted(wanted & catalogue.messages.keys())},
+        "plurals": {text: catalogue.plurals[text] for text in sorted(wanted & catalogue.plurals.keys())},
         "categories": catalogue.categories(),
     }
 
@@ -133,7 +137,7 @@ def _catalogue(code: str) -> _Catalogue:
         catalogue = read_po(file, locale=code)
     messages: dict[str, str] = {}
     plurals: dict[str, tuple[str, ...]] = {}
-    of_scripts: set[str] = set()
+    scripts: dict[str, frozenset[str]] = {}
     for entry in catalogue:
         if not entry.id or not entry.string:
             continue
@@ -143,8 +147,7 @@ def _catalogue(code: str) -> _Catalogue:
         else:
             key = entry.id[0]
             plurals[key] = tuple(entry.string)
-        if any(name.startswith(_SCRIPTS) for name, _ in entry.locations):
-            of_scripts.add(key)
+        scripts[key] = frozenset(name for name, _ in entry.locations if name.startswith(_SCRIPTS))
     locale = Locale(code)
     symbols = {ord(","): get_group_symbol(locale), ord("."): get_decimal_symbol(locale)}
-    return _Catalogue(locale, symbols, messages, plurals, frozenset(of_scripts))
+    return _Catalogue(locale, symbols, messages, plurals, scripts)

@@ -55,11 +55,12 @@ def test_another_language_has_its_own_order_plurals_and_numbers() -> None:
         assert forms == ["1 plik", "2 pliki", "5 plików", "22 pliki", "1.5 pliku"]
         assert tr_count("{count} file", "{count} files", 5, count="pięć") == "pięć plików"
         assert written("−1,234.5") == "−1\N{NO-BREAK SPACE}234,5"
-        assert language.messages_of_scripts() == {
+        assert language.messages_of_scripts(["js/a.js", "js/c.js"]) == {
             "messages": {"{size} of {name}": "{name}: {size}"},
             "plurals": {},
             "categories": ("one", "few", "many", "other"),
         }
+        assert language.messages_of_scripts(["js/c.js"])["messages"] == {}
     assert language.language() == "en"
 
 
