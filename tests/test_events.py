@@ -29,4 +29,4 @@ def test_every_stage_has_words_on_pages() -> None:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Stage":
                 said |= {one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)}
     assert len(said) > 15
-    assert [text for text in sorted(said) if f'tr("{text}")' not in words and f'"{text}",' not in words] == []
+    assert [text for text in sorted(said) if f'stored("{text}")' not in words] == []

@@ -28,7 +28,7 @@ test("stages, with what a run says of them", () => {
     [
       "wird geladen: tiny-llama",
       "wird quantisiert: GPTQ, 3 Bit",
-      "Vergleich mit GPTQ 1 %: Perplexität",
+      `Vergleich mit GPTQ 1${NBSP}%: Perplexität`,
       "Modelle werden verglichen: Stichprobe 2 von höchstens 8",
       "λ wird gewählt: 6 Kandidaten, beurteilt auf 4 von 16 Sequenzen",
       "wird gespeichert: wieder eingelesen",

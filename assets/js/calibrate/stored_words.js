@@ -1,32 +1,11 @@
 /**
- * Sentences that a run has left in English, in the page's language: each is one of the messages below with its values. A
- * sentence that is none of them is shown as it is. Pure.
+ * Sentences that a run has left in English, in the page's language, see base/stored.js.
  * @module calibrate/stored_words
  */
 
-import { LANGUAGE, tr, written } from "../base/messages.js";
+import { stored, wordsOf } from "../base/stored.js";
 
-/** @typedef {{message: string, pattern: RegExp}} Stored */
-
-const NUMBER = /^[−+-]?\d[\d,]*(\.\d+)?(e[−+-]?\d+)?$/;
-
-/**
- * A message that is stored with its values.
- * @param {string} message in English
- * @returns {Stored}
- */
-function stored(message) {
-  const source = message
-    .split(/(\{\w+\})/)
-    .map((part) => (/^\{\w+\}$/.test(part) ? `(?<${part.slice(1, -1)}>.+?)` : escaped(part)))
-    .join("");
-  return { message, pattern: new RegExp(`^${source}$`, "su") };
-}
-
-/** @param {string} text */
-const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&");
-
-/** The narrower of two that fit comes first. */
+// The narrower of two that fit comes first.
 const STORED = [
   // The end of the candidates of λ.
   stored("λ = {lam} is the smallest of the candidates: a smaller one may be better still."),
@@ -100,21 +79,5 @@ const STORED = [
   ),
 ];
 
-/**
- * A stored sentence in the page's language.
- * @param {string} sentence in English
- * @returns {string}
- */
-export function storedWords(sentence) {
-  if (LANGUAGE === "en") return sentence;
-  for (const { message, pattern } of STORED) {
-    const match = pattern.exec(sentence);
-    if (!match) continue;
-    const values = Object.entries(match.groups ?? {}).map(([name, value]) => [
-      name,
-      NUMBER.test(value) ? written(value) : storedWords(value),
-    ]);
-    return tr(message, Object.fromEntries(values));
-  }
-  return sentence;
-}
+/** A stored sentence in the page's language. @param {string} sentence in English */
+export const storedWords = (sentence) => wordsOf(sentence, STORED);
