@@ -156,7 +156,8 @@ for (const element of document.querySelectorAll("[data-mount]")) mounts[element.
         return _DOCUMENT.format(
             policy=_POLICY.format(scripts=hashes), told=head_of(told, address, ""), ground=ground, at_once=at_once,
             imports=imports, module=module, own=own, styles=styles, root=root, links=links, content=content,
-            script=script, language=language(), messages=layout.messages(assets_dir, layout.entries_of(page)), **layout.words_of_bar(),
+            script=script, language=language(), messages=layout.messages(assets_dir, layout.entries_of(page)),
+            **layout.words_of_bar(),
         )  # fmt: skip
 
 
