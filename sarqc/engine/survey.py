@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -808,54 +808,6 @@ def _errors_by_size(
         f"{name}_by_size": np.array([[getattr(sweep, f"relative_{name}").numpy() for sweep in row] for row in sweeps])
         for name in ("recon", "held_out")
     }
-
-
-class SolvedPoint(NamedTuple):
-    """A point of a survey's line on one draw, with its codes."""
-
-    lam: float
-    layers: dict[str, QuantizedLayer]  # by name
-    measured: SurveyPoint  # on the test text
-
-
-def solved_points(
-    survey: Survey, line: SurveyLine, seed: int, second: float | None, settings: Settings
-) -> Iterator[tuple[LoadedModel, SolvedPoint]]:
-    """Solve a line again at each λ on one draw, and yield its codes with the model that has their weights.
-
-    Args:
-        survey: The survey.
-        line: A line of it.
-        seed: Seed of the draw.
-        second: A value of the line's second axis; None for the method's own.
-        settings: Settings of the host.
-
-    Raises:
-        Refused: For a line that is not solved from the statistics of the float model.
-    """
-    if not _shares(survey, line) or line.distill:
-        raise Refused(
-            "its codes or scales come from the whole model",
-            f"survey “{survey.title}”, {line.method} at {line.bits} bits",
-            "Give a line of single layers, of a survey with inputs_from: float.",
-        )  # fmt: skip
-    shared = _prepared(survey, settings)
-    bench, loaded, grid = shared.bench, shared.bench.loaded, Grid(line.bits, survey.group_size, survey.grid_of(line))
-    weights, own = _stored_weights(shared), _Draw(shared, seed, (line,)).own
-    method, budget = line.to_method(second), sweep_bytes(settings)
-    solved = {
-        layer.name: solve_curve(
-            weights[layer.name], own[layer.name], shared.unseen[layer.name], grid, method_for(layer, method),
-            line.points(), budget,
-        )[0]
-        for layer in loaded.checkpoint.layers
-    }  # fmt: skip
-    for m, lam in enumerate(line.points()):
-        layers = {name: at_lams[m] for name, at_lams in solved.items()}
-        for name, layer in layers.items():
-            loaded.weight(name).data.copy_(layer.stored())
-        measured = measure_point(bench, survey_model_key(loaded), shared.original, (), None)
-        yield loaded, SolvedPoint(lam, layers, measured)
 
 
 def _from_runs(

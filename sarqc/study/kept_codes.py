@@ -1,7 +1,7 @@
 """Codes kept beside a study, with which pages run its model: which points there are, and their files.
 
 The folder ``codes`` of a study has ``codes.json`` and a file for each kept point, written by a run or by
-``sarqc.engine.survey_codes``. The float model, its tokenizer and a text are files of a model that ships with the app.
+``python -m sarqc codes``. The float model, its tokenizer and a text are files of a model that ships with the app.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 import { asProblem, listen, Problem, request } from "../base/client.js";
 import { ENDS } from "../base/contract.js";
 import { tr } from "../base/messages.js";
-import { METHODS } from "../base/recipe_contract.js";
+import { METHODS, RECIPE_FIELDS } from "../base/recipe_contract.js";
 
 /** @import { KeptPoint, Run, RunEvent, View, ViewLine } from "../base/types.d.ts" */
 
@@ -14,7 +14,7 @@ import { METHODS } from "../base/recipe_contract.js";
 /** @typedef {{done: number, of: number}} Progress layers solved */
 
 // What measures a model, beside the settings that make its codes.
-const MEASURING = ["test", "test_tokens", "window", "tasks", "task_limit", "prompts", "new_tokens", "speed"];
+const MEASURING = Object.values(RECIPE_FIELDS).flatMap(({ section, key }) => (section === "measure" ? [key] : []));
 
 /**
  * Whether a run of a line's recipe has codes with which pages run the model, and gives them soon: learned rounding takes half

@@ -1,0 +1,119 @@
+"""Codes of the points of a study, computed by runs and kept beside it: with them pages run its model there."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from sarqc.engine.execute import execute
+from sarqc.errors import Refused
+from sarqc.quantization.methods import entry_of
+from sarqc.recipe import Recipe, field_extra, public_name
+from sarqc.settings import Settings
+from sarqc.study.as_recipe import as_recipe
+from sarqc.study.document import Line, Study
+from sarqc.study.facts import has_lam
+from sarqc.study.kept_codes import FOLDER, KeptCodes, KeptPoint, kept_codes, write_kept
+
+# What measures a model, beside the settings that make its codes.
+_MEASURING = {
+    public_name(name) for name, info in Recipe.model_fields.items() if field_extra(info)["section"] == "measure"
+}
+# Relative, of the mean error of all layers: the last bits of sums decide a few codes, and those of another processor
+# are others.
+_TOLERANCE = 1e-3
+
+
+def keep_points(
+    study: Study, settings: Settings, *, method: str | None = None, bits: int | None = None, gamma: float | None = None
+) -> Iterator[str]:
+    """Compute and keep the codes of a study's points on its first draw that are not kept yet, and yield a line of
+    progress for each.
+
+    Args:
+        study: A study of a model that ships with the app.
+        settings: Settings of the host.
+        method: Name of a line; None for all lines. Those without a λ, on another grid than the asymmetric one or with
+            learned rounding are left out.
+        bits: Width of a line; None for all.
+        gamma: A value of γ; None for all.
+
+    Raises:
+        Refused: If no line is left, if a run of a line has no codes for pages, or if its errors are not the study's.
+    """
+    lines = [
+        line for line in study.lines if _has_codes(line) and method in (None, line.name) and bits in (None, line.bits)
+    ]
+    if not lines:
+        raise Refused(
+            "no such line has codes with which pages run the model", f"study {study.id}",
+            "Name a line with a λ on the asymmetric grid.",
+        )  # fmt: skip
+    for line in lines:
+        for g, second in enumerate(line.gammas):
+            for m, lam in enumerate(line.lams):
+                if gamma in (None, second) and not _is_kept(study, line, second, lam):
+                    yield _keep(study, line, (g, m), settings)
+
+
+def _has_codes(line: Line) -> bool:
+    entry = entry_of(line.method)
+    return has_lam(line) and line.grid == "asymmetric" and entry is not None and entry.make.unit != "block"
+
+
+def _is_kept(study: Study, line: Line, second: float | None, lam: float) -> bool:
+    kept = kept_codes(study)
+    of_line = (line.name, line.bits, second, lam)
+    return kept is not None and any(
+        (point["method"], point["bits"], point["gamma"], point["lam"]) == of_line for point in kept["points"]
+    )
+
+
+def _keep(study: Study, line: Line, at: tuple[int, int], settings: Settings) -> str:
+    recipe = _recipe_of(study, line, at)
+    second, lam = line.gammas[at[0]], line.lams[at[1]]
+    where = f"study {study.id}, {line.label}, {line.bits} bits, λ {lam:g}"
+    with TemporaryDirectory() as name:
+        for _ in execute(recipe, settings, study_dir=Path(name), study_id="point"):
+            pass
+        run = Study.open(Path(name) / "point")
+        made = kept_codes(run)
+        if made is None:
+            raise Refused("codes alone do not make its model", where, "Name another line.")
+        if study.recipe is None:  # a run's own study has its curve on the inputs of its own λ
+            _compare(study, line, at, run, where)
+        file = made["points"][0]["file"]
+        (study.folder / FOLDER).mkdir(exist_ok=True)
+        shutil.copyfile(run.folder / FOLDER / file["name"], study.folder / FOLDER / file["name"])
+    point: KeptPoint = {"method": line.name, "bits": line.bits, "gamma": second, "lam": lam, "file": file}
+    before: KeptCodes = kept_codes(study) or {**made, "points": []}
+    write_kept(study.folder, {**before, "points": [*before["points"], point]})
+    return f"{where}: {file['bytes']} bytes"
+
+
+def _recipe_of(study: Study, line: Line, at: tuple[int, int]) -> Recipe:
+    said = as_recipe(study, line)
+    if said["recipe"] is None:
+        raise Refused("; ".join(said["left"]), f"study {study.id}", "Name another line.")
+    document = {name: value for name, value in said["recipe"].items() if name not in _MEASURING}
+    document |= {"lambda": line.lams[at[1]], "inputs_from": study.prefix, "baseline": False}
+    if said["gammas"]:
+        document[said["second"]] = said["gammas"][at[0]]
+    return Recipe.parse(document)
+
+
+def _compare(study: Study, line: Line, at: tuple[int, int], run: Study, where: str) -> None:
+    """Check that the errors of a run's layers are those of the study."""
+    ours, theirs = run.read(run.lines[0], "recon"), study.read(line, "recon")  # (D, L, G, M)
+    if ours is None or theirs is None:
+        return
+    made, stored = float(np.mean(ours[0, :, 0, 0])), float(np.mean(theirs[0, :, at[0], at[1]]))
+    if not np.isclose(made, stored, rtol=_TOLERANCE):
+        raise Refused(
+            f"the mean error of its layers is {made:.6g}, and the study has {stored:.6g}", where,
+            "Use the versions of libraries that the study names.",
+        )  # fmt: skip

@@ -1,0 +1,50 @@
+"""Codes of a study's further points: those that a run of each point leaves."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from sarqc.engine.study_codes import keep_points
+from sarqc.errors import Refused
+from sarqc.settings import Settings
+from sarqc.study.document import Study
+from sarqc.study.kept_codes import FOLDER, kept_codes
+from tests.engine.test_page_codes import study_of
+
+
+def bytes_of(study: Study, lam: float) -> bytes:
+    kept = kept_codes(study)
+    assert kept is not None
+    [file] = [point["file"] for point in kept["points"] if point["lam"] == lam]
+    return (study.folder / FOLDER / file["name"]).read_bytes()
+
+
+def test_further_points_have_the_codes_of_their_runs(fresh_settings: Settings, tmp_path: Path) -> None:
+    study = study_of({"lambda": 0.25, "sweep": [0, 1]}, fresh_settings, tmp_path)
+    before = bytes_of(study, 0.25)
+    assert len(list(keep_points(study, fresh_settings))) == 2
+    assert bytes_of(study, 0.25) == before
+    assert list(keep_points(study, fresh_settings)) == []
+    alone = study_of({"lambda": 1.0}, fresh_settings, tmp_path / "alone")
+    assert bytes_of(study, 1.0) == bytes_of(alone, 1.0)
+
+
+def test_lines_without_codes_for_pages_are_refused(fresh_settings: Settings, tmp_path: Path) -> None:
+    study = study_of({"lambda": 0.25}, fresh_settings, tmp_path)
+    with pytest.raises(Refused, match="no such line"):
+        list(keep_points(study, fresh_settings, bits=2))
+
+
+def test_other_errors_than_those_of_the_study_are_refused(fresh_settings: Settings, tmp_path: Path) -> None:
+    shipped = fresh_settings.assets_dir / "studies" / "tiny-llama"
+    shutil.copytree(shipped, tmp_path / "tiny-llama", ignore=shutil.ignore_patterns(FOLDER))
+    study = Study.open(tmp_path / "tiny-llama")
+    line = study.line("rqc-gbs", 3)
+    study.protocol["calibration"]["samples"] = 1
+    study.protocol["calibration"]["length"] = 16
+    with pytest.raises(Refused, match="the study has"):
+        list(keep_points(study, fresh_settings, method=line.name, bits=3))
+    assert kept_codes(study) is None
