@@ -124,10 +124,12 @@ def test_missing_codes_are_computed_by_runs(app: App, open_page):
     page = open_page(f"/?study={run['study_id']}&lambda=1")
     card = page.get_by_test_id("try")
     card.get_by_test_id("try-compute").click()
-    card.get_by_test_id("try-open").wait_for(timeout=120_000)
-    made = [each for each in app.json("/runs")["runs"] if each["id"] not in before]
-    assert {each["recipe"]["lambda"] for each in made} == {0, 1}
-    assert all(each["recipe"].get("test") is None and each["state"] == "finished" for each in made)
+    while len(made := [each["id"] for each in app.json("/runs")["runs"] if each["id"] not in before]) < 2:
+        time.sleep(0.3)
+    finished = [app.finished(each) for each in made]
+    assert {each["recipe"]["lambda"] for each in finished} == {0, 1}
+    assert all(each["recipe"].get("test") is None for each in finished)
+    card.get_by_test_id("try-open").wait_for()
     opened(page)
     assert card.get_by_test_id("try-next").locator("thead th").all_text_contents()[1:] == ["λ = 1", "λ = 0"]
     page.get_by_test_id("lambda").focus()
