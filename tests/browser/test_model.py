@@ -118,7 +118,7 @@ def test_the_model_of_a_run_stands_beside_the_float_one(app: App, open_page):
 
 
 def test_missing_codes_are_computed_by_runs(app: App, open_page):
-    recipe = {**SMALL_RUN, "grid": "asymmetric", "method": "sarqc-gs", "refine": 1}
+    recipe = {**SMALL_RUN, "grid": "asymmetric", "sweep": [0, 1]}
     run = app.finished(app.json("/runs", recipe)["id"])
     before = {each["id"] for each in app.json("/runs")["runs"]}
     page = open_page(f"/?study={run['study_id']}&lambda=1")
