@@ -118,7 +118,7 @@ def _packed_grid(recipe: Recipe) -> _Why:
         return _no_biases()
     if recipe.grid == "asymmetric" and recipe.bits != 4:
         return (
-            tr("the format’s zero points are read by nobody at {bits} bits", bits=recipe.bits),
+            tr("no reader takes the format’s zero points at {bits} bits", bits=recipe.bits),
             tr("Use 4 bits, a grid without zero points or the format gptq, or use the format plain."),
         )
     return None

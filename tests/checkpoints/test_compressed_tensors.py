@@ -227,7 +227,7 @@ def recipe(random_llama: Path, text_file: Path) -> Callable[..., Recipe]:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"grid": "asymmetric"}, "zero points are read by nobody at 3 bits"),
+        ({"grid": "asymmetric"}, "reader takes the format’s zero points at 3 bits"),
         ({"grid": "affine"}, "biases"),
         ({"method": "awq"}, "per_linear"),
         ({"method": "sarqc-gs", "lambda": "auto"}, "per_linear"),

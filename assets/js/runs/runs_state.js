@@ -331,7 +331,7 @@ export function deletionWords({ picked, who }) {
 }
 
 /**
- * What was done to so many runs.
+ * The outcome of an action on several runs.
  * @type {Record<Verb, (amount: number) => string>}
  */
 const DONE = {
