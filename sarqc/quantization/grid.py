@@ -118,7 +118,9 @@ def scales_and_zero_points(
     low, high = groups.amin(dim=-1), groups.amax(dim=-1)  # (...)
     if source == "minmax":
         return parameters_of_range(low, high, grid, storage)
-    search = _RangeSearch(groups, low, high, grid, storage, importance)
+    # Solvers hold columns contiguous. A search reads each group some dozens of times: a copy with contiguous groups makes
+    # it two to five times as fast on a CPU.
+    search = _RangeSearch(groups.contiguous(), low, high, grid, storage, importance)
     for parts in SHRUNK[1:]:
         search.attempt(parts, parts)
     if source == "joint" and grid.has_two_ends:
