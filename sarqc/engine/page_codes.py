@@ -91,12 +91,12 @@ def keep_codes(
         settings: Where the assets are.
     """
     recipe, job, (line,) = result.prepared.recipe, result.job, study.lines
-    if not has_lam(line) or not _is_for_pages(recipe, result.prepared.checkpoint):
+    if not _is_for_pages(recipe, result.prepared.checkpoint):
         return
     files = model_files_of(recipe.model, settings)
     if files is None:
         return
-    gamma, lam = line.gammas[0], line.lams[job.own_point()]
+    gamma, lam = line.gammas[0], line.lams[job.own_point()] if has_lam(line) else None
     about = {
         "bits": recipe.bits, "group_size": recipe.group_size, "grid": recipe.grid, "method": recipe.method,
         "gamma": gamma, "lambda": lam,

@@ -37,8 +37,8 @@ def keep_points(
     Args:
         study: A study of a model that ships with the app.
         settings: Settings of the host.
-        method: Name of a line; None for all lines. Those without a λ, on another grid than the asymmetric one or with
-            learned rounding are left out.
+        method: Name of a line; None for all lines. Those on another grid than the asymmetric one and those whose λ is
+            chosen are left out, and those with learned rounding, which takes half an hour, unless they are named.
         bits: Width of a line; None for all.
         gamma: A value of γ; None for all.
 
@@ -46,26 +46,30 @@ def keep_points(
         Refused: If no line is left, if a run of a line has no codes for pages, or if its errors are not the study's.
     """
     lines = [
-        line for line in study.lines if _has_codes(line) and method in (None, line.name) and bits in (None, line.bits)
+        line
+        for line in study.lines
+        if _has_codes(line, method) and method in (None, line.name) and bits in (None, line.bits)
     ]
     if not lines:
         raise Refused(
             "no such line has codes with which pages run the model", f"study {study.id}",
-            "Name a line with a λ on the asymmetric grid.",
+            "Name a line on the asymmetric grid.",
         )  # fmt: skip
     for line in lines:
         for g, second in enumerate(line.gammas):
             for m, lam in enumerate(line.lams):
-                if gamma in (None, second) and not _is_kept(study, line, second, lam):
+                if gamma in (None, second) and not _is_kept(study, line, second, lam if has_lam(line) else None):
                     yield _keep(study, line, (g, m), settings)
 
 
-def _has_codes(line: Line) -> bool:
+def _has_codes(line: Line, named: str | None) -> bool:
     entry = entry_of(line.method)
-    return has_lam(line) and line.grid == "asymmetric" and entry is not None and entry.make.unit != "block"
+    if entry is None or line.grid != "asymmetric" or line.selected is not None:
+        return False
+    return entry.make.unit != "block" or line.name == named
 
 
-def _is_kept(study: Study, line: Line, second: float | None, lam: float) -> bool:
+def _is_kept(study: Study, line: Line, second: float | None, lam: float | None) -> bool:
     kept = kept_codes(study)
     of_line = (line.name, line.bits, second, lam)
     return kept is not None and any(
@@ -75,8 +79,8 @@ def _is_kept(study: Study, line: Line, second: float | None, lam: float) -> bool
 
 def _keep(study: Study, line: Line, at: tuple[int, int], settings: Settings) -> str:
     recipe = _recipe_of(study, line, at)
-    second, lam = line.gammas[at[0]], line.lams[at[1]]
-    where = f"study {study.id}, {line.label}, {line.bits} bits, λ {lam:g}"
+    second, lam = line.gammas[at[0]], line.lams[at[1]] if has_lam(line) else None
+    where = f"study {study.id}, {line.label}, {line.bits} bits" + ("" if lam is None else f", λ {lam:g}")
     with TemporaryDirectory() as name:
         for _ in execute(recipe, settings, study_dir=Path(name), study_id="point"):
             pass
@@ -100,7 +104,9 @@ def _recipe_of(study: Study, line: Line, at: tuple[int, int]) -> Recipe:
     if said["recipe"] is None:
         raise Refused("; ".join(said["left"]), f"study {study.id}", "Name another line.")
     document = {name: value for name, value in said["recipe"].items() if name not in _MEASURING}
-    document |= {"lambda": line.lams[at[1]], "inputs_from": study.prefix, "baseline": False}
+    document |= {"inputs_from": study.prefix, "baseline": False}
+    if has_lam(line):
+        document["lambda"] = line.lams[at[1]]
     if said["gammas"]:
         document[said["second"]] = said["gammas"][at[0]]
     return Recipe.parse(document)

@@ -118,8 +118,8 @@ def scales_and_zero_points(
     low, high = groups.amin(dim=-1), groups.amax(dim=-1)  # (...)
     if source == "minmax":
         return parameters_of_range(low, high, grid, storage)
-    # Solvers hold columns contiguous. A search reads each group some dozens of times: a copy with contiguous groups makes
-    # it two to five times as fast on a CPU.
+    # Solvers hold columns contiguous. A search reads each group some dozens of times: on a CPU a copy with contiguous
+    # groups makes it two to five times as fast.
     search = _RangeSearch(groups.contiguous(), low, high, grid, storage, importance)
     for parts in SHRUNK[1:]:
         search.attempt(parts, parts)

@@ -39,7 +39,7 @@ class KeptPoint(TypedDict):
     method: str  # name of the line
     bits: int
     gamma: float | None
-    lam: float
+    lam: float | None  # None for a method without λ
     file: ModelFile
 
 

@@ -63,6 +63,12 @@ def test_codes_are_the_weights_that_the_run_exports(
         assert torch.equal(weight_of(files[point["file"]["name"]][1], layer.name), exported[f"{layer.name}.weight"])
 
 
+def test_codes_of_a_method_without_lambda_are_kept_without_one(fresh_settings: Settings, tmp_path: Path) -> None:
+    kept = kept_codes(study_of({"method": "rtn"}, fresh_settings, tmp_path))
+    assert kept is not None
+    assert [(point["method"], point["gamma"], point["lam"]) for point in kept["points"]] == [("rtn", None, None)]
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -70,7 +76,6 @@ def test_codes_are_the_weights_that_the_run_exports(
         {"layer": "model.layers.0.mlp.up_proj"},
         {"exclude": ["*down_proj"]},
         {"rotate": "r1"},
-        {"method": "rtn"},
         {"lambda": "auto", "samples": 4},
         {"model": "tiny-moe", "calibration": "tiny-moe-calibration"},
     ],

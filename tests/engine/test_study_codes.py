@@ -38,6 +38,16 @@ def test_lines_without_codes_for_pages_are_refused(fresh_settings: Settings, tmp
         list(keep_points(study, fresh_settings, bits=2))
 
 
+def test_rounded_codes_of_a_shipped_study_are_its_own(fresh_settings: Settings, tmp_path: Path) -> None:
+    shipped = fresh_settings.assets_dir / "studies" / "tiny-llama"
+    shutil.copytree(shipped, tmp_path / "tiny-llama", ignore=shutil.ignore_patterns(FOLDER))
+    study = Study.open(tmp_path / "tiny-llama")
+    assert len(list(keep_points(study, fresh_settings, method="rtn", bits=3))) == 1
+    kept = kept_codes(study)
+    assert kept is not None
+    assert [(point["method"], point["bits"], point["lam"]) for point in kept["points"]] == [("rtn", 3, None)]
+
+
 def test_other_errors_than_those_of_the_study_are_refused(fresh_settings: Settings, tmp_path: Path) -> None:
     shipped = fresh_settings.assets_dir / "studies" / "tiny-llama"
     shutil.copytree(shipped, tmp_path / "tiny-llama", ignore=shutil.ignore_patterns(FOLDER))

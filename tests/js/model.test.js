@@ -197,7 +197,12 @@ const point = (/** @type {number} */ lam, gamma = 0.1) => ({
   file: file(`${gamma}-${lam}`),
 });
 const kept = { model: "m", draw: 0, files: [file("config.json")], points: [point(0), point(0.1)] };
-const view = { study: { kept }, line: { name: "sarqc-gbs", bits: 2 }, gammas: [0.1, 0.5], lams: [0, 0.1, 0.2] };
+const view = {
+  study: { kept },
+  line: { name: "sarqc-gbs", bits: 2, has_lam: true },
+  gammas: [0.1, 0.5],
+  lams: [0, 0.1, 0.2],
+};
 
 test("the shown point is compared with that at λ = 0 where both are kept", () => {
   const at = (/** @type {number} */ lambda, gamma = 0) => comparedAt(/** @type {any} */ (view), { lambda, gamma });
@@ -278,10 +283,11 @@ test("a worker says which file can’t be had, and begins anew when it is asked 
 });
 
 test("a run gives codes of a line of linears on integer zero points, without what only measures it", () => {
-  const line = { method: "sarqc-gs", grid: "asymmetric", has_lam: true };
+  const line = { method: "sarqc-gs", grid: "asymmetric" };
   assert.ok(givesCodes(line, {}));
   assert.ok(!givesCodes({ ...line, grid: "affine" }, {}));
-  assert.ok(!givesCodes({ ...line, has_lam: false, method: "rtn" }, {}));
+  assert.ok(givesCodes({ ...line, method: "rtn" }, {}));
+  assert.ok(!givesCodes(line, { lambda: "auto" }));
   assert.ok(!givesCodes({ ...line, method: "sarqc-signround" }, {}));
   assert.ok(!givesCodes(line, { rotate: "r1" }));
   assert.ok(!givesCodes(line, { distill: 5, distill_norms: true }));
@@ -293,11 +299,16 @@ test("a run gives codes of a line of linears on integer zero points, without wha
 test("computed points stand beside those that the study keeps", () => {
   const file = { name: "a", bytes: 1, version: "v" };
   const kept = { model: "m", draw: 0, files: [], points: [{ method: "x", bits: 2, gamma: null, lam: 0, file }] };
-  const view = { study: { kept }, line: { name: "x", bits: 2 }, gammas: [null], lams: [0, 0.1] };
+  const view = { study: { kept }, line: { name: "x", bits: 2, has_lam: true }, gammas: [null], lams: [0, 0.1] };
   const at = { gamma: 0, lambda: 1 };
   assert.equal(comparedAt(view, at), null);
   const own = { ...kept.points[0], lam: 0.1, of: "run" };
   assert.deepEqual(comparedAt(view, at, [own]), { shown: own, zero: kept.points[0] });
+  const rounded = { ...kept.points[0], lam: null };
+  const bare = { ...view, study: { kept: { ...kept, points: [] } }, line: { ...view.line, has_lam: false }, lams: [0] };
+  const first = { gamma: 0, lambda: 0 };
+  assert.equal(comparedAt(bare, first), null);
+  assert.deepEqual(comparedAt(bare, first, [rounded]), { shown: rounded, zero: null });
   assert.equal(comparedAt(view, at, [{ ...own, bits: 3 }]), null);
 });
 

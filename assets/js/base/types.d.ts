@@ -463,7 +463,7 @@ export interface KeptPoint {
   method: string;
   bits: number;
   gamma: number | null;
-  lam: number;
+  lam: number | null;
   file: ModelFile;
 }
 

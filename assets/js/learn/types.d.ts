@@ -93,7 +93,7 @@ export interface View {
     kept: KeptCodes | null;
     model: { name: string; perplexity: number; accuracy: number; accuracy_standard_error: number | null };
   };
-  line: { name: string; bits: number; draws: number[] };
+  line: { name: string; bits: number; has_lam: boolean; draws: number[] };
   layers: { name: string; index: number; label: string }[];
   layer: number | null;
   lams: number[];

@@ -18,14 +18,15 @@ const MEASURING = Object.values(RECIPE_FIELDS).flatMap(({ section, key }) => (se
 
 /**
  * Whether a run of a line's recipe has codes with which pages run the model, and gives them soon: learned rounding takes half
- * an hour of a processor, and what a recipe turns or tunes beside the linears is not in their codes.
- * @param {Pick<ViewLine, "method"|"grid"|"has_lam">} line
+ * an hour of a processor, and what a recipe turns or tunes beside the linears is not in
+ * their codes.
+ * @param {Pick<ViewLine, "method"|"grid">} line
  * @param {Record<string, any>} recipe
  */
-export const givesCodes = ({ method, grid, has_lam }, recipe) =>
-  has_lam &&
+export const givesCodes = ({ method, grid }, recipe) =>
   grid === "asymmetric" &&
   METHODS[method]?.unit !== "block" &&
+  !Object.values(recipe).includes("auto") &&
   [recipe.rotate ?? "none", recipe.distill_norms ?? false].every((value) => value === "none" || value === false);
 
 /**

@@ -82,7 +82,8 @@ export class Trial {
   }
 
   get lam() {
-    return this.shown?.view.lam_texts[this.shown.at.lambda] ?? "";
+    const { view, at } = this.shown ?? {};
+    return view?.line.has_lam && at ? view.lam_texts[at.lambda] : "";
   }
 
   open() {
@@ -116,7 +117,7 @@ export class Trial {
     const { shown } = this;
     if (!shown) return [];
     const { view, at } = shown;
-    const zero = view.lams.indexOf(0);
+    const zero = view.line.has_lam ? view.lams.indexOf(0) : -1;
     const wanted = [at.lambda, ...(zero >= 0 && zero !== at.lambda ? [zero] : [])];
     return wanted
       .filter((lambda) => !comparedAt(view, { ...at, lambda }, this.computed))
@@ -144,7 +145,7 @@ export class Trial {
             method,
             bits,
             gamma,
-            lam: view.lams[missing[i].lambda],
+            lam: view.line.has_lam ? view.lams[missing[i].lambda] : null,
           }));
           this.computing = null;
           this.computed.push(...named);
@@ -208,6 +209,7 @@ export class Trial {
       canCompute: this.missing.length > 0,
       isZero: compared !== null && compared.shown === compared.zero,
       hasZero: compared !== null && compared.zero !== null,
+      hasLam: view.line.has_lam,
       where: keptAt(kept),
       open: () => this.open(),
       stop: () => {
@@ -245,6 +247,7 @@ function ofLine(points) {
     gamma === null
       ? tr("{method} at {bits} bits", { method, bits })
       : tr("{method} at {bits} bits, γ = {gamma}", { method, bits, gamma: plain(gamma) });
+  if (lam === null) return line;
   return points.length === 1
     ? tr("{line}, λ = {lam}", { line, lam: plain(lam) })
     : tr("{line}, at {count} values of λ", { line, count: points.length });

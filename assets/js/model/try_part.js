@@ -40,7 +40,7 @@ export function tryPart(recipeAt) {
           if (!kept) return;
           const { method, bits, gamma, lam } =
             kept.points.find((each) => each.bits === view.line.bits) ?? kept.points[0];
-          const point = kept.points.length === 1 ? { lambda: lam } : {};
+          const point = kept.points.length === 1 && lam !== null ? { lambda: lam } : {};
           explorer.pick({ method, bits, layer: "all", gamma: gamma ?? undefined, ...point });
         },
         recipeAt: (lambda) => {

@@ -11,10 +11,10 @@
 /** @import { Broken, Reading, Written } from "./session.js" */
 /** @import { Answer } from "./worker.js" */
 
-/** @typedef {Pick<View, "gammas"|"lams"> & {study: {kept: KeptCodes|null}, line: {name: string, bits: number}}} Kept a view, as far as it says which points are kept */
+/** @typedef {Pick<View, "gammas"|"lams"> & {study: {kept: KeptCodes|null}, line: {name: string, bits: number, has_lam: boolean}}} Kept a view, as far as it says which points are kept */
 /** @typedef {KeptPoint | ComputedPoint} CodedPoint a point whose codes can be fetched */
 /** @typedef {{shown: CodedPoint, zero: CodedPoint|null}} Compared the shown point and that at λ = 0 of the same line; null where it is not kept, and where it is the only one */
-/** @typedef {{number: number, text: string, lam: string}} Wish what the worker was asked last */
+/** @typedef {{number: number, text: string, lam: string}} Wish what the worker was asked last; lam is empty for a method without λ */
 /**
  * @typedef {object} TryState
  * @property {"closed"|"opening"|"open"} phase
@@ -66,7 +66,9 @@ export function comparedAt({ study, line, gammas, lams }, at, computed = []) {
   const ofLine = [...(study.kept?.points ?? []), ...computed].filter(
     ({ method, bits, gamma }) => method === line.name && bits === line.bits && gamma === gammas[at.gamma],
   );
-  const [shown, zero] = [lams[at.lambda], 0].map((wanted) => ofLine.find(({ lam }) => lam === wanted));
+  const [shown, zero] = [line.has_lam ? lams[at.lambda] : null, 0].map((wanted) =>
+    ofLine.find(({ lam }) => lam === wanted),
+  );
   return shown ? { shown, zero: ofLine.length > 1 ? (zero ?? null) : null } : null;
 }
 

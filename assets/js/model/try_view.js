@@ -26,6 +26,7 @@ import { MOST_TOKENS, mean } from "./predictions.js";
  * @property {boolean} canCompute whether a run on this host can give them
  * @property {boolean} isZero whether the shown λ is 0
  * @property {boolean} hasZero whether codes at λ = 0 are kept beside others
+ * @property {boolean} hasLam whether the method of the shown line has a λ
  * @property {string} where points are kept
  * @property {() => void} open
  * @property {() => void} stop
@@ -81,24 +82,35 @@ const solving = ({ done, of }, halt) => html`<p class="try-start" role="status">
   </p>`;
 
 /** @param {TryState} state @param {Around} around */
-const closed = ({ trouble }, { model, size, further, hasZero, open }) => html`<p class="try-words">
-    ${
-      hasZero
-        ? tr(
-            "{model} runs in this page, float and with the quantized weights at the shown λ and at λ = 0: what does λ do to the words that it expects?",
-            { model },
-          )
-        : tr(
-            "{model} runs in this page, float and with the quantized weights at the shown λ: what does quantization do to the words that it expects?",
-            { model },
-          )
-    }
+const closed = ({ trouble }, { model, size, further, hasZero, hasLam, open }) => html`<p class="try-words">
+    ${introduced(model, hasZero, hasLam)}
   </p>
   <p class="try-start">
     <button type="button" class="act" data-testid="try-open" @click=${open}>${tr("Fetch the model, {size}", { size })}</button>
     ${further ? html`<span class="try-note">${tr("Each further λ is another {size}.", { size: further })}</span>` : nothing}
   </p>
   ${troubled(trouble)}`;
+
+/** @param {string} model @param {boolean} hasZero @param {boolean} hasLam */
+function introduced(model, hasZero, hasLam) {
+  if (!hasLam)
+    return tr(
+      "{model} runs in this page, float and with the quantized weights: what does quantization do to the words that it expects?",
+      { model },
+    );
+  return hasZero
+    ? tr(
+        "{model} runs in this page, float and with the quantized weights at the shown λ and at λ = 0: what does λ do to the words that it expects?",
+        { model },
+      )
+    : tr(
+        "{model} runs in this page, float and with the quantized weights at the shown λ: what does quantization do to the words that it expects?",
+        { model },
+      );
+}
+
+/** Title of what is shown at a λ. @param {string} lam empty for a method without λ */
+const titled = (lam) => (lam ? `λ = ${lam}` : tr("Quantized"));
 
 /** @param {TryState} state @param {Around} around */
 const opening = ({ fetched, size }, { stop }) => html`<p class="try-start" role="status">
@@ -116,7 +128,7 @@ function opened(state, around) {
       <label class="try-field"><span>${tr("Sentence")}</span>
         <input type="text" maxlength=${MOST_LETTERS} autocomplete="off" spellcheck="false" data-testid="try-text"
           .value=${text} @input=${(/** @type {Event} */ event) => around.ask(textOf(event))}></label>
-      ${around.lams.length > 1 ? slider(around) : nothing}
+      ${around.hasLam && around.lams.length > 1 ? slider(around) : nothing}
     </form>
     ${troubled(trouble)}
     ${searching(state, around)}
@@ -143,7 +155,8 @@ const textOf = ({ currentTarget }) => /** @type {HTMLInputElement} */ (currentTa
 const troubled = (trouble) => (trouble ? html`<p class="try-trouble" role="alert">${trouble}</p>` : nothing);
 
 /** @param {TryState} state @param {Around} around */
-function searching({ search, broken }, { isZero, hasZero, search: begin }) {
+function searching({ search, broken }, { isZero, hasZero, hasLam, search: begin }) {
+  if (!hasLam) return nothing;
   if (!hasZero)
     return html`<p class="try-note" data-testid="try-alone">${trParts(
       "No other codes to compare with, at λ = 0, are kept in this study: {command} makes one study of several runs.",
@@ -199,6 +212,7 @@ export function brokenWords({ count, wins, own, all }, lam) {
 /** How far the predictions are from the float model's. @param {number[]} shown @param {number[]|null} zero @param {string} lam */
 function meanWords(shown, zero, lam) {
   const own = html`<b class="try-shown">${nats(mean(shown))}</b>`;
+  if (!lam) return trParts("Mean KL of the next-token predictions to the float model’s: {shown} nats.", { shown: own });
   if (!zero)
     return trParts("Mean KL of the next-token predictions to the float model’s: {shown} nats at λ = {lam}.", {
       shown: own,
@@ -225,7 +239,7 @@ function predicted({ pieces, shown, zero }, lam) {
             <span class="try-bars">${bar(shown[i], "of-shown")}${zero ? bar(zero[i], "of-zero") : nothing}</span></span>`,
       )}
     </div>
-    <p class="try-legend"><span><i class="try-key of-shown"></i> λ = ${lam}</span>
+    <p class="try-legend"><span><i class="try-key of-shown"></i> ${titled(lam)}</span>
       ${zero ? html`<span><i class="try-key of-zero"></i> λ = 0</span>` : nothing}
       <span>${tr("KL after each token, longest bar {longest} nats", { longest: nats(longest) })}</span></p>
     <details class="try-numbers"><summary>${tr("KL after each token, as numbers")}</summary>
@@ -234,7 +248,7 @@ function predicted({ pieces, shown, zero }, lam) {
         rows: pieces.map((piece, i) => ({ piece, shown: shown[i], zero: zero?.[i] ?? 0 })),
         columns: [
           { title: tr("Token"), isHead: true, show: ({ piece }) => visible(piece) },
-          { title: tr("KL at λ = {lam}", { lam }), show: (row) => nats(row.shown) },
+          { title: lam ? tr("KL at λ = {lam}", { lam }) : tr("KL"), show: (row) => nats(row.shown) },
           ...(zero
             ? [
                 {
@@ -263,7 +277,7 @@ function likely(next, lam) {
       rows: next.float.map((float, i) => ({ float, shown: next.shown[i], zero: (zero ?? next.shown)[i] })),
       columns: [
         { title: tr("Float"), cell: ({ float }) => cell(float) },
-        { title: `λ = ${lam}`, cell: ({ shown }) => cell(shown) },
+        { title: titled(lam), cell: ({ shown }) => cell(shown) },
         ...(zero ? [{ title: "λ = 0", cell: (/** @type {{zero: NextWord}} */ row) => cell(row.zero) }] : []),
       ],
     })}
@@ -286,7 +300,7 @@ function goingOn({ float, shown, zero, parts }, lam) {
   return html`<section class="try-half"><h3 class="try-title">${tr("How each goes on, always with its likeliest token")}</h3>
     <dl class="try-written" data-testid="try-written">
       ${line(tr("Float"), float, null)}
-      ${line(`λ = ${lam}`, shown, parts.shown, parted(parts.shown, float.length))}
+      ${line(titled(lam), shown, parts.shown, parted(parts.shown, float.length))}
       ${zero ? line("λ = 0", zero, parts.zero, parted(parts.zero, float.length)) : nothing}
     </dl></section>`;
 }
