@@ -18,6 +18,8 @@ import { tryCard } from "./try_view.js";
 /** @import { ComputedPoint } from "./computing.js" */
 /** @import { CodedPoint, Compared, Kept, TryAction, TryState } from "./try_state.js" */
 
+const MOST_LINES = 4; // that are named where codes are kept
+
 /**
  * @typedef {object} Shown what the page shows, and what the card can change of it
  * @property {Kept & {study: {id: string}, lam_texts: string[], draws?: number[]}} view without draws: of several
@@ -237,7 +239,10 @@ const filesOf = ({ shown, zero }) => ({ shown: shown.file.name, zero: zero?.file
 function keptAt({ points }) {
   const lineOf = (/** @type {KeptPoint} */ { method, bits, gamma }) => JSON.stringify([method, bits, gamma]);
   const lines = [...new Set(points.map(lineOf))];
-  return lines.map((line) => ofLine(points.filter((point) => lineOf(point) === line))).join("; ");
+  const shown = lines.length > MOST_LINES ? lines.slice(0, MOST_LINES - 1) : lines;
+  const words = shown.map((line) => ofLine(points.filter((point) => lineOf(point) === line)));
+  const further = lines.length - shown.length;
+  return [...words, ...(further ? [tr("{count} further lines", { count: further })] : [])].join("; ");
 }
 
 /** Kept points of one line, in words. @param {KeptPoint[]} points */
