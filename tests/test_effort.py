@@ -120,11 +120,15 @@ def test_a_batch_keeps_its_effort(more: dict[str, Any]) -> None:
 def test_the_documents_have_what_was_measured() -> None:
     rows = json.loads(TABLE.read_text(encoding="utf-8"))["rows"]
     words = (ROOT / "docs" / "algorithms.md").read_text(encoding="utf-8").partition("### Effort")[2]
-    for effort in EFFORTS:
-        line = next(line for line in words.splitlines() if line.startswith(f"| `{effort}` |"))
+    for bits, effort in product({row["bits"] for row in rows}, EFFORTS):
+        line = next(line for line in words.splitlines() if line.startswith(f"| `{effort}` | {bits} |"))
         said = [cell.strip() for cell in line.split("|")[3:7]]
         for model, perplexity, seconds in (("tiny-llama", *said[:2]), ("tiny-moe", *said[2:])):
-            of = {by: [row for row in rows if (row["model"], row["by"]) == (model, by)] for by in ("gptq", effort)}
+            where = (model, bits)
+            of = {
+                by: [row for row in rows if (row["model"], row["bits"]) == where and row["by"] == by]
+                for by in ("gptq", effort)
+            }
             means = {by: math.prod(math.exp(row["ln_perplexity"]) for row in of[by]) ** (1 / len(of[by])) for by in of}
             assert perplexity == f"−{100 - 100 * means[effort] / means['gptq']:.1f} %"
             taken = {by: math.fsum(row["seconds"] for row in of[by]) for by in of}

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { bytesOf, inScript, withKernel } from "../../assets/js/model/arithmetic.js";
-import { codesAlone, givesCodes } from "../../assets/js/model/computing.js";
+import { codesAlone, givesCodes, takesLong } from "../../assets/js/model/computing.js";
 import { tensorOf, tensorsOf } from "../../assets/js/model/container.js";
 import { halfValue, nearestHalf } from "../../assets/js/model/half.js";
 import { Llama, Scratch } from "../../assets/js/model/llama.js";
@@ -283,12 +283,12 @@ test("a worker says which file can’t be had, and begins anew when it is asked 
 });
 
 test("a run gives codes of a line of linears on integer zero points, without what only measures it", () => {
-  const line = { method: "sarqc-gs", grid: "asymmetric" };
+  const line = { grid: "asymmetric" };
   assert.ok(givesCodes(line, {}));
   assert.ok(!givesCodes({ ...line, grid: "affine" }, {}));
-  assert.ok(givesCodes({ ...line, method: "rtn" }, {}));
   assert.ok(!givesCodes(line, { lambda: "auto" }));
-  assert.ok(!givesCodes({ ...line, method: "sarqc-signround" }, {}));
+  assert.ok(takesLong({ method: "sarqc-signround" }));
+  assert.ok(!takesLong({ method: "sarqc-gs" }) && !takesLong({}));
   assert.ok(!givesCodes(line, { rotate: "r1" }));
   assert.ok(!givesCodes(line, { distill: 5, distill_norms: true }));
   const recipe = { model: "m", lambda: 0.3, refine: 3, test: "t", test_tokens: 4096, tasks: ["a"], prompts: ["b"] };

@@ -17,17 +17,18 @@ import { METHODS, RECIPE_FIELDS } from "../base/recipe_contract.js";
 const MEASURING = Object.values(RECIPE_FIELDS).flatMap(({ section, key }) => (section === "measure" ? [key] : []));
 
 /**
- * Whether a run of a line's recipe has codes with which pages run the model, and gives them soon: learned rounding takes half
- * an hour of a processor, and what a recipe turns or tunes beside the linears is not in
- * their codes.
- * @param {Pick<ViewLine, "method"|"grid">} line
+ * Whether a run of a line's recipe has codes with which pages run the model: what a recipe turns or tunes beside the linears
+ * is not in their codes.
+ * @param {Pick<ViewLine, "grid">} line
  * @param {Record<string, any>} recipe
  */
-export const givesCodes = ({ method, grid }, recipe) =>
+export const givesCodes = ({ grid }, recipe) =>
   grid === "asymmetric" &&
-  METHODS[method]?.unit !== "block" &&
   !Object.values(recipe).includes("auto") &&
   [recipe.rotate ?? "none", recipe.distill_norms ?? false].every((value) => value === "none" || value === false);
+
+/** Whether a run takes half an hour of a processor, by learned rounding. @param {Record<string, any>} recipe */
+export const takesLong = ({ method }) => METHODS[method]?.unit === "block";
 
 /**
  * The recipe of a point without what only measures it, and with the inputs of the study's layers.
@@ -74,7 +75,7 @@ export class Computing {
   /** @param {Record<string, any>} recipe @param {number} number @returns {Promise<ComputedPoint>} */
   async point(recipe, number) {
     /** @type {Run} */
-    const made = await request("/runs?lane=preview", { method: "POST", body: recipe });
+    const made = await request(takesLong(recipe) ? "/runs" : "/runs?lane=preview", { method: "POST", body: recipe });
     this.runs.add(made.id);
     if (this.isOver) this.stop();
     await this.finished(made.id, number);

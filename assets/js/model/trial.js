@@ -8,7 +8,7 @@ import { modelFile } from "../base/client.js";
 import { bytes, plain } from "../base/format.js";
 import { nothing, render } from "../base/html.js";
 import { tr } from "../base/messages.js";
-import { Computing } from "./computing.js";
+import { Computing, takesLong } from "./computing.js";
 import { RemoteModel } from "./remote.js";
 import { comparedAt, firstFiles, INITIAL, reduce } from "./try_state.js";
 import { tryCard } from "./try_view.js";
@@ -209,6 +209,7 @@ export class Trial {
       isLocked,
       isKept: compared !== null,
       canCompute: this.missing.length > 0,
+      isLong: this.missing.some(({ recipe }) => takesLong(recipe)),
       isZero: compared !== null && compared.shown === compared.zero,
       hasZero: compared !== null && compared.zero !== null,
       hasLam: view.line.has_lam,

@@ -24,6 +24,7 @@ import { MOST_TOKENS, mean } from "./predictions.js";
  * @property {boolean} isLocked whether a link keeps λ as it is
  * @property {boolean} isKept whether codes of the shown point are there
  * @property {boolean} canCompute whether a run on this host can give them
+ * @property {boolean} isLong whether that takes half an hour
  * @property {boolean} isZero whether the shown λ is 0
  * @property {boolean} hasZero whether codes at λ = 0 are kept beside others
  * @property {boolean} hasLam whether the method of the shown line has a λ
@@ -52,10 +53,11 @@ export function tryCard(state, around) {
 /** @param {TryState} state @param {Around} around */
 const elsewhere = (
   { computing, trouble },
-  { model, where, canCompute, show, compute, halt },
+  { model, where, canCompute, isLong, show, compute, halt },
 ) => html`<p class="try-words">
     ${tr("Codes of {model} are kept for {where}.", { model, where })}
     ${canCompute ? tr("Those of this point can be computed by a run on this host.") : nothing}
+    ${isLong ? tr("Learned rounding takes about half an hour of a processor.") : nothing}
   </p>
   ${computing ? solving(computing, halt) : choices(canCompute, show, compute)}
   ${troubled(trouble)}`;
