@@ -6,9 +6,9 @@ Perplexity and processor seconds of calibration beside plain GPTQ 1 % at 2 bits 
 
 | effort | tiny-llama | tiny-moe |
 |---|---|---|
-| quick | −9.0 %, 1.2 × | −10.4 %, 1.3 × |
-| balanced | −10.1 %, 1.6 × | −11.8 %, 1.8 × |
-| best | −14.1 %, 11.1 × | −13.1 %, 5.7 × |
+| quick | −9.0 %, 1.3 × | −10.3 %, 1.3 × |
+| balanced | −10.1 %, 1.6 × | −11.8 %, 1.6 × |
+| best | −14.0 %, 11.2 × | −13.7 %, 9.6 × |
 
 Activation order is part of ``balanced`` for pretrained models: on SmolLM2 at 3 bits it is significantly better with all
 other steps on, and on tiny-llama at 2 bits it costs 1 %.

@@ -20,7 +20,7 @@ from sarqc.recipe import EFFORTS, Recipe
 from sarqc.recipe.measured_efforts import TABLE
 from sarqc.settings import Settings
 
-BITS, MODELS, DRAWS = (2,), ("tiny-llama", "tiny-moe"), (0, 1, 2)
+BITS, MODELS, DRAWS = (2, 3), ("tiny-llama", "tiny-moe"), (0, 1, 2)
 SETTING = {"samples": 8, "length": 256, "sampling": "random", "window": 256, "test_tokens": 32768, "baseline": False}
 CALIBRATING = ("quantizing", "distilling scales")  # stages whose processor seconds count
 

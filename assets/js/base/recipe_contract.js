@@ -716,12 +716,18 @@ export const RECIPE_FIELDS = frozen({
  * @type {readonly MeasuredEffort[]}
  */
 export const MEASURED_EFFORTS = frozen([
-  { model: "tiny-llama", bits: 2, effort: "quick", draws: 3, change: -0.09, time: 1.2 },
-  { model: "tiny-llama", bits: 2, effort: "balanced", draws: 3, change: -0.1012, time: 1.6 },
-  { model: "tiny-llama", bits: 2, effort: "best", draws: 3, change: -0.1415, time: 11.1 },
-  { model: "tiny-moe", bits: 2, effort: "quick", draws: 3, change: -0.1036, time: 1.3 },
-  { model: "tiny-moe", bits: 2, effort: "balanced", draws: 3, change: -0.118, time: 1.8 },
-  { model: "tiny-moe", bits: 2, effort: "best", draws: 3, change: -0.1313, time: 5.7 },
+  { model: "tiny-llama", bits: 2, effort: "quick", draws: 3, change: -0.0897, time: 1.3 },
+  { model: "tiny-llama", bits: 2, effort: "balanced", draws: 3, change: -0.1014, time: 1.6 },
+  { model: "tiny-llama", bits: 2, effort: "best", draws: 3, change: -0.1399, time: 11.2 },
+  { model: "tiny-moe", bits: 2, effort: "quick", draws: 3, change: -0.1027, time: 1.3 },
+  { model: "tiny-moe", bits: 2, effort: "balanced", draws: 3, change: -0.118, time: 1.6 },
+  { model: "tiny-moe", bits: 2, effort: "best", draws: 3, change: -0.1373, time: 9.6 },
+  { model: "tiny-llama", bits: 3, effort: "quick", draws: 3, change: -0.0039, time: 1.2 },
+  { model: "tiny-llama", bits: 3, effort: "balanced", draws: 3, change: -0.0069, time: 1.6 },
+  { model: "tiny-llama", bits: 3, effort: "best", draws: 3, change: -0.0104, time: 8.5 },
+  { model: "tiny-moe", bits: 3, effort: "quick", draws: 3, change: -0.0126, time: 1.4 },
+  { model: "tiny-moe", bits: 3, effort: "balanced", draws: 3, change: -0.0131, time: 1.5 },
+  { model: "tiny-moe", bits: 3, effort: "best", draws: 3, change: -0.0167, time: 9.6 },
 ]);
 
 /**
