@@ -212,7 +212,7 @@ def in_recipe(field: str) -> str:
 
 def disk_full() -> NoRoom:
     """The disk with the state folder is full."""
-    remedy = tr("Delete runs, exports or studies that are no longer needed, or make room on the disk.")
+    remedy = tr("Delete runs, exports or studies you no longer need, or free some disk space.")
     return NoRoom(tr("the disk is full"), tr("state folder"), remedy)
 
 

@@ -114,7 +114,7 @@ def check_room(store: Store, settings: Settings, size: int) -> None:
                 size=gib(size), taken=gib(taken + expected), most=gib(quota),
             ),
             tr("exports"),
-            tr("Delete an export that is no longer needed, or raise SARQC_EXPORT_GIB."),
+            tr("Delete an export you no longer need, or raise SARQC_EXPORT_GIB."),
         )  # fmt: skip
     settings.resolved_state_dir().mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(settings.resolved_state_dir()).free
