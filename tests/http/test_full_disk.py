@@ -108,7 +108,7 @@ def test_a_run_waits_for_room_and_goes_on_by_itself(serve: Callable[..., App], t
     assert (run["attempt"], run["error"]) == (1, None)
     assert 0 < run["progress"]["done"] < 13
     assert WAITS in said(app, run_id)[-1]["what"]
-    assert "make room on the disk" in said(app, run_id)[-1]["what"]
+    assert "free some disk space" in said(app, run_id)[-1]["what"]
     assert asked(app, queued)["waits_for_room"]
     assert {row["id"]: row["waits_for_room"] for row in app.http.get("/api/runs").json()["runs"]}[run_id]
     time.sleep(3 * ROOM_SECONDS)  # in which the loop looks for room, and finds none
