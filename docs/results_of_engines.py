@@ -18,6 +18,7 @@ from tests.benchmarks.quality.table import difference, ratio, table_of
 
 NUMBERS = Path(__file__).parent / "engines.json"
 OURS = ("rqc-natural", "rqc-everything")
+EFFORTS = ("balanced", "best", "best-affine")
 PLANNED = ("tiny-llama", "tiny-moe", "stories260K")  # each at 2, 3 and 4 bits
 
 # LLaMA-2-7B, WikiText-2, windows of 2048 tokens, weights only, groups of 128: W3, W2, and where it is printed.
@@ -72,6 +73,7 @@ def _compared(summary: Mapping[str, Any]) -> Iterator[str]:
     )
     if absent := list(_not_made(summary["models"])):
         yield f"Not made yet, for time: {'; '.join(absent)}. Rows say where they have fewer draws than others."
+    yield from _efforts(summary["models"])
     for model, of_model in summary["models"].items():
         protocol = of_model["protocol"]
         where = ""
@@ -89,7 +91,34 @@ def _compared(summary: Mapping[str, Any]) -> Iterator[str]:
         for bits, contenders in of_model["widths"].items():
             yield f"#### {bits} bits"
             yield table_of(contenders)
-            yield " ".join(_beside(contenders))
+            if sentences := list(_beside(contenders, is_whole="host" not in of_model)):
+                yield " ".join(sentences)
+
+
+def _efforts(models: Mapping[str, Any]) -> Iterator[str]:
+    """Efforts beside the rival, a row for each model, width and effort."""
+    rows = [
+        [
+            model.split(":")[0], bits, f"{of_model['protocol']['predicted_tokens']:,}",
+            CONTENDERS[name].title.removeprefix("sarqc: effort "),
+            difference(contenders[name], contenders[RIVAL]),
+            difference(contenders[name], contenders[RIVAL], "kl", 4),
+            ratio(contenders[name], contenders[RIVAL]),
+        ]
+        for model, of_model in models.items()
+        for bits, contenders in of_model["widths"].items()
+        for name in EFFORTS
+        if name in contenders and "failed" not in contenders.get(RIVAL, {"failed": ""})
+    ]  # fmt: skip
+    if not rows:
+        return
+    rows.sort(key=lambda row: (row[0], row[1]))  # of one model and width side by side
+    yield "### Efforts beside AutoRound's default"
+    yield (
+        "From the tables below, with the same tokens and the same draws for both. Times are given where both were "
+        "measured on one host."
+    )
+    yield table(["", "bits", "tokens measured", "effort", "perplexity", "KL", "time"], rows)
 
 
 def _not_made(models: Mapping[str, Any]) -> Iterator[str]:
@@ -112,8 +141,8 @@ def _versions(versions: Mapping[str, Mapping[str, str]]) -> str:
     )
 
 
-def _beside(contenders: Mapping[str, Any]) -> Iterator[str]:
-    """What the table says of everything on and of all but the order, and who is not in it."""
+def _beside(contenders: Mapping[str, Any], *, is_whole: bool) -> Iterator[str]:
+    """What the table says of everything on and of all but the order, and who is missing in a comparison of all."""
     others = (RIVAL, "AutoRound's default"), (BASELINE, "our GPTQ 1 %")
     for name, (other, words) in itertools.product(OURS, others):
         ours = contenders.get(name, {"failed": ""})
@@ -126,7 +155,7 @@ def _beside(contenders: Mapping[str, Any]) -> Iterator[str]:
                 "its time."
             )
     absent = [entry.title for name, entry in CONTENDERS.items() if name not in contenders]
-    if absent:
+    if absent and is_whole:
         yield f"Not run, for time: {'; '.join(absent)}."
 
 

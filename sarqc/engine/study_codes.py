@@ -57,8 +57,8 @@ def keep_points(
         )  # fmt: skip
     for line in lines:
         for g, second in enumerate(line.gammas):
-            for m, lam in enumerate(line.lams):
-                if gamma in (None, second) and not _is_kept(study, line, second, lam if has_lam(line) else None):
+            for m in range(len(line.lams)):
+                if gamma in (None, second) and not _is_kept(study, line, (g, m)):
                     yield _keep(study, line, (g, m), settings)
 
 
@@ -69,9 +69,14 @@ def _has_codes(line: Line, named: str | None) -> bool:
     return entry.make.unit != "block" or line.name == named
 
 
-def _is_kept(study: Study, line: Line, second: float | None, lam: float | None) -> bool:
+def _gamma_and_lam(line: Line, at: tuple[int, int]) -> tuple[float | None, float | None]:
+    """γ and λ of a point, each None for a method without it."""
+    return line.gammas[at[0]], line.lams[at[1]] if has_lam(line) else None
+
+
+def _is_kept(study: Study, line: Line, at: tuple[int, int]) -> bool:
     kept = kept_codes(study)
-    of_line = (line.name, line.bits, second, lam)
+    of_line = (line.name, line.bits, *_gamma_and_lam(line, at))
     return kept is not None and any(
         (point["method"], point["bits"], point["gamma"], point["lam"]) == of_line for point in kept["points"]
     )
@@ -79,7 +84,7 @@ def _is_kept(study: Study, line: Line, second: float | None, lam: float | None) 
 
 def _keep(study: Study, line: Line, at: tuple[int, int], settings: Settings) -> str:
     recipe = _recipe_of(study, line, at)
-    second, lam = line.gammas[at[0]], line.lams[at[1]] if has_lam(line) else None
+    second, lam = _gamma_and_lam(line, at)
     where = f"study {study.id}, {line.label}, {line.bits} bits" + ("" if lam is None else f", λ {lam:g}")
     with TemporaryDirectory() as name:
         for _ in execute(recipe, settings, study_dir=Path(name), study_id="point"):

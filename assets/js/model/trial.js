@@ -10,7 +10,7 @@ import { nothing, render } from "../base/html.js";
 import { tr } from "../base/messages.js";
 import { Computing, takesLong } from "./computing.js";
 import { RemoteModel } from "./remote.js";
-import { comparedAt, firstFiles, INITIAL, reduce } from "./try_state.js";
+import { comparedAt, firstFiles, INITIAL, lamAt, reduce } from "./try_state.js";
 import { tryCard } from "./try_view.js";
 
 /** @import { KeptCodes, KeptPoint, ModelFile } from "../base/types.d.ts" */
@@ -147,7 +147,7 @@ export class Trial {
             method,
             bits,
             gamma,
-            lam: view.line.has_lam ? view.lams[missing[i].lambda] : null,
+            lam: lamAt(view, missing[i].lambda),
           }));
           this.computing = null;
           this.computed.push(...named);

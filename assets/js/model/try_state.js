@@ -55,6 +55,9 @@ export const INITIAL = {
   trouble: "",
 };
 
+/** λ of a position; null for a method without λ. @param {Pick<Kept, "line"|"lams">} view @param {number} lambda */
+export const lamAt = ({ line, lams }, lambda) => (line.has_lam ? lams[lambda] : null);
+
 /**
  * The points of what a view shows whose codes there are; null where those of the shown point are missing.
  * @param {Kept} view
@@ -66,9 +69,7 @@ export function comparedAt({ study, line, gammas, lams }, at, computed = []) {
   const ofLine = [...(study.kept?.points ?? []), ...computed].filter(
     ({ method, bits, gamma }) => method === line.name && bits === line.bits && gamma === gammas[at.gamma],
   );
-  const [shown, zero] = [line.has_lam ? lams[at.lambda] : null, 0].map((wanted) =>
-    ofLine.find(({ lam }) => lam === wanted),
-  );
+  const [shown, zero] = [lamAt({ line, lams }, at.lambda), 0].map((wanted) => ofLine.find(({ lam }) => lam === wanted));
   return shown ? { shown, zero: ofLine.length > 1 ? (zero ?? null) : null } : null;
 }
 
