@@ -96,12 +96,13 @@ def store(settings: Settings) -> Iterator[Store]:
 
 
 @pytest.fixture
-def supervise(store: Store, settings: Settings) -> Iterator[Callable[[str], Supervisor]]:
-    """Starts a supervisor whose workers run the named function of ``fake_runs``."""
+def supervise(store: Store, settings: Settings) -> Iterator[Callable[..., Supervisor]]:
+    """Starts a supervisor whose workers run the named function of ``fake_runs``, with further settings if given."""
     started: list[Supervisor] = []
 
-    def start(function: str) -> Supervisor:
-        supervisor = Supervisor(store, settings, execute=f"tests.jobs.fake_runs:{function}")
+    def start(function: str, **others: Any) -> Supervisor:
+        own = settings.model_copy(update=others)
+        supervisor = Supervisor(store, own, execute=f"tests.jobs.fake_runs:{function}")
         supervisor.start()
         started.append(supervisor)
         return supervisor

@@ -23,10 +23,10 @@ from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.workers import Device, LocalWorkers
 from sarqc.settings import Settings
-from tests.jobs.conftest import is_alive, until, until_state
+from tests.jobs.conftest import PATIENCE, is_alive, until, until_state
 from tests.jobs.fake_runs import recipe
 
-Supervise = Callable[[str], Supervisor]
+Supervise = Callable[..., Supervisor]
 
 
 def types(store: Store, run_id: str) -> list[str]:
@@ -71,7 +71,7 @@ def test_each_device_has_one_run_at_a_time(
 
 
 def test_cancel_inside_a_layer(supervise: Supervise, store: Store, settings: Settings) -> None:
-    supervisor = supervise("long_layer")
+    supervisor = supervise("long_layer", cancel_seconds=PATIENCE)  # a busy host may take its time over the clean-up
     run_id = supervisor.submit(recipe(1), "ann").id
     until((settings.resolved_state_dir() / "inside").exists)
     assert supervisor.cancel(run_id).state is State.CANCELLING
