@@ -288,6 +288,10 @@ class Settings(BaseSettings):
         """Studies left by runs on this host; the shipped ones are under ``assets_dir / "studies"``."""
         return self.storage_dir() / "studies"
 
+    def embedded_models_dir(self) -> Path:
+        """The models that come with the app, each in a folder by its name."""
+        return self.assets_dir / "models"
+
     def uploads_dir(self) -> Path:
         """Studies that were uploaded."""
         return self.resolved_state_dir() / "uploads"

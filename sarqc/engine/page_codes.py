@@ -38,7 +38,7 @@ def model_files_of(model: str, settings: Settings) -> list[ModelFile] | None:
         model: As a recipe names it.
         settings: Where the assets are.
     """
-    models = settings.assets_dir / "models"
+    models = settings.embedded_models_dir()
     folder = models / model
     if folder.parent != models or not all((folder / name).is_file() for name in MODEL_FILES):
         return None

@@ -541,7 +541,7 @@ def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...]) -
     streamed, memory = _memory(work, settings)
     disk = costs.disk_bytes(work, on_processor=costs.on_processor(settings), streamed=streamed)
     quantized, (rates, device) = work.task.weights(), rates_of_device(settings)
-    if checkpoint.folder.parent == settings.assets_dir / "models":  # whose codes stay beside the study, for pages
+    if checkpoint.folder.parent == settings.embedded_models_dir():  # whose codes stay beside the study, for pages
         disk += bits // 8
     pace = pace_of(settings, checkpoint.name)
     tuning = None

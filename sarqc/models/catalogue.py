@@ -89,7 +89,7 @@ def embedded_models(settings: Settings) -> dict[str, tuple[Path, EmbeddedModel]]
     """
     found = {}
     shipped, brought = (
-        sorted(root.glob("*/sarqc.json")) for root in (settings.assets_dir / "models", settings.pretrained_dir)
+        sorted(root.glob("*/sarqc.json")) for root in (settings.embedded_models_dir(), settings.pretrained_dir)
     )
     for path in (*shipped, *brought):
         found[path.parent.name] = (path.parent, EmbeddedModel.model_validate_json(path.read_text(encoding="utf-8")))

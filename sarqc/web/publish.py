@@ -379,7 +379,7 @@ def _write_models(studies: Mapping[str, Study], made: Path, settings: Settings) 
             continue
         folder = made / name / MODEL
         folder.mkdir(parents=True)
-        for file, (_, path) in model_files(study, settings.assets_dir / "models").items():
+        for file, (_, path) in model_files(study, settings.embedded_models_dir()).items():
             shutil.copyfile(path, folder / file)
 
 

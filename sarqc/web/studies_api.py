@@ -114,7 +114,7 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         """A file with which pages run the model of a study whose codes are kept: of the float model, or the codes of
         a point (pack-quantized, safetensors). The study's view lists them. With its version as ``v`` the answer may be
         kept for ever."""
-        files = model_files(opened(request, study_id), settings.assets_dir / "models")
+        files = model_files(opened(request, study_id), settings.embedded_models_dir())
         if file not in files:
             raise NotFound(f"no file “{file}” of the model", f"study {study_id}", f"It has {', '.join(files)}.")
         entry, path = files[file]

@@ -14,6 +14,7 @@ import { ticksOf } from "./ticks.js";
 
 const LABEL_GAP = 1; // pixels from an axis to the names of its ticks
 const NAME_GAP = 4; // pixels between two names
+const OWN_NAME_GAP = 2; // the same between names that a figure gives, which are left out less readily
 const BESIDE_TICKS = 0.2; // further from an axis with ticks outside, in the size of the names
 const DESCENT = 0.25; // of a text below its baseline, in its size
 const CAPITAL = 0.7; // height of a capital
@@ -44,14 +45,15 @@ export function gridOf(axis, plane, layout) {
 }
 
 /**
- * The ticks that are named: where names would touch only every second, or fewer, and zero among them. What a figure
- * names itself stays.
+ * The ticks that are named. Where names would touch, these are every second or fewer, zero among them; of names that a
+ * figure gives, all that don't touch the one before.
  * @param {Axis} axis
  * @param {Tick[]} ticks
  * @param {Font} font
  */
 function apart(axis, ticks, { size = 12, family = "sans-serif" }) {
-  if (axis.letter === "y" || axis.layout.tickvals) return ticks;
+  if (axis.letter === "y") return ticks;
+  if (axis.layout.tickvals) return withoutTouching(axis, ticks, { size, family });
   const zero = Math.max(
     0,
     ticks.findIndex(({ position }) => position === 0),
@@ -65,6 +67,17 @@ function apart(axis, ticks, { size = 12, family = "sans-serif" }) {
   let every = 1;
   while (every < ticks.length && touches(every)) every += 1;
   return ticks.filter((_, index) => (index - zero) % every === 0);
+}
+
+/** @param {Axis} axis @param {Tick[]} ticks @param {Font} font */
+function withoutTouching(axis, ticks, { size = 12, family = "sans-serif" }) {
+  let end = -Infinity; // of the last name, in pixels
+  return ticks.filter(({ text, position }) => {
+    const [at, half] = [axis.at(position), widthOf(text, size, family) / 2];
+    const isFree = at - half >= end + OWN_NAME_GAP;
+    if (isFree) end = at + half;
+    return isFree;
+  });
 }
 
 /** @param {Axis} axis @param {Tick[]} ticks @param {Plane} plane @param {string} color */
