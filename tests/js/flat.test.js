@@ -339,7 +339,7 @@ test("names that would touch are left out, zero stays, and so do the lines", () 
   assert.equal(attributes(flat, "[data-axis=x] .grid", "d")[0][0].split("M").length - 1, 3);
 });
 
-test("of names that a figure gives, those that touch the one before are left out, and the lines stay", () => {
+test("of numbers that a figure names, those that touch the one before are left out; lines and words stay", () => {
   const places = ["0", "0.01", "0.02", "1"];
   const lams = { type: "category", categoryarray: places, range: [-0.5, 3.5], tickvals: places, ticktext: places };
   const drawn = (/** @type {number} */ end) => drawing([], { xaxis: { ...lams, domain: [0, end] } });
@@ -347,6 +347,8 @@ test("of names that a figure gives, those that touch the one before are left out
   const narrow = drawn(0.2); // 25 pixels from name to name
   assert.deepEqual(texts(narrow, "[data-axis=x] text"), ["0", "0.01", "1"]);
   assert.equal(attributes(narrow, "[data-axis=x] .grid", "d")[0][0].split("M").length - 1, 4);
+  const words = drawing([], { xaxis: { ...lams, domain: [0, 0.2], ticktext: ["query", "key", "value", "gate"] } });
+  assert.deepEqual(texts(words, "[data-axis=x] text"), ["query", "key", "value", "gate"]);
 });
 
 test("names of ticks, grid lines and titles stand around the plots of an axis", () => {

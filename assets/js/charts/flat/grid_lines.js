@@ -14,7 +14,8 @@ import { ticksOf } from "./ticks.js";
 
 const LABEL_GAP = 1; // pixels from an axis to the names of its ticks
 const NAME_GAP = 4; // pixels between two names
-const OWN_NAME_GAP = 2; // the same between names that a figure gives, which are left out less readily
+const OWN_NAME_GAP = 2; // the same between numbers that a figure names, which are left out less readily
+const NUMBER = /^[\d.,]+$/;
 const BESIDE_TICKS = 0.2; // further from an axis with ticks outside, in the size of the names
 const DESCENT = 0.25; // of a text below its baseline, in its size
 const CAPITAL = 0.7; // height of a capital
@@ -45,15 +46,17 @@ export function gridOf(axis, plane, layout) {
 }
 
 /**
- * The ticks that are named. Where names would touch, these are every second or fewer, zero among them; of names that a
- * figure gives, all that don't touch the one before.
+ * The ticks that are named. Where names would touch, these are every second or fewer, zero among them; of numbers that a
+ * figure names, all that don't touch the one before. Its words stay: each names something else.
  * @param {Axis} axis
  * @param {Tick[]} ticks
  * @param {Font} font
  */
 function apart(axis, ticks, { size = 12, family = "sans-serif" }) {
   if (axis.letter === "y") return ticks;
-  if (axis.layout.tickvals) return withoutTouching(axis, ticks, { size, family });
+  if (axis.layout.tickvals) {
+    return ticks.every(({ text }) => NUMBER.test(text)) ? withoutTouching(axis, ticks, { size, family }) : ticks;
+  }
   const zero = Math.max(
     0,
     ticks.findIndex(({ position }) => position === 0),
