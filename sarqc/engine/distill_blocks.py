@@ -1,6 +1,7 @@
-"""The scales of a run's model tuned block by block, where its predictions are out of reach: large models and mixtures.
+"""The scales of a run's model tuned as its recipe says, block by block where its predictions are out of reach: large
+models and mixtures.
 
-Each block is tuned to the outputs of the float block on the float blocks before it, while it reads what the tuned
+There each block is tuned to the outputs of the float block on the float blocks before it, while it reads what the tuned
 blocks before it make. Finished blocks are kept, so that a run that was stopped goes on after them.
 """
 
@@ -14,6 +15,7 @@ from torch import nn
 
 from sarqc.calibration.block_distance import BesideFloatWalk
 from sarqc.calibration.pipeline import layers_by_block
+from sarqc.calibration.whole_model import FloatModel
 from sarqc.documents import Distillation, DistilledBlock
 from sarqc.engine.costs import DISTILLING
 from sarqc.engine.distill import ScaleTuning, best_of, tuned
@@ -26,16 +28,26 @@ from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.quantization.scale_distillation import DistillationEpoch, Distilled
 
 
-def tune_blocks(tuning: ScaleTuning, reports: Mapping[str, LayerReport]) -> Generator[Event, None, Distillation]:
-    """Tune the scales of each block in turn, keep its layers and put them into the model.
+def tune_scales(
+    tuning: ScaleTuning, original: FloatModel | None, reports: Mapping[str, LayerReport]
+) -> Generator[Event, None, Distillation]:
+    """Tune the scales of the model as its recipe says: through the whole model, or block by block.
 
     Args:
         tuning: The stage of a run, whose layers are solved.
+        original: Result of its ``keep_float``.
         reports: Reports of the solver by layer.
 
     Returns:
         The outcome.
     """
+    if tuning.recipe.distill_by == "block":
+        return (yield from _tune_blocks(tuning, reports))
+    return (yield from tuning.tune(original, reports))
+
+
+def _tune_blocks(tuning: ScaleTuning, reports: Mapping[str, LayerReport]) -> Generator[Event, None, Distillation]:
+    """Tunes the scales of each block in turn, keeps its layers and puts them into the model."""
     yield Stage(DISTILLING, f"block by block, at most {tuning.recipe.distill} epochs")
     loaded = tuning.bench.loaded
     by_block = layers_by_block(loaded.checkpoint.layers)

@@ -14,7 +14,7 @@ from sarqc.engine.auto_by_model import settle
 from sarqc.engine.baseline import baseline_key, compare
 from sarqc.engine.device_memory import LITTLE_MEMORY_WORDS, rehearse
 from sarqc.engine.distill import ScaleTuning, before_it
-from sarqc.engine.distill_blocks import tune_blocks
+from sarqc.engine.distill_blocks import tune_scales
 from sarqc.engine.kept_states import KeptStates
 from sarqc.engine.keys import float_model_key, layer_keys, quantized_model_key, states_key
 from sarqc.engine.measure import (
@@ -85,10 +85,7 @@ def quantize_model(run: RunContext) -> Generator[Event, None, documents.Summary]
         hashes = hashing.finish()
     distillation, layers = None, KeptLayers(bench.store, keys, prepared.checkpoint.layers)
     if tuning is not None:
-        if recipe.distill_by == "block":
-            distillation = yield from tune_blocks(tuning, reports)
-        else:
-            distillation = yield from tuning.tune(original_model, reports)
+        distillation = yield from tune_scales(tuning, original_model, reports)
         layers, reports = KeptLayers(bench.store, tuning.keys(), prepared.checkpoint.layers), before_it(reports)
         with LayerHashing(job) as hashing:
             for name, layer in layers.items():

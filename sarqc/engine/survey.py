@@ -32,7 +32,7 @@ from sarqc.calibration.whole_model import BesideFloat, FloatModel, float_model
 from sarqc.engine.auto_by_model import ModelSelection, settle
 from sarqc.engine.costs import sweep_bytes
 from sarqc.engine.distill import ScaleTuning
-from sarqc.engine.distill_blocks import tune_blocks
+from sarqc.engine.distill_blocks import tune_scales
 from sarqc.engine.kept_lines import SolvedLine, read_line, read_seconds, write_line, write_seconds
 from sarqc.engine.keys import (
     distilled_line_key,
@@ -837,8 +837,7 @@ def _from_runs(
             solved = [step for step in steps if isinstance(step, SolvedLayer)]
             if tuning is not None:
                 reports = {layer.info.name: layer.quantized.report for layer in solved}
-                by_block = recipe.distill_by == "block"
-                returned(tune_blocks(tuning, reports) if by_block else tuning.tune(original, reports))
+                returned(tune_scales(tuning, original, reports))
             timed = quantized_model_key(float_key, keys if tuning is None else tuning.keys())
             if is_new and not any(layer.from_cache for layer in solved):
                 write_seconds(bench.store, timed, time.process_time() - since)

@@ -19,7 +19,7 @@ from sarqc.calibration.corpora import Sequences
 from sarqc.calibration.job import SolvedLayer, calibration_job
 from sarqc.calibration.kept_layers import KeptLayers
 from sarqc.engine.distill import ScaleTuning
-from sarqc.engine.distill_blocks import tune_blocks
+from sarqc.engine.distill_blocks import tune_scales
 from sarqc.engine.execute import warm_up
 from sarqc.engine.measure import Workbench, versions
 from sarqc.engine.plan import indivisible_layers
@@ -56,8 +56,7 @@ def main(folder: Path) -> None:
             if isinstance(step, SolvedLayer)
         }
         if tuning is not None:
-            by_block = recipe.distill_by == "block"
-            returned(tune_blocks(tuning, reports) if by_block else tuning.tune(original, reports))
+            returned(tune_scales(tuning, original, reports))
     layers = KeptLayers(bench.store, keys if tuning is None else tuning.keys(), checkpoint.layers)
     tensors = {name: tensor for layer in layers for name, tensor in _parts(layer, layers[layer]).items()}
     (folder / "checkpoint").mkdir()
