@@ -23,7 +23,14 @@ from sarqc.models.loading import LoadedModel, load
 from sarqc.quantization.grid import Grid
 from tests.benchmarks.quality.__main__ import missing
 from tests.benchmarks.quality.contenders import ENGINES, Engine
-from tests.benchmarks.quality.dequantize import FORMATS, from_compressed_tensors, from_gptq, levels, unpacked
+from tests.benchmarks.quality.dequantize import (
+    FORMATS,
+    from_compressed_tensors,
+    from_gptq,
+    from_gptq_v2,
+    levels,
+    unpacked,
+)
 from tests.benchmarks.quality.engines import engine_job, run_sarqc
 from tests.benchmarks.quality.evaluate import Evaluator
 from tests.benchmarks.quality.jobs import Job, _environment, run_job
@@ -68,20 +75,21 @@ def test_compressed_tensors_hold_signed_codes_and_zero_points(bits: int, random:
     assert np.allclose(from_compressed_tensors(tensors, "up", bits), expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("less", [0, 1])
 @pytest.mark.parametrize("bits", [2, 3, 4])
-def test_gptq_files_hold_zero_points_less_one_and_the_group_of_each_channel(
-    bits: int, random: np.random.Generator
+def test_gptq_files_hold_zero_points_less_one_or_as_they_are_and_the_group_of_each_channel(
+    bits: int, less: int, random: np.random.Generator
 ) -> None:
     most, scales = (1 << bits) - 1, random.random((32, 2)).astype(np.float16)
     codes, zeros = random.integers(0, most + 1, (32, 64)), random.integers(0, most + 1, (32, 2))
     groups = random.permutation(np.repeat([0, 1], 32))
     tensors = {
-        "up.qweight": packed(codes, bits).T, "up.qzeros": packed(((zeros - 1) & most).T, bits), "up.scales": scales.T,
-        "up.g_idx": groups.astype(np.int32),
+        "up.qweight": packed(codes, bits).T, "up.qzeros": packed(((zeros - less) & most).T, bits),
+        "up.scales": scales.T, "up.g_idx": groups.astype(np.int32),
     }  # fmt: skip
     wide = scales.astype(np.float32)
     expected = np.stack([(codes[:, i] - zeros[:, g]) * wide[:, g] for i, g in enumerate(groups)], axis=1)
-    assert np.array_equal(from_gptq(tensors, "up", bits), expected)
+    assert np.array_equal((from_gptq if less else from_gptq_v2)(tensors, "up", bits), expected)
 
 
 def test_groups_are_equal_parts_of_a_row() -> None:

@@ -54,10 +54,19 @@ def from_compressed_tensors(tensors: Tensors, name: str, bits: int) -> np.ndarra
 
 def from_gptq(tensors: Tensors, name: str, bits: int) -> np.ndarray:
     """GPTQ's format: codes packed along columns of the weight, zero points, less one, along rows; groups by g_idx."""
+    return _from_gptq(tensors, name, bits, less=1)
+
+
+def from_gptq_v2(tensors: Tensors, name: str, bits: int) -> np.ndarray:
+    """The same with zero points as they are."""
+    return _from_gptq(tensors, name, bits, less=0)
+
+
+def _from_gptq(tensors: Tensors, name: str, bits: int, *, less: int) -> np.ndarray:
     qweight, scales = tensors[f"{name}.qweight"], tensors[f"{name}.scales"].astype(np.float32).T  # (O, G)
     columns = qweight.shape[0] * 32 // bits
     codes = unpacked(qweight.T, bits, columns)  # (O, I)
-    zero_points = unpacked(tensors[f"{name}.qzeros"], bits, len(scales)).T + 1  # (O, G)
+    zero_points = unpacked(tensors[f"{name}.qzeros"], bits, len(scales)).T + less  # (O, G)
     zero_points &= (1 << bits) - 1  # 0 is stored as -1
     size = columns // scales.shape[1]
     groups = tensors.get(f"{name}.g_idx", np.arange(columns) // size).astype(np.int64)
@@ -73,5 +82,6 @@ FORMATS: dict[str, Callable[[Tensors, str, int], np.ndarray]] = {
     "parts": from_parts,
     "compressed-tensors": from_compressed_tensors,
     "gptq": from_gptq,
+    "gptq_v2": from_gptq_v2,
     "plain": from_plain,
 }

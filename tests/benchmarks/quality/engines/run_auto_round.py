@@ -1,4 +1,6 @@
-"""AutoRound on one job: its own checkpoint in GPTQ's format, and what its calibration took.
+"""AutoRound on one job: its checkpoint in its own format, and what its calibration took.
+
+Its export to GPTQ's format has no place for a zero point of 0 and writes 1, which moves a whole group by a step.
 
 Run by the interpreter of an environment that has AutoRound; it knows nothing of this repository.
 """
@@ -33,8 +35,8 @@ def main(folder: Path) -> None:
     )  # fmt: skip
     with measured(job["device"]) as costs:
         rounder.quantize()
-    rounder.save_quantized(str(folder / "checkpoint"), format="auto_gptq")
-    write_done(folder, "gptq", costs, versions_of(PACKAGES))
+    rounder.save_quantized(str(folder / "checkpoint"), format="auto_round")
+    write_done(folder, "gptq_v2", costs, versions_of(PACKAGES))
 
 
 if __name__ == "__main__":
