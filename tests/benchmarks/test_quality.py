@@ -83,9 +83,14 @@ def test_gptq_files_hold_zero_points_less_one_or_as_they_are_and_the_group_of_ea
     most, scales = (1 << bits) - 1, random.random((32, 2)).astype(np.float16)
     codes, zeros = random.integers(0, most + 1, (32, 64)), random.integers(0, most + 1, (32, 2))
     groups = random.permutation(np.repeat([0, 1], 32))
+    stored = packed(((zeros - less) & most).T, bits)
+    if less and bits != 3:  # from whole words
+        ones = sum(1 << start for start in range(0, 32, bits))
+        rows = [[(int(word) - ones) & 0xFFFFFFFF for word in row] for row in packed(zeros.T, bits)]
+        stored = np.array(rows, dtype=np.uint32).view(np.int32)
     tensors = {
-        "up.qweight": packed(codes, bits).T, "up.qzeros": packed(((zeros - less) & most).T, bits),
-        "up.scales": scales.T, "up.g_idx": groups.astype(np.int32),
+        "up.qweight": packed(codes, bits).T, "up.qzeros": stored, "up.scales": scales.T,
+        "up.g_idx": groups.astype(np.int32),
     }  # fmt: skip
     wide = scales.astype(np.float32)
     expected = np.stack([(codes[:, i] - zeros[:, g]) * wide[:, g] for i, g in enumerate(groups)], axis=1)

@@ -53,7 +53,10 @@ def from_compressed_tensors(tensors: Tensors, name: str, bits: int) -> np.ndarra
 
 
 def from_gptq(tensors: Tensors, name: str, bits: int) -> np.ndarray:
-    """GPTQ's format: codes packed along columns of the weight, zero points, less one, along rows; groups by g_idx."""
+    """GPTQ's format: codes packed along columns of the weight, zero points, less one, along rows; groups by g_idx.
+
+    Where a word holds whole numbers, one is taken from each by one subtraction, and a 0 borrows from the number above.
+    """
     return _from_gptq(tensors, name, bits, less=1)
 
 
@@ -66,8 +69,11 @@ def _from_gptq(tensors: Tensors, name: str, bits: int, *, less: int) -> np.ndarr
     qweight, scales = tensors[f"{name}.qweight"], tensors[f"{name}.scales"].astype(np.float32).T  # (O, G)
     columns = qweight.shape[0] * 32 // bits
     codes = unpacked(qweight.T, bits, columns)  # (O, I)
-    zero_points = unpacked(tensors[f"{name}.qzeros"], bits, len(scales)).T + less  # (O, G)
-    zero_points &= (1 << bits) - 1  # 0 is stored as -1
+    words = tensors[f"{name}.qzeros"].astype(np.int64)
+    if less and 32 % bits == 0:
+        words = (words + sum(1 << start for start in range(0, 32, bits))).astype(np.uint32).view(np.int32)
+        less = 0
+    zero_points = (unpacked(words, bits, len(scales)).T + less) & ((1 << bits) - 1)  # (O, G)
     size = columns // scales.shape[1]
     groups = tensors.get(f"{name}.g_idx", np.arange(columns) // size).astype(np.int64)
     return (codes - zero_points[:, groups]) * scales[:, groups]
