@@ -47,8 +47,10 @@ _COMPARED = 2 * 4 + 2 * 4 + 2 * 4 + 5 * 8
 _SOFTMAXES = 5
 # While scales are tuned: bytes of a code, by itself and less its zero point; of a group with its sums, gradients and
 # moments of Adam; numbers of a token that wait for their gradients, of a block for each channel and of the head for
-# each logit. A token of tiny-llama took 225 kB of the 274 in its plan.
+# each logit. A token of tiny-llama took 225 kB of the 274 in its plan. While codes are tuned too: of a code its own
+# byte and those of two epochs, its position, and the gradient of that.
 _LEVEL, _OF_A_GROUP, _KEPT_STATES, _KEPT_LOGITS = 1 + 2, 150, 14, 7
+_TUNED_LEVEL = 1 + 2 + 4 + 4
 _ERROR = 4  # numbers of a token for each channel of a block's output: its error and what is made of it
 _WALKED = 3  # sets of states while a block is distilled: its inputs, those of the float block, and its outputs
 _READ_COPIES = 3  # of the float model's states: the file as it is read, without its checksum, and as a tensor
@@ -232,7 +234,8 @@ def _tuned_bytes(work: Work, computed: float, weights: int) -> float:
     """
     largest = max(map(math.prod, work.task.shapes))
     groups = work.groups * weights / work.task.weights()
-    return (_LEVEL + 2 * computed + work.stored) * weights + _OF_A_GROUP * groups + 2 * computed * largest
+    level = _TUNED_LEVEL if work.recipe.distill_codes else _LEVEL
+    return (level + 2 * computed + work.stored) * weights + _OF_A_GROUP * groups + 2 * computed * largest
 
 
 def _distilling_block_bytes(work: Work, computed: float) -> float:
@@ -241,6 +244,7 @@ def _distilling_block_bytes(work: Work, computed: float) -> float:
     """
     recipe, architecture = work.recipe, work.checkpoint.architecture
     weights = _tuned_bytes(work, computed, work.task.block_weights)
+    weights += work.stored * work.task.block_weights * recipe.distill_codes  # the float block, which the penalty reads
     inside = (_KEPT_STATES + _ERROR) * architecture.hidden_size + 4 * architecture.intermediate_size
     states = _WALKED * (recipe.samples + recipe.unseen_samples()) * architecture.hidden_size
     return weights + computed * recipe.length * (inside + states)
@@ -467,7 +471,7 @@ def _distilling(work: Work) -> Count:
     trained, judged = (_of_text(work, count * recipe.length) for count in (samples, unseen))
     logits = work.checkpoint.architecture.vocab_size * (samples + unseen) * recipe.length
     beside = Count(products=2 * work.checkpoint.architecture.hidden_size * logits, read=_DIVERGENCE_MOVES * 4 * logits)
-    written = Count(read=_WEIGHT_MOVES * 4 * work.task.weights() * samples)
+    written = Count(read=_moves(work) * 4 * work.task.weights() * samples)
     started = Count(started=_STARTED_OF_STEP * len(work.task.shapes) * samples)
     epoch = trained.times(3) + judged + beside + written + started
     return once.times(2) + beside + epoch.times(epochs)
@@ -479,12 +483,17 @@ def _distilling_blocks(work: Work) -> Count:
     samples, unseen = recipe.samples, recipe.unseen_samples()
     once = _through_the_blocks(work, (samples + unseen) * recipe.length) + Count(loaded=work.checkpoint.size_bytes)
     trained, judged = (_through_the_blocks(work, count * recipe.length) for count in (samples, unseen))
-    written = Count(read=_WEIGHT_MOVES * 4 * work.task.weights() * samples)
+    written = Count(read=_moves(work) * 4 * work.task.weights() * samples)
     started = Count(started=_STARTED_OF_STEP * len(work.task.shapes) * samples)
     return once.times(2) + (trained.times(3) + judged + written + started).times(epochs)
 
 
+def _moves(work: Work) -> int:
+    return _WEIGHT_MOVES + _CODE_MOVES * work.recipe.distill_codes
+
+
 _WEIGHT_MOVES = 8  # how often a weight is written or read until the gradients of its scales are known
+_CODE_MOVES = 20  # and until its position has moved, where codes are tuned
 _STARTED_OF_STEP = 60  # operations that a GPU starts for a linear in a step of their tuning
 
 _IN_QUESTION = 8  # candidates and baselines of a draw, on the mean: six to ten were seen

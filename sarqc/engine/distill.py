@@ -1,4 +1,4 @@
-"""The scales of a run's model tuned by its predictions, as a stage between the solving of codes and the measurements.
+"""The scales of a run's model, and on request its codes, tuned by its predictions, as a stage after the solving.
 
 Tuned layers are kept under keys of their own and take the place of the solver's in the model, in measurements and in
 files; so do tuned norms. Errors of layers and pictures of their weights stay those of the solver.
@@ -37,6 +37,7 @@ from sarqc.quantization.scale_distillation import (
     Distance,
     DistillationEpoch,
     Distilled,
+    TunedCodes,
     TunedNorm,
     TunedScales,
     distilled,
@@ -185,7 +186,10 @@ class ScaleTuning:
         elif "lam" not in METHODS[self.recipe.method].tunes:
             lam = None
         layer = _on(self.bench.loaded.device, self._solved(info).quantized)
-        return TunedScales(layer, weight, means.drift_scale(weight.float(), gamma), lam or 0.0)
+        s = means.drift_scale(weight.float(), gamma)
+        if self.recipe.distill_codes:
+            return TunedCodes(layer, weight, s, lam or 0.0, self.job.grids[info.name])
+        return TunedScales(layer, weight, s, lam or 0.0)
 
     def tuned_norms(self, paths: Iterable[str]) -> dict[str, TunedNorm]:
         """Return the norms at these paths, whose weights are the float ones and in memory."""
@@ -216,7 +220,7 @@ class ScaleTuning:
                 yield ScalesDistilled(**_facts(step), epochs=self.recipe.distill)
             else:
                 yield step
-        outcome = outcome_of(epochs, self.recipe.distill, norms=len(self.norms()))
+        outcome = outcome_of(epochs, self.recipe.distill, norms=len(self.norms()), codes=self.recipe.distill_codes)
         self.bench.store.write(self.key(), ".json", json.dumps(outcome).encode())
         return outcome
 
@@ -260,22 +264,37 @@ def tuned(
             yield Advanced(step.done, step.steps, f"steps of epoch {done}{where}")
 
 
-def outcome_of(epochs: Sequence[DistillationEpoch], at_most: int, *, norms: int = 0) -> Distillation:
+def what_is_tuned(norms: int, *, codes: bool) -> str:
+    """Return the beginning of a sentence about a distillation.
+
+    Args:
+        norms: Number of norms that are tuned with the scales.
+        codes: Whether codes are.
+    """
+    further = [*(["codes"] if codes else []), *([f"{norms} norms"] if norms else [])]
+    return " and ".join([", ".join(["Scales", *further[:-1]]), *further[-1:]])
+
+
+def outcome_of(
+    epochs: Sequence[DistillationEpoch], at_most: int, *, norms: int = 0, codes: bool = False
+) -> Distillation:
     """Return the outcome of some epochs, the start first.
 
     Args:
         epochs: The epochs.
         at_most: Largest number of epochs.
         norms: Number of norms that were tuned with the scales.
+        codes: Whether codes were.
     """
+    what = what_is_tuned(norms, codes=codes)
     first, best, made = epochs[0], best_of(epochs), len(epochs) - 1
-    what = f"Scales and {norms} norms" if norms else "Scales"
     if best is first:
         words = f"{what} stay as they were: no epoch of {made} lowered held-out KL from {first.held_out:.3g}."
     else:
+        changed = f", {best.changed:.2%} of codes changed" if codes else ""
         words = (
             f"{what} distilled: held-out KL {first.held_out:.3g} → {best.held_out:.3g} in {best.epoch} of "
-            f"{at_most} epochs, drift {first.drift:.3g} → {best.drift:.3g}. Errors of layers are those before."
+            f"{at_most} epochs, drift {first.drift:.3g} → {best.drift:.3g}{changed}. Errors of layers are those before."
         )
     return {"epochs": [_facts(epoch) for epoch in epochs], "kept": best.epoch, "words": words}
 

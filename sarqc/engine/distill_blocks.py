@@ -18,7 +18,7 @@ from sarqc.calibration.pipeline import layers_by_block
 from sarqc.calibration.whole_model import FloatModel
 from sarqc.documents import Distillation, DistilledBlock
 from sarqc.engine.costs import DISTILLING
-from sarqc.engine.distill import ScaleTuning, best_of, tuned
+from sarqc.engine.distill import ScaleTuning, best_of, tuned, what_is_tuned
 from sarqc.engine.keys import distilled_layer_key
 from sarqc.events import BlockDistilled, Event, Stage
 from sarqc.models.allocator import release_freed
@@ -76,23 +76,25 @@ def _tune_blocks(tuning: ScaleTuning, reports: Mapping[str, LayerReport]) -> Gen
             if walk is not None and index < last_missing:
                 walk.advance(block)
             release_freed()
-    return blocks_outcome([outcome for outcome in found.values() if outcome is not None], len(tuning.norms()))
+    outcomes = [outcome for outcome in found.values() if outcome is not None]
+    return blocks_outcome(outcomes, norms=len(tuning.norms()), codes=tuning.recipe.distill_codes)
 
 
-def blocks_outcome(blocks: Sequence[DistilledBlock], norms: int = 0) -> Distillation:
+def blocks_outcome(blocks: Sequence[DistilledBlock], *, norms: int = 0, codes: bool = False) -> Distillation:
     """Return the outcome of all blocks.
 
     Args:
         blocks: The blocks in their order.
         norms: Number of norms that were tuned with the scales.
+        codes: Whether codes were.
     """
+    what = what_is_tuned(norms, codes=codes)
     better = [block for block in blocks if block["kept"]]
     ratios = [
         block["held_out"] / block["held_out_before"]
         for block in blocks
         if block["held_out"] is not None and block["held_out_before"]
     ]
-    what = f"Scales and {norms} norms" if norms else "Scales"
     if not better or not ratios:
         words = f"{what} stay as they were: no epoch lowered the held-out error of any of {len(blocks)} blocks."
     else:

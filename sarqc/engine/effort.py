@@ -43,7 +43,7 @@ def as_far_as_possible(recipe: Recipe, planned: Callable[[Recipe], _Planned]) ->
                 raise
             reason = refusal.what
     left_out = tr("effort {effort} leaves distillation out: {reason}", effort=recipe.effort, reason=reason)
-    return planned(recipe.model_copy(update={"distill": 0})), left_out
+    return planned(recipe.model_copy(update={"distill": 0, "distill_codes": False})), left_out
 
 
 def _is_of_effort(recipe: Recipe, refusal: Refused) -> bool:

@@ -171,6 +171,7 @@ def _short(line: Line) -> str:
         "rotate": tr("rotated") if fitting_.get("rotate") == "r1" else tr("rotated with values"),
         "first_order": f"β {_number_of(fitting_, 'first_order')}",
         "distill_by": tr("by block"),
+        "distill_codes": tr("codes"),
         "distill_norms": tr("norms"),
         "distill_lambda": tr("at {lam}", lam=_number_of(fitting_, "distill_lambda")),
     }

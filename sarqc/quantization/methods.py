@@ -46,6 +46,7 @@ FITTING_WORDS: dict[str, str | dict[str, str]] = {
     "expert_damping": message("starved experts damped"),
     "distill": message("scales distilled"),
     "distill_by": {"block": message("block by block")},
+    "distill_codes": message("codes distilled"),
     "distill_norms": message("norms distilled"),
     "distill_lambda": message("distilled at λ = {value}"),
     "warm_start": {

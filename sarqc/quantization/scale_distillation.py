@@ -1,17 +1,22 @@
-"""Scales tuned by the distance of a model, or of one of its blocks, from the float one, with the codes that it has.
+"""Scales tuned by the distance of a model, or of one of its blocks, from the float one, and on request codes.
 
-The unknowns θ are the scales of all quantized linears, on the affine grid their biases too, and on request the weights
-of norms. They minimise
+The unknowns θ are the scales of all quantized linears, on the affine grid their biases too, and on request their codes
+and the weights of norms. They minimise
 
     E(θ)  +  E(θ₀) · Σ λ_l d_l(θ) / Σ d_l(θ₀),    d_l = ‖(Ŵ_l - W_l) diag(S_l)‖²,
 
 sums over linears l, by Adam on ln(scale / first scale), on (bias - first bias) / first scale and on
 (weight - first weight) / root mean square of the first weights of a norm. E is the distance: mean KL(p_float ‖ p_θ) of
 a model's predictions, or the relative squared error of a block's outputs. θ₀ are the values before the first step:
-there the penalty is λ times the distance, whatever the sizes of the model and of S. On a group d is a quadratic
-function of its scale a and bias b, so that six sums replace its weights:
+there the penalty is λ times the distance, whatever the sizes of the model and of S. Where codes stay, d is on a group
+a quadratic function of its scale a and bias b, so that six sums replace its weights:
 
     Σ_j S_j² (a c_j + b - w_j)²,    c = code - zero point.
+
+Codes are tuned as positions u, real numbers between the least and the largest code, and are round(u). The gradient
+passes the rounding as if it were not there (straight through), and a step moves each u along its sign. At first u lies
+towards the float weight from its code, ``TOWARDS_FLOAT`` of the way, so that the codes are those of the solver, and
+those change most easily whose weight lies between two levels.
 
 After each epoch the numbers are rounded as a checkpoint stores them, and judged with these on sequences that nothing is
 fitted to. The best epoch is kept, the start included.
@@ -32,10 +37,12 @@ from torch import Tensor
 
 from sarqc.errors import NumericalError
 from sarqc.quantization.block_learning import in_a_fixed_order
-from sarqc.quantization.grid import scale_limits, split_groups
+from sarqc.quantization.grid import Grid, scale_limits, split_groups
 from sarqc.quantization.quantized_layer import QuantizedLayer
 
 RATE = 3e-3  # of Adam, a relative change of a scale a step; it falls linearly to 0
+CODE_RATE = 0.02  # of positions, in levels a step; it falls in the same way
+TOWARDS_FLOAT = 0.6  # first distance of a position from its code, of that to the float weight or to half a level
 PATIENCE = 2  # epochs without a smaller distance on unseen sequences
 
 Weights = Mapping[str, Tensor]  # (O, I) by the name of the linear, (D,) by that of the norm
@@ -71,12 +78,14 @@ class DistillationEpoch:
         calibration: Mean distance over the steps of the epoch, each before its update.
         held_out: Distance on unseen sequences, with the rounded numbers after the epoch.
         drift: √(Σ d_l / Σ ‖W_l diag(S_l)‖²) of the rounded scales.
+        changed: Share of the codes that are not those before the first step.
     """
 
     epoch: int
     calibration: float
     held_out: float
     drift: float
+    changed: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -103,6 +112,31 @@ class _Levels(torch.autograd.Function):
         of_groups = gradients[0].reshape(basis.shape)
         of_scales = (of_groups * basis).sum(dim=-1)
         return of_scales, of_groups.sum(dim=-1) if ctx.has_biases else None, None
+
+
+class _RoundedLevels(torch.autograd.Function):
+    """a (round(u) - z) + b (O, I) of positions u (O, G, K) within their limits, with zero points z (O, G)."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, scales: Tensor, biases: Tensor | None, positions: Tensor, zero_points: Tensor, grid: Grid
+    ) -> Tensor:
+        ctx.save_for_backward(scales, positions, zero_points)
+        ctx.has_biases, ctx.grid = biases is not None, grid
+        levels = _rounded(positions, grid).sub_(zero_points.unsqueeze(-1)).mul_(scales.unsqueeze(-1))
+        return (levels if biases is None else levels.add_(biases.unsqueeze(-1))).flatten(-2)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor | None, Tensor, None, None]:
+        scales, positions, zero_points = ctx.saved_tensors
+        of_groups = gradients[0].reshape(positions.shape)
+        basis = _rounded(positions, ctx.grid).sub_(zero_points.unsqueeze(-1))
+        of_biases = of_groups.sum(dim=-1) if ctx.has_biases else None
+        return basis.mul_(of_groups).sum(dim=-1), of_biases, of_groups * scales.unsqueeze(-1), None, None
+
+
+def _rounded(positions: Tensor, grid: Grid) -> Tensor:
+    return positions.round().clamp_(grid.lowest, grid.highest)
 
 
 class TunedScales:
@@ -134,6 +168,13 @@ class TunedScales:
     def parameters(self) -> list[Tensor]:
         """Return the unknowns, all 0 at first."""
         return [self.stretch] if self.shift is None else [self.stretch, self.shift]
+
+    def move(self, rate: float) -> None:
+        """Move positions of codes along the sign of their gradient, which is used up; there are none here.
+
+        Args:
+            rate: Length of the step in levels.
+        """
 
     def numbers(self) -> tuple[Tensor, Tensor | None]:
         """Return the scales and biases (O, G) in working precision, as functions of the unknowns."""
@@ -175,6 +216,63 @@ class TunedScales:
         b = torch.zeros_like(a) if biases is None else biases.double()
         cc, c, one, cw, w, ww = self._sums
         return (a * a * cc + 2 * a * b * c + b * b * one - 2 * a * cw - 2 * b * w + ww).sum()
+
+
+class TunedCodes(TunedScales):
+    """Codes of one linear as unknowns, with its scales and biases.
+
+    Args:
+        layer: The linear without channel scales and row scales. Its zero points stay.
+        weight: (O, I), the float weight.
+        s: S (I,) of the penalty.
+        lam: λ.
+        grid: The grid of the linear.
+    """
+
+    def __init__(self, layer: QuantizedLayer, weight: Tensor, s: Tensor, lam: float, grid: Grid) -> None:
+        super().__init__(layer, weight, s, lam)
+        self._grid, self._weight, self._s = grid, weight, s.to(self._scales.dtype)
+        size = weight.shape[-1] // layer.scales.shape[-1]
+        codes = split_groups(layer.codes.to(self._scales.dtype), size)  # (O, G, K)
+        zeros = layer.zero_points.to(self._scales.dtype) if self._biases is None else -self._biases / self._scales
+        aims = split_groups(weight.to(self._scales.dtype), size) / self._scales.unsqueeze(-1) + zeros.unsqueeze(-1)
+        away = torch.nan_to_num((aims - codes).clamp_(-0.5, 0.5))  # a scale of 0 leaves no direction
+        self._positions = codes.add_(away, alpha=TOWARDS_FLOAT).requires_grad_()
+
+    def weight(self) -> Tensor:
+        """Return Ŵ (O, I) in working precision, as a function of the unknowns."""
+        levels: Tensor = _RoundedLevels.apply(  # type: ignore[no-untyped-call]
+            *self.numbers(), self._positions, self._layer.zero_points, self._grid
+        )  # fmt: skip
+        return levels
+
+    def penalty(self) -> Tensor:
+        """Return d = ‖(Ŵ - W) diag(S)‖² in float64, as a function of the unknowns."""
+        return self._penalty_at(self.weight())
+
+    def move(self, rate: float) -> None:
+        """Move positions of codes along the sign of their gradient, which is used up."""
+        gradient = self._positions.grad
+        assert gradient is not None
+        with torch.no_grad():
+            lowest, highest = self._grid.lowest - 0.5, self._grid.highest + 0.5
+            self._positions.sub_(gradient.sign(), alpha=rate).clamp_(lowest, highest)
+        self._positions.grad = None
+
+    def rounded(self) -> QuantizedLayer:
+        """Return the linear with its codes, and its scales and biases rounded to storage."""
+        with torch.no_grad():
+            layer = super().rounded()
+            codes = _rounded(self._positions, self._grid).flatten(-2).to(layer.codes.dtype)
+            layer = replace(layer, codes=codes)
+            return replace(layer, dequantized=layer.stored())
+
+    def penalty_of(self, layer: QuantizedLayer) -> float:
+        """Return d of a linear that ``rounded`` returned."""
+        return float(self._penalty_at(layer.levels(layer.codes)))
+
+    def _penalty_at(self, levels: Tensor) -> Tensor:
+        return ((levels - self._weight) * self._s).square().sum(dtype=torch.float64)
 
 
 class TunedNorm:
@@ -255,8 +353,9 @@ def distilled(
     epochs: int,
     norms: Mapping[str, TunedNorm] = NO_NORMS,
     rate: float = RATE,
+    code_rate: float = CODE_RATE,
 ) -> Generator[DistillationEpoch | DistillationStep, None, Distilled]:
-    """Tune the scales of all linears, and the weights of norms.
+    """Tune the scales of all linears, the codes of those that are ``TunedCodes``, and the weights of norms.
 
     Args:
         linears: The linears by name.
@@ -264,6 +363,7 @@ def distilled(
         epochs: Largest number of passes over the sequences.
         norms: Norms by name.
         rate: Rate of Adam at the first step.
+        code_rate: Length of the first step of positions, in levels.
 
     Yields:
         The state before the first step and after each epoch; in an epoch each step.
@@ -275,7 +375,7 @@ def distilled(
         NumericalError: If the distance is not finite before the first step.
     """
     tuning = _Tuning(linears, norms)
-    best = tuning.rounded()
+    first = best = tuning.rounded()
     start = _first(tuning, distance, best)
     if not math.isfinite(start.calibration + start.held_out):
         raise NumericalError(
@@ -292,14 +392,18 @@ def distilled(
     for epoch in range(1, epochs + 1):
         total = 0.0
         for step in range(distance.steps):
-            optimiser.param_groups[0]["lr"] = rate * (1 - ((epoch - 1) * distance.steps + step) / steps)
+            left = 1 - ((epoch - 1) * distance.steps + step) / steps
+            optimiser.param_groups[0]["lr"] = rate * left
             optimiser.zero_grad()
             total += _step(tuning, distance, step, magnified, factor)
             optimiser.step()
+            for linear in linears.values():
+                linear.move(code_rate * left)
             yield DistillationStep(step + 1, distance.steps)
         reached = tuning.rounded()
         held_out = _held_out(distance, reached)
-        yield DistillationEpoch(epoch, total / distance.steps, held_out, tuning.drift(reached.layers))
+        drifted, changed = tuning.drift(reached.layers), _changed(first, reached)
+        yield DistillationEpoch(epoch, total / distance.steps, held_out, drifted, changed)
         since += 1
         if held_out < least:
             best, least, since = reached, held_out, 0
@@ -327,6 +431,12 @@ def _step(tuning: _Tuning, distance: Distance, step: int, magnified: float, fact
         if linear.lam > 0 and factor > 0:
             (factor * linear.lam * linear.penalty()).backward()
     return float(found.detach())
+
+
+def _changed(first: Distilled, reached: Distilled) -> float:
+    """Share of the codes of all linears that differ."""
+    pairs = [(layer.codes, reached.layers[name].codes) for name, layer in first.layers.items()]
+    return sum(int((one != other).sum()) for one, other in pairs) / sum(one.numel() for one, _ in pairs)
 
 
 def _held_out(distance: Distance, reached: Distilled) -> float:

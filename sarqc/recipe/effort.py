@@ -24,15 +24,19 @@ from sarqc.quantization.methods import MethodEntry, entry_of, public_method
 
 Effort = Literal["quick", "balanced", "best"]
 EFFORT_NAMES: tuple[Effort, ...] = get_args(Effort)
-Fitting = dict[str, str | int]
+Fitting = dict[str, str | int | bool]
 
 EFFORTS: Mapping[Effort, Fitting] = MappingProxyType(
     {
-        "quick": {"range": "search", "order": "natural", "refine": 0, "refit": 0, "distill": 0},
-        "balanced": {"range": "search", "order": "activation", "refine": 1, "refit": 0, "distill": 0},
-        "best": {"range": "joint", "order": "activation", "refine": 3, "refit": 3, "distill": 5},
+        "quick": {"range": "search", "order": "natural", "refine": 0, "refit": 0, "distill": 0,
+                  "distill_codes": False},
+        "balanced": {"range": "search", "order": "activation", "refine": 1, "refit": 0, "distill": 0,
+                     "distill_codes": False},
+        "best": {"range": "joint", "order": "activation", "refine": 3, "refit": 3, "distill": 5,
+                 "distill_codes": True},
     }
-)
+)  # fmt: skip
+OF_DISTILLING = ("distill", "distill_codes")  # fields of an effort that a model may not have
 # What is left of a fitting where the rest has no meaning: learned rounding begins at a searched range, and learns the
 # rest; a quantized checkpoint keeps its scales.
 _OF_LEARNING: Fitting = {"range": "search"}
@@ -55,7 +59,7 @@ def fitting_of(effort: Effort, document: Mapping[str, Any]) -> Fitting:
     if document.get("quantized_checkpoint") is not None:
         return {field: value for field, value in wanted.items() if field in _OF_A_REPAIR}
     if kind != "run" or document.get("layer") is not None:
-        wanted.pop("distill", None)
+        wanted = {field: value for field, value in wanted.items() if field not in OF_DISTILLING}
     return wanted
 
 
@@ -65,7 +69,7 @@ def _of_method(effort: Effort, entry: MethodEntry) -> Fitting:
     return {
         field: value
         for field, value in EFFORTS[effort].items()
-        if field in entry.options or (field == "distill" and entry.make.has_free_scales)
+        if field in entry.options or (field in OF_DISTILLING and entry.make.has_free_scales)
     }
 
 

@@ -39,7 +39,7 @@ from sarqc.quantization.methods import (
     public_method,
 )
 from sarqc.quantization.storage import Kind
-from sarqc.recipe.effort import EFFORTS, Effort, Fitting, fitting_of
+from sarqc.recipe.effort import EFFORTS, OF_DISTILLING, Effort, Fitting, fitting_of
 from sarqc.recipe.former import BEFORE
 
 
@@ -119,7 +119,7 @@ TUNED_TEST_TOKENS = 1 << 16  # on which λ are compared: enough beside the diffe
 LEFT_OUT: dict[str, Any] = {
     "from_block": None, "then_lambda": None, "then_gamma": None, "include": [], "refit": 0, "distill": 0,
     "stopping": "none", "rotate": "none", "first_order": 0.0,
-    "distill_by": "model", "distill_norms": False, "distill_lambda": None,
+    "distill_by": "model", "distill_codes": False, "distill_norms": False, "distill_lambda": None,
 }  # fmt: skip
 
 # Values from a block on, by the values that they follow.
@@ -443,8 +443,8 @@ class RecipeFields(BaseModel):
         le=MOST_EPOCHS,
         **_describe(
             "method", "Distillation of scales",
-            "Epochs, at most, in which the scales of the whole model are tuned to the float model's predictions while "
-            "the codes stay; held-out samples choose the best epoch; 0: none.",
+            "Epochs, at most, in which the scales of the whole model are tuned to the float model's predictions; "
+            "held-out samples choose the best epoch; 0: none.",
             unit="epochs", advanced=True,
         ),
     )  # fmt: skip
@@ -454,6 +454,15 @@ class RecipeFields(BaseModel):
             "method", "Distillation by",
             "model: scales follow the predictions of the whole model, which needs it in memory with its gradients; "
             "block: those of each block in turn follow the float block's outputs, also in mixtures and large models.",
+            advanced=True,
+        ),
+    )  # fmt: skip
+    distill_codes: bool = Field(
+        False,
+        **_describe(
+            "method", "Distillation of codes",
+            "Distillation tunes the codes with the scales: each may move to another level. That takes 8 bytes more for "
+            "each weight.",
             advanced=True,
         ),
     )  # fmt: skip
@@ -713,6 +722,8 @@ class RecipeFields(BaseModel):
         given: Fitting = {"distill": self.distill}
         if self.distill_by != "model":
             given["distill_by"] = self.distill_by
+        if self.distill_codes:
+            given["distill_codes"] = 1
         if self.distill_norms:
             given["distill_norms"] = 1
         if self.distill_lambda is not None:
@@ -739,7 +750,7 @@ class RecipeFields(BaseModel):
         for effort in EFFORTS:
             fitting = fitting_of(effort, self.to_json())
             if not can_distill:
-                fitting.pop("distill", None)
+                fitting = {name: value for name, value in fitting.items() if name not in OF_DISTILLING}
             if fitting not in found.values():
                 found[effort] = fitting
         return found

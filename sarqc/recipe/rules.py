@@ -12,7 +12,7 @@ from sarqc.recipe.effort import fitting_of
 from sarqc.recipe.fields import LATER_VALUES, RecipeFields, known_entry, public_name
 
 # Fields that mean nothing to a kind of recipe. Tuning and a ladder draw at random, from the float model's inputs.
-_OF_DISTILLATION = ("distill_by", "distill_norms", "distill_lambda")  # that only a distillation reads
+_OF_DISTILLATION = ("distill_by", "distill_codes", "distill_norms", "distill_lambda")  # that only a distillation reads
 _OF_ONE_MODEL = (
     "prompts", "new_tokens", "speed", "sampling", "inputs_from", "baseline", "rotate", "distill", *_OF_DISTILLATION
 )  # fmt: skip

@@ -194,7 +194,14 @@ class LaterBlocks(_Document):
         return tr("from block {block}: {values}", block=self.from_block, values=values)
 
 
-_NAMED_MARKS = ("refine", "refit", "distill", "distill_norms", "distill_lambda")  # values that do not say what they are
+_NAMED_MARKS = (
+    "refine",
+    "refit",
+    "distill",
+    "distill_codes",
+    "distill_norms",
+    "distill_lambda",
+)  # values that do not say what they are
 
 
 class Line(_Document):

@@ -247,7 +247,7 @@ class FormMethod(MethodFacts):
     ``efforts`` has all fields that efforts set, with their values for this method, by effort.
     """
 
-    efforts: dict[str, dict[str, str | int]]
+    efforts: dict[str, Fitting]
     unasked: Unasked
     can_tune: bool  # whether tuning can find its λ
     about: str  # one line
@@ -321,7 +321,7 @@ def form_method(name: str) -> FormMethod:
     }  # fmt: skip
 
 
-def _efforts(name: str) -> dict[str, dict[str, str | int]]:
+def _efforts(name: str) -> dict[str, Fitting]:
     """The fields of each effort by a method, at their defaults where it does not have them."""
     plain: Fitting = {field: Recipe.model_fields[field].default for field in EFFORTS["best"]}
     return {effort: plain | fitting_of(effort, {"method": name}) for effort in EFFORTS}

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 
@@ -36,11 +37,11 @@ def sentences() -> Iterator[str]:
         DistillationEpoch(epoch=number, calibration=value, held_out=value, drift=0.3)
         for number, value in enumerate((0.2, 0.1, 0.15))
     ]
-    for norms in (0, 13):
-        yield outcome_of(epochs, 5, norms=norms)["words"]
-        yield outcome_of(epochs[:1], 5, norms=norms)["words"]
-        yield blocks_outcome([], norms)["words"]
-        yield blocks_outcome([BLOCK], norms)["words"]
+    for norms, codes in product((0, 13), (False, True)):
+        yield outcome_of(epochs, 5, norms=norms, codes=codes)["words"]
+        yield outcome_of(epochs[:1], 5, norms=norms, codes=codes)["words"]
+        yield blocks_outcome([], norms=norms, codes=codes)["words"]
+        yield blocks_outcome([BLOCK], norms=norms, codes=codes)["words"]
     yield (
         f"temperature {TEMPERATURE}, top-p {TOP_P}; one uniform number a step for both models, inverted through the "
         "cumulative probabilities in order of token id"

@@ -133,6 +133,7 @@ export const FITTING_WORDS = frozen({
   expert_damping: "starved experts damped",
   distill: "scales distilled",
   distill_by: { block: "block by block" },
+  distill_codes: "codes distilled",
   distill_norms: "norms distilled",
   distill_lambda: "distilled at λ = {value}",
   warm_start: { gptq: "started from GPTQ's codes", column_solver: "started from the column solver's codes" },

@@ -413,6 +413,17 @@ export const RECIPE_FIELDS = frozen({
     rare: false,
     default: "model",
   },
+  distill_codes: {
+    name: "distill_codes",
+    key: "distill_codes",
+    kind: "truth",
+    title: "Distillation of codes",
+    unit: "",
+    section: "method",
+    advanced: true,
+    rare: false,
+    default: false,
+  },
   distill_norms: {
     name: "distill_norms",
     key: "distill_norms",
@@ -757,9 +768,9 @@ export const METHODS = frozen({
     defaults: { range: "minmax", refine: 0, refit: 0 },
     auto: null,
     efforts: {
-      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
-      balanced: { range: "search", order: "natural", refine: 1, refit: 0, distill: 0 },
-      best: { range: "joint", order: "natural", refine: 3, refit: 3, distill: 5 },
+      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0, distill_codes: false },
+      balanced: { range: "search", order: "natural", refine: 1, refit: 0, distill: 0, distill_codes: false },
+      best: { range: "joint", order: "natural", refine: 3, refit: 3, distill: 5, distill_codes: true },
     },
     unasked: {
       given: [
@@ -822,9 +833,9 @@ export const METHODS = frozen({
     defaults: { mode: "per_linear", include_identity: true, range: "minmax", refine: 0, refit: 0 },
     auto: null,
     efforts: {
-      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
-      balanced: { range: "search", order: "natural", refine: 1, refit: 0, distill: 0 },
-      best: { range: "joint", order: "natural", refine: 3, refit: 3, distill: 0 },
+      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0, distill_codes: false },
+      balanced: { range: "search", order: "natural", refine: 1, refit: 0, distill: 0, distill_codes: false },
+      best: { range: "joint", order: "natural", refine: 3, refit: 3, distill: 0, distill_codes: false },
     },
     unasked: {
       given: [
@@ -845,6 +856,7 @@ export const METHODS = frozen({
         "order",
         "distill",
         "distill_by",
+        "distill_codes",
         "distill_norms",
         "distill_lambda",
         "expert_damping",
@@ -868,6 +880,7 @@ export const METHODS = frozen({
         "order",
         "distill",
         "distill_by",
+        "distill_codes",
         "distill_norms",
         "distill_lambda",
         "expert_damping",
@@ -891,9 +904,9 @@ export const METHODS = frozen({
     defaults: { lam: 0.3, mode: "per_linear", include_identity: true, range: "minmax", refine: 0, refit: 0 },
     auto: { by: "model", lams: [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1], gammas: [], strengths: [] },
     efforts: {
-      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
-      balanced: { range: "search", order: "natural", refine: 1, refit: 0, distill: 0 },
-      best: { range: "joint", order: "natural", refine: 3, refit: 3, distill: 0 },
+      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0, distill_codes: false },
+      balanced: { range: "search", order: "natural", refine: 1, refit: 0, distill: 0, distill_codes: false },
+      best: { range: "joint", order: "natural", refine: 3, refit: 3, distill: 0, distill_codes: false },
     },
     unasked: {
       given: [
@@ -911,6 +924,7 @@ export const METHODS = frozen({
         "order",
         "distill",
         "distill_by",
+        "distill_codes",
         "distill_norms",
         "distill_lambda",
         "expert_damping",
@@ -932,6 +946,7 @@ export const METHODS = frozen({
         "order",
         "distill",
         "distill_by",
+        "distill_codes",
         "distill_norms",
         "distill_lambda",
         "expert_damping",
@@ -956,9 +971,9 @@ export const METHODS = frozen({
     defaults: { lam: 0.3, mode: "per_linear", include_identity: true, range: "minmax", refine: 0, refit: 0 },
     auto: { by: "model", lams: [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1], gammas: [], strengths: [] },
     efforts: {
-      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
-      balanced: { range: "search", order: "natural", refine: 1, refit: 0, distill: 0 },
-      best: { range: "joint", order: "natural", refine: 3, refit: 3, distill: 0 },
+      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0, distill_codes: false },
+      balanced: { range: "search", order: "natural", refine: 1, refit: 0, distill: 0, distill_codes: false },
+      best: { range: "joint", order: "natural", refine: 3, refit: 3, distill: 0, distill_codes: false },
     },
     unasked: {
       given: [
@@ -976,6 +991,7 @@ export const METHODS = frozen({
         "order",
         "distill",
         "distill_by",
+        "distill_codes",
         "distill_norms",
         "distill_lambda",
         "expert_damping",
@@ -997,6 +1013,7 @@ export const METHODS = frozen({
         "order",
         "distill",
         "distill_by",
+        "distill_codes",
         "distill_norms",
         "distill_lambda",
         "expert_damping",
@@ -1021,9 +1038,9 @@ export const METHODS = frozen({
     defaults: { static_groups: false, range: "minmax", order: "natural", refine: 0, refit: 0, expert_damping: "plain" },
     auto: null,
     efforts: {
-      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
-      balanced: { range: "search", order: "activation", refine: 1, refit: 0, distill: 0 },
-      best: { range: "joint", order: "activation", refine: 3, refit: 3, distill: 5 },
+      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0, distill_codes: false },
+      balanced: { range: "search", order: "activation", refine: 1, refit: 0, distill: 0, distill_codes: false },
+      best: { range: "joint", order: "activation", refine: 3, refit: 3, distill: 5, distill_codes: true },
     },
     unasked: {
       given: [
@@ -1089,9 +1106,9 @@ export const METHODS = frozen({
     },
     auto: { by: "layer", lams: [0.25, 0.5, 0.75], gammas: [], strengths: [] },
     efforts: {
-      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
-      balanced: { range: "search", order: "activation", refine: 1, refit: 0, distill: 0 },
-      best: { range: "joint", order: "activation", refine: 3, refit: 3, distill: 5 },
+      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0, distill_codes: false },
+      balanced: { range: "search", order: "activation", refine: 1, refit: 0, distill: 0, distill_codes: false },
+      best: { range: "joint", order: "activation", refine: 3, refit: 3, distill: 5, distill_codes: true },
     },
     unasked: {
       given: [
@@ -1151,9 +1168,9 @@ export const METHODS = frozen({
     },
     auto: { by: "layer", lams: [0.25, 0.5, 0.75], gammas: [0.1, 0.15, 0.35, 0.5], strengths: [] },
     efforts: {
-      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
-      balanced: { range: "search", order: "activation", refine: 1, refit: 0, distill: 0 },
-      best: { range: "joint", order: "activation", refine: 3, refit: 3, distill: 5 },
+      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0, distill_codes: false },
+      balanced: { range: "search", order: "activation", refine: 1, refit: 0, distill: 0, distill_codes: false },
+      best: { range: "joint", order: "activation", refine: 3, refit: 3, distill: 5, distill_codes: true },
     },
     unasked: {
       given: [
@@ -1208,9 +1225,9 @@ export const METHODS = frozen({
     },
     auto: { by: "layer", lams: [], gammas: [], strengths: [0, 0.25, 0.5, 0.75, 1] },
     efforts: {
-      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
-      balanced: { range: "search", order: "activation", refine: 1, refit: 0, distill: 0 },
-      best: { range: "joint", order: "activation", refine: 3, refit: 3, distill: 5 },
+      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0, distill_codes: false },
+      balanced: { range: "search", order: "activation", refine: 1, refit: 0, distill: 0, distill_codes: false },
+      best: { range: "joint", order: "activation", refine: 3, refit: 3, distill: 5, distill_codes: true },
     },
     unasked: {
       given: [
@@ -1272,9 +1289,9 @@ export const METHODS = frozen({
     },
     auto: { by: "layer", lams: [], gammas: [], strengths: [0, 0.25, 0.5, 0.75, 1] },
     efforts: {
-      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
-      balanced: { range: "search", order: "activation", refine: 1, refit: 0, distill: 0 },
-      best: { range: "joint", order: "activation", refine: 3, refit: 3, distill: 5 },
+      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0, distill_codes: false },
+      balanced: { range: "search", order: "activation", refine: 1, refit: 0, distill: 0, distill_codes: false },
+      best: { range: "joint", order: "activation", refine: 3, refit: 3, distill: 5, distill_codes: true },
     },
     unasked: {
       given: [
@@ -1339,9 +1356,9 @@ export const METHODS = frozen({
     },
     auto: { by: "layer", lams: [0.25, 0.5, 0.75], gammas: [0.1, 0.15, 0.35, 0.5], strengths: [0, 0.25, 0.5, 0.75, 1] },
     efforts: {
-      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
-      balanced: { range: "search", order: "activation", refine: 1, refit: 0, distill: 0 },
-      best: { range: "joint", order: "activation", refine: 3, refit: 3, distill: 5 },
+      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0, distill_codes: false },
+      balanced: { range: "search", order: "activation", refine: 1, refit: 0, distill: 0, distill_codes: false },
+      best: { range: "joint", order: "activation", refine: 3, refit: 3, distill: 5, distill_codes: true },
     },
     unasked: {
       given: [
@@ -1386,9 +1403,9 @@ export const METHODS = frozen({
     defaults: { epochs: null, normalise: "initial" },
     auto: null,
     efforts: {
-      quick: { range: "minmax", order: "natural", refine: 0, refit: 0, distill: 0 },
-      balanced: { range: "minmax", order: "natural", refine: 0, refit: 0, distill: 0 },
-      best: { range: "minmax", order: "natural", refine: 0, refit: 0, distill: 0 },
+      quick: { range: "minmax", order: "natural", refine: 0, refit: 0, distill: 0, distill_codes: false },
+      balanced: { range: "minmax", order: "natural", refine: 0, refit: 0, distill: 0, distill_codes: false },
+      best: { range: "minmax", order: "natural", refine: 0, refit: 0, distill: 0, distill_codes: false },
     },
     unasked: {
       given: [
@@ -1412,6 +1429,7 @@ export const METHODS = frozen({
         "refit",
         "distill",
         "distill_by",
+        "distill_codes",
         "distill_norms",
         "distill_lambda",
         "expert_damping",
@@ -1439,6 +1457,7 @@ export const METHODS = frozen({
         "refit",
         "distill",
         "distill_by",
+        "distill_codes",
         "distill_norms",
         "distill_lambda",
         "expert_damping",
@@ -1463,9 +1482,9 @@ export const METHODS = frozen({
     defaults: { lam: 0.05, epochs: null, normalise: "initial" },
     auto: { by: "model", lams: [0.01, 0.05, 0.1, 0.15], gammas: [], strengths: [] },
     efforts: {
-      quick: { range: "minmax", order: "natural", refine: 0, refit: 0, distill: 0 },
-      balanced: { range: "minmax", order: "natural", refine: 0, refit: 0, distill: 0 },
-      best: { range: "minmax", order: "natural", refine: 0, refit: 0, distill: 0 },
+      quick: { range: "minmax", order: "natural", refine: 0, refit: 0, distill: 0, distill_codes: false },
+      balanced: { range: "minmax", order: "natural", refine: 0, refit: 0, distill: 0, distill_codes: false },
+      best: { range: "minmax", order: "natural", refine: 0, refit: 0, distill: 0, distill_codes: false },
     },
     unasked: {
       given: [
@@ -1486,6 +1505,7 @@ export const METHODS = frozen({
         "refit",
         "distill",
         "distill_by",
+        "distill_codes",
         "distill_norms",
         "distill_lambda",
         "expert_damping",
@@ -1511,6 +1531,7 @@ export const METHODS = frozen({
         "refit",
         "distill",
         "distill_by",
+        "distill_codes",
         "distill_norms",
         "distill_lambda",
         "expert_damping",
@@ -1543,9 +1564,9 @@ export const METHODS = frozen({
     },
     auto: null,
     efforts: {
-      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
-      balanced: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
-      best: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
+      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0, distill_codes: false },
+      balanced: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0, distill_codes: false },
+      best: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0, distill_codes: false },
     },
     unasked: {
       given: [
@@ -1564,6 +1585,7 @@ export const METHODS = frozen({
         "refit",
         "distill",
         "distill_by",
+        "distill_codes",
         "distill_norms",
         "distill_lambda",
         "expert_damping",
@@ -1586,6 +1608,7 @@ export const METHODS = frozen({
         "refit",
         "distill",
         "distill_by",
+        "distill_codes",
         "distill_norms",
         "distill_lambda",
         "expert_damping",
@@ -1619,9 +1642,9 @@ export const METHODS = frozen({
     },
     auto: { by: "model", lams: [0.01, 0.05, 0.1, 0.15], gammas: [], strengths: [] },
     efforts: {
-      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
-      balanced: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
-      best: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0 },
+      quick: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0, distill_codes: false },
+      balanced: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0, distill_codes: false },
+      best: { range: "search", order: "natural", refine: 0, refit: 0, distill: 0, distill_codes: false },
     },
     unasked: {
       given: [
@@ -1637,6 +1660,7 @@ export const METHODS = frozen({
         "refit",
         "distill",
         "distill_by",
+        "distill_codes",
         "distill_norms",
         "distill_lambda",
         "expert_damping",
@@ -1657,6 +1681,7 @@ export const METHODS = frozen({
         "refit",
         "distill",
         "distill_by",
+        "distill_codes",
         "distill_norms",
         "distill_lambda",
         "expert_damping",
@@ -1687,9 +1712,9 @@ export const AS_FOUND = frozen({
   defaults: {},
   auto: null,
   efforts: {
-    quick: { range: "minmax", order: "natural", refine: 0, refit: 0, distill: 0 },
-    balanced: { range: "minmax", order: "natural", refine: 0, refit: 0, distill: 0 },
-    best: { range: "minmax", order: "natural", refine: 0, refit: 0, distill: 5 },
+    quick: { range: "minmax", order: "natural", refine: 0, refit: 0, distill: 0, distill_codes: false },
+    balanced: { range: "minmax", order: "natural", refine: 0, refit: 0, distill: 0, distill_codes: false },
+    best: { range: "minmax", order: "natural", refine: 0, refit: 0, distill: 5, distill_codes: true },
   },
   unasked: {
     given: [
@@ -1777,6 +1802,7 @@ export const NOT_ASKED_OF_OPENED = frozen([
   "refit",
   "distill",
   "distill_by",
+  "distill_codes",
   "distill_norms",
   "distill_lambda",
   "rotate",
@@ -1799,6 +1825,7 @@ export const NOT_IN_TUNING = frozen([
   "rotate",
   "distill",
   "distill_by",
+  "distill_codes",
   "distill_norms",
   "distill_lambda",
   "lambda",
@@ -1820,6 +1847,7 @@ export const NOT_IN_A_LADDER = frozen([
   "channel_fraction",
   "distill",
   "distill_by",
+  "distill_codes",
   "distill_lambda",
   "distill_norms",
   "effort",

@@ -175,7 +175,7 @@ export interface FormMethod {
   options: string[];
   defaults: Record<string, boolean | number | string | null>;
   auto: Auto | null;
-  efforts: Record<string, Record<string, string | number>>;
+  efforts: Record<string, Record<string, string | number | boolean>>;
   unasked: Unasked;
   can_tune: boolean;
   about: string;
@@ -236,6 +236,7 @@ export interface Recipe {
   refit: number;
   distill: number;
   distill_by: "model" | "block";
+  distill_codes: boolean;
   distill_norms: boolean;
   distill_lambda: number | null;
   rotate: "none" | "r1" | "r1+r2";
@@ -291,7 +292,7 @@ export interface Plan {
   formats: Carrier[];
   warnings: string[];
   effort: "quick" | "balanced" | "best" | null;
-  fitting: Record<string, string | number>;
+  fitting: Record<string, string | number | boolean>;
   tuning: TuningPlan | null;
   ladder: LadderPlan | null;
 }

@@ -12,7 +12,7 @@ import { fittingWords, groupsOf, idleFields, listed, methodOf, methodTitle } fro
 /** @import { Plan } from "../base/types.d.ts" */
 /** @import { Said } from "./recipe_form.js" */
 
-/** @typedef {Record<string, string | number>} Fitting fields that efforts set, with values */
+/** @typedef {Record<string, string | number | boolean>} Fitting fields that efforts set, with values */
 /** @typedef {Pick<Plan, "minutes" | "fitting">} EffortPlan */
 
 /** @type {Record<string, string>} */
@@ -47,7 +47,7 @@ export function effortsOf(said, plans = {}) {
  * @returns {Fitting}
  */
 function distillation({ distill, distill_by: by }) {
-  if (distill === 0) return { distill };
+  if (distill === 0) return { distill, distill_codes: false };
   return by === undefined ? {} : { distill_by: by };
 }
 
@@ -122,7 +122,7 @@ const signed = (change) => `${change < 0 ? "−" : "+"}${percent(Math.abs(change
 /**
  * @param {Said} said by the form
  * @param {Record<string, EffortPlan>} plans
- * @param {(values: Record<string, string | number>) => void} choose
+ * @param {(values: Record<string, string | number | boolean>) => void} choose
  */
 export function effortChoice(said, plans, choose) {
   const efforts = effortsOf(said, plans);

@@ -23,7 +23,7 @@ const CHOICES = [
  * The fields of a grid, by a method: the paper's, or those of an effort.
  * @param {GridName} name
  * @param {string} method
- * @returns {Record<string, string | number>}
+ * @returns {Record<string, string | number | boolean>}
  */
 function gridFields(name, method) {
   const efforts = methodOf(method)?.efforts;
@@ -36,7 +36,7 @@ function gridFields(name, method) {
  * The fields of a grid that mean something to a method. Learned rounding refines codes of its start alone.
  * @param {GridName} name
  * @param {string} method
- * @returns {[string, string | number][]}
+ * @returns {[string, string | number | boolean][]}
  */
 const meant = (name, method) =>
   Object.entries(gridFields(name, method)).filter(
@@ -69,7 +69,7 @@ export function gridOf(said) {
 
 /**
  * @param {Said} said by the form
- * @param {(values: Record<string, string | number>) => void} choose
+ * @param {(values: Record<string, string | number | boolean>) => void} choose
  */
 export function gridSwitch(said, choose) {
   if (said.quantized_checkpoint || !meant("best", said.method).length) return nothing;

@@ -56,6 +56,24 @@ const STORED = [
   ),
   stored("{other} of {layers} layers have other codes."),
   // Distilled scales.
+  stored("Scales and codes stay as they were: no epoch of {epochs} lowered held-out KL from {before}."),
+  stored("Scales, codes and {norms} norms stay as they were: no epoch of {epochs} lowered held-out KL from {before}."),
+  stored(
+    "Scales and codes distilled: held-out KL {before} → {after} in {epoch} of {epochs} epochs, drift {drift_before} → {drift}, {share}% of codes changed. Errors of layers are those before.",
+  ),
+  stored(
+    "Scales, codes and {norms} norms distilled: held-out KL {before} → {after} in {epoch} of {epochs} epochs, drift {drift_before} → {drift}, {share}% of codes changed. Errors of layers are those before.",
+  ),
+  stored("Scales and codes stay as they were: no epoch lowered the held-out error of any of {blocks} blocks."),
+  stored(
+    "Scales, codes and {norms} norms stay as they were: no epoch lowered the held-out error of any of {blocks} blocks.",
+  ),
+  stored(
+    "Scales and codes distilled block by block: held-out error of the outputs lower in {better} of {blocks} blocks, by {share}% on the mean. Errors of layers are those before.",
+  ),
+  stored(
+    "Scales, codes and {norms} norms distilled block by block: held-out error of the outputs lower in {better} of {blocks} blocks, by {share}% on the mean. Errors of layers are those before.",
+  ),
   stored("Scales and {norms} norms stay as they were: no epoch of {epochs} lowered held-out KL from {before}."),
   stored("Scales stay as they were: no epoch of {epochs} lowered held-out KL from {before}."),
   stored(
