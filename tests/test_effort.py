@@ -25,7 +25,11 @@ from tests.test_command_line import ROOT, sarqc
 LEAST = {"model": "tiny-llama", "calibration": "tiny-llama-calibration"}
 QUICK = {"range": "search"}
 BALANCED = {"range": "search", "order": "activation", "refine": 1}
-BEST = {"range": "joint", "order": "activation", "refine": 3, "refit": 3, "distill": 5, "held_out_samples": 16}
+BEST = {
+    "range": "joint", "order": "activation", "refine": 3, "refit": 3, "distill": 5, "distill_codes": True,
+    "held_out_samples": 16,
+}  # fmt: skip
+UNDISTILLED = BEST | {"distill": 0, "distill_codes": False, "held_out_samples": 0}
 CASES: list[tuple[dict[str, Any], dict[str, Any]]] = [  # what is given, and what it means
     ({"effort": None}, {}),
     ({"effort": "quick"}, QUICK),
@@ -38,14 +42,16 @@ CASES: list[tuple[dict[str, Any], dict[str, Any]]] = [  # what is given, and wha
     ({"effort": "best", "method": "awq"}, {"range": "joint", "refine": 3, "refit": 3}),  # which has no free scales
     ({"effort": "best", "method": "signround"}, QUICK),
     ({"effort": "best", "method": "omniquant"}, {}),
-    ({"effort": "best", "layer": "model.layers.0.mlp.up_proj"}, BEST | {"distill": 0, "held_out_samples": 0}),
-    ({"effort": "best", "kind": "tune", "test": "t"}, BEST | {"distill": 0, "held_out_samples": 0}),
+    ({"effort": "best", "layer": "model.layers.0.mlp.up_proj"}, UNDISTILLED),
+    ({"effort": "best", "kind": "tune", "test": "t"}, UNDISTILLED),
     ({"effort": "best", "kind": "ladder", "test": "t"}, {}),
     ({"effort": "best", "method": "gptq", "quantized_checkpoint": "q"}, {"order": "activation", "refine": 3}),
     ({"effort": "best", "method": "as-found", "quantized_checkpoint": "q"}, {}),
     # Fields that are given stay, also where they are those of another effort or of none.
     ({"effort": "best", "refine": 1, "range": "minmax"}, BEST),
-    ({"effort": "best", "distill": 0}, BEST | {"held_out_samples": 0}),
+    ({"effort": "best", "distill": 0}, UNDISTILLED),
+    ({"effort": "best", "distill": "0"}, UNDISTILLED),
+    ({"effort": "best", "distill_codes": False}, BEST),
     ({"effort": "best", "held_out_samples": 3}, BEST),
     ({"effort": "quick", "refit": 2, "order": "activation"}, QUICK),
 ]
@@ -73,7 +79,7 @@ def test_a_recipe_says_which_effort_it_amounts_to(method: str) -> None:
         assert kept.amounts_to() == effort
         assert kept.model_copy(update={"refine": 7}).amounts_to() is None
     assert Recipe.parse(LEAST | {"method": method}).amounts_to() is None  # min-max is a choice of one's own
-    undistilled = by_effort["best"].model_copy(update={"distill": 0})
+    undistilled = by_effort["best"].model_copy(update={"distill": 0, "distill_codes": False})
     assert undistilled.amounts_to(can_distill=False) == "best"
 
 

@@ -389,14 +389,20 @@ def test_a_recipe_without_them_is_the_document_that_it_was() -> None:
     assert Recipe.parse(LEAST | {"begin": "none", "distill": 0}).fingerprint() == "47c1da7842f0a301"
     distilled = Recipe.parse(held_out | {"distill": 1})
     assert distilled.fingerprint() != Recipe.parse(held_out).fingerprint()
-    given = {"distill": 1, "distill_by": "model", "distill_norms": False, "distill_lambda": None}
+    given = {
+        "distill": 1,
+        "distill_by": "model",
+        "distill_codes": False,
+        "distill_norms": False,
+        "distill_lambda": None,
+    }
     assert Recipe.parse(held_out | given).fingerprint() == distilled.fingerprint()
     assert Recipe.parse(LEAST | {"begin": "none", "rotate": "none"}).fingerprint() == "47c1da7842f0a301"
     assert Recipe.parse(LEAST | {"begin": "none", "rotate": "r1"}).fingerprint() != "47c1da7842f0a301"
     assert Recipe.parse(LEAST | {"begin": "none", "first_order": 0}).fingerprint() == "47c1da7842f0a301"
     assert Recipe.parse(LEAST | {"first_order": 0.2}).fingerprint() != recipe.fingerprint()
     newer = {"from_block", "then_lambda", "then_gamma", "include", "refit", "stopping", "rotate", "first_order"}
-    newer |= {"distill", "distill_by", "distill_norms", "distill_lambda"}
+    newer |= {"distill", "distill_by", "distill_codes", "distill_norms", "distill_lambda"}
     assert not newer & set(recipe.to_json())
     plain = {"model": "tiny-llama", "calibration": "tiny-llama-calibration"}
     learned = plain | {"method": "sarqc-signround", "lambda": 0.1, "warm_start": "gptq", "range": "search"}
@@ -460,6 +466,7 @@ def test_a_distillation_is_judged_on_held_out_samples() -> None:
         ({"kind": "tune", "test": "t"}, "Distillation of scales has no effect on tuning"),
         ({"kind": "ladder", "test": "t"}, "Distillation of scales has no effect on a ladder"),
         ({"layer": "model.layers.0.mlp.up_proj"}, "Distillation of scales has no effect on a single layer"),
+        ({"distill": 0, "distill_codes": True}, "Distillation of codes has no effect without distillation"),
         ({"distill": 0, "distill_norms": True}, "Distillation of norms has no effect without distillation"),
         ({"distill_lambda": 0, "method": "awq"}, "λ of distillation = 0.0 has no effect on awq"),
     ],
@@ -489,7 +496,7 @@ def test_scales_of_a_quantized_checkpoint_are_not_refitted() -> None:
     assert Recipe.parse(opened).to_method() == method("gptq")
     with pytest.raises(Refused, match="its scales stay") as caught:
         Recipe.parse(opened | {"refit": 2})
-    for change in ({"distill": 2}, {"distill_norms": True}, {"distill_lambda": 0.1}):
+    for change in ({"distill": 2}, {"distill_codes": True}, {"distill_norms": True}, {"distill_lambda": 0.1}):
         with pytest.raises(Refused, match="its scales stay"):
             Recipe.parse(opened | change)
     with pytest.raises(Refused, match="those of its own basis"):

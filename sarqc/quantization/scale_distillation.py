@@ -13,10 +13,11 @@ a quadratic function of its scale a and bias b, so that six sums replace its wei
 
     Σ_j S_j² (a c_j + b - w_j)²,    c = code - zero point.
 
-Codes are tuned as positions u, real numbers between the least and the largest code, and are round(u). The gradient
-passes the rounding as if it were not there (straight through), and a step moves each u along its sign. At first u lies
-towards the float weight from its code, ``TOWARDS_FLOAT`` of the way, so that the codes are those of the solver, and
-those change most easily whose weight lies between two levels.
+Codes are tuned as positions u, real numbers between the least and the largest code, and are round(u). The gradient of
+E passes the rounding as if it were not there (straight through). That of d is taken at u itself, since at round(u) it
+would drive a u to the middle between two levels; so the penalty draws u to where the float weight lies. A step moves
+each u along the sign of their sum. At first u lies towards the float weight from its code, ``TOWARDS_FLOAT`` of the
+way, so that the codes are those of the solver, and those change most easily whose weight lies between two levels.
 
 After each epoch the numbers are rounded as a checkpoint stores them, and judged with these on sequences that nothing is
 fitted to. The best epoch is kept, the start included.
@@ -41,7 +42,7 @@ from sarqc.quantization.grid import Grid, scale_limits, split_groups
 from sarqc.quantization.quantized_layer import QuantizedLayer
 
 RATE = 3e-3  # of Adam, a relative change of a scale a step; it falls linearly to 0
-CODE_RATE = 0.02  # of positions, in levels a step; it falls in the same way
+TRAVEL = 0.4  # of a position in all steps, in levels, if all have one sign; its rate falls in the same way
 TOWARDS_FLOAT = 0.6  # first distance of a position from its code, of that to the float weight or to half a level
 PATIENCE = 2  # epochs without a smaller distance on unseen sequences
 
@@ -135,6 +136,11 @@ class _RoundedLevels(torch.autograd.Function):
         return basis.mul_(of_groups).sum(dim=-1), of_biases, of_groups * scales.unsqueeze(-1), None, None
 
 
+def _levels(positions: Tensor, scales: Tensor, zero_points: Tensor) -> Tensor:
+    """a (u - z) (O, I)."""
+    return ((positions - zero_points.unsqueeze(-1)) * scales.unsqueeze(-1)).flatten(-2)
+
+
 def _rounded(positions: Tensor, grid: Grid) -> Tensor:
     return positions.round().clamp_(grid.lowest, grid.highest)
 
@@ -168,6 +174,10 @@ class TunedScales:
     def parameters(self) -> list[Tensor]:
         """Return the unknowns, all 0 at first."""
         return [self.stretch] if self.shift is None else [self.stretch, self.shift]
+
+    def rate(self) -> float:
+        """Return the rate of Adam at its first step, as a part of ``RATE``."""
+        return 1.0
 
     def move(self, rate: float) -> None:
         """Move positions of codes along the sign of their gradient, which is used up; there are none here.
@@ -239,6 +249,10 @@ class TunedCodes(TunedScales):
         away = torch.nan_to_num((aims - codes).clamp_(-0.5, 0.5))  # a scale of 0 leaves no direction
         self._positions = codes.add_(away, alpha=TOWARDS_FLOAT).requires_grad_()
 
+    def rate(self) -> float:
+        """Return the rate of Adam as a part of ``RATE``: a step moves the outermost levels as far as at 2 bits."""
+        return 3 / (self._grid.highest - self._grid.lowest)
+
     def weight(self) -> Tensor:
         """Return Ŵ (O, I) in working precision, as a function of the unknowns."""
         levels: Tensor = _RoundedLevels.apply(  # type: ignore[no-untyped-call]
@@ -247,8 +261,13 @@ class TunedCodes(TunedScales):
         return levels
 
     def penalty(self) -> Tensor:
-        """Return d = ‖(Ŵ - W) diag(S)‖² in float64, as a function of the unknowns."""
-        return self._penalty_at(self.weight())
+        """Return d = ‖(Ŵ - W) diag(S)‖² in float64 at the codes; the gradient of positions is that at the positions."""
+        scales, biases = self.numbers()
+        zeros = self._layer.zero_points if biases is None else -biases / scales
+        codes = _rounded(self._positions.detach(), self._grid)
+        at_codes = self._penalty_at(_levels(codes, scales, zeros))
+        at_positions = self._penalty_at(_levels(self._positions, scales.detach(), zeros.detach()))
+        return at_codes + at_positions - at_positions.detach()
 
     def move(self, rate: float) -> None:
         """Move positions of codes along the sign of their gradient, which is used up."""
@@ -323,9 +342,10 @@ class _Tuning:
     linears: Mapping[str, TunedScales]
     norms: Mapping[str, TunedNorm]
 
-    def parameters(self) -> list[Tensor]:
-        of_linears = [unknown for linear in self.linears.values() for unknown in linear.parameters()]
-        return of_linears + [unknown for norm in self.norms.values() for unknown in norm.parameters()]
+    def parameters(self) -> list[tuple[list[Tensor], float]]:
+        """Unknowns that Adam tunes, with the parts of its rate."""
+        of_linears = [(linear.parameters(), linear.rate()) for linear in self.linears.values()]
+        return of_linears + [(norm.parameters(), 1.0) for norm in self.norms.values()]
 
     def weights(self) -> dict[str, Tensor]:
         of_linears = {name: linear.weight() for name, linear in self.linears.items()}
@@ -353,7 +373,7 @@ def distilled(
     epochs: int,
     norms: Mapping[str, TunedNorm] = NO_NORMS,
     rate: float = RATE,
-    code_rate: float = CODE_RATE,
+    travel: float = TRAVEL,
 ) -> Generator[DistillationEpoch | DistillationStep, None, Distilled]:
     """Tune the scales of all linears, the codes of those that are ``TunedCodes``, and the weights of norms.
 
@@ -362,8 +382,8 @@ def distilled(
         distance: Distance as a function of the weights.
         epochs: Largest number of passes over the sequences.
         norms: Norms by name.
-        rate: Rate of Adam at the first step.
-        code_rate: Length of the first step of positions, in levels.
+        rate: Rate of Adam at the first step; of codes at more than 2 bits a part of it.
+        travel: Length of the way of a position in all steps if they have one sign, in levels.
 
     Yields:
         The state before the first step and after each epoch; in an epoch each step.
@@ -387,18 +407,20 @@ def distilled(
     drift = tuning.penalty_of(best.layers)
     magnified = distance.magnified(start.calibration)
     factor = magnified * start.calibration / drift if drift > 0 else 0.0
-    optimiser = torch.optim.Adam(tuning.parameters(), lr=rate)
+    unknowns = tuning.parameters()
+    optimiser = torch.optim.Adam([{"params": tensors} for tensors, _ in unknowns])
     steps = epochs * distance.steps
     for epoch in range(1, epochs + 1):
         total = 0.0
         for step in range(distance.steps):
             left = 1 - ((epoch - 1) * distance.steps + step) / steps
-            optimiser.param_groups[0]["lr"] = rate * left
+            for group, (_, part) in zip(optimiser.param_groups, unknowns, strict=True):
+                group["lr"] = rate * part * left
             optimiser.zero_grad()
             total += _step(tuning, distance, step, magnified, factor)
             optimiser.step()
             for linear in linears.values():
-                linear.move(code_rate * left)
+                linear.move(2 * travel / steps * left)
             yield DistillationStep(step + 1, distance.steps)
         reached = tuning.rounded()
         held_out = _held_out(distance, reached)

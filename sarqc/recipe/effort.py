@@ -86,6 +86,8 @@ def filled_in(document: dict[str, Any], defaults: Mapping[str, Any]) -> dict[str
     if effort not in EFFORT_NAMES:
         return document  # none, or refused later
     filled = fitting_of(effort, {**defaults, **document}) | document
+    if str(filled.get("distill")) == "0" and "distill_codes" not in document:
+        filled.pop("distill_codes", None)
     if filled.get("distill") and "distill" not in document and "held_out_samples" not in document:
         samples = str(document.get("samples", defaults["samples"]))
         filled["held_out_samples"] = max(1, int(samples) // 2) if samples.isdecimal() else 1

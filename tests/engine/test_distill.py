@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import weakref
 from pathlib import Path
 from typing import Any
@@ -145,11 +146,12 @@ def test_tuned_norms_are_exported_and_the_float_model_keeps_its_own(
     ("checkpoint_format", "changes"),
     [
         ("gptq", {"grid": "asymmetric"}),
+        ("gptq", {"grid": "asymmetric", "bits": 2, "distill_codes": True}),
         ("packed", {"grid": "symmetric"}),
-        ("mlx", {"bits": 2, "distill_norms": True}),
+        ("mlx", {"bits": 2, "distill_codes": True, "distill_norms": True}),
     ],
 )
-def test_files_with_codes_have_the_tuned_scales(
+def test_files_with_codes_have_the_tuned_numbers(
     document: dict[str, Any], tiny_llama: Path, fresh_settings: Settings, tmp_path: Path, checkpoint_format: Any,
     changes: dict[str, Any],
 ) -> None:  # fmt: skip
@@ -159,6 +161,9 @@ def test_files_with_codes_have_the_tuned_scales(
     output = {"checkpoint_dir": tmp_path / "model", "checkpoint_format": checkpoint_format}
     summary = summary_of(run(document, fresh_settings, **output))
     assert summary["distillation"]["kept"] > 0
+    share = re.search(r"([\d.]+)% of codes changed", summary["distillation"]["words"])
+    assert (share is not None) == bool(changes.get("distill_codes"))
+    assert share is None or float(share[1]) > 0
     assert summary["written"]["other_tensors"] == []
     assert summary["written"]["parts_at"] is None
     checks = {check.what: check for check in verify(

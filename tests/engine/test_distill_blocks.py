@@ -88,7 +88,7 @@ def relative_errors(original: Path, quantized: Path, sequences: Any) -> list[flo
 def test_errors_of_blocks_are_those_of_the_exported_model(
     document: dict[str, Any], random_llama: Path, fresh_settings: Settings, tmp_path: Path
 ) -> None:
-    document["distill_norms"] = True
+    document |= {"distill_codes": True, "distill_norms": True}
     events = run(document, fresh_settings, checkpoint_dir=tmp_path / "model")
     blocks, summary = blocks_of(events), summary_of(events)
     assert summary["written"]["other_tensors"] == []
@@ -98,7 +98,7 @@ def test_errors_of_blocks_are_those_of_the_exported_model(
     assert [block.held_out for block in blocks] == pytest.approx(expected, rel=1e-4)
     assert all(block.held_out <= block.held_out_before for block in blocks)  # type: ignore[operator]
     assert any(block.kept for block in blocks)
-    assert summary["distillation"]["words"].startswith("Scales and 6 norms distilled block by block")
+    assert summary["distillation"]["words"].startswith("Scales, codes and 6 norms distilled block by block")
     run(document | {"distill": 0}, fresh_settings, checkpoint_dir=tmp_path / "before")
     first = relative_errors(random_llama, tmp_path / "before", held_out)[0]
     assert blocks[0].held_out_before == pytest.approx(first, rel=1e-4)

@@ -1,9 +1,9 @@
-"""Scales tuned by the whole model's predictions: loss and gradients against numpy and autograd in float64."""
+"""Scales and codes tuned by the whole model's predictions: loss and gradients against numpy and autograd in float64."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -18,6 +18,8 @@ from sarqc.quantization.quantized_layer import QuantizedLayer
 from sarqc.quantization.scale_distillation import (
     PATIENCE,
     DistillationEpoch,
+    DistillationStep,
+    TunedCodes,
     TunedNorm,
     TunedScales,
     distilled,
@@ -65,10 +67,17 @@ class Case:
     model: TwoLinears
     layers: dict[str, QuantizedLayer]
     s: dict[str, Tensor]
+    grid: Grid
 
     def tuned(self, lam: float = 0.0) -> dict[str, TunedScales]:
         return {
             name: TunedScales(layer, self.model.original[name], self.s[name], lam)
+            for name, layer in self.layers.items()
+        }
+
+    def with_codes(self, lam: float = 0.0) -> dict[str, TunedCodes]:
+        return {
+            name: TunedCodes(layer, self.model.original[name], self.s[name], lam, self.grid)
             for name, layer in self.layers.items()
         }
 
@@ -92,7 +101,7 @@ def case(kind: Kind = "asymmetric", dtype: torch.dtype = torch.float32, bits: in
     }
     s = {name: torch.linspace(0.5, 2, weight.shape[-1], dtype=torch.float64) for name, weight in stored.items()}
     model = TwoLinears(x[:SEQUENCES].to(work), x[SEQUENCES:].to(work), {n: w.to(work) for n, w in stored.items()})
-    return Case(model, layers, s)
+    return Case(model, layers, s, grid)
 
 
 def run(
@@ -212,6 +221,153 @@ def test_codes_stay_and_the_numbers_are_those_of_storage(kind: Kind, dtype: torc
         assert layer.report == before.report
     best = here.model.held_out({name: layer.dequantized for name, layer in layers.items()})
     assert best == min(epoch.held_out for epoch in epochs)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("bits", [2, 8])
+def test_positions_begin_at_the_codes_and_lean_towards_the_float_weight(kind: Kind, bits: int) -> None:
+    here = case(kind, torch.float64, bits)
+    for name, linear in here.with_codes().items():
+        layer, weight = here.layers[name], here.model.original[name]
+        kept = linear.rounded()
+        assert torch.equal(kept.codes, layer.codes)
+        assert kept.codes.dtype == layer.codes.dtype
+        assert torch.equal(kept.dequantized, layer.stored())
+        levels_away = (weight - layer.stored()) / layer.scales.repeat_interleave(GROUP, 1)
+        leaning = linear._positions.detach().flatten(-2) - layer.codes
+        torch.testing.assert_close(leaning, 0.6 * levels_away.clamp(-0.5, 0.5), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_pass_the_rounding_of_positions(kind: Kind) -> None:
+    """That of the distance is as without rounding, at the codes; that of the penalty for positions is at these."""
+    here, lam = case(kind, torch.float64), 0.4
+    tuned = here.with_codes(lam)
+    random, expected, weights = torch.Generator().manual_seed(2), {}, {}
+    objective = torch.zeros((), dtype=torch.float64)
+    for name, linear in tuned.items():
+        for unknown in linear.parameters():
+            unknown.data.copy_(0.1 * torch.randn(unknown.shape, generator=random, dtype=torch.float64))
+        linear._positions.data.add_(3 * torch.randn(linear._positions.shape, generator=random, dtype=torch.float64))
+        positions = linear._positions.detach().flatten(-2)
+        codes = positions.round().clamp(here.grid.lowest, here.grid.highest).requires_grad_()
+        others = [unknown.detach().clone().requires_grad_() for unknown in linear.parameters()]
+        weights[name] = plainly(here.layers[name], codes, others)
+        moved = plainly(here.layers[name], codes.detach(), others) - here.model.original[name]
+        objective = objective + lam * ((moved @ torch.diag(here.s[name])) ** 2).sum()
+        positions.requires_grad_()
+        moved = plainly(here.layers[name], positions, [one.detach() for one in others]) - here.model.original[name]
+        (lam * ((moved @ torch.diag(here.s[name])) ** 2).sum()).backward()
+        expected[name] = [[codes, positions], *([one] for one in others)]
+    found = here.model.of_step({name: linear.weight() for name, linear in tuned.items()}, 1)
+    of_plain = here.model.of_step(weights, 1)
+    torch.testing.assert_close(found, of_plain)
+    found.backward()
+    (objective + of_plain).backward()
+    penalties = sum(lam * linear.penalty() for linear in tuned.values())
+    torch.testing.assert_close(penalties, objective, check_dtype=False)
+    penalties.backward()
+    for name, linear in tuned.items():
+        for unknown, parts in zip([linear._positions, *linear.parameters()], expected[name], strict=True):
+            gradient = sum(part.grad for part in parts)
+            assert gradient.abs().max() > 1e-4
+            torch.testing.assert_close(unknown.grad.reshape(gradient.shape), gradient, rtol=1e-9, atol=1e-12)
+
+
+def plainly(layer: QuantizedLayer, codes: Tensor, unknowns: list[Tensor]) -> Tensor:
+    """Ŵ from codes, which need not be whole."""
+    stretch, *shift = unknowns
+    spread = [part.repeat_interleave(GROUP, 1) for part in (layer.scales, layer.zero_points, stretch)]
+    weight = (codes - spread[1]) * spread[0] * spread[2].exp()
+    if layer.biases is not None:
+        weight = weight + (layer.biases + layer.scales * shift[0]).repeat_interleave(GROUP, 1)
+    return weight
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_positions_move_along_the_sign_and_stay_on_the_grid(kind: Kind) -> None:
+    here = case(kind, torch.float64)
+    for linear in here.with_codes().values():
+        before = linear._positions.detach().clone()
+        direction = torch.linspace(-1, 2, before.numel(), dtype=torch.float64).reshape(before.shape)
+        linear._positions.grad = 1e-9 * direction
+        linear.move(0.25)
+        lowest, highest = here.grid.lowest - 0.5, here.grid.highest + 0.5
+        expected = np.clip(before.numpy() - 0.25 * np.sign(direction.numpy()), lowest, highest)
+        np.testing.assert_allclose(linear._positions.detach().numpy(), expected)
+        for _ in range(3):
+            linear._positions.grad = direction
+            linear.move(100.0)
+        codes = linear.rounded().codes.numpy().reshape(direction.shape)
+        assert (codes == np.where(direction.numpy() > 0, here.grid.lowest, here.grid.highest)).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_codes_are_tuned_with_the_scales_and_judged_as_they_are_stored(kind: Kind, dtype: torch.dtype) -> None:
+    here = case(kind, dtype)
+    epochs, layers = run(here.with_codes(0.1), here.model, epochs=6, rate=0.005, travel=0.6)
+    best = min(epochs, key=lambda epoch: epoch.held_out)
+    assert best.held_out == here.model.held_out({name: layer.dequantized for name, layer in layers.items()})
+    assert best.held_out < epochs[0].held_out
+    assert epochs[-1].changed > 0
+    changed = count = 0
+    for name, layer in layers.items():
+        before = here.layers[name]
+        changed += int((layer.codes != before.codes).sum())
+        count += layer.codes.numel()
+        assert layer.codes.dtype == before.codes.dtype
+        assert torch.equal(layer.zero_points, before.zero_points)
+        assert int(layer.codes.min()) >= here.grid.lowest
+        assert int(layer.codes.max()) <= here.grid.highest
+        assert layer.scales.dtype == layer.dequantized.dtype == dtype
+        assert torch.equal(layer.stored(), layer.dequantized)
+        assert layer.report == before.report
+    assert epochs[0].changed == 0
+    assert best.changed == pytest.approx(changed / count)
+
+
+@pytest.mark.parametrize("bits", [2, 4])
+def test_the_first_step_moves_the_outermost_levels_as_far_at_any_width(bits: int) -> None:
+    """Adam's first step is its rate along the sign of the gradient."""
+    here = case("affine", torch.float64, bits)
+    tuned = here.with_codes()
+    steps = distilled(tuned, here.model, epochs=1, rate=0.01)
+    while not isinstance(next(steps), DistillationStep):
+        pass
+    for linear in tuned.values():
+        for unknown in linear.parameters():
+            moved = unknown.detach().abs() * (2**bits - 1)
+            torch.testing.assert_close(moved, torch.full_like(moved, 0.01 * 3), rtol=1e-3, atol=0)
+
+
+def test_tuned_codes_repeat_their_bits() -> None:
+    results = []
+    for _ in range(2):
+        here = case("affine")
+        results.append(run(here.with_codes(0.1), here.model, epochs=3))
+    assert results[0][0] == results[1][0]
+    for name, layer in results[0][1].items():
+        assert torch.equal(layer.codes, results[1][1][name].codes)
+        assert torch.equal(layer.dequantized, results[1][1][name].dequantized)
+
+
+def test_the_penalty_alone_takes_codes_to_the_nearest_level() -> None:
+    here, random = case("affine"), torch.Generator().manual_seed(3)
+    here.layers = {
+        name: replace(layer, codes=torch.randint(0, 4, layer.codes.shape, generator=random, dtype=torch.int8))
+        for name, layer in here.layers.items()
+    }
+    for name, linear in here.with_codes(1.0).items():
+        first = linear.penalty_of(linear.rounded())
+        for _ in range(200):
+            linear.penalty().backward()
+            linear.move(0.02)
+        layer = linear.rounded()
+        spread = [part.repeat_interleave(GROUP, 1) for part in (layer.scales, layer.biases)]
+        exact = ((here.model.original[name] - spread[1]) / spread[0]).clamp(0, here.grid.highest)
+        assert (exact - layer.codes).abs().max() < 0.52
+        assert linear.penalty_of(layer) < first
 
 
 def with_a_norm(dtype: torch.dtype = torch.float32) -> tuple[Case, TunedNorm]:
