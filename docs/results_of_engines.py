@@ -18,7 +18,7 @@ from tests.benchmarks.quality.table import difference, ratio, table_of
 
 NUMBERS = Path(__file__).parent / "engines.json"
 OURS = ("rqc-natural", "rqc-everything")
-EFFORTS = ("balanced", "best", "best-affine")
+EFFORTS = ("balanced", "best-scales", "best-scales-affine", "best", "best-affine")
 PLANNED = ("tiny-llama", "tiny-moe", "stories260K")  # each at 2, 3 and 4 bits
 
 # LLaMA-2-7B, WikiText-2, windows of 2048 tokens, weights only, groups of 128: W3, W2, and where it is printed.

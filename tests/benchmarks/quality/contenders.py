@@ -64,6 +64,10 @@ CONTENDERS: dict[str, Contender] = {
     "balanced": Contender("sarqc: effort balanced", "sarqc", _effort("balanced")),
     "best": Contender("sarqc: effort best", "sarqc", _effort("best")),
     "best-affine": Contender("sarqc: effort best, affine grid", "sarqc", _effort("best", grid="affine")),
+    "best-scales": Contender("sarqc: effort best, codes kept", "sarqc", _effort("best", distill_codes=False)),
+    "best-scales-affine": Contender(
+        "sarqc: effort best, codes kept, affine grid", "sarqc", _effort("best", distill_codes=False, grid="affine")
+    ),
     "signround": Contender("sarqc: SignRound, 200 steps", "sarqc", {"method": "signround"}),
     "sarqc-signround": Contender("sarqc: SignRound + saliency penalty, λ 0.05", "sarqc", {"method": "sarqc-signround"}),
     "llmcompressor-gptq": Contender("llm-compressor: GPTQ, its default", "llmcompressor", {}),
