@@ -13,7 +13,7 @@ import {
 import { suggestedFor } from "../../assets/js/calibrate/suggestions.js";
 
 const PLAIN = { model: "m", bits: 2, method: "sarqc-gbs", samples: 8, held_out_samples: 0 };
-const balanced = { range: "search", order: "activation", refine: 1, refit: 0, distill: 0 };
+const balanced = { range: "search", order: "activation", refine: 1, refit: 0, distill: 0, distill_codes: false };
 
 test("the effort that a form holds", () => {
   const efforts = effortsOf(PLAIN);
@@ -30,6 +30,7 @@ test("a model that is not distilled has a best effort without distillation", () 
   const plans = { best: { minutes: 1, fitting: { ...METHODS["sarqc-gbs"].efforts.best, distill: 0 } } };
   const efforts = effortsOf(PLAIN, plans);
   assert.equal(efforts.best.distill, 0);
+  assert.equal(efforts.best.distill_codes, false);
   assert.equal(effortOf({ ...PLAIN, ...efforts.best }, efforts), "best");
 });
 

@@ -166,9 +166,9 @@ test("one line for a run", () => {
   assert.equal(
     describe({
       ...{ model: "toy", method: "gptq", bits: 2, distill: 5 },
-      ...{ distill_by: "block", distill_norms: true, distill_lambda: 0 },
+      ...{ distill_by: "block", distill_codes: true, distill_norms: true, distill_lambda: 0 },
     }),
-    "toy, 2 bits, GPTQ 1 %, scales distilled, block by block, norms distilled, distilled at λ = 0",
+    "toy, 2 bits, GPTQ 1 %, scales distilled, block by block, codes distilled, norms distilled, distilled at λ = 0",
   );
   assert.equal(describe({ model: "toy", method: "gptq", bits: 2, distill_norms: true }), "toy, 2 bits, GPTQ 1 %");
   assert.equal(describe({ model: "toy", method: "awq", bits: 2, distill: 5 }), "toy, 2 bits, AWQ");
