@@ -119,7 +119,7 @@ def _efforts(models: Mapping[str, Any]) -> Iterator[str]:
     yield "### Efforts beside AutoRound's default"
     yield (
         "From the tables below, with the same tokens and the same draws for both. Times are given where both were "
-        "measured on one host."
+        "measured on one host. “Codes kept” is the effort best without `distill_codes`."
     )
     yield table(["", "bits", "tokens measured", "effort", "perplexity", "KL", "time"], rows)
 

@@ -241,6 +241,7 @@ class TunedCodes(TunedScales):
 
     def __init__(self, layer: QuantizedLayer, weight: Tensor, s: Tensor, lam: float, grid: Grid) -> None:
         super().__init__(layer, weight, s, lam)
+        del self._basis  # of codes that stay
         self._grid, self._weight, self._s = grid, weight, s.to(self._scales.dtype)
         size = weight.shape[-1] // layer.scales.shape[-1]
         codes = split_groups(layer.codes.to(self._scales.dtype), size)  # (O, G, K)
