@@ -8,7 +8,7 @@ Perplexity and processor seconds of calibration beside plain GPTQ 1 % at 2 bits 
 |---|---|---|
 | quick | −9.0 %, 1.3 × | −10.3 %, 1.3 × |
 | balanced | −10.1 %, 1.6 × | −11.8 %, 1.6 × |
-| best | −14.0 %, 11.2 × | −13.7 %, 9.6 × |
+| best | −14.4 %, 13.1 × | −14.6 %, 12.5 × |
 
 Activation order is part of ``balanced`` for pretrained models: on SmolLM2 at 3 bits it is significantly better with all
 other steps on, and on tiny-llama at 2 bits it costs 1 %.

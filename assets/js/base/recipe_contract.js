@@ -729,16 +729,16 @@ export const RECIPE_FIELDS = frozen({
 export const MEASURED_EFFORTS = frozen([
   { model: "tiny-llama", bits: 2, effort: "quick", draws: 3, change: -0.0897, time: 1.3 },
   { model: "tiny-llama", bits: 2, effort: "balanced", draws: 3, change: -0.1014, time: 1.6 },
-  { model: "tiny-llama", bits: 2, effort: "best", draws: 3, change: -0.1399, time: 11.2 },
+  { model: "tiny-llama", bits: 2, effort: "best", draws: 3, change: -0.1442, time: 13.1 },
   { model: "tiny-moe", bits: 2, effort: "quick", draws: 3, change: -0.1027, time: 1.3 },
   { model: "tiny-moe", bits: 2, effort: "balanced", draws: 3, change: -0.118, time: 1.6 },
-  { model: "tiny-moe", bits: 2, effort: "best", draws: 3, change: -0.1373, time: 9.6 },
+  { model: "tiny-moe", bits: 2, effort: "best", draws: 3, change: -0.1458, time: 12.5 },
   { model: "tiny-llama", bits: 3, effort: "quick", draws: 3, change: -0.0039, time: 1.2 },
   { model: "tiny-llama", bits: 3, effort: "balanced", draws: 3, change: -0.0069, time: 1.6 },
-  { model: "tiny-llama", bits: 3, effort: "best", draws: 3, change: -0.0104, time: 8.5 },
+  { model: "tiny-llama", bits: 3, effort: "best", draws: 3, change: -0.0115, time: 10.6 },
   { model: "tiny-moe", bits: 3, effort: "quick", draws: 3, change: -0.0126, time: 1.4 },
   { model: "tiny-moe", bits: 3, effort: "balanced", draws: 3, change: -0.0131, time: 1.5 },
-  { model: "tiny-moe", bits: 3, effort: "best", draws: 3, change: -0.0167, time: 9.6 },
+  { model: "tiny-moe", bits: 3, effort: "best", draws: 3, change: -0.0177, time: 11.4 },
 ]);
 
 /**
