@@ -214,16 +214,17 @@ def test_lists_figures_and_errors_are_in_the_language_of_their_request(client: T
     (run,) = batch(client, bits=[2])
     store = client.app.state.supervisor.store
     tunes = recipe(2, method="sarqc-gbs", kind="tune", test="none.txt")
-    run_id, waiting = store.create(tunes, "local").id, store.create(tunes, "local").id
+    run_id, ended = store.create(tunes, "local").id, store.create(tunes, "local").id
     summary = {"perplexity": 8.0, "perplexity_float": 6.0, "bits_per_weight": 2.5, "bytes_after": 9}
     with store.transaction() as connection:
         connection.execute("UPDATE runs SET summary_json = ? WHERE id = ?", (json.dumps(summary), run["id"]))
+        store.move(ended, State.CANCELLED)  # a waiting one would be started
         store.move(run_id, State.RUNNING)
         store.move(run_id, State.FINISHED, Finished({"tuning": tuning(0.5, 0.125, "run")}, 1.0))
     for _ in range(2):
         for lang, title, words, state, error in (
-            ("en", "Size against quality", ["0.5 found", "0.5 and 2.5 to 3.5"], "waiting", "runs can't be sorted by"),
-            ("de", "Größe gegen Qualität", ["0,5 gefunden", "0,5 und 2,5 bis 3,5"], "wartet", "Läufe lassen sich"),
+            ("en", "Size against quality", ["0.5 found", "0.5 and 2.5 to 3.5"], "cancelled", "runs can't be sorted by"),
+            ("de", "Größe gegen Qualität", ["0,5 gefunden", "0,5 und 2,5 bis 3,5"], "abgebrochen", "Läufe lassen sich"),
         ):
             said = {"lang": lang}
             figure = client.get("/api/runs/pareto", params=said).json()["figure"]
@@ -231,11 +232,11 @@ def test_lists_figures_and_errors_are_in_the_language_of_their_request(client: T
             came_to = client.get(f"/api/runs/{run_id}", params=said).json()["tuned"]
             assert [came_to["words"], came_to["band"]] == words
             listed = client.get("/api/runs", params=said | {"filter": state}).json()
-            assert waiting in [each["id"] for each in listed["runs"]]
+            assert ended in [each["id"] for each in listed["runs"]]
             assert run_id not in [each["id"] for each in listed["runs"]]
             assert client.get("/api/runs", params=said | {"sort": "owner"}).json()["error"]["what"].startswith(error)
-    assert client.get("/api/runs", params={"filter": "wartet"}).json()["total"] == 0
-    assert client.get("/api/runs", params={"filter": "waiting", "lang": "de"}).json()["total"] == 1
+    assert client.get("/api/runs", params={"filter": "abgebrochen"}).json()["total"] == 0
+    assert client.get("/api/runs", params={"filter": "cancelled", "lang": "de"}).json()["total"] == 1
     assert client.get("/api/runs/csv?lang=de").text == client.get("/api/runs/csv").text
     first = store.get(run["id"])
     with speaking("de"):
