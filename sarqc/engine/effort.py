@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from sarqc.errors import Refused
 from sarqc.language import tr
-from sarqc.recipe import Effort, Fitting, Recipe, fitting_of
+from sarqc.recipe import UNDISTILLED, Effort, Fitting, Recipe, fitting_of
 
 _Planned = TypeVar("_Planned")
 
@@ -43,7 +43,7 @@ def as_far_as_possible(recipe: Recipe, planned: Callable[[Recipe], _Planned]) ->
                 raise
             reason = refusal.what
     left_out = tr("effort {effort} leaves distillation out: {reason}", effort=recipe.effort, reason=reason)
-    return planned(recipe.model_copy(update={"distill": 0, "distill_codes": False})), left_out
+    return planned(recipe.model_copy(update={**UNDISTILLED})), left_out
 
 
 def _is_of_effort(recipe: Recipe, refusal: Refused) -> bool:

@@ -50,7 +50,7 @@ from sarqc.models.hub import NotCached
 from sarqc.models.rotation import RotatedCheckpoint, rotated
 from sarqc.models.tokenizer_files import encode
 from sarqc.plain import gib, percent
-from sarqc.recipe import TUNED_LAMS, Effort, Fitting, Recipe, choice_words
+from sarqc.recipe import TUNED_LAMS, UNDISTILLED, Effort, Fitting, Recipe, choice_words
 from sarqc.settings import Settings
 
 _UNPACKED_A_SECOND = 5e7  # bytes of weights, from GGUF files to the disk; a slow host’s
@@ -63,7 +63,7 @@ def _without_predictions() -> tuple[Fix, Fix]:
 
 
 def _without_distillation() -> Fix:
-    return Fix(tr("Leave distillation out"), {"distill": 0})
+    return Fix(tr("Leave distillation out"), {**UNDISTILLED})
 
 
 class Plan(BaseModel):

@@ -38,7 +38,7 @@ from torch import Tensor
 
 from sarqc.errors import NumericalError
 from sarqc.quantization.block_learning import in_a_fixed_order
-from sarqc.quantization.grid import Grid, scale_limits, split_groups
+from sarqc.quantization.grid import Grid, dequantize_groups, scale_limits, split_groups
 from sarqc.quantization.quantized_layer import QuantizedLayer
 
 RATE = 3e-3  # of Adam, a relative change of a scale a step; it falls linearly to 0
@@ -98,51 +98,25 @@ class DistillationStep:
 
 
 class _Levels(torch.autograd.Function):
-    """a c + b (O, I) from scales a and biases b (O, G). Only the small integers c (O, G, K) wait for the gradient."""
+    """a c + b (O, I) from scales a and biases b (O, G). Only the small integers c (O, G, K) wait for the gradient.
+
+    Positions (O, G, K), whose rounding c are, get it straight through.
+    """
 
     @staticmethod
-    def forward(ctx: Any, scales: Tensor, biases: Tensor | None, basis: Tensor) -> Tensor:
-        ctx.save_for_backward(basis)
+    def forward(ctx: Any, scales: Tensor, biases: Tensor | None, basis: Tensor, _positions: Tensor | None) -> Tensor:
+        ctx.save_for_backward(scales, basis)
         ctx.has_biases = biases is not None
         levels = basis.to(scales.dtype) * scales.unsqueeze(-1)
         return (levels if biases is None else levels + biases.unsqueeze(-1)).flatten(-2)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor | None, None]:
-        (basis,) = ctx.saved_tensors
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor | None, None, Tensor | None]:
+        scales, basis = ctx.saved_tensors
         of_groups = gradients[0].reshape(basis.shape)
         of_scales = (of_groups * basis).sum(dim=-1)
-        return of_scales, of_groups.sum(dim=-1) if ctx.has_biases else None, None
-
-
-class _RoundedLevels(torch.autograd.Function):
-    """a (round(u) - z) + b (O, I) of positions u (O, G, K) within their limits, with zero points z (O, G)."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, scales: Tensor, biases: Tensor | None, positions: Tensor, zero_points: Tensor, grid: Grid
-    ) -> Tensor:
-        ctx.save_for_backward(scales, positions, zero_points)
-        ctx.has_biases, ctx.grid = biases is not None, grid
-        levels = _rounded(positions, grid).sub_(zero_points.unsqueeze(-1)).mul_(scales.unsqueeze(-1))
-        return (levels if biases is None else levels.add_(biases.unsqueeze(-1))).flatten(-2)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor | None, Tensor, None, None]:
-        scales, positions, zero_points = ctx.saved_tensors
-        of_groups = gradients[0].reshape(positions.shape)
-        basis = _rounded(positions, ctx.grid).sub_(zero_points.unsqueeze(-1))
         of_biases = of_groups.sum(dim=-1) if ctx.has_biases else None
-        return basis.mul_(of_groups).sum(dim=-1), of_biases, of_groups * scales.unsqueeze(-1), None, None
-
-
-def _levels(positions: Tensor, scales: Tensor, zero_points: Tensor) -> Tensor:
-    """a (u - z) (O, I)."""
-    return ((positions - zero_points.unsqueeze(-1)) * scales.unsqueeze(-1)).flatten(-2)
-
-
-def _rounded(positions: Tensor, grid: Grid) -> Tensor:
-    return positions.round().clamp_(grid.lowest, grid.highest)
+        return of_scales, of_biases, None, of_groups * scales.unsqueeze(-1) if ctx.needs_input_grad[3] else None
 
 
 class TunedScales:
@@ -193,8 +167,7 @@ class TunedScales:
 
     def weight(self) -> Tensor:
         """Return Ŵ (O, I) in working precision, as a function of the unknowns."""
-        levels: Tensor = _Levels.apply(*self.numbers(), self._basis)  # type: ignore[no-untyped-call]
-        return levels
+        return self._weight_of(self._basis)
 
     def penalty(self) -> Tensor:
         """Return d = ‖(Ŵ - W) diag(S)‖² in float64, as a function of the unknowns."""
@@ -220,6 +193,10 @@ class TunedScales:
     def penalty_of(self, layer: QuantizedLayer) -> float:
         """Return d of a linear that ``rounded`` returned."""
         return max(0.0, float(self._penalty_of(layer.scales, layer.biases)))  # a difference of sums may round below 0
+
+    def _weight_of(self, basis: Tensor, positions: Tensor | None = None) -> Tensor:
+        levels: Tensor = _Levels.apply(*self.numbers(), basis, positions)  # type: ignore[no-untyped-call]
+        return levels
 
     def _penalty_of(self, scales: Tensor, biases: Tensor | None) -> Tensor:
         a = scales.double()
@@ -256,18 +233,16 @@ class TunedCodes(TunedScales):
 
     def weight(self) -> Tensor:
         """Return Ŵ (O, I) in working precision, as a function of the unknowns."""
-        levels: Tensor = _RoundedLevels.apply(  # type: ignore[no-untyped-call]
-            *self.numbers(), self._positions, self._layer.zero_points, self._grid
-        )  # fmt: skip
-        return levels
+        return self._weight_of(self._codes().sub_(self._layer.zero_points.unsqueeze(-1)), self._positions)
 
     def penalty(self) -> Tensor:
         """Return d = ‖(Ŵ - W) diag(S)‖² in float64 at the codes; the gradient of positions is that at the positions."""
+        at_codes = self._penalty_at(self._weight_of(self._codes().sub_(self._layer.zero_points.unsqueeze(-1))))
         scales, biases = self.numbers()
-        zeros = self._layer.zero_points if biases is None else -biases / scales
-        codes = _rounded(self._positions.detach(), self._grid)
-        at_codes = self._penalty_at(_levels(codes, scales, zeros))
-        at_positions = self._penalty_at(_levels(self._positions, scales.detach(), zeros.detach()))
+        offsets = self._layer.zero_points if biases is None else biases.detach()
+        at_positions = self._penalty_at(dequantize_groups(
+            self._positions.flatten(-2), scales.detach(), offsets, is_affine=biases is not None
+        ))  # fmt: skip
         return at_codes + at_positions - at_positions.detach()
 
     def move(self, rate: float) -> None:
@@ -283,13 +258,16 @@ class TunedCodes(TunedScales):
         """Return the linear with its codes, and its scales and biases rounded to storage."""
         with torch.no_grad():
             layer = super().rounded()
-            codes = _rounded(self._positions, self._grid).flatten(-2).to(layer.codes.dtype)
-            layer = replace(layer, codes=codes)
+            layer = replace(layer, codes=self._codes().flatten(-2).to(layer.codes.dtype))
             return replace(layer, dequantized=layer.stored())
 
     def penalty_of(self, layer: QuantizedLayer) -> float:
         """Return d of a linear that ``rounded`` returned."""
         return float(self._penalty_at(layer.levels(layer.codes)))
+
+    def _codes(self) -> Tensor:
+        """Codes (O, G, K) of the positions, as int16."""
+        return self._positions.detach().round().clamp_(self._grid.lowest, self._grid.highest).to(torch.int16)
 
     def _penalty_at(self, levels: Tensor) -> Tensor:
         return ((levels - self._weight) * self._s).square().sum(dtype=torch.float64)

@@ -5,7 +5,7 @@ from sarqc.recipe.batch import (
     expanded,
     spare,
 )
-from sarqc.recipe.effort import EFFORTS, Effort, Fitting, fitting_of
+from sarqc.recipe.effort import EFFORTS, UNDISTILLED, Effort, Fitting, fitting_of
 from sarqc.recipe.fields import (
     BASELINE,
     BEST_GRID,
@@ -55,6 +55,7 @@ __all__ = [
     "REFITTED_GRID",
     "REPAIRING",
     "TUNED_LAMS",
+    "UNDISTILLED",
     "Begin",
     "Effort",
     "Fitting",

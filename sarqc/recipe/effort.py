@@ -36,7 +36,8 @@ EFFORTS: Mapping[Effort, Fitting] = MappingProxyType(
                  "distill_codes": True},
     }
 )  # fmt: skip
-OF_DISTILLING = ("distill", "distill_codes")  # fields of an effort that a model may not have
+# Fields of an effort that a model may not have, as they are without distillation.
+UNDISTILLED: Mapping[str, Any] = MappingProxyType({"distill": 0, "distill_codes": False})
 # What is left of a fitting where the rest has no meaning: learned rounding begins at a searched range, and learns the
 # rest; a quantized checkpoint keeps its scales.
 _OF_LEARNING: Fitting = {"range": "search"}
@@ -59,7 +60,7 @@ def fitting_of(effort: Effort, document: Mapping[str, Any]) -> Fitting:
     if document.get("quantized_checkpoint") is not None:
         return {field: value for field, value in wanted.items() if field in _OF_A_REPAIR}
     if kind != "run" or document.get("layer") is not None:
-        wanted = {field: value for field, value in wanted.items() if field not in OF_DISTILLING}
+        wanted = {field: value for field, value in wanted.items() if field not in UNDISTILLED}
     return wanted
 
 
@@ -69,7 +70,7 @@ def _of_method(effort: Effort, entry: MethodEntry) -> Fitting:
     return {
         field: value
         for field, value in EFFORTS[effort].items()
-        if field in entry.options or (field in OF_DISTILLING and entry.make.has_free_scales)
+        if field in entry.options or (field in UNDISTILLED and entry.make.has_free_scales)
     }
 
 

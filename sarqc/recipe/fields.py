@@ -39,7 +39,7 @@ from sarqc.quantization.methods import (
     public_method,
 )
 from sarqc.quantization.storage import Kind
-from sarqc.recipe.effort import EFFORTS, OF_DISTILLING, Effort, Fitting, fitting_of
+from sarqc.recipe.effort import EFFORTS, UNDISTILLED, Effort, Fitting, fitting_of
 from sarqc.recipe.former import BEFORE
 
 
@@ -750,7 +750,7 @@ class RecipeFields(BaseModel):
         for effort in EFFORTS:
             fitting = fitting_of(effort, self.to_json())
             if not can_distill:
-                fitting = {name: value for name, value in fitting.items() if name not in OF_DISTILLING}
+                fitting = {name: value for name, value in fitting.items() if name not in UNDISTILLED}
             if fitting not in found.values():
                 found[effort] = fitting
         return found

@@ -8,7 +8,7 @@ from functools import reduce
 from sarqc.errors import Fix, Refused, in_recipe
 from sarqc.language import message, tr, written
 from sarqc.quantization.methods import AS_FOUND, METHODS, entry_of
-from sarqc.recipe.effort import fitting_of
+from sarqc.recipe.effort import UNDISTILLED, fitting_of
 from sarqc.recipe.fields import LATER_VALUES, RecipeFields, known_entry, public_name
 
 # Fields that mean nothing to a kind of recipe. Tuning and a ladder draw at random, from the float model's inputs.
@@ -234,7 +234,7 @@ def _check_distillation(recipe: RecipeFields) -> None:
             in_recipe("held_out_samples"), tr("Give held_out_samples, or leave distill out."),
         ).about(
             "held_out_samples", Fix(tr("Hold out {count} samples", count=count), {"held_out_samples": count}),
-            Fix(tr("Leave distillation out"), {"distill": 0}),
+            Fix(tr("Leave distillation out"), {**UNDISTILLED}),
         )  # fmt: skip
 
 
