@@ -38,7 +38,7 @@ from torch import Tensor
 
 from sarqc.errors import NumericalError
 from sarqc.quantization.block_learning import in_a_fixed_order
-from sarqc.quantization.grid import Grid, dequantize_groups, scale_limits, split_groups
+from sarqc.quantization.grid import Grid, scale_limits, split_groups
 from sarqc.quantization.quantized_layer import QuantizedLayer
 
 RATE = 3e-3  # of Adam, a relative change of a scale a step; it falls linearly to 0
@@ -169,9 +169,9 @@ class TunedScales:
         """Return Ŵ (O, I) in working precision, as a function of the unknowns."""
         return self._weight_of(self._basis)
 
-    def penalty(self) -> Tensor:
-        """Return d = ‖(Ŵ - W) diag(S)‖² in float64, as a function of the unknowns."""
-        return self._penalty_of(*self.numbers())
+    def add_penalty_gradient(self, factor: float) -> None:
+        """Add the gradient of factor · d to that of the unknowns, d = ‖(Ŵ - W) diag(S)‖²."""
+        (factor * self._penalty_of(*self.numbers())).backward()
 
     def energy(self) -> float:
         """Return ‖W diag(S)‖²."""
@@ -235,15 +235,25 @@ class TunedCodes(TunedScales):
         """Return Ŵ (O, I) in working precision, as a function of the unknowns."""
         return self._weight_of(self._codes().sub_(self._layer.zero_points.unsqueeze(-1)), self._positions)
 
-    def penalty(self) -> Tensor:
-        """Return d = ‖(Ŵ - W) diag(S)‖² in float64 at the codes; the gradient of positions is that at the positions."""
-        at_codes = self._penalty_at(self._weight_of(self._codes().sub_(self._layer.zero_points.unsqueeze(-1))))
+    def add_penalty_gradient(self, factor: float) -> None:
+        """Add the gradient of factor · d to that of the unknowns: for scales and biases at the codes, else at u."""
         scales, biases = self.numbers()
-        offsets = self._layer.zero_points if biases is None else biases.detach()
-        at_positions = self._penalty_at(dequantize_groups(
-            self._positions.flatten(-2), scales.detach(), offsets, is_affine=biases is not None
-        ))  # fmt: skip
-        return at_codes + at_positions - at_positions.detach()
+        with torch.no_grad():
+            a, zeros = scales.unsqueeze(-1), self._layer.zero_points.unsqueeze(-1)
+            aims = split_groups(self._weight, self._positions.shape[-1])  # (O, G, K)
+            if biases is not None:
+                aims = aims - biases.unsqueeze(-1)
+            slope = split_groups(2 * factor * self._s.square(), self._positions.shape[-1])  # (G, K)
+            basis = self._codes().sub_(zeros)
+            of_levels = basis.mul(a).sub_(aims).mul_(slope)  # ∂(factor · d)/∂Ŵ
+            of_scales, of_biases = of_levels.mul(basis).sum(dim=-1), of_levels.sum(dim=-1)
+            of_positions = self._positions.sub(zeros).mul_(a).sub_(aims).mul_(slope).mul_(a)
+        gradient = self._positions.grad
+        self._positions.grad = of_positions if gradient is None else gradient.add_(of_positions)
+        if biases is None:
+            torch.autograd.backward(scales, of_scales)
+        else:
+            torch.autograd.backward((scales, biases), (of_scales, of_biases))
 
     def move(self, rate: float) -> None:
         """Move positions of codes along the sign of their gradient, which is used up."""
@@ -263,14 +273,12 @@ class TunedCodes(TunedScales):
 
     def penalty_of(self, layer: QuantizedLayer) -> float:
         """Return d of a linear that ``rounded`` returned."""
-        return float(self._penalty_at(layer.levels(layer.codes)))
+        away = (layer.levels(layer.codes) - self._weight) * self._s
+        return float(away.square().sum(dtype=torch.float64))
 
     def _codes(self) -> Tensor:
         """Codes (O, G, K) of the positions, as int16."""
         return self._positions.detach().round().clamp_(self._grid.lowest, self._grid.highest).to(torch.int16)
-
-    def _penalty_at(self, levels: Tensor) -> Tensor:
-        return ((levels - self._weight) * self._s).square().sum(dtype=torch.float64)
 
 
 class TunedNorm:
@@ -430,7 +438,7 @@ def _step(tuning: _Tuning, distance: Distance, step: int, magnified: float, fact
         (magnified * found).backward()
     for linear in tuning.linears.values():
         if linear.lam > 0 and factor > 0:
-            (factor * linear.lam * linear.penalty()).backward()
+            linear.add_penalty_gradient(factor * linear.lam)
     return float(found.detach())
 
 
