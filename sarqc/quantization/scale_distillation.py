@@ -132,7 +132,7 @@ class TunedScales:
     def __init__(self, layer: QuantizedLayer, weight: Tensor, s: Tensor, lam: float) -> None:
         work = torch.promote_types(layer.scales.dtype, torch.float32)
         groups = layer.scales.shape[-1]
-        self._layer, self.lam = layer, lam
+        self._layer, self.lam = _compact(layer), lam
         self._scales = layer.scales.to(work)
         self._biases = None if layer.biases is None else layer.biases.to(work)
         basis = split_groups(layer.codes.to(torch.int16), layer.codes.shape[-1] // groups)
@@ -178,17 +178,23 @@ class TunedScales:
         return float(self._sums[-1].sum())
 
     def rounded(self) -> QuantizedLayer:
-        """Return the linear with its scales and biases rounded to storage; its report stays that of the solver."""
+        """Return the linear with its scales and biases rounded to storage, without its dequantized weight.
+
+        Its report stays that of the solver.
+        """
         with torch.no_grad():
             scales, biases = self.numbers()
             storage = self._layer.scales.dtype
             largest = torch.finfo(storage).max
-            layer = replace(
+            return replace(
                 self._layer,
                 scales=scales.clamp(*scale_limits(storage)).to(storage),
                 biases=None if biases is None else biases.clamp(-largest, largest).to(storage),
             )
-            return replace(layer, dequantized=layer.stored())
+
+    def changed(self, layer: QuantizedLayer) -> int:
+        """Return how many codes of a linear that ``rounded`` returned are not those before the first step."""
+        return int((layer.codes != self._layer.codes).sum())
 
     def penalty_of(self, layer: QuantizedLayer) -> float:
         """Return d of a linear that ``rounded`` returned."""
@@ -265,11 +271,8 @@ class TunedCodes(TunedScales):
         self._positions.grad = None
 
     def rounded(self) -> QuantizedLayer:
-        """Return the linear with its codes, and its scales and biases rounded to storage."""
-        with torch.no_grad():
-            layer = super().rounded()
-            layer = replace(layer, codes=self._codes().flatten(-2).to(layer.codes.dtype))
-            return replace(layer, dequantized=layer.stored())
+        """Return the linear with its codes, and its scales and biases rounded to storage, as ``TunedScales`` does."""
+        return replace(super().rounded(), codes=self._codes().flatten(-2).to(self._layer.codes.dtype))
 
     def penalty_of(self, layer: QuantizedLayer) -> float:
         """Return d of a linear that ``rounded`` returned."""
@@ -315,8 +318,19 @@ class Distilled(NamedTuple):
     norms: dict[str, Tensor]  # (D,) by name of the norm
 
     def weights(self) -> dict[str, Tensor]:
-        """Return all weights by name."""
-        return {name: layer.dequantized for name, layer in self.layers.items()} | self.norms
+        """Return all weights by name, those of the linears made from their codes."""
+        return {name: layer.stored() for name, layer in self.layers.items()} | self.norms
+
+    def dequantized(self) -> Distilled:
+        """Return the same with the dequantized weight of every linear."""
+        return self._replace(
+            layers={name: replace(layer, dequantized=layer.stored()) for name, layer in self.layers.items()}
+        )
+
+
+def _compact(layer: QuantizedLayer) -> QuantizedLayer:
+    """The layer without its dequantized weight, which is several times as large as its codes."""
+    return replace(layer, dequantized=layer.codes[:0])
 
 
 NO_NORMS: Mapping[str, TunedNorm] = MappingProxyType({})
@@ -343,6 +357,11 @@ class _Tuning:
             {name: linear.rounded() for name, linear in self.linears.items()},
             {name: norm.rounded() for name, norm in self.norms.items()},
         )
+
+    def changed(self, layers: Mapping[str, QuantizedLayer]) -> float:
+        """Share of the codes of all linears that differ from those before the first step."""
+        count = sum(layer.codes.numel() for layer in layers.values())
+        return sum(linear.changed(layers[name]) for name, linear in self.linears.items()) / count
 
     def penalty_of(self, layers: Mapping[str, QuantizedLayer]) -> float:
         return sum(linear.penalty_of(layers[name]) for name, linear in self.linears.items())
@@ -382,7 +401,7 @@ def distilled(
         NumericalError: If the distance is not finite before the first step.
     """
     tuning = _Tuning(linears, norms)
-    first = best = tuning.rounded()
+    best = tuning.rounded()
     start = _first(tuning, distance, best)
     if not math.isfinite(start.calibration + start.held_out):
         raise NumericalError(
@@ -411,14 +430,14 @@ def distilled(
             yield DistillationStep(step + 1, distance.steps)
         reached = tuning.rounded()
         held_out = _held_out(distance, reached)
-        drifted, changed = tuning.drift(reached.layers), _changed(first, reached)
+        drifted, changed = tuning.drift(reached.layers), tuning.changed(reached.layers)
         yield DistillationEpoch(epoch, total / distance.steps, held_out, drifted, changed)
         since += 1
         if held_out < least:
             best, least, since = reached, held_out, 0
         if since == PATIENCE or not math.isfinite(total):
             break  # numbers that are not finite never become finite again
-    return best
+    return best.dequantized()
 
 
 def _first(tuning: _Tuning, distance: Distance, start: Distilled) -> DistillationEpoch:
@@ -440,12 +459,6 @@ def _step(tuning: _Tuning, distance: Distance, step: int, magnified: float, fact
         if linear.lam > 0 and factor > 0:
             linear.add_penalty_gradient(factor * linear.lam)
     return float(found.detach())
-
-
-def _changed(first: Distilled, reached: Distilled) -> float:
-    """Share of the codes of all linears that differ."""
-    pairs = [(layer.codes, reached.layers[name].codes) for name, layer in first.layers.items()]
-    return sum(int((one != other).sum()) for one, other in pairs) / sum(one.numel() for one, _ in pairs)
 
 
 def _held_out(distance: Distance, reached: Distilled) -> float:

@@ -232,7 +232,7 @@ def test_positions_begin_at_the_codes_and_lean_towards_the_float_weight(kind: Ki
         kept = linear.rounded()
         assert torch.equal(kept.codes, layer.codes)
         assert kept.codes.dtype == layer.codes.dtype
-        assert torch.equal(kept.dequantized, layer.stored())
+        assert torch.equal(kept.stored(), layer.stored())
         levels_away = (weight - layer.stored()) / layer.scales.repeat_interleave(GROUP, 1)
         leaning = linear._positions.detach().flatten(-2) - layer.codes
         torch.testing.assert_close(leaning, 0.6 * levels_away.clamp(-0.5, 0.5), rtol=1e-6, atol=1e-9)
