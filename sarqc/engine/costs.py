@@ -493,7 +493,7 @@ def _moves(work: Work) -> int:
 
 
 _WEIGHT_MOVES = 8  # how often a weight is written or read until the gradients of its scales are known
-_CODE_MOVES = 20  # and until its position has moved, where codes are tuned
+_CODE_MOVES = 10  # and until its position has moved, where codes are tuned
 _STARTED_OF_STEP = 60  # operations that a GPU starts for a linear in a step of their tuning
 
 _IN_QUESTION = 8  # candidates and baselines of a draw, on the mean: six to ten were seen
