@@ -132,7 +132,7 @@ class TunedScales:
     def __init__(self, layer: QuantizedLayer, weight: Tensor, s: Tensor, lam: float) -> None:
         work = torch.promote_types(layer.scales.dtype, torch.float32)
         groups = layer.scales.shape[-1]
-        self._layer, self.lam = _compact(layer), lam
+        self._layer, self.lam = replace(layer, dequantized=layer.codes[:0]), lam  # made of the codes where it is needed
         self._scales = layer.scales.to(work)
         self._biases = None if layer.biases is None else layer.biases.to(work)
         basis = split_groups(layer.codes.to(torch.int16), layer.codes.shape[-1] // groups)
@@ -326,11 +326,6 @@ class Distilled(NamedTuple):
         return self._replace(
             layers={name: replace(layer, dequantized=layer.stored()) for name, layer in self.layers.items()}
         )
-
-
-def _compact(layer: QuantizedLayer) -> QuantizedLayer:
-    """The layer without its dequantized weight, which is several times as large as its codes."""
-    return replace(layer, dequantized=layer.codes[:0])
 
 
 NO_NORMS: Mapping[str, TunedNorm] = MappingProxyType({})
