@@ -330,6 +330,7 @@ def test_devices_tell_which_run_they_have(supervise: Supervise, store: Store) ->
     assert [(one["id"], one["run"]) for one in supervisor.devices()] == [("cpu", None)]
     run_id = supervisor.submit(recipe(1), "ann").id
     until(lambda: supervisor.devices()[0]["run"] == run_id)
+    until(lambda: store.get(run_id).pid is not None)  # written after the device is taken
     assert Path(f"/proc/{store.get(run_id).pid}").exists()
     supervisor.cancel(run_id)
     until(lambda: supervisor.devices()[0]["run"] is None)
