@@ -37,10 +37,10 @@ from sarqc.quantization.scale_distillation import (
     Distance,
     DistillationEpoch,
     Distilled,
-    TunedCodes,
     TunedNorm,
     TunedScales,
     distilled,
+    tuned_linear,
 )
 from sarqc.recipe import Recipe
 
@@ -187,9 +187,8 @@ class ScaleTuning:
             lam = None
         layer = _on(self.bench.loaded.device, self._solved(info).quantized)
         s = means.drift_scale(weight.float(), gamma)
-        if self.recipe.distill_codes:
-            return TunedCodes(layer, weight, s, lam or 0.0, self.job.grids[info.name])
-        return TunedScales(layer, weight, s, lam or 0.0)
+        grid = self.job.grids[info.name] if self.recipe.distill_codes else None
+        return tuned_linear(layer, weight, s, lam or 0.0, grid)
 
     def tuned_norms(self, paths: Iterable[str]) -> dict[str, TunedNorm]:
         """Return the norms at these paths, whose weights are the float ones and in memory."""

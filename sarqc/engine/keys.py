@@ -247,10 +247,10 @@ def survey_line_key(
     return chain_key("survey line", SURVEY_FORMAT, torch.__version__, float_key, asdict(grid), values, [*lams], *tokens)
 
 
-def distilled_line_key(key: str, loaded: LoadedModel, epochs: int) -> str:
-    """Of a line with distilled scales: ``key`` of the line without, ``epochs`` at most."""
+def distilled_line_key(key: str, loaded: LoadedModel, epochs: int, *, codes: bool) -> str:
+    """Of a line with distilled scales, and ``codes``: ``key`` of the line without, ``epochs`` at most."""
     threads = [torch.get_num_threads()] if loaded.device.type == "cpu" else []  # as for ``distillation_key``
-    return chain_key("distilled line", DISTILLATION_FORMAT, key, epochs, *threads)
+    return chain_key("distilled line", DISTILLATION_FORMAT, key, epochs, *threads, *(["codes"] if codes else []))
 
 
 def survey_point_key(model_key: str, float_key: str, test: Text, window: int) -> str:

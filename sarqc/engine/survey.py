@@ -93,7 +93,7 @@ from sarqc.quantization.methods import (
     public_method,
 )
 from sarqc.quantization.quantized_layer import LayerReport, QuantizedLayer
-from sarqc.quantization.scale_distillation import TunedScales, distilled
+from sarqc.quantization.scale_distillation import distilled, tuned_linear
 from sarqc.quantization.solve import sweep_layer
 from sarqc.quantization.storage import Kind
 from sarqc.recipe import Begin, Recipe, public_name, renamed
@@ -103,7 +103,7 @@ from sarqc.study.document import SECOND_SIGNS, ArrayRef, Line, Second, Study, St
 T = TypeVar("T")
 Auto = Literal["auto"]
 # Parts of a line's fitting that are fields of a run and not of its method.
-_OF_A_RUN = ("grid", "distill", "distill_by")
+_OF_A_RUN = ("grid", "distill", "distill_by", "distill_codes")
 
 
 class SurveyLine(BaseModel):
@@ -130,6 +130,7 @@ class SurveyLine(BaseModel):
         refit: Rounds of refitting the scales.
         distill: Epochs of distillation of the scales at most, judged on the survey's held-out sequences.
         distill_by: What is distilled at once, the model or a block.
+        distill_codes: Codes are distilled with the scales.
         expert_damping: Damping of experts with few tokens.
         warm_start: Initial codes of learned rounding.
         pictures: Pictures of the line's weights in the study.
@@ -153,6 +154,7 @@ class SurveyLine(BaseModel):
     refit: int = Field(0, ge=0, le=MOST_ROUNDS)
     distill: int = Field(0, ge=0, le=MOST_EPOCHS)
     distill_by: Literal["model", "block"] = "model"
+    distill_codes: bool = False
     expert_damping: ExpertDamping = "plain"
     warm_start: WarmStart = "none"
     pictures: Pictures = "all"
@@ -174,7 +176,8 @@ class SurveyLine(BaseModel):
     def fitting(self) -> dict[str, str | int | float]:
         """Return the values of ``FITTING`` that are not plain."""
         plain = {name: info.default for name, info in type(self).model_fields.items() if name in FITTING}
-        return {name: getattr(self, name) for name in FITTING if name in plain and getattr(self, name) != plain[name]}
+        found = {name: getattr(self, name) for name in FITTING if name in plain and getattr(self, name) != plain[name]}
+        return found | ({"distill_codes": 1} if self.distill_codes else {})  # as a run's line has it
 
     def to_method(self, second: float | None = None) -> Method:
         """Return the method with its own λ.
@@ -300,9 +303,11 @@ class Survey(BaseModel):
 
 
 def _check_distillation(line: SurveyLine, where: str) -> None:
-    """Refuses a distillation of a line whose scales are not its own."""
+    """Refuses a distillation of a line whose scales are not its own, and one of codes alone."""
     if line.distill and not line.to_method().has_free_scales:
         raise Refused(f"the scales of {line.method} can't be distilled", where, "Leave distill out.")
+    if line.distill_codes and not line.distill:
+        raise Refused("codes are distilled with the scales, and distill is 0", where, "Set distill to the epochs.")
     if line.distill and line.sizes:
         raise Refused(
             "layers at several sizes are solved alone, and distillation tunes the whole model", where,
@@ -651,14 +656,15 @@ class _Draw:
         original = float_model(loaded, job)
         return original, BesideFloat(loaded, job, original), time.process_time() - since
 
-    def distilled(self, line: SurveyLine, layers: dict[str, QuantizedLayer]) -> dict[str, QuantizedLayer]:
-        """The layers of a point with tuned scales, as a run distills them, see ``ScaleTuning``."""
+    def distilled(self, line: SurveyLine, grid: Grid, layers: dict[str, QuantizedLayer]) -> dict[str, QuantizedLayer]:
+        """The layers of a point with tuned scales, and on request codes, as of a run, see ``ScaleTuning``."""
         original, distance, _ = self._beside_float
         has_lam, linears = "lam" in METHODS[line.method].tunes, {}
         for name, layer in layers.items():
             chosen, weight = layer.report.chosen, original.weights[name]
             s = original.inputs[name].drift_scale(weight.float(), chosen.get("gamma"))
-            linears[name] = TunedScales(layer, weight, s, (chosen.get("lam") if has_lam else None) or 0.0)
+            lam = (chosen.get("lam") if has_lam else None) or 0.0
+            linears[name] = tuned_linear(layer, weight, s, lam, grid if line.distill_codes else None)
         return returned(distilled(linears, distance, epochs=line.distill)).layers
 
     @cached_property
@@ -705,7 +711,7 @@ def _from_statistics(
         shared.held_out.calibration, [of_draw.sequences(size) for size in line.sizes],
     )  # fmt: skip
     if line.distill:
-        key = distilled_line_key(key, bench.loaded, line.distill)
+        key = distilled_line_key(key, bench.loaded, line.distill, codes=line.distill_codes)
     kept = read_line(bench.store, key)
     if kept is None or not all(
         is_measured(bench, model, shared.original, _tasks(survey, line, draw, point), survey.task_limit)
@@ -756,7 +762,7 @@ def _makers(
     makers: list[list[list[Callable[[], Tensor]]]] = [[[] for _ in by_gamma] for by_gamma in solved]
     for g, m in np.ndindex(*line.shape):
         layers = {name: by_gamma[g][m] for name, by_gamma in zip(weights, solved, strict=True)}
-        tuned = of_draw.distilled(line, layers)
+        tuned = of_draw.distilled(line, grid, layers)
         for name, by_gamma in zip(weights, makers, strict=True):
             by_gamma[g].append(tuned[name].without_dequantized())
     return makers, curves

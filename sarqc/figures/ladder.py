@@ -50,6 +50,7 @@ NOUNS = {  # in a sentence
     "affine": message("the affine grid"),
     "joint": message("the jointly searched range"),
     "distill": message("distillation"),
+    "codes": message("distillation of codes"),
 }
 SHORT = {
     "nearest": message("nearest"),
@@ -60,6 +61,7 @@ SHORT = {
     "affine": message("+ affine"),
     "joint": message("+ joint"),
     "distill": message("+ distilled"),
+    "codes": message("+ codes"),
     "learned": message("learned"),
 }
 
@@ -84,7 +86,7 @@ def step_words(step: str, fitting: Mapping[str, str | int | float], lam: float) 
         return tr(NAMES[step])
     if step == "affine":
         return tr("affine grid")
-    name = "range" if step == "joint" else step
+    name = {"joint": "range", "codes": "distill_codes"}.get(step, step)
     return fitting_text({name: fitting[name]})
 
 

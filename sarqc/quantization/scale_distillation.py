@@ -284,6 +284,11 @@ class TunedCodes(TunedScales):
         return self._positions.detach().round().clamp_(self._grid.lowest, self._grid.highest).to(torch.int16)
 
 
+def tuned_linear(layer: QuantizedLayer, weight: Tensor, s: Tensor, lam: float, grid: Grid | None) -> TunedScales:
+    """Return a linear whose scales are unknowns, with a grid its codes too; see ``TunedScales``, ``TunedCodes``."""
+    return TunedScales(layer, weight, s, lam) if grid is None else TunedCodes(layer, weight, s, lam, grid)
+
+
 class TunedNorm:
     """Weights of one norm as unknowns.
 

@@ -2,8 +2,9 @@
 
 The *plain* method is the column solver with the identity penalty on the min–max grid, *all steps* the same solver with
 every step of ``EVERY_STEP``. A step is measured twice: added to the plain method, and taken away from all steps. So a
-study needs two lines for each step instead of one for every subset. Bits of a weight are not equal throughout: the
-affine grid stores a bias for each group.
+study needs two lines for each step instead of one for every subset. Codes are distilled with the scales: added alone
+they bring the distillation of scales along, and without that there are no distilled codes. Bits of a weight are not
+equal throughout: the affine grid stores a bias for each group.
 
 Worth of a step: the paired difference of the same draws at λ = 0.1, the λ of the ladder of four steps. Worth of λ:
 what the best λ saves over λ = 0 in one line. It is chosen from the λ that all lines share, on the draws that judge it,
@@ -33,11 +34,14 @@ from sarqc.study.paired import (
 )
 
 METHOD = "rqc-gbs"
-EVERY_STEP = ("order", "range", "joint", "refine", "affine", "refit", "distill")
+EVERY_STEP = ("order", "range", "joint", "refine", "affine", "refit", "distill", "codes")
 # Fields of the fitting that a step sets; the range of ``joint`` takes the place of that of ``range``.
 _FIELDS = {"order": "order", "range": "range", "joint": "range", "refine": "refine", "affine": "grid", "refit": "refit",
-           "distill": "distill"}  # fmt: skip
-_VALUES = {"order": "activation", "range": "search", "joint": "joint", "affine": "affine"}
+           "distill": "distill", "codes": "distill_codes"}  # fmt: skip
+_VALUES: dict[str, str | int | float] = {
+    "order": "activation", "range": "search", "joint": "joint", "affine": "affine", "codes": 1,
+}  # fmt: skip
+_OPTIONAL = "codes"  # all steps may be without it
 
 Fitting = Mapping[str, str | int | float]
 
@@ -80,7 +84,7 @@ class StepWorth:
 
     Attributes:
         step: Of ``EVERY_STEP``.
-        fitting: The field of the fitting that it sets.
+        fitting: The fields of the fitting that it sets.
         alone: The plain method with this step.
         alone_worth: Value with the step less that of the plain method, by quality; below 0 is better.
         without: All steps but this one; None where the study lacks it, and for ``range``, whose place ``joint`` takes.
@@ -129,12 +133,12 @@ def every_step(study: Study, bits: int) -> EveryStep | None:
     whole = _all_steps(lines)
     if whole is None:
         return None
-    passes = {name: whole[_FIELDS[name]] for name in ("refine", "refit", "distill")}
-    made: dict[str, Fitting] = {step: {_FIELDS[step]: ({**_VALUES, **passes})[step]} for step in EVERY_STEP}
+    made = _made(whole)
     wanted: dict[tuple[str, bool], Fitting] = {("", False): {}, ("", True): whole}
     for step, fitting in made.items():
         wanted[step, False] = fitting
-        left = {name: value for name, value in whole.items() if name not in fitting}
+        taken = {_FIELDS[step], *(["distill_codes"] if step == "distill" else [])}
+        left = {name: value for name, value in whole.items() if name not in taken}
         if step == "joint":
             wanted[step, True] = {**left, **made["range"]}
         elif step != "range":
@@ -168,12 +172,23 @@ def _lines(study: Study, bits: int) -> list[Line]:
 
 
 def _all_steps(lines: Sequence[Line]) -> Fitting | None:
-    """The fitting of the line with every step; None without one."""
+    """The fitting of the line with every step, or with all but distilled codes; None without such a line."""
     fields, values = set(_FIELDS.values()), {_FIELDS[step]: _VALUES[step] for step in ("order", "joint", "affine")}
-    for line in lines:
-        if set(line.fitting) == fields and values.items() <= line.fitting.items():
-            return line.fitting
+    for every in (fields, fields - {_FIELDS[_OPTIONAL]}):
+        for line in lines:
+            if set(line.fitting) == every and values.items() <= line.fitting.items():
+                return line.fitting
     return None
+
+
+def _made(whole: Fitting) -> dict[str, Fitting]:
+    """What each step sets, by step: with as many passes, rounds and epochs as all steps have."""
+    values = _VALUES | {name: whole[_FIELDS[name]] for name in ("refine", "refit", "distill")}
+    steps = [step for step in EVERY_STEP if step != _OPTIONAL or _FIELDS[step] in whole]
+    made: dict[str, Fitting] = {step: {_FIELDS[step]: values[step]} for step in steps}
+    if "codes" in made:
+        made["codes"] = {**made["distill"], **made["codes"]}
+    return made
 
 
 def _step(step: str, fitting: Fitting, places: Mapping[tuple[str, bool], _Place]) -> StepWorth:

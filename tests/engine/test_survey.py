@@ -466,23 +466,29 @@ def test_what_a_survey_cannot_do_is_refused(small: dict) -> None:
             Survey.model_validate({**small, "inputs_from": prefix, "lines": [line]})
 
 
-def test_a_line_with_distilled_scales_on_another_grid_is_a_run(
-    small: dict, fresh_settings: Settings, tmp_path: Path, random_llama: Path, text_file: Path
-) -> None:
+@pytest.mark.parametrize(
+    ("distilled", "name"),
+    [({"distill": 1}, "distill1"), ({"distill": 3, "distill_codes": True}, "distill3-distill_codes1")],
+)
+def test_a_distilled_line_on_another_grid_is_a_run(
+    small: dict, fresh_settings: Settings, tmp_path: Path, random_llama: Path, text_file: Path,
+    distilled: dict[str, int], name: str,
+) -> None:  # fmt: skip
     affine = {"method": "rqc-gbs", "bits": 2, "lambda": [0.1], "grid": "affine", "pictures": "none"}
-    survey = Survey.model_validate({**small, "lines": [affine, {**affine, "distill": 1}]})
+    survey = Survey.model_validate({**small, "lines": [affine, {**affine, **distilled}]})
     list(conduct(survey, fresh_settings, tmp_path / "small"))
     study = Study.open(tmp_path / "small")
     plain, line = study.lines
-    assert (plain.name, plain.grid, line.name) == ("rqc-gbs-affine", "affine", "rqc-gbs-affine-distill1")
-    assert line.title == "GPTQ + identity penalty, affine grid, scales distilled"
+    assert (plain.name, plain.grid, line.name) == ("rqc-gbs-affine", "affine", f"rqc-gbs-affine-{name}")
+    further = ", codes distilled" if "distill_codes" in distilled else ""
+    assert line.title == f"GPTQ + identity penalty, affine grid, scales distilled{further}"
     assert all(np.isfinite(study.array(one, "seconds")).all() for one in study.lines)
     recipe = Recipe.parse(
         {
             "model": str(random_llama), "bits": 2, "group_size": 16, "method": "rqc-gbs", "lambda": 0.1,
             "grid": "affine", "calibration": str(text_file), "samples": 4, "length": 32, "sampling": "random",
-            "seed": 7, "inputs_from": "float", "test": str(text_file), "window": 64, "distill": 1,
-            "held_out_samples": 2, "baseline": False,
+            "seed": 7, "inputs_from": "float", "test": str(text_file), "window": 64,
+            "held_out_samples": 2, "baseline": False, **distilled,
         }
     )  # fmt: skip
     finished = list(execute(recipe, fresh_settings))[-1]
@@ -499,6 +505,7 @@ def test_a_line_with_distilled_scales_on_another_grid_is_a_run(
     [
         ({"grid": "asymmetric"}, "its grid is asymmetric, which the survey has anyway"),
         ({"method": "awq", "distill": 1}, "the scales of awq can't be distilled"),
+        ({"distill_codes": True}, "codes are distilled with the scales, and distill is 0"),
         ({"distill": 1, "sizes": [2]}, "layers at several sizes are solved alone"),
     ],
 )

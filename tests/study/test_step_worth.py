@@ -20,9 +20,18 @@ from tests.synthetic_study import layers, study_document
 MADE = {
     "order": {"order": "activation"}, "range": {"range": "search"}, "joint": {"range": "joint"},
     "refine": {"refine": 3}, "affine": {"grid": "affine"}, "refit": {"refit": 3}, "distill": {"distill": 5},
+    "codes": {"distill": 5, "distill_codes": 1},
 }  # fmt: skip
-ALL = {"grid": "affine", "range": "joint", "order": "activation", "refine": 3, "refit": 3, "distill": 5}
-SAVES = {"order": 3.0, "range": 7.0, "joint": 8.0, "refine": 1.0, "affine": 2.5, "refit": 4.0, "distill": 5.0}
+ALL = {
+    "grid": "affine", "range": "joint", "order": "activation", "refine": 3, "refit": 3, "distill": 5,
+    "distill_codes": 1,
+}  # fmt: skip
+SAVES = {
+    "order": 3.0, "range": 7.0, "joint": 8.0, "refine": 1.0, "affine": 2.5, "refit": 4.0, "distill": 5.0, "codes": 1.5,
+}  # fmt: skip
+# What goes with a step that is taken away from all, and what comes in its place.
+GOES = {"distill": {"distill", "codes"}}
+COMES = {"joint": {"range"}}
 DRAWS = (0, 1, 2, 5)
 LAM_SAVES = {0.0: 0.0, 0.01: 2.0, 0.1: 4.0, 0.3: 3.5}  # without steps; each step leaves half as much
 
@@ -30,8 +39,13 @@ Values = dict[tuple[frozenset[str], float, int], float]
 
 
 def without(step: str) -> dict[str, str | int]:
-    left = {name: value for name, value in ALL.items() if name not in MADE[step]}
+    gone = {"codes": {"distill_codes"}, "distill": {"distill", "distill_codes"}}.get(step, set(MADE[step]))
+    left = {name: value for name, value in ALL.items() if name not in gone}
     return {"grid": "affine", "range": "search"} | left if step == "joint" else left
+
+
+def all_but(step: str) -> frozenset[str]:
+    return frozenset(MADE) - {"range"} - GOES.get(step, {step}) | COMES.get(step, set())
 
 
 def perplexity(steps: frozenset[str], lam: float, draw: int) -> float:
@@ -62,11 +76,7 @@ def made_study(folder: Path, *, draws: tuple[int, ...] = DRAWS, left_out: str = 
     writer, more, every = StudyWriter(folder), (*draws, 9), frozenset(MADE) - {"range"}
     lines = [line(writer, {}, frozenset(), more), line(writer, ALL, every, draws)]
     lines += [line(writer, fitting, frozenset({step}), more) for step, fitting in MADE.items() if step != left_out]
-    lines += [
-        line(writer, without(step), every - {step} | ({"range"} if step == "joint" else set()), more)
-        for step in MADE
-        if step not in ("range", left_out)
-    ]
+    lines += [line(writer, without(step), all_but(step), more) for step in MADE if step not in ("range", left_out)]
     return writer.finish(study_document(folder, "float", lines))
 
 
@@ -108,7 +118,7 @@ def test_each_step_is_its_paired_difference_alone_and_after_all_others(steps: Ev
             assert (step.without, step.last_worth) == (None, {})
             continue
         last = step.last_worth["perplexity"]
-        fewer = every - {step.step} | ({"range"} if step.step == "joint" else set())
+        fewer = all_but(step.step)
         expected = between(every, fewer, (0.1, 0.1))
         assert [last.low, last.mean, last.high] == pytest.approx(expected, rel=1e-4, abs=1e-4)
         of_kl = [(perplexity(every, 0.1, draw) - perplexity(fewer, 0.1, draw)) / 200 for draw in DRAWS]
@@ -133,18 +143,27 @@ def test_bits_in_full_and_seconds_stand_beside(steps: EveryStep) -> None:
     by_step = {step.step: step.alone for step in steps.steps}
     assert (steps.plain.bits, steps.every.bits) == (2 + 18 / 4, 2 + 32 / 4)  # groups of 4: a scale, then 2 or 16 bits
     assert {name for name, alone in by_step.items() if alone.bits != steps.plain.bits} == {"affine"}
-    assert [steps.plain.seconds, by_step["refit"].seconds, steps.every.seconds] == [1.0, 2.0, 7.0]
+    assert [steps.plain.seconds, by_step["refit"].seconds, steps.every.seconds] == [1.0, 2.0, 8.0]
 
 
 def test_without_its_lines_there_is_none(study: Study, tmp_path: Path) -> None:
     assert every_step(study, 3) is None
-    for missing in (0, 1):
-        fewer = study.model_copy(update={"lines": study.lines[:missing] + study.lines[missing + 1 :]})
-        assert every_step(fewer, 2) is None
+    for missing in ([{}], [ALL, without("codes")]):
+        lines = tuple(line for line in study.lines if line.fitting not in missing)
+        assert every_step(study.model_copy(update={"lines": lines}), 2) is None
     assert every_step(study.model_copy(update={"lines": study.lines[:2]}), 2) is None
     found = every_step(made_study(tmp_path / "fewer", left_out="refit"), 2)
     assert found is not None
     assert [step.step for step in found.steps] == [step for step in EVERY_STEP if step != "refit"]
+
+
+def test_all_steps_may_be_without_distilled_codes(study: Study) -> None:
+    lines = tuple(line for line in study.lines if "distill_codes" not in line.fitting)
+    found = every_step(study.model_copy(update={"lines": lines}), 2)
+    assert found is not None
+    assert "distill_codes" not in found.every.fitting
+    assert [step.step for step in found.steps] == [step for step in EVERY_STEP if step != "codes"]
+    assert [step.step for step in found.steps if step.without is not None] == ["distill"]
 
 
 def test_the_page_shows_it(study: Study) -> None:
@@ -159,9 +178,10 @@ def test_the_page_shows_it(study: Study) -> None:
         "All steps",
     ]
     filled, hollow, lam_filled, lam_hollow = figure["data"]
-    assert [len(trace["x"]) for trace in figure["data"]] == [7, 6, 8, 7]
+    assert [len(trace["x"]) for trace in figure["data"]] == [8, 7, 9, 8]
     assert filled["x"][1] == pytest.approx(7.0 - 2.0, abs=0.5)  # of what λ = 0.1 saves one half is left
-    assert hollow["x"] == pytest.approx([3.0, 1.0, 1.0, 2.5, 4.0, 5.0], abs=0.7)  # joint against the searched range
+    joint = SAVES["joint"] - SAVES["range"]
+    assert hollow["x"] == pytest.approx([3.0, joint, 1.0, 2.5, 4.0, 6.5, 1.5], abs=0.7)
     assert lam_filled["x"][0] == pytest.approx(4.0, abs=0.5)
     assert max(map(abs, lam_hollow["x"])) < 0.8
     assert figure["finding"]["values"].startswith("λ saves ")
