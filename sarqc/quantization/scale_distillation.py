@@ -141,9 +141,8 @@ class TunedScales:
         self.shift = None if self._biases is None else torch.zeros_like(self._biases, requires_grad=True)
         size = weight.shape[-1] // groups
         square, aim = split_groups(s.to(work).square(), size), split_groups(weight.to(work), size)  # (G, K), (O, G, K)
-        basis, one = self._basis.to(work), torch.ones_like(aim)
-        factors = ((basis, basis), (basis, one), (one, one), (basis, aim), (aim, one), (aim, aim))
-        self._sums = tuple((square * x * y).sum(dim=-1, dtype=torch.float64) for x, y in factors)  # (O, G) each
+        self._energies = (square * aim * aim).sum(dim=-1, dtype=torch.float64)  # (O, G)
+        self._prepare_penalty(square, aim)
 
     def parameters(self) -> list[Tensor]:
         """Return the unknowns, all 0 at first."""
@@ -175,7 +174,7 @@ class TunedScales:
 
     def energy(self) -> float:
         """Return ‖W diag(S)‖²."""
-        return float(self._sums[-1].sum())
+        return float(self._energies.sum())
 
     def rounded(self) -> QuantizedLayer:
         """Return the linear with its scales and biases rounded to storage, without its dequantized weight.
@@ -200,6 +199,12 @@ class TunedScales:
         """Return d of a linear that ``rounded`` returned."""
         return max(0.0, float(self._penalty_of(layer.scales, layer.biases)))  # a difference of sums may round below 0
 
+    def _prepare_penalty(self, square: Tensor, aim: Tensor) -> None:
+        """Take the sums that d needs beside the energies from S² (G, K) and the float weight (O, G, K)."""
+        basis, one = self._basis.to(aim.dtype), torch.ones_like(aim)
+        factors = ((basis, basis), (basis, one), (one, one), (basis, aim), (aim, one))
+        self._sums = tuple((square * x * y).sum(dim=-1, dtype=torch.float64) for x, y in factors)  # (O, G) each
+
     def _weight_of(self, basis: Tensor, positions: Tensor | None = None) -> Tensor:
         levels: Tensor = _Levels.apply(*self.numbers(), basis, positions)  # type: ignore[no-untyped-call]
         return levels
@@ -207,8 +212,8 @@ class TunedScales:
     def _penalty_of(self, scales: Tensor, biases: Tensor | None) -> Tensor:
         a = scales.double()
         b = torch.zeros_like(a) if biases is None else biases.double()
-        cc, c, one, cw, w, ww = self._sums
-        return (a * a * cc + 2 * a * b * c + b * b * one - 2 * a * cw - 2 * b * w + ww).sum()
+        cc, c, one, cw, w = self._sums
+        return (a * a * cc + 2 * a * b * c + b * b * one - 2 * a * cw - 2 * b * w + self._energies).sum()
 
 
 class TunedCodes(TunedScales):
@@ -278,6 +283,9 @@ class TunedCodes(TunedScales):
         """Return d of a linear that ``rounded`` returned."""
         away = (layer.levels(layer.codes) - self._weight) * self._s
         return float(away.square().sum(dtype=torch.float64))
+
+    def _prepare_penalty(self, square: Tensor, aim: Tensor) -> None:
+        """Take no sums: d is that of the weights."""
 
     def _codes(self) -> Tensor:
         """Codes (O, G, K) of the positions, as int16."""

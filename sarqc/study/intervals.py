@@ -61,9 +61,9 @@ def limits_text(low: float, high: float, decimals: int) -> str:
 
 
 def signed(difference: Difference, decimals: int) -> str:
-    """Return “+3.2 (−0.1 to 6.4)” of a difference without axes, for a table of differences both ways."""
+    """Return “+3.2 (−0.1 to 6.4)” of a difference without axes, for a table of both signs; 0 has none."""
     mean, low, high = (float(part) for part in (difference.mean, difference.low, difference.high))
-    sign = "+" if mean > 0 else ""
+    sign = "+" if round(mean, decimals) > 0 else ""
     return sign + span_text(mean, low, high, decimals)
 
 

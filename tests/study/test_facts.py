@@ -18,8 +18,9 @@ from sarqc.figures.numbers import baseline_name, difference_decimals, number, pl
 from sarqc.figures.sentence import plain, sentence, small_print
 from sarqc.study.document import ArrayRef, StudyWriter
 from sarqc.study.facts import equal_points, has_lam, is_point, lam_index, layer_slice, line_facts
-from sarqc.study.intervals import interval_text, span_text
+from sarqc.study.intervals import interval_text, signed, span_text
 from sarqc.study.paired import (
+    Difference,
     clear_from,
     interval_of_draws,
     mean_of,
@@ -109,6 +110,14 @@ def test_clear_from_is_the_quantile_of_t(freedom):
 def test_intervals_for_several_comparisons_at_once_are_wider(freedom, among):
     assert clear_from(freedom, among) == pytest.approx(stats.t.isf(0.025 / among, freedom))
     assert clear_from(freedom, among) > clear_from(freedom)
+
+
+def test_a_difference_that_rounds_to_zero_has_no_sign():
+    nothing = np.array(np.nan)
+    texts = [
+        signed(Difference(np.array(mean), nothing, np.array(1), np.array(0)), 2) for mean in (0.004, 0.006, -0.004)
+    ]
+    assert texts == ["0.00", "+0.01", "0.00"]
 
 
 def test_nothing_is_clear_without_freedom():
