@@ -76,7 +76,7 @@ def test_every_step_says_what_lambda_saves() -> None:
         figure = every_step_figure(facts)
     assert figure is not None
     assert figure["title"] == "Wo λ sich noch lohnt"
-    assert finding_at(figure, {}) == "λ spart 4,0 ohne Schritte, nichts Klares nach allen"
+    assert finding_at(figure, {}) == "λ spart 4,0 ohne Schritte, noch 1,0 nach allen"
     assert figure["layout"]["yaxis"]["ticktext"][0] == "Kein Schritt"
 
 
