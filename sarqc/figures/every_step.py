@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 from sarqc.figures.drawing import PLAIN_AXIS, QUALITY, Figure, bar_lengths, base_layout, note
-from sarqc.figures.ladder import NAMES, NOUNS, SHORT, step_words, with_doubt
+from sarqc.figures.ladder import NAMES, NOUNS, SHORT, narrow_rows, step_words, with_doubt
 from sarqc.figures.numbers import draws_text, lam_text, number, perplexity_text, span_of
 from sarqc.figures.titles import everywhere, fitting, set_finding
 from sarqc.language import tr, written
@@ -66,15 +66,7 @@ def every_step_figure(facts: LineFacts) -> Figure | None:
         words = tr("perplexity {value}", value=value)
         layout["annotations"].append(note(words, **place, font={"size": 12, "color": "var(--ink-2)"}))
         figure["narrow"][f"layout.annotations.{len(layout['annotations']) - 1}.text"] = value
-    figure["narrow"] |= {
-        "layout.margin.l": 74,
-        "layout.margin.r": 8,
-        "layout.yaxis.ticktext": [
-            tr("no step"),
-            *(tr(SHORT[step.step]) for step in found.steps),
-            tr("all steps"),
-        ],
-    }
+    figure["narrow"] |= narrow_rows([tr("no step"), *(tr(SHORT[step.step]) for step in found.steps), tr("all steps")])
     figure["title"] = tr("Where λ still pays")
     figure["subtitle"] = _subtitle(found)
     set_finding(figure, everywhere(_finding(found)))

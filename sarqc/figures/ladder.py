@@ -90,6 +90,12 @@ def step_words(step: str, fitting: Mapping[str, str | int | float], lam: float) 
     return fitting_text({name: fitting[name]})
 
 
+def narrow_rows(names: list[str]) -> dict[str, Any]:
+    """Return what a narrow drawing has in the place of the names of its rows, with room for the longest."""
+    room = max(74, 8 * max(map(len, names), default=0))
+    return {"layout.margin.l": room, "layout.margin.r": 8, "layout.yaxis.ticktext": names}
+
+
 class LadderStep(TypedDict):
     """A step that can be taken earlier or later."""
 
@@ -153,11 +159,7 @@ def ladder_figure(rungs: Sequence[Rung], bits: int, waiting: Mapping[str, str] =
     sides = [side for side in SIDES if rungs and all(side.quality in rung.values for rung in rungs)]
     for side in sides:
         _add_side(figure, rungs, side if len(sides) > 1 else side._replace(domain=(0.0, 1.0)))
-    figure["narrow"] |= {
-        "layout.margin.l": 74,
-        "layout.margin.r": 8,
-        "layout.yaxis.ticktext": [tr(SHORT[step]) if step in SHORT else name for step, name in names.items()],
-    }
+    figure["narrow"] |= narrow_rows([tr(SHORT[step]) if step in SHORT else name for step, name in names.items()])
     figure["title"] = tr("What each step is worth")
     set_finding(figure, everywhere(_finding(rungs)))
     figure["aria"] = _aria(rungs, bits)
