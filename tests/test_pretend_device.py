@@ -15,7 +15,7 @@ from torch import Tensor
 from sarqc.engine import execute as engine
 from sarqc.engine import survey
 from sarqc.evaluation import perplexity
-from sarqc.events import Event, Finished, LayerDone, Measured, TextsCompared
+from sarqc.events import Event, Finished, LayerDone, Measured, ScalesDistilled, TextsCompared
 from sarqc.models import walk
 from sarqc.quantization import block_learning, column_solver, quantized_layer, scale_search
 from sarqc.quantization.methods import METHODS
@@ -105,6 +105,7 @@ def test_every_method(method: str, document: Doc, here: Run, there: Run) -> None
     {"method": "sarqc-gptaq", "expert_damping": "damped"},
     {"method": "awq", "mode": "foldable"},
     {"method": "sarqc-omniquant"},
+    {"method": "rqc-gbs", "distill": 2, "distill_codes": True, "distill_by": "block"},
 ], ids=lambda more: more["method"])  # fmt: skip
 def test_a_mixture(more: Doc, document: Doc, mixture: Path, here: Run, there: Run) -> None:
     document |= {"model": str(mixture), "test": None} | more
@@ -122,6 +123,23 @@ def test_a_mixture(more: Doc, document: Doc, mixture: Path, here: Run, there: Ru
 def test_choices(more: Doc, document: Doc, here: Run, there: Run) -> None:
     document |= more
     assert_alike(there(document), here(document))
+
+
+@pytest.mark.parametrize("more", [
+    {"distill": 2}, {"distill": 2, "distill_codes": True, "distill_norms": True},
+    {"distill": 2, "distill_codes": True, "distill_by": "block", "grid": "affine"},
+], ids=["scales", "codes and norms", "block by block"])  # fmt: skip
+def test_distillation(more: Doc, document: Doc, here: Run, there: Run) -> None:
+    document |= {"method": "sarqc-gbs", "lambda": 0.1, "bits": 2} | more
+    found, expected = there(document), here(document)
+    assert_alike(found, expected)
+    one, other = (
+        [event.held_out_kl for event in events if isinstance(event, ScalesDistilled)] for events in (found, expected)
+    )
+    assert len(one) > 1 or "distill_by" in more
+    np.testing.assert_allclose(one, other, rtol=2e-3)
+    for name in ("kl", "same_top"):
+        assert found[-1].summary[name] == pytest.approx(expected[-1].summary[name], rel=2e-2, abs=1e-3)
 
 
 def test_the_baseline(document: Doc, here: Run, there: Run) -> None:
@@ -157,11 +175,12 @@ def test_lm_eval(here: Run, there: Run) -> None:
 
 
 def test_a_survey(document: Doc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Points from statistics, from runs and from fewer sequences."""
+    """Points from statistics, from runs and from fewer sequences, and distilled ones."""
     values = {name: document[name] for name in ("model", "calibration", "samples", "length", "test", "window")}
     lines = [
         {"method": "rqc-gbs", "bits": 3, "lambda": [0.01, 0.3], "sizes": [1, 3]},
         {"method": "rqc-gs", "bits": 3, "lambda": [0.1], "pictures": "none"},
+        {"method": "rqc-gbs", "bits": 2, "lambda": [0.1], "distill": 2, "distill_codes": True, "pictures": "none"},
     ]
     asked = survey.Survey.model_validate(
         {
