@@ -1,6 +1,7 @@
-"""AutoRound on one job: its checkpoint in its own format, and what its calibration took.
+"""AutoRound on one job: its checkpoint in GPTQModel's layout of its own format, and what its calibration took.
 
-Its export to GPTQ's format has no place for a zero point of 0 and writes 1, which moves a whole group by a step.
+Its export to GPTQ's format has no place for a zero point of 0 and writes 1, which moves a whole group by a step. Its
+own format by itself is AWQ's layout at 4 bits, which 0.16.1 can't write.
 
 Run by the interpreter of an environment that has AutoRound; it knows nothing of this repository.
 """
@@ -35,7 +36,7 @@ def main(folder: Path) -> None:
     )  # fmt: skip
     with measured(job["device"]) as costs:
         rounder.quantize()
-    rounder.save_quantized(str(folder / "checkpoint"), format="auto_round")
+    rounder.save_quantized(str(folder / "checkpoint"), format="auto_round:gptqmodel")
     write_done(folder, "gptq_v2", costs, versions_of(PACKAGES))
 
 
