@@ -62,7 +62,7 @@ def _compared(summary: Mapping[str, Any]) -> Iterator[str]:
         "sign of the gradient, in bfloat16 on a processor that has it, and is not compiled here. Its export to GPTQ's "
         "format, in which its rows on tiny-llama and tiny-moe were read, writes 1 for a zero point of 0. Both had none "
         "at 2 bits, where one draw of each was looked at; on SmolLM2 at 2 bits, after one iteration on 8 × 256 tokens, "
-        "87 of 210 linears had some, so its rows there are read in its own format. The others "
+        "87 of 210 linears had some, so its rows there are read in its own format, which holds them. The others "
         "compute in float32. While it traces a mixture, llm-compressor 0.14 loses the "
         "causal mask, so that calibration looks ahead: it is handed the whole mask here, as "
         "[our programs for it](engines.md) do; its perplexity and KL on tiny-moe were measured again for that, its "
