@@ -466,29 +466,23 @@ def test_what_a_survey_cannot_do_is_refused(small: dict) -> None:
             Survey.model_validate({**small, "inputs_from": prefix, "lines": [line]})
 
 
-@pytest.mark.parametrize(
-    ("distilled", "name"),
-    [({"distill": 1}, "distill1"), ({"distill": 3, "distill_codes": True}, "distill3-distill_codes1")],
-)
-def test_a_distilled_line_on_another_grid_is_a_run(
-    small: dict, fresh_settings: Settings, tmp_path: Path, random_llama: Path, text_file: Path,
-    distilled: dict[str, int], name: str,
-) -> None:  # fmt: skip
+def test_a_line_with_distilled_scales_on_another_grid_is_a_run(
+    small: dict, fresh_settings: Settings, tmp_path: Path, random_llama: Path, text_file: Path
+) -> None:
     affine = {"method": "rqc-gbs", "bits": 2, "lambda": [0.1], "grid": "affine", "pictures": "none"}
-    survey = Survey.model_validate({**small, "lines": [affine, {**affine, **distilled}]})
+    survey = Survey.model_validate({**small, "lines": [affine, {**affine, "distill": 1}]})
     list(conduct(survey, fresh_settings, tmp_path / "small"))
     study = Study.open(tmp_path / "small")
     plain, line = study.lines
-    assert (plain.name, plain.grid, line.name) == ("rqc-gbs-affine", "affine", f"rqc-gbs-affine-{name}")
-    further = ", codes distilled" if "distill_codes" in distilled else ""
-    assert line.title == f"GPTQ + identity penalty, affine grid, scales distilled{further}"
+    assert (plain.name, plain.grid, line.name) == ("rqc-gbs-affine", "affine", "rqc-gbs-affine-distill1")
+    assert line.title == "GPTQ + identity penalty, affine grid, scales distilled"
     assert all(np.isfinite(study.array(one, "seconds")).all() for one in study.lines)
     recipe = Recipe.parse(
         {
             "model": str(random_llama), "bits": 2, "group_size": 16, "method": "rqc-gbs", "lambda": 0.1,
             "grid": "affine", "calibration": str(text_file), "samples": 4, "length": 32, "sampling": "random",
-            "seed": 7, "inputs_from": "float", "test": str(text_file), "window": 64,
-            "held_out_samples": 2, "baseline": False, **distilled,
+            "seed": 7, "inputs_from": "float", "test": str(text_file), "window": 64, "distill": 1,
+            "held_out_samples": 2, "baseline": False,
         }
     )  # fmt: skip
     finished = list(execute(recipe, fresh_settings))[-1]
@@ -498,6 +492,23 @@ def test_a_distilled_line_on_another_grid_is_a_run(
     assert kl < 0.995 * float(study.array(plain, "kl")[0, 0, 0])
     list(conduct(survey, fresh_settings, tmp_path / "again"))
     np.testing.assert_array_equal(Study.open(tmp_path / "again").array(line, "seconds"), study.array(line, "seconds"))
+
+
+def test_a_line_distills_codes_with_its_scales(small: dict, fresh_settings: Settings, tmp_path: Path) -> None:
+    """No run is compared: steps follow signs of gradients, so a last bit may decide a code."""
+    plain = {"method": "rqc-gbs", "bits": 2, "lambda": [0.1], "grid": "affine", "pictures": "none"}
+    scales = {**plain, "distill": 6}
+    survey = Survey.model_validate({**small, "lines": [plain, scales, {**scales, "distill_codes": True}]})
+    list(conduct(survey, fresh_settings, tmp_path / "small"))
+    study = Study.open(tmp_path / "small")
+    line = study.lines[-1]
+    assert (line.name, line.fitting["distill_codes"]) == ("rqc-gbs-affine-distill6-distill_codes1", 1)
+    assert line.title == "GPTQ + identity penalty, affine grid, scales distilled, codes distilled"
+    kls = [float(study.array(one, "kl")[0, 0, 0]) for one in study.lines]
+    assert max(kls[1:]) < 0.995 * kls[0]
+    assert abs(kls[2] - kls[1]) > 1e-3
+    list(conduct(survey, fresh_settings, tmp_path / "again"))
+    np.testing.assert_array_equal(Study.open(tmp_path / "again").array(line, "kl"), study.array(line, "kl"))
 
 
 @pytest.mark.parametrize(
