@@ -141,7 +141,7 @@ def test_distillation(more: Doc, document: Doc, here: Run, there: Run) -> None:
     np.testing.assert_allclose(one[:1], other[:1], rtol=2e-3)  # before the first step
     np.testing.assert_allclose(one, other, rtol=within)
     for name in ("kl", "same_top"):
-        assert found[-1].summary[name] == pytest.approx(expected[-1].summary[name], rel=5e-2, abs=1e-3)
+        assert found[-1].summary[name] == pytest.approx(expected[-1].summary[name], rel=max(within, 2e-2), abs=1e-3)
 
 
 def test_the_baseline(document: Doc, here: Run, there: Run) -> None:
@@ -201,7 +201,8 @@ def test_a_survey(document: Doc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     one, other = made("here", torch.device("cpu")), made("there", pretend(0))
     for line, same in zip(one.lines, other.lines, strict=True):
         for quantity in ("recon", "held_out", "drift", "perplexity", "kl"):
-            within = 5e-2 if "distill_codes" in line.fitting else 5e-3
+            after = quantity in ("perplexity", "kl")  # the others are those before distillation
+            within = 5e-2 if after and "distill_codes" in line.fitting else 5e-3
             np.testing.assert_allclose(other.read(same, quantity), one.read(line, quantity), rtol=within)
     by_size = [study.read(study.lines[0], "held_out_by_size") for study in (one, other)]
     np.testing.assert_allclose(*by_size, rtol=5e-3)

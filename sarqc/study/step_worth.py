@@ -2,9 +2,9 @@
 
 The *plain* method is the column solver with the identity penalty on the min–max grid, *all steps* the same solver with
 every step of ``EVERY_STEP``. A step is measured twice: added to the plain method, and taken away from all steps. So a
-study needs two lines for each step instead of one for every subset. Codes are distilled with the scales: added alone
-they bring the distillation of scales along, and without that there are no distilled codes. Bits of a weight are not
-equal throughout: the affine grid stores a bias for each group.
+study needs two lines for each step instead of one for every subset. Codes are distilled together with scales: that step
+alone includes the scales, and all steps without distillation lack both. Bits of a weight are not equal throughout: the
+affine grid stores a bias for each group.
 
 Worth of a step: the paired difference of the same draws at λ = 0.1, the λ of the ladder of four steps. Worth of λ:
 what the best λ saves over λ = 0 in one line. It is chosen from the λ that all lines share, on the draws that judge it,
@@ -41,7 +41,6 @@ _FIELDS = {"order": "order", "range": "range", "joint": "range", "refine": "refi
 _VALUES: dict[str, str | int | float] = {
     "order": "activation", "range": "search", "joint": "joint", "affine": "affine", "codes": 1,
 }  # fmt: skip
-_OPTIONAL = "codes"  # all steps may be without it
 
 Fitting = Mapping[str, str | int | float]
 
@@ -174,7 +173,7 @@ def _lines(study: Study, bits: int) -> list[Line]:
 def _all_steps(lines: Sequence[Line]) -> Fitting | None:
     """The fitting of the line with every step, or with all but distilled codes; None without such a line."""
     fields, values = set(_FIELDS.values()), {_FIELDS[step]: _VALUES[step] for step in ("order", "joint", "affine")}
-    for every in (fields, fields - {_FIELDS[_OPTIONAL]}):
+    for every in (fields, fields - {"distill_codes"}):
         for line in lines:
             if set(line.fitting) == every and values.items() <= line.fitting.items():
                 return line.fitting
@@ -184,7 +183,7 @@ def _all_steps(lines: Sequence[Line]) -> Fitting | None:
 def _made(whole: Fitting) -> dict[str, Fitting]:
     """What each step sets, by step: with as many passes, rounds and epochs as all steps have."""
     values = _VALUES | {name: whole[_FIELDS[name]] for name in ("refine", "refit", "distill")}
-    steps = [step for step in EVERY_STEP if step != _OPTIONAL or _FIELDS[step] in whole]
+    steps = [step for step in EVERY_STEP if step != "codes" or "distill_codes" in whole]
     made: dict[str, Fitting] = {step: {_FIELDS[step]: values[step]} for step in steps}
     if "codes" in made:
         made["codes"] = {**made["distill"], **made["codes"]}
