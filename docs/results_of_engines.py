@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from tests.benchmarks.quality.table import difference, ratio, table_of
 NUMBERS = Path(__file__).parent / "engines.json"
 OURS = ("rqc-natural", "rqc-everything")
 EFFORTS = ("balanced", "best-scales", "best-scales-affine", "best", "best-affine")
+OTHER_GPTQ = ("llmcompressor-gptq", "gptqmodel")  # they take about as long as `balanced`
 PLANNED = ("tiny-llama", "tiny-moe", "stories260K")  # each at 2, 3 and 4 bits
 
 # LLaMA-2-7B, WikiText-2, windows of 2048 tokens, weights only, groups of 128: W3, W2, and where it is printed.
@@ -99,29 +100,37 @@ def _compared(summary: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _efforts(models: Mapping[str, Any]) -> Iterator[str]:
-    """Efforts beside the rival, a row for each model, width and effort."""
+    """Efforts beside the rival, and the default effort beside other engines' GPTQ."""
+    if rows := _paired_rows(models, itertools.product(EFFORTS, [RIVAL]), titled=0):
+        yield "### Efforts beside AutoRound's default"
+        yield (
+            "From the tables below, with the same tokens and the same draws for both. Times are given where both were "
+            "measured on one host. “Codes kept” is the effort best without `distill_codes`."
+        )
+        yield table(["", "bits", "tokens measured", "effort", "perplexity", "KL", "time"], rows)
+    if rows := _paired_rows(models, itertools.product(["balanced"], OTHER_GPTQ), titled=1):
+        yield "### The effort balanced beside other engines' GPTQ"
+        yield "From the same tables in the same way."
+        yield table(["", "bits", "tokens measured", "beside", "perplexity", "KL", "time"], rows)
+
+
+def _paired_rows(models: Mapping[str, Any], pairs: Iterable[tuple[str, str]], titled: int) -> list[list[str]]:
+    """A row for each model, width and pair of contenders that were measured together, with the title of one of them."""
+    pairs = list(pairs)
     rows = [
         [
             model.split(":")[0], bits, f"{of_model['protocol']['predicted_tokens']:,}",
-            CONTENDERS[name].title.removeprefix("sarqc: effort "),
-            difference(contenders[name], contenders[RIVAL]),
-            difference(contenders[name], contenders[RIVAL], "kl", 4),
-            ratio(contenders[name], contenders[RIVAL]),
+            CONTENDERS[pair[titled]].title.removeprefix("sarqc: effort "),
+            difference(contenders[pair[0]], contenders[pair[1]]),
+            difference(contenders[pair[0]], contenders[pair[1]], "kl", 4),
+            ratio(contenders[pair[0]], contenders[pair[1]]),
         ]
         for model, of_model in models.items()
         for bits, contenders in of_model["widths"].items()
-        for name in EFFORTS
-        if name in contenders and "failed" not in contenders.get(RIVAL, {"failed": ""})
+        for pair in pairs
+        if all("failed" not in contenders.get(name, {"failed": ""}) for name in pair)
     ]  # fmt: skip
-    if not rows:
-        return
-    rows.sort(key=lambda row: (row[0], row[1]))  # of one model and width side by side
-    yield "### Efforts beside AutoRound's default"
-    yield (
-        "From the tables below, with the same tokens and the same draws for both. Times are given where both were "
-        "measured on one host. “Codes kept” is the effort best without `distill_codes`."
-    )
-    yield table(["", "bits", "tokens measured", "effort", "perplexity", "KL", "time"], rows)
+    return sorted(rows, key=lambda row: (row[0], row[1]))  # of one model and width side by side
 
 
 def _not_made(models: Mapping[str, Any]) -> Iterator[str]:
