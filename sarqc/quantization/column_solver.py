@@ -250,7 +250,7 @@ def _state(point: _Point, batch: _Batch, position: int) -> _Stated:
             # Columns with large G_jj come first, while most others are still there to compensate for their errors. A
             # stable sort keeps the stored order of channels with equal G_jj.
             order.copy_(gram.diagonal().argsort(descending=True, stable=True))
-            factor = factorise(gram[order][:, order])
+            factor = factorise(gram, order)
         else:
             factor = factorise(gram)
     except SarqcError as error:
@@ -259,14 +259,12 @@ def _state(point: _Point, batch: _Batch, position: int) -> _Stated:
     if batch.grams is not None:
         batch.grams[position] = gram
     if layer.cross is not None and method.shift != "none":
-        cross = layer.cross[order][:, order]
+        cross, upper = layer.cross[order][:, order], factor.upper
         if batch.shifts is not None:
-            batch.shifts[position] = column_shift(factor.upper, cross, method.shift_strength)
+            batch.shifts[position] = column_shift(upper, cross, method.shift_strength)
         target = batch.aims if batch.shifts is not None else batch.weights
         if target is not None:
-            target[position][:, order] = shifted_weight(
-                layer.weight[:, order], factor.upper, cross, method.shift_strength
-            )
+            target[position][:, order] = shifted_weight(layer.weight[:, order], upper, cross, method.shift_strength)
     if method.first_order:
         shift = None if batch.shifts is None else batch.shifts[position]
         pulled_back(batch.factors[position], shift, method.first_order)
@@ -290,13 +288,20 @@ def gram_of(layer: CheckedLayer, method: ColumnSolver) -> Tensor:
 class Factor:
     """R and F of one regularised Gram, and the value added to the diagonal so that they exist (0 for none)."""
 
-    upper: Tensor  # (I, I) float64, R
+    flipped: Tensor  # (I, I) float64, R with both axes reversed
     unit_upper: Tensor  # (I, I), F
     diagonal_floor: float
 
+    @property
+    def upper(self) -> Tensor:
+        """R (I, I), float64."""
+        return self.flipped.flip(0, 1)
 
-def factorise(gram: Tensor) -> Factor:
+
+def factorise(gram: Tensor, order: Tensor | None = None) -> Factor:
     """Return the factor of one G (I, I), computed in float64 with F in the dtype of G.
+
+    With ``order`` (I,), the column of each turn, G is first put into that order.
 
     A channel whose diagonal is 0 carries no weight in the loss: its diagonal becomes 1, so that it is rounded to
     nearest. If G is not positive definite, the smallest of 1e-6, 1e-5, … times the Gram's own largest diagonal entry
@@ -305,8 +310,11 @@ def factorise(gram: Tensor) -> Factor:
     Raises:
         NumericalError: If no such value up to 100 times the largest entry works.
     """
+    # A lower factor of the flipped G is an upper factor of G. Flips are of G's dtype, where they move half the bytes.
+    turns = torch.arange(len(gram), device=gram.device) if order is None else order
+    matrix = gram.index_select(0, turns.flip(0)).index_select(1, turns.flip(0))
     # In float64 whatever the weight is: with few tokens and a small λ the condition of G is beyond float32.
-    matrix = gram.to(torch.float64).flip(0, 1)  # a lower factor of the flipped G is an upper factor of G
+    matrix = matrix.to(torch.float64)
     diagonal = matrix.diagonal()
     largest = float(diagonal.max())
     diagonal.copy_(torch.where(diagonal == 0, torch.ones_like(diagonal), diagonal))
@@ -325,8 +333,7 @@ def factorise(gram: Tensor) -> Factor:
         floor = relative * largest
         lower, failed = torch.linalg.cholesky_ex(matrix + torch.diag_embed(torch.full_like(diagonal, floor)))
         relative *= 10
-    upper = lower.flip(0, 1)  # (I, I), G = upper @ upper.mT
-    return Factor(upper, (upper / upper.diagonal()).to(gram.dtype), floor)
+    return Factor(lower, (lower / lower.diagonal()).to(gram.dtype).flip(0, 1), floor)
 
 
 def column_shift(upper: Tensor, cross: Tensor, strength: float) -> Tensor:
@@ -436,6 +443,8 @@ def solve_columns(
         weights = None if importance is None else split_groups(importance.unsqueeze(-2), group_size)  # (C, 1, G, K)
         fixed = scales_and_zero_points(split_groups(original.mT, group_size), grid, storage, source, weights)
         original = in_turn(original, orders)
+    # A column's scales beside each other in memory, as they are read.
+    in_columns = None if fixed is None else [part.mT.contiguous() for part in fixed]  # (C, G, O)
     delta = torch.zeros_like(original)  # (C, I, O), W - Ŵ of the columns done
     codes = torch.empty_like(original)  # (C, I, O)
     values = torch.zeros_like(original if shifts is not None else original[:0])  # (C, I, O), w: before rounding
@@ -464,9 +473,9 @@ def solve_columns(
             # Column by column only inside a block: the rest of the group gets a block's errors in one product, which is
             # what makes this fast. Only the order of the sums changes, and the code of a tie might with it.
             block = carried[:, start:stop]  # (C, B, O), a view that the columns below keep up to date
-            if fixed is not None:
+            if in_columns is not None:
                 groups = orders[:, first + start : first + stop] // group_size  # (C, B)
-                scale, zero_point = (in_turn(part.mT, groups) for part in fixed)  # (C, B, O)
+                scale, zero_point = (in_turn(part, groups) for part in in_columns)  # (C, B, O)
             here = slice(first + start, first + stop)
             columns = Columns(
                 original=original[:, here],

@@ -51,11 +51,12 @@ def turns_in_a_loop(columns: Columns, grid: Grid) -> None:
     factor, carried = columns.factor.unsqueeze(-1), columns.carried  # (C, B, B, 1), (C, B, O)
     parts = (columns.original, carried, columns.scales, columns.zero_points, columns.codes, columns.delta)
     turns = zip(*(part.unbind(1) for part in parts), strict=True)
+    value = torch.empty_like(columns.original[:, 0])  # (C, O)
     for column, (original, gained, scale, zero_point, code, error) in enumerate(turns):  # (C, O) each
-        value = original + gained
-        code.copy_(nearest_codes(value, scale, zero_point, grid))
+        torch.add(original, gained, out=value)
+        nearest_codes(value, scale, zero_point, grid, out=code)
         # Against W itself, not against the compensated value: F takes plain errors (see column_solver).
-        torch.sub(original, dequantize(code, scale, zero_point, grid.is_affine), out=error)
+        torch.sub(original, dequantize(code, scale, zero_point, grid.is_affine, out=error), out=error)
         rest = carried[:, column + 1 :]
         rest.addcmul_(factor[:, column, column + 1 :], error.unsqueeze(-2))
         if shift is not None and values is not None:

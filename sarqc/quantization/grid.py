@@ -240,31 +240,44 @@ def scale_limits(storage: torch.dtype) -> tuple[float, float]:
     return limits.tiny * limits.eps, limits.max
 
 
-def nearest_codes(values: Tensor, scales: Tensor, zero_points: Tensor, grid: Grid) -> Tensor:
-    """Return the codes of the nearest levels, ties to even, as floating-point integers; all tensors broadcast."""
-    return unbounded_codes(values, scales, zero_points, grid.is_affine).clamp_(grid.lowest, grid.highest)
+def nearest_codes(values: Tensor, scales: Tensor, zero_points: Tensor, grid: Grid, out: Tensor | None = None) -> Tensor:
+    """Return the codes of the nearest levels, ties to even, as floating-point integers; all tensors broadcast.
+
+    With ``out`` they are written there.
+    """
+    return unbounded_codes(values, scales, zero_points, grid.is_affine, out=out).clamp_(grid.lowest, grid.highest)
 
 
 def unbounded_codes(
-    values: Tensor, scales: Tensor, zero_points: Tensor, is_affine: bool, offsets: Tensor | None = None
+    values: Tensor,
+    scales: Tensor,
+    zero_points: Tensor,
+    is_affine: bool,
+    offsets: Tensor | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """Return the codes of the nearest levels on a grid without ends.
 
-    All tensors broadcast. ``offsets``, in units of the scale, are added before rounding.
+    All tensors broadcast. ``offsets``, in units of the scale, are added before rounding. With ``out`` the codes are
+    written there.
     """
-    codes = (values - zero_points if is_affine else values) / scales
+    codes = torch.div(values - zero_points if is_affine else values, scales, out=out)
     if offsets is not None:
         codes.add_(offsets)
     codes.round_()
     return codes if is_affine else codes.add_(zero_points)
 
 
-def dequantize(codes: Tensor, scales: Tensor, zero_points: Tensor, is_affine: bool) -> Tensor:
-    """Return the levels that the codes name; all tensors broadcast.
+def dequantize(
+    codes: Tensor, scales: Tensor, zero_points: Tensor, is_affine: bool, out: Tensor | None = None
+) -> Tensor:
+    """Return the levels that the codes name; all tensors broadcast. With ``out`` they are written there.
 
     (codes - zero_points) · scales, or scales · codes + zero_points on the affine grid, whose biases these are.
     """
-    return codes * scales + zero_points if is_affine else (codes - zero_points) * scales
+    if is_affine:
+        return torch.add(torch.mul(codes, scales, out=out), zero_points, out=out)
+    return torch.mul(torch.sub(codes, zero_points, out=out), scales, out=out)
 
 
 def split_groups(weight: Tensor, group_size: int) -> Tensor:

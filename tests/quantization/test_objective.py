@@ -67,6 +67,16 @@ def test_losses_from_the_inputs_themselves() -> None:
     assert float(sar_loss(changed, None)) == pytest.approx(oracles.sar_by_channel(delta, None), rel=1e-12)
 
 
+@pytest.mark.parametrize("width", [1023, 1024, 1030, 1600])
+def test_loss_of_wide_layers(width: int) -> None:
+    """Half of the product is enough: the Gram is symmetric."""
+    x, _, delta = material(6, rows=3, columns=width)
+    gram = LayerStatistics.from_inputs(torch.from_numpy(x)).gram
+    losses = recon_loss(torch.from_numpy(np.stack([delta, 2 * delta])), gram)
+    expected = oracles.recon_from_inputs(delta, x)
+    assert losses.tolist() == pytest.approx([expected, 4 * expected], rel=1e-9)
+
+
 @pytest.mark.parametrize("salient", [False, True])
 def test_the_two_losses_are_one_quadratic_form(salient: bool) -> None:
     """recon + λ sar = tr(ΔW G ΔWᵀ) for any ΔW, with S = √h̄ s/√mean(s²)."""
