@@ -99,16 +99,13 @@ class RatioDifference(Difference):
 
     @cached_property
     def _ends(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of the interval: that of the lower ratio, that of the higher."""
-        return self._mapped(self._log.low), self._mapped(self._log.high)
+        """Of the interval: that of the lower ratio, that of the higher, which may lie too far up to say anything."""
+        high = np.where(self._log.high > np.log(MOST), np.inf, self._log.high)
+        return self.scale * np.expm1(self._log.low), self.scale * np.expm1(high)
 
     @cached_property
     def _log(self) -> Difference:
         return self.log.chosen_of(self.among)
-
-    def _mapped(self, log_ratio: np.ndarray) -> np.ndarray:
-        mapped: np.ndarray = self.scale * np.expm1(np.where(log_ratio > np.log(MOST), np.inf, log_ratio))
-        return mapped
 
     def at(self, place: tuple[int, ...]) -> RatioDifference:
         plain, scale = super().at(place), np.asarray(self.scale[place])

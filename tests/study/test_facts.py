@@ -217,6 +217,15 @@ class TestRatio:
         assert interval_text(float(found.low), float(found.high), 1) == "from −34.3 upwards"
         assert span_text(18.0, float(found.low), float(found.high), 1) == "18.0 (from −34.3 upwards)"
 
+    def test_a_ratio_above_a_hundred_has_a_lower_end(self):
+        """Of draws in which a method breaks the model: how bad it is at least can be said."""
+        ours, theirs = np.array([5e4, 7e4, 6e4]), np.array([30.0, 32.0, 31.0])
+        found = paired_ratio(ours, theirs)
+        low = gmean(theirs) * math.expm1(ttest_rel(np.log(ours), np.log(theirs)).confidence_interval().low)
+        assert found.verdict(()) == 1
+        assert [float(found.low), float(found.high)] == [pytest.approx(low), math.inf]
+        assert [float(found.scaled(-1).low), float(found.scaled(-1).high)] == [-math.inf, pytest.approx(-low)]
+
     def test_a_draw_of_its_own_is_paired_with_nothing(self):
         found = paired_ratio(np.array([np.nan, 90.0, 30.0]), np.array([30.0, 40.0, np.nan]))
         assert (int(found.draws), float(found.mean), math.isnan(found.low)) == (1, pytest.approx(50.0), True)
