@@ -19,7 +19,8 @@ from tests.benchmarks.quality.table import difference, ratio, table_of
 NUMBERS = Path(__file__).parent / "engines.json"
 OURS = ("rqc-natural", "rqc-everything")
 EFFORTS = ("balanced", "best-scales", "best-scales-affine", "best", "best-affine")
-OTHER_GPTQ = ("llmcompressor-gptq", "gptqmodel")  # they take about as long as `balanced`
+# GPTQ of other engines takes about as long as `balanced`; 1,000 iterations are AutoRound's recipe for the best quality.
+OTHERS = (("balanced", "llmcompressor-gptq"), ("balanced", "gptqmodel"), ("best", "auto-round-1000"))
 PLANNED = ("tiny-llama", "tiny-moe", "stories260K")  # each at 2, 3 and 4 bits
 
 # LLaMA-2-7B, WikiText-2, windows of 2048 tokens, weights only, groups of 128: W3, W2, and where it is printed.
@@ -100,30 +101,29 @@ def _compared(summary: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _efforts(models: Mapping[str, Any]) -> Iterator[str]:
-    """Efforts beside the rival, and the default effort beside other engines' GPTQ."""
-    if rows := _paired_rows(models, itertools.product(EFFORTS, [RIVAL]), titled=0):
+    """Efforts beside the rival, and beside what other engines have for less time or for more."""
+    head = ["", "bits", "tokens measured", "effort", "beside", "perplexity", "KL", "time"]
+    if rows := _paired_rows(models, itertools.product(EFFORTS, [RIVAL])):
         yield "### Efforts beside AutoRound's default"
         yield (
             "From the tables below, with the same tokens and the same draws for both. Times are given where both were "
             "measured on one host. “Codes kept” is the effort best without `distill_codes`."
         )
-        yield table(["", "bits", "tokens measured", "effort", "perplexity", "KL", "time"], rows)
-    if rows := _paired_rows(models, itertools.product(["balanced"], OTHER_GPTQ), titled=1):
-        yield "### The effort balanced beside other engines' GPTQ"
+        yield table([*head[:4], *head[5:]], [[*row[:4], *row[5:]] for row in rows])
+    if rows := _paired_rows(models, OTHERS):
+        yield "### Efforts beside other engines' GPTQ and AutoRound's best"
         yield "From the same tables in the same way."
-        yield table(["", "bits", "tokens measured", "beside", "perplexity", "KL", "time"], rows)
+        yield table(head, rows)
 
 
-def _paired_rows(models: Mapping[str, Any], pairs: Iterable[tuple[str, str]], titled: int) -> list[list[str]]:
-    """A row for each model, width and pair of contenders that were measured together, with the title of one of them."""
+def _paired_rows(models: Mapping[str, Any], pairs: Iterable[tuple[str, str]]) -> list[list[str]]:
+    """A row for each model, width and pair of contenders that were measured together."""
     pairs = list(pairs)
     rows = [
         [
             model.split(":")[0], bits, f"{of_model['protocol']['predicted_tokens']:,}",
-            CONTENDERS[pair[titled]].title.removeprefix("sarqc: effort "),
-            difference(contenders[pair[0]], contenders[pair[1]]),
-            difference(contenders[pair[0]], contenders[pair[1]], "kl", 4),
-            ratio(contenders[pair[0]], contenders[pair[1]]),
+            *(CONTENDERS[name].title.removeprefix("sarqc: effort ") for name in pair),
+            *_difference(*(contenders[name] for name in pair)),
         ]
         for model, of_model in models.items()
         for bits, contenders in of_model["widths"].items()
@@ -131,6 +131,11 @@ def _paired_rows(models: Mapping[str, Any], pairs: Iterable[tuple[str, str]], ti
         if all("failed" not in contenders.get(name, {"failed": ""}) for name in pair)
     ]  # fmt: skip
     return sorted(rows, key=lambda row: (row[0], row[1]))  # of one model and width side by side
+
+
+def _difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
+    """Perplexity, KL and time of one contender beside another's."""
+    return [difference(ours, theirs), difference(ours, theirs, "kl", 4), ratio(ours, theirs)]
 
 
 def _not_made(models: Mapping[str, Any]) -> Iterator[str]:
