@@ -311,8 +311,7 @@ def factorise(gram: Tensor, order: Tensor | None = None) -> Factor:
         NumericalError: If no such value up to 100 times the largest entry works.
     """
     # A lower factor of the flipped G is an upper factor of G. Flips are of G's dtype, where they move half the bytes.
-    turns = torch.arange(len(gram), device=gram.device) if order is None else order
-    matrix = gram.index_select(0, turns.flip(0)).index_select(1, turns.flip(0))
+    matrix = gram.flip(0, 1) if order is None else gram.index_select(0, order.flip(0)).index_select(1, order.flip(0))
     # In float64 whatever the weight is: with few tokens and a small λ the condition of G is beyond float32.
     matrix = matrix.to(torch.float64)
     diagonal = matrix.diagonal()
