@@ -1,0 +1,102 @@
+"""Events of a run of each kind, reduced to what repeats: their types in order, and numbers that no clock decides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sarqc.engine.execute import execute
+from sarqc.engine.survey import Survey, conduct
+from sarqc.events import Event
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+from sarqc.study.document import Study
+
+# Advanced comes by the clock; memory and times differ between hosts.
+_BY_THE_CLOCK = {"advanced", "dry_run"}
+_OF_THE_HOST = {"seconds", "minutes", "peak_bytes", "device_bytes", "phases", "plan", "bytes", "size"}
+_RUN = {
+    "bits": 2, "group_size": 16, "method": "sarqc-gbs", "lambda": 0.3, "gamma": 0.5, "samples": 4, "length": 32,
+    "held_out_samples": 2, "window": 32, "test_tokens": 640, "baseline": False,
+}  # fmt: skip
+KINDS: dict[str, dict[str, Any]] = {
+    "run": {
+        "baseline": True,
+        "tasks": ["tiny-llama-continuations"],
+        "task_limit": 8,
+        "prompts": ["Once"],
+        "new_tokens": 4,
+    },
+    "run of one layer": {"layer": "model.layers.1.self_attn.q_proj", "sweep": [0, 0.1, 1]},
+    "auto by layer": {"lambda": "auto", "gamma": "auto"},
+    "auto by model": {"lambda": "auto", "method": "sarqc-omniquant", "epochs": 1},
+    "learned rounding": {"method": "signround", "lambda": 0.1, "gamma": None, "steps": 4},
+    "rotated": {"rotate": "r1"},
+    "distilled": {"grid": "affine", "distill": 2},
+    "distilled by block": {"grid": "affine", "distill": 2, "distill_by": "block"},
+    "tuning": {"kind": "tune", "lambda": None, "gamma": None, "sweep": [0.01, 0.1, 1], "draws": 3},
+    "ladder": {"kind": "ladder", "method": None, "lambda": None, "gamma": None, "draws": 2},
+}
+
+
+def documents(model: Path, text: Path) -> dict[str, dict[str, Any]]:
+    """Return the recipes of ``KINDS``."""
+    texts = {"model": str(model), "calibration": str(text), "test": str(text)}
+    return {
+        kind: {name: value for name, value in {**_RUN, **texts, **changes}.items() if value is not None}
+        for kind, changes in KINDS.items()
+    }
+
+
+def survey_of(model: Path, text: Path) -> Survey:
+    """Return a survey of two lines and two draws."""
+    lines = [{"method": "rtn", "bits": 2}, {"method": "sarqc-gbs", "bits": 2, "lambda": [0.0, 0.3], "gamma": [0.5]}]
+    return Survey.model_validate(
+        {
+            "title": "small", "model": str(model), "grid": "asymmetric", "group_size": 16, "calibration": str(text),
+            "samples": 4, "length": 32, "draws": [4, 7], "held_out": str(text), "held_out_samples": 2,
+            "test": str(text), "window": 64, "lines": lines,
+        }
+    )  # fmt: skip
+
+
+def events_of(document: dict[str, Any], settings: Settings, **outputs: Any) -> list[Event]:
+    """Return the events of a run."""
+    return list(execute(Recipe.parse(document), settings, **outputs))
+
+
+def survey_numbers(survey: Survey, settings: Settings, folder: Path) -> np.ndarray:
+    """Return all arrays of a survey's study in one, by their names."""
+    list(conduct(survey, settings, folder))
+    study = Study.open(folder)
+    arrays = [study.array(line, name).ravel() for line in study.lines for name in sorted(line.arrays)]
+    return np.concatenate([array.astype(float) for array in arrays])
+
+
+def types_in(events: list[Event]) -> str:
+    """Return the types of events, in order, with their number where one follows another of its type."""
+    types = [event.type for event in events if event.type not in _BY_THE_CLOCK]
+    return ", ".join(f"{name} × {len(list(same))}" for name, same in groupby(types))
+
+
+def numbers_in(events: list[Event]) -> np.ndarray:
+    """Return all numbers of events that repeat, in the order of their names."""
+    return np.array([
+        number for event in events if event.type not in _BY_THE_CLOCK for number in _numbers(event.to_json())
+    ])  # fmt: skip
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, Mapping):
+        for name in sorted(value):
+            if name not in _OF_THE_HOST:
+                yield from _numbers(value[name])
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _numbers(item)
+    elif isinstance(value, int | float):
+        yield float(value)

@@ -1,0 +1,46 @@
+"""Digests of shipped studies: their arrays, and the facts and the words of each part of every view."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from sarqc.figures import lab_view
+from sarqc.study.document import Study
+from sarqc.study.tensors import FILE
+from tests.golden.digests import LENGTH, digest, facts_of, words_of
+
+Digests = dict[str, dict[str, str]]
+
+
+def study_digests(folder: Path) -> Digests:
+    """Return the digests of a study, by part: of the arrays, and of the views of every line and of its first layer.
+
+    Parts are the keys of a view and the figures in it, so that a difference names what changed.
+    """
+    study = Study.open(folder)
+    facts: dict[str, list[Any]] = {}
+    words: dict[str, list[Any]] = {}
+    for line in study.lines:
+        for layer in ("all", "0"):
+            view: dict[str, Any] = dict(lab_view(study, method=line.name, bits=line.bits, layer=layer))
+            for name, part in _parts(view):
+                facts.setdefault(name, []).append(facts_of(part))
+                words.setdefault(name, []).append(words_of(part))
+    arrays = hashlib.sha256((folder / FILE).read_bytes()).hexdigest()[:LENGTH]
+    return {
+        "arrays": {FILE: arrays},
+        "facts": {name: digest(parts) for name, parts in facts.items()},
+        "words": {name: digest(parts) for name, parts in words.items() if any(parts)},
+    }
+
+
+def _parts(view: dict[str, Any]) -> list[tuple[str, Any]]:
+    parts = []
+    for key, value in view.items():
+        if key == "figures":
+            parts += [(f"figures.{name}", figure) for name, figure in value.items() if figure is not None]
+        else:
+            parts.append((key, value))
+    return parts
