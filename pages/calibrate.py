@@ -13,7 +13,6 @@ import gradio as gr
 from pages.form_of_recipe import SCRIPT, recipe_form
 from pages.layout import Page, part, published_by_the_paper
 from pages.plot import choice, plot
-from sarqc.language import message, tr
 from sarqc.settings import Settings
 from sarqc.web.profile import is_private
 
@@ -21,26 +20,26 @@ from sarqc.web.profile import is_private
 def _plan() -> str:
     return f"""
 <section class="card plan" data-part="plan-card" aria-labelledby="plan-title">
-  <header class="card-head"><h2 class="card-title" id="plan-title">{tr("The plan")}</h2
+  <header class="card-head"><h2 class="card-title" id="plan-title">The plan</h2
     ><span class="checking" data-part="checking" data-testid="checking" role="status"></span></header>
   <div class="plan-body" data-part="plan" data-testid="plan" aria-live="polite"></div>
   <div class="plan-foot">
     <div class="plan-acts">
       <button type="button" class="act" data-part="start" data-testid="start" disabled
-        >{tr("Start calibration")}</button>
-      <span class="tune-box" role="group" aria-label="{tr("Find the λ of this model")}">
-        <button type="button" class="act-quiet" data-part="tune" data-testid="tune" disabled>{tr("Find my λ")}</button>
-        <label><span class="visually-hidden">{tr("Budget for finding λ")}</span>
+        >Start calibration</button>
+      <span class="tune-box" role="group" aria-label="Find the λ of this model">
+        <button type="button" class="act-quiet" data-part="tune" data-testid="tune" disabled>Find my λ</button>
+        <label><span class="visually-hidden">Budget for finding λ</span>
           <select class="field-select" data-part="budget" data-testid="budget"></select></label>
       </span>
       <p class="budget-words" data-part="budget-words" aria-hidden="true"></p>
     </div>
     <span class="plan-note" data-part="plan-note" role="status"></span>
     <div class="plan-note tune-note" data-part="tune-note" data-testid="tune-note" role="status"></div>
-    <div class="tune-box ladder-box" role="group" aria-label="{tr("What each step is worth on this model")}">
+    <div class="tune-box ladder-box" role="group" aria-label="What each step is worth on this model">
       <button type="button" class="act-quiet" data-part="ladder" data-testid="ladder" disabled
-        >{tr("What is each step worth on my model?")}</button>
-      <label><span class="visually-hidden">{tr("Budget for measuring the steps")}</span>
+        >What is each step worth on my model?</button>
+      <label><span class="visually-hidden">Budget for measuring the steps</span>
         <select class="field-select" data-part="ladder-budget" data-testid="ladder-budget"></select></label>
     </div>
     <div class="plan-note tune-note" data-part="ladder-note" data-testid="ladder-note" role="status"></div>
@@ -49,7 +48,7 @@ def _plan() -> str:
 </section>
 <section class="card run" data-part="run-card" data-testid="run" hidden aria-labelledby="run-title"></section>
 <section class="card recipe-card" data-part="recipe-card" data-testid="recipe-card" hidden
-  aria-label="{tr("Recipe")}">
+  aria-label="Recipe">
 </section>
 """
 
@@ -66,21 +65,21 @@ _TUNING_NEXT = '<div data-part="tuning-next"></div>'
 
 def _tuning_log() -> str:
     return f"""
-<div role="log" aria-label="{tr("Turning points")}"><ol class="tuning-log" data-part="tuning-log"
+<div role="log" aria-label="Turning points"><ol class="tuning-log" data-part="tuning-log"
   data-testid="tuning-log"></ol></div>
 """
 
 
-_QUANTITIES = {"saved": message("Perplexity saved"), "layers": message("Errors of layers")}
+_QUANTITIES = {"saved": "Perplexity saved", "layers": "Errors of layers"}
 
 
 def _tuning_foot() -> str:
     return f"""
 <ul class="tuning-legend" data-part="tuning-legend" data-testid="tuning-legend"
-  aria-label="{tr("Marks of the figure")}"></ul>
+  aria-label="Marks of the figure"></ul>
 <p class="small-print" data-part="tuning-small-print" data-testid="tuning-small-print"></p>
-<section class="card tuning-end" data-part="tuning-end" aria-label="{tr("The run")}"></section>
-<section class="card recipe-card" data-part="tuning-recipe" aria-label="{tr("Recipe")}"></section>
+<section class="card tuning-end" data-part="tuning-end" aria-label="The run"></section>
+<section class="card recipe-card" data-part="tuning-recipe" aria-label="Recipe"></section>
 """
 
 
@@ -97,8 +96,8 @@ def _ladder_foot() -> str:
     return f"""
 <p class="small-print" data-part="ladder-small-print" data-testid="ladder-small-print"></p>
 <div data-part="ladder-next"></div>
-<section class="card tuning-end" data-part="ladder-end" aria-label="{tr("The run")}"></section>
-<section class="card recipe-card" data-part="ladder-recipe" aria-label="{tr("Recipe")}"></section>
+<section class="card tuning-end" data-part="ladder-end" aria-label="The run"></section>
+<section class="card recipe-card" data-part="ladder-recipe" aria-label="Recipe"></section>
 """
 
 
@@ -133,29 +132,27 @@ def build(settings: Settings) -> None:
             part(_TUNING_WORDS)
             with gr.Column(elem_classes=["tuning-race"]):
                 part(_TUNING_NEXT, classes="area-next")
-                options = choice("tuning", "tuning", _QUANTITIES, tr("Quantity"), "tuning-quantity")
-                plot("tuning", tr("The search for λ"), classes="plot-hero", options=options)
+                options = choice("tuning", "tuning", _QUANTITIES, "Quantity", "tuning-quantity")
+                plot("tuning", "The search for λ", classes="plot-hero", options=options)
                 part(_tuning_log(), classes="area-log")
             part(_tuning_foot())
         with gr.Column(elem_classes=["ladder-run"]):
             part(_LADDER_WORDS)
-            plot("ladder", tr("What each step is worth"), classes="plot-ladder")
+            plot("ladder", "What each step is worth", classes="plot-ladder")
             part(_ladder_foot())
         with gr.Column(elem_classes=["rounding-run"]):
-            plot("rounding", tr("Learned rounding, step by step"), classes="plot-rounding")
+            plot("rounding", "Learned rounding, step by step", classes="plot-rounding")
             part(_ROUNDING_WORDS)
         part(_SIDE_BY_SIDE.replace("PUBLISHED", escape(published)))
 
 
 PAGE = Page(
-    message("Calibrate"),
+    "Calibrate",
     "/calibrate",
     build,
     scripts=(SCRIPT,),
     styles=("calibrate", "run", "tune", "texts"),
-    heading=message("Quantize a language model"),
-    about=message(
-        "Choose a model, bits and a method: a plan says time and memory before anything starts. Then the run, what "
-        "it lost against the float model, and its export."
-    ),
+    heading="Quantize a language model",
+    about="Choose a model, bits and a method: a plan says time and memory before anything starts. Then the run, what "
+    "it lost against the float model, and its export.",
 )

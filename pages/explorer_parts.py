@@ -6,7 +6,6 @@ import gradio as gr
 
 from pages.layout import part
 from pages.plot import choice, plot
-from sarqc.language import tr
 from sarqc.web.browser_contract import DOORS, DRAWINGS, SHOWN
 
 
@@ -16,7 +15,7 @@ def _axis() -> str:
 <div class="lambda-axis" data-part="sliders" data-testid="sliders" data-panel data-control="sliders">
   <span class="track" data-control="lambda"><span class="band" data-part="band" data-control="band"></span>
     <input type="range" min="0" max="1" step="1" value="0" data-part="lambda" data-testid="lambda"
-      aria-label="{tr("λ, weight of the penalty")}"></span>
+      aria-label="λ, weight of the penalty"></span>
 </div>
 """
 
@@ -24,7 +23,7 @@ def _axis() -> str:
 def _play() -> str:
     return f"""
 <button type="button" class="quiet play" data-part="play" data-testid="play" data-control="play" aria-pressed="false"
-  title="{tr("λ moves by itself")}">{tr("▶ play")}</button>
+  title="λ moves by itself">▶ play</button>
 """
 
 
@@ -33,7 +32,7 @@ def _acts() -> str:
 <p class="door-acts">
   <span data-part="downloads"></span>
   <button type="button" class="quiet" data-part="copy" data-testid="copy" data-control="copy"
-    title="{tr("The sentence and what it was measured on")}">{tr("Copy as text")}</button>
+    title="The sentence and what it was measured on">Copy as text</button>
 </p>
 """
 
@@ -41,13 +40,13 @@ def _acts() -> str:
 def _numbers() -> str:
     return f"""
 <section class="card" aria-labelledby="numbers-title" data-panel data-control="numbers">
-  <header class="card-head"><h2 class="card-title" id="numbers-title">{tr("The numbers")}</h2>
+  <header class="card-head"><h2 class="card-title" id="numbers-title">The numbers</h2>
     <div class="card-tools">
-      <button type="button" class="quiet" data-part="csv" data-testid="csv">{tr("Download CSV")}</button>
+      <button type="button" class="quiet" data-part="csv" data-testid="csv">Download CSV</button>
     </div>
   </header>
   <div class="table-scroll" data-part="table" tabindex="0" role="region"
-    aria-label="{tr("Table of the numbers")}"></div>
+    aria-label="Table of the numbers"></div>
 </section>
 """
 
@@ -55,7 +54,7 @@ def _numbers() -> str:
 def _measured() -> str:
     return f"""
 <section class="card" aria-labelledby="measured-title" data-panel data-control="measured">
-  <header class="card-head"><h2 class="card-title" id="measured-title">{tr("How this was measured")}</h2></header>
+  <header class="card-head"><h2 class="card-title" id="measured-title">How this was measured</h2></header>
   <dl class="measured" data-part="measured" data-testid="measured"></dl>
 </section>
 """
@@ -66,12 +65,12 @@ def _tokens() -> str:
 <section class="card tokens-numbers is-off">
   <p data-part="tokens-words" data-testid="tokens-words"></p>
   <details data-part="tokens-table" data-testid="tokens-table">
-    <summary>{tr("Calibration tokens of each expert, as numbers")}</summary>
+    <summary>Calibration tokens of each expert, as numbers</summary>
     <div class="layers-tools">
-      <button type="button" class="quiet" data-part="tokens-csv" data-testid="tokens-csv">{tr("Download CSV")}</button>
+      <button type="button" class="quiet" data-part="tokens-csv" data-testid="tokens-csv">Download CSV</button>
     </div>
     <div class="table-scroll" data-part="tokens-numbers" tabindex="0" role="region"
-         aria-label="{tr("Table of the calibration tokens")}"></div>
+         aria-label="Table of the calibration tokens"></div>
   </details>
 </section>
 """
@@ -81,7 +80,7 @@ def _theorem() -> str:
     return f"""
 <section class="card theorem-terms is-off" data-part="theorem-card" data-panel
   data-control="theorem">
-  <header class="card-head"><h2 class="card-title">{tr("Theorem 1, term by term")}</h2></header>
+  <header class="card-head"><h2 class="card-title">Theorem 1, term by term</h2></header>
   <dl data-part="theorem" data-testid="theorem"></dl>
 </section>
 """
@@ -90,10 +89,10 @@ def _theorem() -> str:
 def _drawings(prefix: str) -> str:
     """What a cell says, where a study has more than one answer, and the switch between surfaces and flat maps."""
     pooled = (
-        f'<label data-control="pool" hidden><select data-pool data-for="{prefix}" '
-        f'data-testid="pool" aria-label="{tr("What a cell of the surfaces says")}"></select></label>'
+        f'<label data-control="pool" hidden><select data-pool data-for="{prefix}" data-testid="pool" '
+        'aria-label="What a cell of the surfaces says"></select></label>'
     )
-    return choice("drawing", prefix, DRAWINGS, tr("Drawing of the surfaces")) + pooled + _ENLARGE
+    return choice("drawing", prefix, DRAWINGS, "Drawing of the surfaces") + pooled + _ENLARGE
 
 
 # Of the main figure, explained in its menu.
@@ -105,31 +104,31 @@ _ENLARGE = '<span class="figure-enlarge"></span>'
 def _hero_picks() -> str:
     return f"""
 <label data-control="scale"><select data-pick="scale" data-testid="pick-scale"
-  aria-label="{tr("Scale of the errors")}"></select></label>
+  aria-label="Scale of the errors"></select></label>
 <label data-control="draw"><select data-pick="draw" data-testid="pick-draw"
-  aria-label="{tr("Calibration draw")}"></select></label>
+  aria-label="Calibration draw"></select></label>
 """
 
 
 def _map_pick() -> str:
     return f"""
 <label data-control="quantity"><select data-pick="quantity" data-testid="pick-quantity"
-  aria-label="{tr("Quantity of the map")}"></select></label>
+  aria-label="Quantity of the map"></select></label>
 """
 
 
 def _ruler_link() -> str:
     return f"""
-<a class="quiet" data-part="ruler-run" data-testid="ruler-run">{tr("Run with this λ")}</a>
+<a class="quiet" data-part="ruler-run" data-testid="ruler-run">Run with this λ</a>
 """
 
 
 def main_plots(prefix: str) -> None:
     """The Lab's main figures, in the order of a narrow screen: the curve over λ with its slider, and the drift."""
-    shown = choice("quality", prefix, SHOWN, tr("Quantity shown"), "show")
+    shown = choice("quality", prefix, SHOWN, "Quantity shown", "show")
     plot(
         f"{prefix}hero",
-        tr("Perplexity over λ"),
+        "Perplexity over λ",
         classes="plot-hero",
         words=_WORDS,
         options=shown + _hero_picks() + _ENLARGE + _play(),
@@ -150,8 +149,11 @@ def main_plots(prefix: str) -> None:
 def doors(prefix: str, *, small_print: str) -> None:
     """The parts below the main figures, each closed until it is opened; ``small_print`` stands under their buttons."""
     buttons = "".join(
-        f'''<button type="button" class="door-button" data-door="{name}" data-testid="door-{name}" aria-expanded="false"
-          aria-controls="door-{name}"><b>{tr(title)}</b><span data-finding="{name}"></span></button>'''
+        (
+            f'<button type="button" class="door-button" data-door="{name}" data-testid="door-{name}" '
+            f'aria-expanded="false"\n          aria-controls="door-{name}"><b>{title}</b><span '
+            f'data-finding="{name}"></span></button>'
+        )
         for name, title in DOORS.items()
     )
     part(f'<div class="doors" data-part="doors" data-panel data-control="doors">{buttons}</div>', classes="area-doors")
@@ -162,52 +164,50 @@ def doors(prefix: str, *, small_print: str) -> None:
 
 
 def _where(prefix: str) -> None:
-    plot(f"{prefix}map", tr("Every layer"), classes="plot-map plot-further plot-whole", tools=_map_pick())
-    plot(f"{prefix}inspector", tr("Weight by weight"), classes="plot-further plot-whole", hidden=True)
+    plot(f"{prefix}map", "Every layer", classes="plot-map plot-further plot-whole", tools=_map_pick())
+    plot(f"{prefix}inspector", "Weight by weight", classes="plot-further plot-whole", hidden=True)
 
 
 def _trade_off(prefix: str) -> None:
-    plot(f"{prefix}curves", tr("Perplexity, error and drift over λ"), classes="plot-tall", hidden=True)
+    plot(f"{prefix}curves", "Perplexity, error and drift over λ", classes="plot-tall", hidden=True)
     plot(
         f"{prefix}ruler",
-        tr("You already regularise"),
+        "You already regularise",
         classes="plot-further plot-whole",
         words=("undamped", "identity", "edge"),
         tools=_ruler_link(),
         hidden=True,
     )
-    plot(f"{prefix}plane", tr("Error against drift"), classes="plot-further", words=("radius", "hull", "edge"))
-    plot(
-        f"{prefix}deciles", tr("Root-mean-square drift by saliency decile"), classes="plot-further", words=("deciles",)
-    )
+    plot(f"{prefix}plane", "Error against drift", classes="plot-further", words=("radius", "hull", "edge"))
+    plot(f"{prefix}deciles", "Root-mean-square drift by saliency decile", classes="plot-further", words=("deciles",))
     plot(f"{prefix}gamma_grid", "λ × γ", classes="plot-further", hidden=True)
 
 
 def _steps(prefix: str) -> None:
-    plot(f"{prefix}ladder", tr("What each step is worth"), classes="plot-ladder", hidden=True)
-    plot(f"{prefix}every_step", tr("Where λ still pays"), classes="plot-ladder plot-steps", hidden=True)
+    plot(f"{prefix}ladder", "What each step is worth", classes="plot-ladder", hidden=True)
+    plot(f"{prefix}every_step", "Where λ still pays", classes="plot-ladder plot-steps", hidden=True)
     plot(
         f"{prefix}methods",
-        tr("Every method of this study"),
+        "Every method of this study",
         classes="plot-methods",
         words=("draws", "edge"),
         hidden=True,
     )
-    plot(f"{prefix}selection", tr("What “auto” chose"), classes="plot-further", hidden=True)
-    plot(f"{prefix}rounding", tr("Learned rounding, step by step"), classes="plot-further", hidden=True)
+    plot(f"{prefix}selection", "What “auto” chose", classes="plot-further", hidden=True)
+    plot(f"{prefix}rounding", "Learned rounding, step by step", classes="plot-further", hidden=True)
 
 
 def _text(prefix: str) -> None:
     plot(
         f"{prefix}gap",
-        tr("More calibration text, smaller gap"),
+        "More calibration text, smaller gap",
         classes="plot-further",
         words=("recon", "undamped", "edge"),
         hidden=True,
     )
-    plot(f"{prefix}distilled", tr("λ of distillation"), classes="plot-further", words=("edge",), hidden=True)
-    plot(f"{prefix}tokens", tr("Calibration tokens of each expert"), classes="plot-further plot-tokens", hidden=True)
-    plot(f"{prefix}tokens_error", tr("Error by tokens"), classes="plot-further", hidden=True)
+    plot(f"{prefix}distilled", "λ of distillation", classes="plot-further", words=("edge",), hidden=True)
+    plot(f"{prefix}tokens", "Calibration tokens of each expert", classes="plot-further plot-tokens", hidden=True)
+    plot(f"{prefix}tokens_error", "Error by tokens", classes="plot-further", hidden=True)
     part(_tokens())
 
 
@@ -215,7 +215,7 @@ def _proof(prefix: str) -> None:
     part(_acts())
     part(_measured())
     part(_numbers())
-    plot(f"{prefix}theorem", tr("What the calibration text can’t see"), classes="plot-further", hidden=True)
+    plot(f"{prefix}theorem", "What the calibration text can’t see", classes="plot-further", hidden=True)
     part(_theorem())
 
 

@@ -13,7 +13,6 @@ import gradio as gr
 from pydantic.fields import FieldInfo
 
 from pages.layout import part, script
-from sarqc.language import message, tr
 from sarqc.quantization.methods import AS_FOUND, METHODS, entry_of
 from sarqc.recipe import Recipe, choice_words, field_extra
 from sarqc.web.browser_contract import field_kind, literals, words
@@ -22,15 +21,15 @@ SCRIPT = "calibrate/calibrate_page.js"  # hears every change
 
 # What is asked first; all else has a default that suits most models, and stands in a fold.
 FIRST = {
-    message("What to make smaller"): ("model", "bits"),
-    message("On what text"): ("calibration", "test"),
+    "What to make smaller": ("model", "bits"),
+    "On what text": ("calibration", "test"),
 }
 SECTIONS = {
-    "model": message("Model"),
-    "size": message("How small"),
-    "method": message("How"),
-    "text": message("Sequences"),
-    "measure": message("What to measure"),
+    "model": "Model",
+    "size": "How small",
+    "method": "How",
+    "text": "Sequences",
+    "measure": "What to measure",
 }
 SUGGESTIONS = {"group_size": ["32", "64", "128", "256", "per_channel"]}  # offered; any other value may be typed
 WIDE = ("model", "bits", "method", "grid", "prompts")  # fields that take a whole row
@@ -54,7 +53,7 @@ def _fold() -> str:
     """The fold of everything else, with what it is set to."""
     return f"""
 <button type="button" class="settings-toggle" data-part="settings-toggle" data-testid="advanced" aria-expanded="false"
-  aria-controls="settings">{tr("Advanced")}</button>
+  aria-controls="settings">Advanced</button>
 <p class="settings-words" data-part="settings-words" data-testid="settings-words"></p>
 """
 
@@ -68,14 +67,14 @@ _SUGGESTIONS = '<div class="suggestions" data-part="suggestions"></div>'
 
 def _opened_size() -> str:
     """Shown by the page in place of the size of a quantized checkpoint."""
-    words = tr("Bits, grid and group size are those of its file.")
+    words = "Bits, grid and group size are those of its file."
     return f'<p class="opened-size" data-testid="opened-size">{words}</p>'
 
 
 # Filled by the page: what others made of the model, on this host.
 _OPENED = '<div class="suggestions" data-part="opened"></div>'
 
-_SEVERAL = message("Several, with commas between them, make several runs.")
+_SEVERAL = "Several, with commas between them, make several runs."
 
 # Filled by the page: one's own texts, with a way to bring one.
 _OWN_TEXTS = '<div class="own-texts" data-part="own-texts" data-testid="own-texts"></div>'
@@ -112,7 +111,7 @@ def recipe_form() -> list[str]:
 
     with gr.Column(elem_classes=["recipe-form"]):
         for title, names in FIRST.items():
-            part(f'<h2 class="form-title">{escape(tr(title))}</h2>')
+            part(f'<h2 class="form-title">{escape(title)}</h2>')
             with gr.Column(elem_classes=["form-fields"]):
                 for name in names:
                     components[name] = field(name, Recipe.model_fields[name])
@@ -126,7 +125,7 @@ def recipe_form() -> list[str]:
         part(_fold(), classes="slot-fold")
         with gr.Column(elem_id="settings", elem_classes=["form-settings"]):
             for section, title in SECTIONS.items():
-                part(f'<h2 class="form-title">{escape(tr(title))}</h2>')
+                part(f'<h2 class="form-title">{escape(title)}</h2>')
                 with gr.Column(elem_classes=["form-fields"]):
                     if section == "size":
                         part(_GRIDS, classes="field-wide slot-grids")
@@ -141,17 +140,17 @@ def recipe_form() -> list[str]:
 
 def field(name: str, info: FieldInfo) -> Field:
     """The form component of one recipe field; everything it says comes from the field itself."""
-    label, help_text, unit = tr(str(info.title)), tr(str(info.description)), tr(field_extra(info)["unit"])
+    label, help_text, unit = str(info.title), str(info.description), field_extra(info)["unit"]
     common: Common = {
         "label": f"{label} ({unit})" if unit and unit.lower() not in label.lower() else label,
-        "info": f"{help_text} {tr(_SEVERAL)}" if words(info) else help_text,
+        "info": f"{help_text} {_SEVERAL}" if words(info) else help_text,
         "elem_id": f"field-{name.replace('_', '-')}",
         "elem_classes": ["field", "field-wide"] if name in WIDE else ["field"],
     }
     kind, default = field_kind(info), None if info.is_required() else info.default
     if name == "method":
         every = {**METHODS, AS_FOUND: entry_of(AS_FOUND)}
-        choices = [(f"{tr(entry.title)} · {key}", key) for key, entry in every.items() if entry is not None]
+        choices = [(f"{entry.title} · {key}", key) for key, entry in every.items() if entry is not None]
         return gr.Dropdown(choices, value=default, **common)
     if name in OPEN_CHOICES:
         return gr.Dropdown([], value=None, allow_custom_value=True, **common)

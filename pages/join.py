@@ -15,7 +15,7 @@ from pages.layout import messages
 from pages.learn import plain_words, tour
 from pages.scripts import bundled
 from sarqc.errors import NotFound
-from sarqc.language import language, message, tr
+from sarqc.language import language
 from sarqc.settings import Settings
 from sarqc.web.lectures import Lectures
 from sarqc.web.middleware import nonce_of
@@ -24,8 +24,8 @@ from sarqc.web.static import THEME_SCRIPT, content_version, joined_styles
 
 ENTRY = "lecture/join_page.js"
 OF_THE_LAB = {
-    "title": message("The sweet spot"),
-    "ask": message("Drag the ring to the λ with the lowest perplexity."),
+    "title": "The sweet spot",
+    "ask": "Drag the ring to the λ with the lowest perplexity.",
 }
 _PAGE = """<!doctype html>
 <html lang="{language}">
@@ -46,7 +46,7 @@ _PAGE = """<!doctype html>
 _PARTS = (
     '<div data-part="question"></div><div class="join-axis" data-part="axis" hidden></div><div data-part="below"></div>'
 )
-_OVER = message("This lecture does not exist or is over. Scan the code on the screen again.")
+_OVER = "This lecture does not exist or is over. Scan the code on the screen again."
 _SCRIPT = """<script type="module" nonce="{nonce}">{text}
 scripts["{entry}"].mount(document.querySelector("main"));
 </script>"""
@@ -64,13 +64,13 @@ def join_router(settings: Settings, lectures: Lectures) -> APIRouter:
         try:
             lectures.of(code)
         except NotFound:
-            content, script, status = f"<h1>sarqc</h1><p>{tr(_OVER)}</p>", "", 404
+            content, script, status = f"<h1>sarqc</h1><p>{_OVER}</p>", "", 404
         else:
             text = _script(assets, content_version(assets))
             content, script, status = _PARTS, _SCRIPT.format(nonce=nonce, text=text, entry=ENTRY), 200
         page = _PAGE.format(
             styles=joined_styles(assets, ("base", "join")), nonce=nonce, theme=THEME_SCRIPT, content=content,
-            script=script, stops=escape(_stops(settings)), language=language(), title=tr("Guess along"),
+            script=script, stops=escape(_stops(settings)), language=language(), title="Guess along",
             messages=messages(assets, (ENTRY,)), address=escape(f"{settings.root()}/api/join/{code}"),
         )  # fmt: skip
         answer = body_response(request, page.encode(), "text/html; charset=utf-8", cache="no-store")
@@ -86,7 +86,7 @@ def _stops(settings: Settings) -> str:
     stops = {
         step["name"]: {"title": step["title"], "ask": plain_words(step["ask"])} for step in tour(settings)["steps"]
     }
-    stops["lab"] = {name: tr(words) for name, words in OF_THE_LAB.items()}
+    stops["lab"] = {name: words for name, words in OF_THE_LAB.items()}
     return json.dumps(stops, ensure_ascii=False)
 
 

@@ -8,7 +8,6 @@ import gradio as gr
 
 from pages.explorer_parts import doors, main_plots
 from pages.layout import Page, part
-from sarqc.language import message, tr
 from sarqc.settings import Settings
 from sarqc.web.link_preview import FirstSight
 
@@ -17,14 +16,14 @@ def _objective() -> str:
     """As the page comes; the script sets it for the shown method, with λ and γ to move."""
     return f"""<span class="objective" aria-hidden="true"><span class="min">min<sub><i>Ŵ</i></sub></span>
     <span class="term" data-term="recon"><span class="set">‖(<i>Ŵ</i> − <i>W</i>)&thinsp;<i>X</i>‖<sup>2</sup></span>
-      <span class="caption">{tr("reconstruction error")}</span></span>
+      <span class="caption">reconstruction error</span></span>
     <span class="plus">+</span> <span class="knob"><i>λ</i></span>
     <span class="term" data-term="drift"><span class="set">‖(<i>Ŵ</i> − <i>W</i>)&thinsp;<i>S</i>‖<sup>2</sup></span>
-      <span class="caption">{tr("penalty")}</span></span></span>"""
+      <span class="caption">penalty</span></span></span>"""
 
 
 def _equation() -> str:
-    label = tr("Ŵ is chosen to minimise the reconstruction error plus λ times a penalty on its drift from W.")
+    label = "Ŵ is chosen to minimise the reconstruction error plus λ times a penalty on its drift from W."
     return f"""
 <div class="equation" data-panel data-control="equation" data-part="equation" data-testid="equation" role="group"
   aria-label="{label}">
@@ -35,13 +34,8 @@ def _equation() -> str:
 
 def _what(model: str, bits: str, grid: str) -> str:
     """What the page is about; ``model`` and ``grid`` begin with a comma, or are empty."""
-    rounded = tr(
-        "The weights <i>W</i> of a language model{model} are rounded to {bits} bits: <i>Ŵ</i>{grid}.",
-        model=model,
-        bits=bits,
-        grid=grid,
-    )
-    kept = tr(
+    rounded = f"The weights <i>W</i> of a language model{model} are rounded to {bits} bits: <i>Ŵ</i>{grid}."
+    kept = (
         "<b>SARQC</b>, saliency-aware regularized quantization calibration, keeps <i>Ŵ</i> near <i>W</i>; "
         "<i>λ</i> says how strongly."
     )
@@ -66,7 +60,7 @@ def _skeleton(sight: FirstSight | None) -> str:
     """The page before its scripts: with its sentence and its main figure where they are known."""
     if sight is None:
         nothing = dict.fromkeys(("known", "sentence", "title", "figures"), "")
-        return _SKELETON.format(objective=_objective(), what=_what("", tr("a few"), ""), **nothing)
+        return _SKELETON.format(objective=_objective(), what=_what("", "a few", ""), **nothing)
     return _SKELETON.format(
         known=" is-known",
         objective=_objective(),
@@ -94,35 +88,35 @@ def _spoken(text: str, role: str, *, verdict: bool) -> str:
 def _about() -> str:
     what = _what(
         '<span data-part="what"></span>',
-        f'<span data-part="what-bits">{tr("a few")}</span>',
+        '<span data-part="what-bits">a few</span>',
         '<span data-part="grid" data-testid="grid"></span>',
     )
     return f'<p class="what" data-testid="what">{what}</p>'
 
 
 def _picks() -> str:
-    solve_anew = tr("Solve this layer anew at many λ, on this host")
+    solve_anew = "Solve this layer anew at many λ, on this host"
     return f"""
 <div class="picks" data-testid="picks">
   <label data-control="study"><select data-pick="study" data-testid="pick-study"
-    aria-label="{tr("Study")}"></select></label>
+    aria-label="Study"></select></label>
   <label data-control="bits"><select data-pick="bits" data-testid="pick-bits"
-    aria-label="{tr("Bits")}"></select></label>
+    aria-label="Bits"></select></label>
   <label data-control="method"><select data-pick="method" data-testid="pick-method"
-    aria-label="{tr("Method")}"></select></label>
+    aria-label="Method"></select></label>
   <label data-control="method" hidden><select data-pick="fitting" data-testid="pick-fitting"
-    aria-label="{tr("How the grid is fitted")}"></select></label>
+    aria-label="How the grid is fitted"></select></label>
   <label data-control="layer" hidden><select data-pick="block" data-testid="pick-block"
-    aria-label="{tr("Block")}"></select></label>
+    aria-label="Block"></select></label>
   <label data-control="layer"><select data-pick="layer" data-testid="pick-layer"
-    aria-label="{tr("Layer")}"></select></label>
+    aria-label="Layer"></select></label>
   <button type="button" class="quiet" data-part="compute" data-testid="compute" data-control="compute"
-    title="{solve_anew}" hidden>{tr("Compute here")}</button>
+    title="{solve_anew}" hidden>Compute here</button>
   <span class="picks-end">
     <button type="button" class="act" data-part="use" data-testid="use" data-control="use"
-      title="{tr("A run with these settings")}" hidden>{tr("Use these settings")}</button>
+      title="A run with these settings" hidden>Use these settings</button>
     <button type="button" class="quiet" data-part="share" data-testid="share"
-      data-control="share">{tr("Share")}</button>
+      data-control="share">Share</button>
   </span>
 </div>
 """
@@ -130,7 +124,7 @@ def _picks() -> str:
 
 def _told() -> str:
     return f"""
-<p class="waiting" role="status">{tr("Fetching the study")}</p>
+<p class="waiting" role="status">Fetching the study</p>
 <div data-part="computing"></div>
 <div data-part="problem"></div>
 <div data-part="ways"></div>
@@ -150,7 +144,7 @@ _SMALL_PRINT = (
 def _try() -> str:
     return f"""
 <section class="card try-card is-off" aria-labelledby="try-title" data-part="try-card" data-panel data-control="try">
-  <header class="card-head"><h2 class="card-title" id="try-title">{tr("The model on a sentence")}</h2></header>
+  <header class="card-head"><h2 class="card-title" id="try-title">The model on a sentence</h2></header>
   <div data-part="try" data-testid="try"></div>
 </section>
 """
@@ -170,10 +164,10 @@ def build(settings: Settings) -> None:
 
 
 PAGE = Page(
-    message("Lab"),
+    "Lab",
     "/",
     build,
-    message("What λ does to a quantized model"),
+    "What λ does to a quantized model",
     scripts=("charts/plot_host.js", "lab/lab_page.js"),
     asks="lab/lab_page.js",
     styles=("equation", "lab", "try", "homework", "lecture"),

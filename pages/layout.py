@@ -14,7 +14,7 @@ from typing import Any
 import gradio as gr
 
 from pages.scripts import modules
-from sarqc.language import ENGLISH, LANGUAGES, language, messages_of_scripts, tr
+from sarqc.language import ENGLISH, LANGUAGES, language, messages_of_scripts
 from sarqc.settings import Settings
 from sarqc.web.link_preview import ABOUT, FirstSight, Introduction
 from sarqc.web.static import THEME_SCRIPT, assets_root, ground_style
@@ -52,8 +52,8 @@ class Page:
 
     def introduction(self, settings: Settings, query: Mapping[str, str]) -> Introduction:
         """What the page says of itself at an address."""
-        heading = (self.heading_of and self.heading_of(settings, query)) or tr(self.heading)
-        return Introduction(heading, heading, tr(self.about))
+        heading = (self.heading_of and self.heading_of(settings, query)) or self.heading
+        return Introduction(heading, heading, self.about)
 
 
 def styles_of(pages: Sequence[Page]) -> list[str]:
@@ -143,10 +143,10 @@ def _messages(assets: Path, entries: tuple[str, ...], code: str) -> str:
 def words_of_bar() -> dict[str, str]:
     """The words of the bar, in the language spoken."""
     return {
-        "skip": tr("To the content"),
-        "tagline": tr("what a little regularisation buys"),
-        "pages": tr("Pages"),
-        "theme": tr("Light or dark"),
+        "skip": "To the content",
+        "tagline": "what a little regularisation buys",
+        "pages": "Pages",
+        "theme": "Light or dark",
     }
 
 
@@ -186,8 +186,10 @@ def top_bar(current: Page | None, pages: Sequence[Page], settings: Settings, non
     """
     root, query = settings.root(), "" if language() == ENGLISH else f"?lang={language()}"
     links = "".join(
-        f'<a href="{root}{escape(page.path)}{query}"{" aria-current=page" if page is current else ""}>'
-        f"{escape(tr(page.title))}</a>"
+        (
+            "<a "
+            f'href="{root}{escape(page.path)}{query}"{" aria-current=page" if page is current else ""}>{escape(page.title)}</a>'
+        )
         for page in pages
     )
     ask = f'\nscripts["{current.asks}"].ask();' if current and current.asks else ""
@@ -200,7 +202,7 @@ def top_bar(current: Page | None, pages: Sequence[Page], settings: Settings, non
 
 def heading(page: Page) -> gr.HTML:
     """The page's one heading of the first level, for those who hear it."""
-    return part(f'<h1 class="visually-hidden">{escape(tr(page.heading))}</h1>', classes="slot-heading")
+    return part(f'<h1 class="visually-hidden">{escape(page.heading)}</h1>', classes="slot-heading")
 
 
 def elements(page: Page, settings: Settings) -> gr.Column:

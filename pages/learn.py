@@ -9,7 +9,7 @@ from html import escape
 from typing import Any
 
 from pages.layout import Page, part, published_by_the_paper
-from sarqc.language import ENGLISH, language, message, tr
+from sarqc.language import ENGLISH, language
 from sarqc.settings import Settings
 
 _STEP = """
@@ -65,17 +65,15 @@ _TOUR = """
 def _words_of_tour() -> dict[str, str]:
     """The words around the steps."""
     return {
-        "steps_word": tr("Steps"),
-        "back": tr("Back"),
-        "next": tr("Next"),
-        "to_lab": tr("Open the Lab"),
-        "hint": tr(
-            "Space, → or a presenter’s remote: first the answer, then the next step. F fills the screen, B blackens it."
-        ),
-        "lecture": tr("Lecture"),
-        "fill": tr("Full screen"),
-        "share": tr("Share"),
-        "black": tr("The screen is black. Any key of the tour, or a click, brings the step back"),
+        "steps_word": "Steps",
+        "back": "Back",
+        "next": "Next",
+        "to_lab": "Open the Lab",
+        "hint": "Space, → or a presenter’s remote: first the answer, then the next step. F fills the screen, B blackens it.",
+        "lecture": "Lecture",
+        "fill": "Full screen",
+        "share": "Share",
+        "black": "The screen is black. Any key of the tour, or a click, brings the step back",
     }
 
 
@@ -102,7 +100,7 @@ def tour(settings: Settings) -> dict[str, Any]:
     for step in read["steps"]:
         for name in _TEXTS:
             texts = step[name]
-            step[name] = tr(texts) if isinstance(texts, str) else [tr(text) for text in texts]
+            step[name] = texts if isinstance(texts, str) else [text for text in texts]
     return read
 
 
@@ -119,8 +117,8 @@ def build(settings: Settings) -> None:
     sections = [
         _STEP.format(
             number=number,
-            place=tr("Step {number} of {count}", number=number, count=len(steps)),
-            guess=tr("Guess first."),
+            place=f"Step {number} of {len(steps)}",
+            guess="Guess first.",
             name=escape(step["name"]),
             title=escape(step["title"]),
             text="".join(f'<p class="step-text">{words(one)}</p>' for one in step["text"]),
@@ -133,8 +131,10 @@ def build(settings: Settings) -> None:
         for number, step in enumerate(steps, 1)
     ]
     progress = [
-        f'<li><button type="button" data-go="{number}" data-control="step-{number}" '
-        f'aria-label="{tr("Step {number}: {title}", number=number, title=escape(step["title"]))}"></button></li>'
+        (
+            f'<li><button type="button" data-go="{number}" data-control="step-{number}" aria-label="Step '
+            f'{number}: {escape(step["title"])}"></button></li>'
+        )
         for number, step in enumerate(steps, 1)
     ]
     spoken = "" if language() == ENGLISH else f"lang={language()}"
@@ -163,10 +163,8 @@ def _step_title(settings: Settings, query: Mapping[str, str]) -> str | None:
 
 
 PAGE = Page(
-    message("Learn"), "/learn", build, scripts=("learn/learn_page.js",), styles=("learn", "try", "lecture"),
-    heading=message("Quantization, step by step"), heading_of=_step_title,
-    about=message(
-        "From one weight to a whole language model: why rounding it to a few bits needs a little regularisation. Each "
-        "step asks before it shows."
-    ),
+    "Learn", "/learn", build, scripts=("learn/learn_page.js",), styles=("learn", "try", "lecture"),
+    heading="Quantization, step by step", heading_of=_step_title,
+    about="From one weight to a whole language model: why rounding it to a few bits needs a little regularisation. Each "
+        "step asks before it shows.",
 )  # fmt: skip

@@ -12,7 +12,6 @@ from html import escape
 import gradio as gr
 
 from pages.layout import mounted
-from sarqc.language import tr
 
 _TEMPLATE = """
 <section class="card plot-card {classes}" data-plot="{name}" data-testid="plot-{name}" data-panel
@@ -66,9 +65,9 @@ def _about(name: str, words: Sequence[str]) -> str:
     """The button that explains words of a figure, by their names in assets/js/base/glossary.js."""
     own = f"about-{escape(name)}"
     return (
-        f'<button type="button" class="quiet about" data-about="{escape(" ".join(words))}" '
-        f'id="{own}" aria-labelledby="{own} title-{escape(name)}" '
-        f'aria-label="{tr("Terms explained:")}"><i class="info" aria-hidden="true">i</i></button>'
+        f'<button type="button" class="quiet about" data-about="{escape(" ".join(words))}" id="{own}" '
+        f'aria-labelledby="{own} title-{escape(name)}" aria-label="Terms explained:"><i class="info" '
+        'aria-hidden="true">i</i></button>'
     )
 
 
@@ -76,8 +75,10 @@ def choice(kind: str, prefix: str, options: Mapping[str, str], label: str, contr
     """Markup of a small switch; ``kind`` is the data attribute that the scripts listen to, ``options`` are messages by
     their values there, ``control`` is its name in a link where that is another."""
     buttons = "".join(
-        f'<button type="button" data-{escape(kind)}="{escape(value)}" data-for="{escape(prefix)}" '
-        f'aria-pressed="{str(index == 0).lower()}">{escape(tr(text))}</button>'
+        (
+            f'<button type="button" data-{escape(kind)}="{escape(value)}" data-for="{escape(prefix)}" '
+            f'aria-pressed="{str(index == 0).lower()}">{escape(text)}</button>'
+        )
         for index, (value, text) in enumerate(options.items())
     )
     name = escape(control or kind)

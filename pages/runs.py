@@ -6,32 +6,32 @@ import gradio as gr
 
 from pages.layout import Page, part
 from pages.plot import choice, plot
-from sarqc.language import ENGLISH, language, message, tr
+from sarqc.language import ENGLISH, language
 from sarqc.settings import Settings
 from sarqc.web.browser_contract import RATIOS, SIZES
 
 
 def _runs(root: str) -> str:
     query = "" if language() == ENGLISH else f"?lang={language()}"
-    inspected = tr("What others quantized: see what it lost, and whether its codes can be better")
+    inspected = "What others quantized: see what it lost, and whether its codes can be better"
     return f"""
 <div class="runs-head">
   <input type="search" data-part="filter" data-testid="filter" maxlength="1000"
-         placeholder="{tr("Filter: name, #tag, model, method, state")}" aria-label="{tr("Filter runs")}">
+         placeholder="Filter: name, #tag, model, method, state" aria-label="Filter runs">
   <span class="runs-sort" data-part="sort"></span>
-  <select data-part="group" data-testid="group" aria-label="{tr("Group runs")}">
-    <option value="">{tr("Each run")}</option>
-    <option value="seeds">{tr("Seeds together")}</option>
-    <option value="batch">{tr("Batches together")}</option>
+  <select data-part="group" data-testid="group" aria-label="Group runs">
+    <option value="">Each run</option>
+    <option value="seeds">Seeds together</option>
+    <option value="batch">Batches together</option>
   </select>
   <span class="runs-count" data-part="count" data-testid="count" role="status"></span>
   <span class="runs-end">
     <button type="button" class="act-quiet" data-part="open-study" data-testid="open-study"
-            title="{tr("The zip file that a study's Download gives")}">{tr("Open a study")}</button>
+            title="The zip file that a study's Download gives">Open a study</button>
     <input type="file" accept=".zip,application/zip" data-part="study-file" data-testid="study-file" hidden>
     <a class="act-quiet" href="{root}/calibrate{query}#inspect" data-testid="inspect"
-       title="{inspected}">{tr("Inspect a checkpoint")}</a>
-    <a class="act" href="{root}/calibrate{query}">{tr("New run")}</a>
+       title="{inspected}">Inspect a checkpoint</a>
+    <a class="act" href="{root}/calibrate{query}">New run</a>
   </span>
 </div>
 <div data-part="problem"></div>
@@ -39,7 +39,7 @@ def _runs(root: str) -> str:
 <section class="card runs-card">
   <div class="runs-picked" data-part="picked"></div>
   <div class="table-scroll" data-part="table" data-testid="runs" tabindex="0" role="region"
-    aria-label="{tr("Runs")}"></div>
+    aria-label="Runs"></div>
   <div data-part="pages"></div>
 </section>
 """
@@ -48,7 +48,7 @@ def _runs(root: str) -> str:
 def _studies() -> str:
     return f"""
 <section class="card studies" aria-labelledby="studies-title" hidden>
-  <header class="card-head"><h2 class="card-title" id="studies-title">{tr("Studies without a run here")}</h2></header>
+  <header class="card-head"><h2 class="card-title" id="studies-title">Studies without a run here</h2></header>
   <div class="table-scroll" data-part="studies" data-testid="studies"></div>
 </section>
 """
@@ -59,11 +59,11 @@ def _compare() -> str:
 <div class="compare-tables">
   <section class="card" aria-labelledby="differences-title">
     <header class="card-head"><h2 class="card-title" id="differences-title"
-      >{tr("Where the recipes differ")}</h2></header>
+      >Where the recipes differ</h2></header>
     <div class="table-scroll" data-part="differences" data-testid="differences"></div>
   </section>
   <section class="card" aria-labelledby="compared-title">
-    <header class="card-head"><h2 class="card-title" id="compared-title">{tr("The numbers")}</h2></header>
+    <header class="card-head"><h2 class="card-title" id="compared-title">The numbers</h2></header>
     <div class="table-scroll" data-part="compared" data-testid="compared"></div>
   </section>
 </div>
@@ -75,7 +75,7 @@ def _compare_more() -> str:
 <div class="compare-tables compare-more">
   <section class="card" aria-labelledby="texts-title" hidden>
     <header class="card-head"><h2 class="card-title" id="texts-title"
-      >{tr("Texts: mean KL to the float model, nats a token")}</h2></header>
+      >Texts: mean KL to the float model, nats a token</h2></header>
     <div class="table-scroll" data-part="texts" data-testid="compared-texts"></div>
   </section>
   <section class="card" aria-labelledby="layers-title" hidden>
@@ -97,20 +97,18 @@ def build(settings: Settings) -> None:
     with gr.Column(elem_id="content", elem_classes=["page", "runs-page"]):
         part(_runs(settings.root()), script="runs/runs_page.js")
         with gr.Column(elem_classes=["pareto"]):
-            tools = choice("size", "pareto", SIZES, tr("Size")) + choice("ratio", "pareto", RATIOS, tr("Quality"))
-            plot("pareto", tr("Size against quality"), classes="plot-pareto", tools=tools)
+            tools = choice("size", "pareto", SIZES, "Size") + choice("ratio", "pareto", RATIOS, "Quality")
+            plot("pareto", "Size against quality", classes="plot-pareto", tools=tools)
             part(_PARETO)
         with gr.Column(elem_classes=["compare"]):
             part(_compare())
-            plot("compare", tr("Curves over λ"), classes="plot-compare")
+            plot("compare", "Curves over λ", classes="plot-compare")
             part(_compare_more(), classes="slot-compare-more")
         part(_studies(), script="runs/studies_list.js")
 
 
 PAGE = Page(
-    message("Runs"), "/runs", build, scripts=("runs/runs_page.js", "runs/studies_list.js"), styles=("runs",),
-    heading=message("Quantized models, side by side"),
-    about=message(
-        "Every quantized model of this host: its size against its quality, what it lost, and any of them compared."
-    ),
+    "Runs", "/runs", build, scripts=("runs/runs_page.js", "runs/studies_list.js"), styles=("runs",),
+    heading="Quantized models, side by side",
+    about="Every quantized model of this host: its size against its quality, what it lost, and any of them compared.",
 )  # fmt: skip

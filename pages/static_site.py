@@ -20,7 +20,7 @@ import gradio as gr
 from pages import lab, layout, learn
 from pages.resources import bundles
 from sarqc.errors import Refused
-from sarqc.language import language, tr
+from sarqc.language import language
 from sarqc.settings import Settings
 from sarqc.web.link_preview import Introduction, head_of
 from sarqc.web.publish import TOUR, Documents, SingleLayer, Site, StudyDocument
@@ -101,7 +101,7 @@ class _SiteDocuments:
         assert lab.PAGE.skeleton is not None
         skeleton, begin = lab.PAGE.skeleton(page.sight), f'scripts["{lab.PAGE.asks}"].ask();'
         content, script = self._content(lab.PAGE, page.site, self.settings, skeleton, begin)
-        studies = "" if page.is_alone else f'<a href="{page.root}">{tr("Studies")}</a>'
+        studies = "" if page.is_alone else f'<a href="{page.root}">Studies</a>'
         return self._document(lab.PAGE, page.told, page.root, page.address, studies, content, script)
 
     def tour(self, site: Site, picture: str, address: str) -> str:
@@ -110,7 +110,7 @@ class _SiteDocuments:
         settings = self.settings.model_copy(update={"root_path": ".."})
         content, script = self._content(learn.PAGE, site, settings)
         told = replace(learn.PAGE.introduction(self.settings, {}), picture=picture)
-        return self._document(learn.PAGE, told, "../", address, f'<a href="../">{tr("Studies")}</a>', content, script)
+        return self._document(learn.PAGE, told, "../", address, '<a href="../">Studies</a>', content, script)
 
     def listing(self, told: Introduction, studies: Sequence[tuple[str, Introduction]], address: str) -> str:
         """The list of several studies, each with its folder."""
@@ -148,7 +148,7 @@ for (const element of document.querySelectorAll("[data-mount]")) mounts[element.
     ) -> str:
         assets_dir = self.settings.assets_dir
         if self.has_tour:
-            links += f'<a href="{root}{TOUR}/">{tr(learn.PAGE.title)}</a>'
+            links += f'<a href="{root}{TOUR}/">{learn.PAGE.title}</a>'
         module, styles = (f"{root}{self._assets()}/{name}" for name in (layout.module_of(page), layout.STYLE_SHEET))
         at_once, imports = THEME_SCRIPT + layout.EMBED_SCRIPT, json.dumps({"imports": {layout.SCRIPTS: module}})
         hashes = " ".join(f"'sha256-{_digest(text)}'" for text in (at_once, imports, script))

@@ -7,17 +7,15 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, Literal, NotRequired, TypedDict, cast
 
-from sarqc.language import message
-
 Which = Literal["float", "quantized"]
 
 
 # What each format of a checkpoint is.
 FORMAT_WORDS: dict[str, str] = {
-    "plain": message("dequantized weights"),
+    "plain": "dequantized weights",
     "packed": "compressed-tensors, pack-quantized",
-    "gptq": message("GPTQ’s format"),
-    "mlx": message("MLX’s format"),
+    "gptq": "GPTQ’s format",
+    "mlx": "MLX’s format",
 }
 # How people write what a method may leave to “auto”.
 SIGNS = {"lam": "λ", "gamma": "γ", "shift_strength": "α"}

@@ -29,8 +29,6 @@ import os
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from sarqc.language import tr
-
 
 @dataclass(frozen=True)
 class Fix:
@@ -207,13 +205,13 @@ def from_parts(kind: str, what: str, where: str, remedy: str) -> SarqcError:
 
 def in_recipe(field: str) -> str:
     """A field of a recipe as the place of an error, in the language spoken."""
-    return tr("recipe, {field}", field=field)
+    return f"recipe, {field}"
 
 
 def disk_full() -> NoRoom:
     """The disk with the state folder is full."""
-    remedy = tr("Delete runs, exports or studies you no longer need, or free some disk space.")
-    return NoRoom(tr("the disk is full"), tr("state folder"), remedy)
+    remedy = "Delete runs, exports or studies you no longer need, or free some disk space."
+    return NoRoom("the disk is full", "state folder", remedy)
 
 
 def is_disk_full(error: BaseException) -> bool:

@@ -8,8 +8,6 @@ from typing import TypeAlias
 
 import numpy as np
 
-from sarqc.language import tr, written
-
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 
 
@@ -39,14 +37,14 @@ def measured(value: float) -> float | None:
 
 def mib(size: float) -> str:
     """A number of bytes in MiB, from one GiB on in GiB; three digits, in the language spoken."""
-    return gib(size) if size >= 2**30 else f"{written(f'{size / 2**20:.3g}')} MiB"
+    return gib(size) if size >= 2**30 else f"{size / 2**20:.3g} MiB"
 
 
 def gib(size: float) -> str:
     """A number of bytes in GiB, three digits, in the language spoken."""
-    return f"{written(f'{size / 2**30:.3g}')} GiB"
+    return f"{size / 2**30:.3g} GiB"
 
 
 def percent(share: float) -> str:
     """A share as a percentage with a digit behind the point, in the language spoken."""
-    return tr("{number}%", number=written(f"{100 * share:.1f}"))
+    return f"{100 * share:.1f}%"

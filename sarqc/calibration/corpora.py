@@ -26,7 +26,6 @@ from sarqc.documents import CalibrationProtocol
 from sarqc.errors import Fix, NotFound, Refused, TooLarge, Unreachable, disk_full, in_recipe, is_disk_full
 from sarqc.files.artefacts import ArtefactStore, chain_key
 from sarqc.files.names import file_identity, is_regular, path_of, shortened
-from sarqc.language import message, tr, written
 from sarqc.models.catalogue import embedded_models
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.hub import NotCached, ask, unreachable, within
@@ -62,15 +61,15 @@ class HubCorpus:
 
 _WIKITEXT = ("Salesforce/wikitext", "wikitext-2-raw-v1")
 _HUB: dict[str, HubCorpus] = {
-    "wikitext2": HubCorpus(message("WikiText-2, train"), *_WIKITEXT, "train", "calibration"),
-    "wikitext2-validation": HubCorpus(message("WikiText-2, validation"), *_WIKITEXT, "validation", "held_out"),
-    "wikitext2-test": HubCorpus(message("WikiText-2, test"), *_WIKITEXT, "test", "test"),
+    "wikitext2": HubCorpus("WikiText-2, train", *_WIKITEXT, "train", "calibration"),
+    "wikitext2-validation": HubCorpus("WikiText-2, validation", *_WIKITEXT, "validation", "held_out"),
+    "wikitext2-test": HubCorpus("WikiText-2, test", *_WIKITEXT, "test", "test"),
     # 2,000 documents are about a million tokens: 128 × 2048 and as many again.
-    "c4": HubCorpus(message("C4, English, train"), "allenai/c4", "en", "train", "calibration", 2000),
+    "c4": HubCorpus("C4, English, train", "allenai/c4", "en", "train", "calibration", 2000),
     # The 1,100 documents and the blank between them are those of GPTQ's own evaluation.
-    "c4-validation": HubCorpus(message("C4, English, validation"), "allenai/c4", "en", "validation", "test", 1100, " "),
+    "c4-validation": HubCorpus("C4, English, validation", "allenai/c4", "en", "validation", "test", 1100, " "),
     # Of the public copies one in Parquet: larger ones are .zst archives, which take another package to read.
-    "pile": HubCorpus(message("The Pile, train"), "NeelNanda/pile-10k", None, "train", "calibration", 2000),
+    "pile": HubCorpus("The Pile, train", "NeelNanda/pile-10k", None, "train", "calibration", 2000),
 }
 
 
@@ -97,16 +96,16 @@ def declared_files(settings: Settings) -> dict[str, Path]:
 def offered(settings: Settings) -> list[CorpusEntry]:
     """Return the named corpora; a recipe may also give the path of a text file."""
     entries = [
-        CorpusEntry(name=corpus.name, title=tr(corpus.title), role=corpus.role, where="embedded", source=name)
+        CorpusEntry(name=corpus.name, title=corpus.title, role=corpus.role, where="embedded", source=name)
         for name, (_, model) in embedded_models(settings).items()
         for corpus in model.corpora
     ]
     for name in declared_files(settings):
         entries.append(CorpusEntry(name=name, title=name, role="any", where="local", source=name))
     for name, hub in _HUB.items():
-        title = tr(hub.title)
+        title = hub.title
         if _is_partial(hub, settings):
-            title = tr("{title} (partial)", title=title)
+            title = f"{title} (partial)"
         here = _file_of(hub, settings) is not None
         entries.append(CorpusEntry(name=name, title=title, role=hub.role, where="hub", source=hub.dataset, here=here))
     return entries
@@ -169,9 +168,9 @@ def _own_tokens(length: int, begin: Beginning, field: str) -> int:
     own = length - len(begin)
     if own < 1:
         raise Refused(
-            tr("sequences of {length} tokens have no room behind {begin}", length=length, begin=begin.text),
-            in_recipe(field), tr("Use {value} or more.", value=len(begin) + 1),
-        ).about(field, Fix(tr("Leave out what they begin with"), {"begin": "none"}))  # fmt: skip
+            f"sequences of {length} tokens have no room behind {begin.text}",
+            in_recipe(field), f"Use {len(begin) + 1} or more.",
+        ).about(field, Fix("Leave out what they begin with", {"begin": "none"}))  # fmt: skip
     return own
 
 
@@ -315,25 +314,22 @@ def _source(name: str, settings: Settings, *, download: bool = False) -> _Source
     if path_here is None:
         names = ", ".join(entry.name for entry in offered(settings))
         raise NotFound(
-            tr("no text “{name}”", name=shortened(name)), tr("text"),
-            tr("Give the path of a text file or one of {names}.", names=names),
+            f"no text “{shortened(name)}”", "text",
+            f"Give the path of a text file or one of {names}.",
         )  # fmt: skip
     if not is_regular(path_here):
-        raise Refused(tr("it is not a regular file"), _place(name), tr("Give a UTF-8 text file."))
+        raise Refused("it is not a regular file", _place(name), "Give a UTF-8 text file.")
     if path_here.stat().st_size > settings.text_mib * 2**20:
         raise TooLarge(
-            tr(
-                "the text has {size} MiB, and {most} are the most",
-                size=written(f"{path_here.stat().st_size / 2**20:,.1f}"), most=written(f"{settings.text_mib:g}"),
-            ),
+            f"the text has {path_here.stat().st_size / 2 ** 20:,.1f} MiB, and {settings.text_mib:g} are the most",
             _place(name),
-            tr("Give a part of it, or raise SARQC_TEXT_MIB."),
+            "Give a part of it, or raise SARQC_TEXT_MIB.",
         )  # fmt: skip
     return _Source(name, path_here, file_identity(path_here))
 
 
 def _place(name: str) -> str:
-    return tr("text {name}", name=shortened(name))
+    return f"text {shortened(name)}"
 
 
 def _read(source: _Source) -> tuple[str, str]:
@@ -347,17 +343,17 @@ def _read(source: _Source) -> tuple[str, str]:
             documents, joined_by = tuple(islice(_rows(source.path), corpus.documents)), corpus.joined_by
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        what = tr("the text can't be read: {reason}", reason=reason)
-        raise Refused(what, where, tr("Give a UTF-8 text file.")) from None
+        what = f"the text can't be read: {reason}"
+        raise Refused(what, where, "Give a UTF-8 text file.") from None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise Refused(
-            tr("the text can't be read: {reason}", reason=f"{type(error).__name__} {error}"),
+            f"the text can't be read: {type(error).__name__} {error}",
             f"{source.name}, {source.path.name}",
-            tr('Give one JSON object with a "text" on each line of a .jsonl file, or a UTF-8 .txt file.'),
+            'Give one JSON object with a "text" on each line of a .jsonl file, or a UTF-8 .txt file.',
         ) from None
     text = joined_by.join(documents)
     if not text.strip():
-        raise Refused(tr("the text is empty"), f"{where}, {source.path.name}", tr("Give a file with text in it."))
+        raise Refused("the text is empty", f"{where}, {source.path.name}", "Give a file with text in it.")
     if corpus is None:
         return text, source.name
     words = [source.name]
@@ -379,9 +375,9 @@ def _hub_file(name: str, settings: Settings, *, download: bool) -> Path:
     mirrored = _mirror_file(corpus, settings)
     if mirrored is None:
         raise NotFound(
-            tr("the mirror has no {split}.jsonl or {split}.txt", split=corpus.split),
-            tr("{name} in {folder}", name=name, folder=Path(corpus.dataset) / (corpus.config or "")),
-            tr("Add it to the mirror, or give the path of a text file."),
+            f"the mirror has no {corpus.split}.jsonl or {corpus.split}.txt",
+            f"{name} in {Path(corpus.dataset) / (corpus.config or '')}",
+            "Add it to the mirror, or give the path of a text file.",
         )
     return mirrored
 
@@ -419,7 +415,7 @@ def _is_partial(corpus: HubCorpus, settings: Settings) -> bool:
     return path is not None and path.name.startswith(f"{corpus.split}.partial.")
 
 
-_REMEDY = message("Check the connection, set SARQC_DATA_DIR to a mirror, or give the path of a text file.")
+_REMEDY = "Check the connection, set SARQC_DATA_DIR to a mirror, or give the path of a text file."
 
 
 def _fetch(name: str, path: Path, settings: Settings, *, download: bool) -> None:
@@ -431,7 +427,7 @@ def _fetch(name: str, path: Path, settings: Settings, *, download: bool) -> None
     if not is_offline_mode():  # datasets may have it, and says so itself
         ask(
             ("dataset", corpus.dataset), lambda: HfApi().dataset_info(corpus.dataset, timeout=settings.hub_timeout),
-            name, settings, remedy=tr(_REMEDY),
+            name, settings, remedy=_REMEDY,
         )  # fmt: skip
     if download:
         _save(name, path)
@@ -463,7 +459,7 @@ def _save(name: str, path: Path) -> None:
     except Exception as error:  # whatever a transport may raise means the same to who asked
         if isinstance(error, OSError) and is_disk_full(error):
             raise disk_full() from None
-        raise Unreachable(unreachable(error), name, tr(_REMEDY)) from None
+        raise Unreachable(unreachable(error), name, _REMEDY) from None
     finally:
         partial.unlink(missing_ok=True)
 
@@ -500,24 +496,23 @@ def draw_sequences(
     needed, available = samples + held_out_samples, len(text.ids) // own
     if needed > available:
         left = available - held_out_samples
-        fixes = [Fix(tr("Use {count} samples", count=left), {"samples": left})] if left > 0 else []
+        fixes = [Fix(f"Use {left} samples", {"samples": left})] if left > 0 else []
         facts: dict[str, object] = {
-            "tokens": written(f"{len(text.ids):,}"), "needed": written(f"{needed * own:,}"), "count": needed,
+            "tokens": f"{len(text.ids):,}", "needed": f"{needed * own:,}", "count": needed,
             "own": own, "most": available, "length": length,
         }  # fmt: skip
         if text.part:
-            what = tr(
-                "the first half of the text has {tokens} tokens, {count} sequences of {own} need {needed}", **facts
+            what = "the first half of the text has {tokens} tokens, {count} sequences of {own} need {needed}".format(
+                **facts
             )
-            remedy = tr(
-                "Use at most {most} sequences of {length} tokens, or measure on another text, which leaves all of "
-                "this one.",
-                **facts,
-            )
+            remedy = (
+                "Use at most {most} sequences of {length} tokens, or measure on another text, which leaves all "
+                "of this one."
+            ).format(**facts)
         else:
-            what = tr("the text has {tokens} tokens, {count} sequences of {own} need {needed}", **facts)
-            remedy = tr("Use at most {most} sequences of {length} tokens, or a longer text.", **facts)
-        where = tr("calibration text {name}", name=text.corpus)
+            what = "the text has {tokens} tokens, {count} sequences of {own} need {needed}".format(**facts)
+            remedy = "Use at most {most} sequences of {length} tokens, or a longer text.".format(**facts)
+        where = f"calibration text {text.corpus}"
         raise Refused(what, where, remedy).about("samples", *fixes)
     windows = text.ids[: available * own].reshape(available, own)
     order = np.arange(available) if sampling == "sequential" else np.random.default_rng(seed).permutation(available)

@@ -9,10 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sarqc.checkpoints.patterns import Patterns
 from sarqc.checkpoints.stored_linear import AGAIN, Headers, Scheme, StoredLinear, groups_of
-from sarqc.language import message, tr
 from sarqc.models.architecture import first_problem
 
-_WEIGHTS_ALONE = message("Quantize it again for weights alone, with integers.")
+_WEIGHTS_ALONE = "Quantize it again for weights alone, with integers."
 _FLOATS = ("F16", "BF16", "F32", "F64")
 
 
@@ -64,19 +63,19 @@ class CompressedTensors:
             what = f"quantization_config is not one that is read here: {first_problem(error)}"
             raise headers.refused(what, "Give a checkpoint with integer weights.") from None
         if config.kv_cache_scheme:
-            raise headers.refused(tr("the cache of keys and values is quantized beside weights"), _WEIGHTS_ALONE)
+            raise headers.refused("the cache of keys and values is quantized beside weights", _WEIGHTS_ALONE)
         if config.transform_config:
-            raise headers.refused(tr("its weights were transformed (transform_config)"), _WEIGHTS_ALONE)
+            raise headers.refused("its weights were transformed (transform_config)", _WEIGHTS_ALONE)
         if config.sparsity_config and config.sparsity_config.get("format", "dense") != "dense":
-            raise headers.refused(tr("its weights are stored as sparse ones (sparsity_config)"), _WEIGHTS_ALONE)
+            raise headers.refused("its weights are stored as sparse ones (sparsity_config)", _WEIGHTS_ALONE)
         targets: list[tuple[str, _Weights]] = []
         for group in config.config_groups.values():
             if group.input_activations or group.output_activations:
-                raise headers.refused(tr("activations are quantized beside weights"), _WEIGHTS_ALONE)
+                raise headers.refused("activations are quantized beside weights", _WEIGHTS_ALONE)
             if group.weights is None:
                 continue
             if group.weights.type != "int" or group.weights.dynamic:
-                what = tr("its weights are stored as {type}", type=group.weights.type)
+                what = f"its weights are stored as {group.weights.type}"
                 raise headers.refused(what, _WEIGHTS_ALONE)
             targets += [(target, group.weights) for target in group.targets]
         self._named = dict(reversed(targets))  # the first of a name counts
@@ -91,10 +90,10 @@ class CompressedTensors:
             return None
         weights = self._weights_of(module)
         if weights is None:
-            raise headers.refused(tr("no target of quantization_config is meant for it"), AGAIN, module)
+            raise headers.refused("no target of quantization_config is meant for it", AGAIN, module)
         bits = weights.num_bits
         if not 2 <= bits <= 8:
-            raise headers.refused(tr("{bits} bits are not read here", bits=bits), message("2 to 8 bits are."), module)
+            raise headers.refused(f"{bits} bits are not read here", "2 to 8 bits are.", module)
         strategy = weights.strategy or ("group" if weights.group_size else "channel")
         if strategy not in ("group", "channel"):
             what = f"its scales are one for each {strategy}"

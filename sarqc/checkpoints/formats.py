@@ -16,7 +16,6 @@ from typing import Any, Literal, get_args
 
 from sarqc.documents import Repair
 from sarqc.errors import Fix, Refused
-from sarqc.language import message, tr, written
 from sarqc.models.families import LayerInfo
 from sarqc.recipe import Recipe
 
@@ -38,9 +37,9 @@ IN_WORDS: dict[Loads, str] = {
 }
 # What the table says in words of its own.
 _OF_TABLE = (
-    message("Linux on x86_64, without a GPU"),
-    message("there was no GPU"),
-    message("there was no GPU, and on a CPU its kernels know 16 bits alone"),
+    "Linux on x86_64, without a GPU",
+    "there was no GPU",
+    "there was no GPU, and on a CPU its kernels know 16 bits alone",
 )
 
 
@@ -78,25 +77,22 @@ def why_not(recipe: Recipe, checkpoint_format: Format, layers: Sequence[LayerInf
     """
     if checkpoint_format == "plain":
         return None
-    where = tr("format {name}", name=checkpoint_format)
+    where = f"format {checkpoint_format}"
     if (reason := recipe.to_method().why_not_packed()) is not None:
-        return Refused(reason, where, tr("Set mode to foldable, or use the format plain."))
+        return Refused(reason, where, "Set mode to foldable, or use the format plain.")
     if recipe.bits not in PACKED_BITS:
         return Refused(
-            tr("{bits}-bit weights can't be packed here", bits=recipe.bits), where,
-            tr("Use {few} bits, or the format plain.", few=", ".join(map(str, PACKED_BITS))),
+            f"{recipe.bits}-bit weights can't be packed here", where,
+            f"Use {', '.join(map(str, PACKED_BITS))} bits, or the format plain.",
         )  # fmt: skip
     found = _GRIDS[checkpoint_format](recipe)
     parts = [layer for layer in layers if not layer.has_own_tensor]
     if parts and (checkpoint_format != "packed" or len(parts) == len(layers)):
         return Refused(
-            tr(
-                "{layer} is not a tensor of its own in checkpoints, but part of one or transposed, and no reader is "
-                "known for its codes",
-                layer=parts[0].name,
-            ),
+            f"{parts[0].name} is not a tensor of its own in checkpoints, but part of one or transposed, and no "
+            "reader is known for its codes",
             where,
-            tr("Use the format plain.") if len(parts) == len(layers) else tr("Use the format packed or plain."),
+            "Use the format plain." if len(parts) == len(layers) else "Use the format packed or plain.",
         )
     if found is None:
         found = _SHAPES[checkpoint_format](recipe, layers)
@@ -108,8 +104,8 @@ _Why = tuple[str, str] | None  # what, and the remedy
 
 def _no_biases() -> _Why:
     return (
-        tr("the format has no place for the biases of the affine grid"),
-        tr("Use another grid or the format mlx, or use the format plain."),
+        "the format has no place for the biases of the affine grid",
+        "Use another grid or the format mlx, or use the format plain.",
     )
 
 
@@ -118,8 +114,8 @@ def _packed_grid(recipe: Recipe) -> _Why:
         return _no_biases()
     if recipe.grid == "asymmetric" and recipe.bits != 4:
         return (
-            tr("no reader takes the format’s zero points at {bits} bits", bits=recipe.bits),
-            tr("Use 4 bits, a grid without zero points or the format gptq, or use the format plain."),
+            f"no reader takes the format’s zero points at {recipe.bits} bits",
+            "Use 4 bits, a grid without zero points or the format gptq, or use the format plain.",
         )
     return None
 
@@ -131,13 +127,13 @@ def _gptq_grid(recipe: Recipe) -> _Why:
 def _mlx_grid(recipe: Recipe) -> _Why:
     if recipe.grid == "asymmetric":
         return (
-            tr("the format has no place for zero points, only for biases, to which they would have to be rounded"),
-            tr("Use the grid symmetric, full_range or affine, or the format packed or gptq, or use the format plain."),
+            "the format has no place for zero points, only for biases, to which they would have to be rounded",
+            "Use the grid symmetric, full_range or affine, or the format packed or gptq, or use the format plain.",
         )
     if recipe.group_size is not None and recipe.group_size % MLX_GROUP:
         return (
-            tr("its groups are multiples of {size} channels", size=MLX_GROUP),
-            tr("Use groups of 32, 64 or 128, or use the format plain."),
+            f"its groups are multiples of {MLX_GROUP} channels",
+            "Use groups of 32, 64 or 128, or use the format plain.",
         )
     return None
 
@@ -149,22 +145,16 @@ def _any_shape(recipe: Recipe, layers: Sequence[LayerInfo]) -> _Why:
 def _gptq_shape(recipe: Recipe, layers: Sequence[LayerInfo]) -> _Why:
     for layer in layers:
         if any(side % GPTQ_SIDE for side in layer.shape):
-            what = tr(
-                "{divisor} does not divide both sides of {layer}, {sides}",
-                divisor=GPTQ_SIDE, layer=layer.name, sides=" × ".join(map(str, layer.shape)),
-            )  # fmt: skip
-            return what, tr("Use the format packed, or use the format plain.")
+            what = f"{GPTQ_SIDE} does not divide both sides of {layer.name}, {' × '.join(map(str, layer.shape))}"  # fmt: skip
+            return what, "Use the format packed, or use the format plain."
     return None
 
 
 def _mlx_shape(recipe: Recipe, layers: Sequence[LayerInfo]) -> _Why:
     for layer in layers:
         if layer.shape[1] % MLX_GROUP:
-            what = tr(
-                "{divisor} does not divide the {width} input channels of {layer}",
-                divisor=MLX_GROUP, width=layer.shape[1], layer=layer.name,
-            )  # fmt: skip
-            return what, tr("Use the format packed, or use the format plain.")
+            what = f"{MLX_GROUP} does not divide the {layer.shape[1]} input channels of {layer.name}"  # fmt: skip
+            return what, "Use the format packed, or use the format plain."
     return None
 
 
@@ -186,16 +176,16 @@ def check_format(recipe: Recipe, checkpoint_format: str, layers: Sequence[LayerI
     known = next((name for name in FORMATS if name == checkpoint_format), None)
     if known is None:
         raise Refused(
-            tr("unknown checkpoint format “{name}”", name=checkpoint_format), tr("format"),
-            tr("Choose one of {names}.", names=", ".join(FORMATS)),
+            f"unknown checkpoint format “{checkpoint_format}”", "format",
+            f"Choose one of {', '.join(FORMATS)}.",
         )  # fmt: skip
     if recipe.compares_models:
         raise Refused(
-            tr("tuning compares models and keeps none of them")
+            "tuning compares models and keeps none of them"
             if recipe.kind == "tune"
-            else tr("a ladder compares models and keeps none of them"),
-            tr("format {name}", name=checkpoint_format),
-            tr("Run the recipe that it ends with, and save that model."),
+            else "a ladder compares models and keeps none of them",
+            f"format {checkpoint_format}",
+            "Run the recipe that it ends with, and save that model.",
         )
     if (refused := why_not(recipe, known, layers)) is not None:
         raise refused
@@ -219,24 +209,22 @@ def check_export(recipe: Recipe, wanted: str, layers: Sequence[LayerInfo] = ()) 
         return _check_repaired(recipe, wanted)
     if wanted == STATISTICS:
         raise Refused(
-            tr("only tuning keeps statistics of the float model"), tr("format {name}", name=wanted),
-            tr("Export the model as {names}, or tune with this recipe.", names=tr(" or ").join(FORMATS)),
+            "only tuning keeps statistics of the float model", f"format {wanted}",
+            f"Export the model as {' or '.join(FORMATS)}, or tune with this recipe.",
         )  # fmt: skip
     return check_format(recipe, wanted, layers)
 
 
 def _check_repaired(recipe: Recipe, wanted: str) -> ExportFormat:
-    where = tr("format {name}", name=wanted)
+    where = f"format {wanted}"
     if recipe.quantized_checkpoint is None:
-        raise Refused(
-            tr("the recipe has no quantized checkpoint"), where, tr("Use one of {names}.", names=", ".join(FORMATS))
-        )
+        raise Refused("the recipe has no quantized checkpoint", where, f"Use one of {', '.join(FORMATS)}.")
     if not recipe.repairs:
-        raise Refused(tr("the checkpoint was measured as it was found, and not changed"), where, tr("Repair it first."))
+        raise Refused("the checkpoint was measured as it was found, and not changed", where, "Repair it first.")
     if wanted != AS_IT_WAS:
         raise Refused(
-            tr("a repaired checkpoint is written in the files that it was found in"), where,
-            tr("Use the format {name}.", name=AS_IT_WAS),
+            "a repaired checkpoint is written in the files that it was found in", where,
+            f"Use the format {AS_IT_WAS}.",
         )  # fmt: skip
     return AS_IT_WAS
 
@@ -250,7 +238,7 @@ def exports_of(recipe: Recipe, *, is_mixture: bool | None) -> tuple[Carrier, ...
     """Return the possible exports of a finished run, with their readers; see ``who_can_load``."""
     if recipe.kind != "tune":  # the only kind with files that are not a model
         return who_can_load(recipe, is_mixture=is_mixture)
-    note = tr(
+    note = (
         "The float model’s statistics of the first draw and its linears’ weights in one file: “python -m sarqc tune "
         "--statistics FILE” compares errors of layers at any λ, γ, bits and method that works on single layers, on a "
         "machine without the model"
@@ -273,7 +261,7 @@ def who_can_load(
     if recipe.compares_models or (recipe.quantized_checkpoint is not None and not recipe.repairs):
         return ()
     if recipe.quantized_checkpoint is not None:
-        note = tr("The files as they were found, byte for byte but for the codes: who reads the one reads the other")
+        note = "The files as they were found, byte for byte but for the codes: who reads the one reads the other"
         return (Carrier(AS_IT_WAS, True, (), note),)
     carriers = []
     for name in FORMATS:
@@ -282,7 +270,7 @@ def who_can_load(
             what = refused.what[0].upper() + refused.what[1:]
             carriers.append(Carrier(name, False, (), what, fixes=_fixes(recipe, name, layers)))
             continue
-        note = "; ".join(filter(None, (_NOTES[name](recipe), tr(loader_note), _of_parts(name, layers))))
+        note = "; ".join(filter(None, (_NOTES[name](recipe), loader_note, _of_parts(name, layers))))
         given = () if is_mixture is None else answers(name, recipe.bits, recipe.grid, is_mixture=is_mixture)
         carriers.append(Carrier(name, True, given, note, tried() if given else ""))
     return tuple(carriers)
@@ -293,7 +281,7 @@ def _fixes(recipe: Recipe, checkpoint_format: Format, layers: Sequence[LayerInfo
     changed = recipe.model_copy(update={"grid": "symmetric"})
     if recipe.grid == "symmetric" or why_not(changed, checkpoint_format, layers) is not None:
         return ()
-    return (Fix(tr("Use symmetric"), {"grid": "symmetric"}),)
+    return (Fix("Use symmetric", {"grid": "symmetric"}),)
 
 
 def _of_parts(checkpoint_format: Format, layers: Sequence[LayerInfo]) -> str:
@@ -302,49 +290,47 @@ def _of_parts(checkpoint_format: Format, layers: Sequence[LayerInfo]) -> str:
     if checkpoint_format == "plain" or not parts:
         return ""
     size, whole = (sum(math.prod(layer.shape) for layer in group) for group in (parts, layers))
-    return tr(
-        "{parts} of its {linears} linears, {share}% of the quantized weights, are parts of other tensors in "
-        "checkpoints, or transposed there, and are stored dequantized: the file is larger than planned",
-        parts=written(f"{len(parts):,}"), linears=written(f"{len(layers):,}"), share=f"{100 * size / whole:.0f}",
-    )  # fmt: skip
+    return (
+        f"{len(parts):,} of its {len(layers):,} linears, {100 * size / whole:.0f}% of the quantized weights, are "
+        "parts of other tensors in checkpoints, or transposed there, and are stored dequantized: the file is larger "
+        "than planned"
+    )
 
 
 def _plain_note(recipe: Recipe) -> str:
-    return tr("An ordinary checkpoint of the same size as the original; nothing else needed")
+    return "An ordinary checkpoint of the same size as the original; nothing else needed"
 
 
 def _packed_note(recipe: Recipe) -> str:
     if recipe.grid == "asymmetric":
-        return tr(
+        return (
             "Codes in the pack-quantized format of compressed-tensors, with packed zero points, which SGLang and "
             "OpenVINO’s frontend say that they read"
         )
     if recipe.bits == 3:
-        note = tr(
+        note = (
             "Codes in the pack-quantized format of compressed-tensors, 0.18 or newer: the layout of 3 bits changed "
             "there"
         )
     else:
-        note = tr("Codes in the pack-quantized format of compressed-tensors")
+        note = "Codes in the pack-quantized format of compressed-tensors"
     if recipe.group_size is None or recipe.indivisible != "per_channel":
         return note
-    mixed = tr("where some layers have groups and others whole rows, not with transformers' dequantize=True")
+    mixed = "where some layers have groups and others whole rows, not with transformers' dequantize=True"
     return f"{note}; {mixed}"
 
 
 def _gptq_note(recipe: Recipe) -> str:
     if recipe.grid == "asymmetric":
-        return tr(
-            "Codes and zero points in GPTQ’s format; in its second convention, gptq_v2, which alone has room for all"
-        )
-    return tr("Codes in GPTQ’s format, in its first convention, with one zero point throughout")
+        return "Codes and zero points in GPTQ’s format; in its second convention, gptq_v2, which alone has room for all"
+    return "Codes in GPTQ’s format, in its first convention, with one zero point throughout"
 
 
 def _mlx_note(recipe: Recipe) -> str:
-    note = tr("Codes with scales and biases as MLX has them, for Apple’s and other processors")
+    note = "Codes with scales and biases as MLX has them, for Apple’s and other processors"
     if recipe.group_size in (32, 64, 128):
         return note
-    larger = tr("a group here is several there with one scale, so it is larger than the plan says")
+    larger = "a group here is several there with one scale, so it is larger than the plan says"
     return f"{note}; {larger}"
 
 
@@ -361,11 +347,10 @@ def table() -> dict[str, Any]:
 def tried() -> str:
     """Return a sentence on the day and the conditions of the tests of the readers."""
     found = table()
-    return tr(
-        "Tried on {date} on {host}, with small models of this format, width, grid and kind: {tokens} greedy tokens "
-        "beside those of the model that was exported",
-        date=found["date"], host=tr(found["host"]), tokens=found["tokens"],
-    )  # fmt: skip
+    return (
+        f"Tried on {found['date']} on {found['host']}, with small models of this format, width, grid and kind: "
+        f"{found['tokens']} greedy tokens beside those of the model that was exported"
+    )
 
 
 def kind_of(checkpoint_format: str, bits: int, grid: str, *, is_mixture: bool) -> str:
@@ -383,7 +368,7 @@ def answers(checkpoint_format: Format, bits: int, grid: str, *, is_mixture: bool
             continue
         answer = given.get(reader["name"])
         if answer is None:
-            words = tr(reader["not_run"]) if reader["not_run"] else tr("this kind was not given to it")
+            words = reader["not_run"] if reader["not_run"] else "this kind was not given to it"
             found.append(Answer(reader["name"], reader["version"], "not_run", words))
         else:
             found.append(Answer(reader["name"], reader["version"], answer["loads"], answer["words"]))

@@ -17,13 +17,12 @@ from sarqc.checkpoints.mlx_layout import Mlx
 from sarqc.checkpoints.stored_linear import AGAIN, Headers, StoredLinear
 from sarqc.errors import Refused
 from sarqc.files.names import read_object, shortened
-from sarqc.language import message, tr
 from sarqc.models.checkpoint import FLOATS, Checkpoint
 from sarqc.models.families import LayerInfo
 
 QuantizedFormat = Literal["compressed-tensors", "gptq", "awq", "mlx", "auto-round"]
-READ = message("compressed-tensors, GPTQ, AWQ, AutoRound or MLX")
-_OF_OTHERS = message("Give the float checkpoint that it was made from as the model.")
+READ = "compressed-tensors, GPTQ, AWQ, AutoRound or MLX"
+_OF_OTHERS = "Give the float checkpoint that it was made from as the model."
 
 
 class Reader(Protocol):
@@ -74,12 +73,13 @@ def describe(folder: Path, checkpoint: Checkpoint) -> CheckpointLayout:
         Refused: If the folder is damaged, of another model, or of a kind that is not read here.
     """
     if not (folder / "config.json").is_file() and (found := next(iter(sorted(folder.glob("*.gguf"))), None)):
-        what = tr("{file} is a GGUF file, which is read as a model and not beside one", file=found.name)
+        what = f"{found.name} is a GGUF file, which is read as a model and not beside one"
         raise Refused(what, folder.name, _give())
     headers = Headers(folder)
     if (said := headers.config.get("model_type")) != (original := checkpoint.config.get("model_type")):
-        types = {"type": repr(said), "original": repr(original)}
-        raise headers.refused(tr("it is a model of type {type}, and the original is {original}", **types), _OF_OTHERS)
+        type_text = repr(said)
+        original_text = repr(original)
+        raise headers.refused(f"it is a model of type {type_text}, and the original is {original_text}", _OF_OTHERS)
     checkpoint_format, reader, made_by = _reader(headers)
     is_mlx = checkpoint_format == "mlx"
     family = checkpoint.family
@@ -103,15 +103,15 @@ def describe(folder: Path, checkpoint: Checkpoint) -> CheckpointLayout:
         if entry is None:
             if name == twice or name not in checkpoint.parameter_names:
                 continue
-            raise headers.refused(tr("{name} of the original is not there", name=there), _OF_OTHERS)
+            raise headers.refused(f"{there} of the original is not there", _OF_OTHERS)
         if entry.shape[expert is not None :] != shape or entry.dtype not in FLOATS:
             facts = {"name": there, "type": entry.dtype, "shape": entry.shape, "original": shape}
-            what = tr("{name} is {type} of {shape}, and the original’s is of {original}", **facts)
+            what = "{name} is {type} of {shape}, and the original’s is of {original}".format(**facts)
             raise headers.refused(what, _OF_OTHERS)
         floats[name] = (there, expert)
     layers = tuple(info for name, info in infos.items() if name in places)
     if not layers:
-        raise headers.refused(tr("no linear of the original has codes there"), _give())
+        raise headers.refused("no linear of the original has codes there", _give())
     _check_rest(headers, checkpoint, places, floats)
     return CheckpointLayout(folder, checkpoint_format, made_by, layers, places, floats)
 
@@ -126,8 +126,8 @@ def _reader(headers: Headers) -> tuple[QuantizedFormat, Reader, str]:
     if isinstance(mlx := config.get("quantization"), dict):
         return "mlx", Mlx(headers, mlx), maker
     if not isinstance(said, dict):
-        remedy = message("Give the quantized checkpoint here, and the float one that it was made from as the model.")
-        raise headers.refused(tr("its config.json says nothing of quantization"), remedy)
+        remedy = "Give the quantized checkpoint here, and the float one that it was made from as the model."
+        raise headers.refused("its config.json says nothing of quantization", remedy)
     method = str(said.get("quant_method", ""))
     if method == "compressed-tensors":
         return "compressed-tensors", CompressedTensors(headers, said), maker
@@ -137,12 +137,12 @@ def _reader(headers: Headers) -> tuple[QuantizedFormat, Reader, str]:
         return "awq", awq(headers, said), maker
     if method in ("auto-round", "intel/auto-round"):
         return "auto-round", auto_round(headers, said), maker
-    what = tr("it was quantized as “{method}”, which is not read here", method=shortened(method))
+    what = f"it was quantized as “{shortened(method)}”, which is not read here"
     raise headers.refused(what, _give())
 
 
 def _give() -> str:
-    return tr("Give a checkpoint of {formats}, with integer weights.", formats=tr(READ))
+    return f"Give a checkpoint of {READ}, with integer weights."
 
 
 def _made_by(said: Mapping[str, Any]) -> str:
@@ -172,4 +172,4 @@ def _check_rest(
             continue
         if name.endswith(".bias") and headers.is_zero(name):  # AutoGPTQ gave one to every linear
             continue
-        raise headers.refused(tr("{name} is there, which the original has no place for", name=name), _OF_OTHERS)
+        raise headers.refused(f"{name} is there, which the original has no place for", _OF_OTHERS)

@@ -15,12 +15,11 @@ from safetensors import safe_open
 
 from sarqc.errors import Refused
 from sarqc.files.names import read_object
-from sarqc.language import message, tr
 from sarqc.models.tensor_files import TensorEntry, byte_ranges, read_tensors
 
 Layout = Literal["packed", "bytes", "gptq", "awq", "mlx"]
 Kind = Literal["full_range", "asymmetric", "affine"]
-AGAIN = message("Download the checkpoint again.")
+AGAIN = "Download the checkpoint again."
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ class Headers:
 
     def refused(self, what: str, remedy: str, module: str = "") -> Refused:
         """Return a refusal that names the folder, and a linear of it if given; ``remedy`` is a message."""
-        return Refused(what, f"{self.where}: {module}" if module else self.where, tr(remedy))
+        return Refused(what, f"{self.where}: {module}" if module else self.where, remedy)
 
     def integers(self, name: str) -> np.ndarray:
         """Return a tensor of integers."""
@@ -106,7 +105,7 @@ class Headers:
         """
         entry = self.tensors.get(name)
         if entry is None:
-            raise self.refused(tr("{name} is not there", name=name), AGAIN)
+            raise self.refused(f"{name} is not there", AGAIN)
         if entry.shape != shape or entry.dtype not in types:
             found = f"{entry.dtype} of {entry.shape}"
             raise self.refused(f"{name} should be {' or '.join(types)} of {shape}, and is {found}", AGAIN)

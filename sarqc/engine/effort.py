@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from sarqc.errors import Refused
-from sarqc.language import tr
 from sarqc.recipe import UNDISTILLED, Effort, Fitting, Recipe, fitting_of
 
 _Planned = TypeVar("_Planned")
@@ -36,13 +35,13 @@ def as_far_as_possible(recipe: Recipe, planned: Callable[[Recipe], _Planned]) ->
     if recipe.distill_by == "model":
         by_block = recipe.model_copy(update={"distill_by": "block"})
         try:
-            words = tr("effort {effort} distills scales block by block: {reason}", effort=recipe.effort, reason=reason)
+            words = f"effort {recipe.effort} distills scales block by block: {reason}"
             return planned(by_block), words
         except Refused as refusal:
             if not _is_of_effort(by_block, refusal):
                 raise
             reason = refusal.what
-    left_out = tr("effort {effort} leaves distillation out: {reason}", effort=recipe.effort, reason=reason)
+    left_out = f"effort {recipe.effort} leaves distillation out: {reason}"
     return planned(recipe.model_copy(update={**UNDISTILLED})), left_out
 
 

@@ -12,7 +12,6 @@ from sarqc.checkpoints.layout import CheckpointLayout, describe
 from sarqc.checkpoints.stored_linear import StoredLinear
 from sarqc.errors import Fix, NotFound, Refused, in_recipe
 from sarqc.files.names import path_of, shortened
-from sarqc.language import tr
 from sarqc.models import download as hub
 from sarqc.models.catalogue import declared_folders, exported_folder, is_hub_name
 from sarqc.models.checkpoint import Checkpoint
@@ -40,8 +39,8 @@ def folder_of(name: str, settings: Settings, *, download: bool = False) -> Path:
         if download:
             return hub.download(name, None)
     raise NotFound(
-        tr("no checkpoint “{name}” on this host", name=shortened(name)), in_recipe("quantized_checkpoint"),
-        tr("Give the folder of a quantized checkpoint; one of the Hub has to be downloaded before."),
+        f"no checkpoint “{shortened(name)}” on this host", in_recipe("quantized_checkpoint"),
+        "Give the folder of a quantized checkpoint; one of the Hub has to be downloaded before.",
     ).about("quantized_checkpoint")  # fmt: skip
 
 
@@ -58,9 +57,9 @@ def described(
     widest = max(place.bits for place in linears(checkpoint, found))
     if widest > 4:
         raise Refused(
-            tr("it has linears of {bits} bits, and recipes are of 2 to 4", bits=widest),
-            tr("quantized checkpoint {name}", name=found.folder.name),
-            tr("Open one whose linears have 2, 3 or 4 bits."),
+            f"it has linears of {widest} bits, and recipes are of 2 to 4",
+            f"quantized checkpoint {found.folder.name}",
+            "Open one whose linears have 2, 3 or 4 bits.",
         ).about("quantized_checkpoint")  # fmt: skip
     return found
 
@@ -80,14 +79,11 @@ def as_it_has_it(recipe: Recipe, checkpoint: Checkpoint, found: CheckpointLayout
         if name in recipe.model_fields_set and getattr(recipe, name) != value:
             said, asked = (_in_words(one) for one in (value, getattr(recipe, name)))
             title = str(Recipe.model_fields[name].title)
-            shown = tr(title)
+            shown = title
             raise Refused(
-                tr(
-                    "{field} is {value}, and the quantized checkpoint has {own}",
-                    field=title.lower() if shown == title else shown, value=asked, own=said,
-                ),
-                in_recipe(name), tr("Leave {field} out, or give {value}.", field=name, value=said),
-            ).about(name, Fix(tr("Use {value}", value=said), {name: said}))  # fmt: skip
+                f"{title.lower() if shown == title else shown} is {asked}, and the quantized checkpoint has {said}",
+                in_recipe(name), f"Leave {name} out, or give {said}.",
+            ).about(name, Fix(f"Use {said}", {name: said}))  # fmt: skip
     return recipe.model_copy(update=own)
 
 
@@ -112,21 +108,24 @@ def opened_bytes(found: CheckpointLayout) -> int:
 
 def what_it_is(found: CheckpointLayout) -> str:
     """Format, maker and how much is quantized, in words."""
-    facts = {"format": _CALLED.get(found.format, found.format), "maker": found.made_by, "count": len(found.layers)}
+    format_text = _CALLED.get(found.format, found.format)
+    maker = found.made_by
+    count = len(found.layers)
     if found.made_by:
-        return tr("{format}, made by {maker}, {count} linears with codes", **facts)
-    return tr("{format}, {count} linears with codes", **facts)
+        return f"{format_text}, made by {maker}, {count} linears with codes"
+    return f"{format_text}, {count} linears with codes"
 
 
 def grid_words(checkpoint: Checkpoint, found: CheckpointLayout) -> str:
     """The grid of most weights in words."""
     bits, grid, group_size = _usual_grid(linears(checkpoint, found))
-    facts = {"bits": bits, "grid": choice_words(grid), "size": group_size}
+    grid_text = choice_words(grid)
+    size = group_size
     if group_size is None:
-        return tr("{bits} bits, {grid}, one scale for each row", **facts)
+        return f"{bits} bits, {grid_text}, one scale for each row"
     if group_size == 1:
-        return tr("{bits} bits, {grid}, a scale for each channel", **facts)
-    return tr("{bits} bits, {grid}, groups of {size}", **facts)
+        return f"{bits} bits, {grid_text}, a scale for each channel"
+    return f"{bits} bits, {grid_text}, groups of {size}"
 
 
 def opened_warnings(checkpoint: Checkpoint, found: CheckpointLayout) -> Iterator[str]:
@@ -134,17 +133,16 @@ def opened_warnings(checkpoint: Checkpoint, found: CheckpointLayout) -> Iterator
     places = linears(checkpoint, found)
     grids = Counter((place.bits, place.kind, place.group_size) for place in places)
     if len(grids) > 1:
-        yield tr("its linears have {count} different grids: each is measured on its own", count=len(grids))
+        yield f"its linears have {len(grids)} different grids: each is measured on its own"
     spread = sum(place.is_spread for place in places)
     if spread:
-        yield tr(
-            "the groups of {count} of its linears are not contiguous: each channel has the scale of its group, as if "
-            "it were a group by itself",
-            count=spread,
+        yield (
+            f"the groups of {spread} of its linears are not contiguous: each channel has the scale of its group, as "
+            "if it were a group by itself"
         )
     left = len(checkpoint.linears) - len(found.layers)
     if left:
-        yield tr("{count} linears have no codes there and are taken as they stand there", count=left)
+        yield f"{left} linears have no codes there and are taken as they stand there"
 
 
 def _usual_grid(places: Iterable[StoredLinear]) -> tuple[int, str, int | None]:

@@ -8,7 +8,6 @@ from pydantic import BaseModel, ConfigDict
 
 from sarqc.engine.costs import LadderCosts
 from sarqc.engine.tuning_plan import RESERVE, USUAL_MINUTES
-from sarqc.language import tr, tr_count, written
 
 ENOUGH_DRAWS = 4  # the interval of a difference over fewer is more than three standard errors to each side
 
@@ -75,17 +74,13 @@ def budget_of(minutes: float, costs: LadderCosts, most_draws: int) -> LadderBudg
             break
         steps += 1
     enough, of = draws >= min(ENOUGH_DRAWS, most_draws), len(costs.steps)
-    budget = {"minutes": written(f"{minutes:g}"), "steps": steps, "of": of}
+    minutes_text = f"{minutes:g}"
     if draws:
-        words = tr_count(
-            "{minutes} min: {of} steps × {count} draw, no intervals",
-            "{minutes} min: {of} steps × {count} draws",
-            draws, **budget,
-        )  # fmt: skip
+        words = f"{minutes_text} min: {of} steps × {draws} {'draw, no intervals' if draws == 1 else 'draws'}"  # fmt: skip
     elif steps:
-        words = tr("{minutes} min: {steps} of {of} steps in one draw, no intervals", **budget)
+        words = f"{minutes_text} min: {steps} of {of} steps in one draw, no intervals"
     else:
-        words = tr("{minutes} min: no step, no intervals", **budget)
+        words = f"{minutes_text} min: no step, no intervals"
     return LadderBudget(minutes=minutes, draws=draws, steps=steps, enough=enough, words=words)
 
 
@@ -93,7 +88,4 @@ def too_short(plan: LadderPlan, minutes: float | None) -> Iterator[str]:
     """A warning where the budget that is asked for has no interval."""
     chosen = next((one for one in plan.budgets if one.minutes == minutes), None)
     if chosen is not None and chosen.draws < 2:
-        yield tr(
-            "this budget is too short ({budget}): take {minutes} min",
-            budget=chosen.words, minutes=written(f"{plan.sensible_minutes:g}"),
-        )  # fmt: skip
+        yield f"this budget is too short ({chosen.words}): take {plan.sensible_minutes:g} min"  # fmt: skip

@@ -42,7 +42,6 @@ from sarqc.errors import Fix, NoRoom, Refused, in_recipe
 from sarqc.evaluation.tasks import known_task, size_of
 from sarqc.files.names import free_on_disk, shortened
 from sarqc.files.places import place_at
-from sarqc.language import tr, tr_count, written
 from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.checkpoint import Checkpoint, promised_checkpoint
 from sarqc.models.families import LayerInfo, fitting_group_sizes
@@ -59,11 +58,11 @@ _TOKENS_OF_A_CHANNEL = 2  # with fewer of them undamped codes lose measurably: s
 
 def _without_predictions() -> tuple[Fix, Fix]:
     """What mends a distillation by the predictions of a model that has none of its own to follow."""
-    return Fix(tr("Distill block by block"), {"distill_by": "block"}), _without_distillation()
+    return Fix("Distill block by block", {"distill_by": "block"}), _without_distillation()
 
 
 def _without_distillation() -> Fix:
-    return Fix(tr("Leave distillation out"), {**UNDISTILLED})
+    return Fix("Leave distillation out", {**UNDISTILLED})
 
 
 class Plan(BaseModel):
@@ -182,7 +181,7 @@ def _promised(recipe: Recipe, missing: NotCached, settings: Settings) -> Job:
             model=recipe.model,
             calibration_tokens=recipe.samples * recipe.length,
             formats=who_can_load(recipe, is_mixture=None),
-            warnings=(*recipe.ignored(), tr("{note}, and sizes are known after that", note=missing.note)),
+            warnings=(*recipe.ignored(), f"{missing.note}, and sizes are known after that"),
         )
         return Job(recipe, shown)
     checkpoint = promised_checkpoint(recipe.model, missing.config)
@@ -197,12 +196,9 @@ def _promised(recipe: Recipe, missing: NotCached, settings: Settings) -> Job:
     if opened is not None:
         shown = _with_opened(shown, work, opened)
     counted = (
-        tr(
-            "Sizes are those of its configuration, and time is with at most {tokens} tokens of the test text",
-            tokens=_number(tokens),
-        )
+        f"Sizes are those of its configuration, and time is with at most {_number(tokens)} tokens of the test text"
         if tokens
-        else tr("Sizes are those of its configuration, and time is without the measurements")
+        else "Sizes are those of its configuration, and time is without the measurements"
     )
     update: dict[str, Any] = {"warnings": (*shown.warnings, f"{missing.note}. {counted}")}
     if missing.size:
@@ -255,13 +251,11 @@ def _prepared(recipe: Recipe, settings: Settings, *, download: bool) -> Prepared
         recipe, checkpoint = as_it_has_it(recipe, checkpoint, opened), restricted(checkpoint, opened)
     if recipe.length > checkpoint.max_positions:
         raise Refused(
-            tr(
-                "sequences of {length} tokens are longer than the model's {most}",
-                length=_number(recipe.length), most=_number(checkpoint.max_positions),
-            ),
+            f"sequences of {_number(recipe.length)} tokens are longer than the model's "
+            f"{_number(checkpoint.max_positions)}",
             in_recipe("length"),
-            tr("Use {value} or less.", value=checkpoint.max_positions),
-        ).about("length", _tokens_fix("length", checkpoint.max_positions))  # fmt: skip
+            f"Use {checkpoint.max_positions} or less.",
+        ).about("length", _tokens_fix("length", checkpoint.max_positions))
     window = window_for(checkpoint.max_positions, recipe.window)
     prompts = _prompts(recipe, checkpoint)
     per_channel = indivisible_layers(recipe, checkpoint.layers) if opened is None else ()
@@ -312,11 +306,9 @@ def _as_asked(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
     is_mixture = any(layer.expert is not None for layer in asked.layers)
     if recipe.distills and recipe.distill_by == "model" and is_mixture:
         raise Refused(
-            tr(
-                "distillation by the predictions of the whole model is not available for mixtures of experts, whose "
-                "routing has no gradient"
-            ),
-            in_recipe("distill"), tr("Set distill_by to block."),
+            "distillation by the predictions of the whole model is not available for mixtures of experts, whose "
+                "routing has no gradient",
+            in_recipe("distill"), "Set distill_by to block.",
         ).about("distill", *_without_predictions())  # fmt: skip
     return asked
 
@@ -332,16 +324,16 @@ def _check_later(recipe: Recipe, checkpoint: Checkpoint) -> None:
         return
     quantized, block = sorted({layer.block for layer in checkpoint.layers}), recipe.from_block
     if block >= checkpoint.n_blocks:
-        what = tr("no block {block}", block=block)
+        what = f"no block {block}"
     elif block <= quantized[0]:
-        what = tr("no layer is quantized before block {block}", block=block)
+        what = f"no layer is quantized before block {block}"
     elif block > quantized[-1]:
-        what = tr("no layer is quantized from block {block} on", block=block)
+        what = f"no layer is quantized from block {block} on"
     else:
         return
-    remedy = tr("Leave from_block out.")
+    remedy = "Leave from_block out."
     if len(quantized) > 1:
-        remedy = tr("Use {first} to {last}.", first=quantized[0] + 1, last=quantized[-1])
+        remedy = f"Use {quantized[0] + 1} to {quantized[-1]}."
     raise Refused(what, in_recipe("from_block"), remedy).about("from_block")
 
 
@@ -357,9 +349,9 @@ def _test_text(recipe: Recipe, whole: Text | None) -> Text | None:
     test = whole.limited(recipe.tokens_of_test(), is_asked=recipe.test_tokens is not None)
     if len(test.ids) < 2:
         raise Refused(
-            tr("the text has fewer than two tokens"),
-            tr("test text {name}", name=shortened(recipe.test or "")),
-            tr("Give a longer text."),
+            "the text has fewer than two tokens",
+            f"test text {shortened(recipe.test or '')}",
+            "Give a longer text.",
         )
     return test
 
@@ -369,34 +361,32 @@ def _of_one_text(sequences: Sequences, test: Text | None) -> Iterator[str]:
     if test is None:
         return
     if test.part:
-        yield tr(
+        yield (
             "calibration and test are the same text: sequences are drawn from its first half, and perplexity is "
             "measured on its second half"
         )
     elif known := found_in(sequences.calibration, test):
-        yield tr(
-            "{count} of {total} calibration sequences are in the test text too: perplexity is better there than on "
-            "text that calibration has not seen",
-            count=known, total=len(sequences.calibration),
-        )  # fmt: skip
+        yield (
+            f"{known} of {len(sequences.calibration)} calibration sequences are in the test text too: perplexity is "
+            "better there than on text that calibration has not seen"
+        )
 
 
 def _of_first_tokens(recipe: Recipe, whole: Text | None) -> Iterator[str]:
     """What is to be known where models are compared on the beginning of a test text by itself."""
     limit = recipe.tokens_of_test()
     if whole is not None and recipe.test_tokens is None and limit is not None and len(whole.ids) > limit:
-        tokens = {"count": _number(limit), "total": _number(len(whole.ids))}
+        count = _number(limit)
+        total = _number(len(whole.ids))
         if recipe.kind == "ladder":
-            yield tr(
-                "steps are compared on the first {count} of the {total} tokens of the test text, which leaves time "
-                "for more draws; “test tokens” sets another number",
-                **tokens,
+            yield (
+                f"steps are compared on the first {count} of the {total} tokens of the test text, which leaves time "
+                "for more draws; “test tokens” sets another number"
             )
         else:
-            yield tr(
-                "λ are compared on the first {count} of the {total} tokens of the test text, which leaves time for "
-                "more draws; “test tokens” sets another number",
-                **tokens,
+            yield (
+                f"λ are compared on the first {count} of the {total} tokens of the test text, which leaves time for "
+                "more draws; “test tokens” sets another number"
             )
 
 
@@ -406,23 +396,20 @@ def _of_another_model(calibration: Text, test: Text | None, model: str) -> Itera
     for writer in sorted({*named.values()} - {""}):
         texts, names = [name for name, by in named.items() if by == writer], {"writer": writer, "model": model}
         if len(texts) > 1:
-            yield tr(
-                "the calibration and test texts were written by {writer}, another model: what is found there need not "
-                "hold on the text that {model} is used on",
-                **names,
-            )
+            yield (
+                "the calibration and test texts were written by {writer}, another model: what is found there need "
+                "not hold on the text that {model} is used on"
+            ).format(**names)
         elif texts == ["test"]:
-            yield tr(
-                "the test text was written by {writer}, another model: what is found there need not hold on the text "
-                "that {model} is used on",
-                **names,
-            )
+            yield (
+                "the test text was written by {writer}, another model: what is found there need not hold on the "
+                "text that {model} is used on"
+            ).format(**names)
         else:
-            yield tr(
+            yield (
                 "the calibration text was written by {writer}, another model: what is found there need not hold on "
-                "the text that {model} is used on",
-                **names,
-            )
+                "the text that {model} is used on"
+            ).format(**names)
 
 
 def _check_storage(recipe: Recipe, checkpoint: Checkpoint) -> None:
@@ -431,19 +418,17 @@ def _check_storage(recipe: Recipe, checkpoint: Checkpoint) -> None:
         return
     if len(_without_source(checkpoint)) == len(checkpoint.layers):
         raise Refused(
-            tr("no operation of {family} can take up channel scales", family=checkpoint.family.title), "mode",
-            tr("Use mode per_linear."),
-        ).about("mode", Fix(tr("Use {value}", value=choice_words("per_linear")), {"mode": "per_linear"}))  # fmt: skip
+            f"no operation of {checkpoint.family.title} can take up channel scales", "mode",
+            "Use mode per_linear.",
+        ).about("mode", Fix(f"Use {choice_words('per_linear')}", {"mode": "per_linear"}))  # fmt: skip
     first: dict[int, tuple[str, str]] = {}  # by block
     for layer in checkpoint.layers:
         name, own = f"{checkpoint.family.in_file(layer.name)}.weight", checkpoint.dtype_of(f"{layer.name}.weight")
         other, dtype = first.setdefault(layer.block, (name, own))
         if own != dtype:
             raise Refused(
-                tr(
-                    "{other} is stored as {type} and {name} as {own}", other=other, type=dtype, name=name, own=own
-                ),
-                checkpoint.name, tr("Use mode per_linear, or a checkpoint whose linears are of one type."),
+                f"{other} is stored as {dtype} and {name} as {own}",
+                checkpoint.name, "Use mode per_linear, or a checkpoint whose linears are of one type.",
             )  # fmt: skip
 
 
@@ -464,20 +449,16 @@ def _prompts(recipe: Recipe, checkpoint: Checkpoint) -> tuple[np.ndarray, ...]:
         ids = encode(prompt, checkpoint.folder, checkpoint.name, checkpoint.architecture.vocab_size)
         tokens, room = len(ids), checkpoint.max_positions - recipe.new_tokens
         if not 0 < tokens <= room:
-            most, where = _number(checkpoint.max_positions), tr(
-                "recipe, prompts, number {number}: “{text}”", number=number, text=prompt[:40]
-            )  # fmt: skip
+            most, where = _number(checkpoint.max_positions), f"recipe, prompts, number {number}: “{prompt[:40]}”"  # fmt: skip
             if not tokens:
-                raise Refused(tr("the prompt has no token"), where, tr("Write something in it."))
+                raise Refused("the prompt has no token", where, "Write something in it.")
             raise Refused(
-                tr(
-                    "{tokens} tokens and {new} new ones are more than the model's {most}",
-                    tokens=_number(tokens), new=_number(recipe.new_tokens), most=most,
-                ),
+                f"{_number(tokens)} tokens and {_number(recipe.new_tokens)} new ones are more than the model's {most}",
                 where,
-                tr("Use a prompt of {count} tokens or less, or fewer new tokens.", count=_number(room)) if room > 0
-                else tr("Use fewer than {count} new tokens.", count=most),
-            )  # fmt: skip
+                f"Use a prompt of {_number(room)} tokens or less, or fewer new tokens."
+                if room > 0
+                else f"Use fewer than {most} new tokens.",
+            )
         prompts.append(ids)
     return tuple(prompts)
 
@@ -486,23 +467,20 @@ def window_for(max_positions: int, window: int | None) -> int:
     """The tokens a model sees at once: as asked, at most its maximum; else 2048 or its maximum. May raise Refused."""
     if window is not None and window > max_positions:
         raise Refused(
-            tr(
-                "a window of {length} tokens is longer than the model's {most}",
-                length=_number(window), most=_number(max_positions),
-            ),
+            f"a window of {_number(window)} tokens is longer than the model's {_number(max_positions)}",
             "window",
-            tr("Use {value} or less.", value=_number(max_positions)),
+            f"Use {_number(max_positions)} or less.",
         ).about("window", _tokens_fix("window", max_positions))  # fmt: skip
     return window or min(costs.DEFAULT_WINDOW, max_positions)
 
 
 def _tokens_fix(field: str, tokens: int) -> Fix:
-    return Fix(tr("Use {count} tokens", count=_number(tokens)), {field: tokens})
+    return Fix(f"Use {_number(tokens)} tokens", {field: tokens})
 
 
 def _number(count: int) -> str:
     """A whole number with separators, in the language spoken."""
-    return written(f"{count:,}")
+    return f"{count:,}"
 
 
 def indivisible_layers(recipe: Recipe, layers: Sequence[LayerInfo]) -> tuple[str, ...]:
@@ -513,24 +491,21 @@ def indivisible_layers(recipe: Recipe, layers: Sequence[LayerInfo]) -> tuple[str
     if odd and recipe.indivisible == "refuse":
         fitting = [str(size) for size in fitting_group_sizes(layers)]
         remedy, fixes = (
-            tr("No usual size fits every layer: give these layers one scale per channel (indivisible: per_channel)."),
+            "No usual size fits every layer: give these layers one scale per channel (indivisible: per_channel).",
             [],
         )
         if fitting:
-            remedy = tr(
-                "Here {sizes} fit every layer. Or give these layers one scale per channel (indivisible: per_channel).",
-                sizes=", ".join(fitting),
+            remedy = (
+                f"Here {', '.join(fitting)} fit every layer. Or give these layers one scale per channel (indivisible: "
+                "per_channel)."
             )
-            fixes = [Fix(tr("Use groups of {size}", size=fitting[0]), {"group_size": int(fitting[0])})]
+            fixes = [Fix(f"Use groups of {fitting[0]}", {"group_size": int(fitting[0])})]
         raise Refused(
-            tr(
-                "groups of {size} do not divide the {width} input channels of {layer}",
-                size=recipe.group_size, width=odd[0].shape[1], layer=odd[0].name,
-            ),
-            tr("group size, {count} of {total} layers", count=len(odd), total=len(layers)),
+            f"groups of {recipe.group_size} do not divide the {odd[0].shape[1]} input channels of {odd[0].name}",
+            f"group size, {len(odd)} of {len(layers)} layers",
             remedy,
         ).about(
-            "group_size", *fixes, Fix(tr("Use one scale per channel there"), {"indivisible": "per_channel"})
+            "group_size", *fixes, Fix("Use one scale per channel there", {"indivisible": "per_channel"})
         )  # fmt: skip
     return tuple(layer.name for layer in odd)
 
@@ -568,9 +543,7 @@ def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...]) -
         calibration_tokens=work.calibration,
         test_tokens=work.test_tokens or None,
         minutes=costs.minutes(work, rates, pace.factor),
-        minutes_on=tr("this host, {how}", how=pace.words)
-        if pace.words
-        else tr("{device}, a first guess", device=device),
+        minutes_on=f"this host, {pace.words}" if pace.words else f"{device}, a first guess",
         formats=who_can_load(
             recipe,
             is_mixture=None if checkpoint.decoder else any(layer.expert is not None for layer in checkpoint.layers),
@@ -615,59 +588,48 @@ def _memory(work: costs.Work, settings: Settings) -> tuple[bool, int]:
     needed = one if streamed else whole
     if streamed and recipe.distills and recipe.distill_by == "model":
         what = (
-            tr(
-                "distillation by the predictions of the whole model needs it with its gradients in memory, {needed}, "
-                "and {free} are free",
-                needed=gib(whole), free=gib(free),
+            (
+                "distillation by the predictions of the whole model needs it with its gradients in memory, "
+                f"{gib(whole)}, and {gib(free)} are free"
             )
             if settings.weights == "auto" and free is not None
-            else tr(
-                "distillation by the predictions of the whole model needs it with its gradients in memory, {needed}, "
-                "read as a whole",
-                needed=gib(whole),
+            else (
+                "distillation by the predictions of the whole model needs it with its gradients in memory, "
+                f"{gib(whole)}, read as a whole"
             )
-        )  # fmt: skip
-        remedy = tr("Set distill_by to block, or use another host.")
+        )
+        remedy = "Set distill_by to block, or use another host."
         raise Refused(what, _device_memory(settings), remedy).about("distill", *_without_predictions())
     if streamed and recipe.rotates:
         raise Refused(
-            tr(
-                "a rotation needs the whole model in memory, {needed}: block by block each weight would be rotated "
-                "again with every pass",
-                needed=gib(whole),
-            ),
+            f"a rotation needs the whole model in memory, {gib(whole)}: block by block each weight would be "
+            "rotated again with every pass",
             _device_memory(settings),
-            tr("Set rotate to none, or use another host."),
-        ).about("rotate", Fix(tr("Leave the rotation out"), {"rotate": "none"}))
+            "Set rotate to none, or use another host.",
+        ).about("rotate", Fix("Leave the rotation out", {"rotate": "none"}))
     if free is not None and needed > free:
         if recipe.distills and _needed_without_distillation(work, settings, streamed=streamed) <= free:
             raise Refused(
-                tr(
-                    "distillation of scales block by block needs {needed}, and {free} are free",
-                    needed=gib(needed), free=gib(free),
-                ),
+                f"distillation of scales block by block needs {gib(needed)}, and {gib(free)} are free",
                 _device_memory(settings),
-                tr("Set distill to 0, use fewer or shorter calibration sequences, or another host."),
+                "Set distill to 0, use fewer or shorter calibration sequences, or another host.",
             ).about("distill", _without_distillation())  # fmt: skip
         if streamed:
             raise Refused(
-                tr(
-                    "the run needs {needed} even block by block, and {free} are free",
-                    needed=gib(needed), free=gib(free),
-                ),
+                f"the run needs {gib(needed)} even block by block, and {gib(free)} are free",
                 _device_memory(settings),
-                tr("Use fewer or shorter calibration sequences, fewer test tokens, or another host."),
+                "Use fewer or shorter calibration sequences, fewer test tokens, or another host.",
             )  # fmt: skip
         raise Refused(
-            tr("the run needs {needed}, and {free} are free", needed=gib(needed), free=gib(free)),
+            f"the run needs {gib(needed)}, and {gib(free)} are free",
             _device_memory(settings),
-            tr("Set SARQC_WEIGHTS to auto: block by block it takes {needed}.", needed=gib(one)),
+            f"Set SARQC_WEIGHTS to auto: block by block it takes {gib(one)}.",
         )
     return streamed, needed
 
 
 def _device_memory(settings: Settings) -> str:
-    return tr("memory of the device {device}", device=settings.device)
+    return f"memory of the device {settings.device}"
 
 
 def _needed_without_distillation(work: costs.Work, settings: Settings, *, streamed: bool) -> int:
@@ -690,14 +652,11 @@ def _disk(needed: int, settings: Settings) -> Iterator[str]:
     kept = sum(path.stat().st_size for path in settings.artefacts_dir().glob("*/*"))
     if needed > free + kept:
         raise NoRoom(
-            tr("the run writes about {needed}, and {free} of the disk are free", needed=gib(needed), free=gib(free)),
-            tr("disk of the state folder"),
-            tr("Make room on the disk, or give SARQC_STATE_DIR a larger one."),
+            f"the run writes about {gib(needed)}, and {gib(free)} of the disk are free",
+            "disk of the state folder",
+            "Make room on the disk, or give SARQC_STATE_DIR a larger one.",
         )
-    yield tr(
-        "the run writes about {needed} and {free} are free: it fits if its layers are here from before",
-        needed=gib(needed), free=gib(free),
-    )  # fmt: skip
+    yield f"the run writes about {gib(needed)} and {gib(free)} are free: it fits if its layers are here from before"  # fmt: skip
 
 
 def _warnings(recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ...], streamed: bool) -> list[str]:
@@ -707,56 +666,38 @@ def _warnings(recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ..
     if recipe.to_method().unit == "group" and (left := _without_source(checkpoint)):
         modules = ", ".join(dict.fromkeys(layer.module for layer in left))
         warnings.append(
-            tr(
-                "no operation before {count} of the {total} layers can take up channel scales: these are rounded "
-                "without any ({modules})",
-                count=len(left), total=len(checkpoint.layers), modules=modules,
-            )
-        )  # fmt: skip
+            f"no operation before {len(left)} of the {len(checkpoint.layers)} layers can take up channel scales: "
+            f"these are rounded without any ({modules})"
+        )
     largest, tokens = TUNED_LAMS[-1], recipe.samples * recipe.length
     width = max(layer.shape[1] for layer in checkpoint.layers)
     enough = _TOKENS_OF_A_CHANNEL * width
     if recipe.kind == "run" and recipe.to_method().damps and recipe.lam == 0 and tokens < enough:
         warnings.append(
-            tr(
-                "λ = 0 damps nothing, and {tokens} calibration tokens are few for {width} input channels: codes fit "
-                "these tokens and lose on other text. Use λ = 0.01 or larger, or at least {enough} tokens",
-                tokens=_number(tokens), width=_number(width), enough=_number(enough),
-            )
-        )  # fmt: skip
+            f"λ = 0 damps nothing, and {_number(tokens)} calibration tokens are few for {_number(width)} input "
+            "channels: codes fit these tokens and lose on other text. Use λ = 0.01 or larger, or at least "
+            f"{_number(enough)} tokens"
+        )
     if recipe.to_method().lam is not None and isinstance(recipe.lam, float) and recipe.lam > largest:
         warnings.append(
-            tr(
-                "λ = {lam} is very large: 0.05 to 0.5 is usual, and tuning compares up to {largest}. Weights hardly "
-                "follow the calibration text there",
-                lam=written(f"{recipe.lam:g}"), largest=written(f"{largest:g}"),
-            )
-        )  # fmt: skip
+            f"λ = {recipe.lam:g} is very large: 0.05 to 0.5 is usual, and tuning compares up to {largest:g}. "
+            "Weights hardly follow the calibration text there"
+        )
     if "expert_damping" in recipe.to_method().fitting() and all(layer.expert is None for layer in checkpoint.layers):
         warnings.append(
-            tr(
-                "expert_damping = {value} has no effect on {model}, which has no experts",
-                value=recipe.expert_damping, model=checkpoint.name,
-            )
+            f"expert_damping = {recipe.expert_damping} has no effect on {checkpoint.name}, which has no experts"
         )  # fmt: skip
     if per_channel:
-        warnings.append(
-            tr(
-                "{count} layers are quantized per channel: the group size does not divide them",
-                count=len(per_channel),
-            )
-        )
+        warnings.append(f"{len(per_channel)} layers are quantized per channel: the group size does not divide them")
     if recipe.inputs_from == "float":
-        warnings.append(tr("float prefix: an exploring run, the final one will differ slightly"))
+        warnings.append("float prefix: an exploring run, the final one will differ slightly")
     if streamed and recipe.tasks:
         warnings.append(
-            tr(
-                "the weights have no room as a whole: they are read block by block, and for accuracy again for every "
-                "batch of items, which is slow"
-            )
+            "the weights have no room as a whole: they are read block by block, and for accuracy again for every "
+            "batch of items, which is slow"
         )
     elif streamed:
-        warnings.append(tr("the weights have no room as a whole: they are read block by block"))
+        warnings.append("the weights have no room as a whole: they are read block by block")
     return warnings
 
 
@@ -765,22 +706,22 @@ def _of_decoder(checkpoint: Checkpoint) -> Iterator[str]:
     decoder = checkpoint.decoder
     if decoder is None:
         return
-    words = tr_count(
-        "{model} has no written family: the linears of its blocks were derived from config.json",
-        "{model} has no written family: the linears of {count} kinds of blocks were derived from config.json",
-        max(1, len(decoder.kinds)), model=decoder.title,
-    )  # fmt: skip
-    floats = Counter({f"{module.path} ({tr(module.reason)})": module.parameters for module in decoder.floats})
+    words = (
+        f"{decoder.title} has no written family: the linears of its blocks were derived from config.json"
+        if max(1, len(decoder.kinds)) == 1
+        else (
+            f"{decoder.title} has no written family: the linears of {max(1, len(decoder.kinds))} kinds of blocks were "
+            "derived from config.json"
+        )
+    )
+    floats = Counter({f"{module.path} ({module.reason})": module.parameters for module in decoder.floats})
     for layer in checkpoint.small_float_linears():
         path = f"{decoder.blocks}.*.{layer.path_in_block(decoder.blocks)}"
-        floats[tr("{path} (few rows or columns)", path=path)] += prod(layer.shape)
+        floats[f"{path} (few rows or columns)"] += prod(layer.shape)
     if floats:
         all_parameters = sum(checkpoint.parameters_of(block) for block in range(checkpoint.n_blocks))
         share, named = floats.total() / all_parameters, ", ".join(floats)
-        words = tr(
-            "{words}; {share} of their parameters stay float: {names}",
-            words=words, share=percent(share), names=named,
-        )  # fmt: skip
+        words = f"{words}; {percent(share)} of their parameters stay float: {named}"  # fmt: skip
     yield words
 
 
@@ -790,11 +731,10 @@ def _of_origin(recipe: Recipe, checkpoint: Checkpoint) -> Iterator[str]:
         return
     yield checkpoint.origin.words
     if checkpoint.origin.flatters(recipe.bits, recipe.group_size):
-        yield tr(
-            "{bits} bits in groups of {size} are the grid that these weights come from: the result looks better than "
-            "it would from the original weights",
-            bits=recipe.bits, size=recipe.group_size,
-        )  # fmt: skip
+        yield (
+            f"{recipe.bits} bits in groups of {recipe.group_size} are the grid that these weights come from: the "
+            "result looks better than it would from the original weights"
+        )
 
 
 def output_is_free(folder: Path) -> None:

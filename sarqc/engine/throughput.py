@@ -12,7 +12,6 @@ from pathlib import Path
 
 from sarqc.documents import Phase
 from sarqc.engine.costs import gpu_of, on_processor
-from sarqc.language import tr
 from sarqc.quantization.counts import TWO_CORES, Throughput, rates_of_gpu
 from sarqc.settings import Settings
 
@@ -56,10 +55,10 @@ def rates_of_device(settings: Settings) -> tuple[Throughput, str]:
     gpu = None if on_processor(settings) else gpu_of(settings)
     if gpu is not None:
         if (measured := _kept(settings, gpu.uuid)) is not None:
-            return measured.rates(), tr("this {gpu}, by what the doctor measured", gpu=gpu.name)
+            return measured.rates(), f"this {gpu.name}, by what the doctor measured"
         if (published := published_rates(gpu.name)) is not None:
-            return published, tr("{gpu}, by its published rates", gpu=gpu.name)
-    return TWO_CORES, tr("two CPU cores")
+            return published, f"{gpu.name}, by its published rates"
+    return TWO_CORES, "two CPU cores"
 
 
 @dataclass(frozen=True)
@@ -90,10 +89,10 @@ def pace_of(settings: Settings, model: str) -> Pace:
     elsewhere = statistics.median(others) if others else 1.0
     known = by_model.get(model, [])
     if len(known) > 1:
-        return Pace(min(known), tr("as fast as in the fastest of its last runs of this model"))
+        return Pace(min(known), "as fast as in the fastest of its last runs of this model")
     if known:
-        return Pace(_alone(known[0], elsewhere), tr("by its one run of this model so far"))
-    return Pace(elsewhere, tr("by runs of other models") if others else "")
+        return Pace(_alone(known[0], elsewhere), "by its one run of this model so far")
+    return Pace(elsewhere, "by runs of other models" if others else "")
 
 
 def _alone(factor: float, usual: float) -> float:

@@ -8,7 +8,6 @@ from pydantic import BaseModel, ConfigDict
 
 from sarqc.engine.costs import TuningCosts
 from sarqc.engine.search import ENOUGH
-from sarqc.language import tr, written
 
 USUAL_MINUTES = (1, 3, 5, 10, 20, 30, 60, 120, 240, 480, 1440)
 IN_QUESTION = 6  # λ that the errors of layers leave: four to eight were seen
@@ -61,13 +60,13 @@ def budget_of(minutes: float, costs: TuningCosts, most_draws: int) -> TuningBudg
         draws = next(count for count in range(most_draws, 1, -1) if count == 2 or of(lams, count) <= left)
     else:
         lams = max(0, min(ENOUGH - 1, int(left / costs.model) - 1))
-    budget = {"minutes": written(f"{minutes:g}"), "lams": lams, "draws": draws}
+    minutes_text = f"{minutes:g}"
     if draws > 1:
-        words = tr("{minutes} min: {lams} λ × {draws} draws", **budget)
+        words = f"{minutes_text} min: {lams} λ × {draws} draws"
     elif lams:
-        words = tr("{minutes} min: about {lams} λ, not enough to compare", **budget)
+        words = f"{minutes_text} min: about {lams} λ, not enough to compare"
     else:
-        words = tr("{minutes} min: errors of layers alone, not enough to compare", **budget)
+        words = f"{minutes_text} min: errors of layers alone, not enough to compare"
     return TuningBudget(minutes=minutes, lams=lams, draws=draws, enough=draws > 1 and lams >= ENOUGH, words=words)
 
 
@@ -75,7 +74,4 @@ def too_short(plan: TuningPlan, minutes: float | None) -> Iterator[str]:
     """A warning where the budget that is asked for is not enough."""
     chosen = next((one for one in plan.budgets if one.minutes == minutes), None)
     if chosen is not None and not chosen.enough:
-        yield tr(
-            "this budget is too short ({budget}): take {minutes} min",
-            budget=chosen.words, minutes=written(f"{plan.sensible_minutes:g}"),
-        )  # fmt: skip
+        yield f"this budget is too short ({chosen.words}): take {plan.sensible_minutes:g} min"  # fmt: skip

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from sarqc.errors import Refused
 from sarqc.evaluation.sandbox import Limits, Program, ProgramResult, require_isolation, run_programs
-from sarqc.language import tr
 from sarqc.settings import Settings
 
 if TYPE_CHECKING:
@@ -32,12 +31,10 @@ def require_permission(settings: Settings) -> None:
     """
     if not settings.allow_code_execution:
         raise Refused(
-            tr("the task runs programs that the model writes, and this host does not allow it"),
-            tr("task {name}", name=TASK),
-            tr(
-                "Leave it out; or let the host's operator set SARQC_ALLOW_CODE_EXECUTION=true: such programs then run "
-                "here, isolated and bounded."
-            ),
+            "the task runs programs that the model writes, and this host does not allow it",
+            f"task {TASK}",
+            "Leave it out; or let the host's operator set SARQC_ALLOW_CODE_EXECUTION=true: such programs then run "
+            "here, isolated and bounded.",
         )
     require_isolation()
 

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from sarqc.errors import NotFound, Refused, Unreachable
 from sarqc.evaluation import human_eval, task_batch
 from sarqc.evaluation.task_names import published_tasks
-from sarqc.language import tr
 from sarqc.models.catalogue import embedded_models
 from sarqc.settings import Settings
 
@@ -122,12 +121,9 @@ def known_task(name: str, settings: Settings) -> None:
     else:
         usual = [task for task in _USUAL if not task.startswith("mmlu_")]
         raise Refused(
-            tr("no single task “{name}”", name=name),
-            tr("tasks"),
-            tr(
-                "Give one of {names}, or another task of lm-eval.",
-                names=", ".join([*embedded_tasks(settings), *usual, *_POOLED]),
-            ),
+            f"no single task “{name}”",
+            "tasks",
+            f"Give one of {', '.join([*embedded_tasks(settings), *usual, *_POOLED])}, or another task of lm-eval.",
         )
 
 
@@ -310,9 +306,9 @@ def _mirror_files(name: str, settings: Settings) -> dict[str, Path]:
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise NotFound(
-            tr("the mirror has no rows for the task “{name}”", name=name),
+            f"the mirror has no rows for the task “{name}”",
             f"{missing[0]}{more}",
-            tr("Add them to the mirror: one JSON object a line, with the field names of the dataset on the Hub."),
+            "Add them to the mirror: one JSON object a line, with the field names of the dataset on the Hub.",
         )
     return files
 
@@ -405,9 +401,9 @@ def _runs_no_programs(name: str) -> None:
     """Refuses a task of lm-eval that runs the model's programs as the user of this process."""
     if published_tasks()[name]:
         raise Refused(
-            tr("lm-eval would run programs that the model writes without isolating them"),
-            tr("task {name}", name=name),
-            tr("Use {task}, the one such task that is isolated here.", task=human_eval.TASK),
+            "lm-eval would run programs that the model writes without isolating them",
+            f"task {name}",
+            f"Use {human_eval.TASK}, the one such task that is isolated here.",
         )
 
 

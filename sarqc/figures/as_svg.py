@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from html import escape, unescape
 from typing import Any
 
-from sarqc.language import written
-
 LINE = 1.3  # height of a line of text, in its size
 DESCENT = 0.25  # below the baseline, in the size of the text
 TICK_GAP = 6  # between an axis and the names of its ticks
@@ -237,7 +235,7 @@ def _ticks(axis: dict[str, Any]) -> tuple[list[Any], list[str]]:
     is_share = "%" in axis.get("tickformat", "")
     unit = 100 if is_share else 1
     decimals = max(0, -math.floor(math.log10(step * unit) + 1e-9))
-    texts = [written(f"{unit * value:.{decimals}f}".replace("-", "\u2212")) for value in values]
+    texts = [f"{unit * value:.{decimals}f}".replace("-", "\u2212") for value in values]
     return values, [f"{text}%" if is_share else text for text in texts]
 
 

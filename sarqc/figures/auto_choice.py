@@ -25,7 +25,6 @@ from sarqc.figures.drawing import (
 )
 from sarqc.figures.numbers import draws_text, lam_text, number, perplexity_text, significant
 from sarqc.figures.titles import everywhere, fitting, set_finding
-from sarqc.language import tr
 from sarqc.study.facts import LineFacts, Selection
 from sarqc.study.paired import mean_over_draws
 
@@ -81,37 +80,33 @@ def _one_layer(facts: LineFacts, found: Selection) -> Figure:
         dark = math.isfinite(relative[c, k]) and bool((relative[c, k] - 1) / (worst - 1) < 0.5)
         if counts[c, k]:
             at = f"layout.annotations.{len(figure['layout']['annotations'])}.text"
-            figure["narrow"][at] = f"<b>{text}</b><br>{tr('{count} of {of}', count=counts[c, k], of=draws)}"
+            figure["narrow"][at] = f"<b>{text}</b><br>{counts[c, k]} of {draws}"
             text = f"<b>{text}</b><br>{_times(int(counts[c, k]), draws)}"
             figure["layout"]["shapes"].append(_frame(k, c, dark))
         figure["layout"]["annotations"].append(_cell_note((c, k), text, dark))
     name = facts.study.layers[layer].name
-    figure["title"] = tr("What “auto” chose: held-out error, best = 1")
+    figure["title"] = "What “auto” chose: held-out error, best = 1"
     set_finding(figure, _finding(found, counts))
     best = divmod(int(np.nanargmin(relative)), relative.shape[1])
-    figure["aria"] = tr(
-        "Error of {count} candidates on held-out calibration text in {layer}, mean of {draws}: lowest, {lowest}, at "
-        "{best}; the highest is {times} times as large. {chosen}",
-        count=relative.size, layer=name, draws=draws_text(draws), lowest=significant(float(validation[best])),
-        best=_pair(found, best), times=number(worst, 2), chosen=_chosen_words(found, counts, draws_text(draws)),
-    )  # fmt: skip
+    figure["aria"] = (
+        f"Error of {relative.size} candidates on held-out calibration text in {name}, mean of {draws_text(draws)}: "
+        f"lowest, {significant(float(validation[best]))}, at {_pair(found, best)}; the highest is "
+        f"{number(worst, 2)} times as large. {_chosen_words(found, counts, draws_text(draws))}"
+    )
     return figure
 
 
 def _all_layers(facts: LineFacts, found: Selection) -> Figure:
     counts = chosen_counts(found, None)
     draws, layers = found.lam.shape
-    of = tr("{layers} layers × {draws} draws", layers=layers, draws=draws)
+    of = f"{layers} layers × {draws} draws"
     if draws == 1:
-        of = tr("{layers} layers", layers=layers)
+        of = f"{layers} layers"
     if len(found.gammas) == 1:
         figure = _bars(found, counts[0])
     else:
         hover = [
-            [
-                tr("{point}: chosen {count} of {of} times", point=_pair(found, (c, k)), count=n, of=counts.sum())
-                for k, n in enumerate(row)
-            ]
+            [f"{_pair(found, (c, k))}: chosen {n} of {counts.sum()} times" for k, n in enumerate(row)]
             for c, row in enumerate(counts.tolist())
         ]
         top = max(int(counts.max()), 1)
@@ -120,11 +115,9 @@ def _all_layers(facts: LineFacts, found: Selection) -> Figure:
             figure["layout"]["annotations"].append(
                 _cell_note((c, k), str(counts[c, k]), bool(counts[c, k] < 0.5 * top))
             )
-    figure["title"] = tr("What “auto” chose: {of}", of=of)
+    figure["title"] = f"What “auto” chose: {of}"
     set_finding(figure, _finding(found, counts))
-    figure["aria"] = tr(
-        "How often “auto” chose each candidate in {of}. {chosen}", of=of, chosen=_chosen_words(found, counts, of)
-    )
+    figure["aria"] = f"How often “auto” chose each candidate in {of}. {_chosen_words(found, counts, of)}"
     return figure
 
 
@@ -132,10 +125,10 @@ def _heatmap(found: Selection, values: np.ndarray, span: tuple[float, float], ho
     """Candidates, λ across and γ upwards."""
     layout = base_layout(left=64, right=14, top=6, bottom=40)
     lams, gammas = [lam_text(lam) for lam in found.lams], [lam_text(gamma or 0.0) for gamma in found.gammas]
-    layout["xaxis"] = {**lam_axis(lams), "showgrid": False, "title": {"text": tr("candidate λ"), "standoff": 2}}
+    layout["xaxis"] = {**lam_axis(lams), "showgrid": False, "title": {"text": "candidate λ", "standoff": 2}}
     layout["xaxis"] |= {"range": [-0.5, len(lams) - 0.5]}
     layout["yaxis"] = {"type": "category", "fixedrange": True, "ticks": "", "showgrid": False}
-    layout["yaxis"] |= {"title": {"text": tr("candidate γ"), "standoff": 8}, "range": [-0.5, len(gammas) - 0.5]}
+    layout["yaxis"] |= {"title": {"text": "candidate γ", "standoff": 8}, "range": [-0.5, len(gammas) - 0.5]}
     trace = {
         "type": "heatmap",
         "x": lams,
@@ -160,14 +153,14 @@ def _one_row(facts: LineFacts, found: Selection) -> Figure:
     assert found.validation is not None
     draws, names = found.lam.shape[0], [lam_text(lam) for lam in found.lams]
     counts = chosen_counts(found, layer)[0]
-    curves = [(tr("held-out part"), HELD_OUT, mean_over_draws(found.validation[:, layer])[0])]
+    curves = [("held-out part", HELD_OUT, mean_over_draws(found.validation[:, layer])[0])]
     if found.train is not None:
-        curves.append((tr("solved on"), RECON, mean_over_draws(found.train[:, layer])[0]))
+        curves.append(("solved on", RECON, mean_over_draws(found.train[:, layer])[0]))
     values = np.concatenate([row for _, _, row in curves])
     span = honest_range(values, np.zeros(0), pad=0.2)
     figure = _curves(names, span, right=104)
     for name, style, row in curves:
-        texts = [significant(value) if math.isfinite(value) else tr("not measured") for value in row.tolist()]
+        texts = [significant(value) if math.isfinite(value) else "not measured" for value in row.tolist()]
         more = {"y": plain_numbers(row), "text": texts, "hovertemplate": "%{text}<extra>" + name + "</extra>"}
         figure["data"].append(line_trace(name, style, names, "y", **more))
         ink = style["color"].replace(")", "-ink)")
@@ -175,16 +168,14 @@ def _one_row(facts: LineFacts, found: Selection) -> Figure:
             note(name, x=len(names) - 1, y=float(row[-1]), xshift=12, yanchor="middle", font={"size": 12, "color": ink})
         )
     _mark_chosen(figure, names, curves[0][2], counts, draws, HELD_OUT)
-    figure["title"] = tr("What “auto” chose: held-out error")
+    figure["title"] = "What “auto” chose: held-out error"
     set_finding(figure, _finding(found, counts[None]))
     best = int(np.nanargmin(curves[0][2]))
-    figure["aria"] = tr(
-        "Error of {count} candidates in {layer}, mean of {draws}: on held-out calibration text lowest, {lowest}, at "
-        "λ = {lam}. {chosen}",
-        count=len(names), layer=facts.study.layers[layer].name, draws=draws_text(draws),
-        lowest=significant(float(curves[0][2][best])), lam=names[best],
-        chosen=_chosen_words(found, counts[None], draws_text(draws)),
-    )  # fmt: skip
+    figure["aria"] = (
+        f"Error of {len(names)} candidates in {facts.study.layers[layer].name}, mean of {draws_text(draws)}: on "
+        f"held-out calibration text lowest, {significant(float(curves[0][2][best]))}, at λ = {names[best]}. "
+        f"{_chosen_words(found, counts[None], draws_text(draws))}"
+    )
     return figure
 
 
@@ -198,19 +189,19 @@ def _by_model(facts: LineFacts, found: Selection) -> Figure:
     picks = found.pairs[:, 0, 1] if found.pairs.shape[1] else np.full(draws, -1)
     if draws > 1:
         for draw, row in enumerate(found.perplexity):
-            texts = [perplexity_text(value) if math.isfinite(value) else tr("not measured") for value in row.tolist()]
-            name = tr("draw {seed}", seed=facts.line.draws[draw])
+            texts = [perplexity_text(value) if math.isfinite(value) else "not measured" for value in row.tolist()]
+            name = f"draw {facts.line.draws[draw]}"
             template = "%{text}<extra>" + name + "</extra>"
             more = {"y": plain_numbers(row), "text": texts, "hovertemplate": template, "mode": "lines"}
             figure["data"].append(line_trace(name, faded, names, "y", **more))
-    texts = [perplexity_text(value) if math.isfinite(value) else tr("not measured") for value in mean.tolist()]
-    label = tr("mean") if draws > 1 else tr("held-out part")
+    texts = [perplexity_text(value) if math.isfinite(value) else "not measured" for value in mean.tolist()]
+    label = "mean" if draws > 1 else "held-out part"
     more = {"y": plain_numbers(mean), "text": texts, "hovertemplate": "%{text}<extra>" + label + "</extra>"}
-    figure["data"].append(line_trace(tr("mean"), QUALITY, names, "y", **more))
+    figure["data"].append(line_trace("mean", QUALITY, names, "y", **more))
     if draws > 1:
         place = {"x": len(names) - 1, "y": float(mean[-1]), "xshift": 12, "yanchor": "middle"}
         font = {"size": 12, "color": "var(--quality-ink)"}
-        figure["layout"]["annotations"].append(note(tr("mean"), **place, font=font))
+        figure["layout"]["annotations"].append(note("mean", **place, font=font))
     chosen = [(int(k), draw) for draw, k in enumerate(picks.tolist()) if k >= 0]
     figure["data"].append(
         {
@@ -220,9 +211,7 @@ def _by_model(facts: LineFacts, found: Selection) -> Figure:
             "x": [names[k] for k, _ in chosen],
             "y": [float(found.perplexity[draw, k]) for k, draw in chosen],
             "cliponaxis": False,
-            "text": [
-                tr("chosen in draw {seed}: λ = {lam}", seed=facts.line.draws[draw], lam=names[k]) for k, draw in chosen
-            ],
+            "text": [f"chosen in draw {facts.line.draws[draw]}: λ = {names[k]}" for k, draw in chosen],
             "hovertemplate": "%{text}<extra></extra>",
             "marker": {
                 "symbol": "diamond",
@@ -236,21 +225,20 @@ def _by_model(facts: LineFacts, found: Selection) -> Figure:
     for k, _ in chosen:
         counts[k] += 1
     _count_row(figure, counts, draws)
-    figure["title"] = tr("What “auto” chose: held-out perplexity")
+    figure["title"] = "What “auto” chose: held-out perplexity"
     set_finding(figure, _finding(found, counts[None]))
     best = int(np.nanargmin(mean))
-    figure["aria"] = tr(
-        "Perplexity of the whole model on held-out calibration text for {count} values of λ, {draws}: the mean is "
-        "lowest, {lowest}, at λ = {lam}. {chosen}",
-        count=len(names), draws=draws_text(draws), lowest=perplexity_text(float(mean[best])), lam=names[best],
-        chosen=_chosen_words(found, counts[None], draws_text(draws)),
-    )  # fmt: skip
+    figure["aria"] = (
+        f"Perplexity of the whole model on held-out calibration text for {len(names)} values of λ, "
+        f"{draws_text(draws)}: the mean is lowest, {perplexity_text(float(mean[best]))}, at λ = {names[best]}. "
+        f"{_chosen_words(found, counts[None], draws_text(draws))}"
+    )
     return figure
 
 
 def _curves(names: list[str], span: tuple[float, float], *, right: int) -> Figure:
     layout = base_layout(left=50, right=right, top=22, bottom=36)
-    layout["xaxis"] = {**lam_axis(names), "title": {"text": tr("candidate λ"), "standoff": 2}}
+    layout["xaxis"] = {**lam_axis(names), "title": {"text": "candidate λ", "standoff": 2}}
     layout["yaxis"] = {**PLAIN_AXIS, "range": list(span), "nticks": 5}
     return {"data": [], "layout": layout, "bindings": []}
 
@@ -267,7 +255,7 @@ def _bars(found: Selection, counts: np.ndarray) -> Figure:
             "textposition": "outside",
             "textfont": {"size": 14, "color": "var(--ink)"},
             "cliponaxis": False,
-            "hovertemplate": tr("λ = {lam}: chosen {count} times", lam="%{x}", count="%{y}") + "<extra></extra>",
+            "hovertemplate": "λ = %{x}: chosen %{y} times" + "<extra></extra>",
             "marker": {"color": "var(--accent)"},
             "width": 0.5,
         }
@@ -307,9 +295,9 @@ def _count_row(figure: Figure, counts: np.ndarray, draws: int) -> None:
             "xshift": -8,
             "font": {"size": 12, "color": "var(--ink-2)"},
         }
-        figure["layout"]["annotations"].append(note(tr("draws"), **place, **quiet))
+        figure["layout"]["annotations"].append(note("draws", **place, **quiet))
     for k in np.flatnonzero(counts).tolist():
-        text = tr("chosen") if draws == 1 else f"<b>{counts[k]}</b>"
+        text = "chosen" if draws == 1 else f"<b>{counts[k]}</b>"
         here = {"xref": "x", "x": k, "xanchor": "center", "font": {"size": 12, "color": "var(--ink)"}}
         figure["layout"]["annotations"].append(note(text, **place, **here))
 
@@ -330,18 +318,18 @@ def _cell_hover(
 ) -> str:
     parts = []
     if math.isfinite(validation[at]):
-        parts.append(tr("held-out {error}", error=significant(float(validation[at]))))
+        parts.append(f"held-out {significant(float(validation[at]))}")
     if train is not None and math.isfinite(train[at]):
-        parts.append(tr("solved on {error}", error=significant(float(train[at]))))
-    text = ", ".join(parts) or tr("not measured")
+        parts.append(f"solved on {significant(float(train[at]))}")
+    text = ", ".join(parts) or "not measured"
     if not counts[at]:
         return text
-    chosen = tr("chosen") if draws == 1 else tr("chosen in {count} of {of} draws", count=counts[at], of=draws)
+    chosen = "chosen" if draws == 1 else f"chosen in {counts[at]} of {draws} draws"
     return f"{text}<br>{chosen}"
 
 
 def _times(count: int, draws: int) -> str:
-    return tr("chosen") if draws == 1 else tr("{count} of {of} draws", count=count, of=draws)
+    return "chosen" if draws == 1 else f"{count} of {draws} draws"
 
 
 def _pair(found: Selection, at: Sequence[int]) -> str:
@@ -357,25 +345,22 @@ def _finding(found: Selection, counts: np.ndarray) -> BoundValues | None:
     if not total:
         return None
     if len(at) > 1:
-        return everywhere(tr("No candidate was chosen more often than all others"))
+        return everywhere("No candidate was chosen more often than all others")
     point = _pair(found, at[0].tolist())
-    once = tr("“auto” chose {point}", point=point)
+    once = f"“auto” chose {point}"
     if total == 1:
         return everywhere(fitting(once))
     if most == total:
-        return everywhere(fitting(tr("“auto” chose {point} always", point=point), once))
-    counted = tr(
-        "“auto” chose {point} most often, {count} of {of} times",
-        point=point, count=number(most, 0), of=number(total, 0),
-    )  # fmt: skip
-    return everywhere(fitting(counted, tr("“auto” chose {point} most often", point=point)))
+        return everywhere(fitting(f"“auto” chose {point} always", once))
+    counted = f"“auto” chose {point} most often, {number(most, 0)} of {number(total, 0)} times"  # fmt: skip
+    return everywhere(fitting(counted, f"“auto” chose {point} most often"))
 
 
 def _chosen_words(found: Selection, counts: np.ndarray, of: str) -> str:
     kinds = sorted(zip(*np.nonzero(counts), strict=True), key=lambda at: -counts[at])
     if not kinds:
-        return tr("What was chosen was not recorded.")
-    each = [tr("{point} {count} times", point=_pair(found, at), count=counts[at]) for at in kinds[:4]]
+        return "What was chosen was not recorded."
+    each = [f"{_pair(found, at)} {counts[at]} times" for at in kinds[:4]]
     if len(kinds) > 4:
-        each.append(tr("{count} others less often", count=len(kinds) - 4))
-    return tr("Chosen in {of}: {each}.", of=of, each="; ".join(each))
+        each.append(f"{len(kinds) - 4} others less often")
+    return f"Chosen in {of}: {'; '.join(each)}."

@@ -18,14 +18,13 @@ from sarqc.figures.panels import BAND
 from sarqc.figures.plotly_figure import coloured, resolved
 from sarqc.figures.sentence import QualityName, plain, sentence
 from sarqc.figures.view import first_figure, line_title
-from sarqc.language import message, tr
 from sarqc.study.facts import LineFacts, has_lam
 
 WIDTH, HEIGHT = 1200, 630  # pixels, as Open Graph's readers like it
 FAMILY = "Inter"
 LEFT = 48  # of all that is written
-SUBJECT = message("quantization of language models")
-SITE = message("sarqc, quantization of language models")  # ends every page's title
+SUBJECT = "quantization of language models"
+SITE = "sarqc, quantization of language models"  # ends every page's title
 _TITLE, _TEXT, _LINES = 40, 25, 3  # sizes in pixels, and how many lines a sentence may take
 _FIGURE_SCALE = 1.45  # of a figure that is written for type of 12 pixels
 _WIDE, _BOLD_WIDE = 0.47, 0.51  # of a letter on average, in its size
@@ -58,9 +57,9 @@ def point_title(facts: LineFacts, at: CardPoint) -> str:
     if quality is not None and quality.mean[at.gamma, at.lam] == quality.mean[at.gamma, at.lam]:
         value = float(quality.mean[at.gamma, at.lam])
         if at.quality == "accuracy":
-            parts.append(tr("accuracy {value}", value=accuracy_text(value)))
+            parts.append(f"accuracy {accuracy_text(value)}")
         else:
-            parts.append(tr("perplexity {value}", value=perplexity_text(value)))
+            parts.append(f"perplexity {perplexity_text(value)}")
     return ", ".join(parts)
 
 
@@ -125,12 +124,12 @@ def _document(title: str, lines: list[str], picture: str, colours: Mapping[str, 
         for at, line in enumerate(lines)
     )
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}"'
-        f' font-family="{FAMILY}"><rect width="{WIDTH}" height="{HEIGHT}" fill="{colours["--surface"]}"/>'
-        f'<text x="{LEFT}" y="42" font-size="20" fill="{second}"><tspan font-weight="600" fill="{ink}">sarqc</tspan>'
-        f"  ·  {escape(tr(SUBJECT))}</text>"
-        f'<text x="{LEFT}" y="92" font-size="{size:.1f}" font-weight="600" fill="{ink}">{escape(title)}</text>'
-        f"{words}{picture}</svg>"
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
+        f'height="{HEIGHT}" font-family="{FAMILY}"><rect width="{WIDTH}" height="{HEIGHT}" '
+        f'fill="{colours["--surface"]}"/><text x="{LEFT}" y="42" font-size="20" fill="{second}"><tspan '
+        f'font-weight="600" fill="{ink}">sarqc</tspan>  ·  {escape(SUBJECT)}</text><text x="{LEFT}" '
+        f'y="92" font-size="{size:.1f}" font-weight="600" '
+        f'fill="{ink}">{escape(title)}</text>{words}{picture}</svg>'
     )
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from sarqc.figures.numbers import NBSP, number, percent, small_percent
-from sarqc.language import tr
 from sarqc.study.intervals import decimals_of
 from sarqc.study.paired import Difference, mean_over_draws, paired_ratio
 
@@ -43,8 +42,8 @@ class Ratio:
         """Return “31 % less drift”, of a name in the language spoken."""
         ratio = float(self.mean[at])
         if ratio < 1:
-            return tr("{percent}\u00a0less {name}", percent=change_text(ratio - 1), name=name)
-        return tr("{percent}\u00a0more {name}", percent=change_text(ratio - 1), name=name)
+            return f"{change_text(ratio - 1)}\u00a0less {name}"
+        return f"{change_text(ratio - 1)}\u00a0more {name}"
 
 
 def ratio_of(values: np.ndarray, reference: np.ndarray) -> Ratio:

@@ -15,14 +15,13 @@ from sarqc.figures.numbers import NBSP, lam_text, number, perplexity_text, signi
 from sarqc.figures.panels import Curve, Panel, stack
 from sarqc.figures.titles import everywhere, fitting, set_finding
 from sarqc.figures.view import default_line, start_of
-from sarqc.language import message, tr
 from sarqc.plain import measured
 from sarqc.quantization.storage import bits_per_weight
 from sarqc.recipe import Recipe, public_name
 from sarqc.study.document import Line, Study
 from sarqc.study.facts import LineFacts, has_lam, line_facts
 
-BITS_IN_FULL = message("Bits per quantized weight, scales and zero points or biases included")
+BITS_IN_FULL = "Bits per quantized weight, scales and zero points or biases included"
 LETTERS = "ABCDEFGH"  # of the studies of a comparison, at most so many
 
 
@@ -117,7 +116,7 @@ def compare_view(studies: Sequence[Study], endings: Sequence[Ending] | None = No
     Raises ``Refused`` for fewer than two, and where models or test texts differ.
     """
     if len(studies) < 2:
-        raise Refused(tr("a comparison needs at least two studies"), "compare", tr("Choose two or more."))
+        raise Refused("a comparison needs at least two studies", "compare", "Choose two or more.")
     _check_comparable(studies)
     pairs = zip(studies, endings or [Ending()] * len(studies), strict=True)
     facts = [_Side(_chosen_facts(study), ending) for study, ending in pairs]
@@ -138,14 +137,14 @@ def _check_comparable(studies: Sequence[Study]) -> None:
     """Raises ``Refused``: numbers of other models, or on other test texts, are not differences of methods."""
     models = [study.model.name for study in studies]
     tests = [_test(study) for study in studies]
-    one_text = message("Pick runs with one test text, window and number of test tokens, or run them again so.")
+    one_text = "Pick runs with one test text, window and number of test tokens, or run them again so."
     for what, values, remedy in (
-        (message("the models differ: {names}"), models, message("Pick runs of one model.")),
-        (message("the test texts differ: {names}"), tests, one_text),
+        ("the models differ: {names}", models, "Pick runs of one model."),
+        ("the test texts differ: {names}", tests, one_text),
     ):
         known = list(dict.fromkeys(value for value in values if value))
         if len(known) > 1:
-            raise Refused(tr(what, names="; ".join(known)), "compare", tr(remedy))
+            raise Refused(what.format(names="; ".join(known)), "compare", remedy)
 
 
 def _test(study: Study) -> str:
@@ -155,13 +154,13 @@ def _test(study: Study) -> str:
         return ""
     parts = [str(test["corpus"])]
     if test.get("part"):
-        parts.append(tr(test["part"]))
+        parts.append(test["part"])
     if test.get("window"):
-        parts.append(tr("window {size}", size=number(test["window"], 0)))
+        parts.append(f"window {number(test['window'], 0)}")
     if test.get("begin", "none") != "none":
-        parts.append(tr("each behind {begin}", begin=test["begin"]))
+        parts.append(f"each behind {test['begin']}")
     if test.get("predicted_tokens"):
-        parts.append(tr("{count} tokens", count=number(test["predicted_tokens"], 0)))
+        parts.append(f"{number(test['predicted_tokens'], 0)} tokens")
     return ", ".join(parts)
 
 
@@ -192,7 +191,7 @@ def _recipe_differences(facts: Sequence[_Side]) -> list[RecipeDifference]:
     fields = dict.fromkeys(key for one in described for key in one)
     titles = {public_name(name): str(info.title) for name, info in Recipe.model_fields.items()}
     rows: list[RecipeDifference] = [
-        {"field": key, "title": tr(titles.get(key, key.capitalize())), "values": [one.get(key) for one in described]}
+        {"field": key, "title": titles.get(key, key.capitalize()), "values": [one.get(key) for one in described]}
         for key in fields
     ]
     return [row for row in rows if any(value != row["values"][0] for value in row["values"][1:])]
@@ -202,7 +201,7 @@ def _lam(one: _Side) -> float | str | None:
     """λ at the chosen point; “auto” where each layer has its own; of a tuning run what it came to, in words."""
     if one.ending.tuned is not None:
         words, band = one.ending.tuned["words"], one.ending.tuned["band"]
-        return tr("{words}; as good as the best: {lams}", words=words, lams=band) if band else words
+        return f"{words}; as good as the best: {band}" if band else words
     if one.line.selected:
         return "auto"
     return one.line.lams[one.start["lambda"]] if has_lam(one.line) else None
@@ -226,21 +225,21 @@ def _at_start(one: _Side, values: np.ndarray | None) -> float | None:
 def _numbers(facts: Sequence[_Side]) -> list[ComparedNumber]:
     at = _at_start
     rows: list[tuple[str, str, list[float | None]]] = [
-        (message("Perplexity, unseen text"), "perplexity", [_perplexity(one) for one in facts]),
-        (message("Perplexity, float model"), "perplexity", [one.study.model.perplexity for one in facts]),
+        ("Perplexity, unseen text", "perplexity", [_perplexity(one) for one in facts]),
+        ("Perplexity, float model", "perplexity", [one.study.model.perplexity for one in facts]),
         (
-            message("Accuracy"),
+            "Accuracy",
             "share",
             [at(one, one.facts.accuracy.mean if one.facts.accuracy else None) for one in facts],
         ),
-        (message("Reconstruction error, calibration text"), "significant", [at(one, one.facts.recon) for one in facts]),
-        (message("Reconstruction error, unseen text"), "significant", [at(one, one.facts.held_out) for one in facts]),
-        (message("Weight drift"), "significant", [at(one, one.facts.drift) for one in facts]),
+        ("Reconstruction error, calibration text", "significant", [at(one, one.facts.recon) for one in facts]),
+        ("Reconstruction error, unseen text", "significant", [at(one, one.facts.held_out) for one in facts]),
+        ("Weight drift", "significant", [at(one, one.facts.drift) for one in facts]),
         (BITS_IN_FULL, "significant", [_bits(one) for one in facts]),
-        (message("Share of parameters quantized"), "share", [one.study.model.share_quantized for one in facts]),
+        ("Share of parameters quantized", "share", [one.study.model.share_quantized for one in facts]),
     ]
     compared = [
-        _compared(tr(title), kind, values) for title, kind, values in rows if any(value is not None for value in values)
+        _compared(title, kind, values) for title, kind, values in rows if any(value is not None for value in values)
     ]
     return [*compared[:1], *_against_gptq(facts), *compared[1:]]
 
@@ -266,7 +265,7 @@ def _against_gptq(facts: Sequence[_Side]) -> list[ComparedNumber]:
     values = [one.ending.against_gptq for one in facts]
     if all(value is None for value in values):
         return []
-    compared = _compared(tr("Perplexity against GPTQ 1 %"), "change", values)
+    compared = _compared("Perplexity against GPTQ 1 %", "change", values)
     return [{**compared, "notes": [_interval(one.ending.tuned) for one in facts]}]
 
 
@@ -275,7 +274,7 @@ def _interval(tuned: Tuned | None) -> str:
     low, high = (tuned["against_gptq_low"], tuned["against_gptq_high"]) if tuned else (None, None)
     if low is None or high is None:
         return ""
-    return tr("{low} to {high}", low=number(100 * low, 1), high=f"{number(100 * high, 1)}{NBSP}%")
+    return f"{number(100 * low, 1)} to {number(100 * high, 1)}{NBSP}%"
 
 
 def _compared(title: str, kind: str, values: list[float | None]) -> ComparedNumber:
@@ -286,10 +285,10 @@ def _compared(title: str, kind: str, values: list[float | None]) -> ComparedNumb
 
 def _layers(facts: Sequence[_Side]) -> tuple[list[ComparedNumber], str]:
     """The relative error of each layer that all studies have, and on which text."""
-    on = message("unseen text")
+    on = "unseen text"
     errors = [one.facts.read("held_out") for one in facts]  # D L G M
     if any(array is None or np.isnan(array).all() for array in errors):
-        on = message("calibration text")
+        on = "calibration text"
         errors = [one.facts.read("recon") for one in facts]
     columns = []
     for one, array in zip(facts, errors, strict=True):
@@ -299,7 +298,7 @@ def _layers(facts: Sequence[_Side]) -> tuple[list[ComparedNumber], str]:
         chosen = np.nanmean(array[:, :, start["gamma"], start["lambda"]], axis=0)
         columns.append(dict(zip((layer.name for layer in one.study.layers), chosen.tolist(), strict=True)))
     common = [name for name in columns[0] if all(name in column for column in columns)]
-    return [_compared(name, "significant", [measured(column[name]) for column in columns]) for name in common], tr(on)
+    return [_compared(name, "significant", [measured(column[name]) for column in columns]) for name in common], on
 
 
 def _texts(facts: Sequence[_Side]) -> list[TextColumn]:
@@ -322,13 +321,13 @@ def _overlay(facts: Sequence[_Side]) -> Figure:
     What has no λ of its own, “auto” too, is level over the whole axis: there is no place on it where it belongs.
     """
     lams = sorted({float(lam) for one in facts if has_lam(one.line) for lam in one.line.lams})
-    names = [lam_text(lam) for lam in lams] or [tr("chosen")]
+    names = [lam_text(lam) for lam in lams] or ["chosen"]
     quantities = (
-        (tr("Perplexity on unseen text, lower is better"), perplexity_text, QUALITY,
+        ("Perplexity on unseen text, lower is better", perplexity_text, QUALITY,
          [one.facts.perplexity.mean if one.facts.perplexity else None for one in facts]),
-        (tr("Reconstruction error on calibration text"), significant, RECON, [one.facts.recon for one in facts]),
-        (tr("Reconstruction error on unseen text"), significant, HELD_OUT, [one.facts.held_out for one in facts]),
-        (tr("Weight drift, relative"), significant, DRIFT, [one.facts.drift for one in facts]),
+        ("Reconstruction error on calibration text", significant, RECON, [one.facts.recon for one in facts]),
+        ("Reconstruction error on unseen text", significant, HELD_OUT, [one.facts.held_out for one in facts]),
+        ("Weight drift, relative", significant, DRIFT, [one.facts.drift for one in facts]),
     )  # fmt: skip
     stacked = []
     for title, show, _, values in quantities:
@@ -342,10 +341,10 @@ def _overlay(facts: Sequence[_Side]) -> Figure:
             pinned = tuple(value for value in chosen if value is not None)
             stacked.append(Panel(title, show, curves, 1.0, pinned=pinned))
     figure = stack(lams or [0.0], names, stacked, ring=False)
-    figure["title"] = tr("Curves over λ")
+    figure["title"] = "Curves over λ"
     set_finding(figure, everywhere(_finding(facts)))
     titles = ", ".join(one.study.title for one in facts)
-    figure["aria"] = tr("Curves over λ of {count} studies: {titles}.", count=len(facts), titles=titles)
+    figure["aria"] = f"Curves over λ of {len(facts)} studies: {titles}."
     return figure
 
 
@@ -357,8 +356,8 @@ def _finding(facts: Sequence[_Side]) -> str:
     if len(texts) < 2 or texts[0][1] == texts[1][1]:
         return ""
     (_, lowest, best), (_, second, next_) = texts[:2]
-    values = {"best": best, "lowest": lowest, "next": next_, "second": second}
-    return fitting(tr("{best} has the lowest perplexity: {lowest}, {next} {second}", **values))
+    next_text = next_
+    return fitting(f"{best} has the lowest perplexity: {lowest}, {next_text} {second}")
 
 
 def _curve(index: int, one: _Side, values: np.ndarray) -> Curve:

@@ -26,7 +26,6 @@ from sarqc.figures.drawing import (
 from sarqc.figures.layer_map import layer_label
 from sarqc.figures.numbers import number, point_names, significant
 from sarqc.figures.titles import at_each, fitting, set_finding
-from sarqc.language import message, tr, written
 from sarqc.study.facts import LineFacts, equal_points
 
 LABEL_GAP = 0.2  # least distance of two labels at the lines' ends, as a share of the axis
@@ -48,24 +47,24 @@ def deciles(facts: LineFacts) -> Figure | None:
     high = honest_range(_flat(inner), _flat(outer), always=(0.0,), pad=0.08)[1]
     count = chosen.shape[-1]
     layout = base_layout(left=50, right=72, top=8, bottom=24)
-    names_of_ends = [tr("least salient"), tr("most salient")]
+    names_of_ends = ["least salient", "most salient"]
     ends = {"tickvals": [0, count - 1], "ticktext": names_of_ends, "range": [-0.6, count - 0.4]}
     clear = {"ticks": "outside", "ticklen": 5, "tickcolor": "rgba(0,0,0,0)"}
     layout["xaxis"] = {**PLAIN_AXIS, **ends, **clear, "showgrid": False}
     layout["yaxis"] = {**PLAIN_AXIS, "range": [0, high], **even_ticks((0, high), 4)}
-    where = tr("all layers") if facts.layer is None else layer_label(facts.study.layers[facts.layer])
+    where = "all layers" if facts.layer is None else layer_label(facts.study.layers[facts.layer])
     figure: Figure = {"data": [], "layout": layout, "bindings": []}
-    figure["title"], figure["subtitle"] = tr("Drift by saliency decile"), f", {where}"
+    figure["title"], figure["subtitle"] = "Drift by saliency decile", f", {where}"
     if several:
         first = np.repeat(chosen[:, :1], chosen.shape[1], axis=1)
         if (most := float(np.nanmax(chosen[:, 0]))) > high:
-            reach = tr("{point} up to {most}", point=names[0], most=significant(most))
+            reach = f"{names[0]} up to {significant(most)}"
             figure["subtitle"] += f"; {reach}".replace(" = ", "\u00a0=\u00a0")
         grey: Role = {"color": "var(--ink-3)", "dash": "dot", "symbol": "circle"}
         _add(figure, first, [names[0]] * len(names), grey)
     if twin is not None:
         faint: Role = {"color": "var(--drift-faint)", "dash": "solid", "symbol": "square"}
-        _add(figure, twin, [tr("identity")] * len(names), faint)
+        _add(figure, twin, ["identity"] * len(names), faint)
     _add(figure, chosen, names if several else [""], {**DRIFT, "dash": "solid"})
     _place_labels(figure, high)
     if twin is not None:
@@ -93,37 +92,37 @@ def _finding(facts: LineFacts, chosen: np.ndarray, twin: np.ndarray | None, at: 
     least = float(chosen[at][0])
     if not (own > 0 and least > 0):
         return ""
-    return tr("The most salient decile drifts {times} as much as the least", times=times_text(own / least))
+    return f"The most salient decile drifts {times_text(own / least)} as much as the least"
 
 
 def _against(ratio: float, words: tuple[tuple[str, ...], ...], **values: str) -> str:
     """The most salient decile as equal, less or more than something else."""
     equal, less, more = words
     said = equal if abs(ratio - 1) < SAME else less if ratio < 1 else more
-    return fitting(*(tr(text, change=change_text(ratio - 1), **values) for text in said))
+    return fitting(*(text.format(change=change_text(ratio - 1), **values) for text in said))
 
 
 # Equal, less, more; each from its longest form to its shortest.
 _THAN_IDENTITY = (
-    (message("{point}: most salient decile drifts as under identity"),),
+    ("{point}: most salient decile drifts as under identity",),
     (
-        message("{point}: most salient decile drifts {change} less than under identity"),
-        message("{point}: most salient drift {change} less than under identity"),
+        "{point}: most salient decile drifts {change} less than under identity",
+        "{point}: most salient drift {change} less than under identity",
     ),
     (
-        message("{point}: most salient decile drifts {change} more than under identity"),
-        message("{point}: most salient drift {change} more than under identity"),
+        "{point}: most salient decile drifts {change} more than under identity",
+        "{point}: most salient drift {change} more than under identity",
     ),
 )
 _THAN_FIRST = (
-    (message("{point}: most salient decile drifts as at {first}"),),
+    ("{point}: most salient decile drifts as at {first}",),
     (
-        message("{point}: most salient decile drifts {change} less than at {first}"),
-        message("{point}: most salient drift {change} less than at {first}"),
+        "{point}: most salient decile drifts {change} less than at {first}",
+        "{point}: most salient drift {change} less than at {first}",
     ),
     (
-        message("{point}: most salient decile drifts {change} more than at {first}"),
-        message("{point}: most salient drift {change} more than at {first}"),
+        "{point}: most salient decile drifts {change} more than at {first}",
+        "{point}: most salient drift {change} more than at {first}",
     ),
 )
 
@@ -167,7 +166,7 @@ def _add(figure: Figure, values: np.ndarray, labels: list[str], style: Role) -> 
             "y": [],
             "line": {"color": style["color"], "dash": style["dash"], "width": 2},
             "marker": marker,
-            "hovertemplate": tr("decile %{x}: %{y:.4f}") + "<extra></extra>",
+            "hovertemplate": "decile %{x}: %{y:.4f}" + "<extra></extra>",
         }
     )
     ink = "var(--drift-ink)" if style["color"] == DRIFT["color"] else "var(--ink-2)"
@@ -187,9 +186,9 @@ def _against_identity(figure: Figure, percent: np.ndarray) -> None:
     layout["margin"] |= {"t": 24, "r": 14}
     layout["xaxis"] |= {"domain": list(LEFT), "anchor": "y"}
     layout["xaxis2"] = {**layout["xaxis"], "domain": list(RIGHT), "anchor": "y2"}
-    layout["xaxis2"]["ticktext"] = [tr("least"), tr("most")]
+    layout["xaxis2"]["ticktext"] = ["least", "most"]
     mark = next(step for step in (50, 20, 10, 5, 2, 1, 0.5) if step <= reach)
-    size = written(f"{mark:g}")
+    size = f"{mark:g}"
     marks = {"tickvals": [-mark, 0, mark], "ticktext": [f"−{size} %", "0 %", f"+{size} %"]}
     layout["yaxis2"] = {**PLAIN_AXIS, **marks, "range": [-reach, reach], "anchor": "x2"}
     layout["shapes"].append(
@@ -210,7 +209,7 @@ def _against_identity(figure: Figure, percent: np.ndarray) -> None:
         {
             "type": "scatter",
             "mode": "lines+markers",
-            "name": tr("against identity"),
+            "name": "against identity",
             "x": list(range(last + 1)),
             "y": [],
             "xaxis": "x2",
@@ -218,12 +217,12 @@ def _against_identity(figure: Figure, percent: np.ndarray) -> None:
             "cliponaxis": False,
             "line": {"color": DRIFT["color"], "width": 2},
             "marker": {"color": DRIFT["color"], "symbol": DRIFT["symbol"], "size": 5},
-            "hovertemplate": tr("decile %{x}: %{y:+.1f} % against identity") + "<extra></extra>",
+            "hovertemplate": "decile %{x}: %{y:+.1f} % against identity" + "<extra></extra>",
         }
     )
     title = {"xref": "paper", "yref": "paper", "x": 1, "y": 1, "yshift": 6, "xanchor": "right"}
     at = len(layout["annotations"])
-    layout["annotations"].append(note(tr("saliency against identity"), **title))
+    layout["annotations"].append(note("saliency against identity", **title))
     figure["narrow_below"] = NARROW_BELOW
     figure["narrow"] = {
         "layout.xaxis.domain": [0, 0.8],
@@ -261,21 +260,13 @@ def _place_labels(figure: Figure, high: float) -> None:
 def _aria(first: np.ndarray, shown: np.ndarray, names: list[str], lam: int) -> str:
     least, most = (number(float(shown[at]), 4) for at in (0, -1))
     if len(names) < 2:
-        return tr(
-            "Root-mean-square weight change by saliency decile, {point}: least salient {least}, most salient {most}.",
-            point=names[lam],
-            least=least,
-            most=most,
+        return (
+            f"Root-mean-square weight change by saliency decile, {names[lam]}: least salient {least}, most salient "
+            f"{most}."
         )
-    return tr(
-        "Root-mean-square weight change by saliency decile at {point}: least salient {least}, most salient {most}; at "
-        "{first} {first_least} and {first_most}.",
-        point=names[lam],
-        least=least,
-        most=most,
-        first=names[0],
-        first_least=number(float(first[0]), 4),
-        first_most=number(float(first[-1]), 4),
+    return (
+        f"Root-mean-square weight change by saliency decile at {names[lam]}: least salient {least}, most salient "
+        f"{most}; at {names[0]} {number(float(first[0]), 4)} and {number(float(first[-1]), 4)}."
     )
 
 
@@ -283,12 +274,8 @@ def _identity_aria(mine: np.ndarray, row: np.ndarray) -> str:
     if not np.isfinite(row).all():
         return ""
     changes = [f"{100 * (float(mine[at] / row[at]) - 1):+.1f} %".replace("-", "−") for at in (0, -1)]
-    text = tr(
-        "Identity at this λ: {least} and {most}; against it the least salient drift {least_change}, the most salient "
-        "{most_change}.",
-        least=number(float(row[0]), 4),
-        most=number(float(row[-1]), 4),
-        least_change=written(changes[0]),
-        most_change=written(changes[1]),
+    text = (
+        f"Identity at this λ: {number(float(row[0]), 4)} and {number(float(row[-1]), 4)}; against it the least "
+        f"salient drift {changes[0]}, the most salient {changes[1]}."
     )
     return f" {text}"

@@ -21,7 +21,6 @@ from sarqc.figures.drawing import PERCENT, QUALITY, Figure, Role
 from sarqc.figures.numbers import draws_text, lam_text, small_percent
 from sarqc.figures.panels import Curve, Panel, stack
 from sarqc.figures.titles import everywhere, fitting, lam_point, set_finding
-from sarqc.language import tr
 from sarqc.study.facts import LineFacts
 from sarqc.study.paired import geometric_mean, paired_difference, sweet_spots
 
@@ -113,18 +112,18 @@ def distilled_figure(found: DistillationCurves, gammas: int = 1) -> Figure:
     styles = _STYLES[-len(found.samples) :]
     curves = tuple(
         Curve(
-            tr("{count} sequences", count=samples), style, np.tile(change, (gammas, 1)), short=str(samples),
-            label=tr("{count} × {length} tokens", count=samples, length=found.length),
+            f"{samples} sequences", style, np.tile(change, (gammas, 1)), short=str(samples),
+            label=f"{samples} × {found.length} tokens",
         )
         for samples, change, style in zip(found.samples, changes, styles, strict=True)
     )  # fmt: skip
     points = tuple(
-        (tr("best λ"), found.lams[at], float(change[at]))
+        ("best λ", found.lams[at], float(change[at]))
         for at, change in zip(best, changes, strict=True)
         if at is not None
     )
     panel = Panel(
-        tr("KL to the float model against λ = 0"), small_percent, curves, 1.0, short=tr("KL against λ = 0"),
+        "KL to the float model against λ = 0", small_percent, curves, 1.0, short="KL against λ = 0",
         ticks=PERCENT, points=points,
     )  # fmt: skip
     figure = stack(found.lams, names, [panel], ring=False)
@@ -132,22 +131,18 @@ def distilled_figure(found: DistillationCurves, gammas: int = 1) -> Figure:
     for at, words in enumerate(figure["layout"]["annotations"]):
         if words["text"] in short:
             figure["narrow"][f"layout.annotations.{at}.text"] = short[words["text"]]
-    figure["title"] = tr("λ of distillation")
+    figure["title"] = "λ of distillation"
     count = int(np.isfinite(found.ratios).all(axis=-1).sum(axis=-1).min())
-    figure["subtitle"] = tr(
-        ": {model}, {bits} bits, codes of one λ, {length} tokens a sequence, {draws}",
-        model=found.model,
-        bits=found.bits,
-        length=found.length,
-        draws=draws_text(count),
+    figure["subtitle"] = (
+        f": {found.model}, {found.bits} bits, codes of one λ, {found.length} tokens a sequence, {draws_text(count)}"
     )
     set_finding(figure, everywhere(_finding(found)))
     ends = ", ".join(
-        f"{tr('{count} sequences', count=samples)}: {lam_text(found.lams[at])}"
+        f"{samples} sequences: {lam_text(found.lams[at])}"
         for samples, at in zip(found.samples, best, strict=True)
         if at is not None
     )
-    figure["aria"] = tr("KL over the λ of distillation for several amounts of text. Best λ for {ends}.", ends=ends)
+    figure["aria"] = f"KL over the λ of distillation for several amounts of text. Best λ for {ends}."
     return figure
 
 
@@ -163,21 +158,21 @@ def _finding(found: DistillationCurves) -> str:
     falls, ends = last < first, {"first": lam_text(found.lams[first]), "last": lam_text(found.lams[last])}
     if not has_draws:
         return fitting(
-            tr("On one draw the best λ of distillation falls from {first} to {last}", **ends)
+            "On one draw the best λ of distillation falls from {first} to {last}".format(**ends)
             if falls
-            else tr("On one draw the best λ of distillation rises from {first} to {last}", **ends)
+            else "On one draw the best λ of distillation rises from {first} to {last}".format(**ends)
         )
     moves = (
-        tr("The best λ of distillation falls from {first} to {last}", **ends)
+        "The best λ of distillation falls from {first} to {last}".format(**ends)
         if falls
-        else tr("The best λ of distillation rises from {first} to {last}", **ends)
+        else "The best λ of distillation rises from {first} to {last}".format(**ends)
     )
     if band[0, last] or band[-1, first]:
-        return fitting(tr("{lead}, not clearly", lead=moves), moves)
+        return fitting(f"{moves}, not clearly", moves)
     return fitting(
-        tr("The best λ of distillation falls from {first} to {last} with text", **ends)
+        "The best λ of distillation falls from {first} to {last} with text".format(**ends)
         if falls
-        else tr("The best λ of distillation rises from {first} to {last} with text", **ends),
+        else "The best λ of distillation rises from {first} to {last} with text".format(**ends),
         moves,
     )
 
@@ -187,21 +182,21 @@ def _same_best(found: DistillationCurves, best: int, *, has_draws: bool) -> str:
     gains = [-float(found.changes[s, best]) for s in (0, -1)]
     falls = gains[1] < gains[0]
     words = {"lam": lam_point(found.lams[best]), "first": small_percent(gains[0]), "last": small_percent(gains[1])}
-    lead = tr("{lam} is best", lam=words["lam"])
+    lead = f"{words['lam']} is best"
     moves = (
-        tr("{lam} is best; its gain falls, {first} to {last}", **words)
+        "{lam} is best; its gain falls, {first} to {last}".format(**words)
         if falls
-        else tr("{lam} is best; its gain rises, {first} to {last}", **words)
+        else "{lam} is best; its gain rises, {first} to {last}".format(**words)
     )
     if not has_draws:
-        return fitting(tr("{lead}, on one draw", lead=moves), tr("{lead} on one draw", lead=lead))
+        return fitting(f"{moves}, on one draw", f"{lead} on one draw")
     apart = paired_difference(*(np.log(found.ratios[s, :, best]) for s in (-1, 0)))
     if not apart.verdict(()):
-        return fitting(tr("{lead}, not clearly", lead=moves), lead)
+        return fitting(f"{moves}, not clearly", lead)
     return fitting(
-        tr("{lam} is best; its gain falls with text, {first} to {last}", **words)
+        "{lam} is best; its gain falls with text, {first} to {last}".format(**words)
         if falls
-        else tr("{lam} is best; its gain rises with text, {first} to {last}", **words),
+        else "{lam} is best; its gain rises with text, {first} to {last}".format(**words),
         lead,
     )
 

@@ -15,7 +15,6 @@ from sarqc.figures.drawing import PLAIN_AXIS, QUALITY, Figure, bar_lengths, base
 from sarqc.figures.ladder import NAMES, NOUNS, SHORT, narrow_rows, step_words, with_doubt
 from sarqc.figures.numbers import draws_text, lam_text, number, perplexity_text, span_of
 from sarqc.figures.titles import everywhere, fitting, set_finding
-from sarqc.language import tr, written
 from sarqc.study.facts import LineFacts
 from sarqc.study.paired import Difference
 from sarqc.study.step_worth import Combination, EveryStep, StepWorth, every_step
@@ -46,28 +45,28 @@ def every_step_figure(facts: LineFacts) -> Figure | None:
     found = read_every_step(facts)
     if found is None:
         return None
-    names = [tr("No step"), *(_name(step, found) for step in found.steps), tr("All steps")]
+    names = ["No step", *(_name(step, found) for step in found.steps), "All steps"]
     layout = base_layout(left=176, right=16, top=26, bottom=24)
     layout["yaxis"] = {**PLAIN_AXIS, "range": [len(names) - 0.45, -0.55], "showgrid": False}
     layout["yaxis"] |= {"tickvals": list(range(len(names))), "ticktext": names}
     layout["yaxis"] |= {"tickfont": {"size": 12, "color": "var(--ink)"}}
     figure: Figure = {"data": [], "layout": layout, "bindings": [], "narrow": {}}
     marks = list(_marks(found))
-    by_lam = tr("Perplexity saved by {lam}", lam=_which(found))
+    by_lam = f"Perplexity saved by {_which(found)}"
     panels = (
-        (tr("Perplexity saved by the step"), tr("Step saves"), (0.0, 0.46)),
-        (by_lam, tr("λ saves"), (0.54, 1.0)),
+        ("Perplexity saved by the step", "Step saves", (0.0, 0.46)),
+        (by_lam, "λ saves", (0.54, 1.0)),
     )
     for panel, (title, short, domain) in enumerate(panels):
         _add_panel(figure, [mark for mark in marks if mark.panel == panel], title, short, domain)
     for row, combination in ((0, found.plain), (len(names) - 1, found.every)):
         value = perplexity_text(combination.means["perplexity"])
         place = {"xref": "x", "yref": "y", "x": 0, "y": row, "xanchor": "left", "yanchor": "middle", "xshift": 6}
-        words = tr("perplexity {value}", value=value)
+        words = f"perplexity {value}"
         layout["annotations"].append(note(words, **place, font={"size": 12, "color": "var(--ink-2)"}))
         figure["narrow"][f"layout.annotations.{len(layout['annotations']) - 1}.text"] = value
-    figure["narrow"] |= narrow_rows([tr("no step"), *(tr(SHORT[step.step]) for step in found.steps), tr("all steps")])
-    figure["title"] = tr("Where λ still pays")
+    figure["narrow"] |= narrow_rows(["no step", *(SHORT[step.step] for step in found.steps), "all steps"])
+    figure["title"] = "Where λ still pays"
     figure["subtitle"] = _subtitle(found)
     set_finding(figure, everywhere(_finding(found)))
     figure["aria"] = f"{every_step_words(found)} {_aria(found)}"
@@ -77,12 +76,8 @@ def every_step_figure(facts: LineFacts) -> Figure | None:
 def _subtitle(found: EveryStep) -> str:
     lams, draws = ", ".join(map(lam_text, found.lams)), draws_text(found.draws)
     if len(found.lams) > 1:
-        return tr(
-            ": ◆ the step alone, ◇ after all others; best of λ = {lams} against 0; 95 % over {draws}",
-            lams=lams,
-            draws=draws,
-        )
-    return tr(": ◆ the step alone, ◇ after all others; λ = {lam} against 0; 95 % over {draws}", lam=lams, draws=draws)
+        return f": ◆ the step alone, ◇ after all others; best of λ = {lams} against 0; 95 % over {draws}"
+    return f": ◆ the step alone, ◇ after all others; λ = {lams} against 0; 95 % over {draws}"
 
 
 def every_step_sentence(facts: LineFacts) -> str:
@@ -94,27 +89,17 @@ def every_step_sentence(facts: LineFacts) -> str:
 def every_step_words(found: EveryStep) -> str:
     """Return what λ saves without any step, after all, and with the step that leaves it least."""
     plain, every = found.plain.lam.saved["perplexity"], found.every.lam.saved["perplexity"]
-    text = tr(
-        "Without any step {lam} saves {plain} in perplexity over λ = 0; with all steps {every}.",
-        lam=_which(found),
-        plain=_span(plain),
-        every=with_doubt(_span(every), every),
+    text = (
+        f"Without any step {_which(found)} saves {_span(plain)} in perplexity over λ = 0; with all steps "
+        f"{with_doubt(_span(every), every)}."
     )
     least = min(found.steps, key=lambda step: float(step.alone.lam.saved["perplexity"].mean))
     left = least.alone.lam.saved["perplexity"]
-    text += " " + tr(
-        "{step} alone leaves λ least to do: {saved}.",
-        step=_sentence_case(tr(NOUNS[least.step])),
-        saved=with_doubt(_span(left), left),
-    )
+    text += " " + f"{_sentence_case(NOUNS[least.step])} alone leaves λ least to do: {with_doubt(_span(left), left)}."
     last = {step.step: step.last_worth["perplexity"].scaled(-1.0) for step in found.steps if step.last_worth}
     if last:
         most = max(last, key=lambda name: float(last[name].mean))
-        text += " " + tr(
-            "After all others {step} saves most, {saved}.",
-            step=tr(NOUNS[most]),
-            saved=with_doubt(_span(last[most]), last[most]),
-        )
+        text += " " + f"After all others {NOUNS[most]} saves most, {with_doubt(_span(last[most]), last[most])}."
     return text
 
 
@@ -123,19 +108,19 @@ def every_step_rows(facts: LineFacts) -> Iterator[dict[str, object]]:
     found = read_every_step(facts)
     if found is None:
         return
-    yield {"step": tr("No step"), **_of_combination(found.plain)}
+    yield {"step": "No step", **_of_combination(found.plain)}
     for step in found.steps:
         name = step_words(step.step, step.fitting, 0.0)
         yield {
-            "step": name, "taken": tr("alone"), **_of_combination(step.alone), **_of_worth(step.alone_worth),
+            "step": name, "taken": "alone", **_of_combination(step.alone), **_of_worth(step.alone_worth),
             **_of_lam("lambda_without", found.plain),
         }  # fmt: skip
         if step.without is not None:
             yield {
-                "step": name, "taken": tr("after all others"), **_of_combination(found.every),
+                "step": name, "taken": "after all others", **_of_combination(found.every),
                 **_of_worth(step.last_worth), **_of_lam("lambda_without", step.without),
             }  # fmt: skip
-    yield {"step": tr("All steps"), **_of_combination(found.every)}
+    yield {"step": "All steps", **_of_combination(found.every)}
 
 
 def _of_combination(combination: Combination) -> dict[str, object]:
@@ -161,22 +146,22 @@ def _of_worth(worth: Any) -> dict[str, object]:
 
 
 def _marks(found: EveryStep) -> Iterator[_Mark]:
-    yield _Mark(1, "alone", 0, found.plain.lam.saved["perplexity"], f"{tr('No step')}: {_lam_words(found.plain)}")
+    yield _Mark(1, "alone", 0, found.plain.lam.saved["perplexity"], f"No step: {_lam_words(found.plain)}")
     for row, step in enumerate(found.steps, 1):
-        noun = tr(NOUNS[step.step])
+        noun = NOUNS[step.step]
         name = _sentence_case(noun)
         saved = step.alone_worth["perplexity"].scaled(-1.0)
-        yield _Mark(0, "alone", row, saved, tr("{step} alone saves {saved}", step=name, saved=_span(saved)))
-        words = tr("{step} alone: {saved}", step=name, saved=_lam_words(step.alone))
+        yield _Mark(0, "alone", row, saved, f"{name} alone saves {_span(saved)}")
+        words = f"{name} alone: {_lam_words(step.alone)}"
         yield _Mark(1, "alone", row, step.alone.lam.saved["perplexity"], words)
         if step.without is not None:
             saved = step.last_worth["perplexity"].scaled(-1.0)
-            words = tr("{step} after all others saves {saved}", step=name, saved=_span(saved))
+            words = f"{name} after all others saves {_span(saved)}"
             yield _Mark(0, "last", row, saved, words)
-            words = tr("All steps but {step}: {saved}", step=noun, saved=_lam_words(step.without))
+            words = f"All steps but {noun}: {_lam_words(step.without)}"
             yield _Mark(1, "last", row, step.without.lam.saved["perplexity"], words)
     last = len(found.steps) + 1
-    words = f"{tr('All steps')}: {_lam_words(found.every)}"
+    words = f"All steps: {_lam_words(found.every)}"
     yield _Mark(1, "last", last, found.every.lam.saved["perplexity"], words)
 
 
@@ -249,13 +234,13 @@ def _name(step: StepWorth, found: EveryStep) -> str:
     """“affine grid, 2.25 bits”: a step that takes other bits than the plain method says so."""
     words = step_words(step.step, step.fitting, 0.0)
     if step.alone.bits != found.plain.bits:
-        words = tr("{step}, {bits} bits", step=words, bits=written(f"{step.alone.bits:.3g}"))
+        words = f"{words}, {step.alone.bits:.3g} bits"
     return f"+ {words}"
 
 
 def _lam_words(combination: Combination) -> str:
     saved = _span(combination.lam.saved["perplexity"])
-    return tr("λ = {lam} saves {saved}", lam=lam_text(combination.lam.lam), saved=saved)
+    return f"λ = {lam_text(combination.lam.lam)} saves {saved}"
 
 
 def _span(saved: Difference) -> str:
@@ -267,38 +252,34 @@ def _finding(found: EveryStep) -> str:
     plain, every = (part.lam.saved["perplexity"] for part in (found.plain, found.every))
     first, last = (number(float(saved.mean), 1) for saved in (plain, every))
     if not math.isfinite(float(plain.error)):
-        return fitting(tr("λ saves {first} without steps, {last} after all, on one draw", first=first, last=last))
+        return fitting(f"λ saves {first} without steps, {last} after all, on one draw")
     if plain.verdict(()) > 0:
         return fitting(
-            tr("λ saves {first} without steps, still {last} after all", first=first, last=last)
+            f"λ saves {first} without steps, still {last} after all"
             if every.verdict(()) > 0
-            else tr("λ saves {first} without steps, nothing clear after all", first=first)
+            else f"λ saves {first} without steps, nothing clear after all"
         )
     if every.verdict(()) > 0:
-        return fitting(tr("λ saves {last} after all steps, nothing clear without", last=last))
-    return tr("λ saves nothing clear, with the steps or without")
+        return fitting(f"λ saves {last} after all steps, nothing clear without")
+    return "λ saves nothing clear, with the steps or without"
 
 
 def _aria(found: EveryStep) -> str:
     parts = []
     for step in found.steps:
-        words = [tr("alone {saved}", saved=_span(step.alone_worth["perplexity"].scaled(-1.0)))]
+        words = [f"alone {_span(step.alone_worth['perplexity'].scaled(-1.0))}"]
         if step.last_worth:
-            words.append(tr("after all others {saved}", saved=_span(step.last_worth["perplexity"].scaled(-1.0))))
-        words.append(tr("with it alone λ saves {saved}", saved=_span(step.alone.lam.saved["perplexity"])))
+            words.append(f"after all others {_span(step.last_worth['perplexity'].scaled(-1.0))}")
+        words.append(f"with it alone λ saves {_span(step.alone.lam.saved['perplexity'])}")
         if step.without is not None:
-            words.append(tr("with all but it {saved}", saved=_span(step.without.lam.saved["perplexity"])))
-        parts.append(f"{_sentence_case(tr(NOUNS[step.step]))}: {', '.join(words)}")
-    return tr(
-        "{steps}. Filled marks: {plain} with the step; hollow marks: all steps.",
-        steps="; ".join(parts),
-        plain=tr(NAMES["gptq"]),
-    )
+            words.append(f"with all but it {_span(step.without.lam.saved['perplexity'])}")
+        parts.append(f"{_sentence_case(NOUNS[step.step])}: {', '.join(words)}")
+    return f"{'; '.join(parts)}. Filled marks: {NAMES['gptq']} with the step; hollow marks: all steps."
 
 
 def _which(found: EveryStep) -> str:
     """Which λ is spoken of."""
-    return tr("the best λ") if len(found.lams) > 1 else f"λ = {lam_text(found.lams[0])}"
+    return "the best λ" if len(found.lams) > 1 else f"λ = {lam_text(found.lams[0])}"
 
 
 def _sentence_case(text: str) -> str:

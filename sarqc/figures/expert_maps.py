@@ -14,7 +14,6 @@ from sarqc.figures.layer_map import frame, map_finding, short_name, show
 from sarqc.figures.layer_quantities import Quantity, slim_bar
 from sarqc.figures.numbers import draws_text, number, percent, point_names, significant
 from sarqc.figures.titles import at_each, everywhere, fitting, set_finding
-from sarqc.language import tr, written
 from sarqc.study.experts import Experts, TokenCounts, token_counts, words
 from sarqc.study.facts import LineFacts, is_point
 from sarqc.study.paired import mean_over_draws
@@ -60,10 +59,10 @@ def _token_map(counts: TokenCounts) -> Figure:
         "nticks": 12,
         "tickangle": 0,
         "range": [experts.numbers[0] - 0.5, experts.numbers[-1] + 0.5],
-        "title": {"text": tr("expert"), "standoff": 2},
+        "title": {"text": "expert", "standoff": 2},
     }
     layout["yaxis"] = {**PLAIN_AXIS, "showgrid": False, "type": "category", "categoryarray": rows, "nticks": 9}
-    layout["yaxis"] |= {"title": {"text": tr("block"), "standoff": 2}}
+    layout["yaxis"] |= {"title": {"text": "block", "standoff": 2}}
     trace = _token_cells(counts, counts.mean, rows)
     trace["customdata"] = [
         [_lead(counts, row, column) for column in range(len(experts.numbers))] for row in range(len(rows))
@@ -79,9 +78,9 @@ def _token_map(counts: TokenCounts) -> Figure:
         "data": data,
         "layout": layout,
         "bindings": [],
-        "title": tr("Tokens by expert, × none, • under {channels}", channels=number(experts.channels, 0))
+        "title": f"Tokens by expert, × none, • under {number(experts.channels, 0)}"
         if wide <= MOST_DOTTED
-        else tr("Tokens by expert, × none"),
+        else "Tokens by expert, × none",
         "aria": words(counts) + _extremes(counts),
     }
     set_finding(figure, everywhere(_tokens_finding(counts)))
@@ -94,13 +93,13 @@ def _tokens_finding(counts: TokenCounts) -> str:
     total, none, few = (number(int(count), 0) for count in (experts, counts.none.sum(), counts.few.sum()))
     if counts.none.any():
         return fitting(
-            tr("{count} of {total} experts saw no token in some draw", count=none, total=total)
+            f"{none} of {total} experts saw no token in some draw"
             if len(counts.values) > 1
-            else tr("{count} of {total} experts saw no token", count=none, total=total)
+            else f"{none} of {total} experts saw no token"
         )
     if counts.few.any():
-        return fitting(tr("{count} of {total} experts saw fewer tokens than channels", count=few, total=total))
-    return tr("Every expert saw at least as many tokens as channels")
+        return fitting(f"{few} of {total} experts saw fewer tokens than channels")
+    return "Every expert saw at least as many tokens as channels"
 
 
 def _token_cells(counts: TokenCounts, values: np.ndarray, rows: list[str]) -> dict[str, Any]:
@@ -130,8 +129,7 @@ def _token_cells(counts: TokenCounts, values: np.ndarray, rows: list[str]) -> di
         "colorscale": [[0, "var(--recon)"], [0.5, "var(--line)"], [1, "var(--accent)"]],
         "xgap": gap,
         "ygap": gap,
-        "hovertemplate": tr("block {block} · expert {expert}", block="%{y}", expert="%{x}")
-        + ": %{customdata[1]}<extra></extra>",
+        "hovertemplate": "block %{y} · expert %{x}" + ": %{customdata[1]}<extra></extra>",
         "colorbar": bar,
     }
 
@@ -155,18 +153,15 @@ def tokens_text(counts: TokenCounts, row: int, column: int) -> str:
     """“31 of 2,048 tokens, fewer than the 256 channels”, with the range over the draws."""
     draws, (least, most) = len(counts.values), counts.range
     mean = number(float(counts.mean[row, column]), 0)
-    text = tr("{count} of {total} tokens", count=mean, total=number(counts.text, 0))
+    text = f"{mean} of {number(counts.text, 0)} tokens"
     if draws > 1:
-        text = tr(
-            "{tokens}, from {least} to {most} in {draws}",
-            tokens=text,
-            least=number(float(least[row, column]), 0),
-            most=number(float(most[row, column]), 0),
-            draws=draws_text(draws),
+        text = (
+            f"{text}, from {number(float(least[row, column]), 0)} to {number(float(most[row, column]), 0)} in "
+            f"{draws_text(draws)}"
         )
     if counts.few[row, column]:
         channels = number(counts.experts.channels, 0)
-        text = tr("{tokens}, fewer than the {channels} channels", tokens=text, channels=channels)
+        text = f"{text}, fewer than the {channels} channels"
     return text
 
 
@@ -174,15 +169,10 @@ def _extremes(counts: TokenCounts) -> str:
     """Which expert saw least and which most, for those who don't see the map."""
     mean, experts = counts.mean, counts.experts
     least, most = (np.unravel_index(int(find(mean)), mean.shape) for find in (np.nanargmin, np.nanargmax))
-    return " " + tr(
-        "Least in block {block}, expert {expert}: {tokens} tokens; most in block {block_of_most}, "
-        "expert {expert_of_most}: {most} tokens.",
-        block=experts.blocks[least[0]],
-        expert=experts.numbers[least[1]],
-        tokens=number(float(mean[least]), 0),
-        block_of_most=experts.blocks[most[0]],
-        expert_of_most=experts.numbers[most[1]],
-        most=number(float(mean[most]), 0),
+    return " " + (
+        f"Least in block {experts.blocks[least[0]]}, expert {experts.numbers[least[1]]}: "
+        f"{number(float(mean[least]), 0)} tokens; most in block {experts.blocks[most[0]]}, expert "
+        f"{experts.numbers[most[1]]}: {number(float(mean[most]), 0)} tokens."
     )
 
 
@@ -245,7 +235,7 @@ def _block_map(
     modules = list(dict.fromkeys(facts.study.layers[at].module for found in members.values() for at in found))[::-1]
     n_g, n_m = quantity.values.shape[1:]
     z = np.full((n_g, n_m, len(modules), len(members)), np.nan)
-    missing = tr("not measured")
+    missing = "not measured"
     texts = [[[[missing] * len(members) for _ in modules] for _ in range(n_m)] for _ in range(n_g)]
     leads: list[list[list[Any]]] = [[[-1, ""] for _ in members] for _ in modules]
     for column, (expert, layers) in enumerate(members.items()):
@@ -255,12 +245,12 @@ def _block_map(
             z[:, :, line, column] = quantity.values[at]
             for g, m in np.ndindex(n_g, n_m):
                 texts[g][m][line][column] = quantity.text(float(z[g, m, line, column]), [at])
-            name_of = tr("expert {expert} · {module}", expert=expert, module=short_name(modules[line]))
+            name_of = f"expert {expert} · {short_name(modules[line])}"
             leads[line][column] = [at, name_of, reached]
     gap = 2 if len(members) <= 40 else 0
     layout = base_layout(left=48, right=52, top=6, bottom=38)
     layout["xaxis"] = {**PLAIN_AXIS, "showgrid": False, "nticks": 12, "tickangle": 0}
-    layout["xaxis"] |= {"title": {"text": tr("expert"), "standoff": 2}}
+    layout["xaxis"] |= {"title": {"text": "expert", "standoff": 2}}
     layout["xaxis"] |= {"range": [min(members) - 0.5, max(members) + 0.5], "anchor": "y"}
     top = 0.0 if counts is None else 0.24
     layout["yaxis"] = {**PLAIN_AXIS, "showgrid": False, "domain": [0, 1 - top]}
@@ -285,23 +275,23 @@ def _block_map(
 
     def name(at: int) -> str:
         expert, module = list(members)[at % len(members)], names[at // len(members)]
-        return tr("expert {expert} {module}", expert=expert, module=module)
+        return f"expert {expert} {module}"
 
-    called = tr("{count} experts of one block", count=len(members))
+    called = f"{len(members)} experts of one block"
     arias = [[quantity.aria(facts, z[g, m], m, called, name) for m in range(n_m)] for g in range(n_g)]
     show(figure, quantity, quantity.colours(z), texts, arias)
-    figure["title"] = tr("Block {block}", block=experts.blocks[row])
+    figure["title"] = f"Block {experts.blocks[row]}"
     inside = [at for found in members.values() for at in found]
-    set_finding(figure, map_finding(facts, quantity, inside, tr("layers of this block")))
+    set_finding(figure, map_finding(facts, quantity, inside, "layers of this block"))
     figure["subtitle"] = f": {quantity.title}"
     return figure, modules
 
 
 def _add_tokens(figure: Figure, counts: TokenCounts, row: int, height: float) -> None:
     """A row with the block's tokens over the errors, in the colours of the token map."""
-    rows = [tr("tokens")]
+    rows = ["tokens"]
     trace = _token_cells(counts, counts.mean[row : row + 1], rows) | {"yaxis": "y2", "showscale": False}
-    trace["hovertemplate"] = tr("expert {expert}", expert="%{x}") + ": %{customdata[1]}<extra></extra>"
+    trace["hovertemplate"] = "expert %{x}" + ": %{customdata[1]}<extra></extra>"
     texts = [tokens_text(counts, row, column) for column in range(len(counts.experts.numbers))]
     trace["customdata"] = [[[-1, text] for text in texts]]
     figure["layout"]["yaxis2"] = {**PLAIN_AXIS, "type": "category", "showgrid": False, "domain": [1 - height + 0.04, 1]}
@@ -365,7 +355,7 @@ def _tokens_error(facts: LineFacts, counts: TokenCounts) -> Figure | None:
         )  # fmt: skip
     arias = [[_aria(tokens, errors[:, g], names, m, gains[g][m]) for m in range(n_m)] for g in range(n_g)]
     figure["bindings"].append(bind("aria", arias, "gamma", "lambda"))
-    figure["title"] = tr("Error on unseen text by an expert’s tokens")
+    figure["title"] = "Error on unseen text by an expert’s tokens"
     by_draw = np.stack([_by_expert(one, counts.experts)[known] for one in held])  # D P G M
     set_finding(figure, at_each(facts, _few_against_many(tokens, by_draw)))
     return figure
@@ -382,17 +372,17 @@ def _few_against_many(tokens: np.ndarray, errors: np.ndarray) -> Callable[[int, 
         if not ratio.known(at):
             return ""
         if not ratio.clear(at):
-            return tr("No clear effect of an expert’s tokens on its error")
+            return "No clear effect of an expert’s tokens on its error"
         if ratio.same(at):
-            return tr("Experts with few and with many tokens have equal error")
+            return "Experts with few and with many tokens have equal error"
         times = float(ratio.mean[at])
         if times >= 2:
-            return fitting(tr("Experts with few tokens have {times} the error of busy ones", times=times_text(times)))
+            return fitting(f"Experts with few tokens have {times_text(times)} the error of busy ones")
         change = change_text(times - 1)
         return fitting(
-            tr("Experts with few tokens have {change}\u00a0less error than busy ones", change=change)
+            f"Experts with few tokens have {change}\u00a0less error than busy ones"
             if times < 1
-            else tr("Experts with few tokens have {change}\u00a0more error than busy ones", change=change)
+            else f"Experts with few tokens have {change}\u00a0more error than busy ones"
         )
 
     return say
@@ -431,13 +421,13 @@ def _token_axis(tokens: np.ndarray, x: np.ndarray) -> dict[str, Any]:
     if len(shown) > 8:
         shown = {place: text for place, text in shown.items() if text.startswith("1")}
     if none.size:
-        shown = {float(none[0]): tr("none")} | shown
+        shown = {float(none[0]): "none"} | shown
     return {
         **PLAIN_AXIS,
         "range": [float(x.min()) - pad, float(x.max()) + pad],
         "tickvals": list(shown),
         "ticktext": list(shown.values()),
-        "title": {"text": tr("calibration tokens of the expert"), "standoff": 2},
+        "title": {"text": "calibration tokens of the expert", "standoff": 2},
     }
 
 
@@ -452,7 +442,7 @@ def _error_axis(errors: np.ndarray) -> dict[str, Any]:
             break
     shown = shown[:: 1 + len(shown) // 7]
     axis = {**PLAIN_AXIS, "type": "log", "range": [low - pad, high + pad]}
-    return axis | {"tickvals": shown, "ticktext": [written(f"{value:g}") for value in shown]}
+    return axis | {"tickvals": shown, "ticktext": [f"{value:g}" for value in shown]}
 
 
 def _add(
@@ -465,11 +455,7 @@ def _add(
         lead = [
             [
                 experts.members[place][0],
-                tr(
-                    "block {block} · expert {expert}",
-                    block=experts.blocks[place[0]],
-                    expert=experts.numbers[place[1]],
-                ),
+                f"block {experts.blocks[place[0]]} · expert {experts.numbers[place[1]]}",
             ]
             for place in places
         ]
@@ -498,40 +484,32 @@ def _gains(tokens: np.ndarray, errors: np.ndarray, lam: int) -> tuple[float, flo
 
 def _change(value: float) -> str:
     if abs(value) < 0.005:
-        return tr("the same")
+        return "the same"
     change = percent(abs(value))
-    return tr("{change} less", change=change) if value < 0 else tr("{change} more", change=change)
+    return f"{change} less" if value < 0 else f"{change} more"
 
 
 def _briefly(gains: tuple[float, float], lam: int) -> str:
     if lam == 0:
-        return tr("dotted: the same")
-    return tr("fewest tokens <b>{few}</b>, most <b>{many}</b>", few=_change(gains[0]), many=_change(gains[1]))
+        return "dotted: the same"
+    return f"fewest tokens <b>{_change(gains[0])}</b>, most <b>{_change(gains[1])}</b>"
 
 
 def _caption(gains: tuple[float, float], names: list[str], lam: int) -> str:
     if lam == 0:
-        return tr("{point}; dotted: the same", point=names[0])
-    return tr(
-        "{point} against {first} (dotted): {change}", point=names[lam], first=names[0], change=_briefly(gains, lam)
-    )
+        return f"{names[0]}; dotted: the same"
+    return f"{names[lam]} against {names[0]} (dotted): {_briefly(gains, lam)}"
 
 
 def _aria(tokens: np.ndarray, errors: np.ndarray, names: list[str], lam: int, gains: tuple[float, float]) -> str:
     order = np.argsort(tokens, kind="stable")
     third = max(1, len(order) // 3)
     few, many = (errors[part, lam].mean() for part in (order[:third], order[-third:]))
-    text = tr(
-        "Relative error on unseen text of {count} experts, {point}: {few} in the third that saw fewest tokens, {many} "
-        "in the third that saw most.",
-        count=len(tokens),
-        point=names[lam],
-        few=significant(float(few)),
-        many=significant(float(many)),
+    text = (
+        f"Relative error on unseen text of {len(tokens)} experts, {names[lam]}: {significant(float(few))} in the "
+        f"third that saw fewest tokens, {significant(float(many))} in the third that saw most."
     )
     if lam == 0:
         return text
     few_change, many_change = map(_change, gains)
-    return f"{text} " + tr(
-        "Against {first} that is {few} and {many}.", first=names[0], few=few_change, many=many_change
-    )
+    return f"{text} " + f"Against {names[0]} that is {few_change} and {many_change}."

@@ -20,7 +20,6 @@ from sarqc.figures.layer_quantities import quantities_of, quantity_of
 from sarqc.figures.numbers import NBSP, draws_text, joined, lam_text, number, small_percent
 from sarqc.figures.theorem import LOOSENESS, terms, theorem_terms
 from sarqc.figures.titles import error_of, trade_off
-from sarqc.language import message, tr, tr_count
 from sarqc.study.document import Study
 from sarqc.study.facts import LineFacts, has_lam, line_facts
 from sarqc.study.ladder import LAMBDA, Ladder
@@ -29,13 +28,13 @@ from sarqc.study.paired import spans, sweet_spots
 Door = Literal["where", "trade_off", "steps", "text", "proof"]
 Say = Callable[[int, int], str]  # the sentence at positions of γ and λ
 
-TEXTS = {"held_out": message("on unseen text"), "recon": message("on calibration text")}
-NOUNS = {"held_out": message("error"), "recon": message("error on calibration text")}
+TEXTS = {"held_out": "on unseen text", "recon": "on calibration text"}
+NOUNS = {"held_out": "error", "recon": "error on calibration text"}
 NO_LOSS = 1e-9  # by this share a sum may fall short of half, as sums of rounded numbers do
 STEP_NAMES = {
-    "order": message("activation order"),
-    "range": message("the searched range"),
-    "refine": message("refinement"),
+    "order": "activation order",
+    "range": "the searched range",
+    "refine": "refinement",
 }
 
 
@@ -66,9 +65,9 @@ def _nothing(g: int, m: int) -> str:
 
 def _ordinal(rank: int) -> str:
     """“3rd”, “11th”."""
-    other, endings = message("{rank}th"), {1: message("{rank}st"), 2: message("{rank}nd"), 3: message("{rank}rd")}
+    other, endings = "{rank}th", {1: "{rank}st", 2: "{rank}nd", 3: "{rank}rd"}
     form = other if rank % 100 in (11, 12, 13) else endings.get(rank % 10, other)
-    return tr(form, rank=number(rank, 0))
+    return form.format(rank=number(rank, 0))
 
 
 def _where(facts: LineFacts) -> Say:
@@ -88,8 +87,8 @@ def _where(facts: LineFacts) -> Say:
         errors = quantity.values[:, g, m]  # L
         known = errors[np.isfinite(errors)]
         if facts.layer is not None:
-            return _rank(float(errors[facts.layer]), known, tr(TEXTS[name]))
-        return _half(known, len(errors), tr(TEXTS[name]))
+            return _rank(float(errors[facts.layer]), known, TEXTS[name])
+        return _half(known, len(errors), TEXTS[name])
 
     return say
 
@@ -102,17 +101,23 @@ def _half(known: np.ndarray, layers: int, on_text: str) -> str:
     # Experts that no token reached have no error, and nothing is said of them.
     values = {"of": number(len(known), 0), "on_text": on_text}
     if len(known) < layers:
-        return tr_count(
-            "{count} of {of} measured layers makes up half the relative error {on_text}",
-            "{count} of {of} measured layers make up half the relative error {on_text}",
-            count,
-            **values | {"count": number(count, 0)},
+        return (
+            "{count} of {of} measured layers makes up half the relative error {on_text}".format(
+                count=count, **values | {"count": number(count, 0)}
+            )
+            if count == 1
+            else "{count} of {of} measured layers make up half the relative error {on_text}".format(
+                count=count, **values | {"count": number(count, 0)}
+            )
         )
-    return tr_count(
-        "{count} of {of} layers makes up half the relative error {on_text}",
-        "{count} of {of} layers make up half the relative error {on_text}",
-        count,
-        **values | {"count": number(count, 0)},
+    return (
+        "{count} of {of} layers makes up half the relative error {on_text}".format(
+            count=count, **values | {"count": number(count, 0)}
+        )
+        if count == 1
+        else "{count} of {of} layers make up half the relative error {on_text}".format(
+            count=count, **values | {"count": number(count, 0)}
+        )
     )
 
 
@@ -137,20 +142,25 @@ def _rank(error: float, known: np.ndarray, on_text: str) -> str:
     if not math.isfinite(error) or not len(known):
         return ""
     if len(known) == 1:
-        return tr("the only layer measured")
+        return "the only layer measured"
     larger, smaller = int((known > error).sum()), int((known < error).sum())
     is_joint = larger + smaller + 1 < len(known)
-    values = {"ordinal": _ordinal(larger + 1), "count": number(len(known), 0), "on_text": on_text}
+    ordinal = _ordinal(larger + 1)
+    count = number(len(known), 0)
     if not larger:
-        alone = message("largest relative error of {count} layers {on_text}")
-        joint = message("joint largest relative error of {count} layers {on_text}")
+        alone = "largest relative error of {count} layers {on_text}"
+        joint = "joint largest relative error of {count} layers {on_text}"
     elif not smaller:
-        alone = message("smallest relative error of {count} layers {on_text}")
-        joint = message("joint smallest relative error of {count} layers {on_text}")
+        alone = "smallest relative error of {count} layers {on_text}"
+        joint = "joint smallest relative error of {count} layers {on_text}"
     else:
-        alone = message("{ordinal} largest relative error of {count} layers {on_text}")
-        joint = message("joint {ordinal} largest relative error of {count} layers {on_text}")
-    return tr(joint if is_joint else alone, **values)
+        alone = "{ordinal} largest relative error of {count} layers {on_text}"
+        joint = "joint {ordinal} largest relative error of {count} layers {on_text}"
+    return (
+        joint.format(ordinal=ordinal, count=count, on_text=on_text)
+        if is_joint
+        else alone.format(ordinal=ordinal, count=count, on_text=on_text)
+    )
 
 
 def _trade_off(facts: LineFacts) -> Say:
@@ -162,7 +172,7 @@ def _trade_off(facts: LineFacts) -> Say:
     over = trade_off(facts)
     reference, last = over.reference, over.last
     base = f"λ = {lam_text(line.lams[reference])}".replace(" ", NBSP)
-    nouns = (tr("drift"), tr(NOUNS[text or "held_out"]))
+    nouns = ("drift", NOUNS[text or "held_out"])
     ratios = [(noun, ratio) for noun, ratio in zip(nouns, (over.drift, over.error), strict=True) if ratio is not None]
 
     def say(g: int, m: int) -> str:
@@ -179,13 +189,19 @@ def _trade_off(facts: LineFacts) -> Say:
 def _range(ends: Mapping[str, str], name: str, ratio: Ratio, at: tuple[int, int]) -> str:
     """What the whole range of λ does, said at its beginning."""
     if not ratio.clear(at):
-        return tr("raising λ from {low} to {high} has no clear effect on {name}", name=name, **ends)
+        return "raising λ from {low} to {high} has no clear effect on {name}".format(name=name, **ends)
     if ratio.same(at):
-        return tr("raising λ from {low} to {high} leaves {name} the same", name=name, **ends)
+        return "raising λ from {low} to {high} leaves {name} the same".format(name=name, **ends)
     change = float(ratio.mean[at]) - 1
-    down = message("raising λ from {low} to {high} takes {name} down by {change}")
-    up = message("raising λ from {low} to {high} takes {name} up by {change}")
-    return tr(down if change < 0 else up, name=name, change=change_text(change), **ends)
+    return (
+        "raising λ from {low} to {high} takes {name} down by {change}".format(
+            name=name, change=change_text(change), **ends
+        )
+        if change < 0
+        else "raising λ from {low} to {high} takes {name} up by {change}".format(
+            name=name, change=change_text(change), **ends
+        )
+    )
 
 
 def _exchange(known: Sequence[tuple[str, Ratio]], at: tuple[int, int], base: str) -> str:
@@ -195,22 +211,26 @@ def _exchange(known: Sequence[tuple[str, Ratio]], at: tuple[int, int], base: str
     if len(moved) == 2:
         first, second = (ratio.change_in(name, at) for name, ratio in moved)
         opposite = (moved[0][1].mean[at] < 1) != (moved[1][1].mean[at] < 1)
-        both = message("{first} for {second} than at {base}"), message("{first} and {second} than at {base}")
-        return tr(both[0] if opposite else both[1], first=first, second=second, base=base)
+        both = "{first} for {second} than at {base}", "{first} and {second} than at {base}"
+        return (
+            both[0].format(first=first, second=second, base=base)
+            if opposite
+            else both[1].format(first=first, second=second, base=base)
+        )
     unclear = [name for name, ratio in still if not ratio.clear(at)]
     if moved:
         name, ratio = moved[0]
         change = ratio.change_in(name, at)
         if unclear:
-            return tr("{change} than at {base}, no clear change in {name}", change=change, base=base, name=unclear[0])
+            return f"{change} than at {base}, no clear change in {unclear[0]}"
         if still:
-            return tr("{change} than at {base}, with the same {name}", change=change, base=base, name=still[0][0])
-        return tr("{change} than at {base}", change=change, base=base)
+            return f"{change} than at {base}, with the same {still[0][0]}"
+        return f"{change} than at {base}"
     names = [name for name, _ in still]
     if unclear:
-        either = reduce(lambda first, last: tr("{first} or {last}", first=first, last=last), names)
-        return tr("no clear change in {names} from {base}", names=either, base=base)
-    return tr("the same {names} as at {base}", names=joined(names), base=base)
+        either = reduce(lambda first, last: f"{first} or {last}", names)
+        return f"no clear change in {either} from {base}"
+    return f"the same {joined(names)} as at {base}"
 
 
 def _absolute(facts: LineFacts, text: str | None) -> Say:
@@ -220,13 +240,14 @@ def _absolute(facts: LineFacts, text: str | None) -> Say:
     def say(g: int, m: int) -> str:
         drift = math.nan if facts.drift is None else float(facts.drift[g, m])
         size = math.nan if error is None else float(error[g, m])
-        on_text = tr(TEXTS[text]) if text else ""
-        values = {"drift": small_percent(drift), "error": small_percent(size), "on_text": on_text}
+        on_text = TEXTS[text] if text else ""
+        drift_text = small_percent(drift)
+        error_text = small_percent(size)
         if math.isfinite(drift) and math.isfinite(size):
-            return tr("weights drift by {drift}, with an error of {error} {on_text}", **values)
+            return f"weights drift by {drift_text}, with an error of {error_text} {on_text}"
         if math.isfinite(drift):
-            return tr("weights drift by {drift}", **values)
-        return tr("error of {error} {on_text}", **values) if math.isfinite(size) else ""
+            return f"weights drift by {drift_text}"
+        return f"error of {error_text} {on_text}" if math.isfinite(size) else ""
 
     return say
 
@@ -242,18 +263,18 @@ def _worth(climbed: Ladder) -> str:
     most, lam = alone[step], alone.get("lambda")
     known = math.isfinite(most.error)
     if (known and most.verdict(()) >= 0) or not most.mean < 0:
-        return tr("no step alone clearly lowers perplexity")
+        return "no step alone clearly lowers perplexity"
     of_lam = f"λ = {lam_text(LAMBDA)}"
-    name = of_lam if step == "lambda" else tr(STEP_NAMES[step])
+    name = of_lam if step == "lambda" else STEP_NAMES[step]
     if step != "lambda" and lam is not None and lam.verdict(()) < 0:
         ratio = float(most.mean / lam.mean)
         if round(ratio, 1) == 1:
-            return tr("{step} alone is worth as much as {lam}", step=name, lam=of_lam)
-        return tr("{step} alone is worth {times} as much as {lam}", step=name, times=times_text(ratio), lam=of_lam)
+            return f"{name} alone is worth as much as {of_lam}"
+        return f"{name} alone is worth {times_text(ratio)} as much as {of_lam}"
     size = change_text(float(most.mean) / before)
     if known:
-        return tr("{step} alone cuts perplexity most, by {change}", step=name, change=size)
-    return tr("{step} alone cuts perplexity most, by {change} (one draw)", step=name, change=size)
+        return f"{name} alone cuts perplexity most, by {size}"
+    return f"{name} alone cuts perplexity most, by {size} (one draw)"
 
 
 def _steps(facts: LineFacts) -> str:
@@ -265,19 +286,23 @@ def _steps(facts: LineFacts) -> str:
         return ""
     lower, higher = sum(value < own for value in best.values()), sum(value > own for value in best.values())
     if not lower:
-        alone = message("lowest perplexity of {count} methods")
-        joint = message("joint lowest perplexity of {count} methods")
+        alone = "lowest perplexity of {count} methods"
+        joint = "joint lowest perplexity of {count} methods"
     elif not higher:
-        alone = message("highest perplexity of {count} methods")
-        joint = message("joint highest perplexity of {count} methods")
+        alone = "highest perplexity of {count} methods"
+        joint = "joint highest perplexity of {count} methods"
     else:
-        alone = message("{ordinal} lowest perplexity of {count} methods")
-        joint = message("joint {ordinal} lowest perplexity of {count} methods")
+        alone = "{ordinal} lowest perplexity of {count} methods"
+        joint = "joint {ordinal} lowest perplexity of {count} methods"
     is_joint = lower + higher + 1 < len(best)
-    place = tr(joint if is_joint else alone, ordinal=_ordinal(lower + 1), count=len(best))
+    place = (
+        joint.format(ordinal=_ordinal(lower + 1), count=len(best))
+        if is_joint
+        else alone.format(ordinal=_ordinal(lower + 1), count=len(best))
+    )
     if any(len(line.lams) > 1 for line in facts.study.lines if line.bits == bits):
-        return tr("{place}, each at its best λ", place=place)
-    return tr("{place} at {bits} bits", place=place, bits=bits)
+        return f"{place}, each at its best λ"
+    return f"{place} at {bits} bits"
 
 
 def _best_perplexities(study: Study, bits: int) -> dict[str, float]:
@@ -306,23 +331,19 @@ def _text(facts: LineFacts) -> Say:
     count = facts.line.sizes[-1] if facts.line.sizes else 0
 
     def say(g: int, m: int) -> str:
-        values = {"count": number(count, 0), "best": best[g]}
+        count_text = number(count, 0)
+        best_text = best[g]
         if ratio is None or not ratio.known((g, m)):
-            alone = tr_count(
-                "error on unseen text with {count} sequence is least at λ = {best}",
-                "error on unseen text with {count} sequences is least at λ = {best}",
-                count,
-                **values,
+            alone = (
+                f"error on unseen text with {count_text} {'sequence' if count == 1 else 'sequences'} is least at λ = "
+                f"{best_text}"
             )
             return alone if best[g] else ""
         if not best[g]:
             return _beside_calibration(ratio, (g, m))
-        return tr_count(
-            "{lead}; least with {count} sequence at λ = {best}",
-            "{lead}; least with {count} sequences at λ = {best}",
-            count,
-            lead=_in_brief(ratio, (g, m)),
-            **values,
+        return (
+            f"{_in_brief(ratio, (g, m))}; least with {count_text} {'sequence' if count == 1 else 'sequences'} at λ = "
+            f"{best_text}"
         )
 
     return say
@@ -331,31 +352,25 @@ def _text(facts: LineFacts) -> Say:
 def _beside_calibration(ratio: Ratio, at: tuple[int, int]) -> str:
     """Unseen beside calibration text."""
     if not ratio.clear(at):
-        return tr("no clear difference between unseen and calibration text")
+        return "no clear difference between unseen and calibration text"
     if ratio.same(at):
-        return tr("unseen text has the same error as calibration text")
+        return "unseen text has the same error as calibration text"
     size = float(ratio.mean[at])
     if size >= 2:
-        return tr("unseen text has {times} the error of calibration text", times=times_text(size))
-    more = message("unseen text has {percent}\u00a0more error than calibration text")
-    less = message("unseen text has {percent}\u00a0less error than calibration text")
-    return tr(less if size < 1 else more, percent=change_text(size - 1))
+        return f"unseen text has {times_text(size)} the error of calibration text"
+    return f"unseen text has {change_text(size - 1)}\u00a0{'less' if size < 1 else 'more'} error than calibration text"
 
 
 def _in_brief(ratio: Ratio, at: tuple[int, int]) -> str:
     """The same where more follows, and the comparison goes without saying."""
     if not ratio.clear(at):
-        return tr("no clear extra error on unseen text")
+        return "no clear extra error on unseen text"
     if ratio.same(at):
-        return tr("the same error on unseen text")
+        return "the same error on unseen text"
     size = float(ratio.mean[at])
     if size >= 2:
-        return tr("{times} the error on unseen text", times=times_text(size))
-    more, less = (
-        message("{percent}\u00a0more error on unseen text"),
-        message("{percent}\u00a0less error on unseen text"),
-    )
-    return tr(less if size < 1 else more, percent=change_text(size - 1))
+        return f"{times_text(size)} the error on unseen text"
+    return f"{change_text(size - 1)}\u00a0{'less' if size < 1 else 'more'} error on unseen text"
 
 
 def _best_lam(facts: LineFacts, gamma: int) -> str:
@@ -379,20 +394,20 @@ def _best_lam(facts: LineFacts, gamma: int) -> str:
 def _proof(facts: LineFacts) -> Say:
     """On how much it all rests, and how far the bound of Theorem 1 lies above what was measured."""
     known, rows = terms(facts), theorem_terms(facts)
-    loose = next((row["values"] for row in rows or () if row["symbol"] == tr(LOOSENESS)), None)
+    loose = next((row["values"] for row in rows or () if row["symbol"] == LOOSENESS), None)
     tokens = (facts.study.protocol.get("test") or {}).get("predicted_tokens")
     quality = facts.perplexity
 
     def say(g: int, m: int) -> str:
         measured = quality is not None and math.isfinite(quality.mean[g, m])
-        parts = [tr("{count} test tokens", count=number(tokens, 0))] if measured and isinstance(tokens, int) else []
+        parts = [f"{number(tokens, 0)} test tokens"] if measured and isinstance(tokens, int) else []
         bound = ""
         if known is not None and loose is not None:
             gap, limit = known.gap.at((g, m)), float(known.bound[g, m])
             if math.isfinite(gap.mean) and math.isfinite(limit) and gap.mean != 0 and limit > 0:
                 unclear = math.isfinite(gap.error) and gap.verdict(()) == 0
-                loosely = tr("Theorem\u00a01 is {times}\u00a0× too loose", times=loose[g][m])
-                bound = tr("no clear gap to unseen text") if unclear else loosely
+                loosely = f"Theorem\u00a01 is {loose[g][m]}\u00a0× too loose"
+                bound = "no clear gap to unseen text" if unclear else loosely
         if not parts and not bound:
             return ""
         lead = ", ".join([draws_text(facts.n_draws), *parts])

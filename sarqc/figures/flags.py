@@ -14,7 +14,6 @@ from itertools import groupby
 from sarqc.figures.dampings import TOOLS, Tool
 from sarqc.figures.drawing import position
 from sarqc.figures.numbers import baseline_title, computed_lam_text, lam_text, two_digits
-from sarqc.language import tr
 from sarqc.quantization.methods import METHODS
 from sarqc.study.facts import LineFacts, has_lam
 from sarqc.study.shrinkage import ShrinkageLam, shrinkage_lam
@@ -58,7 +57,7 @@ GPTQ = next(flag for flag in DAMPINGS if flag.name.split(", ")[0] == "GPTQ")
 
 
 def _no_damping() -> Flag:
-    return Flag(0.0, tr("no damping"), tr("nothing is added to the Gram’s diagonal"), tr("undamped"))
+    return Flag(0.0, "no damping", "nothing is added to the Gram’s diagonal", "undamped")
 
 
 def flags_of(facts: LineFacts) -> list[Flag]:
@@ -80,20 +79,20 @@ def _flags_of(facts: LineFacts) -> list[Flag]:
         found.append(Flag(0.0, baseline_title(facts.baseline), "λ = 0"))
     if entry.auto is not None and len(entry.auto.lams) > 1:
         lams = entry.auto.lams
-        found.append(Flag(lams[0], tr("this paper"), tr("the λ among which the paper chooses"), to=lams[-1]))
+        found.append(Flag(lams[0], "this paper", "the λ among which the paper chooses", to=lams[-1]))
     found.sort(key=lambda flag: flag.lam)
     return [flag for flag in found if _ends(flag, line.lams) is not None]
 
 
 def _of_shrinkage(shrinkage: ShrinkageLam) -> Flag:
     """The flag of λ from shrinkage, at two digits of it."""
-    words = tr("λ from shrinkage (OAS), without a sweep: of this layer")
+    words = "λ from shrinkage (OAS), without a sweep: of this layer"
     if shrinkage.is_median:
-        words = tr(
-            "λ from shrinkage (OAS), without a sweep: the median over layers, which have {low} to {high}",
-            low=computed_lam_text(shrinkage.low), high=computed_lam_text(shrinkage.high),
-        )  # fmt: skip
-    return Flag(two_digits(shrinkage.lam), tr("OAS shrinkage"), words, "OAS")
+        words = (
+            "λ from shrinkage (OAS), without a sweep: the median over layers, which have "
+            f"{computed_lam_text(shrinkage.low)} to {computed_lam_text(shrinkage.high)}"
+        )
+    return Flag(two_digits(shrinkage.lam), "OAS shrinkage", words, "OAS")
 
 
 def _ends(flag: Flag, lams: Sequence[float]) -> tuple[float, float] | None:
@@ -142,10 +141,10 @@ def not_flagged(facts: LineFacts) -> str:
     entry = METHODS.get(facts.line.method)
     if entry is None or not has_lam(facts.line) or not entry.make.damps or entry.make.lam_is_damping:
         return ""
-    return tr("the damping of other tools is λ of the identity penalty")
+    return "the damping of other tools is λ of the identity penalty"
 
 
 def flags_text(facts: LineFacts) -> str:
     """The flags in words, for those who don't see them; empty where there are none."""
-    parts = [tr("{name} at λ = {value}", name=flag.name, value=flag.value) for flag in flags_of(facts)]
+    parts = [f"{flag.name} at λ = {flag.value}" for flag in flags_of(facts)]
     return "; ".join([*parts, *filter(None, [not_flagged(facts)])])

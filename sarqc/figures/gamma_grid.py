@@ -20,7 +20,6 @@ from sarqc.figures.drawing import (
 from sarqc.figures.knob_worth import knobs_finding, knobs_text
 from sarqc.figures.numbers import NBSP, accuracy_text, lam_names, lam_text, perplexity_text, significant
 from sarqc.figures.titles import error_of, everywhere, fitting, lam_point, least, set_finding
-from sarqc.language import tr
 from sarqc.study.facts import LineFacts
 
 NARROW = 400  # pixels, below which the names of more than FEW λ would touch
@@ -70,9 +69,7 @@ def gamma_grid(facts: LineFacts, quality_name: str = "perplexity") -> Figure | N
         "reversescale": complete and by_accuracy,  # dark is good on every map
         "xgap": 2,
         "ygap": 2,
-        "text": [
-            [show(value) if math.isfinite(value) else tr("not measured") for value in row] for row in values.tolist()
-        ],
+        "text": [[show(value) if math.isfinite(value) else "not measured" for value in row] for row in values.tolist()],
         "hovertemplate": f"λ = %{{x}}, {sign} = %{{y}}: %{{text}}<extra></extra>",
         "colorbar": bar,
     }
@@ -85,24 +82,18 @@ def gamma_grid(facts: LineFacts, quality_name: str = "perplexity") -> Figure | N
     for side, count, axis in sides:
         for end, shift in enumerate((-0.5, 0.5)):
             figure["bindings"].append(bind(f"layout.shapes.0.{side}{end}", [shift + i for i in range(count)], axis))
-    what = tr("reconstruction error")
+    what = "reconstruction error"
     if complete:
-        what = tr("accuracy") if by_accuracy else tr("perplexity on unseen text")
+        what = "accuracy" if by_accuracy else "perplexity on unseen text"
     figure["title"] = f"λ × {sign}: {what}"
     if not by_accuracy:  # whose test items are a sample too
         name = error_of(facts)
         draws = quality.values if complete and quality is not None else None if name is None else facts.selected(name)
-        noun = tr("Perplexity") if complete else tr("Error")
+        noun = "Perplexity" if complete else "Error"
         worth = knobs_finding(facts) if complete else ""
         set_finding(figure, None if draws is None else everywhere(worth or _finding(facts, draws, noun)))
     ends = [show(float(end(values))) for end in (np.nanmin, np.nanmax)]
-    figure["aria"] = tr(
-        "Map of {quantity} over λ and {sign}, from {low} to {high}.",
-        quantity=what,
-        sign=sign,
-        low=ends[0],
-        high=ends[1],
-    )
+    figure["aria"] = f"Map of {what} over λ and {sign}, from {ends[0]} to {ends[1]}."
     if complete and not by_accuracy and (worth := knobs_text(facts)):
         figure["aria"] += f" {worth}"
     return figure
@@ -117,12 +108,12 @@ def _finding(facts: LineFacts, draws: np.ndarray, noun: str) -> str:
         return ""
     near = band.reshape(n_g, n_m)
     if near.all():
-        return tr("{quantity} depends clearly on neither λ nor {sign}", quantity=noun, sign=sign)
+        return f"{noun} depends clearly on neither λ nor {sign}"
     if near.any(axis=1).all():
-        return tr("At the best λ of each, no {sign} stands out", sign=sign)
+        return f"At the best λ of each, no {sign} stands out"
     gamma, lam = divmod(best, n_m)
     shape = f"{sign}{NBSP}={NBSP}{lam_text(facts.line.gammas[gamma] or 0.0)}"
     words = {"quantity": noun, "lam": lam_point(facts.line.lams[lam]), "second": shape}
     if band.any():
-        return fitting(tr("{quantity} is lowest at {lam}, {second}", **words))
-    return fitting(tr("{quantity} is lowest at {lam}, {second} on one draw", **words))
+        return fitting("{quantity} is lowest at {lam}, {second}".format(**words))
+    return fitting("{quantity} is lowest at {lam}, {second} on one draw".format(**words))

@@ -28,7 +28,6 @@ from sarqc.figures.drawing import (
 )
 from sarqc.figures.numbers import draws_text, lam_text, point_names, significant
 from sarqc.figures.titles import at_each, fitting, least, set_finding
-from sarqc.language import message, tr, written
 from sarqc.study.facts import LineFacts, has_lam
 from sarqc.study.intervals import error_decimals, span_text
 from sarqc.study.paired import Difference, paired_difference
@@ -67,9 +66,7 @@ def gap(facts: LineFacts) -> Figure | None:
     _add_words(figure, facts, sizes)
     first, last = sizes.gap.mean[0], sizes.gap.mean[-1]
     shrinks = bool((last[np.isfinite(last)] < first[np.isfinite(last)]).all())
-    figure["title"] = (
-        tr("More calibration text, smaller gap") if shrinks else tr("Calibration text and the gap to unseen text")
-    )
+    figure["title"] = "More calibration text, smaller gap" if shrinks else "Calibration text and the gap to unseen text"
     set_finding(figure, at_each(facts, _finding(facts, sizes)))
     return figure
 
@@ -88,14 +85,15 @@ def _finding(facts: LineFacts, sizes: _Sizes) -> Callable[[int, int], str]:
         if moves[g] or not (math.isfinite(first) and math.isfinite(last)):
             return moves[g]
         if len(sizes.amounts) < 2:
-            return fitting(tr("The gap between the texts is {gap}", gap=significant(first)))
+            return fitting(f"The gap between the texts is {significant(first)}")
         difference = change.at((g, m))
         if math.isfinite(difference.error) and difference.verdict(()) == 0:
-            return tr("The gap does not clearly change with more text")
-        ends = {"first": significant(first), "last": significant(last)}
+            return "The gap does not clearly change with more text"
+        first_text = significant(first)
+        last_text = significant(last)
         if last < first:
-            return fitting(tr("The gap shrinks from {first} to {last} with more text", **ends))
-        return fitting(tr("The gap grows from {first} to {last} with more text", **ends))
+            return fitting(f"The gap shrinks from {first_text} to {last_text} with more text")
+        return fitting(f"The gap grows from {first_text} to {last_text} with more text")
 
     return say
 
@@ -110,10 +108,11 @@ def _best_lam_moves(facts: LineFacts, errors: np.ndarray) -> str:
     first, last = best
     if first is None or last is None or band[0, last] or band[1, first] or not band.any(axis=1).all():
         return ""
-    ends = {"first": lam_text(lams[first]), "last": lam_text(lams[last])}
+    first_text = lam_text(lams[first])
+    last_text = lam_text(lams[last])
     if last < first:
-        return fitting(tr("The best λ falls from {first} to {last} as the text grows", **ends))
-    return fitting(tr("The best λ rises from {first} to {last} as the text grows", **ends))
+        return fitting(f"The best λ falls from {first_text} to {last_text} as the text grows")
+    return fitting(f"The best λ rises from {first_text} to {last_text} as the text grows")
 
 
 def read_sizes(facts: LineFacts) -> _Sizes | None:
@@ -157,14 +156,14 @@ def _amount_axis(sizes: _Sizes) -> dict[str, Any]:
         "ticktext": [_amount(amount) for amount in sizes.amounts],
         "tickangle": 0,
         "title": {
-            "text": tr("tokens of calibration text") if sizes.in_tokens else tr("sequences of calibration text"),
+            "text": "tokens of calibration text" if sizes.in_tokens else "sequences of calibration text",
             "standoff": 4,
         },
     }
 
 
 def _amount(amount: int) -> str:
-    return written(f"{amount:,}")
+    return f"{amount:,}"
 
 
 def _add_faint(figure: Figure, sizes: _Sizes, span: tuple[float, float]) -> None:
@@ -201,10 +200,10 @@ def _add_shown(figure: Figure, sizes: _Sizes) -> None:
     figure["data"].append(_trace(sizes, "gap", **plain, fill="tonexty", fillcolor="var(--gap)"))
     for at, found in ((below, sizes.calibration), (above, sizes.unseen)):
         figure["bindings"].append(bind(f"data.{at}.y", _by_point(found.mean), "gamma", "lambda"))
-    at_point = tr("%{x:,} tokens: %{text}") if sizes.in_tokens else tr("%{x:,} sequences: %{text}")
+    at_point = "%{x:,} tokens: %{text}" if sizes.in_tokens else "%{x:,} sequences: %{text}"
     for name, style, found in (
-        (tr("calibration text"), RECON, sizes.calibration),
-        (tr("unseen text"), HELD_OUT, sizes.unseen),
+        ("calibration text", RECON, sizes.calibration),
+        ("unseen text", HELD_OUT, sizes.unseen),
     ):
         at, mean, doubt = len(figure["data"]), _by_point(found.mean), _by_point(found.doubt)
         trace = _trace(sizes, name, mode="lines+markers", line={**_line(style), "width": 2.5}, text=[])
@@ -228,8 +227,8 @@ def _add_labels(figure: Figure, sizes: _Sizes, span: tuple[float, float], smalle
     pairs = np.stack([low, high], axis=-1).tolist()
     placed = np.array([[apart(pair, LABEL_GAP * room) for pair in row] for row in pairs])  # G M 2
     for text, style, heights in (
-        (tr("unseen text"), HELD_OUT, placed[..., 1]),
-        (tr("calibration text"), RECON, placed[..., 0]),
+        ("unseen text", HELD_OUT, placed[..., 1]),
+        ("calibration text", RECON, placed[..., 0]),
     ):
         at = len(layout["annotations"])
         ink = style["color"].replace(")", "-ink)")
@@ -242,7 +241,7 @@ def _add_labels(figure: Figure, sizes: _Sizes, span: tuple[float, float], smalle
     if smallest:
         corner = {"xref": "paper", "yref": "paper", "x": 1, "y": 1, "xanchor": "right", "yanchor": "top", "yshift": -2}
         font = {"size": 12, "color": "var(--ink-2)"}
-        layout["annotations"].append(note(tr("grey: λ = {lam}", lam=smallest), **corner, font=font))
+        layout["annotations"].append(note(f"grey: λ = {smallest}", **corner, font=font))
 
 
 def _add_words(figure: Figure, facts: LineFacts, sizes: _Sizes) -> None:
@@ -250,16 +249,12 @@ def _add_words(figure: Figure, facts: LineFacts, sizes: _Sizes) -> None:
     points, layout = point_names(facts.line), figure["layout"]
     shape = _by_point(sizes.gap.mean).shape[:2]
     long, short, arias = [], [], []
-    words = (
-        message("{point}   gap {first} → {last} tokens")
-        if sizes.in_tokens
-        else message("{point}   gap {first} → {last} sequences")
-    )
+    words = "{point}   gap {first} → {last} tokens" if sizes.in_tokens else "{point}   gap {first} → {last} sequences"
     for g in range(shape[0]):
-        long.append([tr(words, point=points[m], **_ends(sizes, g, m)) for m in range(shape[1])])
+        long.append([words.format(point=points[m], **_ends(sizes, g, m)) for m in range(shape[1])])
         short.append(
             [
-                tr("{point}  gap {first} → {last}", point=points[m], **_ends(sizes, g, m, brief=True))
+                "{point}  gap {first} → {last}".format(point=points[m], **_ends(sizes, g, m, brief=True))
                 for m in range(shape[1])
             ]
         )
@@ -279,13 +274,13 @@ def _ends(sizes: _Sizes, g: int, m: int, *, brief: bool = False) -> dict[str, st
     for name, s in (("first", 0), ("last", -1)):
         value, doubt = float(sizes.gap.mean[s, g, m]), float(sizes.gap.doubt[s, g, m])
         if not math.isfinite(value):
-            ends[name] = tr("not measured")
+            ends[name] = "not measured"
         elif brief:
             ends[name] = f"<b>{significant(value)}</b>"
         else:
             text, space, interval = _with_interval(value, doubt).partition(" ")
             gap = f"<b>{text}</b>{space}{interval}"
-            ends[name] = tr("{gap} at {amount}", gap=gap, amount=_amount(sizes.amounts[s]))
+            ends[name] = f"{gap} at {_amount(sizes.amounts[s])}"
     return ends
 
 
@@ -297,14 +292,13 @@ def _with_interval(value: float, doubt: float) -> str:
 
 def _aria(facts: LineFacts, sizes: _Sizes, g: int, m: int, point: str) -> str:
     words = (
-        message("with {amount} tokens of calibration text {errors}")
+        "with {amount} tokens of calibration text {errors}"
         if sizes.in_tokens
-        else message("with {amount} sequences of calibration text {errors}")
+        else "with {amount} sequences of calibration text {errors}"
     )
-    parts = [tr(words, amount=_amount(sizes.amounts[s]), errors=_errors(sizes, s, g, m)) for s in (0, -1)]
-    return tr(
-        "Reconstruction error, {where}, {point}, {draws}: {errors}.",
-        where=tr("mean of all layers") if facts.layer is None else facts.study.layers[facts.layer].name,
+    parts = [words.format(amount=_amount(sizes.amounts[s]), errors=_errors(sizes, s, g, m)) for s in (0, -1)]
+    return "Reconstruction error, {where}, {point}, {draws}: {errors}.".format(
+        where="mean of all layers" if facts.layer is None else facts.study.layers[facts.layer].name,
         point=point,
         draws=draws_text(facts.n_draws),
         errors="; ".join(parts),
@@ -315,16 +309,12 @@ def _errors(sizes: _Sizes, s: int, g: int, m: int) -> str:
     """The errors that were measured at one amount of text and one point."""
     calibration, unseen = (float(found.mean[s, g, m]) for found in (sizes.calibration, sizes.unseen))
     if math.isfinite(calibration) and math.isfinite(unseen):
-        return tr(
-            "{calibration} on calibration text and {unseen} on unseen text",
-            calibration=significant(calibration),
-            unseen=significant(unseen),
-        )
+        return f"{significant(calibration)} on calibration text and {significant(unseen)} on unseen text"
     if math.isfinite(calibration):
-        return tr("{error} on calibration text", error=significant(calibration))
+        return f"{significant(calibration)} on calibration text"
     if math.isfinite(unseen):
-        return tr("{error} on unseen text", error=significant(unseen))
-    return tr("not measured")
+        return f"{significant(unseen)} on unseen text"
+    return "not measured"
 
 
 def _by_point(values: np.ndarray) -> np.ndarray:
@@ -335,10 +325,7 @@ def _by_point(values: np.ndarray) -> np.ndarray:
 def _texts(mean: np.ndarray, doubt: np.ndarray) -> list[list[list[str]]]:
     return [
         [
-            [
-                _with_interval(*pair) if math.isfinite(pair[0]) else tr("not measured")
-                for pair in zip(*both, strict=True)
-            ]
+            [_with_interval(*pair) if math.isfinite(pair[0]) else "not measured" for pair in zip(*both, strict=True)]
             for both in zip(means.tolist(), doubts.tolist(), strict=True)
         ]
         for means, doubts in zip(mean, doubt, strict=True)

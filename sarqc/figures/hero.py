@@ -24,7 +24,6 @@ from sarqc.figures.numbers import (
 from sarqc.figures.panels import AXIS, BAND, Curve, Panel, band_shape, stack
 from sarqc.figures.scales import SCALE_WORDS, on_scale
 from sarqc.figures.titles import along_finding, drift_finding, error_finding, quality_finding, set_finding
-from sarqc.language import message, tr, written
 from sarqc.quantization.methods import entry_of
 from sarqc.study.facts import LineFacts, Quality, equal_points, is_point, lam_index
 from sarqc.study.paired import spans
@@ -67,9 +66,7 @@ def curves(facts: LineFacts, *, scale: str = "raw") -> Figure:
     every: tuple[Shown, ...] = ("perplexity", "error", "drift")
     panels = [_panel(scaled, facts.perplexity, shown, scale) for shown in every]
     figure = _drawn(facts, scaled, facts.perplexity, [panel for panel in panels if panel is not None], is_axis=False)
-    figure["title"] = (
-        tr("Quality, error and drift") if is_point(facts.line) else tr("Perplexity, error and drift over λ")
-    )
+    figure["title"] = "Quality, error and drift" if is_point(facts.line) else "Perplexity, error and drift over λ"
     set_finding(figure, along_finding(facts))
     return figure
 
@@ -78,10 +75,10 @@ def _panel(facts: LineFacts, quality: Quality | None, shown: Shown, scale: str) 
     """The panel of a quantity; None where it was not measured."""
     if shown == "error":
         measured = facts.recon is not None or facts.held_out is not None
-        return _error_panel(facts, tr(SCALE_WORDS[scale])) if measured else None
+        return _error_panel(facts, SCALE_WORDS[scale]) if measured else None
     if shown == "drift":
         measured = facts.drift is not None or facts.sar is not None
-        return _drift_panel(facts, tr(SCALE_WORDS[scale])) if measured else None
+        return _drift_panel(facts, SCALE_WORDS[scale]) if measured else None
     return None if quality is None else _quality_panel(facts, quality, shown)
 
 
@@ -102,7 +99,7 @@ def _subtitle(facts: LineFacts, quality: Quality | None) -> str:
     """What the bars around the points are."""
     if quality is None or quality.ends is None:
         return draws_text(facts.n_draws)
-    return tr("{draws}, 95 % intervals", draws=draws_text(facts.n_draws))
+    return f"{draws_text(facts.n_draws)}, 95 % intervals"
 
 
 def _gammas(facts: LineFacts) -> range:
@@ -112,15 +109,15 @@ def _gammas(facts: LineFacts) -> range:
 def _twin(facts: LineFacts) -> tuple[LineFacts | None, str]:
     """The line whose curves stand faintly behind, and its name: without saliency, or on the min–max grid."""
     if facts.identity is not None:
-        return facts.identity, tr("identity")
-    return facts.plain, tr("min–max grid")
+        return facts.identity, "identity"
+    return facts.plain, "min–max grid"
 
 
 def _quality_panel(facts: LineFacts, quality: Quality, name: str) -> Panel:
-    what = tr("saliency") if facts.identity is not None else tr("this grid") if facts.plain is not None else ""
+    what = "saliency" if facts.identity is not None else "this grid" if facts.plain is not None else ""
     curves = [
         Curve(
-            tr("perplexity") if name == "perplexity" else tr("accuracy"),
+            "perplexity" if name == "perplexity" else "accuracy",
             QUALITY, quality.mean, quality.ends, label=what,
         )
     ]  # fmt: skip
@@ -136,16 +133,16 @@ def _quality_panel(facts: LineFacts, quality: Quality, name: str) -> Panel:
     model, of_model = facts.study.model, facts.layer is None
     if name == "accuracy":
         title = (
-            tr("Accuracy, higher is better") if of_model else tr("Accuracy, whole model, higher is better")
+            "Accuracy, higher is better" if of_model else "Accuracy, whole model, higher is better"
         )  # fmt: skip
-        short = tr("Accuracy") if of_model else tr("Accuracy, whole model")
+        short = "Accuracy" if of_model else "Accuracy, whole model"
         return Panel(title, accuracy_text, tuple(curves), 1.35, short, model.accuracy, PERCENT, pinned, points)
     title = (
-        tr("Perplexity on unseen text, lower is better")
+        "Perplexity on unseen text, lower is better"
         if of_model
-        else tr("Perplexity on unseen text, whole model, lower is better")
+        else "Perplexity on unseen text, whole model, lower is better"
     )
-    short = tr("Perplexity, unseen text") if of_model else tr("Perplexity, whole model")
+    short = "Perplexity, unseen text" if of_model else "Perplexity, whole model"
     return Panel(title, perplexity_text, tuple(curves), 1.35, short, model.perplexity, "", pinned, points)
 
 
@@ -156,60 +153,56 @@ def _heavier_damping(facts: LineFacts, name: str) -> tuple[tuple[str, float, flo
     if twin is None or quality is None or facts.baseline is None or facts.baseline.method != "gptq":
         return ()
     places = [(flag.lam, lam_index(twin.line, flag.lam)) for flag in DAMPINGS[1:]]
-    points = (
-        (tr("GPTQ {damping} %", damping=written(f"{100 * lam:g}")), lam, float(quality.mean[0, at]))
-        for lam, at in places
-        if at is not None
-    )
+    points = ((f"GPTQ {100 * lam:g} %", lam, float(quality.mean[0, at])) for lam, at in places if at is not None)
     return tuple(point for point in points if math.isfinite(point[2]))
 
 
 def _error_panel(facts: LineFacts, words: str) -> Panel:
     curves: list[Curve] = []
     if facts.held_out is not None:
-        name = tr("unseen text")
-        curves.append(Curve(name, HELD_OUT, facts.held_out, label=name, short=tr("unseen")))
+        name = "unseen text"
+        curves.append(Curve(name, HELD_OUT, facts.held_out, label=name, short="unseen"))
     if facts.recon is not None:
-        name = tr("calibration text")
-        curves.append(Curve(name, RECON, facts.recon, label=name, short=tr("calibration")))
+        name = "calibration text"
+        curves.append(Curve(name, RECON, facts.recon, label=name, short="calibration"))
     twin, _ = _twin(facts)
     if twin is not None and twin.held_out is not None and facts.held_out is not None:
         curves.append(_ghost(facts, twin, twin.held_out, HELD_OUT, ""))
-    title = _title(facts, tr("Reconstruction error (L_recon)"), words)
-    return Panel(title, significant, tuple(curves), 1.1, tr("Error:"))
+    title = _title(facts, "Reconstruction error (L_recon)", words)
+    return Panel(title, significant, tuple(curves), 1.1, "Error:")
 
 
 def _title(facts: LineFacts, what: str, words: str) -> str:
     """What a panel shows, on which scale, and whether of the layer alone."""
-    return f"{what}, {words}" if facts.layer is None else tr("{what}, this layer, {scale}", what=what, scale=words)
+    return f"{what}, {words}" if facts.layer is None else f"{what}, this layer, {words}"
 
 
 def _drift_panel(facts: LineFacts, words: str) -> Panel:
     curves: list[Curve] = []
     if facts.drift is not None:
-        name = tr("drift")
+        name = "drift"
         curves.append(Curve(name, DRIFT, facts.drift, label=name, short=name))
     if facts.sar is not None:
         entry = entry_of(facts.line.method)
         weighted = entry is not None and entry.make.saliency == "saliency"
-        label = tr("saliency penalty") if weighted else tr("identity penalty")
-        curves.append(Curve(f"{label}, L_sar", PENALTY, facts.sar, label=label, short=tr("penalty")))
+        label = "saliency penalty" if weighted else "identity penalty"
+        curves.append(Curve(f"{label}, L_sar", PENALTY, facts.sar, label=label, short="penalty"))
     twin, _ = _twin(facts)
     if twin is not None and twin.drift is not None and facts.drift is not None:
         curves.append(_ghost(facts, twin, twin.drift, DRIFT, ""))
     if facts.drift is None:
-        what = tr("Weight penalty L_sar")
+        what = "Weight penalty L_sar"
     elif facts.sar is None:
-        what = tr("Weight drift ‖Ŵ − W‖")
+        what = "Weight drift ‖Ŵ − W‖"
     else:
-        what = tr("Weight drift ‖Ŵ − W‖ and penalty L_sar")
-    return Panel(_title(facts, what, words), significant, tuple(curves), 0.95, tr("Weights:"))
+        what = "Weight drift ‖Ŵ − W‖ and penalty L_sar"
+    return Panel(_title(facts, what, words), significant, tuple(curves), 0.95, "Weights:")
 
 
 _NAMES = {
-    QUALITY["color"]: message("quality"),
-    HELD_OUT["color"]: message("unseen text"),
-    DRIFT["color"]: message("drift"),
+    QUALITY["color"]: "quality",
+    HELD_OUT["color"]: "unseen text",
+    DRIFT["color"]: "drift",
 }
 
 
@@ -219,7 +212,7 @@ def _ghost(facts: LineFacts, twin: LineFacts, values: np.ndarray, style: Role, l
     nothing = np.full(len(values), np.nan)
     matched = np.stack([nothing if column is None else values[:, column] for column in columns], axis=-1)  # G' M
     faded: Role = {**style, "color": style["color"].replace(")", "-faint)"), "dash": "solid"}
-    named = f"{tr(_NAMES[style['color']])}, {_twin(facts)[1]}"
+    named = f"{_NAMES[style['color']]}, {_twin(facts)[1]}"
     tiled = np.broadcast_to(matched, (len(facts.line.gammas), len(columns)))
     return Curve(named, faded, tiled, label=label, faint=True, short=label)
 
@@ -246,7 +239,7 @@ def _add_band(figure: Figure, facts: LineFacts, quality: Quality | None) -> None
         at_end = holds_words and quality is facts.perplexity  # the baseline's name stands at a small λ, above the curve
         side = {"xanchor": "right", "xshift": -5} if at_end else {"xanchor": "left", "xshift": 5}
         words = note(
-            tr("best λ in here, 95\u00a0% sure"), xref="x", yref="paper", x=0, y=1, yanchor="top", yshift=-2, font=font
+            "best λ in here, 95\u00a0% sure", xref="x", yref="paper", x=0, y=1, yanchor="top", yshift=-2, font=font
         )
         layout["annotations"].append({**words, **side, "name": BAND})
         if holds_words:  # on a ground of their own, over λ's line
@@ -301,7 +294,7 @@ def _add_flags(figure: Figure, facts: LineFacts, *, room: int) -> None:
         place["yshift"] = -(room + _depth(lanes - 1))
         layout["annotations"].append(note(words[0].upper() + words[1:], **place, font=font))
         figure["narrow"][f"layout.annotations.{at}.yshift"] = -(room + _depth(few - 1))
-        figure["narrow"][f"layout.annotations.{at}.text"] = tr("Other tools: identity penalty")
+        figure["narrow"][f"layout.annotations.{at}.text"] = "Other tools: identity penalty"
 
 
 def _depth(lane: int) -> float:
@@ -317,28 +310,27 @@ def _aria(facts: LineFacts, quality: Quality | None, name: str, gamma: int) -> s
     if quality is not None and best is not None:
         value, point = float(quality.mean[gamma, best]), point_names(facts.line)[best]
         if name == "accuracy":
-            parts.append(tr("accuracy is highest, {value}, at {point}", value=accuracy_text(value), point=point))
+            parts.append(f"accuracy is highest, {accuracy_text(value)}, at {point}")
         else:
-            parts.append(tr("perplexity is lowest, {value}, at {point}", value=perplexity_text(value), point=point))
+            parts.append(f"perplexity is lowest, {perplexity_text(value)}, at {point}")
     for values, course in zip((facts.recon, facts.held_out, facts.drift, facts.sar), _COURSES, strict=True):
         if values is not None and np.isfinite(values[gamma]).all() and len(lams) > 1:
             first, last = (significant(float(values[gamma, at])) for at in (0, -1))
-            parts.append(tr(course, first=first, lam=lam_text(lams[0]), last=last))
-    text = tr(
-        "Curves over λ for {line} at {bits} bits, {where}, {draws}: {measured}.",
+            parts.append(course.format(first=first, lam=lam_text(lams[0]), last=last))
+    text = "Curves over λ for {line} at {bits} bits, {where}, {draws}: {measured}.".format(
         line=facts.line.spoken_title,
         bits=facts.line.bits,
-        where=tr("all layers") if facts.layer is None else facts.study.layers[facts.layer].name,
+        where="all layers" if facts.layer is None else facts.study.layers[facts.layer].name,
         draws=draws_text(facts.n_draws),
-        measured="; ".join(parts) if parts else tr("nothing was measured"),
+        measured="; ".join(parts) if parts else "nothing was measured",
     )
     flags = flags_text(facts)
-    return f"{text} {tr('Flags on the axis: {flags}.', flags=flags)}" if flags else text
+    return f"{text} Flags on the axis: {flags}." if flags else text
 
 
 _COURSES = (
-    message("reconstruction error on calibration text goes from {first} at λ = {lam} to {last}"),
-    message("on unseen text goes from {first} at λ = {lam} to {last}"),
-    message("weight drift goes from {first} at λ = {lam} to {last}"),
-    message("the penalty, L_sar, goes from {first} at λ = {lam} to {last}"),
+    "reconstruction error on calibration text goes from {first} at λ = {lam} to {last}",
+    "on unseen text goes from {first} at λ = {lam} to {last}",
+    "weight drift goes from {first} at λ = {lam} to {last}",
+    "the penalty, L_sar, goes from {first} at λ = {lam} to {last}",
 )

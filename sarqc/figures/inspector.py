@@ -14,7 +14,6 @@ import numpy as np
 from sarqc.figures.drawing import PLAIN_AXIS, Figure, base_layout, bind, honest_range, note
 from sarqc.figures.layer_map import layer_label
 from sarqc.figures.numbers import number, point_names, significant
-from sarqc.language import tr
 from sarqc.study.facts import LineFacts
 
 MOST_LEVELS = 32  # more are too close to be told apart
@@ -71,7 +70,7 @@ def inspector(facts: LineFacts, layer: int) -> Figure | None:
     layout = base_layout(left=56, right=16, top=30, bottom=38)
     layout["xaxis"] = {
         **PLAIN_AXIS, "showgrid": False, "range": [int(channels[0]) - 1, int(channels[-1]) + 1], "nticks": 9,
-        "title": {"text": tr("input channel"), "standoff": 6, "font": {"size": 12}},
+        "title": {"text": "input channel", "standoff": 6, "font": {"size": 12}},
     }  # fmt: skip
     layout["yaxis"] = {**PLAIN_AXIS, "showgrid": False, "range": [low, high], "nticks": 5}
     info = facts.study.layers[layer]
@@ -79,13 +78,7 @@ def inspector(facts: LineFacts, layer: int) -> Figure | None:
         "data": [],
         "layout": layout,
         "bindings": [],
-        "title": tr(
-            "Weight by weight: {layer}, output {output}, inputs {first} to {last}",
-            layer=layer_label(info),
-            output=group.row,
-            first=channels[0],
-            last=channels[-1],
-        ),
+        "title": f"Weight by weight: {layer_label(info)}, output {group.row}, inputs {channels[0]} to {channels[-1]}",
     }
     if drawn:
         _add_levels(figure, group, (int(channels[0]) - 1, int(channels[-1]) + 1), digits)
@@ -99,9 +92,7 @@ def inspector(facts: LineFacts, layer: int) -> Figure | None:
     if len(channels) > NARROW_CHANNELS:
         figure["narrow"] |= {
             "layout.xaxis.range": [int(channels[0]) - 1, int(channels[NARROW_CHANNELS - 1]) + 0.7],
-            "layout.xaxis.title.text": tr(
-                "input channel, the first {count} of {total}", count=NARROW_CHANNELS, total=len(channels)
-            ),
+            "layout.xaxis.title.text": f"input channel, the first {NARROW_CHANNELS} of {len(channels)}",
         }
     return figure
 
@@ -194,20 +185,14 @@ def _add_weights(figure: Figure, group: WeightGroup, channels: np.ndarray, digit
                 "color": "var(--surface)",
                 "line": {"color": "var(--ink)", "width": 1.25},
             },
-            "hovertemplate": tr(
-                "input {input}: float weight {weight}<br>takes {level}", input="%{x}", weight="%{y}", level="%{text}"
-            )
-            + "<extra></extra>",
+            "hovertemplate": "input %{x}: float weight %{y}<br>takes %{text}" + "<extra></extra>",
             "meta": {"row": group.row, "first": group.first, "count": len(group.weight)},  # where the group is
         }
     )
     name = cache(lambda level: number(level, digits))  # few levels, taken by many weights
     taken = [
         [
-            [
-                tr("{level}, not the nearest", level=name(level)) if other else name(level)
-                for level, other in zip(*point, strict=True)
-            ]
+            [f"{name(level)}, not the nearest" if other else name(level) for level, other in zip(*point, strict=True)]
             for point in zip(*row, strict=True)
         ]
         for row in zip(group.taken.tolist(), group.other.tolist(), strict=True)
@@ -227,31 +212,21 @@ def _add_words(figure: Figure, facts: LineFacts, group: WeightGroup, name: str, 
     ]
     others = group.other.sum(axis=-1)  # G M
     place = {"xref": "paper", "yref": "paper", "x": 0, "y": 1, "yshift": 6, "font": {"size": 12, "color": "var(--ink)"}}
-    key = tr("○ float weight, arrow: to the level it takes; lines: levels")
+    key = "○ float weight, arrow: to the level it takes; lines: levels"
     right = {"x": 1, "xanchor": "right", "font": {"size": 12, "color": "var(--ink-2)"}}
     figure["layout"]["annotations"] += [note("", **place), note(key, **(place | right))]
     texts, narrow, arias = [], [], []
     for row, further in zip(others.tolist(), beyond, strict=True):
-        shares = [
-            f'<span style="color:var(--recon-ink)">{tr("{count} of {total}", count=other, total=count)}</span>'
-            for other in row
-        ]
+        shares = [f'<span style="color:var(--recon-ink)">{other} of {count}</span>' for other in row]
         texts.append([_off_words(*words) for words in zip(points, shares, further, strict=True)])
         narrow.append(
-            [
-                tr("{point}: {share} not at the nearest level", point=point, share=share)
-                for point, share in zip(points, shares, strict=True)
-            ]
+            [f"{point}: {share} not at the nearest level" for point, share in zip(points, shares, strict=True)]
         )
         arias.append(
             [
-                tr(
-                    "One group of {count} weights of {layer} at {point} and the levels of its grid: {others} of them "
-                    "do not take the nearest level.",
-                    count=count,
-                    layer=name,
-                    point=point,
-                    others=other,
+                (
+                    f"One group of {count} weights of {name} at {point} and the levels of its grid: {other} of them "
+                    "do not take the nearest level."
                 )
                 for point, other in zip(points, row, strict=True)
             ]
@@ -266,10 +241,5 @@ def _add_words(figure: Figure, facts: LineFacts, group: WeightGroup, name: str, 
 def _off_words(point: str, share: str, beyond: str) -> str:
     """How many weights are not at their nearest level at a point; ``beyond``: where levels end outside the picture."""
     if not beyond:
-        return tr("{point}: {share} weights do not take the nearest level", point=point, share=share)
-    return tr(
-        "{point}: {share} weights do not take the nearest level; levels up to {end}, beyond the picture",
-        point=point,
-        share=share,
-        end=beyond,
-    )
+        return f"{point}: {share} weights do not take the nearest level"
+    return f"{point}: {share} weights do not take the nearest level; levels up to {beyond}, beyond the picture"

@@ -6,7 +6,6 @@ import math
 
 from sarqc.figures.numbers import difference_decimals, draws_text, joined
 from sarqc.figures.titles import fitting
-from sarqc.language import tr
 from sarqc.study.facts import LineFacts
 from sarqc.study.intervals import span_text
 from sarqc.study.knob_worth import Knobs, KnobWorth, read_knobs
@@ -21,15 +20,15 @@ def knobs_finding(facts: LineFacts) -> str:
     sign = facts.line.sign
     lam, second = (_size(knobs, worth) for worth in (knobs.lam, knobs.second))
     if not math.isfinite(float(knobs.lam.saved.error)):
-        return fitting(tr("λ is worth {lam}, {sign} {second}, on one draw", lam=lam, sign=sign, second=second))
+        return fitting(f"λ is worth {lam}, {sign} {second}, on one draw")
     if knobs.most is None:
         if not any(_is_clear(worth) for worth in (knobs.lam, knobs.second)):
-            return fitting(tr("Neither λ nor {sign} is clearly worth anything here", sign=sign))
-        return fitting(tr("Neither λ nor {sign} is clearly worth more than the other", sign=sign))
+            return fitting(f"Neither λ nor {sign} is clearly worth anything here")
+        return fitting(f"Neither λ nor {sign} is clearly worth more than the other")
     (knob, size), (other, less) = (("λ", lam), (sign, second)) if knobs.most == "lam" else ((sign, second), ("λ", lam))
     return fitting(
-        tr("{knob} is worth most: {size}, {other} {less}", knob=knob, size=size, other=other, less=less),
-        tr("{knob} is worth most here", knob=knob),
+        f"{knob} is worth most: {size}, {other} {less}",
+        f"{knob} is worth most here",
     )
 
 
@@ -42,19 +41,13 @@ def knobs_text(facts: LineFacts) -> str:
     sign = facts.line.sign
     parts = (knobs.lam, knobs.second, knobs.both)
     lam, second, both = (_size(knobs, worth) for worth in parts)
-    worth = tr(
-        "λ is worth {lam}, {sign} {second}, both together {both} in perplexity against λ = {sign} = 0",
-        lam=lam, sign=sign, second=second, both=both,
-    )  # fmt: skip
+    worth = f"λ is worth {lam}, {sign} {second}, both together {both} in perplexity against λ = {sign} = 0"  # fmt: skip
     if not math.isfinite(float(knobs.lam.saved.error)):
-        return tr("{worth}, on one draw, which can’t say how sure that is.", worth=worth)
+        return f"{worth}, on one draw, which can’t say how sure that is."
     *most, last = (str(part.saved.among) for part in parts)
-    return tr(
-        "{worth} (95 % over {draws}, each the best of {among} points): {verdict}.",
-        worth=worth,
-        draws=draws_text(int(knobs.lam.saved.draws)),
-        among=joined([", ".join(most), last]),
-        verdict=_verdict(knobs, sign),
+    return (
+        f"{worth} (95 % over {draws_text(int(knobs.lam.saved.draws))}, each the best of "
+        f"{joined([', '.join(most), last])} points): {_verdict(knobs, sign)}."
     )
 
 
@@ -64,10 +57,10 @@ def _knobs(facts: LineFacts) -> Knobs | None:
 
 def _verdict(knobs: Knobs, sign: str) -> str:
     if knobs.most is not None:
-        return tr("{knob} is worth most here", knob="λ" if knobs.most == "lam" else sign)
+        return f"{'λ' if knobs.most == 'lam' else sign} is worth most here"
     if not any(_is_clear(worth) for worth in (knobs.lam, knobs.second)):
-        return tr("neither λ nor {sign} is clearly worth anything here", sign=sign)
-    return tr("there is no significant difference between λ and {sign}", sign=sign)
+        return f"neither λ nor {sign} is clearly worth anything here"
+    return f"there is no significant difference between λ and {sign}"
 
 
 def _is_clear(worth: KnobWorth) -> bool:

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, TypedDict
 from sarqc.figures.drawing import PLAIN_AXIS, QUALITY, Figure, bar_lengths, base_layout, note
 from sarqc.figures.numbers import difference_decimals, draws_text, lam_text, number, perplexity_text, span_of
 from sarqc.figures.titles import everywhere, fitting, set_finding
-from sarqc.language import message, tr, written
 from sarqc.plain import measured
 from sarqc.quantization.methods import fitting_text
 from sarqc.study.ladder import LAMBDA, Ladder, Rung
@@ -36,45 +35,45 @@ def _kl_text(value: float) -> str:
 
 
 SIDES = (
-    _Side("perplexity", message("Perplexity on unseen text"), message("Perplexity"), perplexity_text, "x", (0.0, 0.47)),
-    _Side("kl", message("KL to the float model, nats a token"), message("KL, nats"), _kl_text, "x2", (0.53, 1.0)),
+    _Side("perplexity", "Perplexity on unseen text", "Perplexity", perplexity_text, "x", (0.0, 0.47)),
+    _Side("kl", "KL to the float model, nats a token", "KL, nats", _kl_text, "x2", (0.53, 1.0)),
 )
-NAMES = {"nearest": message("Round to nearest"), "gptq": message("GPTQ 1 %")}
+NAMES = {"nearest": "Round to nearest", "gptq": "GPTQ 1 %"}
 NOUNS = {  # in a sentence
-    "nearest": message("rounding to nearest"),
+    "nearest": "rounding to nearest",
     "gptq": NAMES["gptq"],
-    "order": message("activation order"),
-    "range": message("the searched range"),
-    "refine": message("refinement"),
-    "refit": message("refitting"),
-    "affine": message("the affine grid"),
-    "joint": message("the jointly searched range"),
-    "distill": message("distillation"),
-    "codes": message("distillation of codes"),
+    "order": "activation order",
+    "range": "the searched range",
+    "refine": "refinement",
+    "refit": "refitting",
+    "affine": "the affine grid",
+    "joint": "the jointly searched range",
+    "distill": "distillation",
+    "codes": "distillation of codes",
 }
 SHORT = {
-    "nearest": message("nearest"),
-    "order": message("+ order"),
-    "range": message("+ range"),
-    "refine": message("+ refined"),
-    "refit": message("+ refitted"),
-    "affine": message("+ affine"),
-    "joint": message("+ joint"),
-    "distill": message("+ distilled"),
-    "codes": message("+ codes"),
-    "learned": message("learned"),
+    "nearest": "nearest",
+    "order": "+ order",
+    "range": "+ range",
+    "refine": "+ refined",
+    "refit": "+ refitted",
+    "affine": "+ affine",
+    "joint": "+ joint",
+    "distill": "+ distilled",
+    "codes": "+ codes",
+    "learned": "learned",
 }
 
 
 def rung_name(rung: Rung) -> str:
     """“+ searched range”."""
     if rung.step in ("nearest", "gptq"):
-        return tr(NAMES[rung.step])
+        return NAMES[rung.step]
     if rung.step == "learned":
-        return tr("+ learned rounding") if "warm_start" in rung.fitting else tr("Learned rounding instead")
+        return "+ learned rounding" if "warm_start" in rung.fitting else "Learned rounding instead"
     words = step_words(rung.step, rung.fitting, rung.lam)
     if rung.step == "affine" and rung.bits:
-        words = tr("{step}, {bits} bits", step=words, bits=written(f"{rung.bits:.3g}"))
+        words = f"{words}, {rung.bits:.3g} bits"
     return f"+ {words}"
 
 
@@ -83,9 +82,9 @@ def step_words(step: str, fitting: Mapping[str, str | int | float], lam: float) 
     if step == "lambda":
         return f"λ = {lam_text(lam)}"
     if step in NAMES:
-        return tr(NAMES[step])
+        return NAMES[step]
     if step == "affine":
-        return tr("affine grid")
+        return "affine grid"
     name = {"joint": "range", "codes": "distill_codes"}.get(step, step)
     return fitting_text({name: fitting[name]})
 
@@ -125,9 +124,9 @@ class LadderWords(TypedDict):
 def ladder_words(climbed: Ladder) -> LadderWords:
     """Return the steps of a ladder with what each is worth, and its sentence."""
     titles = {
-        "order": tr("order"),
-        "range": tr("range"),
-        "refine": tr("refinement"),
+        "order": "order",
+        "range": "range",
+        "refine": "refinement",
         "lambda": f"λ = {lam_text(LAMBDA)}",
     }
     alone, last = (
@@ -159,8 +158,8 @@ def ladder_figure(rungs: Sequence[Rung], bits: int, waiting: Mapping[str, str] =
     sides = [side for side in SIDES if rungs and all(side.quality in rung.values for rung in rungs)]
     for side in sides:
         _add_side(figure, rungs, side if len(sides) > 1 else side._replace(domain=(0.0, 1.0)))
-    figure["narrow"] |= narrow_rows([tr(SHORT[step]) if step in SHORT else name for step, name in names.items()])
-    figure["title"] = tr("What each step is worth")
+    figure["narrow"] |= narrow_rows([SHORT[step] if step in SHORT else name for step, name in names.items()])
+    figure["title"] = "What each step is worth"
     set_finding(figure, everywhere(_finding(rungs)))
     figure["aria"] = _aria(rungs, bits)
     return figure
@@ -173,28 +172,23 @@ def _finding(rungs: Sequence[Rung]) -> str:
     if not clear:
         return ""
     best = min(clear, key=lambda rung: float(rung.differences["perplexity"].mean))
-    words = tr("learned rounding") if best.step == "learned" else step_words(best.step, best.fitting, best.lam)
-    return fitting(tr("Largest gain after GPTQ: {step}", step=words))
+    words = "learned rounding" if best.step == "learned" else step_words(best.step, best.fitting, best.lam)
+    return fitting(f"Largest gain after GPTQ: {words}")
 
 
 def _sentence(climbed: Ladder) -> str:
     """What λ is worth on the min–max grid, and what on the grid with every other step taken."""
     alone, last = (steps["lambda"]["perplexity"] for steps in (climbed.alone, climbed.last))
     changes = [span_of(difference, climbed.rungs[0].mean("perplexity")) for difference in (alone, last)]
-    on_plain = tr("{change} on the min–max grid", change=changes[0])
-    after = tr("{change} after the others", change=changes[1])
-    return tr(
-        "λ = {lam} in perplexity: {alone}; {last}.",
-        lam=lam_text(LAMBDA),
-        alone=with_doubt(on_plain, alone),
-        last=with_doubt(after, last),
-    )
+    on_plain = f"{changes[0]} on the min–max grid"
+    after = f"{changes[1]} after the others"
+    return f"λ = {lam_text(LAMBDA)} in perplexity: {with_doubt(on_plain, alone)}; {with_doubt(after, last)}."
 
 
 def with_doubt(words: str, difference: Difference) -> str:
     """Return words on a difference, with a remark where several draws do not show it clearly."""
     unclear = math.isfinite(difference.error) and difference.verdict(()) == 0
-    return tr("{change}, which is not clear of 0", change=words) if unclear else words
+    return f"{words}, which is not clear of 0" if unclear else words
 
 
 def _add_side(figure: Figure, rungs: Sequence[Rung], side: _Side) -> None:
@@ -228,8 +222,8 @@ def _add_side(figure: Figure, rungs: Sequence[Rung], side: _Side) -> None:
             short = number(mean, coarse if side.quality == "perplexity" else difference_decimals(doubt, _KL))
             figure["narrow"][f"layout.annotations.{len(layout['annotations']) - 1}.text"] = short
     at = len(layout["annotations"])
-    layout["annotations"].append(note(tr(side.title), xref="paper", yref="paper", x=side.domain[0], y=1, yshift=4))
-    figure["narrow"] |= {f"layout.annotations.{at}.text": tr(side.short)}
+    layout["annotations"].append(note(side.title, xref="paper", yref="paper", x=side.domain[0], y=1, yshift=4))
+    figure["narrow"] |= {f"layout.annotations.{at}.text": side.short}
 
 
 def _bar_of(difference: Difference, width: float) -> tuple[float, float]:
@@ -271,20 +265,18 @@ def _hover(rung: Rung, value: float, side: _Side) -> str:
     if not rung.differences:
         return f"{name}: {text}"
     change = span_of(rung.differences[side.quality], 1.0)
-    return tr("{step}: {value}, {change} in this step", step=name, value=text, change=change)
+    return f"{name}: {text}, {change} in this step"
 
 
 def _aria(rungs: Sequence[Rung], bits: int) -> str:
     if not rungs:
-        return tr("Perplexity step by step at {bits} bits: nothing is measured yet.", bits=bits)
+        return f"Perplexity step by step at {bits} bits: nothing is measured yet."
     steps = []
     for rung in rungs:
         value = perplexity_text(rung.mean("perplexity"))
         change = f", {span_of(rung.differences['perplexity'], 50.0)}" if rung.differences else ""
         steps.append(f"{rung_name(rung)} {value}{change}")
-    return tr(
-        "Perplexity step by step at {bits} bits, paired over {draws}: {steps}.",
-        bits=bits,
-        draws=draws_text(len(rungs[0].values["perplexity"])),
-        steps="; ".join(steps),
+    return (
+        f"Perplexity step by step at {bits} bits, paired over {draws_text(len(rungs[0].values['perplexity']))}: "
+        f"{'; '.join(steps)}."
     )

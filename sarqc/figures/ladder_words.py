@@ -15,22 +15,21 @@ from sarqc.figures.ladder import NAMES, NOUNS, ladder_figure, rung_name, step_wo
 from sarqc.figures.numbers import draws_text, joined, number, perplexity_text, span_of
 from sarqc.figures.sentence import Piece, piece, pieces
 from sarqc.figures.view import Column, DataTable
-from sarqc.language import message, tr, tr_count, tr_parts, written
 from sarqc.study.ladder import QUALITIES, LadderPoint, Rung, rungs_of
 from sarqc.study.paired import Difference
 
-ENDS: dict[LadderEnd, str] = {"draws": message("all draws were made"), "budget": message("the budget was spent")}
+ENDS: dict[LadderEnd, str] = {"draws": "all draws were made", "budget": "the budget was spent"}
 _COLUMNS: tuple[Column, ...] = (
-    {"key": "step", "title": message("Step"), "kind": "text"},
-    {"key": "draws", "title": message("Draws"), "kind": "plain"},
-    {"key": "perplexity", "title": message("Perplexity, unseen text"), "kind": "perplexity"},
-    {"key": "perplexity_difference", "title": message("In this step, paired"), "kind": "difference"},
-    {"key": "perplexity_low", "title": message("95 % from"), "kind": "difference"},
-    {"key": "perplexity_high", "title": message("95 % to"), "kind": "difference"},
-    {"key": "kl", "title": message("KL to the float model, nats a token"), "kind": "significant"},
-    {"key": "kl_difference", "title": message("In this step, paired"), "kind": "significant"},
-    {"key": "kl_low", "title": message("95 % from"), "kind": "significant"},
-    {"key": "kl_high", "title": message("95 % to"), "kind": "significant"},
+    {"key": "step", "title": "Step", "kind": "text"},
+    {"key": "draws", "title": "Draws", "kind": "plain"},
+    {"key": "perplexity", "title": "Perplexity, unseen text", "kind": "perplexity"},
+    {"key": "perplexity_difference", "title": "In this step, paired", "kind": "difference"},
+    {"key": "perplexity_low", "title": "95 % from", "kind": "difference"},
+    {"key": "perplexity_high", "title": "95 % to", "kind": "difference"},
+    {"key": "kl", "title": "KL to the float model, nats a token", "kind": "significant"},
+    {"key": "kl_difference", "title": "In this step, paired", "kind": "significant"},
+    {"key": "kl_low", "title": "95 % from", "kind": "significant"},
+    {"key": "kl_high", "title": "95 % to", "kind": "significant"},
 )
 
 
@@ -66,7 +65,7 @@ def ladder_table(ladder: LadderRun, rungs: Sequence[Rung]) -> DataTable:
     """Every rung with its paired differences, after the float model."""
     rows: list[dict[str, Any]] = []
     if ladder["perplexity_float"] is not None:
-        rows.append({"step": tr("Float model"), "perplexity": ladder["perplexity_float"]})
+        rows.append({"step": "Float model", "perplexity": ladder["perplexity_float"]})
     for rung in rungs:
         row: dict[str, Any] = {"step": rung_name(rung), "draws": _draws_of(rung), **rung.means}
         for name, difference in rung.differences.items():
@@ -74,7 +73,7 @@ def ladder_table(ladder: LadderRun, rungs: Sequence[Rung]) -> DataTable:
             row |= {f"{name}_{end}": float(value) for end, value in ends if np.isfinite(value)}
         rows.append(row)
     columns = [
-        Column(key=column["key"], title=tr(column["title"]), kind=column["kind"])
+        Column(key=column["key"], title=column["title"], kind=column["kind"])
         for column in _COLUMNS
         if any(column["key"] in row for row in rows)
     ]
@@ -88,10 +87,7 @@ def ladder_sentence(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
     else:
         parts = [_worths(ladder, rungs), *([_lowest(ladder, rungs)] if ladder["best"] is not None else [])]
     if ladder["end"]:
-        text = tr_count(
-            "It ended because {reason}, after {count} model.", "It ended because {reason}, after {count} models.",
-            ladder["measured"], reason=tr(ENDS[ladder["end"]]),
-        )  # fmt: skip
+        text = (f"It ended because {ENDS[ladder['end']]}, after {ladder['measured']} model." if ladder["measured"] == 1 else f"It ended because {ENDS[ladder['end']]}, after {ladder['measured']} models.")  # fmt: skip
         parts.append([piece(text)])
     said: list[Piece] = []
     for part in parts:
@@ -120,16 +116,15 @@ def _draws_of(rung: Rung) -> int:
 
 
 def _name(rung: Rung) -> str:
-    return tr(NOUNS[rung.step]) if rung.step in NOUNS else step_words(rung.step, rung.fitting, rung.lam)
+    return NOUNS[rung.step] if rung.step in NOUNS else step_words(rung.step, rung.fitting, rung.lam)
 
 
 def _before(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
     """Before two points are measured."""
     if not rungs:
-        ended, begun = message("Not enough time: no step was measured."), message("Measuring the float model.")
-        return [piece(tr(ended if ladder["end"] else begun))]
+        return [piece(("Not enough time: no step was measured." if ladder["end"] else "Measuring the float model."))]
     value = perplexity_text(rungs[0].mean("perplexity"))
-    text = tr("Rounding to nearest has a perplexity of {value}; no step was compared with it yet.", value=value)
+    text = f"Rounding to nearest has a perplexity of {value}; no step was compared with it yet."
     return [piece(text)]
 
 
@@ -144,32 +139,29 @@ def _worths(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
     alone = [name for name in by_gain if name not in known]
     best = next(iter(gains if known else alone), None)
     value = rungs[0].mean("perplexity")
-    values = {"model": ladder["model"], "bits": ladder["bits"]}
+    model = ladder["model"]
+    bits = ladder["bits"]
     if unclear and unclear == by_gain:
         draws = draws_text(ladder["draws"])
-        return [piece(tr("On {model} at {bits} bits no step is clear of 0 over {draws}.", draws=draws, **values))]
+        return [piece(f"On {model} at {bits} bits no step is clear of 0 over {draws}.")]
     if best is None or changes[best].mean >= 0:
-        none = message("On {model} at {bits} bits no step clearly lowers perplexity.")
+        none = "On {model} at {bits} bits no step clearly lowers perplexity."
         if not known:
-            none = message("On {model} at {bits} bits, by one draw and without intervals, no step lowers perplexity.")
-        said = [piece(tr(none, **values))]
+            none = "On {model} at {bits} bits, by one draw and without intervals, no step lowers perplexity."
+        said = [piece(none.format(model=model, bits=bits))]
     else:
         size, _, interval = span_of(changes[best].scaled(-1.0), value).partition(" ")
-        less = tr("{size} less perplexity", size=size)
+        less = f"{size} less perplexity"
         gain = piece(f"{less} {interval}" if interval else less, "quality", verdict=best in known)
-        most = message("On {model} at {bits} bits {step} is worth the most: {gain}.")
+        most = "On {model} at {bits} bits {step} is worth the most: {gain}."
         if not known:
-            most = message(
-                "On {model} at {bits} bits, by one draw and without intervals, {step} is worth the most: {gain}."
-            )
-        said = pieces(tr_parts(most, step=best, gain=gain, **values))
+            most = "On {model} at {bits} bits, by one draw and without intervals, {step} is worth the most: {gain}."
+        said = pieces(parts(most, step=best, gain=gain, model=model, bits=bits))
     rest = [_change(name, changes[name], value) for name in (*gains, *costs) if name != best]
     if unclear:
-        rest.append(
-            tr_count("{names} is not clear of 0", "{names} are not clear of 0", len(unclear), names=_list(unclear))
-        )
+        rest.append(f"{_list(unclear)} {'is' if len(unclear) == 1 else 'are'} not clear of 0")
     more = [_change(name, changes[name], value) for name in alone if name != best]
-    rest += [tr("on one draw alone {changes}", changes=_list(more))] if known and more else more
+    rest += [f"on one draw alone {_list(more)}"] if known and more else more
     if rest:
         text = "; ".join(rest)
         start = text[0] if text.startswith("λ") else text[0].upper()
@@ -179,8 +171,7 @@ def _worths(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
 
 def _change(name: str, change: Difference, value: float) -> str:
     """“refinement saves 0.6”."""
-    costs, saves = message("{step} costs {size}"), message("{step} saves {size}")
-    return tr(costs if change.mean > 0 else saves, step=name, size=_size(change, value))
+    return f"{name} {'costs' if change.mean > 0 else 'saves'} {_size(change, value)}"
 
 
 def _size(change: Difference, value: float) -> str:
@@ -198,13 +189,11 @@ def _lowest(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
     """The rung with the lowest perplexity."""
     step = ladder["rows"][ladder["best"] or 0]["step"]
     best = next(rung for rung in rungs if rung.step == step)
-    values = {"value": perplexity_text(best.mean("perplexity")), "step": _name(best)}
+    value = perplexity_text(best.mean("perplexity"))
+    step_text = _name(best)
     if (original := ladder["perplexity_float"]) is None:
-        return [piece(tr("The lowest perplexity, {value}, is that after {step}.", **values))]
-    text = tr(
-        "The lowest perplexity, {value}, is that after {step}; the float model has {original}.",
-        original=perplexity_text(original), **values,
-    )  # fmt: skip
+        return [piece(f"The lowest perplexity, {value}, is that after {step_text}.")]
+    text = f"The lowest perplexity, {value}, is that after {step_text}; the float model has {perplexity_text(original)}."  # fmt: skip
     return [piece(text)]
 
 
@@ -212,49 +201,35 @@ def _small_print(ladder: LadderRun, rungs: Sequence[Rung], recipe: Mapping[str, 
     """What the sentence rests on, one plain sentence each."""
     test = Path(str(recipe["test"])).name
     lines = [
-        tr("Each step is added to those before it. In another order it would be worth something else."),
-        tr(
-            "Every step is measured on the same draws of calibration text, each {count} sequences of {length} tokens "
-            "of {corpus}, taken at random.",
-            count=number(recipe["samples"], 0), length=number(recipe["length"], 0),
-            corpus=Path(str(recipe["calibration"])).name,
-        ),
-    ]  # fmt: skip
+        "Each step is added to those before it. In another order it would be worth something else.",
+        "Every step is measured on the same draws of calibration text, each "
+        f"{number(recipe['samples'], 0)} sequences of {number(recipe['length'], 0)} tokens of "
+        f"{Path(str(recipe['calibration'])).name}, taken at random.",
+    ]
     counts = [_draws_of(rung) for rung in rungs]
     if counts and max(counts) > 1:
         lines.append(
-            tr(
-                "Intervals are of 95 %, by Student’s t, of each paired difference over the draws that have both of "
-                "its points."
-            )
+            "Intervals are of 95 %, by Student’s t, of each paired difference over the draws that have both of "
+            "its points."
         )
     if len({*counts}) > 1:
         lines.append(
-            tr(
-                "The last steps have {fewest}, the first {most}.",
-                fewest=draws_text(min(counts)), most=draws_text(max(counts)),
-            )
+            f"The last steps have {draws_text(min(counts))}, the first {draws_text(max(counts))}."
         )  # fmt: skip
     if counts and max(counts) == 1:
-        lines.append(tr("One draw has no intervals: whether a difference holds in others, it can’t say."))
+        lines.append("One draw has no intervals: whether a difference holds in others, it can’t say.")
     by_step = {row["step"]: row.get("bits_per_weight") for row in ladder["rows"]}
     if (affine := by_step.get("affine")) and (before := by_step["gptq"]):
         lines.append(
-            tr(
-                "The affine grid stores a bias for each group: {affine} bits per weight in full, {before} before. Its "
-                "codes are saved for MLX alone.",
-                affine=written(f"{affine:.3g}"), before=written(f"{before:.3g}"),
-            )
-        )  # fmt: skip
-    for one in ladder["left_out"]:
-        step = tr(NOUNS[one["step"]]) if one["step"] in NOUNS else tr("the step of λ")
-        lines.append(tr("Left out: {step}, since {why}.", step=step, why=one["why"]))
-    lines.append(
-        tr(
-            "The best rung was chosen on {test}: judge the final model on another text. Layers were solved on the "
-            "float model’s inputs; a run gives each layer the inputs that the quantized layers before it make, so its "
-            "perplexity differs a little.",
-            test=test,
+            f"The affine grid stores a bias for each group: {affine:.3g} bits per weight in full, "
+            f"{before:.3g} before. Its codes are saved for MLX alone."
         )
+    for one in ladder["left_out"]:
+        step = NOUNS[one["step"]] if one["step"] in NOUNS else "the step of λ"
+        lines.append(f"Left out: {step}, since {one['why']}.")
+    lines.append(
+        f"The best rung was chosen on {test}: judge the final model on another text. Layers were solved on the "
+        "float model’s inputs; a run gives each layer the inputs that the quantized layers before it make, so "
+        "its perplexity differs a little."
     )
     return lines

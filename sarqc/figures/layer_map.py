@@ -14,22 +14,21 @@ from sarqc.figures.findings import fewest_for_half
 from sarqc.figures.layer_quantities import Quantity
 from sarqc.figures.numbers import NBSP, lam_text, number
 from sarqc.figures.titles import ERRORS, at_each, fitting, set_finding
-from sarqc.language import message, tr, tr_count
 from sarqc.models.families import LayerInfo
 from sarqc.study.facts import LineFacts
 
 WORST_WIDTH = 0.32  # of a pooled column's width is the stripe of its worst expert
 MOST_NAMES = 8  # with more columns than this the names of linears are one letter
 # What stands under the names of a group of columns.
-GROUPS = {"experts": message("experts"), "shared_experts": message("shared")}
+GROUPS = {"experts": "experts", "shared_experts": "shared"}
 
 
 def layer_label(layer: LayerInfo) -> str:
     """“block 3 · down_proj”, “block 3 · expert 7 · down_proj”."""
     if layer.expert is None:
-        return tr("block {block} · {module}", block=layer.block, module=layer.module)
+        return f"block {layer.block} · {layer.module}"
     module = layer.module.rsplit(".", 1)[-1]
-    return tr("block {block} · expert {expert} · {module}", block=layer.block, expert=layer.expert, module=module)
+    return f"block {layer.block} · expert {layer.expert} · {module}"
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ def _every_layer(facts: LineFacts, quantity: Quantity) -> tuple[Figure, dict[int
     n_g, n_m = quantity.values.shape[1:]
     z = np.full((n_g, n_m, len(rows), len(columns)), np.nan)
     leads: list[list[list[Any]]] = [[[-1, ""] for _ in columns] for _ in rows]
-    missing = tr("not measured")
+    missing = "not measured"
     texts: list[list[Any]] = [[[[missing] * len(columns) for _ in rows] for _ in range(n_m)] for _ in range(n_g)]
     for (r, c), layers in members.items():
         column = columns[c]
@@ -75,7 +74,7 @@ def _every_layer(facts: LineFacts, quantity: Quantity) -> tuple[Figure, dict[int
         if column.worst:
             kind = _extreme_name(quantity, layer_label(facts.study.layers[pick]))
         else:
-            kind = tr("block {block} · {module}", block=rows[r], module=column.module)
+            kind = f"block {rows[r]} · {column.module}"
             kind = _pooled_name(quantity, kind, len(layers)) if column.pooled else kind
         leads[r][c] = [pick, kind]
         for g, m in np.ndindex(n_g, n_m):
@@ -109,30 +108,28 @@ def _every_layer(facts: LineFacts, quantity: Quantity) -> tuple[Figure, dict[int
     arias = [[_aria(facts, quantity, quantity.values[:, g, m], m) for m in range(n_m)] for g in range(n_g)]
     show(figure, quantity, quantity.colours(z), texts, arias)
     figure["title"] = _title(quantity, pooled=pooled)
-    set_finding(figure, map_finding(facts, quantity, range(len(quantity.values)), tr("layers")))
+    set_finding(figure, map_finding(facts, quantity, range(len(quantity.values)), "layers"))
     figure["subtitle"] = f": {quantity.title}"
     return figure, frames
 
 
 def _extreme_name(quantity: Quantity, layer: str) -> str:
-    return (
-        tr("{layer}, the fewest", layer=layer) if quantity.stripe == "fewest" else tr("{layer}, the worst", layer=layer)
-    )
+    return f"{layer}, the fewest" if quantity.stripe == "fewest" else f"{layer}, the worst"
 
 
 def _pooled_name(quantity: Quantity, layers: str, count: int) -> str:
     if quantity.stripe:
-        return tr("{layers}, mean of {count} experts", layers=layers, count=count)
-    return tr("{layers}, {count} experts", layers=layers, count=count)
+        return f"{layers}, mean of {count} experts"
+    return f"{layers}, {count} experts"
 
 
 def _title(quantity: Quantity, *, pooled: bool) -> str:
     """``pooled``: whether experts share cells, of which a stripe tells the worst."""
     if not pooled or not quantity.stripe:
-        return tr("Every layer")
+        return "Every layer"
     if quantity.stripe == "fewest":
-        return tr("Every layer; narrow: expert with fewest")
-    return tr("Every layer; narrow: worst expert")
+        return "Every layer; narrow: expert with fewest"
+    return "Every layer; narrow: worst expert"
 
 
 def map_finding(facts: LineFacts, quantity: Quantity, layers: Sequence[int], noun: str) -> BoundValues | None:
@@ -151,9 +148,7 @@ def map_finding(facts: LineFacts, quantity: Quantity, layers: Sequence[int], nou
         if quantity.name == "tokens":
             low, high = (number(float(end), 0) for end in (known.min(), known.max()))
             return fitting(
-                tr("From {low} to {high} calibration tokens", low=low, high=high)
-                if low != high
-                else tr("{count} calibration tokens each", count=low)
+                f"From {low} to {high} calibration tokens" if low != high else f"{low} calibration tokens each"
             )
         if quantity.name in ERRORS:
             count = fewest_for_half(known)
@@ -161,28 +156,17 @@ def map_finding(facts: LineFacts, quantity: Quantity, layers: Sequence[int], nou
         largest, middle = layers[int(np.nanargmax(column))], float(np.median(known))
         label = layer_label(facts.study.layers[largest])
         is_drift = quantity.name == "drift"
-        text = (
-            tr("{layer}: the largest drift", layer=label)
-            if is_drift
-            else tr("{layer}: the largest penalty", layer=label)
-        )
+        text = f"{label}: the largest drift" if is_drift else f"{label}: the largest penalty"
         if middle <= 0:
             return fitting(text)
         times = times_text(float(known.max()) / middle)
-        return fitting(tr("{lead}, {times} the median", lead=text, times=times), text)
+        return fitting(f"{text}, {times} the median", text)
 
     return at_each(facts, say)
 
 
 def _half(count: int, total: int, noun: str) -> str:
-    return tr_count(
-        "{count} of {total} {layers} makes up half the error",
-        "{count} of {total} {layers} make up half the error",
-        count,
-        count=number(count, 0),
-        total=number(total, 0),
-        layers=noun,
-    )
+    return f"{number(count, 0)} of {number(total, 0)} {noun} {'makes' if count == 1 else 'make'} up half the error"
 
 
 def _most_chosen(quantity: Quantity, known: np.ndarray, noun: str) -> str:
@@ -192,15 +176,9 @@ def _most_chosen(quantity: Quantity, known: np.ndarray, noun: str) -> str:
     most = max(count for count, _ in counts)
     first, *others = [step for count, step in counts if count == most]
     if others:
-        return tr("No {sign} was chosen in more {layers} than the others", sign=sign, layers=noun)
+        return f"No {sign} was chosen in more {noun} than the others"
     return fitting(
-        tr(
-            "{choice} was chosen in {count} of {total} {layers}",
-            choice=f"{sign}{NBSP}={NBSP}{lam_text(first)}",
-            count=number(most, 0),
-            total=number(known.size, 0),
-            layers=noun,
-        )
+        f"{sign}{NBSP}={NBSP}{lam_text(first)} was chosen in {number(most, 0)} of {number(known.size, 0)} {noun}"
     )
 
 
@@ -256,7 +234,7 @@ def _name_axis(columns: list[_Column]) -> dict[str, Any]:
         groups = [column.module.rpartition(".")[0] for column in named]
         for group in set(groups) & set(GROUPS):
             inside = [place for place, one in enumerate(groups) if one == group]
-            texts[inside[len(inside) // 2]] += f"<br>{tr(GROUPS[group])}"
+            texts[inside[len(inside) // 2]] += f"<br>{GROUPS[group]}"
     return {
         "tickvals": [round(column.left + 0.5) for column in named],
         "ticktext": texts,
@@ -287,6 +265,6 @@ def _aria(facts: LineFacts, quantity: Quantity, values: np.ndarray, lam: int) ->
         layer = facts.study.layers[at]
         if layer.expert is not None:
             return layer_label(layer)
-        return tr("block {block} {module}", block=layer.block, module=layer.module)
+        return f"block {layer.block} {layer.module}"
 
-    return quantity.aria(facts, values, lam, tr("{count} layers", count=number(len(values), 0)), name)
+    return quantity.aria(facts, values, lam, f"{number(len(values), 0)} layers", name)

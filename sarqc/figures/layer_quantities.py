@@ -14,35 +14,34 @@ import numpy as np
 
 from sarqc.figures.drawing import CIVIDIS, SHADES
 from sarqc.figures.numbers import lam_text, number, point_names, significant
-from sarqc.language import message, tr, written
 from sarqc.study.facts import LineFacts, Selection
 from sarqc.study.paired import mean_over_draws
 
 # name in an address → what a card is called, in a list; the first that a line has is shown without a wish
 QUANTITIES = {
-    "held_out": (message("reconstruction error, unseen text"), message("error, unseen text")),
-    "recon": (message("reconstruction error, calibration text"), message("error, calibration text")),
-    "drift": (message("weight drift"), message("drift")),
-    "sar": (message("penalty, L_sar"), message("penalty")),
-    "lambda": (message("chosen λ"), message("chosen λ")),
-    "gamma": (message("chosen γ"), message("chosen γ")),
-    "tokens": (message("calibration tokens"), message("tokens")),
+    "held_out": ("reconstruction error, unseen text", "error, unseen text"),
+    "recon": ("reconstruction error, calibration text", "error, calibration text"),
+    "drift": ("weight drift", "drift"),
+    "sar": ("penalty, L_sar", "penalty"),
+    "lambda": ("chosen λ", "chosen λ"),
+    "gamma": ("chosen γ", "chosen γ"),
+    "tokens": ("calibration tokens", "tokens"),
 }
 SPOKEN = {
-    "held_out": message("Relative reconstruction error on unseen text"),
-    "recon": message("Relative reconstruction error on calibration text"),
-    "drift": message("Relative weight drift"),
-    "sar": message("Relative penalty, L_sar,"),
-    "tokens": message("Calibration tokens"),
+    "held_out": "Relative reconstruction error on unseen text",
+    "recon": "Relative reconstruction error on calibration text",
+    "drift": "Relative weight drift",
+    "sar": "Relative penalty, L_sar,",
+    "tokens": "Calibration tokens",
 }
 BAR_TITLES = {
-    "held_out": message("error"),
-    "recon": message("error"),
-    "drift": message("drift"),
-    "sar": message("penalty"),
+    "held_out": "error",
+    "recon": "error",
+    "drift": "drift",
+    "sar": "penalty",
     "lambda": "λ",
     "gamma": "γ",
-    "tokens": message("tokens"),
+    "tokens": "tokens",
 }
 MOST_NAMED = 6  # candidates on a colour bar
 
@@ -58,7 +57,7 @@ class Quantity:
 
     @property
     def title(self) -> str:
-        return tr(QUANTITIES[self.name][0])
+        return QUANTITIES[self.name][0]
 
     @property
     def follows(self) -> bool:
@@ -89,9 +88,9 @@ class Quantity:
     def text(self, value: float, layers: Sequence[int]) -> str:
         """A number as the pointer is told it, of these layers."""
         if not math.isfinite(value):
-            return tr("not measured")
+            return "not measured"
         if self.name == "tokens":
-            return tr("{count} tokens", count=number(value, 0)) if value else tr("no tokens")
+            return f"{number(value, 0)} tokens" if value else "no tokens"
         if self.samples is None:
             return significant(value)
         chosen = self.samples[:, list(layers)]
@@ -101,7 +100,7 @@ class Quantity:
         if known.size <= 1:
             return choice
         times = int(np.isclose(known, value).sum())
-        return tr("{choice}, {count} of {total} choices", choice=choice, count=times, total=known.size)
+        return f"{choice}, {times} of {known.size} choices"
 
     def colours(self, values: np.ndarray) -> np.ndarray:
         """Numbers as places on the scale of colours: logarithms, or positions among the candidates."""
@@ -122,7 +121,7 @@ class Quantity:
                     "colorbar": self._bar(*_named(self.steps))}  # fmt: skip
         low, high = log_span(np.moveaxis(shown, 1, -1), lams if self.follows else (1.0,))
         values = [low, math.sqrt(low * high), high]
-        names = [number(value, 0) if self.name == "tokens" else written(f"{value:.2g}") for value in values]
+        names = [number(value, 0) if self.name == "tokens" else f"{value:.2g}" for value in values]
         known = shown[np.isfinite(shown)]
         if known.size and known.max() > high * 1.001:
             names[-1] = f"≥ {names[-1]}"
@@ -134,36 +133,31 @@ class Quantity:
         return {**ends, "colorscale": SHADES, "colorbar": self._bar([math.log10(one) for one in values], names)}
 
     def _bar(self, places: list[float], names: list[str]) -> dict[str, Any]:
-        return slim_bar(places, names) | {
-            "title": {"text": tr(BAR_TITLES[self.name]), "side": "top", "font": {"size": 11}}
-        }
+        return slim_bar(places, names) | {"title": {"text": BAR_TITLES[self.name], "side": "top", "font": {"size": 11}}}
 
     def aria(self, facts: LineFacts, values: np.ndarray, lam: int, called: str, name: Any) -> str:
         """One sentence about numbers (…) at a point; ``called`` is what they are of, ``name`` names one by position."""
         known = values[np.isfinite(values)]
         if not known.size:
-            return tr("Nothing was measured for {layers}.", layers=called)
+            return f"Nothing was measured for {called}."
         if self.steps:
             sign = "λ" if self.name == "lambda" else "γ"
             counts = [(int(np.isclose(known, step).sum()), step) for step in self.steps]
-            said = [tr("{lam} in {count}", lam=lam_text(step), count=count) for count, step in counts if count]
-            return tr(
-                "{sign} that “auto” chose most often in each of {layers}: {choices}.",
-                sign=sign,
-                layers=called,
-                choices=", ".join(said),
-            )
+            said = [f"{lam_text(step)} in {count}" for count, step in counts if count]
+            return f"{sign} that “auto” chose most often in each of {called}: {', '.join(said)}."
         parts = []
         if self.name == "tokens":
             at = int(np.nanargmin(values))
-            parts.append(tr("least in {layer}, {value}", layer=name(at), value=self._plain(float(values.flat[at]))))
+            parts.append(f"least in {name(at)}, {self._plain(float(values.flat[at]))}")
         at = int(np.nanargmax(values))
-        parts.append(tr("largest in {layer}, {value}", layer=name(at), value=self._plain(float(values.flat[at]))))
-        parts.append(tr("median {value}", value=self._plain(float(np.median(known)))))
-        words = {"quantity": tr(SPOKEN[self.name]), "layers": called, "values": ", ".join(parts)}
+        parts.append(f"largest in {name(at)}, {self._plain(float(values.flat[at]))}")
+        parts.append(f"median {self._plain(float(np.median(known)))}")
+        quantity = SPOKEN[self.name]
+        layers = called
+        values_text = ", ".join(parts)
         if not self.follows:
-            return tr("{quantity} of {layers}: {values}.", **words)
-        return tr("{quantity} of {layers}, {point}: {values}.", point=point_names(facts.line)[lam], **words)
+            return f"{quantity} of {layers}: {values_text}."
+        return f"{quantity} of {layers}, {point_names(facts.line)[lam]}: {values_text}."
 
     def _plain(self, value: float) -> str:
         return number(value, 0) if self.name == "tokens" else significant(value)

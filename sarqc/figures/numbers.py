@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache, reduce
 
-from sarqc.language import language, message, tr, tr_count, written
+from sarqc.language import language
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line
 from sarqc.study.facts import BaselinePoint, has_lam
@@ -16,14 +16,14 @@ from sarqc.study.paired import Difference
 
 NBSP = "\u00a0"
 _WORDS = (  # from two on
-    message("two"), message("three"), message("four"), message("five"), message("six"), message("seven"),
-    message("eight"), message("nine"), message("ten"), message("eleven"), message("twelve"),
+    "two", "three", "four", "five", "six", "seven",
+    "eight", "nine", "ten", "eleven", "twelve",
 )  # fmt: skip
 
 
 def lam_text(value: float) -> str:
     """λ and γ as the axis writes them."""
-    return written(f"{value:g}".replace("-", "\u2212"))
+    return f"{value:g}".replace("-", "\u2212")
 
 
 def computed_lam_text(value: float) -> str:
@@ -59,23 +59,23 @@ def decimals_for(value: float) -> int:
 
 def draws_text(count: int) -> str:
     """Return “one draw” or “five draws”."""
-    return tr_count("one draw", "{count} draws", count, count=_counted(count)) if count else tr("no draws")
+    return ("one draw" if count == 1 else f"{_counted(count)} draws") if count else "no draws"
 
 
 def _counted(count: int) -> str:
-    return tr(_WORDS[count - 2]) if 2 <= count < len(_WORDS) + 2 else str(count)
+    return _WORDS[count - 2] if 2 <= count < len(_WORDS) + 2 else str(count)
 
 
 def sets_text(count: int) -> str:
     """Draws, said to who has not heard of them."""
     if not count:
-        return tr("no calibration sets")
-    return tr_count("one calibration set", "{count} calibration sets", count, count=_counted(count))
+        return "no calibration sets"
+    return "one calibration set" if count == 1 else f"{_counted(count)} calibration sets"
 
 
 def joined(names: Sequence[str]) -> str:
     """Return a list in words: “λ and γ”, “λ and γ and α”."""
-    return reduce(lambda first, last: tr("{first} and {last}", first=first, last=last), names)
+    return reduce(lambda first, last: f"{first} and {last}", names)
 
 
 def percent(value: float, decimals: int = 0) -> str:
@@ -91,7 +91,7 @@ def significant(value: float) -> str:
 @lru_cache(maxsize=1024)  # a view says the same values in several figures
 def _significant(value: float, spoken: str) -> str:
     if 0 < abs(value) < 1e-6:
-        digits, _, power = written(f"{value:.2e}".replace("-", "\u2212")).partition("e")
+        digits, _, power = f"{value:.2e}".replace("-", "\u2212").partition("e")
         return f"{digits}·10^\u2212{power[1:].lstrip('0')}"
     return number(value, decimals_of(value, 3))
 
@@ -139,9 +139,9 @@ def accuracy_text(value: float) -> str:
 def baseline_name(baseline: BaselinePoint) -> str:
     """What people call the point that a line is compared with."""
     name = baseline_title(baseline)
-    return tr("{baseline} on this grid", baseline=name) if baseline.on_its_grid else name
+    return f"{name} on this grid" if baseline.on_its_grid else name
 
 
 def baseline_title(baseline: BaselinePoint) -> str:
     """Its method's, even where another method's λ stands for it."""
-    return tr(METHODS[baseline.method].title) if baseline.method in METHODS else baseline.held_by
+    return METHODS[baseline.method].title if baseline.method in METHODS else baseline.held_by

@@ -30,7 +30,6 @@ from sarqc.figures.drawing import (
     whiskers,
 )
 from sarqc.figures.numbers import NBSP, Format, difference_decimals, number
-from sarqc.language import tr
 from sarqc.study.intervals import span_text
 
 WORDS_ROOM = 0.09  # of a panel's range, beside the usual air, for words at its edge
@@ -284,7 +283,7 @@ def _add_beyond_break(figure: Figure, panel: Panel, axis: str, span: tuple[float
     layout["shapes"].append({"type": "line", "line": line, **ends})
     font = {"size": 12, "color": "var(--ink-2)"}
     words = {"xref": "paper", "yref": axis, "x": 1, "y": height, "xanchor": "right", "yanchor": "bottom"}
-    text = tr("float model {value}", value=panel.show(panel.reference))
+    text = f"float model {panel.show(panel.reference)}"
     layout["annotations"].append(note(text, **words | {"font": font}))
     sign = {"xref": "paper", "yref": axis, "x": 0, "y": edge + side * 0.25 * room, "xshift": -12}
     place = {"xanchor": "right", "yanchor": "middle", "font": {"size": 16, "color": "var(--ink-2)"}}
@@ -347,7 +346,7 @@ def _room_for_value(panel: Panel, span: tuple[float, float]) -> tuple[np.ndarray
 def _hover(curve: Curve, show: Format, row: int, column: int) -> str:
     value = float(curve.values[row, column])
     if not math.isfinite(value):
-        return tr("not measured")
+        return "not measured"
     if curve.ends is None or value <= 1:
         return show(value)
     low, high = (float(end[row, column]) for end in curve.ends)
@@ -435,7 +434,7 @@ def _add_off_scale(
         for i, (name, _, _) in enumerate(found):
             first = seen.setdefault((name, edge[i]), i)
             if first != i:
-                texts[first] = tr("{first} and {last}", first=texts[first], last=texts[i])
+                texts[first] = f"{texts[first]} and {texts[i]}"
                 texts[i] = ""
         columns["x"].append([name for name, _, _ in found])
         columns["y"].append(edge)
@@ -448,7 +447,7 @@ def _add_off_scale(
 def _reference_end(panel: Panel, value: float, rows: int) -> tuple[Curve, np.ndarray]:
     """The float model's name among those at the lines' ends, which keep apart from each other."""
     along = np.full((rows, 1), value)
-    text = tr("float {value}", value=panel.show(value))
+    text = f"float {panel.show(value)}"
     return Curve("float model", panel.curves[0].style, along, label=text, faint=True), along
 
 
@@ -466,16 +465,16 @@ def _add_reference(
     if value is None:
         return
     shown = panel.show(value)
-    text = tr("float model {value}", value=shown)
+    text = f"float model {shown}"
     font = {"size": 12, "color": "var(--ink-2)"}
     right = {"xref": "paper", "yref": axis, "x": 1, "xanchor": "right", "font": font}
     left = {"xref": "paper", "yref": axis, "x": 0, "xanchor": "left", "xshift": 4, "font": font}
     if value < span[0]:
-        below = tr("↓ float model {value}, off the scale", value=shown)
+        below = f"↓ float model {shown}, off the scale"
         layout["annotations"].append(note(below, y=span[0], yanchor="bottom", **left))
         return
     if value > span[1]:
-        above = tr("↑ float model {value}, off the scale", value=shown)
+        above = f"↑ float model {shown}, off the scale"
         layout["annotations"].append(note(above, y=span[1], yanchor="top", **right))
         return
     line = {"color": "var(--ink-2)", "width": 1, "dash": "2px 3px"}
@@ -487,7 +486,7 @@ def _add_reference(
             f"layout.annotations.{len(layout['annotations'])}.visible": True,
             f"layout.yaxis{axis[1:]}.range": [lowest, span[1]],
         }
-        dotted = tr("dotted: float model {value}", value=shown)
+        dotted = f"dotted: float model {shown}"
         layout["annotations"].append(note(dotted, y=lowest, yanchor="bottom", visible=False, **left))
     elif n_lams > FEW_LAMS:
         layout["annotations"].append(note(text, y=value, yanchor="bottom", **right))
@@ -517,7 +516,7 @@ def _title_text(panel: Panel, curves: list[Curve], row: int, column: int) -> str
     shown = []
     for curve in curves:
         value = float(curve.values[row, column])
-        text = panel.show(value) if math.isfinite(value) else tr("not measured")
+        text = panel.show(value) if math.isfinite(value) else "not measured"
         ink = curve.style["color"].replace(")", "-ink)")
         shown.append(f'<span style="color:{ink}"><b>{text}</b></span>')
     values = "  ·  ".join(shown)

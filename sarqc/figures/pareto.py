@@ -15,7 +15,6 @@ from sarqc.errors import Refused
 from sarqc.figures.drawing import PLAIN_AXIS, Figure, apart, base_layout, note
 from sarqc.figures.numbers import number, perplexity_text, plus_minus
 from sarqc.figures.titles import everywhere, fitting, set_finding
-from sarqc.language import tr, tr_count
 
 SERIES = 4  # colours that can be told apart
 LABELLED = 4  # names at one size; more cover each other
@@ -75,26 +74,22 @@ def pareto_view(runs: Sequence[ParetoRun], size: Size = "bits", quality: Quality
     known = [run for run in runs if _size(run, size) is not None and _quality(run, quality) is not None]
     if not known:
         raise Refused(
-            tr("none of the {count} runs has both a size and a perplexity", count=len(runs)),
+            f"none of the {len(runs)} runs has both a size and a perplexity",
             "pareto",
-            tr("Pick finished runs that name a test text; runs of an older sarqc did not keep their size."),
+            "Pick finished runs that name a test text; runs of an older sarqc did not keep their size.",
         )
     groups: dict[tuple[str, str], list[ParetoRun]] = {}
     for run in known:
         groups.setdefault((run.model, run.test), []).append(run)
     if len(groups) > SERIES:
         raise Refused(
-            tr(
-                "the runs are of {count} models and test texts, and {most} frontiers can be distinguished",
-                count=len(groups),
-                most=SERIES,
-            ),
+            f"the runs are of {len(groups)} models and test texts, and {SERIES} frontiers can be distinguished",
             "pareto",
-            tr("Filter by a model, a test text or a tag."),
+            "Filter by a model, a test text or a tag.",
         )
     named = len(groups) > 1
     layout = _layout(size, quality, SERIES_ROOM * len(groups) if named else 0)
-    figure: Figure = {"data": [], "layout": layout, "bindings": [], "title": tr("Size against quality")}
+    figure: Figure = {"data": [], "layout": layout, "bindings": [], "title": "Size against quality"}
     labels: list[_Label] = []
     for index, group in enumerate(groups.values()):
         labels += _draw(figure, group, index, size, quality, named=named)
@@ -102,10 +97,12 @@ def pareto_view(runs: Sequence[ParetoRun], size: Size = "bits", quality: Quality
     _write(figure, labels)
     words = _words(runs, known, groups, best)
     if size == "bits":
-        words += " " + tr("Bits in full are those of codes, scales, and zero points or biases.")
+        words += " " + "Bits in full are those of codes, scales, and zero points or biases."
     set_finding(figure, everywhere(_finding(best, len(known), len(groups))))
-    axes = {"size": _title(size), "quality": _words_of(quality), "count": len(known)}
-    figure["aria"] = tr("{size} against {quality}, {count} runs.", **axes) + f" {words}"
+    size_text = _title(size)
+    quality_text = _words_of(quality)
+    count = len(known)
+    figure["aria"] = f"{size_text} against {quality_text}, {count} runs." + f" {words}"
     return {"figure": figure, "words": words}
 
 
@@ -113,24 +110,11 @@ def _finding(best: int, known: int, groups: int) -> str:
     """How many runs no other run beats in both."""
     if known < 2:
         return ""
-    counts = {"count": number(best, 0), "total": number(known, 0)}
+    count = number(best, 0)
+    total = number(known, 0)
     if groups == 1:
-        return fitting(
-            tr_count(
-                "{count} of {total} runs is on the frontier of size and quality",
-                "{count} of {total} runs are on the frontier of size and quality",
-                best,
-                **counts,
-            )
-        )
-    return fitting(
-        tr_count(
-            "{count} of {total} runs is on a frontier of size and quality",
-            "{count} of {total} runs are on a frontier of size and quality",
-            best,
-            **counts,
-        )
-    )
+        return fitting(f"{count} of {total} runs {'is' if best == 1 else 'are'} on the frontier of size and quality")
+    return fitting(f"{count} of {total} runs {'is' if best == 1 else 'are'} on a frontier of size and quality")
 
 
 def _size(run: ParetoRun, size: Size) -> float | None:
@@ -146,17 +130,17 @@ def _layout(size: Size, quality: Quality, room: int) -> dict[str, Any]:
     layout = base_layout(left=58, right=24, top=28 + room, bottom=44)
     layout["xaxis"] = {**PLAIN_AXIS, "title": {"text": _title(size)}, "nticks": 8}
     layout["yaxis"] = {**PLAIN_AXIS, "nticks": 6}
-    above = tr("{quality}, lower is better", quality=_words_of(quality))
+    above = f"{_words_of(quality)}, lower is better"
     layout["annotations"].append(note(above, xref="paper", yref="paper", x=0, y=1, xshift=-50, yshift=6 + room))
     return layout
 
 
 def _words_of(quality: Quality) -> str:
-    return tr("ln(perplexity / float model)") if quality == "log_ratio" else tr("Perplexity")
+    return "ln(perplexity / float model)" if quality == "log_ratio" else "Perplexity"
 
 
 def _title(size: Size) -> str:
-    return tr("Bits per quantized weight, in full") if size == "bits" else tr("MiB of the whole model")
+    return "Bits per quantized weight, in full" if size == "bits" else "MiB of the whole model"
 
 
 def _draw(
@@ -171,7 +155,7 @@ def _draw(
     series = f"{group[0].model}, {group[0].test}"
     figure["data"].append(
         {
-            "type": "scatter", "mode": "lines", "name": tr("frontier of {series}", series=series),
+            "type": "scatter", "mode": "lines", "name": f"frontier of {series}",
             "hoverinfo": "skip", "line": style,
             "x": [xs[at] for at in on], "y": [ys[at] for at in on],
         }
@@ -218,14 +202,14 @@ def _write(figure: Figure, labels: Sequence[_Label]) -> None:
 
 
 def _hover(run: ParetoRun) -> str:
-    size = [] if run.bits is None else [tr("{bits} bits per weight", bits=number(run.bits, 2))]
+    size = [] if run.bits is None else [f"{number(run.bits, 2)} bits per weight"]
     size += [] if run.bytes is None else [f"{number(run.bytes / 2**20, 1)} MiB"]
     said = [f"<b>{run.name}</b>", run.model, *filter(None, [run.grid]), ", ".join(size)]
     if run.perplexity is not None:
-        said.append(tr("perplexity {value}", value=perplexity_text(run.perplexity)))
+        said.append(f"perplexity {perplexity_text(run.perplexity)}")
     if run.log_ratio is not None:
         error = np.nan if run.error is None else run.error
-        said.append(tr("ln of the ratio {value}", value=plus_minus(run.log_ratio, error, 1.0)))
+        said.append(f"ln of the ratio {plus_minus(run.log_ratio, error, 1.0)}")
     return "<br>".join(said)
 
 
@@ -233,28 +217,18 @@ def _words(
     runs: Sequence[ParetoRun], known: Sequence[ParetoRun], groups: dict[tuple[str, str], list[ParetoRun]], best: int
 ) -> str:
     if len(groups) == 1:
-        lead = tr_count(
-            "{count} of {total} runs is on the frontier: no other is both smaller and better.",
-            "{count} of {total} runs are on the frontier: no other is both smaller and better.",
-            best,
-            total=len(known),
+        lead = (
+            f"{best} of {len(known)} runs {'is' if best == 1 else 'are'} on the frontier: no other is both smaller "
+            "and better."
         )
     else:
-        lead = tr_count(
-            "{count} of {total} runs is on a frontier: no other is both smaller and better.",
-            "{count} of {total} runs are on a frontier: no other is both smaller and better.",
-            best,
-            total=len(known),
+        lead = (
+            f"{best} of {len(known)} runs {'is' if best == 1 else 'are'} on a frontier: no other is both smaller and "
+            "better."
         )
     words = [lead]
     if len(groups) > 1:
-        words.append(tr("Models and test texts have frontiers of their own: their perplexities can’t be compared."))
+        words.append("Models and test texts have frontiers of their own: their perplexities can’t be compared.")
     if left := len(runs) - len(known):
-        words.append(
-            tr_count(
-                "{count} is not drawn: no size or no perplexity is known.",
-                "{count} are not drawn: no size or no perplexity is known.",
-                left,
-            )
-        )
+        words.append(f"{left} {'is' if left == 1 else 'are'} not drawn: no size or no perplexity is known.")
     return " ".join(words)

@@ -28,7 +28,6 @@ from sarqc.figures.drawing import (
 )
 from sarqc.figures.numbers import lam_text, point_names, significant
 from sarqc.figures.titles import set_finding, trade_off_finding
-from sarqc.language import tr, tr_count
 from sarqc.quantization.hull import weight_intervals
 from sarqc.study.facts import LineFacts, is_point, line_facts
 
@@ -75,11 +74,11 @@ def plane(facts: LineFacts) -> Figure | None:
         _add_curve(figure, points, supports[-1], (name, style), (x, y), (side_x != 0) | (side_y != 0))
     _name_points(figure, points, x, clamp(points.errors[0][2], span_y)[0])
     hollow = [any(NOBODY in curve[g] for curve in supports) for g in range(len(points.drift))]
-    words = [tr("drift (open marks: off the convex hull)") if some else tr("drift") for some in hollow]
+    words = ["drift (open marks: off the convex hull)" if some else "drift" for some in hollow]
     figure["bindings"].append(bind("layout.xaxis.title.text", words, "gamma"))
     arias = [_aria(points, supports[0][g], g) for g in range(len(points.drift))]
     figure["bindings"].append(bind("aria", arias, "gamma"))
-    figure["title"] = tr("Error against drift")
+    figure["title"] = "Error against drift"
     set_finding(figure, trade_off_finding(facts))
     if points.lines is None:
         # For the line R of the page: the point of least error among those that drift no more than R.
@@ -126,7 +125,7 @@ def _of_methods(facts: LineFacts) -> _Points:
 
 
 def _errors(found: list[LineFacts]) -> tuple[tuple[str, Role, np.ndarray], ...]:
-    kinds = ((tr("unseen text"), HELD_OUT, "held_out"), (tr("calibration text"), RECON, "recon"))
+    kinds = (("unseen text", HELD_OUT, "held_out"), ("calibration text", RECON, "recon"))
     return tuple(
         (name, style, np.concatenate([getattr(one, kind) for one in found], axis=1))
         for name, style, kind in kinds
@@ -192,17 +191,17 @@ def weight_text(interval: Interval) -> str:
     """In words, for which multipliers of relative drift² a point is the best of all that are drawn."""
     lowest, highest = interval
     if interval == NOBODY:
-        return tr("no weight μ selects this point")
+        return "no weight μ selects this point"
     low, high = (lam_text(float(f"{end:.2g}")) for end in interval)
     if lowest == 0 and math.isinf(highest):
-        return tr("minimises reconstruction + μ · drift²<br>for every μ")
+        return "minimises reconstruction + μ · drift²<br>for every μ"
     if lowest == highest:
-        return tr("minimises reconstruction + μ · drift²<br>for μ = {low} alone", low=low)
+        return f"minimises reconstruction + μ · drift²<br>for μ = {low} alone"
     if lowest == 0:
-        return tr("minimises reconstruction + μ · drift²<br>for μ up to {high}", high=high)
+        return f"minimises reconstruction + μ · drift²<br>for μ up to {high}"
     if math.isinf(highest):
-        return tr("minimises reconstruction + μ · drift²<br>for μ from {low} on", low=low)
-    return tr("minimises reconstruction + μ · drift²<br>for μ from {low} to {high}", low=low, high=high)
+        return f"minimises reconstruction + μ · drift²<br>for μ from {low} on"
+    return f"minimises reconstruction + μ · drift²<br>for μ from {low} to {high}"
 
 
 def _name_points(figure: Figure, points: _Points, x: np.ndarray, y: np.ndarray) -> None:
@@ -212,7 +211,7 @@ def _name_points(figure: Figure, points: _Points, x: np.ndarray, y: np.ndarray) 
         return
     if points.lines is not None:
         place = {"xref": "paper", "yref": "paper", "x": 0, "y": 1, "yshift": 2}
-        layout["annotations"].append(note(tr("shown: {method}", method=points.names[points.shown[0]]), **place))
+        layout["annotations"].append(note(f"shown: {points.names[points.shown[0]]}", **place))
         return
     last = len(points.names) - 1
     for which, yanchor, yshift in ((0, "top", -8), (last, "bottom", -2)):
@@ -229,35 +228,24 @@ def _aria(points: _Points, supports: list[Interval], gamma: int) -> str:
     name, _, errors = points.errors[0]
     drift, error, last = points.drift[gamma], errors[gamma], len(points.names) - 1
     if points.lines is None:
-        text = tr(
-            "From {first} to {last} weight drift goes from {drift} to {last_drift} and reconstruction error on {text} "
-            "from {error} to {last_error}.",
-            first=points.names[0],
-            last=points.names[last],
-            drift=_value(drift[0]),
-            last_drift=_value(drift[last]),
-            text=name,
-            error=_value(error[0]),
-            last_error=_value(error[last]),
+        text = (
+            f"From {points.names[0]} to {points.names[last]} weight drift goes from {_value(drift[0])} to "
+            f"{_value(drift[last])} and reconstruction error on {name} from {_value(error[0])} to "
+            f"{_value(error[last])}."
         )
     else:
         each = zip(points.names, drift, error, strict=True)
-        listed = "; ".join(
-            tr("{method} {drift} and {error}", method=label, drift=_value(one), error=_value(other))
-            for label, one, other in each
-        )
-        text = tr("Weight drift and reconstruction error on {text}: {methods}.", text=name, methods=listed)
+        listed = "; ".join(f"{label} {_value(one)} and {_value(other)}" for label, one, other in each)
+        text = f"Weight drift and reconstruction error on {name}: {listed}."
     kept = [points.names[k] for k in range(last + 1) if supports[k] != NOBODY]
     if len(kept) == last + 1:
-        return f"{text} {tr('Each point is selected by some weight of drift.')}"
-    chosen = tr_count(
-        "Some weight of drift selects {points}; none selects the other {count}.",
-        "Some weight of drift selects {points}; none selects the other {count}.",
-        last + 1 - len(kept),
-        points=", ".join(kept),
+        return f"{text} Each point is selected by some weight of drift."
+    chosen = (
+        f"Some weight of drift selects {', '.join(kept)}; none selects the other "
+        f"{last + 1 - len(kept)}.{'' if last + 1 - len(kept) == 1 else ''}"
     )
     return f"{text} {chosen}"
 
 
 def _value(value: float) -> str:
-    return significant(value) if math.isfinite(value) else tr("not measured")
+    return significant(value) if math.isfinite(value) else "not measured"

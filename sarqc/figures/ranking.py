@@ -33,7 +33,6 @@ from sarqc.figures.numbers import (
     span_of,
 )
 from sarqc.figures.titles import everywhere, fitting, set_finding
-from sarqc.language import message, tr, written
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line, Study
 from sarqc.study.facts import BaselinePoint, LineFacts, Quality, has_lam, line_facts
@@ -43,8 +42,8 @@ WIDE = 760  # pixels of the figure, below which it is drawn as on a phone
 # Two panels side by side, with a column of values between them; narrower on a phone.
 LEFT, RIGHT = (0.0, 0.42), (0.58, 1.0)
 NARROW_LEFT, NARROW_RIGHT = (0.0, 0.33), (0.64, 1.0)
-_PENALTIES = {"identity": message("identity"), "saliency": message("saliency")}
-_GRIDS = {"affine": message("affine"), "asymmetric": message("asymmetric")}
+_PENALTIES = {"identity": "identity", "saliency": "saliency"}
+_GRIDS = {"affine": "affine", "asymmetric": "asymmetric"}
 LONGEST = 44  # characters of a label that there is room for
 LONG = 26  # characters of a short label that takes more room on a phone
 ROOMY = 9  # up to this many rows, a λ has a line of its own under the method's name
@@ -96,11 +95,11 @@ def _methods(facts: LineFacts, quality_name: str) -> Figure | None:
     _add_values(figure, rows, show, reference)
     _add_differences(figure, rows, lower)
     if lower:
-        values = tr("Perplexity, lower is better"), tr("Perplexity")
-        differences = tr("Difference, 95 %"), tr("Difference")
+        values = "Perplexity, lower is better", "Perplexity"
+        differences = "Difference, 95 %", "Difference"
     else:
-        values = tr("Accuracy, higher is better"), tr("Accuracy")
-        differences = tr("Difference, points, 95 %"), tr("Difference, points")
+        values = "Accuracy, higher is better", "Accuracy"
+        differences = "Difference, points, 95 %", "Difference, points"
     _add_title(figure, *values, LEFT[0], NARROW_LEFT[0])
     _add_title(figure, *differences, RIGHT[0], NARROW_RIGHT[0])
     short = [f"<b>{row.short}</b>" if row.line == facts.line.name else row.short for row in rows]
@@ -118,9 +117,9 @@ def _methods(facts: LineFacts, quality_name: str) -> Figure | None:
     set_finding(figure, everywhere(_finding(rows, lower)))
     most = max((row.difference.among for row in rows), default=1)
     figure["title"] = (
-        tr("Every method of this study, each at its best λ (chosen of up to {count})", count=most)
+        f"Every method of this study, each at its best λ (chosen of up to {most})"
         if most > 1
-        else tr("Every method of this study")
+        else "Every method of this study"
     )
     return figure
 
@@ -159,21 +158,21 @@ def _short(line: Line) -> str:
     fitting_ = line.fitting
     grid = str(fitting_.get("grid"))
     words = {
-        "grid": tr(_GRIDS.get(grid, grid)),
-        "range": tr("joint range") if fitting_.get("range") == "joint" else tr("range"),
-        "order": tr("order"),
+        "grid": _GRIDS.get(grid, grid),
+        "range": "joint range" if fitting_.get("range") == "joint" else "range",
+        "order": "order",
         "refine": f"×{fitting_.get('refine')}",
-        "refit": tr("refit ×{count}", count=fitting_.get("refit")),
-        "expert_damping": tr("damped"),
-        "warm_start": tr("warm"),
-        "stopping": tr("stopped"),
-        "distill": tr("distilled"),
-        "rotate": tr("rotated") if fitting_.get("rotate") == "r1" else tr("rotated with values"),
+        "refit": f"refit ×{fitting_.get('refit')}",
+        "expert_damping": "damped",
+        "warm_start": "warm",
+        "stopping": "stopped",
+        "distill": "distilled",
+        "rotate": "rotated" if fitting_.get("rotate") == "r1" else "rotated with values",
         "first_order": f"β {_number_of(fitting_, 'first_order')}",
-        "distill_by": tr("by block"),
-        "distill_codes": tr("codes"),
-        "distill_norms": tr("norms"),
-        "distill_lambda": tr("at {lam}", lam=_number_of(fitting_, "distill_lambda")),
+        "distill_by": "by block",
+        "distill_codes": "codes",
+        "distill_norms": "norms",
+        "distill_lambda": f"at {_number_of(fitting_, 'distill_lambda')}",
     }
     return " ".join(
         [_short_title(line.method), *(words[mark] for mark in fitting_), *(["auto"] if line.selected else [])]
@@ -186,17 +185,17 @@ def _short_title(method: str) -> str:
         return method
     title = METHODS[method].title
     name, _, penalty = title.removesuffix(" penalty").rpartition(" + ")
-    return f"{name} + {tr(_PENALTIES[penalty])}" if penalty in _PENALTIES else tr(title)
+    return f"{name} + {_PENALTIES[penalty]}" if penalty in _PENALTIES else title
 
 
 def _number_of(values: Mapping[str, str | int | float], name: str) -> str:
-    return written(str(values.get(name)))
+    return str(values.get(name))
 
 
 def _against_names(base: BaselinePoint) -> tuple[str, str]:
     """Of the baseline, on the line's own grid as short as the room beside the differences is, and without its grid."""
     name = baseline_title(base)
-    return (tr("{baseline}, same grid", baseline=name) if base.on_its_grid else name), name
+    return (f"{name}, same grid" if base.on_its_grid else name), name
 
 
 def _best(quality: Quality, name: str) -> tuple[int, int] | None:
@@ -270,7 +269,7 @@ def _add_values(figure: Figure, rows: list[_Row], show: Format, reference: float
     if reference is None:
         return
     font = {"size": 12, "color": "var(--ink-2)"}
-    text, foot = tr("float model {value}", value=show(reference)), {"yref": "y", "y": -1.2, "yanchor": "bottom"}
+    text, foot = f"float model {show(reference)}", {"yref": "y", "y": -1.2, "yanchor": "bottom"}
     foot["font"] = font
     if span[0] <= reference <= span[1]:
         line = {"color": "var(--ink-2)", "width": 1, "dash": "2px 3px"}
@@ -307,7 +306,7 @@ def _add_differences(figure: Figure, rows: list[_Row], lower: bool) -> None:
     figure["data"].append(trace)
     for at, row in enumerate(rows):
         known_here = math.isfinite(row.difference.mean)
-        text = tr("baseline") if not row.against and known_here else "–"
+        text = "baseline" if not row.against and known_here else "–"
         if row.against and known_here:
             mean = float(row.difference.mean)  # the bar is the interval; in figures it is in the text of the point
             text = f"{number(mean, difference_decimals(float(row.difference.doubt), 50.0))}  {row.against}"
@@ -369,76 +368,58 @@ def _value_words(row: _Row, show: Format) -> str:
     value = f"{row.label}: {show(row.value)}"
     if math.isnan(low):
         return value
-    ends = (
-        tr("{low} upwards", low=show(low))
-        if math.isinf(high)
-        else tr("{low} to {high}", low=show(low), high=show(high))
-    )
+    ends = f"{show(low)} upwards" if math.isinf(high) else f"{show(low)} to {show(high)}"
     if show is accuracy_text:
-        return tr("{value} ({interval} over draws and items)", value=value, interval=ends)
-    return tr("{value} ({interval} over draws)", value=value, interval=ends)
+        return f"{value} ({ends} over draws and items)"
+    return f"{value} ({ends} over draws)"
 
 
 def _against(row: _Row, lower: bool) -> str:
     """“2.9 (2.1 to 3.7) lower than GPTQ 1 %”, and of how many points the best was chosen."""
     if not math.isfinite(row.difference.mean):
-        return tr("its baseline was not measured")
+        return "its baseline was not measured"
     if not row.against:
-        return tr("a baseline")
+        return "a baseline"
     mean = float(row.difference.mean)
     if mean == 0:
-        return tr("as much as {baseline}", baseline=row.against)
+        return f"as much as {row.against}"
     clear, apart = row.difference.verdict(()) != 0, row.difference.scaled(-1 if mean < 0 else 1)
     if math.isfinite(row.difference.error) and not clear:
         difference = _with_unit(span_of(row.difference, 50.0), lower)
-        words = tr(
-            "no significant difference from {baseline}: {difference}", baseline=row.against, difference=difference
-        )
+        words = f"no significant difference from {row.against}: {difference}"
     else:
         difference = _with_unit(span_of(apart, 50.0), lower)
-        words = (
-            tr("{difference} lower than {baseline}", difference=difference, baseline=row.against)
-            if mean < 0
-            else tr("{difference} higher than {baseline}", difference=difference, baseline=row.against)
-        )
+        words = f"{difference} lower than {row.against}" if mean < 0 else f"{difference} higher than {row.against}"
     if row.difference.among <= 1:
         return words
-    return tr("{comparison}, chosen of {count} points", comparison=words, count=row.difference.among)
+    return f"{words}, chosen of {row.difference.among} points"
 
 
 def _with_unit(difference: str, lower: bool) -> str:
     """A difference of perplexities, or of accuracies in percentage points."""
-    return difference if lower else tr("{difference} points", difference=difference)
+    return difference if lower else f"{difference} points"
 
 
 def _finding(rows: list[_Row], lower: bool) -> str:
     """The best method, and whether it is clearly better than its baseline; ``rows``: the best last."""
     best = rows[-1]
-    lead = (
-        tr("Lowest perplexity: {method}", method=best.short)
-        if lower
-        else tr("Highest accuracy: {method}", method=best.short)
-    )
+    lead = f"Lowest perplexity: {best.short}" if lower else f"Highest accuracy: {best.short}"
     mean, difference = float(best.difference.mean), best.difference
     if not best.against or not math.isfinite(mean):
         return fitting(lead)
     if not math.isfinite(difference.error):
-        return fitting(tr("{lead}, on one draw", lead=lead), lead)
-    unclear = tr("{lead}, not clearly", lead=lead)
+        return fitting(f"{lead}, on one draw", lead)
+    unclear = f"{lead}, not clearly"
     if difference.verdict(()) != (-1 if lower else 1):
         return fitting(
-            tr("{lead}, not clearly below {baseline}", lead=lead, baseline=best.against)
-            if lower
-            else tr("{lead}, not clearly above {baseline}", lead=lead, baseline=best.against),
+            f"{lead}, not clearly below {best.against}" if lower else f"{lead}, not clearly above {best.against}",
             unclear,
             lead,
         )
     size = _with_unit(number(abs(mean), difference_decimals(float(difference.doubt), 50.0)), lower)
     return fitting(
         *(
-            tr("{lead}, {difference} below {baseline}", lead=lead, difference=size, baseline=name)
-            if lower
-            else tr("{lead}, {difference} above {baseline}", lead=lead, difference=size, baseline=name)
+            f"{lead}, {size} below {name}" if lower else f"{lead}, {size} above {name}"
             for name in (best.against, best.baseline)
         ),
         lead,
@@ -449,10 +430,12 @@ def _aria(facts: LineFacts, rows: list[_Row], show: Format, lower: bool) -> str:
     parts = []
     for row in reversed(rows):
         method, value = row.label, show(row.value)
-        words = tr("{method} at {point} {value}", method=method, point=row.point, value=value) if row.point else ""
+        words = f"{method} at {row.point} {value}" if row.point else ""
         words = words or f"{method} {value}"
         parts.append(f"{words}, {_against(row, lower)}" if row.against else words)
-    told = {"bits": facts.line.bits, "draws": draws_text(facts.n_draws), "methods": "; ".join(parts)}
+    bits = facts.line.bits
+    draws = draws_text(facts.n_draws)
+    methods = "; ".join(parts)
     if lower:
-        return tr("Perplexity of each method at {bits} bits, {draws}, best first: {methods}.", **told)
-    return tr("Accuracy of each method at {bits} bits, {draws}, best first: {methods}.", **told)
+        return f"Perplexity of each method at {bits} bits, {draws}, best first: {methods}."
+    return f"Accuracy of each method at {bits} bits, {draws}, best first: {methods}."

@@ -27,18 +27,17 @@ from sarqc.figures.drawing import (
 )
 from sarqc.figures.numbers import number, percent
 from sarqc.figures.titles import everywhere, fitting, set_finding
-from sarqc.language import message, tr, tr_count
 from sarqc.study.facts import LineFacts
 from sarqc.study.rounding import RoundingCurves, blocks_of
 
 # Of each mean: the name in ``RoundingCurves``, on the figure, on a narrow one, and how it is drawn.
 _MEANS: tuple[tuple[str, str, str, Role], ...] = (
-    ("held_out", message("held-out error"), message("held-out"), HELD_OUT),
-    ("error", message("calibration error"), message("calibration"), RECON),
-    ("drift", message("drift"), message("drift"), DRIFT),
+    ("held_out", "held-out error", "held-out", HELD_OUT),
+    ("error", "calibration error", "calibration", RECON),
+    ("drift", "drift", "drift", DRIFT),
 )
 _APART = 0.07  # least distance of two names, in the height of the figure
-TITLE = message("Learned rounding, step by step")
+TITLE = "Learned rounding, step by step"
 
 
 def rounding(facts: LineFacts) -> Figure | None:
@@ -77,15 +76,15 @@ def rounding_figure(curves: RoundingCurves) -> Figure:
     layout = base_layout(left=50, right=116, top=14, bottom=38)
     low, high = _span(curves)
     layout["xaxis"] = {
-        **PLAIN_AXIS, "range": [0, curves.most], "nticks": 6, "title": {"text": tr("Steps"), "standoff": 4},
+        **PLAIN_AXIS, "range": [0, curves.most], "nticks": 6, "title": {"text": "Steps", "standoff": 4},
     }  # fmt: skip
     layout["yaxis"] = {**value_axis((0.0, 1.0), (low, high)), "tickformat": PERCENT}
     start = {"type": "line", "xref": "x", "yref": "y", "x0": 0, "x1": curves.most, "y0": 1, "y1": 1}
     layout["shapes"].append({**start, "line": {"color": "var(--line)", "width": 1}})
     figure: Figure = {
         "data": [*_of_blocks(curves), *(_mean(curves, *words) for words in _MEANS)], "layout": layout, "bindings": [],
-        "narrow": {"layout.margin.r": 78, "layout.margin.l": 44}, "title": tr(TITLE),
-        "subtitle": tr(", start = 100 %"),
+        "narrow": {"layout.margin.r": 78, "layout.margin.l": 44}, "title": TITLE,
+        "subtitle": ", start = 100 %",
     }  # fmt: skip
     ends = [float(curves.mean(name)[-1]) for name, *_ in _MEANS]
     heights = apart(ends, _APART * (high - low), low, high)
@@ -93,8 +92,8 @@ def rounding_figure(curves: RoundingCurves) -> Figure:
         at = len(layout["annotations"])
         ink = style["color"].replace(")", "-ink)")
         place = {"xref": "paper", "yref": "y", "x": 1, "y": height, "yanchor": "middle", "xshift": 6}
-        layout["annotations"].append(note(tr(long), **place, font={"size": 12, "color": ink}))
-        figure["narrow"] |= {f"layout.annotations.{at}.text": tr(short)}
+        layout["annotations"].append(note(long, **place, font={"size": 12, "color": ink}))
+        figure["narrow"] |= {f"layout.annotations.{at}.text": short}
     set_finding(figure, everywhere(_finding(curves)))
     figure["aria"] = _aria(curves)
     return figure
@@ -123,19 +122,24 @@ def _of_blocks(curves: RoundingCurves) -> list[dict[str, Any]]:
             "y": plain_numbers(own), "hoverinfo": "skip", "line": {"color": "var(--held-out-faint)", "width": 1},
         })  # fmt: skip
     marks = {
-        "type": "scatter", "mode": "markers", "name": "kept", "x": [block.kept for block, _ in kept],
-        "y": plain_numbers([value for _, value in kept]), "cliponaxis": False,
+        "type": "scatter",
+        "mode": "markers",
+        "name": "kept",
+        "x": [block.kept for block, _ in kept],
+        "y": plain_numbers([value for _, value in kept]),
+        "cliponaxis": False,
         "text": [
-            tr(
-                "Block {block} keeps step {step}: held-out error {share} of its start",
-                block=block.block, step=number(block.kept, 0), share=percent(value, 1),
-            )
+            (f"Block {block.block} keeps step {number(block.kept, 0)}: held-out error {percent(value, 1)} of its start")
             for block, value in kept
         ],
         "hovertemplate": "%{text}<extra></extra>",
-        "marker": {"symbol": "diamond", "size": 8, "color": "var(--held-out-faint)",
-                   "line": {"color": HELD_OUT["color"], "width": 1}},
-    }  # fmt: skip
+        "marker": {
+            "symbol": "diamond",
+            "size": 8,
+            "color": "var(--held-out-faint)",
+            "line": {"color": HELD_OUT["color"], "width": 1},
+        },
+    }
     return [*traces, marks]
 
 
@@ -146,10 +150,7 @@ def _mean(curves: RoundingCurves, name: str, long: str, _short: str, style: Role
         "line": {"color": style["color"], "dash": style["dash"], "width": 2},
         "marker": {"color": style["color"], "symbol": style["symbol"], "size": 6}, "cliponaxis": False,
         "text": [
-            tr(
-                "Step {step}: {quantity} {share} of the start",
-                step=number(step, 0), quantity=tr(long), share=percent(value, 1),
-            )
+            f"Step {number(step, 0)}: {long} {percent(value, 1)} of the start"
             for step, value in zip(steps, values.tolist(), strict=True)
         ],
         "hovertemplate": "%{text}<extra></extra>",
@@ -162,16 +163,13 @@ def _finding(curves: RoundingCurves) -> str:
 
 
 def _aria(curves: RoundingCurves) -> str:
-    ends = [
-        tr("{quantity} {share} of the start", quantity=tr(long), share=percent(float(curves.mean(name)[-1]), 1))
-        for name, long, _, _ in _MEANS
-    ]
+    ends = [f"{long} {percent(float(curves.mean(name)[-1]), 1)} of the start" for name, long, _, _ in _MEANS]
     count = len(curves.blocks)
-    return f"{curves.words()} " + tr_count(
-        "Mean of one block after {steps} steps: {values}.",
-        "Mean of {count} blocks after {steps} steps: {values}.",
-        count,
-        count=number(count, 0),
-        steps=number(int(curves.steps[curves.shared - 1]), 0),
-        values=", ".join(ends),
+    return f"{curves.words()} " + (
+        f"Mean of one block after {number(int(curves.steps[curves.shared - 1]), 0)} steps: {', '.join(ends)}."
+        if count == 1
+        else (
+            f"Mean of {number(count, 0)} blocks after {number(int(curves.steps[curves.shared - 1]), 0)} steps: "
+            f"{', '.join(ends)}."
+        )
     )

@@ -9,7 +9,6 @@ from sarqc.figures.drawing import Figure
 from sarqc.figures.rounding import rounding_figure, rounding_rows
 from sarqc.figures.tables import HEADINGS
 from sarqc.figures.view import Column, DataTable
-from sarqc.language import tr
 from sarqc.plain import plain
 from sarqc.study.rounding import BlockRounding, RoundingCurves
 
@@ -35,7 +34,7 @@ def rounding_view(said: Iterable[Mapping[str, Any]]) -> RoundingView | None:
     if curves is None:
         return None
     rows = [{key: plain(value) for key, value in row.items()} for row in rounding_rows(curves)]
-    columns: list[Column] = [{"key": key, "title": tr(HEADINGS[key][0]), "kind": HEADINGS[key][1]} for key in _COLUMNS]
+    columns: list[Column] = [{"key": key, "title": HEADINGS[key][0], "kind": HEADINGS[key][1]} for key in _COLUMNS]
     return {
         "figure": rounding_figure(curves),
         "table": {"columns": columns, "rows": rows},

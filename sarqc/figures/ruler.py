@@ -38,7 +38,6 @@ from sarqc.figures.drawing import (
 from sarqc.figures.flags import GPTQ
 from sarqc.figures.numbers import difference_decimals, draws_text, lam_names, lam_text, number
 from sarqc.figures.titles import at_each, fitting, set_finding
-from sarqc.language import message, tr
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line
 from sarqc.study.facts import LineFacts, has_lam, lam_index, line_facts
@@ -148,20 +147,20 @@ def ruler(facts: LineFacts) -> Figure | None:
         "ticktext": names,
         "tickangle": 0,
         "anchor": "y2",
-        "title": {"text": tr("λ of the identity penalty"), "standoff": 2},
+        "title": {"text": "λ of the identity penalty", "standoff": 2},
     }
     layout["yaxis"] = {**PLAIN_AXIS, "domain": list(PANEL), "range": list(span), **even_ticks(span, 4)}
-    layout["yaxis"]["title"] = {"text": tr("change in perplexity"), "standoff": 4}
+    layout["yaxis"]["title"] = {"text": "change in perplexity", "standoff": 4}
     figure: Figure = {"data": [], "layout": layout, "bindings": [], "narrow": {}, "narrow_bindings": []}
     figure["narrow_below"] = NARROW_BELOW
     _add_changes(figure, steps, span)
     _add_tools(figure, steps)
     _add_words(figure, facts, steps)
-    figure["title"] = tr("Perplexity against the damping of GPTQ")
+    figure["title"] = "Perplexity against the damping of GPTQ"
     whose = "" if steps.is_shown else f", {steps.facts.line.label}"
     draws = draws_text(steps.facts.n_draws)
     if np.isfinite(steps.perplexity.error).any():
-        draws = tr("{draws}, 95 % intervals", draws=draws)
+        draws = f"{draws}, 95 % intervals"
     figure["subtitle"] = f", {draws}{whose}"
     verdict = _verdict(steps)
     set_finding(figure, at_each(facts, lambda g, m: verdict))
@@ -181,7 +180,7 @@ def _add_changes(figure: Figure, steps: Steps, span: tuple[float, float]) -> Non
         {
             "type": "scatter",
             "mode": "lines+markers",
-            "name": tr("change in perplexity"),
+            "name": "change in perplexity",
             "x": list(range(len(mean))),
             "y": plain_numbers(drawn),
             "cliponaxis": False,
@@ -214,9 +213,9 @@ def _add_changes(figure: Figure, steps: Steps, span: tuple[float, float]) -> Non
 
 def _hover(steps: Steps, m: int) -> list[str]:
     if m == steps.start:
-        return [tr("λ = {lam}: the default of GPTQ", lam=lam_text(steps.lams[m]))]
+        return [f"λ = {lam_text(steps.lams[m])}: the default of GPTQ"]
     if not math.isfinite(steps.perplexity.mean[m]):
-        return [tr("λ = {lam}: not measured", lam=lam_text(steps.lams[m]))]
+        return [f"λ = {lam_text(steps.lams[m])}: not measured"]
     return [f"λ = {lam_text(steps.lams[m])}: {steps.changes[m]}", *_others(steps, m)]
 
 
@@ -230,7 +229,7 @@ def _add_tools(figure: Figure, steps: Steps) -> None:
     hovers = [[f"λ = {lam_text(tools[0].default)}:", *(tool.words for tool in tools)] for _, tools in rows]
     figure["data"].append(
         {
-            "type": "scatter", "mode": "markers", "name": tr("defaults of tools"), "x": plain_numbers(places),
+            "type": "scatter", "mode": "markers", "name": "defaults of tools", "x": plain_numbers(places),
             "y": list(range(len(rows))), "yaxis": "y2", "cliponaxis": False,
             "text": ["<br>".join(lines) for lines in hovers],
             "hovertemplate": "%{text}<extra></extra>",
@@ -240,7 +239,7 @@ def _add_tools(figure: Figure, steps: Steps) -> None:
     for row, (place, tools) in enumerate(rows):
         at, text = len(layout["annotations"]), _names(tools, NAMED)
         if tools[0].default == GPTQ.lam:
-            text = tr("you are here with {tools}", tools=text)
+            text = f"you are here with {text}"
         spot = {"xref": "x", "yref": "y2", "x": place, "y": row, "xshift": 9, "yanchor": "middle"}
         layout["annotations"].append(note(text, **spot, font={"size": 12, "color": ink}))
         figure["narrow"][f"layout.annotations.{at}.text"] = _names(tools, 1)
@@ -259,7 +258,7 @@ def _names(tools: Sequence[Tool], most: int) -> str:
     rest = len(names) - most
     if rest <= 0:
         return ", ".join(names)
-    return tr("{names} and {rest} more", names=", ".join(names[:most]), rest=rest)
+    return f"{', '.join(names[:most])} and {rest} more"
 
 
 def _add_words(figure: Figure, facts: LineFacts, steps: Steps) -> None:
@@ -284,18 +283,16 @@ def _add_words(figure: Figure, facts: LineFacts, steps: Steps) -> None:
 
 def step_words(steps: Steps, m: int) -> str:
     """Return what the step from the default of GPTQ to the λ at ``m`` changes, as one sentence."""
-    return tr(
-        "From GPTQ’s λ = {first} to {last}: {changes}; no additional time.",
-        first=lam_text(GPTQ.lam),
-        last=lam_text(steps.lams[m]),
-        changes=", ".join([steps.changes[m], *_others(steps, m)]),
+    return (
+        f"From GPTQ’s λ = {lam_text(GPTQ.lam)} to {lam_text(steps.lams[m])}: "
+        f"{', '.join([steps.changes[m], *_others(steps, m)])}; no additional time."
     )
 
 
 def _words(steps: Steps, m: int, *, narrow: bool) -> str:
     """The same in two lines, in three on a narrow screen."""
-    lead = tr("From GPTQ’s λ = {first} to {last}:", first=lam_text(GPTQ.lam), last=lam_text(steps.lams[m]))
-    rest = ", ".join([*_others(steps, m), tr("no additional time")])
+    lead = f"From GPTQ’s λ = {lam_text(GPTQ.lam)} to {lam_text(steps.lams[m])}:"
+    rest = ", ".join([*_others(steps, m), "no additional time"])
     return f"{lead}{'<br>' if narrow else ' '}<b>{steps.changes[m]}</b><br>{rest}"
 
 
@@ -308,15 +305,15 @@ def _perplexity_text(steps: Steps, m: int) -> str:
     if not math.isfinite(here.error):
         size = number(abs(mean), decimals)
         if mean < 0:
-            return tr("{size} less perplexity on one draw", size=size)
-        return tr("{size} more perplexity on one draw", size=size) if mean else tr("equal perplexity")
+            return f"{size} less perplexity on one draw"
+        return f"{size} more perplexity on one draw" if mean else "equal perplexity"
     if here.verdict(()) == 0:
         interval = span_text(mean, float(here.low), float(here.high), decimals)
-        return tr("no clear change in perplexity: {interval}", interval=interval)
+        return f"no clear change in perplexity: {interval}"
     size, _, interval = span_text(float(apart.mean), float(apart.low), float(apart.high), decimals).partition(" ")
     if mean < 0:
-        return tr("{size} less perplexity {interval}", size=size, interval=interval)
-    return tr("{size} more perplexity {interval}", size=size, interval=interval)
+        return f"{size} less perplexity {interval}"
+    return f"{size} more perplexity {interval}"
 
 
 def _reference(steps: Steps) -> float:
@@ -335,22 +332,22 @@ def _others(steps: Steps, m: int) -> list[str]:
 # Of a quantity: no clear change, equal, less, more.
 _CHANGES = {
     "drift": (
-        message("no clear change in drift"),
-        message("equal drift"),
-        message("{change}\u00a0less drift"),
-        message("{change}\u00a0more drift"),
+        "no clear change in drift",
+        "equal drift",
+        "{change}\u00a0less drift",
+        "{change}\u00a0more drift",
     ),
     "calibration error": (
-        message("no clear change in calibration error"),
-        message("equal calibration error"),
-        message("{change}\u00a0less calibration error"),
-        message("{change}\u00a0more calibration error"),
+        "no clear change in calibration error",
+        "equal calibration error",
+        "{change}\u00a0less calibration error",
+        "{change}\u00a0more calibration error",
     ),
     "error on unseen text": (
-        message("no clear change in error on unseen text"),
-        message("equal error on unseen text"),
-        message("{change}\u00a0less error on unseen text"),
-        message("{change}\u00a0more error on unseen text"),
+        "no clear change in error on unseen text",
+        "equal error on unseen text",
+        "{change}\u00a0less error on unseen text",
+        "{change}\u00a0more error on unseen text",
     ),
 }
 
@@ -358,11 +355,11 @@ _CHANGES = {
 def _change(ratio: Ratio, m: int, noun: str) -> str:
     at, (unclear, equal, less, more) = (0, m), _CHANGES[noun]
     if not ratio.clear(at):
-        return tr(unclear)
+        return unclear
     if ratio.same(at):
-        return tr(equal)
+        return equal
     share = float(ratio.mean[at]) - 1
-    return tr(less if share < 0 else more, change=change_text(share))
+    return less.format(change=change_text(share)) if share < 0 else more.format(change=change_text(share))
 
 
 def _verdict(steps: Steps) -> str:
@@ -370,11 +367,12 @@ def _verdict(steps: Steps) -> str:
     best = min(steps.larger, key=lambda m: float(steps.perplexity.mean[m]))
     here = steps.perplexity.chosen_of(len(steps.larger)).at((best,))
     if not math.isfinite(here.error):
-        return tr("You already regularise: GPTQ’s damping is λ = {lam}", lam=lam_text(GPTQ.lam))
+        return f"You already regularise: GPTQ’s damping is λ = {lam_text(GPTQ.lam)}"
     if here.verdict(()) < 0:
-        lams = {"lam": lam_text(steps.lams[best]), "default": lam_text(GPTQ.lam)}
-        return fitting(tr("You already regularise; λ = {lam} is better than GPTQ’s {default}", **lams))
-    return tr("You already regularise; no larger λ is clearly better")
+        lam = lam_text(steps.lams[best])
+        default = lam_text(GPTQ.lam)
+        return fitting(f"You already regularise; λ = {lam} is better than GPTQ’s {default}")
+    return "You already regularise; no larger λ is clearly better"
 
 
 def _aria(facts: LineFacts, steps: Steps) -> tuple[str, str]:
@@ -383,14 +381,13 @@ def _aria(facts: LineFacts, steps: Steps) -> tuple[str, str]:
         f"λ = {lam_text(tools[0].default)}: {', '.join(tool.name for tool in tools)}"
         for _, tools in tool_rows(steps.lams)
     )
-    text = tr(
-        "The damping of GPTQ as λ, {line} at {bits} bits, {where}, {draws}.",
+    text = "The damping of GPTQ as λ, {line} at {bits} bits, {where}, {draws}.".format(
         line=steps.facts.line.spoken_title,
         bits=steps.facts.line.bits,
-        where=tr("all layers") if facts.layer is None else facts.study.layers[facts.layer].name,
+        where="all layers" if facts.layer is None else facts.study.layers[facts.layer].name,
         draws=draws_text(steps.facts.n_draws),
     )
-    return text, tr("Defaults: {tools}.", tools=tools)
+    return text, f"Defaults: {tools}."
 
 
 class RulerTargets(TypedDict):

@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from sarqc.language import message
 from sarqc.study.facts import LineFacts, has_lam, lam_index
 
-SCALES = {"raw": message("raw"), "paper": message("paper’s rule"), "ratio": message("ratio to λ = 0")}
-SCALE_WORDS = {**SCALES, "raw": message("relative")}
+SCALES = {"raw": "raw", "paper": "paper’s rule", "ratio": "ratio to λ = 0"}
+SCALE_WORDS = {**SCALES, "raw": "relative"}
 PAPER_SPAN = (0.1, 1.0)  # λ whose least and largest value become 0 and 1; others are drawn by the same rule
 
 

@@ -36,7 +36,6 @@ from sarqc.figures.numbers import (
     sets_text,
     small_percent,
 )
-from sarqc.language import message, tr, tr_parts
 from sarqc.quantization.methods import AS_FOUND
 from sarqc.study.facts import LineFacts, Quality, Selection, has_lam
 from sarqc.study.intervals import interval_text, limits_text
@@ -84,7 +83,7 @@ class _Told:
         """“3.2 points”, of a difference as it is."""
         told, decimals = self._scaled(difference, reference)
         size = number(float(told.mean), decimals)
-        return tr("{size} points", size=size) if self.in_points else size
+        return f"{size} points" if self.in_points else size
 
     def interval(self, difference: Difference, reference: float) -> str:
         """“from −0.1 to 6.4”, of a difference as it is."""
@@ -107,28 +106,28 @@ _TOLD = {
     "perplexity": _Told(
         "perplexity", lambda facts: facts.perplexity, lambda facts: facts.study.model.perplexity, perplexity_text,
         False, -1,
-        value=message("perplexity {value}"),
-        has=message("{where} {model} has {quality} on unseen text"),
-        is_baseline=message("{where} {model} is {baseline}: {quality} on unseen text"),
-        unmeasured=message("{where} {model} has no measured perplexity."),
-        no_other=message("No other λ tried has a lower perplexity."),
-        best_of_one_draw=message("The lowest on this curve, {lam}, is {size} lower on the one draw measured."),
-        best=message("The lowest on this curve, {lam}, is {difference}, {interval}."),
-        small_print=message("Perplexity {value}"),
-        small_print_beside_float=message("Perplexity {value} (float {float})"),
+        value="perplexity {value}",
+        has="{where} {model} has {quality} on unseen text",
+        is_baseline="{where} {model} is {baseline}: {quality} on unseen text",
+        unmeasured="{where} {model} has no measured perplexity.",
+        no_other="No other λ tried has a lower perplexity.",
+        best_of_one_draw="The lowest on this curve, {lam}, is {size} lower on the one draw measured.",
+        best="The lowest on this curve, {lam}, is {difference}, {interval}.",
+        small_print="Perplexity {value}",
+        small_print_beside_float="Perplexity {value} (float {float})",
     ),
     "accuracy": _Told(
         "accuracy", lambda facts: facts.accuracy, lambda facts: facts.study.model.accuracy, accuracy_text,
         True, 1,
-        value=message("accuracy {value}"),
-        has=message("{where} {model} has {quality}"),
-        is_baseline=message("{where} {model} is {baseline}: {quality}"),
-        unmeasured=message("{where} {model} has no measured accuracy."),
-        no_other=message("No other λ tried has a higher accuracy."),
-        best_of_one_draw=message("The highest on this curve, {lam}, is {size} higher on the one draw measured."),
-        best=message("The highest on this curve, {lam}, is {difference}, {interval}."),
-        small_print=message("Accuracy {value}"),
-        small_print_beside_float=message("Accuracy {value} (float {float})"),
+        value="accuracy {value}",
+        has="{where} {model} has {quality}",
+        is_baseline="{where} {model} is {baseline}: {quality}",
+        unmeasured="{where} {model} has no measured accuracy.",
+        no_other="No other λ tried has a higher accuracy.",
+        best_of_one_draw="The highest on this curve, {lam}, is {size} higher on the one draw measured.",
+        best="The highest on this curve, {lam}, is {difference}, {interval}.",
+        small_print="Accuracy {value}",
+        small_print_beside_float="Accuracy {value} (float {float})",
     ),
 }  # fmt: skip
 
@@ -159,18 +158,18 @@ def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "
     if measured is not None and math.isfinite(measured.mean[at]):
         value = other.show(float(measured.mean[at]))
         if reference is None:
-            text = tr(other.small_print, value=value)
+            text = other.small_print.format(value=value)
         else:
-            text = tr(other.small_print_beside_float, value=value, float=other.show(reference))
+            text = other.small_print_beside_float.format(value=value, float=other.show(reference))
         if facts.baseline is not None and measured.to_baseline is not None and not _is_baseline(facts, lam):
             text += f", {_beside_baseline(measured, at, baseline_name(facts.baseline), other)}"
         lines.append(f"{text}.")
     # At λ = 0 saliency and identity are one and the same computation: nothing to compare.
     same = has_lam(facts.line) and facts.line.lams[lam] == 0
     if facts.to_identity is not None and math.isfinite(facts.to_identity.mean[at]) and not same:
-        lines.append(_beside_text(facts, tr("Saliency against identity"), facts.to_identity, at))
+        lines.append(_beside_text(facts, "Saliency against identity", facts.to_identity, at))
     if facts.to_plain is not None and math.isfinite(facts.to_plain.mean[at]):
-        lines.append(_beside_text(facts, tr("This grid against the plain one"), facts.to_plain, at))
+        lines.append(_beside_text(facts, "This grid against the plain one", facts.to_plain, at))
     return lines
 
 
@@ -211,8 +210,8 @@ def _is_baseline(facts: LineFacts, lam: int) -> bool:
 def _model(facts: LineFacts) -> str:
     """The model that is spoken of: the whole one beside a single layer, whose quality is not that of the model."""
     if facts.layer is None:
-        return tr("the {bits}-bit model", bits=facts.line.bits)
-    return tr("the whole {bits}-bit model", bits=facts.line.bits)
+        return f"the {facts.line.bits}-bit model"
+    return f"the whole {facts.line.bits}-bit model"
 
 
 def _where(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
@@ -221,15 +220,15 @@ def _where(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
         return _auto_part(facts)
     if not has_lam(facts.line):
         if facts.line.method == AS_FOUND:
-            return [piece(tr("As it was found,"), "lambda")]
-        return pieces(tr_parts("With {method}", method=piece(facts.line.spoken_title, "lambda")))
+            return [piece("As it was found,", "lambda")]
+        return pieces(["With ", piece(facts.line.spoken_title, "lambda")])
     value = facts.line.gammas[gamma]
     point = f"λ = {lam_text(facts.line.lams[lam])}".replace(" ", NBSP)
     if value is not None and len(facts.line.gammas) > 1:
         point += f", {facts.line.sign}{NBSP}={NBSP}{lam_text(value)}"
     if facts.line.later is not None:
         point += f", {facts.line.later.words},"
-    return pieces(tr_parts("At {point}", point=piece(point, "lambda")))
+    return pieces(["At ", piece(point, "lambda")])
 
 
 def _auto_part(facts: LineFacts) -> list[Piece]:
@@ -239,21 +238,15 @@ def _auto_part(facts: LineFacts) -> list[Piece]:
         open_ = {"λ": len(facts.line.candidate_lams) > 1, "γ": len(facts.line.candidate_gammas) > 1}
         open_["α"] = found is not None and found.strength is not None
         signs = joined([sign for sign, is_open in open_.items() if is_open] or ["λ"])
-        return pieces(
-            tr_parts("With {signs} chosen layer by layer on held-out calibration text", signs=piece(signs, "lambda"))
-        )
+        return pieces(["With ", piece(signs, "lambda"), " chosen layer by layer on held-out calibration text"])
     if found is None or not np.isfinite(found.lam).any():
-        return pieces(
-            tr_parts("With {sign} chosen for the whole model on held-out calibration text", sign=piece("λ", "lambda"))
-        )
+        return pieces(["With ", piece("λ", "lambda"), " chosen for the whole model on held-out calibration text"])
     low, high = (lam_text(value) for value in (np.nanmin(found.lam), np.nanmax(found.lam)))
     if low == high:
         lam = piece(f"λ = {low}".replace(" ", NBSP), "lambda")
-        return pieces(tr_parts("With {lam}, chosen for the whole model on held-out calibration text,", lam=lam))
-    span = piece(tr("λ from {low} to {high}", low=low, high=high).replace(" ", NBSP), "lambda")
-    return pieces(
-        tr_parts("With {span}, chosen for the whole model on held-out calibration text in each draw,", span=span)
-    )
+        return pieces(["With ", lam, ", chosen for the whole model on held-out calibration text,"])
+    span = piece(f"λ from {low} to {high}".replace(" ", NBSP), "lambda")
+    return pieces(["With ", span, ", chosen for the whole model on held-out calibration text in each draw,"])
 
 
 def _chosen_texts(found: Selection) -> list[str]:
@@ -262,11 +255,7 @@ def _chosen_texts(found: Selection) -> list[str]:
     if found.strength is not None:
         values, counts = np.unique(found.strength[np.isfinite(found.strength)], return_counts=True)
         each = ", ".join(f"{lam_text(value)} ({n}×)" for value, n in zip(values.tolist(), counts, strict=True))
-        texts.append(
-            tr("“auto” chose α of the shift: {each}.", each=each)
-            if each
-            else tr("What was chosen of α was not recorded.")
-        )
+        texts.append(f"“auto” chose α of the shift: {each}." if each else "What was chosen of α was not recorded.")
     return texts
 
 
@@ -276,7 +265,7 @@ def _chosen_text(found: Selection) -> str:
     pairs = pairs.reshape(-1, 2)
     pairs = pairs[pairs[:, 1] >= 0]
     if not len(pairs):
-        return tr("What was chosen was not recorded.")
+        return "What was chosen was not recorded."
     kinds, counts = np.unique(pairs, axis=0, return_counts=True)
     gamma, lam = kinds[int(counts.argmax())].tolist()
     point = f"λ = {lam_text(found.lams[lam])}"
@@ -286,34 +275,28 @@ def _chosen_text(found: Selection) -> str:
     among = len(found.lams) * len(found.gammas)
     if found.by == "model":
         if len(kinds) == 1:
-            once, always = (
-                message("“auto” chose {point} of {among} values."),
-                message("“auto” chose {point} of {among} values in every draw."),
-            )
-            return tr(once if len(pairs) == 1 else always, point=point, among=among)
+            return f"“auto” chose {point} of {among} {'values.' if len(pairs) == 1 else 'values in every draw.'}"
         each = ", ".join(f"{lam_text(found.lams[m])} ({n}×)" for (_, m), n in zip(kinds.tolist(), counts, strict=True))
-        return tr(
-            "“auto” chose among {among} values of λ in {draws}: {each}.",
-            among=among, draws=draws_text(len(pairs)), each=each,
-        )  # fmt: skip
+        return f"“auto” chose among {among} values of λ in {draws_text(len(pairs))}: {each}."  # fmt: skip
     if len(kinds) == 1:
-        return tr("“auto” chose {point} of {among} candidates everywhere.", point=point, among=among)
-    layers = message("“auto” chose among {among} candidates, most often {point} ({count} of {of} layers).")
-    both = message("“auto” chose among {among} candidates, most often {point} ({count} of {of} layers and draws).")
+        return f"“auto” chose {point} of {among} candidates everywhere."
     one_draw = found.lam.shape[0] == 1
-    return tr(layers if one_draw else both, among=among, point=point, count=counts.max(), of=len(pairs))
+    return (
+        f"“auto” chose among {among} candidates, most often {point} ({counts.max()} of {len(pairs)} "
+        f"{'layers).' if one_draw else 'layers and draws).'}"
+    )
 
 
 def _quality_part(facts: LineFacts, gamma: int, lam: int, told: _Told) -> list[Piece]:
     quality, at, base = told.of(facts), (gamma, lam), facts.baseline
     about: dict[str, object] = {"where": _where(facts, gamma, lam), "model": _model(facts)}
     if quality is None or not math.isfinite(quality.mean[at]):
-        return pieces(tr_parts(told.unmeasured, **about))
-    about["quality"] = piece(tr(told.value, value=told.show(float(quality.mean[at]))), "quality")
-    clause = pieces(tr_parts(told.has, **about))
+        return pieces(parts(told.unmeasured, **about))
+    about["quality"] = piece(told.value.format(value=told.show(float(quality.mean[at]))), "quality")
+    clause = pieces(parts(told.has, **about))
     if base is not None and _is_baseline(facts, lam):
         if base.method != facts.line.method:  # a point of another method's curve
-            clause = pieces(tr_parts(told.is_baseline, **about, baseline=baseline_name(base)))
+            clause = pieces(parts(told.is_baseline, **about, baseline=baseline_name(base)))
         rest = _best_of_curve(facts, quality, gamma, told)
         return [*_beside_float(clause, facts, told), *([piece(" "), *rest] if rest else [])]
     if base is None or quality.to_baseline is None or not math.isfinite(quality.to_baseline.mean[at]):
@@ -326,13 +309,13 @@ def _beside_float(clause: list[Piece], facts: LineFacts, told: _Told) -> list[Pi
     if reference is None:
         return [*clause, piece(".")]
     value = told.show(reference)
-    return pieces(tr_parts("{clause}, where the float model has {value}.", clause=clause, value=value))
+    return pieces([clause, ", where the float model has ", value, "."])
 
 
 def _sample_text(draws: int, quality: Quality) -> str:
     """How much a comparison rests on: “five calibration sets”, with test items where those were a sample too."""
     sets = sets_text(draws)
-    return tr("{sets} and {items} test items", sets=sets, items=number(quality.items, 0)) if quality.items else sets
+    return f"{sets} and {number(quality.items, 0)} test items" if quality.items else sets
 
 
 def _against(clause: list[Piece], quality: Quality, at: tuple[int, int], name: str, told: _Told) -> list[Piece]:
@@ -343,9 +326,9 @@ def _against(clause: list[Piece], quality: Quality, at: tuple[int, int], name: s
     values = {"clause": clause, "baseline": name, "value": told.show(reference)}
     if not math.isfinite(here.error):
         if float(here.mean) == 0:
-            return pieces(tr_parts("{clause}, as much as {baseline} ({value}), on the one draw measured.", **values))
+            return pieces(parts("{clause}, as much as {baseline} ({value}), on the one draw measured.", **values))
         return pieces(
-            tr_parts(
+            parts(
                 "{clause}: {difference} than {baseline} ({value}) on the one draw measured, which can't say how sure "
                 "that is.",
                 difference=_judged(here, reference, told),
@@ -356,25 +339,22 @@ def _against(clause: list[Piece], quality: Quality, at: tuple[int, int], name: s
         size = _verdict(told.apart(here, reference), "quality")
         values["difference"] = told.with_interval(here, reference, size)
         if quality.band.shape[1] > 1 and quality.band[at[0]].any():  # a sentence on the band follows, with the sample
-            return pieces(
-                tr_parts("{clause}, no measurable difference to {baseline} ({value}): {difference}.", **values)
-            )
+            return pieces(parts("{clause}, no measurable difference to {baseline} ({value}): {difference}.", **values))
         return pieces(
-            tr_parts(
+            parts(
                 "{clause}, no measurable difference to {baseline} ({value}) with {sample}: {difference}.",
                 sample=_sample_text(draws, quality),
                 **values,
             )
         )
     values["difference"] = told.with_interval(_apart(here), reference, _judged(here, reference, told))
-    return pieces(tr_parts("{clause}: {difference} than {baseline} ({value}).", **values))
+    return pieces(parts("{clause}: {difference} than {baseline} ({value}).", **values))
 
 
 def _judged(difference: Difference, reference: float, told: _Told) -> Piece:
     """“3.2 better”."""
-    better, worse = message("{size} better"), message("{size} worse")
     size = told.apart(_apart(difference), reference)
-    return _verdict(tr(better if difference.mean * told.better > 0 else worse, size=size), "quality")
+    return _verdict(f"{size} {'better' if difference.mean * told.better > 0 else 'worse'}", "quality")
 
 
 def _apart(difference: Difference) -> Difference:
@@ -388,27 +368,26 @@ def _best_of_curve(facts: LineFacts, quality: Quality, gamma: int, told: _Told) 
     if best is None or among is None or len(facts.line.lams) < 2:
         return []
     if best == facts.baseline_position:
-        return [piece(tr(told.no_other))]
+        return [piece(told.no_other)]
     lam = piece(f"λ = {lam_text(facts.line.lams[best])}".replace(" ", NBSP), "lambda")
     here, reference = among.at((best,)), quality.baseline_mean or 1.0
     apart = _apart(here)
     if not math.isfinite(here.error):
-        return pieces(tr_parts(told.best_of_one_draw, lam=lam, size=told.apart(apart, reference)))
+        return pieces(parts(told.best_of_one_draw, lam=lam, size=told.apart(apart, reference)))
     if here.verdict(()) == told.better:
         interval = told.interval(apart, reference)
         if here.among > 1:  # the interval allows for the choice
-            interval = tr("{interval} (chosen of {count})", interval=interval, count=here.among)
-        return pieces(tr_parts(told.best, lam=lam, difference=_judged(here, reference, told), interval=interval))
+            interval = f"{interval} (chosen of {here.among})"
+        return pieces(parts(told.best, lam=lam, difference=_judged(here, reference, told), interval=interval))
     sample = _sample_text(quality.n_draws, quality)
-    return [piece(tr("No λ tried is better, as far as {sample} can tell.", sample=sample))]
+    return [piece(f"No λ tried is better, as far as {sample} can tell.")]
 
 
 def _less_or_more(change: float, same: str = "") -> str:
     """“31 % less”; ``same`` for a change below half a percent."""
     if abs(change) < 0.005:
         return same
-    less, more = message("{percent} less"), message("{percent} more")
-    return tr(less if change < 0 else more, percent=percent(abs(change)))
+    return f"{percent(abs(change))} {'less' if change < 0 else 'more'}"
 
 
 def _drift_part(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
@@ -417,42 +396,44 @@ def _drift_part(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
     at = (gamma, lam)
     change, cost = _change(facts, "drift", at), _change(facts, "recon", at)
     if change is not None:
-        far = _verdict(_less_or_more(change, tr("just as far")), "drift")
-        drift = pieces(tr_parts("drift {far}", far=far), "drift")
+        far = _verdict(_less_or_more(change, "just as far"), "drift")
+        drift = pieces(["drift ", far], "drift")
         if facts.layer is None:
-            clause = pieces(tr_parts("Its weights {drift}", drift=drift))
+            clause = pieces(["Its weights ", drift])
         else:
-            clause = pieces(tr_parts("In this layer the weights {drift}", drift=drift))
+            clause = pieces(["In this layer the weights ", drift])
         if cost is None or not (words := _less_or_more(cost)):
             return [*clause, piece(".")]
-        error = pieces(tr_parts("{change} error", change=_verdict(words, "recon")), "recon")
+        error = pieces([_verdict(words, "recon"), " error"], "recon")
         # Less drift is paid for; what both have less of is not a price.
-        price, beside = (
-            message("{clause}, at the price of {error} on calibration text."),
-            message("{clause}, with {error} on calibration text."),
+        return pieces(
+            (
+                [clause, ", at the price of ", error, " on calibration text."]
+                if change < 0 < cost
+                else [clause, ", with ", error, " on calibration text."]
+            )
         )
-        return pieces(tr_parts(price if change < 0 < cost else beside, clause=clause, error=error))
     if facts.drift is None or not math.isfinite(facts.drift[at]):
         return []
-    by = piece(tr("drift by {size}", size=small_percent(facts.drift[at])), "drift")
+    by = piece(f"drift by {small_percent(facts.drift[at])}", "drift")
     if facts.layer is None:
-        return pieces(tr_parts("Its weights {drift} of their size.", drift=by))
-    return pieces(tr_parts("In this layer the weights {drift} of their size.", drift=by))
+        return pieces(["Its weights ", by, " of their size."])
+    return pieces(["In this layer the weights ", by, " of their size."])
 
 
 _REPRODUCED = {  # better, worse, and just as well, in the order in which they are told
     "recon": (
-        message("{percent} better on calibration text"),
-        message("{percent} worse on calibration text"),
-        message("just as well on calibration text"),
+        "{percent} better on calibration text",
+        "{percent} worse on calibration text",
+        "just as well on calibration text",
     ),
     "held_out": (
-        message("{percent} better on unseen text"),
-        message("{percent} worse on unseen text"),
-        message("just as well on unseen text"),
+        "{percent} better on unseen text",
+        "{percent} worse on unseen text",
+        "just as well on unseen text",
     ),
 }
-_ERROR_ON = {"recon": message("{share} on calibration text"), "held_out": message("{share} on unseen text")}
+_ERROR_ON = {"recon": "{share} on calibration text", "held_out": "{share} on unseen text"}
 
 
 def _error_text(facts: LineFacts, gamma: int, lam: int) -> str:
@@ -460,25 +441,31 @@ def _error_text(facts: LineFacts, gamma: int, lam: int) -> str:
     at = (gamma, lam)
     changes = [_reproduced(name, change) for name in _REPRODUCED if (change := _change(facts, name, at)) is not None]
     if changes:
-        everywhere = message("Over all layers outputs are reproduced {changes}.")
-        here = message("In this layer outputs are reproduced {changes}.")
-        return tr(everywhere if facts.layer is None else here, changes=joined(changes))
+        everywhere = "Over all layers outputs are reproduced {changes}."
+        here = "In this layer outputs are reproduced {changes}."
+        return (
+            everywhere.format(changes=joined(changes)) if facts.layer is None else here.format(changes=joined(changes))
+        )
     errors = {"recon": facts.recon, "held_out": facts.held_out}
     shares = [
-        tr(_ERROR_ON[name], share=small_percent(values[at]))
+        _ERROR_ON[name].format(share=small_percent(values[at]))
         for name, values in errors.items()
         if values is not None and math.isfinite(values[at])
     ]
-    everywhere = message("Over all layers the output error is {shares}.")
-    here = message("In this layer the output error is {shares}.")
-    return tr(everywhere if facts.layer is None else here, shares=joined(shares)) if shares else ""
+    everywhere = "Over all layers the output error is {shares}."
+    here = "In this layer the output error is {shares}."
+    return (
+        (everywhere.format(shares=joined(shares)) if facts.layer is None else here.format(shares=joined(shares)))
+        if shares
+        else ""
+    )
 
 
 def _reproduced(name: str, change: float) -> str:
     better, worse, same = _REPRODUCED[name]
     if abs(change) < 0.005:
-        return tr(same)
-    return tr(better if change < 0 else worse, percent=percent(abs(change)))
+        return same
+    return better.format(percent=percent(abs(change))) if change < 0 else worse.format(percent=percent(abs(change)))
 
 
 def _change(facts: LineFacts, name: str, at: tuple[int, int]) -> float | None:
@@ -497,29 +484,31 @@ def _band_part(facts: LineFacts, gamma: int, told: _Told) -> list[Piece]:
         return []
     runs = spans(quality.band[gamma])
     if not runs:
-        return [piece(tr("One calibration draw can't tell which other λ may be the best."))]
+        return [piece("One calibration draw can't tell which other λ may be the best.")]
     lams, of_model = facts.line.lams, facts.layer is not None
     sample = _sample_text(quality.n_draws, quality)
     help_text = _no_help(facts, quality, gamma, told)
     if runs == [(0, len(lams) - 1)]:
-        return [piece(tr("No λ on this axis stands out, as far as {sample} can tell.", sample=sample)), *help_text]
+        return [piece(f"No λ on this axis stands out, as far as {sample} can tell."), *help_text]
     ends = [tuple(lam_text(lams[at]) for at in run) for run in runs]
     (low, high), *others = ends
     if others:
-        words = [low if low == high else tr("{low} to {high}", low=low, high=high) for low, high in ends]
+        words = [low if low == high else f"{low} to {high}" for low, high in ends]
         words = [word.replace(" ", NBSP) for word in words]
-        shown = tr("{first} or {last}", first=", ".join(words[:-1]), last=words[-1])
-        alone, whole = message("The best λ is {lam}"), message("The best λ is {lam} for the whole model")
+        shown = f"{', '.join(words[:-1])} or {words[-1]}"
+        alone, whole = "The best λ is {lam}", "The best λ is {lam} for the whole model"
     elif low == high:
         shown = f"λ = {lam_text(lams[best])}".replace(" ", NBSP)
-        alone = message("Of those tried {lam} is the best")
-        whole = message("Of those tried {lam} is the best for the whole model")
+        alone = "Of those tried {lam} is the best"
+        whole = "Of those tried {lam} is the best for the whole model"
     else:
         shown = joined([low, high]).replace(" ", NBSP)
-        alone = message("The best λ lies between {lam}")
-        whole = message("The best λ lies between {lam} for the whole model")
-    clause = pieces(tr_parts(whole if of_model else alone, lam=piece(shown, "lambda")))
-    sure = tr_parts("{clause} (95\u00a0% confidence, {sample}).", clause=clause, sample=sample)
+        alone = "The best λ lies between {lam}"
+        whole = "The best λ lies between {lam} for the whole model"
+    clause = pieces(
+        (parts(whole, lam=piece(shown, "lambda")) if of_model else parts(alone, lam=piece(shown, "lambda")))
+    )
+    sure = [clause, " (95\u00a0% confidence, ", sample, ")."]
     return [*pieces(sure), *help_text]
 
 
@@ -535,12 +524,9 @@ def _no_help(facts: LineFacts, quality: Quality, gamma: int, told: _Told) -> lis
 
     if helps(among):
         return []
-    text = tr("None is better than {baseline}.", baseline=baseline_name(base))
+    text = f"None is better than {baseline_name(base)}."
     if helps(among.chosen_of(1)):
-        text = tr(
-            "Chosen as the best of {count}, none is clearly better than {baseline}.",
-            count=among.among, baseline=baseline_name(base),
-        )  # fmt: skip
+        text = f"Chosen as the best of {among.among}, none is clearly better than {baseline_name(base)}."  # fmt: skip
     return [piece(f" {text}")]
 
 
@@ -551,16 +537,17 @@ def _beside_baseline(quality: Quality, at: tuple[int, int], name: str, told: _To
     apart, is_above = _apart(here), here.mean >= 0
     size = told.apart(apart, reference)
     if not math.isfinite(here.error):
-        above, below = message("{size} above {baseline} on one draw"), message("{size} below {baseline} on one draw")
-        return tr(above if is_above else below, size=size, baseline=name)
+        above, below = "{size} above {baseline} on one draw", "{size} below {baseline} on one draw"
+        return above.format(size=size, baseline=name) if is_above else below.format(size=size, baseline=name)
     if here.verdict(()) == 0:
-        return tr(
-            "no measurable difference to {baseline} ({size}, {interval})",
-            baseline=name, size=told.apart(here, reference), interval=told.interval(here, reference),
-        )  # fmt: skip
-    above, below = message("{size} above {baseline}, {interval}"), message("{size} below {baseline}, {interval}")
+        return f"no measurable difference to {name} ({told.apart(here, reference)}, {told.interval(here, reference)})"  # fmt: skip
+    above, below = "{size} above {baseline}, {interval}", "{size} below {baseline}, {interval}"
     interval = told.interval(apart, reference)
-    return tr(above if is_above else below, size=size, baseline=name, interval=interval)
+    return (
+        above.format(size=size, baseline=name, interval=interval)
+        if is_above
+        else below.format(size=size, baseline=name, interval=interval)
+    )
 
 
 def _damping_text(facts: LineFacts, gamma: int, told: _Told) -> str:
@@ -572,14 +559,14 @@ def _damping_text(facts: LineFacts, gamma: int, told: _Told) -> str:
         return ""
     ends = [(lams[first], lams[last]) for first, last in runs]
     if any(low <= lam <= high for low, high in ends):
-        text = message("GPTQ’s damping is λ: its default, {lam}, lies in the band.")
+        text = "GPTQ’s damping is λ: its default, {lam}, lies in the band."
     elif lam < ends[0][0]:
-        text = message("GPTQ’s damping is λ: its default, {lam}, lies below the band.")
+        text = "GPTQ’s damping is λ: its default, {lam}, lies below the band."
     elif lam > ends[-1][1]:
-        text = message("GPTQ’s damping is λ: its default, {lam}, lies above the band.")
+        text = "GPTQ’s damping is λ: its default, {lam}, lies above the band."
     else:
-        text = message("GPTQ’s damping is λ: its default, {lam}, lies outside the band.")
-    return tr(text, lam=lam_text(lam))
+        text = "GPTQ’s damping is λ: its default, {lam}, lies outside the band."
+    return text.format(lam=lam_text(lam))
 
 
 def _shrinkage_text(facts: LineFacts) -> str:
@@ -588,20 +575,18 @@ def _shrinkage_text(facts: LineFacts) -> str:
     found, quality, lams = shrinkage_lam(facts), facts.perplexity, facts.line.lams
     if found is None or quality is None or len(lams) < 2 or not found.is_median:
         return ""
-    clause = tr(
-        "λ from shrinkage (OAS, the median over layers), without a sweep, is {lam}", lam=computed_lam_text(found.lam)
-    )
+    clause = f"λ from shrinkage (OAS, the median over layers), without a sweep, is {computed_lam_text(found.lam)}"
     cost, best = regret(facts, found.lam), quality.best[0]
     if cost is None or best is None:
-        return "" if best is None else tr("{clause}, which lies beyond the measured λ.", clause=clause)
+        return "" if best is None else f"{clause}, which lies beyond the measured λ."
     told, reference = _TOLD["perplexity"], float(quality.mean[0, best])
     values = {"clause": clause, "size": told.apart(cost, reference), "best": lam_text(lams[best])}
     if not math.isfinite(cost.error):
-        return tr("{clause}: perplexity {size} above the best λ, {best}, on one draw.", **values)
+        return "{clause}: perplexity {size} above the best λ, {best}, on one draw.".format(**values)
     if cost.verdict(()) == 0:
-        return tr("{clause}: no measurable difference to the best λ, {best} ({size}).", **values)
+        return "{clause}: no measurable difference to the best λ, {best} ({size}).".format(**values)
     values["interval"] = told.interval(cost, reference)
-    return tr("{clause}: perplexity {size} above the best λ, {best}, {interval}.", **values)
+    return "{clause}: perplexity {size} above the best λ, {best}, {interval}.".format(**values)
 
 
 def _beside_text(facts: LineFacts, what: str, difference: Difference, at: tuple[int, int]) -> str:
@@ -613,11 +598,13 @@ def _compared_text(what: str, difference: Difference, at: tuple[int, int]) -> st
     told, here = _TOLD["perplexity"], difference.at(at)
     values = {"what": what, "size": told.apart(here, 50.0), "interval": told.interval(here, 50.0)}
     if not math.isfinite(here.error):
-        return tr("{what}: {size} in perplexity, on one draw.", what=what, size=values["size"])
+        return f"{what}: {values['size']} in perplexity, on one draw."
     if here.verdict(()) == 0:
-        return tr("{what}: no measurable difference ({size}, {interval}).", **values)
+        return "{what}: no measurable difference ({size}, {interval}).".format(**values)
     apart = _apart(here)
     values |= {"size": told.apart(apart, 50.0), "interval": told.interval(apart, 50.0)}
-    lower = message("{what}: perplexity {size} lower, {interval}.")
-    higher = message("{what}: perplexity {size} higher, {interval}.")
-    return tr(lower if here.mean < 0 else higher, **values)
+    return (
+        "{what}: perplexity {size} lower, {interval}.".format(**values)
+        if here.mean < 0
+        else "{what}: perplexity {size} higher, {interval}.".format(**values)
+    )

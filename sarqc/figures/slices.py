@@ -21,7 +21,6 @@ from sarqc.figures.ladder import ladder_figure, ladder_words
 from sarqc.figures.surfaces import POOLINGS
 from sarqc.figures.tables import TABLES, table_of
 from sarqc.figures.view import ShownLine, default_line
-from sarqc.language import tr
 from sarqc.study.document import Line, Study, array_files, one_draw
 from sarqc.study.facts import line_facts
 from sarqc.study.ladder import STEPS, ladder
@@ -96,20 +95,19 @@ def contents(study: Study, detail: Detail = "opening", further: FurtherLayers = 
 
 def _remedy(detail: Detail, opening: Line) -> str:
     if detail == "every":
-        return tr(
+        return (
             "These files hold every line with its layers and draws taken together, and of every line each layer and "
             "each draw on its own. The app shows all from the study, which can be downloaded here."
         )
     if detail == "none":
-        return tr(
+        return (
             "These files hold every line with its layers and draws taken together, and of no line each layer and "
             "each draw on its own. The app shows all from the study, which can be downloaded here."
         )
-    return tr(
-        "These files hold every line with its layers and draws taken together, and of “{line}” at {bits} bits each "
-        "layer and each draw on its own. The app shows all from the study, which can be downloaded here.",
-        line=opening.label,
-        bits=opening.bits,
+    return (
+        f"These files hold every line with its layers and draws taken together, and of “{opening.label}” at "
+        f"{opening.bits} bits each layer and each draw on its own. The app shows all from the study, which can be "
+        "downloaded here."
     )
 
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from sarqc.figures.drawing import SHADES, Binding, BoundArray, Figure, Means, base_layout, bind, note
 from sarqc.figures.numbers import number, point_names, significant
-from sarqc.language import message, tr, written
 from sarqc.study.document import SIGNED_ZERO
 from sarqc.study.facts import LineFacts, layer_slice
 from sarqc.study.paired import mean_over_draws
@@ -37,19 +36,19 @@ class Pooling:
 
 
 POOLINGS = (
-    Pooling("max", "surface", message("largest"), message("largest of each cell")),
-    Pooling("mean", "surface_mean", message("mean"), message("mean of each cell")),
+    Pooling("max", "surface", "largest", "largest of each cell"),
+    Pooling("mean", "surface_mean", "mean", "mean of each cell"),
     Pooling(
         "max-saliency", "surface_sorted",
-        message("largest, by saliency"), message("largest of each cell, inputs by saliency"), True,
+        "largest, by saliency", "largest of each cell, inputs by saliency", True,
     ),
     Pooling(
         "mean-saliency", "surface_mean_sorted",
-        message("mean, by saliency"), message("mean of each cell, inputs by saliency"), True,
+        "mean, by saliency", "mean of each cell, inputs by saliency", True,
     ),
     Pooling(
         "signed", "surface_signed",
-        message("signed, by saliency"), message("signed mean of each cell, inputs by saliency"), True, True,
+        "signed, by saliency", "signed mean of each cell, inputs by saliency", True, True,
     ),
 )  # fmt: skip
 
@@ -107,7 +106,7 @@ def surface_arrays(facts: LineFacts, layer: int) -> Arrays:
 def pooling_choices(arrays: Arrays) -> list[PoolingChoice]:
     """What a page offers: name, title, and whether the inputs are sorted by saliency."""
     return [
-        {"name": one.name, "title": tr(one.title), "by_saliency": one.by_saliency}
+        {"name": one.name, "title": one.title, "by_saliency": one.by_saliency}
         for one in POOLINGS
         if one.array in arrays
     ]
@@ -160,7 +159,7 @@ def surfaces(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling = PO
             "colorscale": BOTH_SIGNS if pooling.signed else SHADES,
             "showscale": False,
             **_places(facts, layer, array, pooling),
-            "hovertemplate": f"{what} %{{z:.3r}}<br>{tr(_WHERE[pooling.by_saliency])}<extra></extra>",
+            "hovertemplate": f"{what} %{{z:.3r}}<br>{_WHERE[pooling.by_saliency]}<extra></extra>",
         }
         suffix = "" if side == 0 else "2"
         if flat:
@@ -183,7 +182,7 @@ def surfaces(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling = PO
             for side, one in enumerate(binding for binding in figure["bindings"] if "array" in binding)
         ]
     info = facts.study.layers[layer]
-    words = [_surface_aria(facts, i, info.name, scale, tr(pooling.words)) for i in range(len(facts.line.lams))]
+    words = [_surface_aria(facts, i, info.name, scale, pooling.words) for i in range(len(facts.line.lams))]
     figure["bindings"].append(bind("aria", words, "lambda"))
     return figure
 
@@ -198,8 +197,8 @@ def _sides(facts: LineFacts, gap: float) -> list[tuple[float, float]]:
 
 _BAR = {"thickness": 8, "len": 1.0, "x": 1.02, "xpad": 0, "ypad": 2, "outlinewidth": 0, "ticks": ""}
 _WHERE = {
-    False: message("inputs from %{x}, outputs from %{y}"),
-    True: message("inputs from saliency rank %{x}, outputs from %{y}"),
+    False: "inputs from %{x}, outputs from %{y}",
+    True: "inputs from saliency rank %{x}, outputs from %{y}",
 }
 
 
@@ -223,7 +222,7 @@ def _means(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling) -> Me
     if not highest > 0:
         return None
     times = _round_below(arrays[pooling.array]["scale"] / highest)
-    words = tr("mean") if times == 1 else tr("mean × {times}", times=written(f"{times:g}"))
+    words = "mean" if times == 1 else f"mean × {times:g}"
     return {"times": times, "words": words, "of": []}
 
 
@@ -248,11 +247,11 @@ def _places(facts: LineFacts, layer: int, array: ArrayPlace, pooling: Pooling) -
 def _flat_axes(layout: dict[str, Any], suffix: str, domain: tuple[float, float], pooling: Pooling) -> dict[str, str]:
     """Puts a map's two axes into the layout, named and without ticks; returns what its trace says of them."""
     bare = {"fixedrange": True, "showgrid": False, "zeroline": False, "ticks": "", "showticklabels": False}
-    across = {"text": tr("input, by saliency") if pooling.by_saliency else tr("input"), "standoff": 4}
+    across = {"text": "input, by saliency" if pooling.by_saliency else "input", "standoff": 4}
     layout[f"xaxis{suffix}"] = {**bare, "domain": list(domain), "anchor": f"y{suffix}", "title": across}
     layout[f"yaxis{suffix}"] = {**bare, "anchor": f"x{suffix}"}
     if not suffix:
-        layout["yaxis"]["title"] = {"text": tr("output"), "standoff": 4}
+        layout["yaxis"]["title"] = {"text": "output", "standoff": 4}
     return {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
 
 
@@ -271,11 +270,7 @@ def _bind_sides(
     sides = _sides(facts, 0.0)
     texts = [
         [
-            tr("{point}: cut, up to {most}", point=name, most=significant(most))
-            if most is not None
-            else f"{what}, {name}"
-            if flat
-            else name
+            f"{name}: cut, up to {significant(most)}" if most is not None else f"{what}, {name}" if flat else name
             for name, most in zip(point_names(facts.line), row, strict=True)
         ]
         for row in cut
@@ -328,9 +323,9 @@ def _scene(domain: tuple[float, float], scale: float, pooling: Pooling, what: st
         "camera": CAMERA,
         "xaxis": {
             **side,
-            "title": {"text": tr("inputs by saliency") if pooling.by_saliency else tr("input channels"), "font": font},
+            "title": {"text": "inputs by saliency" if pooling.by_saliency else "input channels", "font": font},
         },
-        "yaxis": {**side, "title": {"text": tr("output channels"), "font": font}},
+        "yaxis": {**side, "title": {"text": "output channels", "font": font}},
         "zaxis": {
             **quiet,
             "range": [low, scale * 1.02],
@@ -343,21 +338,11 @@ def _scene(domain: tuple[float, float], scale: float, pooling: Pooling, what: st
 def _surface_aria(facts: LineFacts, lam: int, name: str, scale: float, words: str) -> str:
     points = point_names(facts.line)
     if len(points) > 1:
-        return tr(
-            "Size of the weight changes in {layer}, {cells}, at {first} and at {shown}, on one scale up to {most}.",
-            layer=name,
-            cells=words,
-            first=points[0],
-            shown=points[lam],
-            most=number(scale, 3),
+        return (
+            f"Size of the weight changes in {name}, {words}, at {points[0]} and at {points[lam]}, on one scale up to "
+            f"{number(scale, 3)}."
         )
-    return tr(
-        "Size of the weight changes in {layer}, {cells}, ({point}), up to {most}.",
-        layer=name,
-        cells=words,
-        point=points[0],
-        most=number(scale, 3),
-    )
+    return f"Size of the weight changes in {name}, {words}, ({points[0]}), up to {number(scale, 3)}."
 
 
 def difference(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling = POOLINGS[0]) -> Figure | None:
@@ -375,26 +360,17 @@ def difference(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling
     place = {"xref": "paper", "yref": "paper", "x": 0.5, "y": 1, "xanchor": "center", "yshift": 2}
     layout["annotations"].append(note("", **place, font={"size": 12, "color": "var(--ink)"}))
     meaning = _DIFFERENCE_WORDS[pooling.signed]
-    words = [tr(meaning, shown=name, first=names[0]) for name in names]
-    name, cells_text = facts.study.layers[layer].name, tr(pooling.words)
-    arias = [
-        tr(
-            "Difference of the weight changes in {layer}, {shown} minus {first}, {cells}.",
-            layer=name,
-            shown=one,
-            first=names[0],
-            cells=cells_text,
-        )
-        for one in names
-    ]
+    words = [meaning.format(shown=name, first=names[0]) for name in names]
+    name, cells_text = facts.study.layers[layer].name, pooling.words
+    arias = [f"Difference of the weight changes in {name}, {one} minus {names[0]}, {cells_text}." for one in names]
     cells: BoundArray = {"path": "data.0.z", "array": pooling.array, "minus": 0}
     bindings: list[Binding] = [cells, bind("layout.annotations.0.text", words, "lambda"), bind("aria", arias, "lambda")]
     return {"data": [trace], "layout": layout, "bindings": bindings}
 
 
 _DIFFERENCE_WORDS = {
-    False: message("{shown} minus {first}: blue drifts less, orange more"),
-    True: message("{shown} minus {first}: blue is less, orange more"),
+    False: "{shown} minus {first}: blue drifts less, orange more",
+    True: "{shown} minus {first}: blue is less, orange more",
 }
 
 

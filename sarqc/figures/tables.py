@@ -20,7 +20,6 @@ from sarqc.figures.ruler import ruler_rows
 from sarqc.figures.surfaces import surface_layer
 from sarqc.figures.theorem import terms
 from sarqc.figures.view import Column, DataTable, point_rows
-from sarqc.language import message, tr
 from sarqc.plain import plain
 from sarqc.study.document import Study, one_draw
 from sarqc.study.facts import LineFacts, lam_index, line_facts
@@ -31,69 +30,69 @@ Row = dict[str, Any]
 COLUMN_OF = {"lambda": "chosen_lambda", "gamma": "chosen_gamma"}  # of a quantity, where it is called otherwise
 # key, heading, kind of number; a table has those of its rows, in this order
 HEADINGS: dict[str, tuple[str, str]] = {
-    "step": (message("Step"), "text"),
-    "taken": (message("Taken"), "text"),
-    "block": (message("Block"), "plain"),
-    "steps": (message("Steps of learned rounding"), "plain"),
-    "layer": (message("Layer"), "text"),
-    "method": (message("Method"), "text"),
-    "draw": (message("Draw"), "plain"),
+    "step": ("Step", "text"),
+    "taken": ("Taken", "text"),
+    "block": ("Block", "plain"),
+    "steps": ("Steps of learned rounding", "plain"),
+    "layer": ("Layer", "text"),
+    "method": ("Method", "text"),
+    "draw": ("Draw", "plain"),
     "lambda": ("λ", "plain"),
     "gamma": ("γ", "plain"),
-    "sequences": (message("Calibration sequences"), "plain"),
-    "channel": (message("Input channel"), "plain"),
-    "decile": (message("Decile of saliency"), "plain"),
-    "perplexity": (message("Perplexity, unseen text"), "perplexity"),
-    "perplexity_low": (message("over draws, 95 % from"), "perplexity"),
-    "perplexity_high": (message("to"), "perplexity"),
-    "perplexity_difference": (message("Paired difference of this step"), "difference"),
-    "perplexity_difference_low": (message("95 % from"), "difference"),
-    "perplexity_difference_high": (message("to"), "difference"),
-    "perplexity_change": (message("Paired change of perplexity from the default of GPTQ"), "difference"),
-    "perplexity_change_low": (message("95 % from"), "difference"),
-    "perplexity_change_high": (message("to"), "difference"),
-    "kl": (message("KL to the float model, nats a token"), "significant"),
-    "kl_difference": (message("Paired difference of this step"), "significant"),
-    "kl_difference_low": (message("95 % from"), "significant"),
-    "kl_difference_high": (message("to"), "significant"),
-    "best_lambda": (message("Best λ"), "plain"),
-    "lambda_saves": (message("Perplexity saved by the best λ, over λ = 0"), "difference"),
-    "lambda_saves_low": (message("95 % from"), "difference"),
-    "lambda_saves_high": (message("to"), "difference"),
-    "lambda_without": (message("The same without the step"), "difference"),
-    "lambda_without_low": (message("95 % from"), "difference"),
-    "lambda_without_high": (message("to"), "difference"),
-    "bits": (message("Bits per weight, in full"), "significant"),
-    "seconds": (message("Processor seconds of the calibration"), "significant"),
-    "accuracy": (message("Accuracy"), "share"),
-    "recon": (message("Reconstruction error, calibration text"), "significant"),
-    "held_out": (message("Reconstruction error, unseen text"), "significant"),
-    "drift": (message("Weight drift"), "significant"),
-    "sar": (message("Penalty, L_sar"), "significant"),
-    "gap": (message("Gap, unseen minus calibration text"), "significant"),
-    "gap_low": (message("95 % from"), "significant"),
-    "gap_high": (message("to"), "significant"),
-    "bound": (message("Bound of Theorem 1"), "significant"),
-    "limit": (message("Largest possible, R²·M²"), "significant"),
-    "radius": (message("Drift R over ‖W‖"), "significant"),
-    "chosen_lambda": (message("Chosen λ, most often"), "plain"),
-    "chosen_gamma": (message("Chosen γ, most often"), "plain"),
-    "tokens": (message("Calibration tokens"), "significant"),
-    "rms_drift": (message("Root-mean-square drift"), "significant"),
-    "weight": (message("Float weight"), "significant"),
-    "quantized": (message("Level it takes"), "significant"),
-    "nearest": (message("The nearest level"), "flag"),
-    "identity_rms_drift": (message("Root-mean-square drift, identity"), "significant"),
-    "against_identity": (message("Drift against identity"), "share"),
-    "drift_change": (message("Change of drift"), "share"),
-    "error_change": (message("Change of the error, calibration text if measured"), "share"),
-    "block_error": (message("Mean squared error of the block’s outputs, calibration text"), "significant"),
-    "block_held_out": (message("Mean squared error of the block’s outputs, held-out text"), "significant"),
-    "block_drift": (message("Weight drift of the block"), "significant"),
-    "kept": (message("Kept"), "flag"),
-    "tools": (message("Tools with this default"), "text"),
-    "kl_change": (message("Change of KL against λ = 0 of distillation"), "share"),
-    "sources": (message("Sources"), "text"),
+    "sequences": ("Calibration sequences", "plain"),
+    "channel": ("Input channel", "plain"),
+    "decile": ("Decile of saliency", "plain"),
+    "perplexity": ("Perplexity, unseen text", "perplexity"),
+    "perplexity_low": ("over draws, 95 % from", "perplexity"),
+    "perplexity_high": ("to", "perplexity"),
+    "perplexity_difference": ("Paired difference of this step", "difference"),
+    "perplexity_difference_low": ("95 % from", "difference"),
+    "perplexity_difference_high": ("to", "difference"),
+    "perplexity_change": ("Paired change of perplexity from the default of GPTQ", "difference"),
+    "perplexity_change_low": ("95 % from", "difference"),
+    "perplexity_change_high": ("to", "difference"),
+    "kl": ("KL to the float model, nats a token", "significant"),
+    "kl_difference": ("Paired difference of this step", "significant"),
+    "kl_difference_low": ("95 % from", "significant"),
+    "kl_difference_high": ("to", "significant"),
+    "best_lambda": ("Best λ", "plain"),
+    "lambda_saves": ("Perplexity saved by the best λ, over λ = 0", "difference"),
+    "lambda_saves_low": ("95 % from", "difference"),
+    "lambda_saves_high": ("to", "difference"),
+    "lambda_without": ("The same without the step", "difference"),
+    "lambda_without_low": ("95 % from", "difference"),
+    "lambda_without_high": ("to", "difference"),
+    "bits": ("Bits per weight, in full", "significant"),
+    "seconds": ("Processor seconds of the calibration", "significant"),
+    "accuracy": ("Accuracy", "share"),
+    "recon": ("Reconstruction error, calibration text", "significant"),
+    "held_out": ("Reconstruction error, unseen text", "significant"),
+    "drift": ("Weight drift", "significant"),
+    "sar": ("Penalty, L_sar", "significant"),
+    "gap": ("Gap, unseen minus calibration text", "significant"),
+    "gap_low": ("95 % from", "significant"),
+    "gap_high": ("to", "significant"),
+    "bound": ("Bound of Theorem 1", "significant"),
+    "limit": ("Largest possible, R²·M²", "significant"),
+    "radius": ("Drift R over ‖W‖", "significant"),
+    "chosen_lambda": ("Chosen λ, most often", "plain"),
+    "chosen_gamma": ("Chosen γ, most often", "plain"),
+    "tokens": ("Calibration tokens", "significant"),
+    "rms_drift": ("Root-mean-square drift", "significant"),
+    "weight": ("Float weight", "significant"),
+    "quantized": ("Level it takes", "significant"),
+    "nearest": ("The nearest level", "flag"),
+    "identity_rms_drift": ("Root-mean-square drift, identity", "significant"),
+    "against_identity": ("Drift against identity", "share"),
+    "drift_change": ("Change of drift", "share"),
+    "error_change": ("Change of the error, calibration text if measured", "share"),
+    "block_error": ("Mean squared error of the block’s outputs, calibration text", "significant"),
+    "block_held_out": ("Mean squared error of the block’s outputs, held-out text", "significant"),
+    "block_drift": ("Weight drift of the block", "significant"),
+    "kept": ("Kept", "flag"),
+    "tools": ("Tools with this default", "text"),
+    "kl_change": ("Change of KL against λ = 0 of distillation", "share"),
+    "sources": ("Sources", "text"),
 }
 
 
@@ -144,7 +143,7 @@ def table_of(
         total, part = len(rows), rows[shown]
         present = {key for row in rows for key, value in row.items() if value is not None}
     columns: list[Column] = [
-        {"key": key, "title": facts.line.sign if key == "gamma" else tr(title), "kind": kind}
+        {"key": key, "title": facts.line.sign if key == "gamma" else title, "kind": kind}
         for key, (title, kind) in HEADINGS.items()
         if key in present
     ]
@@ -169,7 +168,7 @@ def _with_flags(points: DataTable, facts: LineFacts) -> DataTable:
         rows.append({**row, "flag": "; ".join(here) or None})
     nothing = dict.fromkeys(column["key"] for column in points["columns"])
     rows += [{**nothing, "lambda": lam, "flag": text} for text, lam, place in said if place is None]
-    column: Column = {"key": "flag", "title": tr("Flag on the axis"), "kind": "text"}
+    column: Column = {"key": "flag", "title": "Flag on the axis", "kind": "text"}
     return {"columns": [*points["columns"], column], "rows": rows}
 
 

@@ -31,14 +31,13 @@ from sarqc.figures.drawing import (
 )
 from sarqc.figures.numbers import NBSP, draws_text, lam_names, number, percent, point_names
 from sarqc.figures.titles import at_each, fitting, set_finding
-from sarqc.language import message, tr, written
 from sarqc.study.facts import LineFacts, over_layers
 from sarqc.study.intervals import error_decimals, span_text
 from sarqc.study.paired import Difference, mean_over_draws, paired_difference
 
 Number = TypeVar("Number", bound=Any)
 DELTA = 0.05  # the bound holds with probability 1 − δ
-LOOSENESS = message("bound ÷ gap")  # the quantity of that name
+LOOSENESS = "bound ÷ gap"  # the quantity of that name
 _ARRAYS = ("recon", "held_out", "drift", "tokens", "weight_norm", "token_norm", "output_energy", "held_out_energy")
 GAP: Role = {"color": HELD_OUT["color"], "dash": "solid", "symbol": HELD_OUT["symbol"]}
 LIMIT: Role = {"color": "var(--ink-3)", "dash": "dot", "symbol": "circle"}
@@ -124,9 +123,9 @@ def theorem(facts: LineFacts) -> Figure | None:
         return None
     names = lam_names(facts.line)
     curves = (
-        (tr("largest possible, R²·M²"), LIMIT, known.limit),
-        (tr("bound of Theorem 1"), DRIFT, known.bound),
-        (tr("measured gap"), GAP, np.abs(known.gap.mean)),
+        ("largest possible, R²·M²", LIMIT, known.limit),
+        ("bound of Theorem 1", DRIFT, known.bound),
+        ("measured gap", GAP, np.abs(known.gap.mean)),
     )
     positive = np.concatenate([values[np.isfinite(values) & (values > 0)] for _, _, values in curves])
     low, high = math.floor(np.log10(positive.min()) - 0.1), math.ceil(np.log10(positive.max()) + 0.35)
@@ -140,7 +139,7 @@ def theorem(facts: LineFacts) -> Figure | None:
         "tickvals": [10.0**decade for decade in decades],
         "ticktext": [_decade(decade) for decade in decades],
     }
-    title = tr("What the calibration text can't see")
+    title = "What the calibration text can't see"
     figure: Figure = {"data": [], "layout": layout, "bindings": [], "title": title}
     for label, style, values in curves:
         _add_curve(figure, label, style, np.where(values > 0, values, np.nan), names)
@@ -160,9 +159,9 @@ def _finding(known: Terms, at: tuple[int, int]) -> str:
     if not math.isfinite(gap.mean) or not math.isfinite(bound) or gap.mean == 0 or bound <= 0:
         return ""
     if math.isfinite(gap.error) and gap.verdict(()) == 0:
-        return tr("No clear gap between unseen and calibration text")
+        return "No clear gap between unseen and calibration text"
     times = f"{_times(bound / abs(float(gap.mean)))}{NBSP}×"
-    return fitting(tr("The bound is {times} the measured gap", times=times))
+    return fitting(f"The bound is {times} the measured gap")
 
 
 class Term(TypedDict):
@@ -191,58 +190,48 @@ def _theorem_terms(facts: LineFacts) -> list[Term] | None:
 
     rows = (
         (
-            tr("measured gap"),
+            "measured gap",
             at_each(lambda g, m: _gap_text(known, g, m)),
-            tr(
-                "Error on unseen text minus error on calibration text: what calibration could not see. Like the other "
-                "errors here it is per token, over the mean of ‖W x‖² on the calibration text."
-            ),
+            "Error on unseen text minus error on calibration text: what calibration could not see. Like the other "
+            "errors here it is per token, over the mean of ‖W x‖² on the calibration text.",
         ),
         (
-            tr("bound"),
+            "bound",
             at_each(lambda g, m: _times(known.bound[g, m])),
-            tr(
-                "With probability {percent} % the true gap is smaller: R²·M²·√(ln(2·|Q|/δ)/2n), with the drift R, the "
-                "largest norm M of a token, n tokens, |Q| code matrices and δ = {delta}.",
-                percent=written(f"{100 * (1 - DELTA):g}"),
-                delta=written(f"{DELTA:g}"),
-            ),
+            f"With probability {100 * (1 - DELTA):g} % the true gap is smaller: R²·M²·√(ln(2·|Q|/δ)/2n), with the "
+            f"drift R, the largest norm M of a token, n tokens, |Q| code matrices and δ = {DELTA:g}.",
         ),
         (
-            tr(LOOSENESS),
+            LOOSENESS,
             at_each(lambda g, m: _times(known.bound[g, m] / abs(known.gap.mean[g, m]))),
-            tr("How loose the bound is. It shows which way each term pulls; as a number it certifies nothing."),
+            "How loose the bound is. It shows which way each term pulls; as a number it certifies nothing.",
         ),
         (
             "R",
             at_each(lambda g, m: percent(float(known.radius[g, m]), 1)),
-            tr("The drift ‖ΔW‖, here over ‖W‖. The bound grows with its square, and λ holds it down."),
+            "The drift ‖ΔW‖, here over ‖W‖. The bound grows with its square, and λ holds it down.",
         ),
         (
             "M",
             everywhere(number(known.token_norm, 1)),
-            tr(
-                "The largest norm of a token. The bound takes every token to be as large as this one and to point "
-                "where the weights drifted most: the main reason why it is loose."
-            ),
+            "The largest norm of a token. The bound takes every token to be as large as this one and to point "
+            "where the weights drifted most: the main reason why it is loose.",
         ),
         (
             "R²·M²",
             at_each(lambda g, m: _limit_text(known, g, m)),
-            tr("The largest error that a token can have. A bound above it says nothing at all."),
+            "The largest error that a token can have. A bound above it says nothing at all.",
         ),
         (
             "n",
             everywhere(number(known.n_tokens, 0)),
-            tr("Calibration tokens. The bound falls with √n, if tokens were independent."),
+            "Calibration tokens. The bound falls with √n, if tokens were independent.",
         ),
         (
             "ln|Q|",
             everywhere(number(known.log_count, 0)),
-            tr(
-                "Logarithm of the number of code matrices, all of which the statement covers at once: "
-                "bits · weights · ln 2. The second reason why it is loose."
-            ),
+            "Logarithm of the number of code matrices, all of which the statement covers at once: "
+            "bits · weights · ln 2. The second reason why it is loose.",
         ),
     )
     return [Term(symbol=symbol, values=values, sentence=sentence) for symbol, values, sentence in rows]
@@ -270,7 +259,7 @@ def _add_curve(figure: Figure, label: str, style: Role, values: np.ndarray, name
 def _gap_text(known: Terms, g: int, m: int) -> str:
     gap = known.gap.at((g, m))
     if not math.isfinite(gap.mean):
-        return tr("not measured")
+        return "not measured"
     doubt = float(gap.doubt)
     if not math.isfinite(doubt) or doubt <= 0:
         return number(float(gap.mean), 4)
@@ -279,14 +268,14 @@ def _gap_text(known: Terms, g: int, m: int) -> str:
 
 def _limit_text(known: Terms, g: int, m: int) -> str:
     limit = _times(known.limit[g, m])
-    return tr("{limit}, below the bound", limit=limit) if known.bound[g, m] > known.limit[g, m] else limit
+    return f"{limit}, below the bound" if known.bound[g, m] > known.limit[g, m] else limit
 
 
 def _times(value: float) -> str:
     """A number of any size, to two or three digits."""
     if not math.isfinite(value):
-        return tr("not measured")
-    return number(float(f"{value:.2g}"), 0) if value >= 1000 else written(f"{value:.3g}")
+        return "not measured"
+    return number(float(f"{value:.2g}"), 0) if value >= 1000 else f"{value:.3g}"
 
 
 def _decade(exponent: int) -> str:
@@ -296,9 +285,10 @@ def _decade(exponent: int) -> str:
 
 
 def _aria(known: Terms, g: int, m: int, point: str, facts: LineFacts) -> str:
-    return tr(
-        "Theorem 1, {layer}, {point}, {draws}: measured gap {gap}, bound {bound}, largest possible {limit}.",
-        layer=tr("mean of all layers") if facts.layer is None else facts.study.layers[facts.layer].name,
+    return (
+        "Theorem 1, {layer}, {point}, {draws}: measured gap {gap}, bound {bound}, largest possible {limit}."
+    ).format(
+        layer="mean of all layers" if facts.layer is None else facts.study.layers[facts.layer].name,
         point=point,
         draws=draws_text(facts.n_draws),
         gap=_gap_text(known, g, m),

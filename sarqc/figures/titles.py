@@ -17,14 +17,13 @@ import numpy as np
 from sarqc.figures.changes import Ratio, ratio_of, times_text
 from sarqc.figures.drawing import Axis, BoundValues, Figure, bind
 from sarqc.figures.numbers import NBSP, lam_text, small_percent
-from sarqc.language import message, tr
 from sarqc.study.facts import LineFacts, Quality, has_lam, lam_index
 from sarqc.study.paired import spans, sweet_spots
 
 LONGEST = 60  # characters of a finding
 ERRORS = ("held_out", "recon")  # in the order in which an error is looked for
-SIZES = {"held_out": message("{error} error on unseen text"), "recon": message("{error} error on calibration text")}
-DRIFT, ERROR = message("drift"), message("error")
+SIZES = {"held_out": "{error} error on unseen text", "recon": "{error} error on calibration text"}
+DRIFT, ERROR = "drift", "error"
 
 
 class Best(NamedTuple):
@@ -35,18 +34,18 @@ class Best(NamedTuple):
 
 
 BEST = {  # from the longest words to the shortest
-    "perplexity": [Best(message("No λ stands out in perplexity"), message("Perplexity is lowest at {lam}"))],
-    "accuracy": [Best(message("No λ stands out in accuracy"), message("Accuracy is highest at {lam}"))],
+    "perplexity": [Best("No λ stands out in perplexity", "Perplexity is lowest at {lam}")],
+    "accuracy": [Best("No λ stands out in accuracy", "Accuracy is highest at {lam}")],
     "held_out": [
-        Best(message("No λ stands out in error on unseen text"), message("Error on unseen text is lowest at {lam}")),
-        Best(message("No λ stands out in unseen-text error"), message("Unseen-text error is lowest at {lam}")),
+        Best("No λ stands out in error on unseen text", "Error on unseen text is lowest at {lam}"),
+        Best("No λ stands out in unseen-text error", "Unseen-text error is lowest at {lam}"),
     ],
     "recon": [
         Best(
-            message("No λ stands out in error on calibration text"),
-            message("Error on calibration text is lowest at {lam}"),
+            "No λ stands out in error on calibration text",
+            "Error on calibration text is lowest at {lam}",
         ),
-        Best(message("No λ stands out in calibration error"), message("Calibration error is lowest at {lam}")),
+        Best("No λ stands out in calibration error", "Calibration error is lowest at {lam}"),
     ],
 }
 
@@ -101,15 +100,15 @@ def best_lam(lams: Sequence[float], best: int | None, band: np.ndarray, words: S
         return ""
     runs = spans(band)
     if runs == [(0, len(lams) - 1)]:
-        return fitting(*(tr(one.none) for one in words))
-    leads = [tr(one.lead, lam=lam_point(lams[best])) for one in words]
+        return fitting(*(one.none for one in words))
+    leads = [one.lead.format(lam=lam_point(lams[best])) for one in words]
     if not runs:
-        return fitting(*(tr("{lead} on one draw", lead=lead) for lead in leads))
+        return fitting(*(f"{lead} on one draw" for lead in leads))
     if len(runs) > 1:
-        return fitting(*(tr("{lead}, not clearly", lead=lead) for lead in leads))
+        return fitting(*(f"{lead}, not clearly" for lead in leads))
     (first, last), *_ = runs
     if first == last:
-        return fitting(*(tr("{lead}, clearly", lead=lead) for lead in leads))
+        return fitting(*(f"{lead}, clearly" for lead in leads))
     span = f"{lam_text(lams[first])}–{lam_text(lams[last])}"
     return fitting(*(f"{lead} ({ending}{span})" for ending in (f"95{NBSP}%: ", "") for lead in leads))
 
@@ -171,7 +170,7 @@ class TradeOff:
 
     def _rise(self, changes: str) -> str:
         first, last = lam_point(self.lams[self.reference]), lam_text(self.lams[self.last])
-        return tr("From {first} to {last}: {changes}", first=first, last=last, changes=changes)
+        return f"From {first} to {last}: {changes}"
 
     def drift_along(self, g: int) -> str:
         """What drift does from the reference to the largest λ."""
@@ -190,12 +189,7 @@ class TradeOff:
         if not both:
             return ""
         point, reference = lam_point(self.lams[m]), lam_text(self.lams[self.reference])
-        return fitting(
-            *(
-                tr("{point} against {reference}: {changes}", point=point, reference=reference, changes=changes)
-                for changes in (", ".join(both), both[0])
-            )
-        )
+        return fitting(*(f"{point} against {reference}: {changes}" for changes in (", ".join(both), both[0])))
 
 
 def trade_off(facts: LineFacts) -> TradeOff:
@@ -207,13 +201,13 @@ def _change(ratio: Ratio | None, at: tuple[int, int], noun: str) -> str:
     """“13 % less drift”, “equal drift”, “drift unclear”; empty where it was not measured."""
     if ratio is None or not ratio.known(at):
         return ""
-    name = tr(noun)
+    name = noun
     if not ratio.clear(at):
-        return tr("{name} unclear", name=name)
+        return f"{name} unclear"
     if ratio.same(at):
-        return tr("equal {name}", name=name)
+        return f"equal {name}"
     if ratio.mean[at] >= 3:
-        return tr("{times} the {name}", times=times_text(float(ratio.mean[at])), name=name)
+        return f"{times_text(float(ratio.mean[at]))} the {name}"
     return ratio.change_in(name, at)
 
 
@@ -256,10 +250,10 @@ def absolute_finding(facts: LineFacts) -> BoundValues | None:
     def say(g: int, m: int) -> str:
         parts = []
         if facts.drift is not None and math.isfinite(facts.drift[g, m]):
-            parts.append(tr("Weights drift by {drift}", drift=small_percent(float(facts.drift[g, m]))))
+            parts.append(f"Weights drift by {small_percent(float(facts.drift[g, m]))}")
         if name is not None and error is not None and math.isfinite(error[g, m]):
             size = small_percent(float(error[g, m]))
-            parts.append(tr(SIZES[name], error=size))
+            parts.append(SIZES[name].format(error=size))
         return fitting(", ".join(parts))
 
     return at_each(facts, say)

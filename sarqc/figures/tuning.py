@@ -12,49 +12,48 @@ from sarqc.documents import Standing, Tuning, TuningRow
 from sarqc.figures.drawing import Figure, note
 from sarqc.figures.numbers import NBSP, joined, lam_text, percent
 from sarqc.figures.view import Column, DataTable
-from sarqc.language import message, tr
 from sarqc.quantization.methods import METHODS
 
 MANY = 9  # λ; more names than that don't fit beside each other on a narrow screen
 HEADINGS: tuple[Column, ...] = (
-    {"key": "method", "title": message("Method"), "kind": "text"},
+    {"key": "method", "title": "Method", "kind": "text"},
     {"key": "lambda", "title": "λ", "kind": "plain"},
     {"key": "gamma", "title": "γ", "kind": "plain"},
-    {"key": "standing", "title": message("Standing"), "kind": "text"},
-    {"key": "draws", "title": message("Draws"), "kind": "plain"},
-    {"key": "perplexity", "title": message("Perplexity"), "kind": "perplexity"},
-    {"key": "log_ratio", "title": message("ln(perplexity / float model’s)"), "kind": "significant"},
-    {"key": "worse", "title": message("Above the best, paired"), "kind": "significant"},
-    {"key": "worse_low", "title": message("95 % from"), "kind": "significant"},
-    {"key": "worse_high", "title": message("95 % to"), "kind": "significant"},
-    {"key": "better", "title": message("Below GPTQ 1 %, paired"), "kind": "significant"},
-    {"key": "better_low", "title": message("95 % from"), "kind": "significant"},
-    {"key": "better_high", "title": message("95 % to"), "kind": "significant"},
-    {"key": "kl", "title": message("KL to the float model, nats a token"), "kind": "significant"},
-    {"key": "kl_error", "title": message("± standard error"), "kind": "significant"},
-    {"key": "accuracy", "title": message("Accuracy on tasks"), "kind": "share"},
-    {"key": "accuracy_error", "title": message("± standard error"), "kind": "share"},
-    {"key": "more_accurate", "title": message("Above GPTQ 1 %, paired"), "kind": "share"},
-    {"key": "more_accurate_low", "title": message("95 % from"), "kind": "share"},
-    {"key": "more_accurate_high", "title": message("95 % to"), "kind": "share"},
-    {"key": "layer_error", "title": message("ln error of layers, unseen text"), "kind": "significant"},
+    {"key": "standing", "title": "Standing", "kind": "text"},
+    {"key": "draws", "title": "Draws", "kind": "plain"},
+    {"key": "perplexity", "title": "Perplexity", "kind": "perplexity"},
+    {"key": "log_ratio", "title": "ln(perplexity / float model’s)", "kind": "significant"},
+    {"key": "worse", "title": "Above the best, paired", "kind": "significant"},
+    {"key": "worse_low", "title": "95 % from", "kind": "significant"},
+    {"key": "worse_high", "title": "95 % to", "kind": "significant"},
+    {"key": "better", "title": "Below GPTQ 1 %, paired", "kind": "significant"},
+    {"key": "better_low", "title": "95 % from", "kind": "significant"},
+    {"key": "better_high", "title": "95 % to", "kind": "significant"},
+    {"key": "kl", "title": "KL to the float model, nats a token", "kind": "significant"},
+    {"key": "kl_error", "title": "± standard error", "kind": "significant"},
+    {"key": "accuracy", "title": "Accuracy on tasks", "kind": "share"},
+    {"key": "accuracy_error", "title": "± standard error", "kind": "share"},
+    {"key": "more_accurate", "title": "Above GPTQ 1 %, paired", "kind": "share"},
+    {"key": "more_accurate_low", "title": "95 % from", "kind": "share"},
+    {"key": "more_accurate_high", "title": "95 % to", "kind": "share"},
+    {"key": "layer_error", "title": "ln error of layers, unseen text", "kind": "significant"},
 )
 # The word for each standing: title, chart, sentence, table, log and lists have no others.
 STANDINGS: dict[Standing, str] = {
-    "best": message("best"),
-    "as_good": message("as good as the best"),
-    "worse": message("worse"),
-    "ruled_out": message("ruled out by errors of layers"),
-    "not_reached": message("not reached"),
-    "baseline": message("baseline"),
+    "best": "best",
+    "as_good": "as good as the best",
+    "worse": "worse",
+    "ruled_out": "ruled out by errors of layers",
+    "not_reached": "not reached",
+    "baseline": "baseline",
 }
 # The same of so many λ.
 COUNTS: dict[Standing, str] = {
-    "best": message("{count} best"),
-    "as_good": message("{count} as good as the best"),
-    "worse": message("{count} worse"),
-    "ruled_out": message("{count} ruled out by errors of layers"),
-    "not_reached": message("{count} not reached"),
+    "best": "{count} best",
+    "as_good": "{count} as good as the best",
+    "worse": "{count} worse",
+    "ruled_out": "{count} ruled out by errors of layers",
+    "not_reached": "{count} not reached",
 }
 
 
@@ -71,13 +70,13 @@ def of_standing(tuning: Tuning, standing: Standing) -> list[TuningRow]:
 def standing_counts(tuning: Tuning) -> str:
     """“1 best, 2 as good as the best, 6 not reached”: of the standings that there are, in their order."""
     counts = [(len(of_standing(tuning, standing)), words) for standing, words in COUNTS.items()]
-    return ", ".join(tr(words, count=count) for count, words in counts if count)
+    return ", ".join(words.format(count=count) for count, words in counts if count)
 
 
 def spans_text(spans: Sequence[Sequence[float]]) -> str:
     """“0.1”, “0.02 to 0.1”, “0 and 0.02 to 0.1”."""
     return listed([
-        lam_text(first) if first == last else tr("{low} to {high}", low=lam_text(first), high=lam_text(last))
+        lam_text(first) if first == last else f"{lam_text(first)} to {lam_text(last)}"
         for first, last in spans
     ])  # fmt: skip
 
@@ -85,7 +84,7 @@ def spans_text(spans: Sequence[Sequence[float]]) -> str:
 def listed(numbers: Sequence[str]) -> str:
     """“0”, “0 and 0.1”, “0, 0.1 and 0.5”."""
     first, last = numbers[:-1], numbers[-1:]
-    return joined([*filter(None, [tr(", ").join(first)]), *last]) if numbers else ""
+    return joined([*filter(None, [", ".join(first)]), *last]) if numbers else ""
 
 
 def saved(better: float) -> float:
@@ -96,10 +95,10 @@ def saved(better: float) -> float:
 def tuning_table(tuning: Tuning) -> DataTable:
     """Everything known of each λ and baseline; columns that hold nothing yet are left out."""
     rows: list[dict[str, Any]] = [
-        {**row, "method": title_of(row), "standing": tr(STANDINGS[row["standing"]])} for row in tuning["rows"]
+        {**row, "method": title_of(row), "standing": STANDINGS[row["standing"]]} for row in tuning["rows"]
     ]
     columns = [
-        Column(key=column["key"], title=tr(column["title"]), kind=column["kind"])
+        Column(key=column["key"], title=column["title"], kind=column["kind"])
         for column in HEADINGS
         if any(row.get(column["key"]) is not None for row in rows)
     ]
@@ -108,7 +107,7 @@ def tuning_table(tuning: Tuning) -> DataTable:
 
 def title_of(row: TuningRow) -> str:
     """“GPTQ 1 %”, “Round to nearest”."""
-    return tr(METHODS[row["method"]].title)
+    return METHODS[row["method"]].title
 
 
 def lam_of(row: TuningRow) -> float:
@@ -129,15 +128,21 @@ def savings_words(better: float, low: float | None, high: float | None) -> str:
     sign = 1 if better >= 0 else -1
     size = sign * saved(better)
     if low is None or high is None:
-        less, more = message("{size} less perplexity than GPTQ 1 %"), message("{size} more perplexity than GPTQ 1 %")
-        return tr(less if sign > 0 else more, size=percent(size, 1))
+        less, more = "{size} less perplexity than GPTQ 1 %", "{size} more perplexity than GPTQ 1 %"
+        return less.format(size=percent(size, 1)) if sign > 0 else more.format(size=percent(size, 1))
     ends = sorted((sign * saved(low), sign * saved(high)))
     decimals = 1 if ends[1] - ends[0] < 0.2 else 0
     first, last = (percent(end, decimals) for end in ends)
-    less = message("{size} less perplexity than GPTQ 1 % ({low} to {high})")
-    more = message("{size} more perplexity than GPTQ 1 % ({low} to {high})")
-    values = {"size": percent(size, decimals), "low": first.removesuffix(f"{NBSP}%"), "high": last}
-    return tr(less if sign > 0 else more, **values)
+    less = "{size} less perplexity than GPTQ 1 % ({low} to {high})"
+    more = "{size} more perplexity than GPTQ 1 % ({low} to {high})"
+    size_text = percent(size, decimals)
+    low_text = first.removesuffix(f"{NBSP}%")
+    high_text = last
+    return (
+        less.format(size=size_text, low=low_text, high=high_text)
+        if sign > 0
+        else more.format(size=size_text, low=low_text, high=high_text)
+    )
 
 
 def level_of(value: float) -> dict[str, Any]:

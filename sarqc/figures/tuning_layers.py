@@ -15,7 +15,6 @@ from sarqc.figures.drawing import HELD_OUT, Figure, base_layout, lam_axis, note,
 from sarqc.figures.numbers import lam_text, percent
 from sarqc.figures.panels import band_shape
 from sarqc.figures.tuning import candidates, lam_of, name_axis
-from sarqc.language import message, tr
 
 _FEWEST_SHOWN = 0.15  # relative error up to which the axis reaches at least
 
@@ -27,8 +26,7 @@ def layers_figure(tuning: Tuning) -> Figure:
     known, layers = tuning["screened"]
     layout = base_layout(left=50, right=20, top=26, bottom=30)
     layout |= {"xaxis": {**lam_axis(names), "anchor": "y"}, "hovermode": "closest"}
-    some, every = message(", {known} of {layers} layers"), message(", all {layers} layers")
-    of_how_many = tr(some if known < layers else every, known=known, layers=layers) if layers else ""
+    of_how_many = (f", {known} of {layers} layers" if known < layers else f", all {layers} layers") if layers else ""
     figure: Figure = {
         "data": [], "layout": layout, "bindings": [], "narrow": {"layout.margin.r": 14}, "narrow_bindings": [],
         "title": _finding(tuning, rows), "subtitle": of_how_many,
@@ -60,23 +58,23 @@ def _finding(tuning: Tuning, rows: Sequence[TuningRow]) -> str:
     means = mean_excess(rows)
     known = [at for at, value in enumerate(means) if math.isfinite(value)]
     if not known:
-        return tr("Errors of layers are not known yet")
+        return "Errors of layers are not known yet"
     best = min(known, key=lambda at: means[at])
-    words = message("The errors of layers are smallest at λ = {lam}")
+    words = "The errors of layers are smallest at λ = {lam}"
     if not tuning["suggested"] and tuning["screened"][0] < tuning["screened"][1]:
-        words = message("So far the errors of layers are smallest at λ = {lam}")
-    return tr(words, lam=lam_text(lam_of(rows[best])))
+        words = "So far the errors of layers are smallest at λ = {lam}"
+    return words.format(lam=lam_text(lam_of(rows[best])))
 
 
 def _add_title(figure: Figure) -> None:
-    text = tr("Error of layers on unseen text, above each layer’s best λ")
+    text = "Error of layers on unseen text, above each layer’s best λ"
     place = {"xref": "paper", "yref": "paper", "x": 0, "y": 1, "yanchor": "bottom", "yshift": 5}
     figure["layout"]["annotations"] += [
         note(f"<b>{text}</b>", **place, font={"size": 12, "color": "var(--ink)"}),
-        note(tr("one dot a layer, line: mean"), **{**place, "x": 1, "xanchor": "right"}),
+        note("one dot a layer, line: mean", **{**place, "x": 1, "xanchor": "right"}),
     ]
     figure["narrow"] |= {
-        "layout.annotations.0.text": f"<b>{tr('Error of layers, above each one’s best λ')}</b>",
+        "layout.annotations.0.text": "<b>Error of layers, above each one’s best λ</b>",
         "layout.annotations.1.visible": False,
     }
 
@@ -102,7 +100,7 @@ def _add_layers(figure: Figure, rows: Sequence[TuningRow], names: Sequence[str])
         "type": "scatter", "mode": "lines+markers", "name": "mean of layers", "x": list(names),
         "y": [float(f"{value:.5g}") if math.isfinite(value) else None for value in means], "yaxis": "y",
         "text": [
-            tr("λ = {lam}: error of layers {share} above each one’s best", lam=name, share=percent(value, 1))
+            f"λ = {name}: error of layers {percent(value, 1)} above each one’s best"
             if math.isfinite(value) else ""
             for name, value in zip(names, means, strict=True)
         ],
@@ -118,5 +116,5 @@ def _aria(tuning: Tuning, rows: Sequence[TuningRow]) -> str:
         for row, value in zip(rows, mean_excess(rows), strict=True) if math.isfinite(value)
     ]  # fmt: skip
     known, layers = tuning["screened"]
-    words = message("Error of layers on unseen text above each layer’s best λ, mean over {known} of {layers} layers.")
-    return f"{tr(words, known=known, layers=layers)} {'; '.join(each) if each else tr('none is known yet')}."
+    words = "Error of layers on unseen text above each layer’s best λ, mean over {known} of {layers} layers."
+    return f"{words.format(known=known, layers=layers)} {'; '.join(each) if each else 'none is known yet'}."

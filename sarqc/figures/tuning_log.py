@@ -10,7 +10,6 @@ from sarqc.figures.numbers import joined, lam_text
 from sarqc.figures.tuning import STANDINGS, candidates, lam_of, spans_text
 from sarqc.figures.tuning_race import MEASURED, Mark, mark_of
 from sarqc.figures.tuning_words import ENDS
-from sarqc.language import message, tr
 
 
 class LogLine(TypedDict):
@@ -39,15 +38,15 @@ def tuning_legend(tuning: Tuning) -> list[LegendEntry]:
     """The marks that there are, the best first; at those that are out also why."""
     rows = candidates(tuning)
     every: list[tuple[Mark, str]] = [
-        ("best", tr(STANDINGS["best"])),
-        ("as_good", tr(STANDINGS["as_good"])),
+        ("best", STANDINGS["best"]),
+        ("as_good", STANDINGS["as_good"]),
         ("worse", "; ".join(
-            tr("{lam} clearly worse after draw {draw}", lam=lam_text(lam_of(row)), draw=row["draws"])
+            f"{lam_text(lam_of(row))} clearly worse after draw {row['draws']}"
             for row in rows if row["standing"] == "worse"
         )),
-        ("measured", tr(MEASURED)),
-        ("not_reached", tr(STANDINGS["not_reached"]) if tuning["end"] else tr("not reached yet")),
-        ("ruled_out", tr("ruled out by errors of layers, perplexity not measured")),
+        ("measured", MEASURED),
+        ("not_reached", STANDINGS["not_reached"] if tuning["end"] else "not reached yet"),
+        ("ruled_out", "ruled out by errors of layers, perplexity not measured"),
     ]  # fmt: skip
     there = {mark_of(row) for row in rows}
     return [LegendEntry(mark=mark, text=text) for mark, text in every if mark in there]
@@ -63,27 +62,27 @@ def _turn_words(turn: TuningTurn, tuning: Tuning, lams: Sequence[float]) -> str:
     leading = "" if turn["leading"] is None else lam_text(turn["leading"])
     match turn["what"]:
         case "screening":
-            return tr("Screening: errors of layers at {count} λ", count=len(lams))
+            return f"Screening: errors of layers at {len(lams)} λ"
         case "screened":
-            ruled = message("{lams} ruled out by errors of layers")
-            return tr(ruled, lams=out) if out else tr("No λ ruled out by errors of layers")
+            ruled = "{lams} ruled out by errors of layers"
+            return ruled.format(lams=out) if out else "No λ ruled out by errors of layers"
         case "draw" if turn["draws"] < 2:
-            return tr("Draw 1: {lam} ahead, nothing sure yet", lam=leading) if leading else tr("Draw 1 measured")
+            return f"Draw 1: {leading} ahead, nothing sure yet" if leading else "Draw 1 measured"
         case "draw":
             if len(turn["left"]) < 2:
-                words = message("Draw {draw}: {lam} leads alone")
+                words = "Draw {draw}: {lam} leads alone"
                 if out:
-                    words = message("Draw {draw}: {lam} leads alone; {out} clearly worse")
+                    words = "Draw {draw}: {lam} leads alone; {out} clearly worse"
             else:
-                words = message("Draw {draw}: {lam} leads, {left} can’t be separated")
+                words = "Draw {draw}: {lam} leads, {left} can’t be separated"
                 if out:
-                    words = message("Draw {draw}: {lam} leads, {left} can’t be separated; {out} clearly worse")
-            return tr(words, draw=turn["draws"], lam=leading, left=left, out=out)
+                    words = "Draw {draw}: {lam} leads, {left} can’t be separated; {out} clearly worse"
+            return words.format(draw=turn["draws"], lam=leading, left=left, out=out)
         case "tasks":
-            names = joined(tuning["tasks"]["names"]) if tuning["tasks"] else tr("tasks")
-            return tr("Asking {names} of {lams}", names=names, lams=left) if left else tr("Asking {names}", names=names)
+            names = joined(tuning["tasks"]["names"]) if tuning["tasks"] else "tasks"
+            return f"Asking {names} of {left}" if left else f"Asking {names}"
         case "end":
-            return tr("Ended {why}", why=tr(ENDS[tuning["end"]])) if tuning["end"] else tr("Ended")
+            return f"Ended {ENDS[tuning['end']]}" if tuning["end"] else "Ended"
 
 
 def _named(some: Sequence[float], lams: Sequence[float]) -> str:

@@ -34,13 +34,12 @@ from sarqc.figures.tuning import (
     standing_counts,
     title_of,
 )
-from sarqc.language import message, tr
 from sarqc.quantization.methods import METHODS
 
 Mark = Literal["best", "as_good", "worse", "measured", "not_reached", "ruled_out"]
 
-MEASURED = message("measured, not compared yet")
-_TO_COME = message("here: each λ that is left, quantized and measured as a whole model")
+MEASURED = "measured, not compared yet"
+_TO_COME = "here: each λ that is left, quantized and measured as a whole model"
 _GREEN, _GREY, _FAINT = "var(--quality)", "var(--ink-2)", "var(--ink-3)"
 _HOLLOW = "var(--surface)"
 # Diameter in pixels, on a narrow screen, fill, edge and its width, dash of the edge.
@@ -97,7 +96,7 @@ def mark_of(row: TuningRow) -> Mark:
 def mark_words(row: TuningRow) -> str:
     """The standing of a λ, and what it rests on."""
     if row["standing"] == "worse":
-        return tr("clearly worse after draw {draw}", draw=row["draws"])
+        return f"clearly worse after draw {row['draws']}"
     return _kind_words(mark_of(row))
 
 
@@ -106,18 +105,17 @@ def finding(tuning: Tuning) -> tuple[str, str]:
     if tuning["best"] is None:
         return _first_finding(tuning), ""
     best = tuning["rows"][tuning["best"]]
-    draws = tr(", compared in {draws}", draws=draws_text(tuning["draws"]))
+    draws = f", compared in {draws_text(tuning['draws'])}"
     low, high = best["better_low"], best["better_high"]
     if tuning["next"] == "go_on":
-        return tr("λ = {lam} is ahead, too few draws to be sure", lam=lam_text(lam_of(best))), draws
+        return f"λ = {lam_text(lam_of(best))} is ahead, too few draws to be sure", draws
     if high is not None and high < 0:
-        return tr("Every λ compared costs perplexity"), draws
+        return "Every λ compared costs perplexity", draws
     if low is None or low <= 0:
-        return tr("No measurable saving at the best λ") if tuning["end"] else tr("No measurable saving yet"), draws
+        return "No measurable saving at the best λ" if tuning["end"] else "No measurable saving yet", draws
     is_alone = len(tuning["band"]) == 1 and tuning["band"][0][0] == tuning["band"][0][1]
-    alone, several = message("λ = {lam} saves the most perplexity"), message("λ = {lams} save the most perplexity")
     lams = spans_text(tuning["band"])
-    return tr(alone, lam=lams) if is_alone else tr(several, lams=lams), draws
+    return f"λ = {lams} saves the most perplexity" if is_alone else f"λ = {lams} save the most perplexity", draws
 
 
 def _first_finding(tuning: Tuning) -> str:
@@ -126,13 +124,13 @@ def _first_finding(tuning: Tuning) -> str:
     if tuning["one_draw"]:
         lam = lam_of(tuning["rows"][tuning["one_draw"][0]["row"]])
         draws = draws_text(len(tuning["one_draw"]))
-        return tr("λ = {lam} is ahead in {draws}, too few to be sure", lam=lam_text(lam), draws=draws)
+        return f"λ = {lam_text(lam)} is ahead in {draws}, too few to be sure"
     if tuning["suggested"]:
         left, every = len(of_standing(tuning, "not_reached")), len(candidates(tuning))
-        return tr("The errors of layers leave {left} of {every} λ", left=left, every=every)
+        return f"The errors of layers leave {left} of {every} λ"
     if not known:
-        return tr("No λ is measured yet")
-    return tr("Errors of {known} of {layers} layers are known", known=known, layers=layers)
+        return "No λ is measured yet"
+    return f"Errors of {known} of {layers} layers are known"
 
 
 def _axis(tuning: Tuning, rows: Sequence[TuningRow]) -> dict[str, Any]:
@@ -170,14 +168,14 @@ def _add_titles(figure: Figure, tuning: Tuning, rows: Sequence[TuningRow]) -> No
     """What the axis is, and what dots and bars are, above the panel."""
     place = {"xref": "paper", "yref": "paper", "y": 1, "yanchor": "bottom", "yshift": 5}
     ink = {"size": 12, "color": "var(--ink)"}
-    text = tr("<b>Perplexity saved against GPTQ’s default</b>, same calibration text")
+    text = "<b>Perplexity saved against GPTQ’s default</b>, same calibration text"
     figure["layout"]["annotations"].append(note(text, x=0, **place, font=ink))
-    figure["narrow"]["layout.annotations.0.text"] = tr("<b>Perplexity saved against GPTQ’s default</b>")
+    figure["narrow"]["layout.annotations.0.text"] = "<b>Perplexity saved against GPTQ’s default</b>"
     if not any(of_draws(row) for row in rows):
         return
-    text = tr("one dot a draw, intervals need two draws")
+    text = "one dot a draw, intervals need two draws"
     if tuning["best"] is not None:
-        text = tr("one dot a draw, bars 95 %")
+        text = "one dot a draw, bars 95 %"
     words = note(text, x=1, **{**place, "xanchor": "right"}, font={"size": 12, "color": _GREY})
     figure["layout"]["annotations"].append(words)
     figure["narrow"]["layout.annotations.1.visible"] = False
@@ -190,9 +188,9 @@ def _add_band(figure: Figure, tuning: Tuning, rows: Sequence[TuningRow]) -> None
         start, end = lams.index(first), lams.index(last)
         figure["layout"]["shapes"].append(band_shape(start - 0.45, end + 0.45))
         is_best_alone = start == end == tuning["best"]
-        words = tr(STANDINGS["best" if is_best_alone else "as_good"])
+        words = STANDINGS["best" if is_best_alone else "as_good"]
         if len(words) * _LETTER > (end - start + 0.9) * column:
-            words = tr("as good as<br>the best")
+            words = "as good as<br>the best"
         at = len(figure["layout"]["annotations"])
         figure["layout"]["annotations"].append(note(
             f"<b>{words}</b>", x=(start + end) / 2, xref="x", xanchor="center", y=1, yref="paper", yanchor="top",
@@ -213,9 +211,9 @@ def _add_default(figure: Figure, rows: Sequence[TuningRow]) -> None:
     figure["layout"]["shapes"].append(level_of(0.0))
     side = _freer_side(rows)
     anchor = "right" if side else "left"
-    figure["narrow"][f"layout.annotations.{len(figure['layout']['annotations'])}.text"] = tr("GPTQ 1 %")
+    figure["narrow"][f"layout.annotations.{len(figure['layout']['annotations'])}.text"] = "GPTQ 1 %"
     figure["layout"]["annotations"].append(note(
-        tr("GPTQ’s default, 1 %"), x=side, xref="paper", xanchor=anchor, xshift=4 - 8 * side, y=0, yref="y",
+        "GPTQ’s default, 1 %", x=side, xref="paper", xanchor=anchor, xshift=4 - 8 * side, y=0, yref="y",
         yanchor="bottom", yshift=2, font={"size": 12, "color": "var(--ink)"},
     ))  # fmt: skip
 
@@ -229,7 +227,7 @@ def _add_levels(figure: Figure, tuning: Tuning) -> None:
         if row["better"] is not None and row["method"] != "gptq"
     ]  # fmt: skip
     if gptq is not None and gptq["log_ratio"] is not None:
-        levels.append((tr("float model"), saved(gptq["log_ratio"])))
+        levels.append(("float model", saved(gptq["log_ratio"])))
     beyond = {"↓": 0, "↑": 0}
     for title, value in levels:
         font = {"size": 12, "color": _GREY}
@@ -265,25 +263,35 @@ def _add_draws(figure: Figure, rows: Sequence[TuningRow]) -> None:
     """A small dot for each draw; those beyond the scale stand at its edge."""
     low, high = _scale(figure)
     dots = [(at, row, draw, value) for at, row in enumerate(rows) for draw, value in enumerate(of_draws(row))]
-    less, more = message("λ = {lam}, draw {draw}: {size} less"), message("λ = {lam}, draw {draw}: {size} more")
     figure["narrow"][f"data.{len(figure['data'])}.marker.size"] = 5
-    figure["data"].append({
-        "type": "scatter", "mode": "markers", "name": "draws", "yaxis": "y", "cliponaxis": False,
-        "ids": [f"{lam_text(lam_of(row))} draw {draw + 1}" for _, row, draw, _ in dots],
-        "x": [at + _beside(draw) for at, _, draw, _ in dots],
-        "y": [min(max(value, low), high) for _, _, _, value in dots],
-        "text": [
-            tr(less if value >= 0 else more, lam=lam_text(lam_of(row)), draw=draw + 1, size=percent(abs(value), 1))
-            for _, row, draw, value in dots
-        ],
-        "hovertemplate": "%{text}<extra></extra>",
-        "marker": {
-            "symbol": "circle", "size": 6,
-            "color": [
-                "var(--quality-faint)" if row["standing"] in ("best", "as_good") else _FAINT for _, row, _, _ in dots
+    figure["data"].append(
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": "draws",
+            "yaxis": "y",
+            "cliponaxis": False,
+            "ids": [f"{lam_text(lam_of(row))} draw {draw + 1}" for _, row, draw, _ in dots],
+            "x": [at + _beside(draw) for at, _, draw, _ in dots],
+            "y": [min(max(value, low), high) for _, _, _, value in dots],
+            "text": [
+                (
+                    f"λ = {lam_text(lam_of(row))}, draw {draw + 1}: {percent(abs(value), 1)} "
+                    f"{'less' if value >= 0 else 'more'}"
+                )
+                for _, row, draw, value in dots
             ],
-        },
-    })  # fmt: skip
+            "hovertemplate": "%{text}<extra></extra>",
+            "marker": {
+                "symbol": "circle",
+                "size": 6,
+                "color": [
+                    "var(--quality-faint)" if row["standing"] in ("best", "as_good") else _FAINT
+                    for _, row, _, _ in dots
+                ],
+            },
+        }
+    )
 
 
 def _beside(draw: int) -> float:
@@ -349,9 +357,10 @@ def _hover(row: TuningRow) -> str:
     """“λ = 0.2, best: 4.3 % less perplexity than GPTQ 1 % (3.1 to 5.6 %), 6 draws”."""
     lam, standing = lam_text(lam_of(row)), mark_words(row)
     if row["better"] is None:
-        return tr("λ = {lam}, {standing}", lam=lam, standing=standing)
-    values = {"lam": lam, "standing": standing, "saving": savings_text(row), "draws": draws_text(row["draws"])}
-    return tr("λ = {lam}, {standing}: {saving}, {draws}", **values)
+        return f"λ = {lam}, {standing}"
+    saving = savings_text(row)
+    draws = draws_text(row["draws"])
+    return f"λ = {lam}, {standing}: {saving}, {draws}"
 
 
 def _ghost_groups(rows: Sequence[TuningRow]) -> list[tuple[int, int, str]]:
@@ -363,7 +372,7 @@ def _ghost_groups(rows: Sequence[TuningRow]) -> list[tuple[int, int, str]]:
             width = (len(places) - 0.05) * _WIDE / len(rows)
             words = _wrapped(_kind_words(kind), width)
             if kind == "ruled_out" and words.count("<br>") > 1:  # room for two; the legend has the whole reason
-                words = tr("ruled out")
+                words = "ruled out"
             groups.append((places[0], places[-1], words))
     return groups
 
@@ -383,14 +392,14 @@ def _add_nothing_yet(figure: Figure, rows: Sequence[TuningRow]) -> None:
     """What will be here."""
     if any(row["better"] is not None for row in rows):
         return
-    at, text = len(figure["layout"]["annotations"]), tr(_TO_COME)
+    at, text = len(figure["layout"]["annotations"]), _TO_COME
     place = {"x": 0.5, "xref": "paper", "xanchor": "center", "y": 0.6, "yref": "paper", "yanchor": "middle"}
     figure["layout"]["annotations"].append(note(text, **place, font={"size": 12, "color": _GREY}))
     figure["narrow"][f"layout.annotations.{at}.text"] = text.replace(", ", ",<br>", 1)
 
 
 def _kind_words(kind: Mark) -> str:
-    return tr(MEASURED if kind == "measured" else STANDINGS[kind])
+    return MEASURED if kind == "measured" else STANDINGS[kind]
 
 
 def _wrapped(text: str, width: float) -> str:
@@ -427,12 +436,13 @@ def _add_reasons(figure: Figure, rows: Sequence[TuningRow]) -> None:
 
 def _aria(tuning: Tuning, rows: Sequence[TuningRow]) -> str:
     """The drawing in words: each λ by its standing, and what it saves."""
-    words = message("The search for λ of {method}: {counts}.")
+    words = "The search for λ of {method}: {counts}."
     if tuning["draws"]:
-        words = message("The search for λ of {method}: {counts}; {draws}.")
-    values = {"method": tr(METHODS[tuning["method"]].title), "counts": standing_counts(tuning)}
-    text = tr(words, **values, draws=draws_text(tuning["draws"]))
-    comma = tr(", ")  # between numbers, which may have one themselves
+        words = "The search for λ of {method}: {counts}; {draws}."
+    method = METHODS[tuning["method"]].title
+    counts = standing_counts(tuning)
+    text = words.format(method=method, counts=counts, draws=draws_text(tuning["draws"]))
+    comma = ", "  # between numbers, which may have one themselves
     groups: dict[str, list[str]] = {}
     for row in sorted(rows, key=lambda row: [*_MARKS][::-1].index(mark_of(row))):
         said = lam_text(lam_of(row)) + (f" ({savings_text(row)})" if row["better"] is not None else "")

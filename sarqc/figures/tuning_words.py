@@ -19,14 +19,13 @@ from sarqc.figures.tuning import (
     savings_words,
     spans_text,
 )
-from sarqc.language import message, tr, tr_count, tr_parts
 from sarqc.study.elimination import DELTA
 
 ENDS: dict[End, str] = {
-    "known": message("because no further difference can be shown"),
-    "narrow": message("because the band is as narrow as was asked for"),
-    "budget": message("because the budget was spent"),
-    "draws": message("because all draws were made"),
+    "known": "because no further difference can be shown",
+    "narrow": "because the band is as narrow as was asked for",
+    "budget": "because the budget was spent",
+    "draws": "because all draws were made",
 }
 
 
@@ -52,43 +51,33 @@ def tuning_small_print(tuning: Tuning, recipe: Mapping[str, Any]) -> list[str]:
     """What the sentence rests on, one plain sentence each. ``recipe``: of the tuning run, under its public names."""
     test = Path(str(recipe["test"])).name
     lines = [
-        tr("λ was chosen on {test}: judge the final model on another text.", test=test),
-        tr(
-            "Each draw is {count} sequences of {length} tokens of {corpus}, taken at random.",
-            count=number(recipe["samples"], 0), length=number(recipe["length"], 0),
-            corpus=Path(str(recipe["calibration"])).name,
-        ),
-    ]  # fmt: skip
+        f"λ was chosen on {test}: judge the final model on another text.",
+        f"Each draw is {number(recipe['samples'], 0)} sequences of {number(recipe['length'], 0)} tokens of "
+        f"{Path(str(recipe['calibration'])).name}, taken at random.",
+    ]
     if tuning["best"] is not None:
         lines.append(
-            tr(
-                "Intervals are of 95 %, of the paired difference over draws, for all compared λ at once, because the "
-                "best one was chosen on the draws that judge it."
-            )
+            "Intervals are of 95 %, of the paired difference over draws, for all compared λ at once, because the "
+            "best one was chosen on the draws that judge it."
         )
     lines.append(
-        tr(
-            "Layers were solved on the float model’s inputs. The run to follow gives each layer the inputs that the "
-            "quantized layers before it make, so its perplexity differs a little."
-        )
+        "Layers were solved on the float model’s inputs. The run to follow gives each layer the inputs that the "
+        "quantized layers before it make, so its perplexity differs a little."
     )
     if len(tuning["gammas"]) > 1 and tuning["gamma"] is not None:
         values = [lam_text(value) for value in tuning["gammas"] if value is not None]
-        chosen = message("γ = {gamma} was chosen of {gammas} by the errors of layers on unseen text.")
-        lines.append(tr(chosen, gamma=lam_text(tuning["gamma"]), gammas=listed(values)))
+        lines.append(
+            f"γ = {lam_text(tuning['gamma'])} was chosen of {listed(values)} by the errors of layers on unseen text."
+        )
     known, layers = tuning["screened"]
     if 0 < known < layers:
-        some = message("Errors of layers are of {known} of {layers} layers, spread over the model.")
-        lines.append(tr(some, known=known, layers=layers))
+        lines.append(f"Errors of layers are of {known} of {layers} layers, spread over the model.")
     if tasks := tuning["tasks"]:
         lines.append(_tasks(tasks, bool(tuning["end"])))
     if of_standing(tuning, "worse"):
         lines.append(
-            tr(
-                "A λ is worse where another one is better by more than chance allows; the best one is called worse in "
-                "at most {share} % of tuning runs.",
-                share=number(100 * DELTA, 0),
-            )
+            "A λ is worse where another one is better by more than chance allows; the best one is called worse "
+            f"in at most {number(100 * DELTA, 0)} % of tuning runs."
         )
     return lines
 
@@ -96,42 +85,44 @@ def tuning_small_print(tuning: Tuning, recipe: Mapping[str, Any]) -> list[str]:
 def _tasks(tasks: TuningTasks, has_ended: bool) -> str:
     names, value, error = joined(tasks["names"]), tasks["accuracy_float"], tasks["accuracy_float_error"]
     if not tasks["draws"]:
-        too_late, later = (
-            message("{names}: not asked, the budget was spent before."),
-            message("{names}: asked at the end."),
-        )
-        return tr(too_late if has_ended else later, names=names)
+        return f"{names}: not asked, the budget was spent before." if has_ended else f"{names}: asked at the end."
     draws = draws_text(tasks["draws"])
     if value is None or error is None:
-        return tr("{names}: asked of the λ that are left and of the baselines in {draws}.", names=names, draws=draws)
-    return tr(
-        "{names}: asked of the λ that are left and of the baselines in {draws}; the float model answers {share} right.",
-        names=names, draws=draws, share=f"{plus_minus(100 * value, 100 * error, 50.0)}{NBSP}%",
-    )  # fmt: skip
+        return f"{names}: asked of the λ that are left and of the baselines in {draws}."
+    return (
+        f"{names}: asked of the λ that are left and of the baselines in {draws}; the float model answers "
+        f"{plus_minus(100 * value, 100 * error, 50.0)}{NBSP}% right."
+    )
 
 
 def _too_little(tuning: Tuning) -> list[Piece]:
     """Before two λ were compared in two draws: what the errors of layers say alone."""
     known, layers = tuning["screened"]
     if not known:
-        none, begun = message("Not enough time: nothing is known yet."), message("Comparing the errors of layers.")
-        return [piece(tr(none if tuning["end"] else begun))]
+        return [
+            piece(("Not enough time: nothing is known yet." if tuning["end"] else "Comparing the errors of layers."))
+        ]
     if any(first != last for first, last in tuning["suggested"]):
-        lams = tr("λ from {lams}", lams=spans_text(tuning["suggested"]))
+        lams = f"λ from {spans_text(tuning['suggested'])}"
     else:
         lams = f"λ = {spans_text(tuning['suggested']) or lam_text(_promising(tuning))}"
     if tuning["end"]:
-        return [piece(tr("Not enough time to compare: the errors of layers suggest {lams}.", lams=lams))]
+        return [piece(f"Not enough time to compare: the errors of layers suggest {lams}.")]
     if known < layers and not tuning["suggested"]:
-        words = message("The errors of {known} of {layers} layers are known; so far they suggest {lams}.")
-        return [piece(tr(words, known=known, layers=layers, lams=lams))]
+        return [piece(f"The errors of {known} of {layers} layers are known; so far they suggest {lams}.")]
     if not tuning["measured"]:
-        return [piece(tr("The errors of layers suggest {lams}. No whole model has been measured yet.", lams=lams))]
-    text = tr_count(
-        "The errors of layers suggest {lams}. So far {count} model has been measured: too few to compare.",
-        "The errors of layers suggest {lams}. So far {count} models have been measured: too few to compare.",
-        tuning["measured"], lams=lams,
-    )  # fmt: skip
+        return [piece(f"The errors of layers suggest {lams}. No whole model has been measured yet.")]
+    text = (
+        (
+            f"The errors of layers suggest {lams}. So far {tuning['measured']} model has been measured: too few to "
+            "compare."
+        )
+        if tuning["measured"] == 1
+        else (
+            f"The errors of layers suggest {lams}. So far {tuning['measured']} models have been measured: too few to "
+            "compare."
+        )
+    )
     return [piece(text)]
 
 
@@ -151,13 +142,13 @@ def _one_draw(tuning: Tuning) -> list[Piece]:
     saving = savings_words(seen[0]["better"], seen[0]["low"], seen[0]["high"])
     is_known = seen[0]["low"] is not None
     if len(seen) == 1:
-        sure = message("On the one draw measured λ = {lam} has {saving}, by the windows of the test text.")
-        unsure = message("On the one draw measured λ = {lam} has {saving}, which can’t say how sure that is.")
+        sure = "On the one draw measured λ = {lam} has {saving}, by the windows of the test text."
+        unsure = "On the one draw measured λ = {lam} has {saving}, which can’t say how sure that is."
     else:
-        sure = message("On the first of {draws} λ = {lam} has {saving}, by the windows of the test text.")
-        unsure = message("On the first of {draws} λ = {lam} has {saving}, which can’t say how sure that is.")
+        sure = "On the first of {draws} λ = {lam} has {saving}, by the windows of the test text."
+        unsure = "On the first of {draws} λ = {lam} has {saving}, which can’t say how sure that is."
     values = {"lam": lam_text(lam), "saving": saving, "draws": draws_text(len(seen))}
-    return [piece(tr(sure if is_known else unsure, **values))]
+    return [piece((sure.format(**values) if is_known else unsure.format(**values)))]
 
 
 def _sign(sign: str, value: float) -> str:
@@ -169,12 +160,16 @@ def _take(tuning: Tuning, best: TuningRow) -> list[Piece]:
     assert best["lambda"] is not None
     is_final, point = tuning["next"] == "run", _point(tuning, best, best["lambda"])
     if best["better"] is None:
-        use, so_far = message("Use {point}."), message("So far {point}.")
-        return pieces(tr_parts(use if is_final else so_far, point=point))
-    use = message("Use {point}: {saving}, compared in {draws}.")
-    so_far = message("So far {point}: {saving}, compared in {draws}.")
+        use, so_far = "Use {point}.", "So far {point}."
+        return pieces((parts(use, point=point) if is_final else parts(so_far, point=point)))
+    use = "Use {point}: {saving}, compared in {draws}."
+    so_far = "So far {point}: {saving}, compared in {draws}."
     saving = piece(savings_text(best), "quality", verdict=True)
-    said = tr_parts(use if is_final else so_far, point=point, saving=saving, draws=draws_text(tuning["draws"]))
+    said = (
+        parts(use, point=point, saving=saving, draws=draws_text(tuning["draws"]))
+        if is_final
+        else parts(so_far, point=point, saving=saving, draws=draws_text(tuning["draws"]))
+    )
     return [*pieces(said), *_in_each(tuning)]
 
 
@@ -182,13 +177,13 @@ def _point(tuning: Tuning, best: TuningRow, lam: float) -> list[Piece]:
     """“λ = 0 at γ = 0.1, which is not a penalty at all, with block 3 quantized and no other”."""
     point = [piece(_sign("λ", lam), "lambda")]
     if best["gamma"] is not None:
-        point = pieces(tr_parts("{point} at {gamma}", point=point, gamma=_sign("γ", best["gamma"])))
+        point = pieces([point, " at ", _sign("γ", best["gamma"])])
     if tuning["blocks"] is None:
-        return pieces(tr_parts("{point}, which is not a penalty at all", point=point)) if lam == 0 else point
-    words = message("{point} with {blocks} quantized and no other")
+        return pieces([point, ", which is not a penalty at all"]) if lam == 0 else point
+    words = "{point} with {blocks} quantized and no other"
     if lam == 0:
-        words = message("{point}, which is not a penalty at all, with {blocks} quantized and no other")
-    return pieces(tr_parts(words, point=point, blocks=_blocks(tuning["blocks"])))
+        words = "{point}, which is not a penalty at all, with {blocks} quantized and no other"
+    return pieces(parts(words, point=point, blocks=_blocks(tuning["blocks"])))
 
 
 def _in_each(tuning: Tuning) -> list[Piece]:
@@ -198,9 +193,9 @@ def _in_each(tuning: Tuning) -> list[Piece]:
     least = min((one["low"] for one in tuning["one_draw"] if one["low"] is not None), default=math.nan)
     if not least > 0:
         return []
-    text = tr(
-        "In each of them by itself it is at least {size} less; whether it is in others too, so few draws can’t say.",
-        size=percent(saved(least), 1),
+    text = (
+        f"In each of them by itself it is at least {percent(saved(least), 1)} less; whether it is in others too, so "
+        "few draws can’t say."
     )
     return [piece(f" {text}")]
 
@@ -210,34 +205,39 @@ def _keep(tuning: Tuning, best: TuningRow) -> list[Piece]:
     count = sum(len(of_standing(tuning, standing)) for standing in ("best", "as_good", "worse"))
     assert best["lambda"] is not None
     saving = "" if best["better"] is None else savings_text(best)
-    said = tr(
-        "The best of the {count} compared, λ = {lam}, has {saving}, on {draws}.",
-        count=count, lam=lam_text(best["lambda"]), saving=saving, draws=draws_text(tuning["draws"]),
-    )  # fmt: skip
+    said = (
+        f"The best of the {count} compared, λ = {lam_text(best['lambda'])}, has {saving}, on "
+        f"{draws_text(tuning['draws'])}."
+    )
     high = best["better_high"]
-    worse = message("Keep GPTQ 1 %: every λ is measurably worse.")
-    lead = message("Keep what you have, GPTQ 1 %: no measurable difference.")
-    return [piece(tr(worse if high is not None and high < 0 else lead)), piece(f" {said}")]
+    return [
+        piece(
+            (
+                "Keep GPTQ 1 %: every λ is measurably worse."
+                if high is not None and high < 0
+                else "Keep what you have, GPTQ 1 %: no measurable difference."
+            )
+        ),
+        piece(f" {said}"),
+    ]
 
 
 def _blocks(blocks: list[int]) -> str:
     if len(blocks) == 1:
-        return tr("block {block}", block=blocks[0])
-    return tr("blocks {blocks}", blocks=joined([", ".join(map(str, blocks[:-1])), str(blocks[-1])]))
+        return f"block {blocks[0]}"
+    return f"blocks {joined([', '.join(map(str, blocks[:-1])), str(blocks[-1])])}"
 
 
 def _as_good(tuning: Tuning, best: TuningRow) -> list[Piece]:
     others = of_standing(tuning, "as_good")
     if not others:
-        return [piece(tr("No other λ that was compared is as good."))]
-    words = message("{lams} is as good, as far as {draws} can tell.")
+        return [piece("No other λ that was compared is as good.")]
     draws = draws_text(tuning["draws"])
     if len(others) == 1 and others[0]["lambda"] is not None:
-        return [piece(tr(words, lams=lam_text(others[0]["lambda"]), draws=draws))]
-    several, span = message("Each of {lams}"), message("Anything from {lams}")
+        return [piece(f"{lam_text(others[0]['lambda'])} is as good, as far as {draws} can tell.")]
     text = spans_text(tuning["band"]).replace(" ", NBSP)
-    whole = piece(tr(several if len(tuning["band"]) > 1 else span, lams=text), "lambda")
-    return pieces(tr_parts(words, lams=whole, draws=draws))
+    whole = piece((f"Each of {text}" if len(tuning["band"]) > 1 else f"Anything from {text}"), "lambda")
+    return pieces([whole, " is as good, as far as ", draws, " can tell."])
 
 
 def _accuracy(tuning: Tuning, best: TuningRow) -> list[Piece]:
@@ -246,20 +246,24 @@ def _accuracy(tuning: Tuning, best: TuningRow) -> list[Piece]:
     if not tasks or value is None or more is None:
         return []
     low, high, sign = best["more_accurate_low"], best["more_accurate_high"], 1 if more >= 0 else -1
-    gain = message("{size}\u00a0points more than GPTQ 1 %")
-    loss = message("{size}\u00a0points fewer than GPTQ 1 %")
+    gain = "{size}\u00a0points more than GPTQ 1 %"
+    loss = "{size}\u00a0points fewer than GPTQ 1 %"
     ends = {}
     if low is not None and high is not None:
-        gain = message("{size}\u00a0points more than GPTQ 1 % ({low} to {high})")
-        loss = message("{size}\u00a0points fewer than GPTQ 1 % ({low} to {high})")
+        gain = "{size}\u00a0points more than GPTQ 1 % ({low} to {high})"
+        loss = "{size}\u00a0points fewer than GPTQ 1 % ({low} to {high})"
         first, last = (number(100 * end, 1) for end in sorted((sign * low, sign * high)))
         ends = {"low": first, "high": last}
-    points = tr(gain if sign > 0 else loss, size=number(100 * abs(more), 1), **ends)
-    right = piece(tr("{share} right", share=percent(value, 1)), "quality")
-    clear = message("{right} on {names}, {points}.")
-    unclear = message("{right} on {names}, no measurable difference: {points}.")
+    points = (
+        gain.format(size=number(100 * abs(more), 1), **ends)
+        if sign > 0
+        else loss.format(size=number(100 * abs(more), 1), **ends)
+    )
+    right = piece(f"{percent(value, 1)} right", "quality")
+    clear = "{right} on {names}, {points}."
+    unclear = "{right} on {names}, no measurable difference: {points}."
     words = clear if best["more_accurate_verdict"] else unclear
-    return pieces(tr_parts(words, right=right, names=joined(tasks["names"]), points=points))
+    return pieces(parts(words, right=right, names=joined(tasks["names"]), points=points))
 
 
 def _edge(tuning: Tuning, best: TuningRow) -> list[Piece]:
@@ -268,9 +272,9 @@ def _edge(tuning: Tuning, best: TuningRow) -> list[Piece]:
         return []
     lams = [row["lambda"] for row in candidates(tuning) if row["lambda"] is not None]
     if best["lambda"] == max(lams):
-        return [piece(tr("It is the largest λ tried; larger ones may be better."))]
+        return [piece("It is the largest λ tried; larger ones may be better.")]
     if best["lambda"] == min(lams) and best["lambda"] > 0:
-        return [piece(tr("It is the smallest λ tried; smaller ones may be better."))]
+        return [piece("It is the smallest λ tried; smaller ones may be better.")]
     return []
 
 
@@ -279,18 +283,18 @@ def _left_out(tuning: Tuning) -> list[Piece]:
     missing = [row["lambda"] for row in of_standing(tuning, "not_reached") if row["lambda"] is not None]
     if tuning["best"] is None or not missing:
         return []
-    return [piece(tr("Not reached: λ = {lams}.", lams=listed([lam_text(lam) for lam in missing])))]
+    return [piece(f"Not reached: λ = {listed([lam_text(lam) for lam in missing])}.")]
 
 
 def _end(tuning: Tuning) -> list[Piece]:
     """Why it ended, and what a sweep of everything in as many draws would have taken."""
     if not tuning["end"]:
         return []
-    why = tr(ENDS[tuning["end"]])
+    why = ENDS[tuning["end"]]
     if tuning["best"] is None:
-        return [piece(tr("Tuning ended {why}.", why=why))]
-    text = tr(
-        "Tuning ended {why}, after {count} models of the {swept} that measuring every λ would take.",
-        why=why, count=tuning["measured"], swept=len(tuning["rows"]) * tuning["draws"],
-    )  # fmt: skip
+        return [piece(f"Tuning ended {why}.")]
+    text = (
+        f"Tuning ended {why}, after {tuning['measured']} models of the {len(tuning['rows']) * tuning['draws']} that "
+        "measuring every λ would take."
+    )
     return [piece(text)]

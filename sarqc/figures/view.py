@@ -33,7 +33,6 @@ from sarqc.figures.scales import SCALES, scales_of
 from sarqc.figures.sentence import Piece, QualityName, sentence, small_print
 from sarqc.figures.surfaces import Arrays, PoolingChoice, pooling_choices, surface_arrays, surface_layer, weight_figures
 from sarqc.figures.theorem import Term, theorem, theorem_terms
-from sarqc.language import message, tr
 from sarqc.plain import measured, plain
 from sarqc.quantization.methods import METHODS, fitting_text, public_method
 from sarqc.study.as_recipe import AsRecipe, as_recipe
@@ -47,19 +46,19 @@ from sarqc.study.ladder import ladder
 COLUMNS: tuple[tuple[str, str, str], ...] = (
     ("lambda", "λ", "plain"),
     ("gamma", "γ", "plain"),
-    ("perplexity", message("Perplexity, unseen text"), "perplexity"),
-    ("perplexity_difference", message("Difference to baseline"), "difference"),
-    ("perplexity_low", message("95 % from"), "difference"),
-    ("perplexity_high", message("to"), "difference"),
-    ("sweet_spot", message("As good as the best"), "flag"),
-    ("accuracy", message("Accuracy"), "share"),
-    ("accuracy_difference", message("Difference to baseline"), "points"),
-    ("accuracy_low", message("95 % from"), "points"),
-    ("accuracy_high", message("to"), "points"),
-    ("recon", message("Reconstruction error, calibration text"), "significant"),
-    ("held_out", message("Reconstruction error, unseen text"), "significant"),
-    ("drift", message("Weight drift"), "significant"),
-    ("sar", message("Penalty, L_sar"), "significant"),
+    ("perplexity", "Perplexity, unseen text", "perplexity"),
+    ("perplexity_difference", "Difference to baseline", "difference"),
+    ("perplexity_low", "95 % from", "difference"),
+    ("perplexity_high", "to", "difference"),
+    ("sweet_spot", "As good as the best", "flag"),
+    ("accuracy", "Accuracy", "share"),
+    ("accuracy_difference", "Difference to baseline", "points"),
+    ("accuracy_low", "95 % from", "points"),
+    ("accuracy_high", "to", "points"),
+    ("recon", "Reconstruction error, calibration text", "significant"),
+    ("held_out", "Reconstruction error, unseen text", "significant"),
+    ("drift", "Weight drift", "significant"),
+    ("sar", "Penalty, L_sar", "significant"),
 )
 
 # The figures that follow from a line's facts alone: each is a function of these, None where there is nothing to draw.
@@ -318,9 +317,9 @@ class ShownLine:
             "layers": _layer_choices(study, self.surface),
             "blocks": _blocks(study),
             "scale": by_scale["scale"],
-            "scales": [{"name": name, "title": tr(SCALES[name])} for name in scales_of(facts)],
+            "scales": [{"name": name, "title": SCALES[name]} for name in scales_of(facts)],
             "quantity": by_quantity["quantity"],
-            "quantities": [{"name": name, "title": tr(QUANTITIES[name][1])} for name in quantities_of(facts)],
+            "quantities": [{"name": name, "title": QUANTITIES[name][1]} for name in quantities_of(facts)],
             "draw": self.seed,
             "draws": list(self.draws),
             "default": {"method": self.usual.name, "bits": self.usual.bits},
@@ -454,9 +453,7 @@ def _best_difference(quality: Quality, gamma: int) -> BestDifference | None:
 
 def line_title(facts: LineFacts) -> str:
     """Model, bits, method and layer: what a page of this line is about."""
-    title = tr(
-        "{model} at {bits} bits: {line}", model=facts.study.model.name, bits=facts.line.bits, line=facts.line.label
-    )
+    title = f"{facts.study.model.name} at {facts.line.bits} bits: {facts.line.label}"
     return title if facts.layer is None else f"{title}, {layer_label(facts.study.layers[facts.layer])}"
 
 
@@ -572,7 +569,7 @@ def point_rows(facts: LineFacts, grid: Sequence[tuple[int, int]]) -> DataTable:
     """Every number behind the curves, one row per point; columns that hold nothing are left out."""
     rows = [_row(facts, g, m) for g, m in grid]
     columns: list[Column] = [
-        {"key": key, "title": facts.line.sign if key == "gamma" else tr(title), "kind": kind}
+        {"key": key, "title": facts.line.sign if key == "gamma" else title, "kind": kind}
         for key, title, kind in COLUMNS
         if any(row[key] is not None for row in rows)
     ]

@@ -15,13 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sarqc.errors import Fix, Refused, in_recipe
-from sarqc.language import message, tr
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import Recipe, can_be_tuned, method_title
 from sarqc.study.document import Line, Study
 
 _PATH = re.compile(r"\w+(\.\w+)*", re.ASCII)
-ELSEWHERE = message("recipe for other engines")
+ELSEWHERE = "recipe for other engines"
 
 
 class Penalty(NamedTuple):
@@ -95,93 +94,84 @@ def wanted(recipe: Recipe, study: Study | None = None, line: Line | None = None)
 
 # Steps of fitting the grid that no other engine has, each by its field with the value without it.
 _OWN_STEPS: dict[str, tuple[str, Any]] = {
-    "range": (message("the range of each group is searched for by an error that the Gram weighs"), "minmax"),
-    "refine": (message("the codes are refined after solving"), 0),
-    "refit": (message("the scales are fitted to the codes after solving"), 0),
-    "distill": (message("the scales are tuned by the predictions of the whole model"), 0),
+    "range": ("the range of each group is searched for by an error that the Gram weighs", "minmax"),
+    "refine": ("the codes are refined after solving", 0),
+    "refit": ("the scales are fitted to the codes after solving", 0),
+    "distill": ("the scales are tuned by the predictions of the whole model", 0),
 }
 
 
 def _check_fitting(recipe: Recipe) -> None:
     """Refuses all steps of fitting the grid that no other engine has, at once: an effort sets several of them."""
-    steps = {name: tr(words) for name, (words, without) in _OWN_STEPS.items() if getattr(recipe, name) != without}
+    steps = {name: words for name, (words, without) in _OWN_STEPS.items() if getattr(recipe, name) != without}
     if not steps:
         return
     without = {name: _OWN_STEPS[name][1] for name in steps}
-    settings = ", ".join(tr("{field} to {value}", field=name, value=value) for name, value in without.items())
+    settings = ", ".join(f"{name} to {value}" for name, value in without.items())
     raise Refused(
-        tr("{steps}: no other engine does", steps="; ".join(steps.values())), in_recipe(", ".join(steps)),
-        tr("Set {settings}.", settings=settings),
-    ).about(next(iter(steps)), Fix(tr("Fit the grid as they do"), without))  # fmt: skip
+        f"{'; '.join(steps.values())}: no other engine does", in_recipe(", ".join(steps)),
+        f"Set {settings}.",
+    ).about(next(iter(steps)), Fix("Fit the grid as they do", without))  # fmt: skip
 
 
 def _check(recipe: Recipe, study: Study | None) -> None:
     method = recipe.to_method()
     if recipe.kind == "tune":
-        what = tr("tuning finds λ, and another engine needs it")
-        raise Refused(what, tr(ELSEWHERE), tr("Give the run that it ends with."))
+        what = "tuning finds λ, and another engine needs it"
+        raise Refused(what, ELSEWHERE, "Give the run that it ends with.")
     if recipe.kind == "ladder":
-        what = tr("a ladder compares models and keeps none")
-        raise Refused(what, tr(ELSEWHERE), tr("Give the run that it ends with."))
+        what = "a ladder compares models and keeps none"
+        raise Refused(what, ELSEWHERE, "Give the run that it ends with.")
     if not method.damps or method.aim != "outputs":
         known = ", ".join(name for name, entry in METHODS.items() if entry.baseline == "gptq" and _carries(name))
         raise Refused(
-            tr(
-                "other engines have no {method}, or use that name for another method",
-                method=tr(method_title(recipe.method)),
-            ),
+            f"other engines have no {method_title(recipe.method)}, or use that name for another method",
             in_recipe("method"),
-            tr("What they share is GPTQ: {names}.", names=known),
+            f"What they share is GPTQ: {known}.",
         ).about("method")
     if recipe.quantized_checkpoint is not None:
         raise Refused(
-            tr("the codes of a quantized checkpoint are solved again on its own scales, which no other engine does"),
-            in_recipe("quantized_checkpoint"), tr("Leave it out."),
+            "the codes of a quantized checkpoint are solved again on its own scales, which no other engine does",
+            in_recipe("quantized_checkpoint"), "Leave it out.",
         ).about(
-            "quantized_checkpoint", Fix(tr("Leave the checkpoint out"), {"quantized_checkpoint": None})
+            "quantized_checkpoint", Fix("Leave the checkpoint out", {"quantized_checkpoint": None})
         )  # fmt: skip
     if recipe.from_block is not None:
         raise Refused(
-            tr(
-                "λ or γ are others from block {block} on, and programs for other engines have one setting",
-                block=recipe.from_block,
-            ),
-            in_recipe("from_block"), tr("Leave from_block and the values with it out."),
+            f"λ or γ are others from block {recipe.from_block} on, and programs for other engines have one setting",
+            in_recipe("from_block"), "Leave from_block and the values with it out.",
         ).about("from_block")  # fmt: skip
     _check_fitting(recipe)
     if recipe.rotates:
         raise Refused(
-            tr("the residual stream is rotated before, and programs for other engines start from the model as it is"),
-            in_recipe("rotate"), tr("Set rotate to {value}.", value="none"),
-        ).about("rotate", Fix(tr("Leave the rotation out"), {"rotate": "none"}))  # fmt: skip
+            "the residual stream is rotated before, and programs for other engines start from the model as it is",
+            in_recipe("rotate"), "Set rotate to none.",
+        ).about("rotate", Fix("Leave the rotation out", {"rotate": "none"}))  # fmt: skip
     if method.fitting().get("first_order"):
         raise Refused(
-            tr("compensation is pulled back by β, and other engines do that in another way or not at all"),
-            in_recipe("first_order"), tr("Set first_order to 0."),
-        ).about("first_order", Fix(tr("Leave the first-order term out"), {"first_order": 0.0}))  # fmt: skip
+            "compensation is pulled back by β, and other engines do that in another way or not at all",
+            in_recipe("first_order"), "Set first_order to 0.",
+        ).about("first_order", Fix("Leave the first-order term out", {"first_order": 0.0}))  # fmt: skip
     if recipe.layer is not None:
         raise Refused(
-            tr("a single layer is asked for"), in_recipe("layer"),
-            tr("Leave layer out; blocks takes a part of the model."),
-        ).about("layer", Fix(tr("Leave it out"), {"layer": None}))  # fmt: skip
+            "a single layer is asked for", in_recipe("layer"),
+            "Leave layer out; blocks takes a part of the model.",
+        ).about("layer", Fix("Leave it out", {"layer": None}))  # fmt: skip
     if recipe.exclude or recipe.include:
         raise Refused(
-            tr("layers are chosen by patterns, which other engines write in other ways"), in_recipe("exclude"),
-            tr("Leave exclude and include out; blocks takes a part of the model."),
-        ).about("exclude", Fix(tr("Leave them out"), {"exclude": [], "include": []}))  # fmt: skip
+            "layers are chosen by patterns, which other engines write in other ways", in_recipe("exclude"),
+            "Leave exclude and include out; blocks takes a part of the model.",
+        ).about("exclude", Fix("Leave them out", {"exclude": [], "include": []}))  # fmt: skip
     if recipe.block_fraction is not None and study is None:
         raise Refused(
-            tr("the blocks that a fraction selects depend on the model"),
-            in_recipe("block_fraction"), tr("Give their numbers as blocks, or the finished run."),
+            "the blocks that a fraction selects depend on the model",
+            in_recipe("block_fraction"), "Give their numbers as blocks, or the finished run.",
         ).about("block_fraction")  # fmt: skip
     if recipe.group_size is not None and recipe.indivisible == "per_channel" and _is_mixed(recipe.group_size, study):
         raise Refused(
-            tr(
-                "layers whose width {size} does not divide have one scale a row, the others groups",
-                size=recipe.group_size,
-            ),
-            in_recipe("indivisible"), tr("Use a group size that divides all widths, and refuse."),
-        ).about("indivisible", Fix(tr("Refuse such layers"), {"indivisible": "refuse"}))  # fmt: skip
+            f"layers whose width {recipe.group_size} does not divide have one scale a row, the others groups",
+            in_recipe("indivisible"), "Use a group size that divides all widths, and refuse.",
+        ).about("indivisible", Fix("Refuse such layers", {"indivisible": "refuse"}))  # fmt: skip
 
 
 def _carries(name: str) -> bool:
@@ -199,11 +189,11 @@ def _by_layer(recipe: Recipe, study: Study | None, line: Line | None) -> dict[Pe
     """Linears of each penalty that a run chose."""
     if study is None or line is None:
         what = (
-            tr("“auto” chooses λ for each layer during the run")
+            "“auto” chooses λ for each layer during the run"
             if recipe.candidates()
-            else tr("λ of experts depends on their tokens during the run")
+            else "λ of experts depends on their tokens during the run"
         )
-        raise Refused(what, in_recipe("lambda"), tr("Give the finished run, or λ as a number."))
+        raise Refused(what, in_recipe("lambda"), "Give the finished run, or λ as a number.")
     method = recipe.to_method()
     assert method.lam is not None
     lams = _values(study, line, "selected_lambda", line.candidate_lams, method.lam)
@@ -212,8 +202,8 @@ def _by_layer(recipe: Recipe, study: Study | None, line: Line | None) -> dict[Pe
     for layer in study.layers:
         if not _PATH.fullmatch(layer.name):  # a study may come from anybody, and names become part of a program
             raise Refused(
-                tr("a layer's name is not a path of a module"), tr("study {name}", name=study.id),
-                tr("Give the study as it was left."),
+                "a layer's name is not a path of a module", f"study {study.id}",
+                "Give the study as it was left.",
             )  # fmt: skip
     for layer, lam, gamma in zip(study.layers, lams, gammas, strict=True):
         if method.fitting().get("expert_damping"):
@@ -240,8 +230,8 @@ def _used(study: Study, layer: str) -> float:
     report = study.layer_reports.get(layer)
     if report is None:
         raise Refused(
-            tr("the λ of an expert is not in this study"),
-            tr("study {name}", name=study.id),
-            tr("Give a run with expert_damping = damped."),
+            "the λ of an expert is not in this study",
+            f"study {study.id}",
+            "Give a run with expert_damping = damped.",
         )
     return float(report["chosen"]["lam_used"])

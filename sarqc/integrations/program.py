@@ -9,7 +9,6 @@ from pathlib import PurePath
 
 from sarqc.errors import Fix, Refused
 from sarqc.integrations.engine_request import EngineRequest
-from sarqc.language import tr
 
 PENALTY_REMEDY = "llm-compressor and GPTQModel have it with our plugins; or take rqc-gbs, the identity penalty."
 
@@ -81,14 +80,12 @@ def check_grid(engine: str, wanted: EngineRequest) -> None:
     if wanted.recipe.grid not in ("full_range", "asymmetric"):
         raise refused(
             engine,
-            tr(
-                "{engine} has no {grid} grid: its grids are asymmetric, and full_range, which it calls symmetric",
-                engine=engine, grid=wanted.recipe.grid,
-            ),
-            tr("Use grid full_range or asymmetric."),
-        ).about("grid", Fix(tr("Use the full range"), {"grid": "full_range"}))  # fmt: skip
+            f"{engine} has no {wanted.recipe.grid} grid: its grids are asymmetric, and full_range, which it calls "
+            "symmetric",
+            "Use grid full_range or asymmetric.",
+        ).about("grid", Fix("Use the full range", {"grid": "full_range"}))
 
 
 def refused(engine: str, what: str, remedy: str) -> Refused:
     """Return a refusal of a request that an engine lacks or does otherwise."""
-    return Refused(what, tr("recipe for {engine}", engine=engine), remedy)
+    return Refused(what, f"recipe for {engine}", remedy)

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from sarqc.errors import Refused
 from sarqc.integrations import to_gptqmodel, to_llmcompressor
 from sarqc.integrations.engine_request import ELSEWHERE, EngineRequest, wanted
-from sarqc.language import tr
 from sarqc.recipe import Recipe, axes
 from sarqc.recipe.texts import RecipeText
 from sarqc.study.document import Line, Study
@@ -46,8 +45,8 @@ def program_for(engine: str, document: dict[str, Any], study: Study | None = Non
         Refused: For an unknown engine, for a batch, and for a request that the engine can't do or does otherwise.
     """
     if engine not in ENGINES:
-        what = tr("no programs are written for “{engine}”", engine=engine)
-        raise Refused(what, "for", tr("They are for {names}.", names=", ".join(ENGINES)))
+        what = f"no programs are written for “{engine}”"
+        raise Refused(what, "for", f"They are for {', '.join(ENGINES)}.")
     return ENGINES[engine].write(wanted(_single(document), study, line))
 
 
@@ -66,5 +65,5 @@ def programs(document: dict[str, Any], study: Study | None = None, line: Line | 
 
 def _single(document: dict[str, Any]) -> Recipe:
     if axes(document):
-        raise Refused(tr("a batch is several runs"), tr(ELSEWHERE), tr("Give one of them."))
+        raise Refused("a batch is several runs", ELSEWHERE, "Give one of them.")
     return Recipe.parse(document)

@@ -13,7 +13,6 @@ from sarqc.errors import Fix
 from sarqc.integrations.engine_request import EngineRequest
 from sarqc.integrations.program import assembled, check_grid, exactly, folder_of, from_pretrained, outside, refused
 from sarqc.integrations.token_lines import token_lines
-from sarqc.language import tr, written
 
 ENGINE = "GPTQModel"
 BLOCK = 128  # columns
@@ -90,29 +89,22 @@ def _check(wanted: EngineRequest) -> None:
     if recipe.inputs_from == "float":
         raise refused(
             ENGINE,
-            tr(
-                "{engine} gives each block the inputs that the quantized blocks before it make, never the float "
-                "model's",
-                engine=ENGINE,
-            ),
-            tr("Set inputs_from to quantized."),
-        ).about("inputs_from", Fix(tr("Use the quantized blocks’ inputs"), {"inputs_from": "quantized"}))  # fmt: skip
+            f"{ENGINE} gives each block the inputs that the quantized blocks before it make, never the float model's",
+            "Set inputs_from to quantized.",
+        ).about("inputs_from", Fix("Use the quantized blocks’ inputs", {"inputs_from": "quantized"}))
     if not wanted.has_static_scales and recipe.group_size is not None and recipe.group_size % BLOCK:
         raise refused(
             ENGINE,
-            tr(
-                "{engine} takes the scales of a group that begins within a block of {size} columns without what that "
-                "block's earlier columns have left",
-                engine=ENGINE, size=BLOCK,
-            ),
-            tr("Use static_groups, or groups of {size}.", size=BLOCK),
-        ).about("static_groups", Fix(tr("Use static groups"), {"static_groups": True}))  # fmt: skip
+            f"{ENGINE} takes the scales of a group that begins within a block of {BLOCK} columns without what "
+            "that block's earlier columns have left",
+            f"Use static_groups, or groups of {BLOCK}.",
+        ).about("static_groups", Fix("Use static groups", {"static_groups": True}))
     for penalty in wanted.penalties if wanted.is_identity else ():
         if not 0 < penalty.lam < 1:
-            lam = written(f"{penalty.lam:g}")
+            lam = f"{penalty.lam:g}"
             raise refused(
-                ENGINE, tr("{engine} takes λ between 0 and 1 and not {lam}", engine=ENGINE, lam=lam),
-                tr("{engine} takes every λ.", engine="llm-compressor"),
+                ENGINE, f"{ENGINE} takes λ between 0 and 1 and not {lam}",
+                "llm-compressor takes every λ.",
             ).about("lambda")  # fmt: skip
 
 

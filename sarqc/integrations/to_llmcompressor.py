@@ -16,7 +16,6 @@ from sarqc.errors import Fix
 from sarqc.integrations.engine_request import EngineRequest, Penalty
 from sarqc.integrations.program import assembled, check_grid, folder_of, from_pretrained, outside, refused
 from sarqc.integrations.token_lines import token_lines
-from sarqc.language import tr
 
 ENGINE = "llm-compressor"
 INSTALL = "pip install llmcompressor==0.14.0"
@@ -83,13 +82,10 @@ def _check(wanted: EngineRequest) -> None:
     if not wanted.has_static_scales:
         raise refused(
             ENGINE,
-            tr(
-                "{engine} takes the scales of groups from the original weights, the run from what earlier columns made "
-                "of them",
-                engine=ENGINE,
-            ),
-            tr("Use static_groups, or order activation, which has them too."),
-        ).about("static_groups", Fix(tr("Use static groups"), {"static_groups": True}))
+            f"{ENGINE} takes the scales of groups from the original weights, the run from what earlier columns "
+            "made of them",
+            "Use static_groups, or order activation, which has them too.",
+        ).about("static_groups", Fix("Use static groups", {"static_groups": True}))
 
 
 def _groups(wanted: EngineRequest) -> dict[str, Any]:

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from sarqc.errors import Refused
-from sarqc.language import message, tr
 
 NAME_LENGTH, NOTE_LENGTH, TAG_LENGTH = 120, 4000, 40  # characters
 MOST_TAGS = 16
 FIELDS = ("name", "note", "tags")
-WORDS = {"name": message("the name"), "note": message("the note"), "tag": message("the tag")}
+WORDS = {"name": "the name", "note": "the note", "tag": "the tag"}
 
 
 @dataclass(frozen=True)
@@ -29,10 +28,10 @@ class Annotations:
         """The body of a request. Raises ``Refused`` for anything but a name, a note and tags within their bounds."""
         unknown = [name for name in document if name not in FIELDS]
         if unknown or not document:
-            what = tr("there is nothing to write")
+            what = "there is nothing to write"
             if unknown:
-                what = tr("“{name}” can't be written on a run", name=unknown[0][:40])
-            raise Refused(what, "run", tr("Give name, note or tags."))
+                what = f"“{unknown[0][:40]}” can't be written on a run"
+            raise Refused(what, "run", "Give name, note or tags.")
         given: dict[str, Any] = dict(document)
         if "name" in given:
             given["name"] = _line(given["name"], "name", NAME_LENGTH)
@@ -46,16 +45,16 @@ class Annotations:
 def checked_tags(value: Any, where: str = "run, tags") -> tuple[str, ...]:
     """Tags without the spaces around them, each once whatever its case. Raises ``Refused``."""
     if isinstance(value, str) or not isinstance(value, Sequence):
-        raise Refused(tr("tags are a list of words"), where, tr('Give them as in ["baseline", "paper"].'))
+        raise Refused("tags are a list of words", where, 'Give them as in ["baseline", "paper"].')
     tags: dict[str, str] = {}
     for one in value:
         tag = _line(one, "tag", TAG_LENGTH).lstrip("#").strip()
         if not tag or "," in tag:
-            raise Refused(tr("a tag is empty or has a comma in it"), where, tr("Give each tag by itself."))
+            raise Refused("a tag is empty or has a comma in it", where, "Give each tag by itself.")
         tags.setdefault(tag.casefold(), tag)
     if len(tags) > MOST_TAGS:
-        what = tr("{count} tags are more than the {most} of a run", count=len(tags), most=MOST_TAGS)
-        raise Refused(what, where, tr("Remove some."))
+        what = f"{len(tags)} tags are more than the {MOST_TAGS} of a run"
+        raise Refused(what, where, "Remove some.")
     return tuple(tags.values())
 
 
@@ -66,14 +65,14 @@ def _line(value: Any, name: str, length: int) -> str:
 
 def _text(value: Any, name: str, length: int) -> str:
     """Text that can be stored and shown."""
-    where, said = f"run, {name}", tr(WORDS[name])
+    where, said = f"run, {name}", WORDS[name]
     if not isinstance(value, str):
-        what = tr("{what} is not a text", what=said)
-        raise Refused(what, where, tr("Give text of at most {most} characters.", most=length))
+        what = f"{said} is not a text"
+        raise Refused(what, where, f"Give text of at most {length} characters.")
     text = value.replace("\r\n", "\n").strip()
     if len(text) > length:
-        what = tr("{what} has {count} characters", what=said, count=len(text))
-        raise Refused(what, where, tr("Use at most {most}.", most=length))
+        what = f"{said} has {len(text)} characters"
+        raise Refused(what, where, f"Use at most {length}.")
     if "\0" in text or any(unicodedata.category(character) == "Cs" for character in text):
-        raise Refused(tr("{what} holds an invalid character", what=said), where, tr("Remove it."))
+        raise Refused(f"{said} holds an invalid character", where, "Remove it.")
     return text

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 from sarqc.files.hashes import sha256_of
-from sarqc.language import tr
 
 NOTED = "files.json"  # beside a checkpoint: the SHA-256 of each of its files, as it was when it was written
 
@@ -26,9 +25,9 @@ def damage(folder: Path) -> str | None:
         noted = json.loads((folder.parent / NOTED).read_text(encoding="utf-8"))
         present = {path.relative_to(folder).as_posix(): sha256_of(path) for path in files_of(folder)}
     except (OSError, ValueError):
-        return tr("its list of files can't be read")
+        return "its list of files can't be read"
     changed = sorted(name for name in noted.keys() | present.keys() if noted.get(name) != present.get(name))
-    return tr("{file} is missing or was changed", file=changed[0]) if changed else None
+    return f"{changed[0]} is missing or was changed" if changed else None
 
 
 def files_of(folder: Path) -> list[Path]:

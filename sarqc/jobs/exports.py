@@ -21,7 +21,6 @@ from sarqc.errors import Conflict, NoRoom, NotFound, Refused
 from sarqc.jobs.checkpoint_files import damage, files_of
 from sarqc.jobs.run import Run, State, advice
 from sarqc.jobs.store import Store
-from sarqc.language import tr
 from sarqc.plain import gib
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
@@ -67,15 +66,15 @@ def size_on_disk(path: Path) -> int:
 
 def check_exportable(parent: Run, checkpoint_format: str) -> ExportFormat:
     """The format, when the run can be exported in it. Raises ``Conflict`` or ``Refused``."""
-    where = tr("run {run}", run=parent.id)
+    where = f"run {parent.id}"
     if parent.parent is not None:
-        raise Conflict(tr("it is an export itself"), where, tr("Export the run {run}.", run=parent.parent))
+        raise Conflict("it is an export itself", where, f"Export the run {parent.parent}.")
     if parent.state is not State.FINISHED:
-        raise Conflict(tr("a run that is {state} can't be exported", state=parent.state), where, advice(parent.state))
+        raise Conflict(f"a run that is {parent.state} can't be exported", where, advice(parent.state))
     wanted = check_export(Recipe.parse(parent.recipe), checkpoint_format)
     repair = (parent.summary or {}).get("repair")
     if repair is not None and is_no_gain(repair):
-        raise Refused(tr("the repair is not an improvement"), where, tr("Keep the file as it was found."))
+        raise Refused("the repair is not an improvement", where, "Keep the file as it was found.")
     return wanted
 
 
@@ -109,27 +108,26 @@ def check_room(store: Store, settings: Settings, size: int) -> None:
     quota = int(settings.export_gib * 2**30)
     if taken + expected + size > quota:
         raise NoRoom(
-            tr(
-                "the files take about {size}, and exports take {taken} of the {most} that they may take here",
-                size=gib(size), taken=gib(taken + expected), most=gib(quota),
-            ),
-            tr("exports"),
-            tr("Delete an export you no longer need, or raise SARQC_EXPORT_GIB."),
-        )  # fmt: skip
+            f"the files take about {gib(size)}, and exports take {gib(taken + expected)} of the {gib(quota)} that "
+            "they may take here",
+            "exports",
+            "Delete an export you no longer need, or raise SARQC_EXPORT_GIB.",
+        )
     settings.resolved_state_dir().mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(settings.resolved_state_dir()).free
     if expected + size > free:
-        sizes = {"size": gib(size), "free": gib(free)}
+        size_text = gib(size)
+        free_text = gib(free)
         raise NoRoom(
-            tr(
-                "the files take about {size}, and {free} of the disk are free, {expected} of which others wait for",
-                **sizes, expected=gib(expected),
+            (
+                f"the files take about {size_text}, and {free_text} of the disk are free, {gib(expected)} of which "
+                "others wait for"
             )
             if expected
-            else tr("the files take about {size}, and {free} of the disk are free", **sizes),
-            tr("exports"),
-            tr("Make room on the disk, or give SARQC_STATE_DIR a larger one."),
-        )  # fmt: skip
+            else f"the files take about {size_text}, and {free_text} of the disk are free",
+            "exports",
+            "Make room on the disk, or give SARQC_STATE_DIR a larger one.",
+        )
 
 
 def formats_of(run: Run) -> list[dict[str, Any]] | None:
@@ -153,14 +151,14 @@ def finished_checkpoint(store: Store, settings: Settings, run_id: str, checkpoin
         if export.format == checkpoint_format and export.state is State.FINISHED and folder.is_dir():
             if what := damage(folder):
                 raise Conflict(
-                    tr("the export is damaged: {what}", what=what), tr("run {run}", run=run_id),
-                    tr("Export the run again."),
+                    f"the export is damaged: {what}", f"run {run_id}",
+                    "Export the run again.",
                 )  # fmt: skip
             return folder
     raise NotFound(
-        tr("no finished export “{name}” of this run", name=checkpoint_format),
-        tr("run {run}", run=run_id),
-        tr("{request} makes one.", request=f"POST /api/runs/{run_id}/export?format={checkpoint_format}"),
+        f"no finished export “{checkpoint_format}” of this run",
+        f"run {run_id}",
+        f"POST /api/runs/{run_id}/export?format={checkpoint_format} makes one.",
     )
 
 

@@ -15,7 +15,6 @@ from typing import Literal
 
 from sarqc.errors import Conflict, NotFound
 from sarqc.jobs.store import Store
-from sarqc.language import tr
 
 Kind = Literal["run", "study"]
 DAY = 86_400.0
@@ -46,8 +45,8 @@ class Links:
             count = connection.execute("SELECT COUNT(*) AS n FROM links WHERE target = ?", (target,)).fetchone()["n"]
             if count >= AT_MOST:
                 raise Conflict(
-                    tr("{count} links to it exist already, the most at a time", count=count), f"share {kind} {target}",
-                    tr("End all of them, and make a new one for those who still need it."),
+                    f"{count} links to it exist already, the most at a time", f"share {kind} {target}",
+                    "End all of them, and make a new one for those who still need it.",
                 )  # fmt: skip
             row = (_digest(secret), kind, target, owner, now, ends)
             connection.execute("INSERT INTO links VALUES (?, ?, ?, ?, ?, ?)", row)
@@ -77,7 +76,7 @@ class Links:
         """The link of a secret. Raises ``NotFound``."""
         links = self.behind([secret])
         if not links:
-            raise NotFound(tr("this link is invalid or has expired"), tr("link"), tr("Ask for a new one."))
+            raise NotFound("this link is invalid or has expired", "link", "Ask for a new one.")
         return links[0]
 
 

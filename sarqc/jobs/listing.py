@@ -22,7 +22,7 @@ from sarqc.errors import Refused, SarqcError
 from sarqc.jobs.run import STATE_WORDS, Run, State
 from sarqc.jobs.schema import BATCH
 from sarqc.jobs.tuned import against_gptq, tuned
-from sarqc.language import language, speaking, tr
+from sarqc.language import language, speaking
 from sarqc.recipe import Recipe, idle_fields, method_title
 
 FORM = 6  # of the rows that ``row_of`` writes: counts up with each change of it
@@ -101,13 +101,11 @@ class Question:
     def __post_init__(self) -> None:
         if self.sort.removeprefix("-") not in SORTS:
             raise Refused(
-                tr("runs can't be sorted by “{name}”", name=self.sort[:40]), "runs, sort",
-                tr("Use one of {names}.", names=", ".join(SORTS)),
+                f"runs can't be sorted by “{self.sort[:40]}”", "runs, sort",
+                f"Use one of {', '.join(SORTS)}.",
             )  # fmt: skip
         if len(self.text.split()) > MOST_WORDS:
-            raise Refused(
-                tr("the filter has too many words"), "runs, filter", tr("Use {most} at most.", most=MOST_WORDS)
-            )
+            raise Refused("the filter has too many words", "runs, filter", f"Use {MOST_WORDS} at most.")
 
     def where(self) -> Where:
         """The condition in SQL and its values."""
@@ -211,14 +209,14 @@ def _spread(summed: Mapping[str, Any], name: str) -> Statistics:
 
 def _says(state: State, word: str) -> bool:
     said = STATE_WORDS[state]
-    return any(text.startswith(word) for text in (state.value, said, tr(said).casefold()))
+    return any(text.startswith(word) for text in (state.value, said, said.casefold()))
 
 
 def _key(by: str) -> str:
     if by not in GROUPINGS:
         first, last = GROUPINGS
-        what = tr("runs can't be grouped by “{name}”", name=by[:40])
-        raise Refused(what, "runs, group", tr("Use {first} or {last}.", first=first, last=last))
+        what = f"runs can't be grouped by “{by[:40]}”"
+        raise Refused(what, "runs, group", f"Use {first} or {last}.")
     return GROUPINGS[by]
 
 

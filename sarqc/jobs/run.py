@@ -21,7 +21,6 @@ from typing import Any, Literal, TypedDict
 from sarqc.documents import Tuned
 from sarqc.errors import NotFound
 from sarqc.jobs.tuned import tuned
-from sarqc.language import message, tr
 
 LANES = ("preview", "batch")
 
@@ -40,13 +39,13 @@ class State(StrEnum):
 
 # What people read; a filter takes both.
 STATE_WORDS: Mapping[State, str] = {
-    State.QUEUED: message("waiting"),
-    State.RUNNING: message("running"),
-    State.CANCELLING: message("cancelling"),
-    State.CANCELLED: message("cancelled"),
-    State.INTERRUPTED: message("interrupted"),
-    State.FAILED: message("failed"),
-    State.FINISHED: message("finished"),
+    State.QUEUED: "waiting",
+    State.RUNNING: "running",
+    State.CANCELLING: "cancelling",
+    State.CANCELLED: "cancelled",
+    State.INTERRUPTED: "interrupted",
+    State.FAILED: "failed",
+    State.FINISHED: "finished",
 }
 AT_REST = frozenset({State.CANCELLED, State.INTERRUPTED, State.FAILED, State.FINISHED})
 
@@ -222,21 +221,19 @@ def iso_time(seconds: float) -> str:
 
 def no_run(run_id: str) -> NotFound:
     """The error for a run that there is not, or that is not shown to who asks."""
-    return NotFound(
-        tr("no run “{run}”", run=run_id), tr("runs"), tr("It may have been deleted; Runs lists what there is.")
-    )
+    return NotFound(f"no run “{run_id}”", "runs", "It may have been deleted; Runs lists what there is.")
 
 
 def advice(state: State) -> str:
     """The remedies for a run in this state."""
     return {
-        State.QUEUED: tr("It waits for a device; cancel it or let it start."),
-        State.RUNNING: tr("Cancel it, or wait for its end."),
-        State.CANCELLING: tr("It is about to end; try again in a moment."),
-        State.FINISHED: tr("It is complete; submit its recipe again for a new run."),
-    }.get(state, tr("It has ended; continue it or delete it."))
+        State.QUEUED: "It waits for a device; cancel it or let it start.",
+        State.RUNNING: "Cancel it, or wait for its end.",
+        State.CANCELLING: "It is about to end; try again in a moment.",
+        State.FINISHED: "It is complete; submit its recipe again for a new run.",
+    }.get(state, "It has ended; continue it or delete it.")
 
 
 def state_text(state: State) -> str:
     """The name of a state in the language spoken, where a sentence of an error has it."""
-    return tr(message("queued") if state is State.QUEUED else STATE_WORDS[state])
+    return "queued" if state is State.QUEUED else STATE_WORDS[state]

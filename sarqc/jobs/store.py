@@ -40,7 +40,6 @@ from sarqc.jobs.database import Database
 from sarqc.jobs.listing import Answer, AnswerCache, Question, RunGroup
 from sarqc.jobs.run import ALLOWED, AT_REST, LANES, Removed, Run, State, StoredEvent, advice, no_run, state_text
 from sarqc.jobs.schema import HELD, KIND
-from sarqc.language import tr
 from sarqc.recipe import Recipe, recorded
 
 PORTION_BYTES = 1 << 20  # of events deleted at once on a full disk
@@ -119,13 +118,10 @@ class Store:
         if at_most is None or waiting + more <= at_most:
             return
         if more == 1:
-            what = tr("{waiting} runs are waiting, which is as many as this host accepts", waiting=waiting)
+            what = f"{waiting} runs are waiting, which is as many as this host accepts"
         else:
-            what = tr(
-                "{more} runs and the {waiting} that wait are more than the {most} that this host accepts",
-                more=more, waiting=waiting, most=at_most,
-            )  # fmt: skip
-        raise QueueFull(what, tr("queue"), tr("Wait until some have started, or cancel some of yours."))
+            what = f"{more} runs and the {waiting} that wait are more than the {at_most} that this host accepts"  # fmt: skip
+        raise QueueFull(what, "queue", "Wait until some have started, or cancel some of yours.")
 
     def _insert(
         self, connection: sqlite3.Connection, recipe: Recipe, owner: str, lane: str, more: dict[str, Any]
@@ -156,8 +152,8 @@ class Store:
         with self.transaction() as connection:
             run = self.get(run_id)
             if to not in ALLOWED[run.state]:
-                what = tr("a run that is {state} can't become {to}", state=state_text(run.state), to=state_text(to))
-                raise Conflict(what, tr("run {run}", run=run_id), advice(run.state))
+                what = f"a run that is {state_text(run.state)} can't become {state_text(to)}"
+                raise Conflict(what, f"run {run_id}", advice(run.state))
             changes: dict[str, Any] = {"state": to.value, "stepped_aside": 0, "waits_for_room": 0}
             if to is State.RUNNING:
                 changes |= {"started": now, "device": device, "done": 0}
@@ -184,7 +180,7 @@ class Store:
         with self.transaction() as connection:
             run = self.get(run_id)
             if run.state is not State.RUNNING:
-                what = tr("a run that is {state} can't step aside", state=state_text(run.state))
+                what = f"a run that is {state_text(run.state)} can't step aside"
                 raise Conflict(what, f"run {run_id}", advice(run.state))
             changes = {"state": State.QUEUED.value, "queued": now, "pid": None}
             changes |= {"stepped_aside": int(not why.waits_for_room), "waits_for_room": int(why.waits_for_room)}
@@ -218,7 +214,7 @@ class Store:
         """Writes a name, a note or tags on a run. Raises ``NotFound``, and ``Refused`` for an export."""
         with self.transaction() as connection:
             if self.get(run_id).parent is not None:
-                what, remedy = tr("an export has no name, note or tags"), tr("Write them on its run.")
+                what, remedy = "an export has no name, note or tags", "Write them on its run."
                 raise Refused(what, f"run {run_id}", remedy)
             tags = None if written.tags is None else _dump(written.tags)
             changes = {"name": written.name, "note": written.note, "tags_json": tags}
@@ -251,11 +247,11 @@ class Store:
             run = self.get(run_id)
             if not run.at_rest:
                 what = (
-                    tr("a run that is {state} can't be deleted", state=state_text(run.state))
+                    f"a run that is {state_text(run.state)} can't be deleted"
                     if run.parent is None
-                    else tr("an export that is {state} can't be deleted", state=state_text(run.state))
+                    else f"an export that is {state_text(run.state)} can't be deleted"
                 )
-                raise Conflict(what, tr("run {run}", run=run_id), tr("Cancel it first."))
+                raise Conflict(what, f"run {run_id}", "Cancel it first.")
             for export in self.exports(run_id):
                 self.delete(export.id)
             connection.execute("DELETE FROM links WHERE target = ?", (run_id,))

@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sarqc.documents import Tuned, current_tuning
-from sarqc.language import message, tr, written
 
-KEEP = message("no difference: keep GPTQ 1 %")
-NOT_COMPARED = message("not compared")
-TOO_LITTLE = message("not enough compared")
+KEEP = "no difference: keep GPTQ 1 %"
+NOT_COMPARED = "not compared"
+TOO_LITTLE = "not enough compared"
 
 
 def tuned(summary: Mapping[str, Any] | None) -> Tuned | None:
@@ -25,15 +24,15 @@ def tuned(summary: Mapping[str, Any] | None) -> Tuned | None:
     after = tuning["next"]
     if best is None:
         return {
-            "lam": None, "gamma": None, "words": tr(NOT_COMPARED), "band": "", "best": None, "perplexity": None,
+            "lam": None, "gamma": None, "words": NOT_COMPARED, "band": "", "best": None, "perplexity": None,
             "log_ratio": None, "against_gptq": None, "against_gptq_low": None, "against_gptq_high": None,
         }  # fmt: skip
     to_take = after == "run"
-    words = message("{lam} found") if to_take else KEEP if after == "keep" else TOO_LITTLE
+    words = "{lam} found" if to_take else KEEP if after == "keep" else TOO_LITTLE
     return {
         "lam": best["lambda"] if to_take else None,
         "gamma": best["gamma"],
-        "words": tr(words, lam=_lam(best["lambda"] or 0.0)),
+        "words": words.format(lam=_lam(best["lambda"] or 0.0)),
         "band": band_words(tuning["band"]),
         "best": best["lambda"],
         "perplexity": best["perplexity"],
@@ -46,14 +45,14 @@ def tuned(summary: Mapping[str, Any] | None) -> Tuned | None:
 
 def band_words(band: Sequence[Sequence[float]]) -> str:
     """“0, 0.02 to 2 and 5”: spans of λ, each with its smallest and its largest."""
-    spans = [_lam(low) if low == high else tr("{low} to {high}", low=_lam(low), high=_lam(high)) for low, high in band]
-    first, last = tr(", ").join(spans[:-1]), "".join(spans[-1:])
-    return tr("{first} and {last}", first=first, last=last) if first else last
+    spans = [_lam(low) if low == high else f"{_lam(low)} to {_lam(high)}" for low, high in band]
+    first, last = ", ".join(spans[:-1]), "".join(spans[-1:])
+    return f"{first} and {last}" if first else last
 
 
 def _lam(value: float) -> str:
     """λ in the language spoken."""
-    return written(f"{value:g}")
+    return f"{value:g}"
 
 
 def against_gptq(summary: Mapping[str, Any] | None) -> float | None:

@@ -11,7 +11,6 @@ from typing import Literal
 
 from sarqc.errors import NoRoom
 from sarqc.jobs.store import Store
-from sarqc.language import tr
 
 Kind = Literal["study", "text"]
 
@@ -46,10 +45,10 @@ class Uploads:
         count = len(self.of(owner))
         if count >= at_most:
             what = (
-                tr("{count} texts of yours are kept here, as many as anybody's", count=count) if self._kind == "text"
-                else tr("{count} studies of yours are kept here, as many as anybody's", count=count)
+                f"{count} texts of yours are kept here, as many as anybody's" if self._kind == "text"
+                else f"{count} studies of yours are kept here, as many as anybody's"
             )  # fmt: skip
-            raise NoRoom(what, tr("uploads"), tr("Delete one first."))
+            raise NoRoom(what, "uploads", "Delete one first.")
 
     def add(self, upload_id: str, owner: str, title: str, size: int) -> None:
         """Notes an upload; harmless when it is there already."""

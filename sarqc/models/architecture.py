@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from sarqc.errors import Refused
-from sarqc.language import tr
 
 _Heads = Annotated[int, Field(ge=1, le=1 << 12)]
 _Blocks = Annotated[int, Field(ge=1, le=1 << 12)]
@@ -146,7 +145,7 @@ def architecture_of(config: dict[str, Any], where: str) -> Architecture:
     try:
         return Architecture.model_validate(config)
     except ValidationError as error:
-        raise Refused(f"config.json: {first_problem(error)}", where, tr("Repair it, or download it again.")) from None
+        raise Refused(f"config.json: {first_problem(error)}", where, "Repair it, or download it again.") from None
 
 
 def first_problem(error: ValidationError) -> str:

@@ -15,7 +15,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sarqc.errors import NotFound, SarqcError
 from sarqc.files.names import path_of, read_object, shortened
-from sarqc.language import tr
 from sarqc.models import download as hub
 from sarqc.models.checkpoint import Checkpoint, read_checkpoint
 from sarqc.models.derived import is_described
@@ -102,7 +101,7 @@ def offered(settings: Settings) -> list[ModelEntry]:
     quantized = quantized_folders(settings)
     for name, (folder, model) in embedded_models(settings).items():
         checkpoint = read_checkpoint(folder, name)
-        title, description = tr(model.title), tr(model.description)
+        title, description = model.title, model.description
         entries.append(_entry(name, title, description, checkpoint, "embedded", model.suggested, quantized))
     for name, folder in declared_models(settings).items():
         try:
@@ -110,9 +109,7 @@ def offered(settings: Settings) -> list[ModelEntry]:
             if not files and _is_unknown(folder, name):
                 entries.append(ModelEntry(
                     name=name, title=name, where="local", suggested={"model": name, "indivisible": "per_channel"},
-                    description=tr(
-                        "Local checkpoint. Its decoder is derived when it is first planned, within a minute."
-                    ),
+                    description="Local checkpoint. Its decoder is derived when it is first planned, within a minute.",
                 ))  # fmt: skip
                 continue
             checkpoint = gguf_model(files, name).checkpoint(folder) if files else read_checkpoint(folder, name)
@@ -120,13 +117,13 @@ def offered(settings: Settings) -> list[ModelEntry]:
             continue  # not a model for us; naming it in a recipe says why
         # No text: only its owner knows on what it will be used.
         suggested = {"length": min(256, checkpoint.max_positions), **_fitting_groups(checkpoint)}
-        what = tr("Local GGUF file.") if files else tr("Local checkpoint.")
+        what = "Local GGUF file." if files else "Local checkpoint."
         entries.append(_entry(name, name, what, checkpoint, "local", suggested, quantized))
     titles, fetched = dict(_HUB_OFFERS), settings.fetched_models()
     for name in titles if fetched is None else fetched:
         entries.append(
             ModelEntry(
-                name=name, title=titles.get(name, name), description=tr("From the Hugging Face Hub."), where="hub",
+                name=name, title=titles.get(name, name), description="From the Hugging Face Hub.", where="hub",
                 suggested={"model": name} | _HUB_SUGGESTED,
             )
         )  # fmt: skip
@@ -250,12 +247,9 @@ def local_folder(model: str, settings: Settings) -> Path | None:
     if is_hub_name(model):
         return None
     raise NotFound(
-        tr("no model “{name}”", name=shortened(model)),
-        tr("model"),
-        tr(
-            "Give one of {names}, the folder of a checkpoint, a GGUF file, or a Hub name like owner/name.",
-            names=", ".join(embedded),
-        ),
+        f"no model “{shortened(model)}”",
+        "model",
+        f"Give one of {', '.join(embedded)}, the folder of a checkpoint, a GGUF file, or a Hub name like owner/name.",
     )
 
 
@@ -312,9 +306,7 @@ def _unpacked(model: GgufModel, settings: Settings, *, unpack: bool) -> Path:
         return folder
     if not unpack:
         size = model.unpacked_bytes
-        note = tr(
-            "{name} is a GGUF file: its weights are unpacked first, {size} on the disk", name=model.name, size=gib(size)
-        )
+        note = f"{model.name} is a GGUF file: its weights are unpacked first, {gib(size)} on the disk"
         raise NotCached(model.name, model.config, stage="unpacking", note=note, origin=model.origin, size=size)
     from sarqc.models import gguf_unpacking  # which needs torch
 

@@ -16,7 +16,6 @@ from typing import Any
 
 from sarqc.errors import Refused, in_recipe
 from sarqc.files.names import read_object, shortened
-from sarqc.language import message, tr
 from sarqc.models.architecture import Architecture, architecture_of
 from sarqc.models.decoder import Decoder, DerivedFamily, family_of_decoder
 from sarqc.models.derived import decoder_of
@@ -29,8 +28,8 @@ from sarqc.models.tokenizer_files import check_settings
 _PARAMETERS = (".weight", ".bias")  # endings of the names of parameters, in every family here
 _NAMES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16"}  # in safetensors, of torch's names
 FLOATS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}  # types of weights that are read, and their bytes
-TOGETHER = message("Download the checkpoint again; its configuration and its weights must belong together.")
-_AGAIN = message("Download the checkpoint again.")
+TOGETHER = "Download the checkpoint again; its configuration and its weights must belong together."
+_AGAIN = "Download the checkpoint again."
 # Types whose published configurations ask for code from the checkpoint, and whose architecture is written here: our
 # class is registered before anything is loaded, and nothing of the checkpoint is run.
 _WRITTEN_HERE = ("deepseek",)  # sarqc.models.deepseek_moe
@@ -245,42 +244,38 @@ class Checkpoint:
         for pattern in exclude:
             if not any(fnmatchcase(layer.name, pattern) for layer in self.linears):
                 raise Refused(
-                    tr("no layer of the model is called “{name}”", name=shortened(pattern)), in_recipe("exclude"),
-                    tr("Names are like {name}; use * for any characters.", name=self.linears[0].name),
+                    f"no layer of the model is called “{shortened(pattern)}”", in_recipe("exclude"),
+                    f"Names are like {self.linears[0].name}; use * for any characters.",
                 ).about("exclude")  # fmt: skip
         small = [layer.name for layer in self.linears if self._is_small(layer.name)]
         for pattern in include:
             if not any(fnmatchcase(name, pattern) for name in small):
                 raise Refused(
-                    tr("no small layer of the model is called “{name}”", name=shortened(pattern)),
+                    f"no small layer of the model is called “{shortened(pattern)}”",
                     in_recipe("include"),
-                    tr("Names are like {name}; all others are quantized anyway.", name=small[0]) if small
-                    else tr("It has no linears of few rows or columns; all others are quantized anyway."),
+                    f"Names are like {small[0]}; all others are quantized anyway." if small
+                    else "It has no linears of few rows or columns; all others are quantized anyway.",
                 ).about("include")  # fmt: skip
         if only is None:
             part = replace(self, of_blocks=blocks, excluded=exclude, included=include)
             if not part.layers:
-                what, remedy = tr("no layer is left to quantize"), tr("Exclude fewer layers.")
+                what, remedy = "no layer is left to quantize", "Exclude fewer layers."
                 raise Refused(what, in_recipe("exclude"), remedy).about("exclude")
             return part if blocks is not None or exclude or include else self
         alone = replace(self, only=only, of_blocks=blocks, excluded=exclude, included=include)
         if not alone.layers:
             raise Refused(
-                tr("no linear “{name}” in the model", name=only), in_recipe("layer"),
-                tr("Give a full name such as {name}, or leave it out.", name=self.layers[0].name),
+                f"no linear “{only}” in the model", in_recipe("layer"),
+                f"Give a full name such as {self.layers[0].name}, or leave it out.",
             )  # fmt: skip
         return alone
 
     def _lacks(self, name: str) -> Refused:
         stored = self.family.in_file(name)
         return Refused(
-            tr("{tensor} was expected and is not in the checkpoint", tensor=stored),
+            f"{stored} was expected and is not in the checkpoint",
             self.name,
-            tr(
-                "A {family} model with {count} blocks has it, under this name: download it again.",
-                family=self.family.title,
-                count=self.n_blocks,
-            ),
+            f"A {self.family.title} model with {self.n_blocks} blocks has it, under this name: download it again.",
         )
 
     def gram_numbers(self, block: int) -> int:
@@ -314,8 +309,8 @@ def read_checkpoint(folder: Path, name: str | None = None) -> Checkpoint:
     """
     where = str(folder) if name is None else name
     if not (folder / "config.json").is_file():
-        raise Refused(tr("no config.json"), where, tr("Give the folder of a transformers checkpoint."))
-    config = read_object(folder / "config.json", where, remedy=tr(_AGAIN))
+        raise Refused("no config.json", where, "Give the folder of a transformers checkpoint.")
+    config = read_object(folder / "config.json", where, remedy=_AGAIN)
     check_settings(folder, where)
     tensors = read_tensors(folder, where)
     architecture, family = check_config(config, where, tensors)
@@ -366,25 +361,25 @@ def check_config(
     model_type = config.get("model_type")
     if "auto_map" in config and model_type not in _WRITTEN_HERE:
         raise Refused(
-            tr("its configuration asks for code from the checkpoint to be run"),
+            "its configuration asks for code from the checkpoint to be run",
             where,
-            tr("Such models are never loaded; convert it to an architecture that transformers has."),
+            "Such models are never loaded; convert it to an architecture that transformers has.",
         )
     if "quantization_config" in config:
         raise Refused(
-            tr("the model is quantized already"), where,
-            tr("Give the float checkpoint that it was made from, and this one as quantized_checkpoint."),
+            "the model is quantized already", where,
+            "Give the float checkpoint that it was made from, and this one as quantized_checkpoint.",
         )  # fmt: skip
     if not isinstance(model_type, str):
-        raise Refused(tr("config.json does not name the type of the model"), where, tr(_AGAIN))
+        raise Refused("config.json does not name the type of the model", where, _AGAIN)
     if not is_written(model_type):
         decoder = decoder_of(config, where)
         return decoder.architecture(), family_of_decoder(decoder, keys)
     family = family_of(model_type, where)
     architecture = architecture_of(config, where)
     if family.mixture and not family.dense and not architecture.experts:
-        what = tr("config.json does not say how many experts there are")
-        raise Refused(what, where, tr("Repair it, or download it again."))
+        what = "config.json does not say how many experts there are"
+        raise Refused(what, where, "Repair it, or download it again.")
     return architecture, family
 
 
@@ -408,11 +403,8 @@ def _check_promises(checkpoint: Checkpoint) -> None:
               if (number := name.removeprefix(prefix).partition(".")[0]).isdecimal()}  # fmt: skip
     if max(blocks) >= checkpoint.n_blocks:
         raise Refused(
-            tr(
-                "the files have {count} blocks, and config.json says {said}",
-                count=max(blocks) + 1, said=checkpoint.n_blocks,
-            ),
-            where, tr(TOGETHER),
+            f"the files have {max(blocks) + 1} blocks, and config.json says {checkpoint.n_blocks}",
+            where, TOGETHER,
         )  # fmt: skip
     names = [f"{family.in_file(layer.name)}.weight" for layer in checkpoint.linears]
     for name in names:
@@ -438,12 +430,12 @@ def _check_stored(checkpoint: Checkpoint, decoder: Decoder) -> None:
 def other_shape(name: str, shape: Sequence[int], stored: Sequence[int] | None, where: str) -> Refused:
     """Return the refusal of a tensor whose shape is not that of the configuration; ``stored`` is None without it."""
     what = (
-        tr("config.json asks for {name} of {shape}, which is not there", name=name, shape=shape)
+        f"config.json asks for {name} of {shape}, which is not there"
         if stored is None
-        else tr("config.json asks for {name} of {shape}, and it is {stored}", name=name, shape=shape, stored=stored)
+        else f"config.json asks for {name} of {shape}, and it is {stored}"
     )
-    return Refused(what, where, tr(TOGETHER))
+    return Refused(what, where, TOGETHER)
 
 
 def _not_float(name: str, dtype: str, where: str) -> Refused:
-    return Refused(tr("{name} is stored as {type}", name=name, type=dtype), where, tr("Give a float checkpoint."))
+    return Refused(f"{name} is stored as {dtype}", where, "Give a float checkpoint.")

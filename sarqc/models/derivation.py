@@ -30,7 +30,6 @@ from torch.overrides import TorchFunctionMode
 
 from sarqc.errors import Refused
 from sarqc.files.names import shortened
-from sarqc.language import message
 from sarqc.models.decoder import BlockKind, Decoder, FloatModule, Linear, StackedExperts, StoredTensor
 from sarqc.models.families import InputGroup
 from sarqc.models.linears import (
@@ -53,8 +52,8 @@ _NO_LIMIT = 1 << 20  # positions of a model that names no limit
 # A linear with this many times more columns than rows, or the reverse, or with fewer than 16 of either, is a gate, a
 # router or a side of a product of low rank: few parameters, on each of which much depends.
 _LOPSIDED, _FEW = 16, 16
-_OTHER = message("Use another model.")
-_AGAIN = message("Repair it, or download it again.")
+_OTHER = "Use another model."
+_AGAIN = "Repair it, or download it again."
 _POSITIONS = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "seq_length")
 _CHOSEN = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk", "moe_k", "moe_top_k")
 
@@ -128,7 +127,7 @@ def derive(model: PreTrainedModel, where: str) -> Decoder:
     path, blocks = _blocks(model, where)
     head = model.get_output_embeddings()
     if head is None or not is_linear(head):
-        raise Refused(message("its logits do not come from a linear"), where, _OTHER)
+        raise Refused("its logits do not come from a linear", where, _OTHER)
     pass_ = _Pass(path, blocks)
     with pass_.watching(model, head):
         logits = _forward(model, where)
@@ -231,7 +230,7 @@ def _blocks(model: nn.Module, where: str) -> tuple[str, nn.ModuleList]:
     used = _used(model, [child for _, module in lists for child in module])
     lists = [(path, module) for path, module in lists if any(child in used for child in module)]
     if not lists:
-        raise Refused(message("the model has no list of blocks"), where, _OTHER)
+        raise Refused("the model has no list of blocks", where, _OTHER)
     sizes = [sum(parameter.numel() for parameter in module.parameters()) for _, module in lists]
     return lists[max(range(len(lists)), key=lambda at: (sizes[at], -at))]
 
@@ -296,20 +295,20 @@ def _kind(
         if is_linear(module):
             rows, _ = rows_and_columns(module)
             if not times[path]:
-                reason = message("not used by the decoder")
+                reason = "not used by the decoder"
             elif times[path] > 1:
-                reason = message("called more than once in its block")
+                reason = "called more than once in its block"
             elif shared[id(module.weight)] > 1:
-                reason = message("shared by several blocks")
+                reason = "shared by several blocks"
             elif experts is not None and rows == n_routes and _routes(block, path, experts):
-                reason = message("a router")
+                reason = "a router"
         elif is_stacked(module):
-            reason = None if experts is not None and path == experts.path else message("a second stack of experts")
+            reason = None if experts is not None and path == experts.path else "a second stack of experts"
         else:
             matrices = [parameter for parameter in module.parameters(recurse=False) if parameter.ndim > 1]
             if matrices:
                 is_router = experts is not None and any(len(matrix) == n_routes for matrix in matrices)
-                reason = message("a router") if is_router else message("not a linear")
+                reason = "a router" if is_router else "not a linear"
                 floats.append((path, reason, sum(map(torch.numel, matrices))))
             continue
         if reason is None:

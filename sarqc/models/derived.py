@@ -18,7 +18,6 @@ from pydantic import ValidationError
 from sarqc.errors import Refused
 from sarqc.files.folder import Folder
 from sarqc.files.names import shortened
-from sarqc.language import message, tr
 from sarqc.models.decoder import Decoder
 from sarqc.settings import Settings
 
@@ -26,7 +25,7 @@ _FORMAT = 14  # of what is kept; higher after every change of the derivation
 _SECONDS = 120
 _MEMORY = 12 << 30  # bytes of addresses: shapes alone take little, a hostile number of blocks much
 _MOST_BLOCKS, _MOST = 1 << 12, 1 << 40  # of a number in a configuration
-_OTHER = message("Use another model.")
+_OTHER = "Use another model."
 _NOT_ASKED = ("transformers_version", "_name_or_path", "architectures")  # without effect on the model
 _one_at_a_time = threading.Lock()
 
@@ -43,13 +42,13 @@ def decoder_of(config: dict[str, Any], where: str) -> Decoder:
     """
     for name, value in config.items():
         if isinstance(value, int) and value > (_MOST_BLOCKS if "layer" in name else _MOST):
-            what = tr("config.json: {field} is {value}", field=shortened(name), value=value)
-            raise Refused(what, where, tr("Repair it, or download it again."))
+            what = f"config.json: {shortened(name)} is {value}"
+            raise Refused(what, where, "Repair it, or download it again.")
     with _one_at_a_time:
         result = _derived(_asked(config))
     if isinstance(result, Decoder):
         return result
-    raise Refused(tr(result["problem"]), where, tr(result["remedy"]))
+    raise Refused(result["problem"], where, result["remedy"])
 
 
 def is_described(config: dict[str, Any]) -> bool:
@@ -97,10 +96,10 @@ def _ask(config: str) -> dict[str, Any]:
         )  # fmt: skip
         answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     except subprocess.TimeoutExpired:
-        what = tr("its configuration was not understood within {seconds} s", seconds=_SECONDS)
-        raise Refused(what, "config.json", tr(_OTHER)) from None
+        what = f"its configuration was not understood within {_SECONDS} s"
+        raise Refused(what, "config.json", _OTHER) from None
     except (subprocess.CalledProcessError, json.JSONDecodeError, IndexError) as error:
         said = (getattr(error, "stderr", "") or type(error).__name__).strip().splitlines()[-1]
-        what = tr("its configuration does not make a model ({reason})", reason=said[:200])
-        raise Refused(what, "config.json", tr(_OTHER)) from None
+        what = f"its configuration does not make a model ({said[:200]})"
+        raise Refused(what, "config.json", _OTHER) from None
     return answer

@@ -10,14 +10,13 @@ from typing import Any
 
 from sarqc.errors import NoRoom, NotFound, Refused, TooLarge, Unreachable
 from sarqc.files.names import MOST_JSON, free_on_disk, read_object
-from sarqc.language import message, tr, written
 from sarqc.models.checkpoint import check_config
 from sarqc.models.hub import ask, configure
 from sarqc.models.tensor_files import weight_files
 from sarqc.settings import Settings
 
 HUB_FILES = ["*.json", "*.safetensors", "tokenizer.model"]  # never pickles, never code
-_REMEDY = message("Check the connection, or give an embedded model or the folder of a local checkpoint.")
+_REMEDY = "Check the connection, or give an embedded model or the folder of a local checkpoint."
 
 
 def cached(model: str, revision: str | None, settings: Settings) -> Path | None:
@@ -43,35 +42,31 @@ def judge(model: str, revision: str | None, settings: Settings) -> dict[str, Any
         NoRoom: If the disk has too little room.
         SarqcError: As by ``hub.ask``.
     """
-    key, remedy = ("model", model, revision), tr(_REMEDY)
+    key, remedy = ("model", model, revision), _REMEDY
     offer = ask(key, lambda: _offer(model, revision, settings), model, settings, remedy=remedy)
     check_config(offer.config, model)
     if not any(name.endswith(".safetensors") for name in offer.sizes):
-        what = tr("it has no safetensors files")
-        raise Refused(what, model, tr("Give a model with them; pickles are never opened."))
+        what = "it has no safetensors files"
+        raise Refused(what, model, "Give a model with them; pickles are never opened.")
     size = sum(offer.sizes.values())
     if size > settings.download_gib * 2**30:
         raise TooLarge(
-            tr(
-                "its files have {size} GiB, and at most {most} GiB are downloaded",
-                size=_gib(size),
-                most=written(f"{settings.download_gib:g}"),
-            ),
+            f"its files have {_gib(size)} GiB, and at most {settings.download_gib:g} GiB are downloaded",
             model,
-            tr("Give a smaller model, or raise SARQC_DOWNLOAD_GIB."),
+            "Give a smaller model, or raise SARQC_DOWNLOAD_GIB.",
         )
     free = free_on_disk(_cache())
     if size > free:
         raise NoRoom(
-            tr("its files have {size} GiB, and {free} GiB are free for downloads", size=_gib(size), free=_gib(free)),
+            f"its files have {_gib(size)} GiB, and {_gib(free)} GiB are free for downloads",
             model,
-            tr("Make room, or set HF_HOME to a folder on a larger disk."),
+            "Make room, or set HF_HOME to a folder on a larger disk.",
         )
     return offer.config
 
 
 def _gib(size: float) -> str:
-    return written(f"{size / 2**30:,.3g}")
+    return f"{size / 2**30:,.3g}"
 
 
 def download(model: str, revision: str | None) -> Path:

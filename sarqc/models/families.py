@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sarqc.errors import Refused
 from sarqc.files.names import shortened
-from sarqc.language import message, tr
 
 _USUAL_GROUP_SIZES = (256, 128, 64, 32, 16, 8)
 
@@ -178,7 +177,7 @@ FAMILIES: tuple[Family, ...] = (
     Family("Qwen3-MoE", ("qwen3_moe",), _DENSE, _MIXTURE, head_norms=_HEAD_NORMS),
     Family(
         "DeepSeek-MoE", ("deepseek",), _DENSE, _SHARED, optional="mlp.shared_experts.",
-        loader_note=message("transformers has no class for it: call sarqc.models.deepseek_moe.register() before"),
+        loader_note="transformers has no class for it: call sarqc.models.deepseek_moe.register() before",
     ),
 )  # fmt: skip
 
@@ -198,5 +197,5 @@ def family_of(model_type: str, where: str) -> Family:
         if model_type in family.model_types:
             return family
     known = ", ".join(name for family in FAMILIES for name in family.model_types)
-    what = tr("models of type “{type}” are not known here", type=shortened(model_type))
-    raise Refused(what, where, tr("Known types: {names}.", names=known))
+    what = f"models of type “{shortened(model_type)}” are not known here"
+    raise Refused(what, where, f"Known types: {known}.")

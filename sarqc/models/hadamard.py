@@ -13,8 +13,6 @@ from math import isqrt
 
 import numpy as np
 
-from sarqc.language import tr
-
 _MOST = 256  # largest order of Paley's that is used: its product takes as many additions for each number
 
 
@@ -47,7 +45,7 @@ class HadamardShape:
         """“Hadamard 256”, “Hadamard 28 ⊗ 32” or “3 blocks of Hadamard 16”."""
         factors = [str(part) for part in (self.small, self.power) if part > 1] or ["1"]
         one = f"Hadamard {' ⊗ '.join(factors)}"
-        return one if self.blocks == 1 else tr("{count} blocks of {matrix}", count=self.blocks, matrix=one)
+        return one if self.blocks == 1 else f"{self.blocks} blocks of {one}"
 
 
 def shape_for(width: int) -> HadamardShape:

@@ -12,7 +12,6 @@ from concurrent.futures import Future
 from typing import Any, Literal, TypeVar
 
 from sarqc.errors import NotFound, Refused, SarqcError, Unreachable
-from sarqc.language import tr
 from sarqc.models.origin import Origin
 from sarqc.settings import Settings
 
@@ -43,7 +42,7 @@ class NotCached(Exception):
         size: int = 0,
     ) -> None:
         super().__init__(name)
-        self.note = note or tr("{name} is not on this host yet: it will be downloaded", name=name)
+        self.note = note or f"{name} is not on this host yet: it will be downloaded"
         self.config, self.stage, self.origin, self.size = config, stage, origin, size
 
 
@@ -111,13 +110,13 @@ def ask(key: Hashable, question: Callable[[], T], name: str, settings: Settings,
     except SarqcError:
         raise
     except GatedRepoError:
-        raise Refused(tr("the Hub refuses access"), name, tr("Accept its licence and set HF_TOKEN.")) from None
+        raise Refused("the Hub refuses access", name, "Accept its licence and set HF_TOKEN.") from None
     except (RepositoryNotFoundError, RevisionNotFoundError):
-        what = tr("the Hub has no “{name}” of that revision", name=name)
-        raise NotFound(what, name, tr("Check its spelling.")) from None
+        what = f"the Hub has no “{name}” of that revision"
+        raise NotFound(what, name, "Check its spelling.") from None
     except OfflineModeIsEnabled:
         raise Unreachable(
-            tr("the Hub is switched off (HF_HUB_OFFLINE), and this is not on this host"), name, remedy
+            "the Hub is switched off (HF_HUB_OFFLINE), and this is not on this host", name, remedy
         ) from None
     except Exception as error:  # whatever a transport may raise means the same to who asked
         raise Unreachable(unreachable(error), name, remedy) from None
@@ -125,7 +124,7 @@ def ask(key: Hashable, question: Callable[[], T], name: str, settings: Settings,
 
 def unreachable(error: Exception) -> str:
     """Return in words that the Hub did not answer."""
-    return tr("the Hugging Face Hub can't be reached ({error})", error=type(error).__name__)
+    return f"the Hugging Face Hub can't be reached ({type(error).__name__})"
 
 
 def configure(settings: Settings) -> None:

@@ -8,7 +8,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sarqc.errors import Refused
 from sarqc.files.names import read_object
-from sarqc.language import tr
 from sarqc.models.architecture import first_problem
 
 ORIGIN = "sarqc-origin.json"
@@ -32,10 +31,9 @@ class Origin(BaseModel):
         types = [kind for kind in self.types if kind not in _FLOATS]
         if not types:
             return ""
-        return tr(
-            "the weights come from a GGUF file that was quantized before ({types}): they are the float model here, and "
-            "what was lost then is not counted",
-            types=", ".join(types),
+        return (
+            f"the weights come from a GGUF file that was quantized before ({', '.join(types)}): they are the float "
+            "model here, and what was lost then is not counted"
         )
 
     def flatters(self, bits: int, group_size: int | None) -> bool:

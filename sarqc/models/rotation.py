@@ -19,7 +19,6 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
 from sarqc.errors import Fix, Refused, in_recipe
-from sarqc.language import tr
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.hadamard import shape_for
 from sarqc.plain import mib
@@ -68,13 +67,14 @@ class Rotation:
     @property
     def words(self) -> str:
         """What is rotated, by which matrices."""
-        facts = {"matrix": self.matrix, "seed": self.seed}
+        matrix = self.matrix
+        seed = self.seed
         if self.kind == "r1":
-            return tr("residual stream rotated ({matrix}, seed {seed})", **facts)
-        return tr(
-            "residual stream rotated ({matrix}, seed {seed}), values of heads rotated ({other})",
-            **facts, other=shape_for(self.head_width).words,
-        )  # fmt: skip
+            return f"residual stream rotated ({matrix}, seed {seed})"
+        return (
+            f"residual stream rotated ({matrix}, seed {seed}), values of heads rotated "
+            f"({shape_for(self.head_width).words})"
+        )
 
 
 @dataclass(frozen=True)
@@ -98,10 +98,8 @@ class RotatedCheckpoint(Checkpoint):
     def words(self) -> str:
         """What was changed, as part of a sentence."""
         if not self.added_bytes:
-            return tr("{rotation}, norms folded", rotation=self.rotation.words)
-        return tr(
-            "{rotation}, norms folded, head untied: +{size}", rotation=self.rotation.words, size=mib(self.added_bytes)
-        )
+            return f"{self.rotation.words}, norms folded"
+        return f"{self.rotation.words}, norms folded, head untied: +{mib(self.added_bytes)}"
 
 
 def rotated(checkpoint: Checkpoint, kind: RotationKind, seed: int) -> RotatedCheckpoint:
@@ -118,18 +116,16 @@ def rotated(checkpoint: Checkpoint, kind: RotationKind, seed: int) -> RotatedChe
     family, width = checkpoint.family, checkpoint.architecture.hidden_size
     if checkpoint.decoder is not None:
         raise Refused(
-            tr(
-                "{model} has no written family: it is not known that all norms of its residual stream are RMS norms "
-                "right before linears",
-                model=family.title,
-            ),
-            in_recipe("rotate"), tr("Set rotate to none, or use a LLaMA, Mistral or Qwen model."),
-        ).about("rotate", _without())  # fmt: skip
+            f"{family.title} has no written family: it is not known that all norms of its residual stream are RMS "
+            "norms right before linears",
+            in_recipe("rotate"),
+            "Set rotate to none, or use a LLaMA, Mistral or Qwen model.",
+        ).about("rotate", _without())
     head_width = checkpoint.architecture.head_size(family.head_size)
-    _check_order(width, tr("{count} channels", count=width), _without())
+    _check_order(width, f"{width} channels", _without())
     if kind == "r1+r2":
-        alone = Fix(tr("Rotate the residual stream alone"), {"rotate": "r1"})
-        _check_order(head_width, tr("{count} channels of a head", count=head_width), alone)
+        alone = Fix("Rotate the residual stream alone", {"rotate": "r1"})
+        _check_order(head_width, f"{head_width} channels of a head", alone)
     head, embedding = (f"{family.in_file(path)}.weight" for path in (family.head, family.embedding))
     rotation = _roles(checkpoint, Rotation(
         kind=kind, seed=seed, width=width, head_width=head_width, columns={}, rows=frozenset(), norms=frozenset(),
@@ -149,19 +145,15 @@ def rotated(checkpoint: Checkpoint, kind: RotationKind, seed: int) -> RotatedChe
 
 
 def _without() -> Fix:
-    return Fix(tr("Leave the rotation out"), {"rotate": "none"})
+    return Fix("Leave the rotation out", {"rotate": "none"})
 
 
 def _check_order(width: int, what: str, fix: Fix) -> None:
     """Refuses a width whose matrix mixes too few channels."""
     if (order := shape_for(width).order) < _FEWEST:
         raise Refused(
-            tr(
-                "no Hadamard matrix is known for {channels}, and its largest power of two, {order}, mixes too few of "
-                "them",
-                channels=what, order=order,
-            ),
-            in_recipe("rotate"), tr("Set rotate to {value}.", value=fix.values["rotate"]),
+            f"no Hadamard matrix is known for {what}, and its largest power of two, {order}, mixes too few of them",
+            in_recipe("rotate"), f"Set rotate to {fix.values['rotate']}.",
         ).about("rotate", fix)  # fmt: skip
 
 

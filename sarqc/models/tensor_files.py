@@ -13,12 +13,11 @@ from safetensors import SafetensorError, safe_open
 
 from sarqc.errors import Refused
 from sarqc.files.names import file_identity, is_regular, read_object
-from sarqc.language import message, tr
 from sarqc.models.architecture import first_problem
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
-_AGAIN = message("Download the checkpoint again.")
+_AGAIN = "Download the checkpoint again."
 _CHUNK = 1 << 20  # bytes that are compared at once
 
 
@@ -49,8 +48,9 @@ def read_tensors(folder: Path, where: str) -> dict[str, TensorEntry]:
     for path in weight_files(folder, where):
         for name, entry in _read_header(path, where).items():
             if name in tensors:
-                names = {"name": name, "first": tensors[name].file.name, "second": path.name}
-                raise Refused(tr("{name} is in {first} and in {second}", **names), where, tr(_AGAIN))
+                first = tensors[name].file.name
+                second = path.name
+                raise Refused(f"{name} is in {first} and in {second}", where, _AGAIN)
             tensors[name] = entry
     return tensors
 
@@ -67,22 +67,22 @@ def weight_files(folder: Path, where: str) -> list[Path]:
                 {*_Index.model_validate(read_object(folder / INDEX, where, remedy=_AGAIN)).weight_map.values()}
             )
         except ValidationError as error:
-            what = tr("{file} is damaged: {reason}", file=INDEX, reason=first_problem(error))
-            raise Refused(what, where, tr(_AGAIN)) from None
+            what = f"{INDEX} is damaged: {first_problem(error)}"
+            raise Refused(what, where, _AGAIN) from None
     elif (folder / SINGLE).is_file():
         names = [SINGLE]
     else:
         pickled = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for path in folder.glob(pattern))
         if pickled:
             raise Refused(
-                tr("the weights are pickled ({file}), which can run code when they are read", file=pickled[0]),
+                f"the weights are pickled ({pickled[0]}), which can run code when they are read",
                 where,
-                tr("Convert them to safetensors; pickles are never opened."),
+                "Convert them to safetensors; pickles are never opened.",
             )
-        raise Refused(tr("no {file}", file=SINGLE), where, tr(_AGAIN))
+        raise Refused(f"no {SINGLE}", where, _AGAIN)
     for name in names:
         if Path(name).name != name or not is_regular(folder / name):
-            raise Refused(tr("the weight file {name} is missing", name=repr(name[:100])), where, tr(_AGAIN))
+            raise Refused(f"the weight file {repr(name[:100])} is missing", where, _AGAIN)
     return [folder / name for name in names]
 
 
@@ -97,8 +97,8 @@ def _read_header(path: Path, where: str) -> dict[str, TensorEntry]:
             }
     except (SafetensorError, OSError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).splitlines()[0]
-        what = tr("{file} is not a whole safetensors file: {reason}", file=path.name, reason=reason[:200])
-        raise Refused(what, where, tr(_AGAIN)) from None
+        what = f"{path.name} is not a whole safetensors file: {reason[:200]}"
+        raise Refused(what, where, _AGAIN) from None
 
 
 def same_bits(first: tuple[Path, str], second: tuple[Path, str]) -> bool:

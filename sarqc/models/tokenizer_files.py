@@ -18,13 +18,12 @@ from tokenizers import Tokenizer
 
 from sarqc.errors import Refused
 from sarqc.files.names import file_identity, is_regular, read_object
-from sarqc.language import message, tr
 from sarqc.models.architecture import first_problem
 from sarqc.models.tokenizing import ids_of, whole
 
 FAST = "tokenizer.json"
 _SLOW = ("tokenizer.model", "vocab.json")
-_AGAIN = message("Download the checkpoint again.")
+_AGAIN = "Download the checkpoint again."
 CPU_SECONDS, CPU_SECONDS_EACH_MIB = 30, 10  # of a tokenizer with expressions of its own; usual ones take one for 5 MiB
 _STRICT = ConfigDict(strict=True, frozen=True, extra="ignore")
 
@@ -105,15 +104,15 @@ def check_settings(folder: Path, where: str) -> None:
         document = read_object(folder / name, where, remedy=_AGAIN)
         if "auto_map" in document:
             raise Refused(
-                tr("{file} asks for code from the checkpoint to be run", file=name),
+                f"{name} asks for code from the checkpoint to be run",
                 where,
-                tr("Such models are never loaded; convert it to an architecture that transformers has."),
+                "Such models are never loaded; convert it to an architecture that transformers has.",
             )
         try:
             if model is not None:
                 model.model_validate(document)
         except ValidationError as error:
-            raise Refused(f"{name}: {first_problem(error)}", where, tr("Repair it, or download it again.")) from None
+            raise Refused(f"{name}: {first_problem(error)}", where, "Repair it, or download it again.") from None
 
 
 def check_tokenizer(folder: Path, where: str) -> None:
@@ -125,7 +124,7 @@ def check_tokenizer(folder: Path, where: str) -> None:
     if (folder / FAST).exists():
         _fast(folder, where)
     elif not any(is_regular(folder / name) for name in _SLOW):
-        raise Refused(tr("no {file}", file=FAST), where, tr(_AGAIN))
+        raise Refused(f"no {FAST}", where, _AGAIN)
 
 
 def encode(text: str, folder: Path, where: str, vocabulary: int) -> np.ndarray:
@@ -144,13 +143,9 @@ def encode(text: str, folder: Path, where: str, vocabulary: int) -> np.ndarray:
     array = np.asarray(_fast_ids(text, folder, where) if has_fast else _slow_ids(text, folder, where), dtype=np.int64)
     if array.size and array.max() >= vocabulary:
         raise Refused(
-            tr(
-                "its tokenizer gives the token {token}, and the model knows {count}",
-                token=array.max(),
-                count=vocabulary,
-            ),
+            f"its tokenizer gives the token {array.max()}, and the model knows {vocabulary}",
             where,
-            tr("Download the checkpoint again; its tokenizer and its weights must belong together."),
+            "Download the checkpoint again; its tokenizer and its weights must belong together.",
         )
     return array
 
@@ -189,12 +184,12 @@ def tokenizer_identity(folder: Path) -> tuple[object, ...]:
 def _fast(folder: Path, where: str) -> Tokenizer:
     path = folder / FAST
     if not is_regular(path):
-        raise Refused(tr("{file} is not a regular file", file=FAST), where, tr(_AGAIN))
+        raise Refused(f"{FAST} is not a regular file", where, _AGAIN)
     try:
         return _opened(path, file_identity(path))
     except Exception as error:  # the library raises nothing more special
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-        raise Refused(tr("{file} is damaged: {reason}", file=FAST, reason=reason), where, tr(_AGAIN)) from None
+        raise Refused(f"{FAST} is damaged: {reason}", where, _AGAIN) from None
 
 
 @lru_cache(maxsize=4)
@@ -247,5 +242,5 @@ def _slow(folder: Path, where: str, ask: Callable[[Any], Any]) -> Any:
     try:
         return ask(AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False))
     except Exception as error:  # its vocabulary is the library's to judge
-        what = tr("its tokenizer can't be read: {error}", error=type(error).__name__)
-        raise Refused(what, where, tr(_AGAIN)) from None
+        what = f"its tokenizer can't be read: {type(error).__name__}"
+        raise Refused(what, where, _AGAIN) from None

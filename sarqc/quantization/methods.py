@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self, get_args
 
 from sarqc.errors import Refused
-from sarqc.language import message, tr, written
 from sarqc.quantization.counts import Count
 
 Unit = Literal["layer", "group", "block"]
@@ -34,28 +33,28 @@ Stopping = Literal["none", "early"]
 # Words of each value, or of all with the value in them.
 FITTING_WORDS: dict[str, str | dict[str, str]] = {
     "grid": {  # of a survey's line on another grid than its study
-        "symmetric": message("symmetric grid"),
-        "full_range": message("full-range grid"),
-        "asymmetric": message("asymmetric grid"),
-        "affine": message("affine grid"),
+        "symmetric": "symmetric grid",
+        "full_range": "full-range grid",
+        "asymmetric": "asymmetric grid",
+        "affine": "affine grid",
     },
-    "range": {"search": message("searched range"), "joint": message("jointly searched range")},
-    "order": {"activation": message("activation order")},
-    "refine": message("refined × {value}"),
-    "refit": message("scales refitted × {value}"),
-    "expert_damping": message("starved experts damped"),
-    "distill": message("scales distilled"),
-    "distill_by": {"block": message("block by block")},
-    "distill_codes": message("codes distilled"),
-    "distill_norms": message("norms distilled"),
-    "distill_lambda": message("distilled at λ = {value}"),
+    "range": {"search": "searched range", "joint": "jointly searched range"},
+    "order": {"activation": "activation order"},
+    "refine": "refined × {value}",
+    "refit": "scales refitted × {value}",
+    "expert_damping": "starved experts damped",
+    "distill": "scales distilled",
+    "distill_by": {"block": "block by block"},
+    "distill_codes": "codes distilled",
+    "distill_norms": "norms distilled",
+    "distill_lambda": "distilled at λ = {value}",
     "warm_start": {
-        "gptq": message("started from GPTQ's codes"),
-        "column_solver": message("started from the column solver's codes"),
+        "gptq": "started from GPTQ's codes",
+        "column_solver": "started from the column solver's codes",
     },
-    "stopping": {"early": message("stopped early")},
-    "rotate": {"r1": message("residual stream rotated"), "r1+r2": message("residual stream and values rotated")},
-    "first_order": message("β {value}"),
+    "stopping": {"early": "stopped early"},
+    "rotate": {"r1": "residual stream rotated", "r1+r2": "residual stream and values rotated"},
+    "first_order": "β {value}",
 }
 FITTING = tuple(FITTING_WORDS)
 
@@ -72,10 +71,10 @@ def fitting_text(fitting: Mapping[str, str | int | float]) -> str:
 
 
 def _fitted(name: str, value: str | int | float) -> str:
-    words, shown = FITTING_WORDS[name], value if isinstance(value, str) else written(str(value))
+    words, shown = FITTING_WORDS[name], value if isinstance(value, str) else str(value)
     if isinstance(words, str):
-        return tr(words, value=shown)
-    return tr(words[shown]) if shown in words else shown
+        return words.format(value=shown)
+    return words[shown] if shown in words else shown
 
 
 # Ranges that a search tries, as shares of a group's ends in fortieths: those that shrink at both ends alike. A joint
@@ -103,30 +102,31 @@ CHECKS = 20  # of learned rounding with early stopping, evenly over its steps
 
 def _check_number(name: str, value: float | None, highest: float = math.inf) -> None:
     if value is None or not math.isfinite(value) or value < 0 or value > highest:
-        values = {"name": name, "value": written(str(value)), "highest": written(f"{highest:g}")}
+        value_text = str(value)
+        highest_text = f"{highest:g}"
         if math.isinf(highest):
-            what = tr("{name} is {value}, but must be a number 0 or more", **values)
-            raise Refused(what, tr("method"), tr("Give {name} a value 0 or more.", **values))
-        what = tr("{name} is {value}, but must be a number between 0 and {highest}", **values)
-        raise Refused(what, tr("method"), tr("Give {name} a value between 0 and {highest}.", **values))
+            what = f"{name} is {value_text}, but must be a number 0 or more"
+            raise Refused(what, "method", f"Give {name} a value 0 or more.")
+        what = f"{name} is {value_text}, but must be a number between 0 and {highest_text}"
+        raise Refused(what, "method", f"Give {name} a value between 0 and {highest_text}.")
 
 
 def _check_passes(passes: int) -> None:
     if not 0 <= passes <= MOST_PASSES:
-        what = tr("{count} passes of refinement", count=passes)
-        raise Refused(what, tr("method"), tr("Give a whole number between 0 and {most}.", most=MOST_PASSES))
+        what = f"{passes} passes of refinement"
+        raise Refused(what, "method", f"Give a whole number between 0 and {MOST_PASSES}.")
 
 
 def _check_rounds(rounds: int) -> None:
     if not 0 <= rounds <= MOST_ROUNDS:
-        what = tr("{count} rounds of refitting", count=rounds)
-        raise Refused(what, tr("method"), tr("Give a whole number between 0 and {most}.", most=MOST_ROUNDS))
+        what = f"{rounds} rounds of refitting"
+        raise Refused(what, "method", f"Give a whole number between 0 and {MOST_ROUNDS}.")
 
 
 def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
-        what = tr("{name} is “{value}”", name=name, value=value)
-        raise Refused(what, tr("method"), tr("Choose one of {names}.", names=", ".join(allowed)))
+        what = f"{name} is “{value}”"
+        raise Refused(what, "method", f"Choose one of {', '.join(allowed)}.")
 
 
 # Operations that a GPU starts for one linear, beside those of its point, and in a learned step: from runs on an H100,
@@ -288,8 +288,8 @@ class Method:
         has = [field.name for field in fields(self)]
         for name in choices:
             if name not in has:
-                what = tr("{method} has no “{name}”", method=type(self).__name__, name=name)
-                raise Refused(what, tr("method"), tr("It has {names}.", names=", ".join(has) or tr("nothing")))
+                what = f"{type(self).__name__} has no “{name}”"
+                raise Refused(what, "method", f"It has {', '.join(has) or 'nothing'}.")
         return replace(self, **choices)
 
     def points(self, lams: Sequence[float], gammas: Sequence[float | None] = (None,)) -> list[Self]:
@@ -307,8 +307,8 @@ class Method:
         if not self.sweeps():
             return [self] * (len(lams) * len(gammas))
         if any(gamma is not None for gamma in gammas) and all(field.name != "gamma" for field in fields(self)):
-            what = tr("{method} has no γ to sweep", method=type(self).__name__)
-            raise Refused(what, "sweep", tr("Leave the γ values out."))
+            what = f"{type(self).__name__} has no γ to sweep"
+            raise Refused(what, "sweep", "Leave the γ values out.")
         return [
             self.with_(lam=lam) if gamma is None else self.with_(lam=lam, gamma=gamma)
             for gamma in gammas
@@ -448,9 +448,9 @@ class ColumnSolver(Method):
         if self.saliency == "saliency":
             _check_number("γ", self.gamma, highest=1.0)
         elif self.gamma is not None:
-            what = tr("γ has no meaning without saliency")
-            raise Refused(what, tr("method"), tr("Leave γ out, or use sarqc-gbs."))
-        _check_number(tr("the shift's strength"), self.shift_strength)
+            what = "γ has no meaning without saliency"
+            raise Refused(what, "method", "Leave γ out, or use sarqc-gbs.")
+        _check_number("the shift's strength", self.shift_strength)
         _check_number("β", self.first_order, highest=1.0)
 
     @property
@@ -613,7 +613,7 @@ class ScaleSearch(Method):
     def why_not_packed(self) -> str | None:
         if self.mode == "foldable":
             return None
-        return tr("the format has no place for the channel scales of a search in mode per_linear")
+        return "the format has no place for the channel scales of a search in mode per_linear"
 
     def count(self, work: Workload) -> Count:
         started = _STARTED_OF_CANDIDATE * len(work.shapes)
@@ -677,9 +677,9 @@ class LearnedClipping(LearnedMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_number(tr("the learning rate"), self.learning_rate)
+        _check_number("the learning rate", self.learning_rate)
         if self.epochs is not None and self.epochs < 1:
-            raise Refused(tr("{count} epochs", count=self.epochs), tr("method"), tr("Give at least one epoch."))
+            raise Refused(f"{self.epochs} epochs", "method", "Give at least one epoch.")
 
     def epochs_at(self, bits: int) -> int:
         """Return the number of passes over the calibration sequences at a bit width."""
@@ -736,21 +736,20 @@ class LearnedRounding(LearnedMethod):
         _check_passes(self.refine)
         if self.range == "joint":
             raise Refused(
-                tr("learned rounding begins at ranges that shrink at both ends alike, and range is “joint”"),
-                tr("method"), tr("Set range to search or minmax."),
+                "learned rounding begins at ranges that shrink at both ends alike, and range is “joint”",
+                "method", "Set range to search or minmax.",
             )  # fmt: skip
         if self.steps < 1:
-            raise Refused(tr("{count} steps", count=self.steps), tr("method"), tr("Give at least one step."))
+            raise Refused(f"{self.steps} steps", "method", "Give at least one step.")
         if self.order != "natural" and self.warm_start == "none":
             raise Refused(
-                tr("learned rounding takes no columns in turn, so order “{order}” has no meaning", order=self.order),
-                tr("method"), tr("Leave order natural, or set warm_start to gptq or column_solver."),
+                f"learned rounding takes no columns in turn, so order “{self.order}” has no meaning",
+                "method", "Leave order natural, or set warm_start to gptq or column_solver.",
             )  # fmt: skip
         if self.refine and self.warm_start != "column_solver":
             raise Refused(
-                tr("learned rounding refines the codes of the column solver alone, and refine is {count}",
-                   count=self.refine),
-                tr("method"), tr("Set refine to 0, or warm_start to column_solver."),
+                f"learned rounding refines the codes of the column solver alone, and refine is {self.refine}",
+                "method", "Set refine to 0, or warm_start to column_solver.",
             )  # fmt: skip
 
     @property
@@ -863,67 +862,67 @@ _SHIFTED = Candidates("layer", strengths=(0.0, 0.25, 0.5, 0.75, 1.0))
 
 METHODS: dict[str, MethodEntry] = {
     "rtn": MethodEntry(
-        message("Round to nearest"), RoundToNearest(), (), "rtn", ("range", "refine", "refit"),
-        about=message("Each weight to its nearest level; reads no text"),
+        "Round to nearest", RoundToNearest(), (), "rtn", ("range", "refine", "refit"),
+        about="Each weight to its nearest level; reads no text",
     ),
     "awq": MethodEntry(
         "AWQ", ScaleSearch(lam=0.0), (), "awq", _SEARCH,
-        about=message("Scales channels so that salient ones lose less"),
+        about="Scales channels so that salient ones lose less",
     ),
     "rqc-gs": MethodEntry(
-        message("AWQ + identity penalty"), ScaleSearch(lam=0.3, saliency="identity"), ("lam",), "awq", _SEARCH,
+        "AWQ + identity penalty", ScaleSearch(lam=0.3, saliency="identity"), ("lam",), "awq", _SEARCH,
         _SEARCHED,
-        about=message("AWQ’s search with a penalty on all drift"), also="awq+identity",
+        about="AWQ’s search with a penalty on all drift", also="awq+identity",
     ),
     "sarqc-gs": MethodEntry(
-        message("AWQ + saliency penalty"), ScaleSearch(lam=0.3), ("lam",), "awq", _SEARCH, _SEARCHED,
-        about=message("AWQ’s search with a penalty on drift of salient weights"), also="awq+saliency",
+        "AWQ + saliency penalty", ScaleSearch(lam=0.3), ("lam",), "awq", _SEARCH, _SEARCHED,
+        about="AWQ’s search with a penalty on drift of salient weights", also="awq+saliency",
     ),
     "gptq": MethodEntry(
-        message("GPTQ 1 %"), ColumnSolver(lam=0.01), (), "gptq", _SOLVER,
-        about=message("Column by column, each error passed on to the next"),
+        "GPTQ 1 %", ColumnSolver(lam=0.01), (), "gptq", _SOLVER,
+        about="Column by column, each error passed on to the next",
     ),
     "rqc-gbs": MethodEntry(
-        message("GPTQ + identity penalty"), ColumnSolver(lam=0.25), ("lam",), "gptq", _PENALISED,
+        "GPTQ + identity penalty", ColumnSolver(lam=0.25), ("lam",), "gptq", _PENALISED,
         replace(_SOLVED, gammas=(None,)),
-        about=message("GPTQ with a penalty on all drift"), also="gptq+identity",
+        about="GPTQ with a penalty on all drift", also="gptq+identity",
     ),
     "sarqc-gbs": MethodEntry(
-        message("GPTQ + saliency penalty"), ColumnSolver(lam=0.25, gamma=0.1, saliency="saliency"), ("lam", "gamma"),
+        "GPTQ + saliency penalty", ColumnSolver(lam=0.25, gamma=0.1, saliency="saliency"), ("lam", "gamma"),
         "gptq", _PENALISED, _SOLVED,
-        about=message("GPTQ with a penalty on drift of salient weights"), also="gptq+saliency",
+        about="GPTQ with a penalty on drift of salient weights", also="gptq+saliency",
     ),
     "gptaq": MethodEntry(
         "GPTAQ", ColumnSolver(lam=0.01, shift="published"), ("shift_strength",), "gptq", _SOLVER, _SHIFTED,
-        about=message("GPTQ that also mends what earlier blocks did"),
+        about="GPTQ that also mends what earlier blocks did",
     ),
     "gptaq-full": MethodEntry(
-        message("GPTAQ, full shift"), ColumnSolver(lam=0.01, shift="full", shift_strength=1.0), ("shift_strength",),
+        "GPTAQ, full shift", ColumnSolver(lam=0.01, shift="full", shift_strength=1.0), ("shift_strength",),
         "gptq", _SOLVER, _SHIFTED,
-        about=message("GPTAQ with its whole shift"),
+        about="GPTAQ with its whole shift",
     ),
     "sarqc-gptaq": MethodEntry(
-        message("GPTAQ + saliency penalty"), ColumnSolver(lam=0.25, gamma=0.1, saliency="saliency", shift="published"),
+        "GPTAQ + saliency penalty", ColumnSolver(lam=0.25, gamma=0.1, saliency="saliency", shift="published"),
         ("lam", "gamma", "shift_strength"), "gptaq", _PENALISED, replace(_SOLVED, strengths=_SHIFTED.strengths),
-        about=message("GPTAQ with a penalty on drift of salient weights"), also="gptaq+saliency",
+        about="GPTAQ with a penalty on drift of salient weights", also="gptaq+saliency",
     ),
     "omniquant": MethodEntry(
         "OmniQuant", LearnedClipping(lam=0.0), (), "omniquant", _LEARNED,
-        about=message("Learns each group’s range through its block"),
+        about="Learns each group’s range through its block",
     ),
     "sarqc-omniquant": MethodEntry(
-        message("OmniQuant + saliency penalty"), LearnedClipping(lam=0.05), ("lam",), "omniquant", _LEARNED,
+        "OmniQuant + saliency penalty", LearnedClipping(lam=0.05), ("lam",), "omniquant", _LEARNED,
         Candidates("model", (0.01, 0.05, 0.1, 0.15)),
-        about=message("OmniQuant with a penalty on drift of salient weights"), also="omniquant+saliency",
+        about="OmniQuant with a penalty on drift of salient weights", also="omniquant+saliency",
     ),
     "signround": MethodEntry(
         "SignRound", LearnedRounding(lam=0.0), (), "signround", _ROUNDED,
-        about=message("Learns whether weights round up or down"),
+        about="Learns whether weights round up or down",
     ),
     "sarqc-signround": MethodEntry(
-        message("SignRound + saliency penalty"), LearnedRounding(lam=0.05), ("lam",), "signround", _ROUNDED,
+        "SignRound + saliency penalty", LearnedRounding(lam=0.05), ("lam",), "signround", _ROUNDED,
         Candidates("model", (0.01, 0.05, 0.1, 0.15)),
-        about=message("SignRound with a penalty on drift of salient weights"), also="signround+saliency",
+        about="SignRound with a penalty on drift of salient weights", also="signround+saliency",
     ),
 }  # fmt: skip
 
@@ -931,8 +930,8 @@ METHODS: dict[str, MethodEntry] = {
 AS_FOUND = "as-found"
 # How a quantized checkpoint is measured. It is not a row of ``METHODS``: nobody can choose it for a model of their own.
 _FOUND = MethodEntry(
-    message("As found"), ExistingCodes(), (), AS_FOUND,
-    about=message("The codes of a checkpoint that others have quantized, measured as they are"),
+    "As found", ExistingCodes(), (), AS_FOUND,
+    about="The codes of a checkpoint that others have quantized, measured as they are",
 )  # fmt: skip
 
 
@@ -960,7 +959,7 @@ def title_of(name: str, fitting: Mapping[str, str | int | float] = MappingProxyT
         fitting: See ``Method.fitting``.
     """
     entry = entry_of(name)
-    return ", ".join(filter(None, [name if entry is None else tr(entry.title), fitting_text(fitting)]))
+    return ", ".join(filter(None, [name if entry is None else entry.title, fitting_text(fitting)]))
 
 
 def method(name: str, **choices: Any) -> Method:
@@ -976,11 +975,11 @@ def method(name: str, **choices: Any) -> Method:
     """
     entry = METHODS.get(public_method(name))
     if entry is None:
-        what = tr("unknown method “{name}”", name=name)
-        raise Refused(what, tr("method"), tr("Choose one of {names}.", names=", ".join(METHODS)))
+        what = f"unknown method “{name}”"
+        raise Refused(what, "method", f"Choose one of {', '.join(METHODS)}.")
     for choice in choices:
         if choice not in entry.tunes + entry.options:
-            has = ", ".join(entry.tunes + entry.options) or tr("nothing")
-            what = tr("{method} has no “{name}” to choose", method=name, name=choice)
-            raise Refused(what, tr("method"), tr("It lets you choose {names}.", names=has))
+            has = ", ".join(entry.tunes + entry.options) or "nothing"
+            what = f"{name} has no “{choice}” to choose"
+            raise Refused(what, "method", f"It lets you choose {has}.")
     return entry.make.with_(**choices)

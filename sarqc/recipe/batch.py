@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, get_origin
 
 from sarqc.errors import Refused, in_recipe
-from sarqc.language import tr
 from sarqc.recipe.fields import LEFT_OUT, SET_BY_EFFORT, public_name
 from sarqc.recipe.former import renamed
 from sarqc.recipe.recipe import Recipe
@@ -25,10 +24,10 @@ def axes(document: dict[str, Any]) -> dict[str, list[Any]]:
     for name, values in found.items():
         if not values or len({json.dumps(value) for value in values}) < len(values):
             what = (
-                tr("the list of {field} has an entry twice", field=name) if values
-                else tr("the list of {field} is empty", field=name)
+                f"the list of {name} has an entry twice" if values
+                else f"the list of {name} is empty"
             )  # fmt: skip
-            raise Refused(what, in_recipe(name), tr("Give each value once."))
+            raise Refused(what, in_recipe(name), "Give each value once.")
     return found
 
 
@@ -48,9 +47,7 @@ def expanded(document: dict[str, Any]) -> dict[str, Recipe]:
         chosen = dict(zip(varied, point, strict=True))
         name = ",".join(f"{key}={Path(str(value)).name}" for key, value in chosen.items())
         if name in recipes:
-            raise Refused(
-                tr("two runs would be called “{name}”", name=name), tr("recipe"), tr("Give files with different names.")
-            )
+            raise Refused(f"two runs would be called “{name}”", "recipe", "Give files with different names.")
         recipes[name] = Recipe.parse(document | chosen)
     return recipes
 

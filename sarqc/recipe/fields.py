@@ -20,7 +20,6 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from sarqc.errors import Refused, in_recipe
-from sarqc.language import message, tr
 from sarqc.quantization.methods import (
     AS_FOUND,
     METHODS,
@@ -54,7 +53,7 @@ def _method(value: Any) -> Any:
 def _sound(text: str) -> str:
     """Text that can name a file. Raises ``ValueError``; halves of characters are refused by pydantic."""
     if "\0" in text:
-        raise ValueError(tr("it holds a NUL, which ends text where it should not"))
+        raise ValueError("it holds a NUL, which ends text where it should not")
     return text
 
 
@@ -66,13 +65,13 @@ def _one_line(text: str, info: ValidationInfo) -> str:
     name = info.field_name or ""
     if name == "prompts" and (not text.strip() or len(f"{text}.".splitlines()) > 1):
         raise Refused(
-            tr("{text} is not one line of text", text=repr(text[:40])), in_recipe("prompts"),
-            tr("Give each prompt on its own line."),
+            f"{repr(text[:40])} is not one line of text", in_recipe("prompts"),
+            "Give each prompt on its own line.",
         )  # fmt: skip
     if len(f"{text}.".splitlines()) > 1:
         raise Refused(
-            tr("{field} has a line break in it: {text}", field=name, text=repr(text[:40])), in_recipe(name),
-            tr("Give it on one line."),
+            f"{name} has a line break in it: {repr(text[:40])}", in_recipe(name),
+            "Give it on one line.",
         ).about(name)  # fmt: skip
     return text
 
@@ -127,30 +126,30 @@ LATER_VALUES = {"then_lam": "lam", "then_gamma": "gamma"}
 
 # What a form shows of choices that are words.
 _CHOICE_WORDS = {
-    "refuse": message("refuse"),
-    "per_channel": message("per channel"),
-    "symmetric": message("symmetric"),
-    "full_range": message("full range"),
-    "asymmetric": message("asymmetric"),
-    "affine": message("affine"),
-    "per_linear": message("per linear"),
-    "foldable": message("foldable"),
-    "none": message("none"),
-    "column_solver": message("column solver"),
-    "early": message("early"),
-    "initial": message("initial"),
-    "search": message("search"),
-    "joint": message("joint"),
-    "natural": message("natural"),
-    "activation": message("activation"),
-    "model": message("model"),
-    "block": message("block"),
-    "plain": message("plain"),
-    "damped": message("damped"),
-    "sequential": message("sequential"),
-    "random": message("random"),
-    "quantized": message("quantized"),
-    "float": message("float"),
+    "refuse": "refuse",
+    "per_channel": "per channel",
+    "symmetric": "symmetric",
+    "full_range": "full range",
+    "asymmetric": "asymmetric",
+    "affine": "affine",
+    "per_linear": "per linear",
+    "foldable": "foldable",
+    "none": "none",
+    "column_solver": "column solver",
+    "early": "early",
+    "initial": "initial",
+    "search": "search",
+    "joint": "joint",
+    "natural": "natural",
+    "activation": "activation",
+    "model": "model",
+    "block": "block",
+    "plain": "plain",
+    "damped": "damped",
+    "sequential": "sequential",
+    "random": "random",
+    "quantized": "quantized",
+    "float": "float",
 }
 
 SET_BY_EFFORT = (*EFFORTS["best"], "held_out_samples")
@@ -684,9 +683,9 @@ class RecipeFields(BaseModel):
             return {}
         idle = {}
         if self.refine and self.warm_start != "column_solver":
-            idle["refine"] = tr("which refines the codes of warm start column_solver alone")
+            idle["refine"] = "which refines the codes of warm start column_solver alone"
         if self.stopping != "none" and not self.held_out_samples:
-            idle["stopping"] = tr("which makes all its steps without held-out samples")
+            idle["stopping"] = "which makes all its steps without held-out samples"
         return idle
 
     def later_method(self) -> Method | None:
@@ -801,8 +800,8 @@ class RecipeFields(BaseModel):
         for number in self.blocks:
             if number >= n_blocks:
                 raise Refused(
-                    tr("no block {block}", block=number), in_recipe("blocks"),
-                    tr("The model's blocks are 0 to {last}.", last=n_blocks - 1),
+                    f"no block {number}", in_recipe("blocks"),
+                    f"The model's blocks are 0 to {n_blocks - 1}.",
                 )  # fmt: skip
         return tuple(sorted({*self.blocks})) or None
 
@@ -891,7 +890,7 @@ def known_entry(name: str) -> MethodEntry:
 
 def choice_words(choice: str) -> str:
     """Return one of the words that a field takes as a form shows it, in the language spoken."""
-    return tr(_CHOICE_WORDS.get(choice, choice.replace("_", " ")))
+    return _CHOICE_WORDS.get(choice, choice.replace("_", " "))
 
 
 def shell_help(info: FieldInfo) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from sarqc.errors import Refused, in_recipe
-from sarqc.language import tr
 
 # Former names of fields, accepted until 1.1.
 FORMER_NAMES = {
@@ -25,8 +24,8 @@ def renamed(document: dict[str, Any]) -> dict[str, Any]:
     for former, name in FORMER_NAMES.items():
         if former in document and name in document:
             raise Refused(
-                tr("{field} is given twice, also under its former name {former}", field=name, former=former),
-                in_recipe(name), tr("Leave {field} out.", field=former),
+                f"{name} is given twice, also under its former name {former}",
+                in_recipe(name), f"Leave {former} out.",
             ).about(name)  # fmt: skip
     return {FORMER_NAMES.get(name, name): value for name, value in document.items()}
 
@@ -40,7 +39,7 @@ def recorded(document: dict[str, Any]) -> dict[str, Any]:
 def deprecations(document: dict[str, Any]) -> list[str]:
     """Return a sentence for each former name in a document."""
     return [
-        tr("“{former}” is now “{field}”; the former name is accepted until version 1.1", former=former, field=name)
+        f"“{former}” is now “{name}”; the former name is accepted until version 1.1"
         for former, name in FORMER_NAMES.items()
         if former in document
     ]

@@ -10,7 +10,6 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from sarqc.errors import Fix, Refused, in_recipe
-from sarqc.language import message, tr, written
 
 
 def refusal(fields: Mapping[str, FieldInfo], error: ValidationError) -> Refused:
@@ -22,32 +21,32 @@ def refusal(fields: Mapping[str, FieldInfo], error: ValidationError) -> Refused:
     """
     first = error.errors()[0]
     name = str(first["loc"][0]) if first["loc"] else "recipe"
-    info, every = fields.get(name), tr("Fields are {names}.", names=", ".join(fields))
+    info, every = fields.get(name), f"Fields are {', '.join(fields)}."
     if first["type"] == "extra_forbidden":
-        return Refused(tr("“{field}” is not a field of a recipe", field=_quoted(name)), tr("recipe"), every)
+        return Refused(f"“{_quoted(name)}” is not a field of a recipe", "recipe", every)
     if first["type"] == "missing":
-        help_text = tr(info.description) if info and info.description else ""
+        help_text = info.description if info and info.description else ""
         return Refused(
-            tr("“{field}” is missing", field=name), tr("recipe"),
-            tr("Give {field}: {help}", field=name, help=help_text),
+            f"“{name}” is missing", "recipe",
+            f"Give {name}: {help_text}",
         ).about(name)  # fmt: skip
-    help_text = tr(info.description) if info and info.description else every
+    help_text = info.description if info and info.description else every
     given = _quoted(repr(first["input"]))
     if info is None:
-        what = tr("{field} is {value}: {wish}", field=name, value=given, wish=_wish(first))
+        what = f"{name} is {given}: {_wish(first)}"
         return Refused(what, in_recipe(name), help_text)
     wish = _wish(first, or_auto=Literal["auto"] in get_args(info.annotation))
     extra = info.json_schema_extra
     if isinstance(extra, dict) and extra.get("usual"):
-        help_text = f"{tr('{values} is usual.', values=tr(str(extra['usual'])))} {help_text}"
-    what = tr("{field} is {value}: {wish}", field=_called(name, info), value=given, wish=wish)
+        help_text = f"{str(extra['usual'])} is usual. {help_text}"
+    what = f"{_called(name, info)} is {given}: {wish}"
     return Refused(what, in_recipe(name), help_text).about(name, *_bound(name, first))
 
 
 def _called(name: str, info: FieldInfo) -> str:
     """Title of a field, with its public name if that differs."""
     title = str(info.title)
-    shown = tr(title)
+    shown = title
     is_the_name = shown == title and title.lower() == name.replace("_", " ")
     return title.lower() if is_the_name else f"{shown} ({name})"
 
@@ -59,20 +58,20 @@ def _bound(name: str, complaint: ErrorDetails) -> Iterator[Fix]:
     context = complaint.get("ctx", {})
     for kind in ("ge", "le"):
         if kind in context:
-            yield Fix(tr("Use {value}", value=written(f"{context[kind]:g}")), {name: context[kind]})
+            yield Fix(f"Use {context[kind]:g}", {name: context[kind]})
 
 
-_A_WHOLE_NUMBER = message("it must be a whole number")
-_A_NUMBER = message("it must be a number")
-_TRUE_OR_FALSE = message("it must be true or false")
+_A_WHOLE_NUMBER = "it must be a whole number"
+_A_NUMBER = "it must be a number"
+_TRUE_OR_FALSE = "it must be true or false"
 
 # Condition on a value, by the type of pydantic's complaint.
 _WISHES = {
-    "greater_than_equal": message("it must be {ge} or more"),
-    "greater_than": message("it must be more than {gt}"),
-    "less_than_equal": message("it must be {le} or less"),
-    "less_than": message("it must be less than {lt}"),
-    "literal_error": message("it must be {expected}"),
+    "greater_than_equal": "it must be {ge} or more",
+    "greater_than": "it must be more than {gt}",
+    "less_than_equal": "it must be {le} or less",
+    "less_than": "it must be less than {lt}",
+    "literal_error": "it must be {expected}",
     "int_parsing": _A_WHOLE_NUMBER,
     "int_type": _A_WHOLE_NUMBER,
     "int_from_float": _A_WHOLE_NUMBER,
@@ -81,8 +80,8 @@ _WISHES = {
     "finite_number": _A_NUMBER,
     "bool_parsing": _TRUE_OR_FALSE,
     "bool_type": _TRUE_OR_FALSE,
-    "string_type": message("it must be text"),
-    "string_too_short": message("it must be a name"),
+    "string_type": "it must be text",
+    "string_too_short": "it must be a name",
 }
 
 
@@ -94,12 +93,12 @@ def _wish(complaint: ErrorDetails, *, or_auto: bool = False) -> str:
         return said[0].lower() + said[1:]
     context = complaint.get("ctx", {})
     bounds = [name for name in ("ge", "gt", "le", "lt") if name in context]
-    values: dict[str, str] = {name: written(f"{context[name]:g}") for name in bounds}
+    values: dict[str, str] = {name: f"{context[name]:g}" for name in bounds}
     if "expected" in context:
         first, _, last = str(context["expected"]).rpartition(" or ")
-        values["expected"] = tr("{first} or {last}", first=first, last=last) if first else last
-    wish = tr(form, **values)
-    return tr("{wish}, or “auto”", wish=wish) if or_auto else wish
+        values["expected"] = f"{first} or {last}" if first else last
+    wish = form.format(**values)
+    return f"{wish}, or “auto”" if or_auto else wish
 
 
 def _quoted(text: str) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from functools import reduce
 
 from sarqc.errors import Fix, Refused, in_recipe
-from sarqc.language import message, tr, written
 from sarqc.quantization.methods import AS_FOUND, METHODS, entry_of
 from sarqc.recipe.effort import UNDISTILLED, fitting_of
 from sarqc.recipe.fields import LATER_VALUES, RecipeFields, known_entry, public_name
@@ -22,9 +21,9 @@ OF_THE_OTHER_KIND = {
     "ladder": (*_OF_ONE_MODEL, "tasks", "task_limit", "sweep", "band", "range", "order", "effort", "first_order"),
 }
 _KIND_WORDS = {
-    "run": message("a run that does not tune"),
-    "tune": message("tuning"),
-    "ladder": message("a ladder"),
+    "run": "a run that does not tune",
+    "tune": "tuning",
+    "ladder": "a ladder",
 }
 LADDER_METHOD = "rqc-gbs"  # whose λ is a step of the ladder, and whose fitting the other steps are
 LADDER_LAMBDA = 0.1  # of the step of λ, where none is given
@@ -38,13 +37,13 @@ NOT_ASKED_OF_A_LADDER = ("method", "gamma", "layer", "from_block", "then_lam", "
 REPAIRING = ("gptq", "rqc-gbs", "sarqc-gbs")
 # Fields that a quantized checkpoint leaves no choice of, by the reason that people read.
 _OPENED_WHOLE = {
-    **dict.fromkeys(("layer", "blocks", "block_fraction", "exclude", "include"), message("it is measured as a whole")),
-    "sweep": message("its codes are solved at one λ, or at that of “auto”"),
-    "inputs_from": message("its layers are measured behind its own blocks"),
-    "channel_fraction": message("its codes are compared on all channels"),
-    "speed": message("its speed is that of the engine that it was made for"),
-    **dict.fromkeys(("refit", "distill", *_OF_DISTILLATION), message("its scales stay")),
-    "rotate": message("its codes are those of its own basis"),
+    **dict.fromkeys(("layer", "blocks", "block_fraction", "exclude", "include"), "it is measured as a whole"),
+    "sweep": "its codes are solved at one λ, or at that of “auto”",
+    "inputs_from": "its layers are measured behind its own blocks",
+    "channel_fraction": "its codes are compared on all channels",
+    "speed": "its speed is that of the engine that it was made for",
+    **dict.fromkeys(("refit", "distill", *_OF_DISTILLATION), "its scales stay"),
+    "rotate": "its codes are those of its own basis",
 }
 
 # Fields that a form leaves out for a quantized checkpoint: what it has itself, and what it leaves no choice of.
@@ -65,17 +64,17 @@ def check(recipe: RecipeFields) -> None:
     """
     if recipe.blocks and recipe.block_fraction is not None:
         raise Refused(
-            tr("the blocks are given by number and as a fraction"), in_recipe("blocks"),
-            tr("Leave one of the two out."),
-        ).about("blocks", Fix(tr("Leave the fraction out"), {"block_fraction": None}))  # fmt: skip
+            "the blocks are given by number and as a fraction", in_recipe("blocks"),
+            "Leave one of the two out.",
+        ).about("blocks", Fix("Leave the fraction out", {"block_fraction": None}))  # fmt: skip
     _check_later(recipe)
     _check_rotation(recipe)
     if recipe.quantized_checkpoint is not None:
         _check_opened(recipe)
     elif recipe.method == AS_FOUND:
         raise Refused(
-            tr("no codes to take as they are"), in_recipe("method"),
-            tr("Give the checkpoint as quantized_checkpoint, or use another method."),
+            "no codes to take as they are", in_recipe("method"),
+            "Give the checkpoint as quantized_checkpoint, or use another method.",
         ).about("quantized_checkpoint")  # fmt: skip
     if recipe.kind == "tune":
         _check_tuning(recipe)
@@ -83,40 +82,37 @@ def check(recipe: RecipeFields) -> None:
         _check_ladder(recipe)
     if "cross" in recipe.to_method().needs and recipe.inputs_from == "float":
         raise Refused(
-            tr(
-                "{method} corrects what the quantized blocks before a layer did to its inputs, and with inputs from "
-                "the float model there is nothing to correct",
-                method=recipe.method,
-            ),
+            f"{recipe.method} corrects what the quantized blocks before a layer did to its inputs, and with "
+            "inputs from the float model there is nothing to correct",
             in_recipe("inputs_from"),
-            tr("Set inputs_from to quantized, or use a method without this correction, such as gptq."),
-        ).about("inputs_from", Fix(tr("Use the quantized blocks’ inputs"), {"inputs_from": "quantized"}))
+            "Set inputs_from to quantized, or use a method without this correction, such as gptq.",
+        ).about("inputs_from", Fix("Use the quantized blocks’ inputs", {"inputs_from": "quantized"}))
     if recipe.layer is not None and recipe.to_method().unit != "layer":
         what = (
-            tr("{method} with these options works on a group of linears at once", method=recipe.method)
+            f"{recipe.method} with these options works on a group of linears at once"
             if recipe.to_method().unit == "group"
-            else tr("{method} with these options works on a block of linears at once", method=recipe.method)
+            else f"{recipe.method} with these options works on a block of linears at once"
         )
-        remedy = tr("Leave layer out, or use a method that works on single layers.")
+        remedy = "Leave layer out, or use a method that works on single layers."
         raise Refused(what, in_recipe("layer"), remedy)
     _check_distillation(recipe)
     if recipe.candidates():
         if recipe.samples < 2:
             raise Refused(
-                tr("“auto” judges on a part of the calibration sequences, and there is only one"),
+                "“auto” judges on a part of the calibration sequences, and there is only one",
                 in_recipe("samples"),
-                tr("Use at least two samples, or give λ and γ as numbers."),
+                "Use at least two samples, or give λ and γ as numbers.",
             ).about("samples", _two_samples())
         if recipe.sweep:
             raise Refused(
-                tr("a λ curve needs a fixed λ and γ, and “auto” chooses them"),
+                "a λ curve needs a fixed λ and γ, and “auto” chooses them",
                 in_recipe("sweep"),
-                tr("Leave the curve out, or give λ and γ as numbers."),
-            ).about("sweep", Fix(tr("Leave the curve out"), {"sweep": []}))
+                "Leave the curve out, or give λ and γ as numbers.",
+            ).about("sweep", Fix("Leave the curve out", {"sweep": []}))
 
 
 def _two_samples() -> Fix:
-    return Fix(tr("Use {count} samples", count=2), {"samples": 2})
+    return Fix(f"Use {2} samples", {"samples": 2})
 
 
 def _check_later(recipe: RecipeFields) -> None:
@@ -126,102 +122,91 @@ def _check_later(recipe: RecipeFields) -> None:
         if given:
             name = public_name(given[0])
             raise Refused(
-                tr("{field} is given without the block from which on it is meant", field=name), in_recipe(name),
-                tr("Give from_block, or leave {field} out.", field=name),
-            ).about("from_block", Fix(tr("Leave it out"), {name: None}))  # fmt: skip
+                f"{name} is given without the block from which on it is meant", in_recipe(name),
+                f"Give from_block, or leave {name} out.",
+            ).about("from_block", Fix("Leave it out", {name: None}))  # fmt: skip
         return
-    alone = Fix(tr("Use one λ for all blocks"), {"from_block": None, **{public_name(name): None for name in given}})
+    alone = Fix("Use one λ for all blocks", {"from_block": None, **{public_name(name): None for name in given}})
     if not given:
         raise Refused(
-            tr("nothing changes at block {block}", block=recipe.from_block), in_recipe("from_block"),
-            tr("Give then_lambda or then_gamma, or leave from_block out."),
+            f"nothing changes at block {recipe.from_block}", in_recipe("from_block"),
+            "Give then_lambda or then_gamma, or leave from_block out.",
         ).about("from_block", alone)  # fmt: skip
     for what in _of_one_lambda(recipe):
         raise Refused(
-            tr("{what}, and other values are given from block {block} on", what=what, block=recipe.from_block),
-            in_recipe("from_block"), tr("Leave from_block and the values with it out."),
+            f"{what}, and other values are given from block {recipe.from_block} on",
+            in_recipe("from_block"), "Leave from_block and the values with it out.",
         ).about("from_block", alone)  # fmt: skip
     for later in given:
         name = LATER_VALUES[later]
         if name not in METHODS[recipe.method].tunes:
             raise Refused(
-                tr("{method} has no {sign}", method=recipe.method, sign=type(recipe).model_fields[name].title),
-                in_recipe(public_name(later)), tr("Leave it out, or use another method."),
+                f"{recipe.method} has no {type(recipe).model_fields[name].title}",
+                in_recipe(public_name(later)), "Leave it out, or use another method.",
             ).about(public_name(later), alone)  # fmt: skip
     if recipe.later_method() == recipe.to_method():
         raise Refused(
-            tr(
-                "nothing changes at block {block}: the values are those of the blocks before it",
-                block=recipe.from_block,
-            ),
-            in_recipe("from_block"), tr("Give others, or leave from_block out."),
+            f"nothing changes at block {recipe.from_block}: the values are those of the blocks before it",
+            in_recipe("from_block"), "Give others, or leave from_block out.",
         ).about("from_block", alone)  # fmt: skip
 
 
 def _of_one_lambda(recipe: RecipeFields) -> Iterator[str]:
     """What of a recipe is about one λ and γ for all blocks."""
     if recipe.kind == "tune":
-        yield tr("tuning finds one λ for the whole model")
+        yield "tuning finds one λ for the whole model"
     if recipe.kind == "ladder":
-        yield tr("the λ of a ladder is that of the whole model")
+        yield "the λ of a ladder is that of the whole model"
     if recipe.quantized_checkpoint is not None:
-        yield tr("the codes of a quantized checkpoint are solved at one λ")
+        yield "the codes of a quantized checkpoint are solved at one λ"
     if recipe.layer is not None:
-        yield tr("a single layer is quantized")
+        yield "a single layer is quantized"
     if recipe.candidates():
-        yield tr("“auto” chooses λ and γ, from the first block on")
+        yield "“auto” chooses λ and γ, from the first block on"
     if recipe.sweep:
-        yield tr("a λ curve is drawn over λ of the whole model")
+        yield "a λ curve is drawn over λ of the whole model"
 
 
 def _check_rotation(recipe: RecipeFields) -> None:
     """Refuses a rotation where models are compared, whose statistics are those of the model as it is."""
     if recipe.rotates and recipe.compares_models:
         raise Refused(
-            tr("{what} works on the model as it is, and a rotation is asked for", what=_kind_words(recipe)),
-            in_recipe("rotate"), tr("Set rotate to none, or kind to run."),
-        ).about("rotate", Fix(tr("Leave the rotation out"), {"rotate": "none"}))  # fmt: skip
+            f"{_kind_words(recipe)} works on the model as it is, and a rotation is asked for",
+            in_recipe("rotate"), "Set rotate to none, or kind to run.",
+        ).about("rotate", Fix("Leave the rotation out", {"rotate": "none"}))  # fmt: skip
 
 
 def _check_opened(recipe: RecipeFields) -> None:
     """Refuses settings that are not possible with a quantized checkpoint."""
     if recipe.compares_models:
         raise Refused(
-            tr(
-                "{what} quantizes the float model again and again, and the recipe has a quantized checkpoint",
-                what=_kind_words(recipe),
-            ),
+            f"{_kind_words(recipe)} quantizes the float model again and again, and the recipe has a quantized "
+            "checkpoint",
             in_recipe("quantized_checkpoint"),
-            tr("Leave it out, or set kind to run."),
-        ).about("quantized_checkpoint", Fix(tr("Leave the checkpoint out"), {"quantized_checkpoint": None}))
+            "Leave it out, or set kind to run.",
+        ).about("quantized_checkpoint", Fix("Leave the checkpoint out", {"quantized_checkpoint": None}))
     if recipe.method not in (AS_FOUND, *REPAIRING):
         recipe.to_method()  # which refuses an unknown name
         raise Refused(
-            tr("{method} makes scales of its own, and those of a quantized checkpoint stay", method=recipe.method),
+            f"{recipe.method} makes scales of its own, and those of a quantized checkpoint stay",
             in_recipe("method"),
-            tr(
-                "Use {found} to measure it, or {repairing} to solve its codes again.",
-                found=AS_FOUND, repairing=", ".join(REPAIRING),
-            ),
-        ).about("method", Fix(tr("Measure it as it was found"), {"method": AS_FOUND}))  # fmt: skip
+            f"Use {AS_FOUND} to measure it, or {', '.join(REPAIRING)} to solve its codes again.",
+        ).about("method", Fix("Measure it as it was found", {"method": AS_FOUND}))  # fmt: skip
     for name, why in _OPENED_WHOLE.items():
         info = type(recipe).model_fields[name]
         if getattr(recipe, name) != info.default:
             default = list(info.default) if isinstance(info.default, tuple) else info.default
             raise Refused(
-                tr(
-                    "{field} = {value} is not available for a quantized checkpoint: {why}",
-                    field=tr(str(info.title)), value=_shown(getattr(recipe, name)), why=tr(why),
-                ),
-                in_recipe(name), tr("Leave {field} as it is by default.", field=name),
-            ).about(name, Fix(tr("Leave it as it is by default"), {name: default}))  # fmt: skip
+                f"{str(info.title)} = {_shown(getattr(recipe, name))} is not available for a quantized "
+                f"checkpoint: {why}",
+                in_recipe(name),
+                f"Leave {name} as it is by default.",
+            ).about(name, Fix("Leave it as it is by default", {name: default}))
     if recipe.repairs and recipe.samples < 2:
         raise Refused(
-            tr(
-                "a part of the calibration sequences is kept to judge repaired codes beside those found, and there is "
-                "only one"
-            ),
-            in_recipe("samples"), tr("Use at least two samples."),
+            "a part of the calibration sequences is kept to judge repaired codes beside those found, and there is "
+                "only one",
+            in_recipe("samples"), "Use at least two samples.",
         ).about("samples", _two_samples())  # fmt: skip
 
 
@@ -230,11 +215,11 @@ def _check_distillation(recipe: RecipeFields) -> None:
     if recipe.distills and not recipe.held_out_samples:
         count = max(1, recipe.samples // 2)
         raise Refused(
-            tr("distillation of scales is judged by the predictions on held-out sequences, and there are none"),
-            in_recipe("held_out_samples"), tr("Give held_out_samples, or leave distill out."),
+            "distillation of scales is judged by the predictions on held-out sequences, and there are none",
+            in_recipe("held_out_samples"), "Give held_out_samples, or leave distill out.",
         ).about(
-            "held_out_samples", Fix(tr("Hold out {count} samples", count=count), {"held_out_samples": count}),
-            Fix(tr("Leave distillation out"), {**UNDISTILLED}),
+            "held_out_samples", Fix(f"Hold out {count} samples", {"held_out_samples": count}),
+            Fix("Leave distillation out", {**UNDISTILLED}),
         )  # fmt: skip
 
 
@@ -244,43 +229,34 @@ def _check_tuning(recipe: RecipeFields) -> None:
     if "lam" not in METHODS[recipe.method].tunes or method.unit != "layer" or "cross" in method.needs:
         fitting = [name for name in METHODS if can_be_tuned(name)]
         raise Refused(
-            tr(
-                "{method} with these options can't be tuned: it has no λ, or it needs more than the inputs of single "
-                "layers",
-                method=recipe.method,
-            ),
+            f"{recipe.method} with these options can't be tuned: it has no λ, or it needs more than the inputs of "
+            "single layers",
             in_recipe("method"),
-            tr(
-                "Use {names}.",
-                names=reduce(lambda first, last: tr("{first} or {last}", first=first, last=last), fitting),
-            ),
+            "Use {names}.".format(names=reduce(lambda first, last: f"{first} or {last}", fitting)),
         )
     if recipe.lam not in (None, "auto"):
         raise Refused(
-            tr("tuning finds λ, and λ is given as {lam}", lam=_shown(recipe.lam)), in_recipe("lambda"),
-            tr("Leave it out; values to compare go into sweep."),
-        ).about("lambda", Fix(tr("Leave λ empty"), {"lambda": None}))  # fmt: skip
+            f"tuning finds λ, and λ is given as {_shown(recipe.lam)}", in_recipe("lambda"),
+            "Leave it out; values to compare go into sweep.",
+        ).about("lambda", Fix("Leave λ empty", {"lambda": None}))  # fmt: skip
     _check_whole_models(recipe)
     if recipe.sweep and len({*recipe.sweep}) < 2:
-        raise Refused(tr("there is a single λ to compare"), in_recipe("sweep"), tr("Give two or more, or none."))
+        raise Refused("there is a single λ to compare", in_recipe("sweep"), "Give two or more, or none.")
 
 
 def _check_ladder(recipe: RecipeFields) -> None:
     """Refuses settings that leave a ladder without one of its points."""
     if recipe.method != LADDER_METHOD:
-        title = tr(method_title(LADDER_METHOD))
+        title = method_title(LADDER_METHOD)
         raise Refused(
-            tr(
-                "a ladder goes from rounding to nearest to {title}, and the method is {method}",
-                title=title, method=recipe.method,
-            ),
-            in_recipe("method"), tr("Leave method out."),
-        ).about("method", Fix(tr("Use {value}", value=title), {"method": LADDER_METHOD}))  # fmt: skip
+            f"a ladder goes from rounding to nearest to {title}, and the method is {recipe.method}",
+            in_recipe("method"), "Leave method out.",
+        ).about("method", Fix(f"Use {title}", {"method": LADDER_METHOD}))  # fmt: skip
     if recipe.lam == "auto":
         raise Refused(
-            tr("a ladder has one λ for the whole model, and λ is left to “auto”"), in_recipe("lambda"),
-            tr("Give a number, or none for {lam}.", lam=written(f"{LADDER_LAMBDA:g}")),
-        ).about("lambda", Fix(tr("Leave λ empty"), {"lambda": None}))  # fmt: skip
+            "a ladder has one λ for the whole model, and λ is left to “auto”", in_recipe("lambda"),
+            f"Give a number, or none for {LADDER_LAMBDA:g}.",
+        ).about("lambda", Fix("Leave λ empty", {"lambda": None}))  # fmt: skip
     _check_whole_models(recipe)
 
 
@@ -288,13 +264,13 @@ def _check_whole_models(recipe: RecipeFields) -> None:
     """Refuses settings with which whole models can't be compared on a text."""
     if recipe.layer is not None:
         raise Refused(
-            tr("{what} measures the whole model, and a single layer is asked for", what=_kind_words(recipe)),
-            in_recipe("layer"), tr("Leave layer out; blocks takes a part of the model."),
-        ).about("layer", Fix(tr("Leave it out"), {"layer": None}))  # fmt: skip
+            f"{_kind_words(recipe)} measures the whole model, and a single layer is asked for",
+            in_recipe("layer"), "Leave layer out; blocks takes a part of the model.",
+        ).about("layer", Fix("Leave it out", {"layer": None}))  # fmt: skip
     if recipe.test is None:
         raise Refused(
-            tr("{what} compares perplexities, with no text to measure them on", what=_kind_words(recipe)),
-            in_recipe("test"), tr("Give a test text."),
+            f"{_kind_words(recipe)} compares perplexities, with no text to measure them on",
+            in_recipe("test"), "Give a test text.",
         ).about("test")  # fmt: skip
 
 
@@ -307,32 +283,32 @@ def without_effect(recipe: RecipeFields) -> list[str]:
     changed = [name for name, info in infos.items() if getattr(recipe, name) != info.default]
 
     def title(name: str) -> str:
-        return tr(str(infos[name].title))
+        return str(infos[name].title)
 
     def setting(name: str) -> dict[str, object]:
         return {"field": title(name), "value": _shown(getattr(recipe, name)), "method": recipe.method}
 
     words = [
-        tr("{field} = {value} has no effect on {method} as it is asked for", **setting(name))
+        "{field} = {value} has no effect on {method} as it is asked for".format(**setting(name))
         if name in AUTO_FIELDS["layer"]
-        else tr("{field} = {value} has no effect on {method}", **setting(name))
+        else "{field} = {value} has no effect on {method}".format(**setting(name))
         for name in changed
         if name in idle
     ]
     words += [
-        tr("{field} = {value} has no effect on {method}, {why}", **setting(name), why=why)
+        "{field} = {value} has no effect on {method}, {why}".format(**setting(name), why=why)
         for name, why in recipe.idle_options().items()
     ]
     if recipe.effort is not None and recipe.kind != "ladder" and not fitting_of(recipe.effort, recipe.to_json()):
-        words.append(tr("{field} = {value} has no effect on {method}", **setting("effort")))
+        words.append("{field} = {value} has no effect on {method}".format(**setting("effort")))
     given = [name for name in _OF_DISTILLATION if name in changed]
     if recipe.layer is not None:
         names = [*(["distill"] if recipe.distill else []), *given]
-        words += [tr("{field} has no effect on a single layer", field=title(name)) for name in names]
+        words += [f"{title(name)} has no effect on a single layer" for name in names]
     elif not recipe.distill:
-        words += [tr("{field} has no effect without distillation", field=title(name)) for name in given]
+        words += [f"{title(name)} has no effect without distillation" for name in given]
     return words + [
-        tr("{field} has no effect on {what}", field=title(name), what=_kind_words(recipe))
+        f"{title(name)} has no effect on {_kind_words(recipe)}"
         for name in changed
         if name in OF_THE_OTHER_KIND[recipe.kind]
     ]
@@ -340,12 +316,12 @@ def without_effect(recipe: RecipeFields) -> list[str]:
 
 def _kind_words(recipe: RecipeFields) -> str:
     """What a recipe is for, in the language spoken."""
-    return tr(_KIND_WORDS[recipe.kind])
+    return _KIND_WORDS[recipe.kind]
 
 
 def _shown(value: object) -> object:
     """A value of a field as a sentence states it."""
-    return written(str(value)) if isinstance(value, int | float) and not isinstance(value, bool) else value
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
 def method_title(name: str) -> str:

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple, TypedDict
 import yaml
 
 from sarqc.errors import Refused
-from sarqc.language import tr
 from sarqc.quantization.methods import entry_of
 from sarqc.recipe.batch import axes, spare
 from sarqc.recipe.fields import public_name
@@ -70,9 +69,7 @@ def one_text(name: str, document: Document, address: str) -> str:
     said = _said(document)
     forms = _forms_of(said)
     if name not in forms:
-        raise Refused(
-            tr("it can't be written as “{name}”", name=name), "as", tr("It can as {names}.", names=", ".join(forms))
-        )
+        raise Refused(f"it can't be written as “{name}”", "as", f"It can as {', '.join(forms)}.")
     return forms[name].write(said, address)
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from sarqc.errors import Refused
-from sarqc.language import tr
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import OF_THE_OTHER_KIND, Effort, Recipe, public_name
 from sarqc.study.document import Line, Second, Study
@@ -56,7 +55,7 @@ def as_recipe(study: Study, line: Line) -> AsRecipe:
     try:
         recipe = Recipe.parse(document)
     except Refused as error:
-        why = tr("No run can be made of this line: {reason}.", reason=error.what)
+        why = f"No run can be made of this line: {error.what}."
         return AsRecipe(recipe=None, lams=[], gammas=[], second=line.second, effort=None, left=[why])
     free = not line.selected
     return AsRecipe(
@@ -134,21 +133,17 @@ def _texts_of(study: Study) -> dict[str, Any]:
 def _left(study: Study, line: Line) -> list[str]:
     own, left = study.recipe or {}, []
     if len(line.draws) > 1:
-        left.append(
-            tr("The study has {count} calibration draws; a run makes one, the study's first.", count=len(line.draws))
-        )
+        left.append(f"The study has {len(line.draws)} calibration draws; a run makes one, the study's first.")
     if study.prefix == "float":
         left.append(
-            tr(
-                "In the study each block got its inputs from the float model, in a run from the quantized blocks "
-                "before it: the numbers will differ slightly."
-            )
+            "In the study each block got its inputs from the float model, in a run from the quantized blocks "
+            "before it: the numbers will differ slightly."
         )
     if own.get("layer"):
-        left.append(tr("The study is of one layer, {layer}; the run quantizes the whole model.", layer=own["layer"]))
+        left.append(f"The study is of one layer, {own['layer']}; the run quantizes the whole model.")
     if own.get("sweep") and own.get("kind") != "tune":
-        left.append(tr("The curve over λ is left out: the run is at the chosen λ alone."))
+        left.append("The curve over λ is left out: the run is at the chosen λ alone.")
     unseen, calibration = ((study.protocol.get(name) or {}).get("corpus") for name in ("held_out", "calibration"))
     if unseen and unseen != calibration:
-        left.append(tr("Unseen text was {text}; a run takes further sequences of its calibration text.", text=unseen))
+        left.append(f"Unseen text was {unseen}; a run takes further sequences of its calibration text.")
     return left

@@ -78,7 +78,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 
 from sarqc.errors import NotFound, Refused
 from sarqc.files.modes import usual_mode
-from sarqc.language import ENGLISH, language, speaking, tr, written
+from sarqc.language import ENGLISH, language, speaking
 from sarqc.models.families import LayerInfo
 from sarqc.plain import plain
 from sarqc.quantization.methods import FITTING, entry_of, public_method, title_of
@@ -187,11 +187,11 @@ class LaterBlocks(_Document):
     def words(self) -> str:
         """“from block 20: 0.3” after a λ; with γ “from block 20: λ = 0.3, γ = 0.5”."""
         if self.gamma is None:
-            values = written(f"{self.lam:g}")
+            values = f"{self.lam:g}"
         else:
             lam = "" if self.lam is None else f"λ = {self.lam:g}, "
-            values = written(f"{lam}γ = {self.gamma:g}")
-        return tr("from block {block}: {values}", block=self.from_block, values=values)
+            values = f"{lam}γ = {self.gamma:g}"
+        return f"from block {self.from_block}: {values}"
 
 
 _NAMED_MARKS = (
@@ -257,11 +257,11 @@ class Line(_Document):
         """The title for people, with “auto” if that chose λ, and with what changes at a block."""
         title = self.spoken_title
         if self.later is not None:
-            lam = f"λ = {written(f'{self.lams[0]:g}')}"
-            gamma = "" if self.later.gamma is None else f", γ = {written(f'{self.gammas[0]:g}')}"
+            lam = f"λ = {self.lams[0]:g}"
+            gamma = "" if self.later.gamma is None else f", γ = {self.gammas[0]:g}"
             return f"{title}, {lam}{gamma}, {self.later.words}"
         if self.second != "gamma":
-            return tr("{title}, over {sign}", title=title, sign=self.sign)
+            return f"{title}, over {self.sign}"
         return f"{title}, auto" if self.selected else title
 
     @property

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 
-from sarqc.language import tr, written
 from sarqc.study.paired import Difference
 
 
@@ -15,10 +14,10 @@ def number(value: float, decimals: int) -> str:
     """Return a number for people: fixed decimals, thousands in groups, a true minus sign, and never “−0”."""
     text = f"{value:,.{decimals}f}"
     if text[0] != "-":
-        return written(text)
+        return text
     if text.strip("-0.") == "":
         text = text.lstrip("-")
-    return written(text.replace("-", "\u2212"))
+    return text.replace("-", "\u2212")
 
 
 def decimals_of(value: float, digits: int) -> int:
@@ -45,19 +44,19 @@ def interval_text(low: float, high: float, decimals: int) -> str:
     The ratio of few draws may have no upper end.
     """
     if math.isinf(high):
-        return tr("from {low} upwards", low=limit_text(low, decimals))
+        return f"from {limit_text(low, decimals)} upwards"
     if math.isinf(low):
-        return tr("from {high} downwards", high=limit_text(high, decimals))
-    return tr("from {low} to {high}", low=limit_text(low, decimals), high=limit_text(high, decimals))
+        return f"from {limit_text(high, decimals)} downwards"
+    return f"from {limit_text(low, decimals)} to {limit_text(high, decimals)}"
 
 
 def limits_text(low: float, high: float, decimals: int) -> str:
     """Return an interval in brackets after its name as “−0.1 to 6.4”, or “−0.1 upwards” without an upper end."""
     if math.isinf(high):
-        return tr("{low} upwards", low=limit_text(low, decimals))
+        return f"{limit_text(low, decimals)} upwards"
     if math.isinf(low):
-        return tr("{high} downwards", high=limit_text(high, decimals))
-    return tr("{low} to {high}", low=limit_text(low, decimals), high=limit_text(high, decimals))
+        return f"{limit_text(high, decimals)} downwards"
+    return f"{limit_text(low, decimals)} to {limit_text(high, decimals)}"
 
 
 def signed(difference: Difference, decimals: int) -> str:

@@ -14,7 +14,6 @@ from typing import Literal, TypedDict, final
 import sarqc
 from sarqc.errors import Conflict, NotFound, Refused
 from sarqc.files.hashes import sha256_of
-from sarqc.language import tr
 from sarqc.settings import Settings
 from sarqc.study.document import Study, array_files
 from sarqc.study.kept_entries import KeptEntries, Stamp
@@ -121,8 +120,8 @@ class Library:
             for root in self._roots:
                 if (root / study_id / "study.json").is_file():
                     return root / study_id
-        remedy = tr("GET /api/studies lists what there is.")
-        raise NotFound(tr("no study “{study}”", study=study_id), "studies", remedy)
+        remedy = "GET /api/studies lists what there is."
+        raise NotFound(f"no study “{study_id}”", "studies", remedy)
 
     def origin(self, folder: Path) -> Origin:
         """Return the origin of the study in a folder: shipped, run, command_line or uploaded."""
@@ -146,11 +145,11 @@ class Library:
         origin = self.origin(folder)
         if origin == "shipped":
             raise Conflict(
-                tr("it is part of the app and can't be deleted"), f"study {study_id}",
-                tr("Leave it out of the comparison."),
+                "it is part of the app and can't be deleted", f"study {study_id}",
+                "Leave it out of the comparison.",
             )  # fmt: skip
         if origin == "run":
-            raise Conflict(tr("it belongs to a run of this host"), f"study {study_id}", tr("Delete the run."))
+            raise Conflict("it belongs to a run of this host", f"study {study_id}", "Delete the run.")
         return folder
 
     def delete(self, study_id: str) -> None:

@@ -21,7 +21,6 @@ from sarqc.jobs.listing import Question
 from sarqc.jobs.run import Run, no_run
 from sarqc.jobs.store import Store
 from sarqc.jobs.uploads import Uploads
-from sarqc.language import tr, written
 from sarqc.plain import gib
 from sarqc.settings import Settings
 from sarqc.study.library import Library, Origin
@@ -85,9 +84,7 @@ class Access:
         visitor.require("runner", where)
         run = self.run(visitor, run_id)
         if not self.everything(visitor) and run.owner != visitor.owner:
-            raise Forbidden(
-                tr("the run belongs to somebody else"), where, tr("Submit its recipe as a run of your own.")
-            )
+            raise Forbidden("the run belongs to somebody else", where, "Submit its recipe as a run of your own.")
         return run
 
     def question(self, visitor: Visitor, question: Question) -> Question:
@@ -105,8 +102,8 @@ class Access:
         waiting = self.store.waiting_of(visitor.owner)
         if waiting + more > self._each:
             raise QueueFull(
-                tr("{waiting} of your runs are waiting, and anybody may have {most}", waiting=waiting, most=self._each),
-                tr("queue"), tr("Wait until some have started, or cancel some."),
+                f"{waiting} of your runs are waiting, and anybody may have {self._each}",
+                "queue", "Wait until some have started, or cancel some.",
             )  # fmt: skip
 
     def check_exports(self, visitor: Visitor, size: int) -> None:
@@ -116,12 +113,11 @@ class Access:
         taken = sum(self.store.exported_bytes(visitor.owner))
         if taken + size > self._exports_each * 2**30:
             raise NoRoom(
-                tr(
-                    "your exports take {taken}, this one {size} more, and anybody's may take {most} GiB",
-                    taken=gib(taken), size=gib(size), most=written(f"{self._exports_each:g}"),
-                ),
-                tr("exports"), tr("Delete one that you do not need any more."),
-            )  # fmt: skip
+                f"your exports take {gib(taken)}, this one {gib(size)} more, and anybody's may take "
+                f"{self._exports_each:g} GiB",
+                "exports",
+                "Delete one that you do not need any more.",
+            )
 
     # Studies.
 
@@ -149,7 +145,7 @@ class Access:
         """The id of a study that a visitor may share or remove. Raises as ``own_run``."""
         visitor.require("runner", where)
         if not self._seen(visitor, study_id):
-            raise Forbidden(tr("the study belongs to somebody else"), where, tr("Only its owner may do this."))
+            raise Forbidden("the study belongs to somebody else", where, "Only its owner may do this.")
         return study_id
 
     def _seen(self, visitor: Visitor, study_id: str) -> bool:
@@ -157,8 +153,8 @@ class Access:
         seen = self.studies_seen(visitor, {study_id: self.library.origin(self.library.folder(study_id))})
         if study_id not in seen:
             raise NotFound(
-                tr("no study “{study}”", study=study_id), tr("studies"),
-                tr("{request} lists what there is.", request="GET /api/studies"),
+                f"no study “{study_id}”", "studies",
+                "GET /api/studies lists what there is.",
             )  # fmt: skip
         return seen[study_id]
 

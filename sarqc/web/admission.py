@@ -11,7 +11,6 @@ from sarqc.calibration import corpora
 from sarqc.calibration.uploaded_texts import UPLOADED
 from sarqc.errors import Forbidden, NotFound, in_recipe
 from sarqc.files.names import path_of, shortened
-from sarqc.language import tr
 from sarqc.models import catalogue
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
@@ -41,20 +40,18 @@ def _model(recipe: Recipe, settings: Settings, *, private: bool) -> str | None:
         return recipe.revision
     if not catalogue.is_hub_name(name) or path_of(name) is not None:
         raise NotFound(
-            tr("no model “{name}”", name=shortened(name)), tr("model"),
-            tr(
-                "Give a model of this host by its name, or one of the Hub like owner/name; the operator may add "
-                "folders to SARQC_MODEL_DIRS."
-            ),
+            f"no model “{shortened(name)}”", "model",
+            "Give a model of this host by its name, or one of the Hub like owner/name; the operator may add "
+                "folders to SARQC_MODEL_DIRS.",
         )  # fmt: skip
     pinned = settings.fetched_models()
     if pinned is None:
         return recipe.revision
     if name not in pinned or recipe.revision not in (None, pinned[name]):
-        listed = ", ".join(sorted(pinned)) or tr("none")
+        listed = ", ".join(sorted(pinned)) or "none"
         raise Forbidden(
-            tr("“{name}” is not a model of the Hub that this host fetches, in that revision", name=name), tr("model"),
-            tr("Of the Hub it fetches {names}; the operator may add to SARQC_HUB_MODELS.", names=listed),
+            f"“{name}” is not a model of the Hub that this host fetches, in that revision", "model",
+            f"Of the Hub it fetches {listed}; the operator may add to SARQC_HUB_MODELS.",
         )  # fmt: skip
     return pinned[name] or recipe.revision
 
@@ -69,8 +66,8 @@ def _opened(name: str, visitor: Visitor, access: Access, settings: Settings, *, 
     if catalogue.is_hub_name(name) and path_of(name) is None and (pinned is None or name in pinned):
         return
     raise NotFound(
-        tr("no checkpoint “{name}”", name=shortened(name)), in_recipe("quantized_checkpoint"),
-        tr("Give a quantized checkpoint of this host by its name; the operator may add folders to SARQC_MODEL_DIRS."),
+        f"no checkpoint “{shortened(name)}”", in_recipe("quantized_checkpoint"),
+        "Give a quantized checkpoint of this host by its name; the operator may add folders to SARQC_MODEL_DIRS.",
     ).about("quantized_checkpoint")  # fmt: skip
 
 
@@ -84,8 +81,8 @@ def _text(name: str, visitor: Visitor, access: Access, settings: Settings, *, pr
     elif private and _is_below(name, settings.text_dirs):
         return
     raise NotFound(
-        tr("no text “{name}”", name=shortened(name)), tr("text"),
-        tr("Give a named text or one that you have uploaded; the operator may add folders to SARQC_TEXT_DIRS."),
+        f"no text “{shortened(name)}”", "text",
+        "Give a named text or one that you have uploaded; the operator may add folders to SARQC_TEXT_DIRS.",
     )  # fmt: skip
 
 

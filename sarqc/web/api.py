@@ -71,7 +71,6 @@ from sarqc.jobs.run import Run, RunDocument, State, iso_time
 from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.workers import log_path
-from sarqc.language import tr
 from sarqc.models.hub import configure
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import Recipe, axes, deprecations, expanded
@@ -368,13 +367,13 @@ def _runs_router(
     def cancel(request: Request, run_id: str) -> RunDocument:
         """Asks for the end of a run; what it finished is kept."""
         who = visitor_of(request)
-        access.own_run(who, run_id, tr("cancel run {run}", run=run_id))
+        access.own_run(who, run_id, f"cancel run {run_id}")
         return supervisor.cancel(run_id, who.owner).to_json()
 
     @router.post("/{run_id}/continue", response_model=None)
     def resume(request: Request, run_id: str) -> RunDocument:
         """Queues a run again that was cancelled, interrupted or failed; it goes on from its finished layers."""
-        access.own_run(visitor_of(request), run_id, tr("continue run {run}", run=run_id))
+        access.own_run(visitor_of(request), run_id, f"continue run {run_id}")
         return supervisor.resume(run_id).to_json()
 
     @router.post("/{run_id}/export")
@@ -383,7 +382,7 @@ def _runs_router(
         who = visitor_of(request)
 
         def queued() -> Response:
-            parent = access.own_run(who, run_id, tr("export run {run}", run=run_id))
+            parent = access.own_run(who, run_id, f"export run {run_id}")
             exports.check_exportable(parent, checkpoint_format)
             size = exports.size_at_most(checkpoint_format, resolve(Recipe.parse(parent.recipe), settings).plan)
             access.check_exports(who, size)
@@ -398,7 +397,7 @@ def _runs_router(
         """A new share link: anyone who has it sees the run and its study, without owner, note and tags, for so many
         ``days`` or until the links of the run are ended. A run has 20 at a time at most."""
         who = visitor_of(request)
-        run = access.own_run(who, run_id, tr("share run {run}", run=run_id))
+        run = access.own_run(who, run_id, f"share run {run_id}")
         secret, ends = access.links.make("run", run.id, run.owner, days)
         access.audit.note(who.owner, "share", "run", run.id, run.owner, f"until {iso_time(ends)}")
         return {"address": f"{settings.root()}/share/{secret}", "ends": iso_time(ends)}
@@ -407,7 +406,7 @@ def _runs_router(
     def end_links(request: Request, run_id: str) -> Response:
         """Ends all share links of a run and of its study."""
         who = visitor_of(request)
-        run = access.own_run(who, run_id, tr("share run {run}", run=run_id))
+        run = access.own_run(who, run_id, f"share run {run_id}")
         access.links.revoke(run.id)
         access.audit.note(who.owner, "end links of", "run", run.id, run.owner)
         return Response(status_code=204)
@@ -415,7 +414,7 @@ def _runs_router(
     @router.get("/{run_id}/checkpoint")
     def get_checkpoint(request: Request, run_id: str, checkpoint_format: ExportFormat = "plain") -> Response:
         """The exported model as an uncompressed tar archive that unpacks into one folder; statistics as their file."""
-        access.own_run(visitor_of(request), run_id, tr("checkpoint of run {run}", run=run_id))
+        access.own_run(visitor_of(request), run_id, f"checkpoint of run {run_id}")
         folder = exports.finished_checkpoint(store, settings, run_id, checkpoint_format)
         if file := exports.single_file(folder, checkpoint_format):
             return FileResponse(
@@ -433,7 +432,7 @@ def _runs_router(
     def get_log(request: Request, run_id: str) -> str:
         """The last part of what the worker printed; empty before it starts. Paths and secrets of this host are left
         out of it."""
-        run = access.own_run(visitor_of(request), run_id, tr("log of run {run}", run=run_id))
+        run = access.own_run(visitor_of(request), run_id, f"log of run {run_id}")
         return without_secrets(without_paths(_tail(run, settings), settings.folders()))
 
     return router
@@ -489,9 +488,9 @@ def _recipes(document: dict[str, Any], settings: Settings) -> dict[str, Recipe]:
     count = math.prod(len(values) for values in axes(document).values())
     if count > settings.max_queued:
         raise QueueFull(
-            tr("the lists make {count} runs, and {most} may wait here", count=count, most=settings.max_queued),
-            tr("queue"),
-            tr("Send smaller batches one after the other, or raise SARQC_MAX_QUEUED."),
+            f"the lists make {count} runs, and {settings.max_queued} may wait here",
+            "queue",
+            "Send smaller batches one after the other, or raise SARQC_MAX_QUEUED.",
         )
     return expanded(document)
 

@@ -37,7 +37,7 @@ from sarqc.jobs.annotations import MOST_TAGS, NAME_LENGTH, NOTE_LENGTH, TAG_LENG
 from sarqc.jobs.links import AT_MOST, DAYS, DAYS_AT_MOST
 from sarqc.jobs.listing import SORTS
 from sarqc.jobs.run import AT_REST, LANES, STATE_WORDS, RunDocument, State
-from sarqc.language import LANGUAGES, message
+from sarqc.language import LANGUAGES
 from sarqc.models.catalogue import ModelEntry
 from sarqc.quantization.counts import TWO_CORES, Count
 from sarqc.quantization.methods import (
@@ -79,73 +79,73 @@ SCRIPTS = Path(__file__).resolve().parents[2] / "assets" / "js" / "base"
 
 # What the switches above the figures offer: name in an address → as the page says it.
 SHOWN = {
-    "perplexity": message("Perplexity"),
-    "accuracy": message("Accuracy"),
-    "error": message("Error"),
-    "drift": message("Drift"),
+    "perplexity": "Perplexity",
+    "accuracy": "Accuracy",
+    "error": "Error",
+    "drift": "Drift",
 }
 DOORS = {
-    "where": message("Where"),
-    "trade_off": message("Trade-off"),
-    "steps": message("Steps"),
-    "text": message("Text"),
-    "proof": message("Proof"),
+    "where": "Where",
+    "trade_off": "Trade-off",
+    "steps": "Steps",
+    "text": "Text",
+    "proof": "Proof",
 }
-DRAWINGS = {"surface": "3-D", "flat": message("flat"), "difference": message("difference")}
-SIZES = {"bits": message("Bits per weight"), "mib": "MiB"}
-RATIOS = {"log_ratio": message("ln ratio"), "perplexity": message("Perplexity")}
+DRAWINGS = {"surface": "3-D", "flat": "flat", "difference": "difference"}
+SIZES = {"bits": "Bits per weight", "mib": "MiB"}
+RATIOS = {"log_ratio": "ln ratio", "perplexity": "Perplexity"}
 
 # What a link can lock or hide in the Lab, in the order of the page.
 CONTROLS = {
-    "study": message("Study"),
-    "bits": message("Bits"),
-    "method": message("Method"),
-    "layer": message("Layer"),
-    "show": message("Quantity of the main figure"),
-    "scale": message("Scale of the errors"),
-    "draw": message("Calibration draw"),
-    "drawing": message("Drawing of the weights"),
-    "pool": message("What a cell of it says"),
-    "quantity": message("Quantity of the map"),
-    "steps": message("Order of the ladder’s steps"),
+    "study": "Study",
+    "bits": "Bits",
+    "method": "Method",
+    "layer": "Layer",
+    "show": "Quantity of the main figure",
+    "scale": "Scale of the errors",
+    "draw": "Calibration draw",
+    "drawing": "Drawing of the weights",
+    "pool": "What a cell of it says",
+    "quantity": "Quantity of the map",
+    "steps": "Order of the ladder’s steps",
     "lambda": "λ",
     "gamma": "γ",
-    "play": message("Play"),
-    "compute": message("Compute here"),
-    "use": message("Use these settings"),
-    "download": message("Download"),
-    "copy": message("Copy as text"),
-    "share": message("Share"),
+    "play": "Play",
+    "compute": "Compute here",
+    "use": "Use these settings",
+    "download": "Download",
+    "copy": "Copy as text",
+    "share": "Share",
 }
 # What a link can only hide.
 PANELS = {
-    "equation": message("The equation"),
-    "sentence": message("The sentence"),
-    "hero": message("Curve over λ"),
-    "band": message("The λ that may be the best"),
+    "equation": "The equation",
+    "sentence": "The sentence",
+    "hero": "Curve over λ",
+    "band": "The λ that may be the best",
     "surfaces": "|Ŵ − W|",
-    "deciles": message("Drift by saliency decile"),
-    "sliders": message("Slider"),
-    "doors": message("The parts below"),
-    "map": message("Every layer"),
-    "curves": message("Perplexity, error and drift over λ"),
-    "ruler": message("You already regularise"),
-    "plane": message("Error against drift"),
+    "deciles": "Drift by saliency decile",
+    "sliders": "Slider",
+    "doors": "The parts below",
+    "map": "Every layer",
+    "curves": "Perplexity, error and drift over λ",
+    "ruler": "You already regularise",
+    "plane": "Error against drift",
     "gamma_grid": "λ × γ",
-    "ladder": message("What each step is worth"),
-    "every_step": message("Where λ still pays"),
-    "methods": message("Every method"),
-    "selection": message("What “auto” chose"),
-    "rounding": message("Learned rounding, step by step"),
-    "gap": message("Amount of text"),
-    "distilled": message("λ of distillation"),
-    "theorem": message("What the calibration text can’t see"),
-    "inspector": message("Weight by weight"),
-    "tokens": message("Calibration tokens of each expert"),
-    "tokens_error": message("Tokens against error"),
-    "try": message("The model on a sentence"),
-    "measured": message("How this was measured"),
-    "numbers": message("The numbers"),
+    "ladder": "What each step is worth",
+    "every_step": "Where λ still pays",
+    "methods": "Every method",
+    "selection": "What “auto” chose",
+    "rounding": "Learned rounding, step by step",
+    "gap": "Amount of text",
+    "distilled": "λ of distillation",
+    "theorem": "What the calibration text can’t see",
+    "inspector": "Weight by weight",
+    "tokens": "Calibration tokens of each expert",
+    "tokens_error": "Tokens against error",
+    "try": "The model on a sentence",
+    "measured": "How this was measured",
+    "numbers": "The numbers",
 }
 # What can stand alone in a frame: what is a card of the Lab.
 CARDS = {
@@ -154,7 +154,7 @@ CARDS = {
     if name not in ("equation", "sentence", "band", "sliders", "doors")
 }  # fmt: skip
 # What a link can hide on every page.
-EVERYWHERE = {"bar": message("The bar above")}
+EVERYWHERE = {"bar": "The bar above"}
 
 LINK_LASTS = {"days": DAYS, "choices": (1, 7, DAYS, 90, DAYS_AT_MOST), "links": AT_MOST}
 

@@ -14,7 +14,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sarqc.errors import Busy
-from sarqc.language import message, tr
 from sarqc.settings import Settings
 from sarqc.web.responses import error_response
 
@@ -162,7 +161,7 @@ def connection_class(settings: Settings, open_files: int) -> type[asyncio.Protoc
     return type("Connection", (_Connection,), limits)
 
 
-PLANS = message("{most} plans are being made or wait")
+PLANS = "{most} plans are being made or wait"
 
 
 class Planning:
@@ -176,7 +175,7 @@ class Planning:
     async def run(self, work: Callable[[], Answer]) -> Answer:
         """The answer of ``work``. Raises ``Busy`` where too many plans wait already."""
         if self._under_way >= self._most:
-            raise Busy(tr(self._what, most=self._most), "app", tr("Try again in a moment."))
+            raise Busy(self._what.format(most=self._most), "app", "Try again in a moment.")
         self._under_way += 1
         try:
             return await to_thread.run_sync(work, limiter=self._threads)

@@ -41,7 +41,7 @@ from sarqc.figures.sentence import Piece, sentence
 from sarqc.figures.titles import finding_at
 from sarqc.figures.view import default_line, first_figure, line_title, start_of
 from sarqc.jobs.links import Link
-from sarqc.language import ENGLISH, language, message, tr
+from sarqc.language import ENGLISH, language
 from sarqc.settings import Settings
 from sarqc.study.document import one_draw
 from sarqc.study.facts import LineFacts, line_facts
@@ -52,12 +52,12 @@ from sarqc.web.profile import own_address
 from sarqc.web.responses import ApiRoute, body_response
 from sarqc.web.visitor import Visitor
 
-TAGLINE = message("What a little regularisation buys")
-ABOUT = message(
+TAGLINE = "What a little regularisation buys"
+ABOUT = (
     "Rounding the weights of a language model to a few bits: what λ does to its error, to the drift of its weights "
     "and to its answers, measured on real models."
 )
-_ALT = message("A curve that falls and rises again with λ, and the band of its best values.")
+_ALT = "A curve that falls and rises again with λ, and the band of its best values."
 PICTURE, SITE_PICTURE = "/picture.png", "/site.png"
 SHOWN = ("study", "method", "bits", "layer", "lambda", "gamma", "scale", "draw", "show")  # what a picture depends on
 FACTS_KEPT = 8
@@ -77,10 +77,10 @@ class Introduction:
     """What the head of a page says of it, in the language spoken. ``picture`` is an address within this site."""
 
     title: str  # of the document, before the site's name
-    name: str = field(default_factory=lambda: tr(TAGLINE))  # what is shown, to the point
-    about: str = field(default_factory=lambda: tr(ABOUT))
+    name: str = field(default_factory=lambda: TAGLINE)  # what is shown, to the point
+    about: str = field(default_factory=lambda: ABOUT)
     picture: str = field(default_factory=lambda: f"{SITE_PICTURE}{_asking({})}")
-    alt: str = field(default_factory=lambda: tr(_ALT))
+    alt: str = field(default_factory=lambda: _ALT)
 
 
 def _asking(query: Query) -> str:
@@ -117,7 +117,7 @@ def head_of(told: Introduction, own: str, address: str) -> str:
 
 def document_title(told: Introduction) -> str:
     """As a tab of the browser shows it."""
-    return f"{told.title} – {tr(SITE)}"
+    return f"{told.title} – {SITE}"
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ class Introductions:
     def of_link(self, visitor: Visitor, secret: str, link: Link, query: Query) -> Introduction:
         """What a share link shows to ``visitor``, who has it; the picture has the link's own address."""
         path = "/calibrate" if link.kind == "run" else "/"
-        told = self.of(visitor, path, {**query, "study": link.target, "run": link.target}, Introduction(tr("A link")))
+        told = self.of(visitor, path, {**query, "study": link.target, "run": link.target}, Introduction("A link"))
         return replace(told, picture=told.picture.replace(PICTURE, f"/share/{secret}{PICTURE}"))
 
     async def picture(self, visitor: Visitor, query: Query) -> bytes:
@@ -189,7 +189,7 @@ class Introductions:
 
     async def site_picture(self) -> bytes:
         """The PNG of the site itself."""
-        return await self._pictures.png((language(), SITE), lambda: site_card(tr(TAGLINE), tr(ABOUT), self._colours()))
+        return await self._pictures.png((language(), SITE), lambda: site_card(TAGLINE, ABOUT, self._colours()))
 
     def _colours(self) -> dict[str, str]:
         return colours_of(self._settings.assets_dir / "css" / "base.css")
@@ -214,7 +214,7 @@ class Introductions:
             run = self._access.run(visitor, run_id)
         except SarqcError:
             return page
-        title = run.name or tr("{model} at {bits} bits", model=run.recipe["model"], bits=run.recipe["bits"])
+        title = run.name or f"{run.recipe['model']} at {run.recipe['bits']} bits"
         return replace(page, title=title, name=f"{title}: {run.state}")
 
     def _key(self, visitor: Visitor, study_id: str, query: Query) -> FactsKey:
@@ -333,7 +333,7 @@ class Pictures:
         self._assets = assets
         self._kept: dict[object, bytes] = {}  # the last used one last
         self._lock = Lock()
-        self._drawing = Planning(message("{most} pictures are being drawn or wait"), DRAWN_AT_ONCE, DRAWINGS_WAITING)
+        self._drawing = Planning("{most} pictures are being drawn or wait", DRAWN_AT_ONCE, DRAWINGS_WAITING)
 
     async def png(self, content: object, svg: Callable[[], str]) -> bytes:
         """The picture of ``content``, which is equal for equal pictures; ``svg`` makes its document.

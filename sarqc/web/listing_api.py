@@ -20,7 +20,7 @@ from sarqc.jobs.listing import Question, log_ratio, perplexity
 from sarqc.jobs.run import Run, RunDocument, iso_time
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.tuned import against_gptq, tuned
-from sarqc.language import ENGLISH, language, speaking, tr, written
+from sarqc.language import ENGLISH, language, speaking
 from sarqc.recipe import Recipe, method_title, public_name
 from sarqc.web.access import Access, visitor_of
 from sarqc.web.responses import ApiRoute, json_body
@@ -55,10 +55,10 @@ Asked = Annotated[Question, Depends(asked)]
 def named_ids(ids: Any) -> tuple[str, ...]:
     """Ids that a request names, each once. Raises ``Refused`` for none, and for more than ``AT_ONCE``."""
     if not isinstance(ids, list) or not ids or not all(isinstance(one, str) and one.isascii() for one in ids):
-        raise Refused(tr("no runs are named"), "runs, ids", tr("Give the ids of one run or more."))
+        raise Refused("no runs are named", "runs, ids", "Give the ids of one run or more.")
     if len(ids) > AT_ONCE:
-        what = tr("{count} runs are too many at once", count=len(ids))
-        raise Refused(what, "runs, ids", tr("Give {most} at most.", most=AT_ONCE))
+        what = f"{len(ids)} runs are too many at once"
+        raise Refused(what, "runs, ids", f"Give {AT_ONCE} at most.")
     return tuple(dict.fromkeys(ids))
 
 
@@ -67,20 +67,21 @@ def drawn_run(run: Run) -> ParetoRun:
     summary, recipe = run.summary or {}, run.recipe
     test = (summary.get("protocol") or {}).get("test") or {}
     lam = recipe.get("lambda")
-    title = tr(method_title(str(recipe.get("method"))))
+    title = method_title(str(recipe.get("method")))
     grid, size = str(recipe.get("grid")), recipe.get("group_size")
     words = "" if recipe.get("quantized_checkpoint") else grid_text(grid, size if isinstance(size, int) else None)
     if grid == Recipe.model_fields["grid"].default:
-        named = tr("{method}, {bits} bits", method=title, bits=recipe.get("bits"))
+        named = f"{title}, {recipe.get('bits')} bits"
     else:
-        own = tr(GRID_WORDS.get(grid, grid))
-        named = tr("{method}, {bits} bits {grid}", method=title, bits=recipe.get("bits"), grid=own)
-    named += "" if lam is None else f", λ {written(str(lam))}"
-    corpus = ", ".join(filter(None, (test.get("corpus", recipe.get("test")), tr(test.get("part") or ""))))
-    values = {"corpus": corpus, "window": test.get("window"), "count": test.get("predicted_tokens")}
-    where = tr("{corpus}, window {window}, {count} tokens", **values)
+        own = GRID_WORDS.get(grid, grid)
+        named = f"{title}, {recipe.get('bits')} bits {own}"
+    named += "" if lam is None else f", λ {str(lam)}"
+    corpus = ", ".join(filter(None, (test.get("corpus", recipe.get("test")), (test.get("part") or ""))))
+    window = test.get("window")
+    count = test.get("predicted_tokens")
+    where = f"{corpus}, window {window}, {count} tokens"
     if test.get("begin"):
-        where = tr("{corpus}, window {window} behind {begin}, {count} tokens", begin=test["begin"], **values)
+        where = f"{corpus}, window {window} behind {test['begin']}, {count} tokens"
     return ParetoRun(
         run.id, run.name or named, shortened(str(recipe.get("model"))), where, summary.get("bits_per_weight"),
         summary.get("bytes_after"), summary.get("perplexity"),
@@ -149,10 +150,10 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
             runs, total = store.part(question, DRAWN)
             view = pareto_view([drawn_run(run) for run in runs], size, quality)
             if total > len(runs):
-                view["words"] += " " + tr(
-                    "Only the first {count} of {total} runs of the list are drawn: filter it.",
-                    count=number(len(runs), 0), total=number(total, 0),
-                )  # fmt: skip
+                view["words"] += " " + (
+                    f"Only the first {number(len(runs), 0)} of {number(total, 0)} runs of the list are drawn: filter "
+                    "it."
+                )
             return view
 
         return json_body(request, store.drawn((question, size, quality, language()), drawn))

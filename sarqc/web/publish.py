@@ -24,7 +24,7 @@ from sarqc.figures.card import point_card, site_card
 from sarqc.figures.plotly_figure import colours_of
 from sarqc.figures.slices import DETAILS, Contents, Detail, FurtherLayers, Slice, contents, files_of, pieces
 from sarqc.figures.view import default_line
-from sarqc.language import LANGUAGES, language, tr
+from sarqc.language import LANGUAGES, language
 from sarqc.plain import mib
 from sarqc.settings import Settings
 from sarqc.study.document import Study
@@ -401,8 +401,8 @@ def _write_documents(
             (made / "index.html").write_text(documents.study(first), encoding="utf-8")
     if not is_alone:
         colours = colours_of(settings.assets_dir / "css" / "base.css")
-        (made / PICTURE).write_bytes(png_of(site_card(tr(TAGLINE), tr(ABOUT), colours), settings.assets_dir))
-        every = Introduction(tr("Studies"), picture=PICTURE)
+        (made / PICTURE).write_bytes(png_of(site_card(TAGLINE, ABOUT, colours), settings.assets_dir))
+        every = Introduction("Studies", picture=PICTURE)
         listing = documents.listing(every, told, address and f"{address}/")
         (made / "index.html").write_text(listing, encoding="utf-8")
     if documents.tour is not None:

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import yaml
 
 from sarqc.figures.card import SITE
-from sarqc.language import message, tr
 
 LOOK = {"emoji": "📉", "colorFrom": "blue", "colorTo": "green"}  # of the card of the Space, as the app's
-SHORT = message("What a little regularisation buys in quantization")  # at most 60 characters
+SHORT = "What a little regularisation buys in quantization"  # at most 60 characters
 STORED_APART = ("*.gz", "*.png", "*.safetensors")  # binary files, which a Space takes through Git LFS alone
 
 
@@ -24,10 +23,10 @@ def space_files(titles: Sequence[str]) -> dict[str, str]:
     """
     title = titles[0] if len(titles) == 1 else "sarqc"
     fields = {"title": title, **LOOK, "sdk": "static", "app_file": "index.html", "pinned": False}
-    fields |= {"short_description": tr(SHORT)}
+    fields |= {"short_description": SHORT}
     front = yaml.safe_dump(fields, allow_unicode=True, sort_keys=False)
     shown = "".join(f"- {title}\n" for title in titles)
-    about = tr("The Lab of {site}, with these studies:", site=tr(SITE))
+    about = f"The Lab of {SITE}, with these studies:"
     return {
         "README.md": f"---\n{front}---\n\n# {title}\n\n{about}\n\n{shown}",
         ".gitattributes": "".join(f"{name} filter=lfs diff=lfs merge=lfs -text\n" for name in STORED_APART),

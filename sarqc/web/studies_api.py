@@ -25,7 +25,7 @@ from sarqc.figures.compare import LETTERS, Ending, compare_view
 from sarqc.jobs.links import DAYS
 from sarqc.jobs.run import iso_time
 from sarqc.jobs.tuned import against_gptq, tuned
-from sarqc.language import language, tr
+from sarqc.language import language
 from sarqc.settings import Settings
 from sarqc.study.document import Study, array_files
 from sarqc.study.kept_codes import model_files
@@ -224,8 +224,8 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         """Two or more studies side by side; ``ids`` are separated by commas."""
         names = list(dict.fromkeys(part.strip() for part in ids.split(",") if part.strip()))
         if not 2 <= len(names) <= AT_MOST:
-            what = tr("{count} studies can't be compared", count=len(names))
-            raise Refused(what, "compare", tr("Give 2 to {most} different ids.", most=AT_MOST))
+            what = f"{len(names)} studies can't be compared"
+            raise Refused(what, "compare", f"Give 2 to {AT_MOST} different ids.")
 
         def compared(*studies: Study) -> Any:
             ended = {run.id: Ending(tuned(run.summary), against_gptq(run.summary)) for run in access.store.runs(names)}

@@ -18,7 +18,6 @@ from sarqc.calibration.uploaded_texts import text_name, text_path
 from sarqc.errors import NotFound, Refused, TooLarge
 from sarqc.jobs.run import iso_time
 from sarqc.jobs.uploads import Upload
-from sarqc.language import tr, written
 from sarqc.settings import Settings
 from sarqc.web.access import Access, visitor_of
 from sarqc.web.responses import ApiRoute, UploadRoute, json_body
@@ -42,8 +41,8 @@ def texts_router(settings: Settings, access: Access) -> APIRouter:
         """Removes one of one's own texts."""
         owner = visitor_of(request).owner
         if owner not in access.texts.owners(text_id):
-            what = tr("no text “{name}” of yours", name=text_id)
-            raise NotFound(what, tr("texts"), tr("GET /api/texts lists them."))
+            what = f"no text “{text_id}” of yours"
+            raise NotFound(what, "texts", "GET /api/texts lists them.")
         access.audit.note(owner, "delete", "text", text_id, owner)
         if access.texts.remove(text_id, owner):
             text_path(text_id, settings).unlink(missing_ok=True)
@@ -70,8 +69,8 @@ def _upload_router(settings: Settings, access: Access) -> APIRouter:
                 async for chunk in request.stream():
                     size += len(chunk)
                     if size > limit:
-                        what = tr("the text has more than {size} MiB", size=written(f"{settings.text_mib:g}"))
-                        raise TooLarge(what, tr("texts"), tr("Send a part of it."))
+                        what = f"the text has more than {settings.text_mib:g} MiB"
+                        raise TooLarge(what, "texts", "Send a part of it.")
                     digest.update(chunk)
                     await run_in_threadpool(file.write, chunk)
                 file.flush()
@@ -91,10 +90,10 @@ def _check_text(path: Path) -> None:
         with path.open(encoding="utf-8") as file:
             empty = not any(line.strip() for line in file)
     except UnicodeDecodeError as error:
-        what = tr("it is not UTF-8: {reason}", reason=error.reason)
-        raise Refused(what, tr("texts"), tr("Send a plain text in UTF-8.")) from None
+        what = f"it is not UTF-8: {error.reason}"
+        raise Refused(what, "texts", "Send a plain text in UTF-8.") from None
     if empty:
-        raise Refused(tr("the text is empty"), tr("texts"), tr("Send a file with text in it."))
+        raise Refused("the text is empty", "texts", "Send a file with text in it.")
 
 
 def _entry(text: Upload) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
 from sarqc.errors import Refused, TooLarge
-from sarqc.language import ENGLISH, speaking, tr
+from sarqc.language import ENGLISH, speaking
 from sarqc.study.document import ArrayRef, Study, array_files, rewrite, tensor_name, write_document
 from sarqc.study.tensors import FILE, tensors_of
 from sarqc.web.uploads import REMEDY, too_large
@@ -66,8 +66,8 @@ def check(archive: Path, folder: Path, limit: int) -> str:
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         if str(error).startswith(f"Error {Z_MEM_ERROR} "):
             raise MemoryError from None  # zlib's own word for it
-        what = tr("the file is not a zip archive that can be read: {error}", error=error)
-        raise Refused(what, "upload", tr(REMEDY)) from None
+        what = f"the file is not a zip archive that can be read: {error}"
+        raise Refused(what, "upload", REMEDY) from None
     study = study.model_copy(update={"id": _named(study)})
     write_document(study, folder)
     if (folder / "study.json").stat().st_size > DOCUMENT_BYTES:
@@ -82,21 +82,21 @@ def _unpacked(archive: zipfile.ZipFile, folder: Path, limit: int) -> Study:
     if sum(entry.file_size for entry in entries.values()) > limit:
         raise too_large(limit)
     if "study.json" not in entries:
-        _refuse(tr("no study.json in it"), "archive")
+        _refuse("no study.json in it", "archive")
     if entries["study.json"].file_size > DOCUMENT_BYTES:
         _document_too_large()
     _extract(archive, entries.pop("study.json"), folder / "study.json")
     study = _study(folder)
     files = array_files(study)
     if missing := sorted(set(files) - entries.keys()):
-        _refuse(tr("{count} of its files are missing", count=len(missing)), missing[0])
+        _refuse(f"{len(missing)} of its files are missing", missing[0])
     if extra := sorted(entries.keys() - set(files)):
-        _refuse(tr("it has a file that is not a part of the study"), extra[0])
+        _refuse("it has a file that is not a part of the study", extra[0])
     _check_shapes(study)
     for name in files:
         digest = _extract(archive, entries[name], folder / name)
         if digest != study.checksum if name == FILE else digest[:32] != PurePosixPath(name).stem:
-            _refuse(tr("the file is not what its hash says"), name)
+            _refuse("the file is not what its hash says", name)
     _check_arrays(study)
     return study if files == [FILE] else rewrite(study, folder)
 
@@ -104,7 +104,7 @@ def _unpacked(archive: zipfile.ZipFile, folder: Path, limit: int) -> Study:
 def _entries(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     """The files of an archive by their path in the study; all are in one folder, or in none."""
     if len(archive.infolist()) > ENTRIES:
-        _refuse(tr("it has more than {most} entries", most=ENTRIES), "archive")
+        _refuse(f"it has more than {ENTRIES} entries", "archive")
     files = [entry for entry in archive.infolist() if not entry.is_dir()]
     tops = {entry.filename.removesuffix("study.json") for entry in files if entry.filename.endswith("study.json")}
     top = min(tops, key=len, default="")
@@ -113,14 +113,14 @@ def _entries(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
         name = entry.filename
         kind = stat.S_IFMT(entry.external_attr >> 16)
         if kind not in (0, stat.S_IFREG):
-            _refuse(tr("an entry is not a plain file but a link or something else"), name)
+            _refuse("an entry is not a plain file but a link or something else", name)
         if not name.startswith(top) or ".." in PurePosixPath(name).parts or name.startswith("/") or "\\" in name:
-            _refuse(tr("an entry leads out of the study's folder"), name)
+            _refuse("an entry leads out of the study's folder", name)
         if entry.flag_bits & 0x1:
-            _refuse(tr("an entry is encrypted"), name)
+            _refuse("an entry is encrypted", name)
         inner = name.removeprefix(top)
         if inner in by_name:
-            _refuse(tr("an entry is there twice"), name)
+            _refuse("an entry is there twice", name)
         by_name[inner] = entry
     return by_name
 
@@ -136,7 +136,7 @@ def _extract(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path) -> 
         while chunk := file.read(READ_BYTES):
             size += len(chunk)
             if size > entry.file_size:
-                _refuse(tr("an entry is longer than it says"), entry.filename)
+                _refuse("an entry is longer than it says", entry.filename)
             digest.update(chunk)
             written.write(chunk)
     return digest.hexdigest()
@@ -149,22 +149,22 @@ def _study(folder: Path) -> Study:
     except Refused as error:
         raise Refused(error.what, "upload, study.json", error.remedy) from None
     if not study.lines or not study.layers:
-        _refuse(tr("it has no lines or no layers"), "study.json")
+        _refuse("it has no lines or no layers", "study.json")
     if len(study.lines) > LINES or len(study.layers) > LAYERS:
-        _refuse(tr("it has more than {lines} lines or {layers} layers", lines=LINES, layers=LAYERS), "study.json")
+        _refuse(f"it has more than {LINES} lines or {LAYERS} layers", "study.json")
     if len({(line.name, line.bits) for line in study.lines}) < len(study.lines):
-        _refuse(tr("two lines have one name and one width"), "study.json")
+        _refuse("two lines have one name and one width", "study.json")
     names = [study.id, study.title, study.created, *(layer.name for layer in study.layers)]
     names += [name for line in study.lines for name in (line.method, line.title, line.baseline, line.grid)]
     if any(len(name) > NAME_LENGTH for name in names):
-        _refuse(tr("a name in it has more than {most} characters", most=NAME_LENGTH), "study.json")
+        _refuse(f"a name in it has more than {NAME_LENGTH} characters", "study.json")
     for number, value in enumerate(_values(study.model_dump(mode="python")), 1):
         if number > VALUES:
-            _refuse(tr("it has more than {most} values", most=VALUES), "study.json")
+            _refuse(f"it has more than {VALUES} values", "study.json")
         if isinstance(value, str) and len(value) > TEXT_LENGTH:
-            _refuse(tr("a text in it has more than {most} characters", most=TEXT_LENGTH), "study.json")
+            _refuse(f"a text in it has more than {TEXT_LENGTH} characters", "study.json")
         if isinstance(value, int) and abs(value) >= LARGEST_NUMBER:
-            _refuse(tr("a number in it has more than 63 bits"), "study.json")
+            _refuse("a number in it has more than 63 bits", "study.json")
     return study
 
 
@@ -190,7 +190,7 @@ def _check_shapes(study: Study) -> None:
         for name, ref in line.arrays.items():
             if not _fits(ref, lengths):
                 _refuse(
-                    tr("the shape of {name} does not fit its axes", name=name),
+                    f"the shape of {name} does not fit its axes",
                     f"study.json, {line.name} at {line.bits} bits",
                 )
 
@@ -203,11 +203,11 @@ def _check_arrays(study: Study) -> None:
             for name in line.arrays:
                 study.array(line, name)
         if (study.folder / FILE).exists() and (extra := sorted(tensors_of(study.folder / FILE).keys() - names)):
-            _refuse(tr("it has an array that is not a part of the study"), extra[0])
+            _refuse("it has an array that is not a part of the study", extra[0])
     except Refused as error:
-        raise Refused(error.what, "upload", tr(REMEDY)) from None
+        raise Refused(error.what, "upload", REMEDY) from None
     except (ValueError, IndexError):  # from mapping a file of another length
-        _refuse(tr("an array has not the bytes that its shape asks for"), "arrays")
+        _refuse("an array has not the bytes that its shape asks for", "arrays")
 
 
 def _fits(ref: ArrayRef, lengths: dict[str, int]) -> bool:
@@ -232,9 +232,9 @@ def _check_drawable(study: Study) -> None:
                     view = lab_view(study, method=line.name, bits=line.bits, layer=layer)
                 size = len(json.dumps(view, ensure_ascii=False, allow_nan=False).encode())
             except Exception as error:  # made elsewhere: it may be wrong in ways that nobody has thought of
-                _refuse(tr("its figures can't be drawn: {error}", error=type(error).__name__), where)
+                _refuse(f"its figures can't be drawn: {type(error).__name__}", where)
             if size > VIEW_BYTES:
-                _refuse(tr("its figures have more than {most} MiB", most=VIEW_BYTES >> 20), where)
+                _refuse(f"its figures have more than {VIEW_BYTES >> 20} MiB", where)
 
 
 def _named(study: Study) -> str:
@@ -246,12 +246,12 @@ def _named(study: Study) -> str:
 
 
 def _document_too_large() -> NoReturn:
-    what = tr("study.json has more than {most} MiB", most=DOCUMENT_BYTES >> 20)
-    raise TooLarge(what, "upload, study.json", tr(REMEDY))
+    what = f"study.json has more than {DOCUMENT_BYTES >> 20} MiB"
+    raise TooLarge(what, "upload, study.json", REMEDY)
 
 
 def _refuse(what: str, where: str) -> NoReturn:
-    raise Refused(what[:300], f"upload, {where}"[:200], tr(REMEDY))
+    raise Refused(what[:300], f"upload, {where}"[:200], REMEDY)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from sarqc.errors import NoRoom, QueueFull, Refused, TooLarge
 from sarqc.files.modes import usual_mode
-from sarqc.language import language, message, tr, written
+from sarqc.language import language
 from sarqc.study.library import STUDY_ID
 
 AT_MOST = 64  # uploaded studies on this host
@@ -25,23 +25,23 @@ CHECKED_AT_ONCE = 2
 CPU_SECONDS = 20  # of a check
 WALL_SECONDS = 60  # of a check on a host that has other work
 MEMORY_BYTES = 2 << 30  # address space of a check
-REMEDY = message("Upload the zip file that “Download” gives, as it is.")
+REMEDY = "Upload the zip file that “Download” gives, as it is."
 LEFTOVERS = (".upload-*", ".body-*")  # of uploads that the end of the app cut off
 
 
 def too_large(limit: int) -> TooLarge:
     """Return the error of an upload above the limit (bytes)."""
     return TooLarge(
-        tr("the study has more than the {most} MiB that may be uploaded here", most=written(f"{limit / 2**20:.4g}")),
+        f"the study has more than the {limit / 2**20:.4g} MiB that may be uploaded here",
         "upload",
-        tr("Put its folder into the state folder's “uploads” by hand, or raise SARQC_UPLOAD_MIB."),
+        "Put its folder into the state folder's “uploads” by hand, or raise SARQC_UPLOAD_MIB.",
     )
 
 
 def too_busy() -> QueueFull:
     """Return the error of an upload while too many are being checked."""
-    what = tr("{count} studies are uploaded at this moment", count=UNDER_WAY)
-    return QueueFull(what, "upload", tr("Try again in a minute."))
+    what = f"{UNDER_WAY} studies are uploaded at this moment"
+    return QueueFull(what, "upload", "Try again in a minute.")
 
 
 def clear_leftovers(root: Path) -> None:
@@ -66,8 +66,8 @@ def store_upload(archive: Path, root: Path, limit: int) -> tuple[str, bool]:
             return study_id, False
         count = sum(not path.name.startswith(".") for path in root.iterdir())
         if count >= AT_MOST:
-            what = tr("{count} uploaded studies are here, as many as are kept", count=count)
-            raise NoRoom(what, "uploads", tr("Delete one of them."))
+            what = f"{count} uploaded studies are here, as many as are kept"
+            raise NoRoom(what, "uploads", "Delete one of them.")
         partial.chmod(usual_mode(0o755))
         partial.rename(folder)
         return study_id, True
@@ -91,17 +91,17 @@ def _check(archive: Path, folder: Path, limit: int) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        what = tr("checking it takes more than {seconds} s", seconds=WALL_SECONDS)
-        raise Refused(what, "upload", tr(REMEDY)) from None
+        what = f"checking it takes more than {WALL_SECONDS} s"
+        raise Refused(what, "upload", REMEDY) from None
     if not done.stdout:  # ended by the kernel, or by a fault
-        size = written(f"{MEMORY_BYTES / 2**30:g}")
-        what = tr("the study can't be checked within {seconds} s and {size} GiB", seconds=CPU_SECONDS, size=size)
-        raise Refused(what, "upload", tr(REMEDY))
+        size = f"{MEMORY_BYTES / 2**30:g}"
+        what = f"the study can't be checked within {CPU_SECONDS} s and {size} GiB"
+        raise Refused(what, "upload", REMEDY)
     said = json.loads(done.stdout)
     if "error" in said:
         kind = TooLarge if said["too_large"] else Refused
         raise kind(**said["error"])
     study_id: str = said["id"]
     if not STUDY_ID.fullmatch(study_id):
-        raise Refused(tr("its id is invalid"), "upload", tr(REMEDY))
+        raise Refused("its id is invalid", "upload", REMEDY)
     return study_id

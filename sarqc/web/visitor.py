@@ -18,7 +18,6 @@ from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
 
 from sarqc.errors import Forbidden
-from sarqc.language import tr
 from sarqc.settings import Settings
 
 Role = Literal["viewer", "runner", "operator"]
@@ -43,11 +42,9 @@ class Visitor:
         """Raises ``Forbidden`` for somebody of a lower role."""
         if RANK[self.role] < RANK[role]:
             remedy = (
-                tr("Ask the operator of this host.")
-                if self.signed_in
-                else tr("Sign in, or ask the operator of this host.")
+                "Ask the operator of this host." if self.signed_in else "Sign in, or ask the operator of this host."
             )
-            raise Forbidden(tr("a {role} may not do this, a {needed} may", role=self.role, needed=role), where, remedy)
+            raise Forbidden(f"a {self.role} may not do this, a {role} may", where, remedy)
 
 
 def new_guest() -> str:

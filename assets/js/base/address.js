@@ -7,7 +7,7 @@
 
 import { CARDS, DOORS, DRAWINGS, LADDER_STEPS, LANGUAGES, POOLINGS, QUANTITIES, SCALES, SHOWN } from "./contract.js";
 import { readHomework, writeHomework } from "./homework_link.js";
-import { ASKED, tr } from "./messages.js";
+import { ASKED } from "./messages.js";
 
 /** @import { Homework, QuestionName } from "./homework_link.js" */
 
@@ -42,31 +42,31 @@ const DECIMAL = /^\d+(\.\d+)?(e[+-]?\d+)?$/i;
 const WHOLE = /^\d{1,9}$/;
 
 /** @param {string} title @returns {Parameter} */
-const name = (title) => ({ title, read: (text) => (NAME.test(text) ? text : undefined), wants: tr("a name") });
+const name = (title) => ({ title, read: (text) => (NAME.test(text) ? text : undefined), wants: "a name" });
 /** @param {string} title @returns {Parameter} */
 const size = (title) => ({
   title,
   read: (text) => (DECIMAL.test(text) && Number.isFinite(Number(text)) ? Number(text) : undefined),
-  wants: tr("a number from 0"),
+  wants: "a number from 0",
 });
 /** @param {string} title @param {number} least @param {number} most @returns {Parameter} */
 export const whole = (title, least, most) => ({
   title,
   read: (text) => (WHOLE.test(text) && Number(text) >= least && Number(text) <= most ? Number(text) : undefined),
-  wants: tr("a whole number from {least} to {most}", { least, most }),
+  wants: `a whole number from ${least} to ${most}`,
 });
 /** @param {string} title @returns {Parameter} */
 const position = (title) => ({
   title,
   read: (text) => (text === "all" ? "all" : WHOLE.test(text) ? Number(text) : undefined),
-  wants: tr("“all” or a whole number from 0"),
+  wants: "“all” or a whole number from 0",
   standard: "all",
 });
 /** @param {string} title @param {readonly string[]} options @param {string} [standard] @returns {Parameter} */
 export const oneOf = (title, options, standard) => ({
   title,
   read: (text) => (options.includes(text) ? text : undefined),
-  wants: tr("one of {names}", { names: options.join(", ") }),
+  wants: `one of ${options.join(", ")}`,
   ...(standard === undefined ? {} : { standard }),
 });
 
@@ -74,7 +74,7 @@ export const oneOf = (title, options, standard) => ({
 const anyOrder = (title, all) => ({
   title,
   read: (text) => (text.split(",").sort().join() === [...all].sort().join() ? text : undefined),
-  wants: tr("{names} in any order, joined by commas", { names: all.join(", ") }),
+  wants: `${all.join(", ")} in any order, joined by commas`,
   standard: all.join(),
 });
 
@@ -82,7 +82,7 @@ const anyOrder = (title, all) => ({
 const some = (title, all) => ({
   title,
   read: (text) => (text.split(",").every((name) => all.includes(name)) ? inOrder(text.split(","), all) : undefined),
-  wants: tr("some of {names}, joined by commas", { names: all.join(", ") }),
+  wants: `some of ${all.join(", ")}, joined by commas`,
 });
 
 /**
@@ -144,11 +144,9 @@ export function parse(search, table) {
   for (const [key, entry] of Object.entries(table)) {
     if (entry.standard !== undefined) state[key] = entry.standard;
     const former = entry.formerly && !given.has(key) && given.has(entry.formerly) ? entry.formerly : null;
-    if (former)
-      problems.push(tr("“{former}” is now “{key}”; the former name is accepted until version 1.1.", { former, key }));
+    if (former) problems.push(`“${former}” is now “${key}”; the former name is accepted until version 1.1.`);
     const [text, ...more] = given.getAll(former ?? key);
-    if (more.length)
-      problems.push(tr("“{key}” is given {times} times: only the first is used.", { key, times: more.length + 1 }));
+    if (more.length) problems.push(`“${key}” is given ${more.length + 1} times: only the first is used.`);
     if (text === undefined || text === "") continue;
     const value = entry.read(text);
     if (value === undefined) problems.push(refused(key, text, entry.wants));
@@ -157,7 +155,7 @@ export function parse(search, table) {
   const formerNames = Object.values(table).map(({ formerly }) => formerly);
   for (const key of new Set(given.keys())) {
     if (!(key in table) && !formerNames.includes(key) && !OWN.includes(key) && !FOREIGN.test(key)) {
-      problems.push(tr("“{key}” is ignored: unknown parameter.", { key: shortened(key) }));
+      problems.push(`“${shortened(key)}” is ignored: unknown parameter.`);
     }
   }
   return { state, problems };
@@ -211,24 +209,21 @@ export function readLink(search) {
     );
     return [...names].filter((one) => {
       const fits = CONTROL.test(one);
-      if (!fits)
-        problems.push(tr("“{name}” in {key} is ignored: it is not a control's name.", { name: shortened(one), key }));
+      if (!fits) problems.push(`“${shortened(one)}” in ${key} is ignored: it is not a control's name.`);
       return fits;
     });
   };
   const [hide, lock, embed, theme] = [list("hide"), list("lock"), given.get("embed") ?? "", given.get("theme") ?? ""];
   const card = Object.hasOwn(CARDS, embed) ? embed : "";
-  if (!card && !["0", "1", ""].includes(embed))
-    problems.push(refused("embed", embed, tr("0, 1 or the name of a card")));
+  if (!card && !["0", "1", ""].includes(embed)) problems.push(refused("embed", embed, "0, 1 or the name of a card"));
   const isTheme = THEMES.includes(theme);
-  if (theme && !isTheme) problems.push(refused("theme", theme, tr("light or dark")));
+  if (theme && !isTheme) problems.push(refused("theme", theme, "light or dark"));
   const lang = given.get("lang");
   if (lang && !Object.hasOwn(LANGUAGES, lang))
-    problems.push(refused("lang", lang, tr("one of {names}", { names: Object.keys(LANGUAGES).join(", ") })));
+    problems.push(refused("lang", lang, `one of ${Object.keys(LANGUAGES).join(", ")}`));
   const [lecture, notes] = [given.get("lecture"), given.get("notes") ?? ""];
-  if (lecture !== null && !["0", "1", ""].includes(lecture)) problems.push(refused("lecture", lecture, tr("0 or 1")));
-  if (notes && !CHANNEL.test(notes))
-    problems.push(tr("“notes={name}” is ignored: no lecture has that name.", { name: shortened(notes) }));
+  if (lecture !== null && !["0", "1", ""].includes(lecture)) problems.push(refused("lecture", lecture, "0 or 1"));
+  if (notes && !CHANNEL.test(notes)) problems.push(`“notes=${shortened(notes)}” is ignored: no lecture has that name.`);
   const { homework, label, problems: ofHomework } = readHomework(given);
   problems.push(...ofHomework);
   return {
@@ -255,11 +250,11 @@ export function unknownNames({ hide, lock }, controls, panels = {}) {
   const missing = hide.filter((one) => !(one in controls) && !(one in panels));
   const fixed = lock.filter((one) => !(one in controls));
   return [
-    ...missing.map((name) => tr("“{name}” in hide is ignored: unknown name.", { name })),
+    ...missing.map((name) => `“${name}” in hide is ignored: unknown name.`),
     ...fixed.map((name) =>
       name in panels
-        ? tr("“{name}” in lock is ignored: it can be hidden, not locked.", { name })
-        : tr("“{name}” in lock is ignored: unknown control.", { name }),
+        ? `“${name}” in lock is ignored: it can be hidden, not locked.`
+        : `“${name}” in lock is ignored: unknown control.`,
     ),
   ];
 }
@@ -283,20 +278,19 @@ export function fit(state, study) {
   const { bits, method, layer, draw } = state;
   const named = study.lines.filter((line) => method === undefined || line.name === method || line.method === method);
   const wide = study.lines.filter((line) => bits === undefined || line.bits === bits);
-  if (!wide.length) drop("bits", tr("This study has nothing at {bits} bits: “bits” is ignored.", { bits }));
-  if (!named.length) drop("method", tr("This study has no method {method}: “method” is ignored.", { method }));
+  if (!wide.length) drop("bits", `This study has nothing at ${bits} bits: “bits” is ignored.`);
+  if (!named.length) drop("method", `This study has no method ${method}: “method” is ignored.`);
   else if (wide.length && !named.some((line) => wide.includes(line)))
-    drop("method", tr("This study has no {method} at {bits} bits: “method” is ignored.", { method, bits }));
+    drop("method", `This study has no ${method} at ${bits} bits: “method” is ignored.`);
   if (layer !== undefined && layer !== "all" && layer >= study.layers)
-    drop("layer", tr("This study has {count} layers, from 0: “layer” is ignored.", { count: study.layers }));
+    drop("layer", `This study has ${study.layers} layers, from 0: “layer” is ignored.`);
   if (draw !== undefined && draw !== "all" && !study.lines.some((line) => line.draws?.includes(draw)))
-    drop("draw", tr("This study has no calibration draw {draw}: “draw” is ignored.", { draw }));
+    drop("draw", `This study has no calibration draw ${draw}: “draw” is ignored.`);
   return { state: fitted, problems };
 }
 
 /** A value that can't be used. @param {string} key @param {string} text @param {string} wants */
-const refused = (key, text, wants) =>
-  tr("“{key}={text}” is ignored: {key} must be {wants}.", { key, text: shortened(text), wants });
+const refused = (key, text, wants) => `“${key}=${shortened(text)}” is ignored: ${key} must be ${wants}.`;
 
 /** @param {string} text */
 const shortened = (text) => (text.length > 40 ? `${text.slice(0, 39)}…` : text);

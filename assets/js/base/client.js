@@ -4,7 +4,6 @@
  * @module api
  */
 
-import { tr } from "./messages.js";
 import { published } from "./published.js";
 import { at } from "./site.js";
 
@@ -37,16 +36,16 @@ export class Problem extends Error {
  */
 export function asProblem(error, where = "") {
   if (error instanceof Problem) return error;
-  const what = (error instanceof Error && error.message) || tr("Something went wrong in this page");
-  return new Problem({ what, where, remedy: tr("Reload the page.") });
+  const what = (error instanceof Error && error.message) || "Something went wrong in this page";
+  return new Problem({ what, where, remedy: "Reload the page." });
 }
 
 /**
  * What pages say while the server is silent, to a request or in a stream.
  * @param {string} [remedy] what is known about the work meanwhile
  */
-export const offline = (remedy = tr("Runs go on without this page. Check that sarqc is running, then try again.")) =>
-  new Problem({ kind: "offline", what: tr("The server does not answer."), where: location.host, remedy });
+export const offline = (remedy = "Runs go on without this page. Check that sarqc is running, then try again.") =>
+  new Problem({ kind: "offline", what: "The server does not answer.", where: location.host, remedy });
 
 /**
  * JSON from the server.
@@ -92,9 +91,9 @@ async function problemOf(response, path) {
   const document = await response.json().catch(() => null);
   return new Problem(
     document?.error ?? {
-      what: tr("The server answered {status}.", { status: response.status }),
+      what: `The server answered ${response.status}.`,
       where: path,
-      remedy: tr("Try again; the server's log has more."),
+      remedy: "Try again; the server's log has more.",
     },
   );
 }
@@ -105,7 +104,7 @@ async function fromFiles(path, method) {
   const document = method === "GET" ? await published?.answer(path) : undefined;
   if (document !== undefined) return document;
   const remedy = published?.contents[decodeURIComponent(study)]?.remedy;
-  throw new Problem({ kind: "not_found", what: tr("This is not among the files of this site."), where: path, remedy });
+  throw new Problem({ kind: "not_found", what: "This is not among the files of this site.", where: path, remedy });
 }
 
 /**
@@ -117,7 +116,7 @@ export const holds = (path) => published?.holds(path) ?? true;
 /** Where a study can be downloaded. @param {string} study @returns {{name: string, address: string}[]} */
 export const downloads = (study) =>
   published?.filesOf(study) ?? [
-    { name: tr("the study"), address: at(`/api/studies/${encodeURIComponent(study)}/download`) },
+    { name: "the study", address: at(`/api/studies/${encodeURIComponent(study)}/download`) },
   ];
 
 /**
@@ -152,8 +151,7 @@ export function arrayBytes(study, info) {
   if (!bytes) {
     const last = info.offset + info.length - 1;
     bytes = fetch(path, { headers: { Range: `bytes=${info.offset}-${last}` } }).then(async (response) => {
-      if (!response.ok)
-        throw new Problem({ what: tr("The numbers of this surface can't be fetched."), where: info.file });
+      if (!response.ok) throw new Problem({ what: "The numbers of this surface can't be fetched.", where: info.file });
       const buffer = await response.arrayBuffer();
       return response.status === 206 ? buffer : buffer.slice(info.offset, info.offset + info.length);
     });

@@ -3,8 +3,6 @@
  * @module clipboard
  */
 
-import { tr } from "./messages.js";
-
 const SAID_MS = 1500;
 
 /**
@@ -15,7 +13,7 @@ const SAID_MS = 1500;
 export async function copyFrom(button, text) {
   await copy(text);
   button.dataset.words ??= button.textContent;
-  button.textContent = tr("Copied");
+  button.textContent = "Copied";
   setTimeout(() => {
     button.textContent = button.dataset.words ?? "";
   }, SAID_MS);

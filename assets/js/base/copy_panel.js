@@ -8,7 +8,6 @@ import { asProblem, request } from "./client.js";
 import { copyFrom } from "./clipboard.js";
 import { download } from "./dom.js";
 import { html, made, nothing, render } from "./html.js";
-import { tr } from "./messages.js";
 import { problemBlock } from "./problem.js";
 
 /** @import { Fix } from "./client.js" */
@@ -105,7 +104,7 @@ export function copyPanel(name, title, mend = null) {
 
   /** @param {RecipeText | ProgramText} now */
   const tabbed = (now) => html`<div class="copy-head">
-      <div class="copy-tabs" role="tablist" aria-label=${tr("Form of the recipe")} @keydown=${step}>
+      <div class="copy-tabs" role="tablist" aria-label="Form of the recipe" @keydown=${step}>
         <span class="switch" role="presentation">${texts.map((text) => tab(text, now))}</span>
         ${
           programs.length
@@ -117,8 +116,8 @@ export function copyPanel(name, title, mend = null) {
         now.text
           ? html`<span class="copy-buttons">
               <button type="button" class="quiet" @click=${() => download(now.file, now.text, "text/plain;charset=utf-8")}
-                >${tr("Save as {file}", { file: now.file })}</button>
-              <button type="button" class="quiet" data-testid="copy-text" @click=${copied}>${tr("Copy")}</button>
+                >Save as ${now.file}</button>
+              <button type="button" class="quiet" data-testid="copy-text" @click=${copied}>Copy</button>
             </span>`
           : nothing
       }

@@ -4,10 +4,10 @@
  * @module format
  */
 
-import { LANGUAGE, tr, written } from "./messages.js";
+import { LANGUAGE } from "./messages.js";
 
 /** Where a study that no run of this host owns comes from. */
-export const ORIGINS = { command_line: tr("command line"), uploaded: tr("opened from a file") };
+export const ORIGINS = { command_line: "command line", uploaded: "opened from a file" };
 
 const MINUS = "\u2212";
 const NBSP = "\u00a0";
@@ -18,7 +18,7 @@ const NBSP = "\u00a0";
  * @param {number} decimals
  */
 export function number(value, decimals) {
-  return written(english(value, decimals));
+  return english(value, decimals);
 }
 
 /** @param {number | string} value @param {number} decimals */
@@ -52,9 +52,7 @@ function limit(value, decimals) {
  * @param {number} decimals
  */
 export const interval = (low, high, decimals) =>
-  high === null
-    ? tr("from {low} upwards", { low: limit(low, decimals) })
-    : tr("from {low} to {high}", { low: limit(low, decimals), high: limit(high, decimals) });
+  high === null ? `from ${limit(low, decimals)} upwards` : `from ${limit(low, decimals)} to ${limit(high, decimals)}`;
 
 /**
  * A number with its 95 % interval, beside a drawing: “3.2 (−0.1 to 6.4)”; the number alone where that is not known,
@@ -68,8 +66,8 @@ export function withInterval(mean, low, high, decimals) {
   const value = number(mean, decimals);
   if (low === null) return value;
   return high === null
-    ? tr("{value} (from {low} upwards)", { value, low: limit(low, decimals) })
-    : tr("{value} ({low} to {high})", { value, low: limit(low, decimals), high: limit(high, decimals) });
+    ? `${value} (from ${limit(low, decimals)} upwards)`
+    : `${value} (${limit(low, decimals)} to ${limit(high, decimals)})`;
 }
 
 /**
@@ -78,7 +76,7 @@ export function withInterval(mean, low, high, decimals) {
  */
 export function plain(value) {
   if (typeof value === "string") return value;
-  return written(String(Number(Number(value).toPrecision(6)))).replace("-", MINUS);
+  return String(Number(Number(value).toPrecision(6))).replace("-", MINUS);
 }
 
 /**
@@ -87,7 +85,7 @@ export function plain(value) {
  */
 export function significant(value) {
   if (value && Math.abs(value) < 1e-6)
-    return written(Number(value).toExponential(2)).replaceAll("-", MINUS).replace("e", "·10^");
+    return Number(value).toExponential(2).replaceAll("-", MINUS).replace("e", "·10^");
   return number(value, decimalsOf(value, 3));
 }
 
@@ -128,10 +126,10 @@ export function percent(value, decimals = 0) {
  * @param {number} share
  * @param {string} [same]
  */
-export function change(share, same = tr("the same")) {
+export function change(share, same = "the same") {
   if (Math.abs(share) < 0.005) return same;
   const size = percent(Math.abs(share));
-  return share < 0 ? tr("{size} less", { size }) : tr("{size} more", { size });
+  return share < 0 ? `${size} less` : `${size} more`;
 }
 
 /** @param {string} digits of a whole number */
@@ -141,14 +139,14 @@ const grouped = (digits) => digits.replace(/\B(?=(\d{3})+(?!\d))/g, ",");
  * Thousands in groups: 6,291,456.
  * @param {number} value
  */
-export const count = (value) => written(grouped(Math.round(value).toString()));
+export const count = (value) => grouped(Math.round(value).toString());
 
 /**
  * Bytes in binary units.
  * @param {number | null | undefined} value
  */
 export function bytes(value) {
-  if (value === null || value === undefined) return tr("unknown");
+  if (value === null || value === undefined) return "unknown";
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let unit = 0;
   let size = value;
@@ -164,7 +162,7 @@ export function bytes(value) {
  * @param {number | null | undefined} seconds
  */
 export function duration(seconds) {
-  if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return tr("unknown");
+  if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "unknown";
   if (seconds < 10) return `${number(seconds, 1)}${NBSP}s`;
   const whole = Math.round(seconds);
   if (whole < 60) return `${whole}${NBSP}s`;
@@ -203,7 +201,7 @@ const KINDS = {
   share: (value) => percent(value, 1),
   points: (value) => number(100 * value, 1),
   significant,
-  flag: (value) => (value ? tr("yes") : tr("no")),
+  flag: (value) => (value ? "yes" : "no"),
   text: (value) => String(value),
 };
 

@@ -6,92 +6,67 @@
 
 import { html, render } from "./html.js";
 import { link } from "./link.js";
-import { tr } from "./messages.js";
 import { popover } from "./popover.js";
 
 /** Word by name, and what it means. @type {Readonly<Record<string, readonly [word: string, meaning: string]>>} */
 export const GLOSSARY = {
   "float-inputs": [
-    tr("float-model inputs"),
-    tr(
-      "Each layer was solved on what the float, unquantized model gives it. In a run its inputs come from the quantized layers before it, and numbers differ slightly.",
-    ),
+    "float-model inputs",
+    "Each layer was solved on what the float, unquantized model gives it. In a run its inputs come from the quantized layers before it, and numbers differ slightly.",
   ],
-  penalty: [tr("penalty, L_sar"), tr("‖(Ŵ − W)S‖²: what λ weighs beside the reconstruction error. Relative to ‖WS‖².")],
+  penalty: ["penalty, L_sar", "‖(Ŵ − W)S‖²: what λ weighs beside the reconstruction error. Relative to ‖WS‖²."],
   identity: [
-    tr("identity penalty"),
-    tr(
-      "S = 1: all weights are held alike. GPTQ’s damping is this penalty. In the paper methods with it are called RQC.",
-    ),
+    "identity penalty",
+    "S = 1: all weights are held alike. GPTQ’s damping is this penalty. In the paper methods with it are called RQC.",
   ],
   saliency: [
-    tr("saliency penalty"),
-    tr(
-      "S is larger for input channels with large activations, γ says by how much: their weights are held more. In the paper methods with it are called SARQC.",
-    ),
+    "saliency penalty",
+    "S is larger for input channels with large activations, γ says by how much: their weights are held more. In the paper methods with it are called SARQC.",
   ],
   recon: [
-    tr("reconstruction error, L_recon"),
-    tr(
-      "‖(Ŵ − W)X‖² over ‖WX‖²: how wrong a layer’s outputs are. Calibration text is what the layer was solved on, unseen text is not.",
-    ),
+    "reconstruction error, L_recon",
+    "‖(Ŵ − W)X‖² over ‖WX‖²: how wrong a layer’s outputs are. Calibration text is what the layer was solved on, unseen text is not.",
   ],
-  drift: [tr("drift"), tr("‖Ŵ − W‖ over ‖W‖: how far the weights moved, whatever their inputs.")],
+  drift: ["drift", "‖Ŵ − W‖ over ‖W‖: how far the weights moved, whatever their inputs."],
   baseline: [
-    tr("GPTQ 1 %"),
-    tr(
-      "The baseline: GPTQ with its usual damping, which is the identity penalty at λ = 0.01. λ = 0 is no damping at all, and can be worse.",
-    ),
+    "GPTQ 1 %",
+    "The baseline: GPTQ with its usual damping, which is the identity penalty at λ = 0.01. λ = 0 is no damping at all, and can be worse.",
   ],
   draws: [
-    tr("draws"),
-    tr(
-      "Random calibration sets. Each method is measured on the same ones, and differences are taken set by set; “from … to …” is their 95 % interval.",
-    ),
+    "draws",
+    "Random calibration sets. Each method is measured on the same ones, and differences are taken set by set; “from … to …” is their 95 % interval.",
   ],
   band: [
-    tr("best λ in here, 95 % sure"),
-    tr(
-      "The band holds the best of the λ tried with 95 % confidence: none in it is clearly worse than another λ (paired Student’s t on these calibration sets).",
-    ),
+    "best λ in here, 95 % sure",
+    "The band holds the best of the λ tried with 95 % confidence: none in it is clearly worse than another λ (paired Student’s t on these calibration sets).",
   ],
   scale: [
-    tr("scales"),
-    tr(
-      "raw: relative errors as measured. paper’s rule: (value − least) / (most − least) over λ from 0.1 to 1, so 0 and 1 are reached there and values outside are beyond. ratio: to λ = 0.",
-    ),
+    "scales",
+    "raw: relative errors as measured. paper’s rule: (value − least) / (most − least) over λ from 0.1 to 1, so 0 and 1 are reached there and values outside are beyond. ratio: to λ = 0.",
   ],
   undamped: [
     "λ = 0",
-    tr(
-      "No damping at all. The solver rounds one column after the other and passes each error on along directions that few tokens have; weights leave the grid and are cut off at its ends. So even calibration text can be reproduced worse than with a little λ.",
-    ),
+    "No damping at all. The solver rounds one column after the other and passes each error on along directions that few tokens have; weights leave the grid and are cut off at its ends. So even calibration text can be reproduced worse than with a little λ.",
   ],
   edge: [
     "▲ ▼ ◀ ▶",
-    tr("A point beyond the scale, drawn at its edge with its value, so that it does not flatten the others."),
+    "A point beyond the scale, drawn at its edge with its value, so that it does not flatten the others.",
   ],
   radius: [
-    tr("limit of drift"),
-    tr("The upright line, to be dragged: of all points that drift no more than that, the one of least error is shown."),
+    "limit of drift",
+    "The upright line, to be dragged: of all points that drift no more than that, the one of least error is shown.",
   ],
   hull: [
-    tr("open marks"),
-    tr(
-      "Points off the lower convex hull of drift² and error: no weight μ ≥ 0 of drift² makes their sum smallest there. Each filled mark is the minimum for some μ.",
-    ),
+    "open marks",
+    "Points off the lower convex hull of drift² and error: no weight μ ≥ 0 of drift² makes their sum smallest there. Each filled mark is the minimum for some μ.",
   ],
   cells: [
-    tr("cells"),
-    tr(
-      "Each stands for a patch of the weight matrix: the largest or mean |Ŵ − W| in it, or the signed mean. By saliency: inputs are sorted from the least to the most salient. Of all layers the one that drifts most is shown.",
-    ),
+    "cells",
+    "Each stands for a patch of the weight matrix: the largest or mean |Ŵ − W| in it, or the signed mean. By saliency: inputs are sorted from the least to the most salient. Of all layers the one that drifts most is shown.",
   ],
   deciles: [
-    tr("saliency deciles"),
-    tr(
-      "A layer’s input channels in ten groups from the least to the most salient, with the root mean square of Ŵ − W in each.",
-    ),
+    "saliency deciles",
+    "A layer’s input channels in ten groups from the least to the most salient, with the root mean square of Ŵ − W in each.",
   ],
 };
 
@@ -106,7 +81,7 @@ export function explainWords(page) {
     const names = (button.dataset.about ?? "").split(" ");
     const card = popover(button, {
       id: `words-${names.join("-")}`,
-      label: tr("Terms explained"),
+      label: "Terms explained",
       classes: "words-card",
     });
     // What a link hides needs no words.

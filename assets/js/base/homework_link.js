@@ -3,16 +3,14 @@
  * @module base/homework_link
  */
 
-import { tr } from "./messages.js";
-
 /** @typedef {"best" | "better" | "drift"} QuestionName */
 /** @typedef {{homework: QuestionName[], label: string}} Homework */
 
 /** What each question asks for, for the teacher. @type {Readonly<Record<QuestionName, string>>} */
 export const QUESTIONS = {
-  best: tr("Which λ is best?"),
-  better: tr("Is it significantly better than the baseline?"),
-  drift: tr("By how much did drift fall?"),
+  best: "Which λ is best?",
+  better: "Is it significantly better than the baseline?",
+  drift: "By how much did drift fall?",
 };
 /** @type {QuestionName[]} */
 export const QUESTION_NAMES = ["best", "better", "drift"];
@@ -31,14 +29,11 @@ export function readHomework(given) {
   const homework = QUESTION_NAMES.filter((name) => wanted.includes(name));
   if (wanted.some((name) => !QUESTION_NAMES.some((known) => known === name)))
     problems.push(
-      tr("“homework” must be some of {names}, joined by commas; other names are ignored.", {
-        names: QUESTION_NAMES.join(", "),
-      }),
+      `“homework” must be some of ${QUESTION_NAMES.join(", ")}, joined by commas; other names are ignored.`,
     );
   const text = (given.get("label") ?? "").trim();
   const fits = LABEL.test(text);
-  if (text && !fits)
-    problems.push(tr("“label” is ignored: it must be up to {most} letters, digits and signs.", { most: LABEL_LENGTH }));
+  if (text && !fits) problems.push(`“label” is ignored: it must be up to ${LABEL_LENGTH} letters, digits and signs.`);
   return { homework, label: fits ? text : "", problems };
 }
 

@@ -5,7 +5,6 @@
  */
 
 import { readLink } from "./address.js";
-import { tr } from "./messages.js";
 
 /** What the address said when the page was opened. */
 export const link = readLink(globalThis.location?.search ?? "");
@@ -50,13 +49,13 @@ function lock() {
     for (const control of controls) {
       if (control.dataset.locked === undefined) {
         control.dataset.locked = "";
-        control.title = tr("Set by the link");
+        control.title = "Set by the link";
       }
       /** @type {Iterable<any>} of FIELDS */
       const fields = control.matches(FIELDS) ? [control] : control.querySelectorAll(FIELDS);
       for (const field of fields) {
         if (!field.disabled) field.disabled = true;
-        if (!field.hasAttribute("aria-description")) field.setAttribute("aria-description", tr("Set by the link"));
+        if (!field.hasAttribute("aria-description")) field.setAttribute("aria-description", "Set by the link");
       }
     }
   }
@@ -74,7 +73,7 @@ export function note(place, sentences) {
   const list = document.createElement("ul");
   for (const sentence of sentences) list.appendChild(document.createElement("li")).append(sentence);
   const words = document.createElement("p");
-  words.append(tr("This page’s address should be corrected:"));
+  words.append("This page’s address should be corrected:");
   place.append(words, list);
 }
 
@@ -90,7 +89,7 @@ if (link.lecture) dataset.lecture = "";
 if (link.notes) dataset.notes = "";
 if (locked.size) {
   document.documentElement.dataset.lock = link.lock.join(" ");
-  document.documentElement.style.setProperty("--words-locked", JSON.stringify(tr("set by the link")));
+  document.documentElement.style.setProperty("--words-locked", JSON.stringify("set by the link"));
   new MutationObserver(lock).observe(document.documentElement, {
     childList: true,
     subtree: true,

@@ -4,7 +4,6 @@
  */
 
 import { SITE } from "./contract.js";
-import { tr } from "./messages.js";
 
 /** The title of a document. @param {string} shown what the page shows */
-export const titled = (shown) => `${shown} – ${tr(SITE)}`;
+export const titled = (shown) => `${shown} – ${SITE}`;

@@ -4,7 +4,6 @@
  */
 
 import { html, nothing } from "./html.js";
-import { tr } from "./messages.js";
 
 /** @import { Fix } from "./client.js" */
 
@@ -23,7 +22,7 @@ export const asSentence = (text) => text.replace(/^\p{Script=Latin}/u, (letter) 
  */
 export const problemBlock = ({ what, where, remedy, fixes = [] }, testid = "problem", mend = null) =>
   html`<div class="problem" role="alert" id=${testid} data-testid=${testid}>
-    <p class="problem-what">${asSentence(what) || tr("Something went wrong")}</p>
+    <p class="problem-what">${asSentence(what) || "Something went wrong"}</p>
     ${where ? html`<p class="problem-where">${where}</p>` : nothing}
     ${remedy ? html`<p class="problem-remedy">${remedy}</p>` : nothing}
     ${

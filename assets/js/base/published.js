@@ -5,8 +5,6 @@
  * @module base/published
  */
 
-import { tr } from "./messages.js";
-
 /** @typedef {{bits: number, layers: number[], draws: number[]}} LineFiles views of single layers and draws */
 /**
  * @typedef {object} Contents what there is of a study
@@ -181,12 +179,7 @@ async function wholeTable(read, { name, line, width }, steps, card) {
 async function fetched(address) {
   const response = await fetch(new URL(address, document.baseURI));
   if (!response.ok)
-    throw new Error(
-      tr("{address}, a file of this site, can’t be read: the server answered {status}.", {
-        address,
-        status: response.status,
-      }),
-    );
+    throw new Error(`${address}, a file of this site, can’t be read: the server answered ${response.status}.`);
   return response.arrayBuffer();
 }
 

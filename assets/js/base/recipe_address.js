@@ -4,7 +4,6 @@
  */
 
 import { CALIBRATE_VIEW, serialise } from "./address.js";
-import { tr } from "./messages.js";
 import { FORMER_NAMES, METHODS, RECIPE_FIELDS } from "./recipe_contract.js";
 import { at } from "./site.js";
 
@@ -15,16 +14,16 @@ const LONGEST = 8192; // characters of a value
 
 /** @type {Partial<Record<RecipeField["kind"], Pick<Parameter, "read" | "wants">>>} for all others: a text */
 const READ = {
-  truth: { read: (text) => (["true", "false"].includes(text) ? text : undefined), wants: tr("true or false") },
-  number: { read: numberIn, wants: tr("a number") },
+  truth: { read: (text) => (["true", "false"].includes(text) ? text : undefined), wants: "true or false" },
+  number: { read: numberIn, wants: "a number" },
   whole: {
     read: (text) => (Number.isInteger(numberIn(text)) ? numberIn(text) : undefined),
-    wants: tr("a whole number"),
+    wants: "a whole number",
   },
 };
 const TEXT = {
   read: (/** @type {string} */ text) => (text.length <= LONGEST ? text : undefined),
-  wants: tr("a text of at most {count} characters", { count: LONGEST }),
+  wants: `a text of at most ${LONGEST} characters`,
 };
 
 /** @param {string} text */

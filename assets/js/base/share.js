@@ -5,7 +5,6 @@
 
 import { copyFrom } from "./clipboard.js";
 import { html, nothing, render } from "./html.js";
-import { tr } from "./messages.js";
 import { popover } from "./popover.js";
 import { cardLines, cardsHere } from "./share_card.js";
 import { homeworkPanel } from "./share_homework.js";
@@ -53,7 +52,7 @@ export function shareMenu(button, { controls, panels, link, address, further, ha
   let rows = [];
   /** @type {HTMLElement | null} */
   let more = null;
-  const menu = popover(button, { id: "share-menu", label: tr("Share what is shown") });
+  const menu = popover(button, { id: "share-menu", label: "Share what is shown" });
   button.addEventListener("click", () => {
     if (!menu.togglePopover()) return;
     place();
@@ -74,7 +73,7 @@ export function shareMenu(button, { controls, panels, link, address, further, ha
   const offered = (all, canLock) =>
     Object.entries(all)
       .filter(([name]) => chosen.hide.includes(name) || isSeen(name))
-      .map(([name, title]) => ({ name, title: tr(title), canLock }));
+      .map(([name, title]) => ({ name, title: title, canLock }));
 
   /** Under the button or above it, where there is more room, inside the window. */
   function place() {
@@ -103,25 +102,23 @@ export function shareMenu(button, { controls, panels, link, address, further, ha
     const frame = () =>
       `<iframe src="${address(chosen).replaceAll("&", "&amp;")}" title="sarqc" width="100%" height="900"></iframe>`;
     render(
-      html`<p class="share-title">${tr("A link to what is shown.")}</p>
+      html`<p class="share-title">A link to what is shown.</p>
         ${hasPresets ? presets() : nothing}
-        <div class="share-row"><input type="text" readonly aria-label=${tr("The link")} data-testid="share-link"
-          .value=${address(chosen)} />${copyButton(tr("Copy link"), () => address(chosen))}</div>
+        <div class="share-row"><input type="text" readonly aria-label="The link" data-testid="share-link"
+          .value=${address(chosen)} />${copyButton("Copy link", () => address(chosen))}</div>
         <div class="share-row"><label>${tick("embed", "", undefined, chosen.embed, (embed) =>
           choose({ ...chosen, embed }),
-        )} ${tr("For a frame: no bar, no margins")}</label>${copyButton(tr("Copy as a frame"), frame, !chosen.embed)}</div>
+        )} For a frame: no bar, no margins</label>${copyButton("Copy as a frame", frame, !chosen.embed)}</div>
         ${cards.length ? cardLines({ cards, card, choose: chooseCard, address }) : nothing}
         ${hasPresets ? preview() : nothing}
         ${more ?? nothing}
-        <details class="share-each" ?open=${!hasPresets}><summary>${tr(
-          "What it keeps fixed or leaves out, one by one",
-        )}</summary>
-        <div class="share-scroll" tabindex="0" role="region" aria-label=${tr("Controls and figures")}>
+        <details class="share-each" ?open=${!hasPresets}><summary>What it keeps fixed or leaves out, one by one</summary>
+        <div class="share-scroll" tabindex="0" role="region" aria-label="Controls and figures">
           ${table({
             columns: [
               { isHead: true, show: (row) => row.title },
-              { title: tr("Lock"), show: (row) => (row.canLock ? tickOf("lock", row) : nothing) },
-              { title: tr("Hide"), show: (row) => tickOf("hide", row) },
+              { title: "Lock", show: (row) => (row.canLock ? tickOf("lock", row) : nothing) },
+              { title: "Hide", show: (row) => tickOf("hide", row) },
             ],
             rows,
             key: (row) => row.name,
@@ -135,12 +132,12 @@ export function shareMenu(button, { controls, panels, link, address, further, ha
     const now = presetOf(chosen, names);
     const { homework = [], label = "" } = chosen;
     const all = /** @type {Preset[]} */ (Object.keys(PRESETS));
-    return html`<div class="switch share-presets" role="group" aria-label=${tr("What the link is for")}>${all.map(
+    return html`<div class="switch share-presets" role="group" aria-label="What the link is for">${all.map(
       (preset) =>
         html`<button type="button" data-preset=${preset} aria-pressed=${String(preset === now)}
           @click=${() => choose(presetLink(preset, names))}>${PRESETS[preset].title}</button>`,
     )}</div>
-    <p class="share-words" role="status">${now ? PRESETS[/** @type {Preset} */ (now)].words : tr("As ticked below.")}</p>
+    <p class="share-words" role="status">${now ? PRESETS[/** @type {Preset} */ (now)].words : "As ticked below."}</p>
     ${now === "Homework" || homework.length ? homeworkPanel({ homework, label }, (change) => choose({ ...chosen, ...change })) : nothing}`;
   }
 
@@ -151,10 +148,10 @@ export function shareMenu(button, { controls, panels, link, address, further, ha
       draw();
     };
     return html`<div><button type="button" class="act-quiet" data-testid="preview" aria-expanded=${String(isPreviewed)}
-        @click=${toggle}>${isPreviewed ? tr("Close the preview") : tr("Preview")}</button></div>
+        @click=${toggle}>${isPreviewed ? "Close the preview" : "Preview"}</button></div>
       ${
         isPreviewed
-          ? html`<div class="share-preview"><iframe title=${tr("Preview of the link")} tabindex="-1" inert
+          ? html`<div class="share-preview"><iframe title="Preview of the link" tabindex="-1" inert
               src=${address(chosen)}></iframe></div>`
           : nothing
       }`;
@@ -162,12 +159,8 @@ export function shareMenu(button, { controls, panels, link, address, further, ha
 
   /** @param {"lock" | "hide"} which @param {{name: string, title: string}} row */
   const tickOf = (which, { name, title }) =>
-    tick(
-      which,
-      name,
-      which === "lock" ? tr("Lock {control}", { control: title }) : tr("Hide {control}", { control: title }),
-      chosen[which].includes(name),
-      (isOn) => choose(ticked(chosen, which, name, isOn)),
+    tick(which, name, which === "lock" ? `Lock ${title}` : `Hide ${title}`, chosen[which].includes(name), (isOn) =>
+      choose(ticked(chosen, which, name, isOn)),
     );
 }
 

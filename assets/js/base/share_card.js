@@ -6,7 +6,6 @@
 import { copyFrom } from "./clipboard.js";
 import { CARDS } from "./contract.js";
 import { html, nothing } from "./html.js";
-import { tr } from "./messages.js";
 
 /** @import { Link } from "./address.js" */
 
@@ -36,17 +35,15 @@ const isAllowed = () => document.querySelector("#published, link[type='applicati
  * @param {(link: Link) => string} options.address of what is shown, for a link
  */
 export const cardLines = ({ cards, card, choose, address }) => html`
-  <div class="share-row"><label>${tr("One card:")} <select class="field-select" data-testid="share-card"
+  <div class="share-row"><label>One card: <select class="field-select" data-testid="share-card"
     @change=${(/** @type {Event & {currentTarget: HTMLSelectElement}} */ event) => choose(event.currentTarget.value)}
-  >${cards.map((name) => html`<option value=${name} ?selected=${name === card}>${tr(CARDS[name])}</option>`)}</select></label>
+  >${cards.map((name) => html`<option value=${name} ?selected=${name === card}>${CARDS[name]}</option>`)}</select></label>
   <button type="button" class="act-quiet" data-testid="copy-card"
     @click=${(/** @type {Event & {currentTarget: HTMLElement}} */ event) =>
-      copyFrom(event.currentTarget, frameOf(address({ hide: [], lock: [], embed: true, card }), tr(CARDS[card])))}
-  >${tr("Copy as a frame")}</button></div>
+      copyFrom(event.currentTarget, frameOf(address({ hide: [], lock: [], embed: true, card }), CARDS[card]))}
+  >Copy as a frame</button></div>
   ${
     isAllowed()
       ? nothing
-      : html`<p class="share-words">${tr(
-          "Pages of other sites may show it once the operator of this host allows that (SARQC_EMBED_ANCESTORS).",
-        )}</p>`
+      : html`<p class="share-words">Pages of other sites may show it once the operator of this host allows that (SARQC_EMBED_ANCESTORS).</p>`
   }`;

@@ -9,7 +9,6 @@ import { copyFrom } from "./clipboard.js";
 import { LINK_LASTS } from "./contract.js";
 import { when } from "./format.js";
 import { html, nothing, render } from "./html.js";
-import { tr, trCount } from "./messages.js";
 import { store } from "./page_state.js";
 import { problemBlock } from "./problem.js";
 
@@ -59,10 +58,10 @@ export function reduce(state, action) {
 }
 
 const SEEN_BY = {
-  run: tr("Anyone with the link can see this run, even without an account here; its owner, note and tags stay hidden."),
-  study: tr("Anyone with the link can see this study, even without an account here."),
+  run: "Anyone with the link can see this run, even without an account here; its owner, note and tags stay hidden.",
+  study: "Anyone with the link can see this study, even without an account here.",
 };
-const ENDED = { run: tr("No link shows this run any more."), study: tr("No link shows this study any more.") };
+const ENDED = { run: "No link shows this run any more.", study: "No link shows this study any more." };
 
 /**
  * The lines for one run or study, as an element of their own.
@@ -102,17 +101,17 @@ export function shareLink(kind, id) {
     const lasting = (/** @type {Event & {currentTarget: HTMLSelectElement}} */ event) =>
       dispatch({ type: "lasting", days: Number(event.currentTarget.value) });
     render(
-      html`<p>${SEEN_BY[kind]} ${tr("There can be up to {most} links at a time.", { most: LINK_LASTS.links })}</p>
+      html`<p>${SEEN_BY[kind]} There can be up to ${LINK_LASTS.links} links at a time.</p>
         ${address ? made(address, ends) : nothing}
         <div class="share-link-buttons">
-          <label>${tr("It lasts")} <select class="field-select" data-testid="link-days" @change=${lasting}>${LINK_LASTS.choices.map(
+          <label>It lasts <select class="field-select" data-testid="link-days" @change=${lasting}>${LINK_LASTS.choices.map(
             (choice) =>
-              html`<option value=${choice} ?selected=${choice === days}>${trCount("{count} day", "{count} days", choice)}</option>`,
+              html`<option value=${choice} ?selected=${choice === days}>${`${choice} ${choice === 1 ? "day" : "days"}`}</option>`,
           )}</select></label>
           <button type="button" class="act-quiet" data-testid="make-link" ?disabled=${isBusy}
-            @click=${() => make(days)}>${address ? tr("Make another link") : tr("Make a link")}</button>
+            @click=${() => make(days)}>${address ? "Make another link" : "Make a link"}</button>
           <button type="button" class="quiet" data-testid="end-links" ?disabled=${isBusy}
-            @click=${end}>${tr("End all links")}</button>
+            @click=${end}>End all links</button>
         </div>
         <p role="status">${isEnded ? ENDED[kind] : nothing}</p>
         ${trouble ? problemBlock(trouble, "link-problem") : nothing}`,
@@ -127,10 +126,10 @@ export function shareLink(kind, id) {
 /** @param {string} address @param {string} ends */
 const made = (address, ends) =>
   html`<div class="share-row">
-      <input type="text" readonly aria-label=${tr("The link")} data-testid="shared-address" .value=${address}
+      <input type="text" readonly aria-label="The link" data-testid="shared-address" .value=${address}
         @focus=${(/** @type {Event & {currentTarget: HTMLInputElement}} */ event) => event.currentTarget.select()} />
       <button type="button" class="act-quiet" data-testid="copy-link"
         @click=${(/** @type {Event & {currentTarget: HTMLElement}} */ event) => copyFrom(event.currentTarget, address)}
-      >${tr("Copy")}</button>
+      >Copy</button>
     </div>
-    <p>${tr("It lasts until {end}. It is shown only now; a link can’t be looked up again.", { end: when(ends) })}</p>`;
+    <p>It lasts until ${when(ends)}. It is shown only now; a link can’t be looked up again.</p>`;

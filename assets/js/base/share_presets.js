@@ -3,8 +3,6 @@
  * @module share_presets
  */
 
-import { tr } from "./messages.js";
-
 /** @import { Link } from "./address.js" */
 /** @typedef {"Everything" | "Figure only" | "Explore λ" | "Homework"} Preset */
 
@@ -19,20 +17,19 @@ const ANSWERS = ["sentence", "band", "measured", "numbers", "copy", "share", "la
 
 /** What each is called, and what it does. @type {Record<Preset, {title: string, words: string}>} */
 export const PRESETS = {
-  Everything: { title: tr("Everything"), words: tr("The whole page; every setting can be changed.") },
+  Everything: { title: "Everything", words: "The whole page; every setting can be changed." },
   "Figure only": {
-    title: tr("Figure only"),
-    words: tr("The main figure at this λ, without margins of the page: for a slide or an article."),
+    title: "Figure only",
+    words: "The main figure at this λ, without margins of the page: for a slide or an article.",
   },
   "Explore λ": {
-    title: tr("Explore λ"),
-    words: tr("The main figure with its sliders and its sentence; nothing else can be changed."),
+    title: "Explore λ",
+    words: "The main figure with its sliders and its sentence; nothing else can be changed.",
   },
   Homework: {
-    title: tr("Homework"),
-    words: tr(
+    title: "Homework",
+    words:
       "Study, bits, method and layer are fixed; the sentence, the green band and the numbers, which give the answer, are left out.",
-    ),
   },
 };
 

@@ -6,7 +6,6 @@
 import { asProblem, file, request } from "./client.js";
 import { download } from "./dom.js";
 import { html, nothing, render } from "./html.js";
-import { tr } from "./messages.js";
 import { store } from "./page_state.js";
 import { problemBlock } from "./problem.js";
 
@@ -58,9 +57,9 @@ export function siteDownload(study) {
     const isBusy = phase === "asked" || phase === "written";
     const isPlanned = words !== "";
     render(
-      html`<p>${tr("The Lab of this study as files for any web server, without sarqc.")}</p>
+      html`<p>The Lab of this study as files for any web server, without sarqc.</p>
         <div class="share-link-buttons"><button type="button" class="act-quiet" data-testid="publish" ?disabled=${isBusy}
-          @click=${isPlanned ? save : plan}>${isPlanned ? tr("Download the site") : tr("Publish")}</button></div>
+          @click=${isPlanned ? save : plan}>${isPlanned ? "Download the site" : "Publish"}</button></div>
         <p role="status" data-testid="publish-words">${isPlanned ? `${words}. ` : nothing}${WORDS[phase]}</p>
         ${trouble ? problemBlock(trouble, "publish-problem") : nothing}`,
       element,
@@ -74,8 +73,8 @@ export function siteDownload(study) {
 /** @type {Record<Publishing["phase"], string>} */
 const WORDS = {
   begin: "",
-  asked: tr("The size is being estimated."),
+  asked: "The size is being estimated.",
   planned: "",
-  written: tr("The site is being written, which may take a minute."),
-  saved: tr("Saved. Unpack it where a web server finds it."),
+  written: "The site is being written, which may take a minute.",
+  saved: "Saved. Unpack it where a web server finds it.",
 };

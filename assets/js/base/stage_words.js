@@ -4,7 +4,6 @@
  */
 
 import { count } from "./format.js";
-import { tr } from "./messages.js";
 import { stored, wordsOf } from "./stored.js";
 
 const STAGES = [
@@ -75,7 +74,7 @@ export const detailWords = (detail) => wordsOf(detail, DETAILS);
  * @param {string} detail
  */
 export const stageAndDetail = (name, detail) =>
-  detail ? tr("{stage}: {detail}", { stage: stageWords(name), detail: detailWords(detail) }) : stageWords(name);
+  detail ? `${stageWords(name)}: ${detailWords(detail)}` : stageWords(name);
 
 /**
  * How far a stage is.

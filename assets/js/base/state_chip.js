@@ -5,10 +5,9 @@
 
 import { STATE_WORDS } from "./contract.js";
 import { html } from "./html.js";
-import { tr } from "./messages.js";
 
 /** @import { State } from "./types.d.ts" */
 
 /** @param {State} state */
 export const stateChip = (state) =>
-  html`<span class=${`chip chip-${state}`} data-testid="state" data-state=${state}>${tr(STATE_WORDS[state] ?? state)}</span>`;
+  html`<span class=${`chip chip-${state}`} data-testid="state" data-state=${state}>${STATE_WORDS[state] ?? state}</span>`;

@@ -4,8 +4,6 @@
  * @module stored
  */
 
-import { tr, written } from "./messages.js";
-
 /** @typedef {{message: string, pattern: RegExp}} Stored */
 
 const NUMBER = /^[−+-]?\d[\d,]*(\.\d+)?(e[−+-]?\d+)?$/;
@@ -39,9 +37,9 @@ export function wordsOf(text, known, values) {
     if (!match) continue;
     const own = Object.entries(match.groups ?? {}).map(([name, value]) => [
       name,
-      NUMBER.test(value) ? written(value) : wordsOf(value, known),
+      NUMBER.test(value) ? value : wordsOf(value, known),
     ]);
-    return tr(message, { ...Object.fromEntries(own), ...values });
+    return filled(message, { ...Object.fromEntries(own), ...values });
   }
-  return tr(text); // the title of a method
+  return text; // the title of a method
 }

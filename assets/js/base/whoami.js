@@ -4,7 +4,6 @@
  */
 
 import { request } from "./client.js";
-import { tr } from "./messages.js";
 
 /**
  * @typedef {object} Visitor
@@ -45,20 +44,20 @@ export const mayShare = (who, owner) => who.public && mayRun(who) && (who.role =
 export const mayChange = (who, owner) => !who?.public || who.role === "operator" || (mayRun(who) && who.name === owner);
 
 /** What a person is called: those without a name of their own are guests. @param {Visitor} who */
-export const nameOf = (who) => (who.name.startsWith("guest-") ? tr("Guest") : who.name);
+export const nameOf = (who) => (who.name.startsWith("guest-") ? "Guest" : who.name);
 
 /** What each role is called. @type {Record<Visitor["role"], string>} */
-export const ROLE_TITLES = { viewer: tr("viewer"), runner: tr("runner"), operator: tr("operator") };
+export const ROLE_TITLES = { viewer: "viewer", runner: "runner", operator: "operator" };
 
 /** What each role may do, in words. @type {Record<Visitor["role"], string>} */
 export const ROLE_WORDS = {
-  viewer: tr("You can look at what is shown to you, and change nothing."),
-  runner: tr("You can begin runs, and see and share your own."),
-  operator: tr("You can see and change everything on this host."),
+  viewer: "You can look at what is shown to you, and change nothing.",
+  runner: "You can begin runs, and see and share your own.",
+  operator: "You can see and change everything on this host.",
 };
 
 /** Why a viewer can't begin a run. @param {Visitor} who */
 export const whyNoRun = (who) =>
   who.can_sign_in && !who.signed_in
-    ? tr("Viewers can’t begin runs on this host. Sign in, or ask its operator.")
-    : tr("Viewers can’t begin runs on this host. Ask its operator.");
+    ? "Viewers can’t begin runs on this host. Sign in, or ask its operator."
+    : "Viewers can’t begin runs on this host. Ask its operator.";

@@ -5,7 +5,6 @@
 
 import { bytes, format, number, percent } from "../base/format.js";
 import { html, nothing } from "../base/html.js";
-import { tr, trParts } from "../base/messages.js";
 import { scrolling, table } from "../base/table.js";
 import { besideBaseline, distances, unbroken } from "./distances.js";
 import { isRuined } from "./next_step.js";
@@ -29,11 +28,11 @@ function scores(summary) {
       ? null
       : html`${percent(value, 1)}${error ? html`<small> ± ${format(error, "points")}</small>` : nothing}`;
   /** @param {unknown} value of the float model; null where there is none */
-  const float = (value) => (value === null ? tr("float not measured") : trParts("float {value}", { value }));
+  const float = (value) => (value === null ? "float not measured" : ["float ", value]);
   return [
-    score(tr("Perplexity"), ppl(summary.perplexity), float(ppl(summary.perplexity_float)), "perplexity"),
+    score("Perplexity", ppl(summary.perplexity), float(ppl(summary.perplexity_float)), "perplexity"),
     score(
-      tr("Accuracy"),
+      "Accuracy",
       accuracy(summary.accuracy, summary.accuracy_standard_error),
       float(accuracy(summary.accuracy_float, summary.accuracy_standard_error_float)),
       "accuracy",
@@ -48,13 +47,17 @@ function scores(summary) {
  */
 function size({ bytes_after, bytes_before, bits_per_weight, share_quantized }) {
   const share = percent(Number(share_quantized), 1);
-  if (!bytes_after || !bits_per_weight) return score(tr("Quantized"), share, tr("of all parameters"), "share");
-  const note = trParts("float {size}; {bits} bits per weight in {share} of the parameters", {
-    size: bytes(bytes_before),
-    bits: number(bits_per_weight, 2),
-    share: html`<span data-testid="share">${share}</span>`,
-  });
-  return score(tr("Size"), bytes(bytes_after), note, "size");
+  if (!bytes_after || !bits_per_weight) return score("Quantized", share, "of all parameters", "share");
+  const note = [
+    "float ",
+    bytes(bytes_before),
+    "; ",
+    number(bits_per_weight, 2),
+    " bits per weight in ",
+    html`<span data-testid="share">${share}</span>`,
+    " of the parameters",
+  ];
+  return score("Size", bytes(bytes_after), note, "size");
 }
 
 /** @param {string} name @param {unknown} value @param {unknown} note @param {string} testid */
@@ -105,12 +108,12 @@ const distilled = ({ distillation }) =>
 
 /** Columns beside the module: what stands before and after the rotation. @type {[string, keyof RotatedModule][]} */
 const ROTATED = [
-  [tr("Range, original"), "range_before"],
-  [tr("Range, rotated"), "range_after"],
-  [tr("Rounded to nearest, original"), "rounding_before"],
-  [tr("Rounded to nearest, rotated"), "rounding_after"],
-  [tr("Drift, rotated"), "drift"],
-  [tr("Drift, original basis"), "original_drift"],
+  ["Range, original", "range_before"],
+  ["Range, rotated", "range_after"],
+  ["Rounded to nearest, original", "rounding_before"],
+  ["Rounded to nearest, rotated", "rounding_after"],
+  ["Drift, rotated", "drift"],
+  ["Drift, original basis", "original_drift"],
 ];
 
 /**
@@ -127,14 +130,11 @@ function rotated({ rotation }) {
     })),
   ];
   const rows = table({ columns, rows: rotation.modules, name: "rotation", testid: "rotation-table" });
-  const title = tr("Weights before and after the rotation");
+  const title = "Weights before and after the rotation";
   return html`<p class="protocol" data-testid="rotation">${rotation.words}</p><details class="layers-fold"
       ><summary>${title}</summary
       >${scrolling(title, rows)}<p class="protocol"
-        >${tr(
-          "Means over linears. Range: largest weight of a group over its root mean square. The other columns are " +
-            "‖ΔW‖/‖W‖: of plain rounding on this grid, and of this run.",
-        )}</p
+        >Means over linears. Range: largest weight of a group over its root mean square. The other columns are ‖ΔW‖/‖W‖: of plain rounding on this grid, and of this run.</p
       ></details
     >`;
 }
@@ -154,13 +154,13 @@ function besideFloat(summary) {
   const withBaseline = rows.some((row) => row.baseline !== null);
   const columns = [
     { isHead: true, show: (/** @type {Row} */ row) => row.name },
-    { title: tr("This run"), show: (/** @type {Row} */ row) => row.run },
-    ...(withBaseline ? [{ title: tr("GPTQ 1 %"), show: (/** @type {Row} */ row) => row.baseline ?? "–" }] : []),
+    { title: "This run", show: (/** @type {Row} */ row) => row.run },
+    ...(withBaseline ? [{ title: "GPTQ 1 %", show: (/** @type {Row} */ row) => row.baseline ?? "–" }] : []),
   ];
   return html`${table({ columns, rows, name: "beside-float", testid: "beside-float" })}<details class="layers-fold"
-      ><summary>${tr("What these numbers say")}</summary
+      ><summary>What these numbers say</summary
       ><dl class="beside-help">${distances(summary).map(
         ({ name, help }) => html`<dt>${name}</dt><dd>${help}</dd>`,
-      )}<dt>±</dt><dd>${tr("One standard error over the windows of the test text.")}</dd></dl></details
+      )}<dt>±</dt><dd>One standard error over the windows of the test text.</dd></dl></details
     >`;
 }

@@ -5,7 +5,6 @@
 
 import { plain } from "../base/format.js";
 import { html, nothing } from "../base/html.js";
-import { tr, trCount } from "../base/messages.js";
 
 /** @import { Fix } from "../base/client.js" */
 /** @import { Trouble } from "../base/problem.js" */
@@ -22,8 +21,8 @@ const USUAL = [3, 10, 30, 120];
 /** @param {number} minutes */
 const named = (minutes) =>
   minutes >= 120 && minutes % 60 === 0
-    ? trCount("in {count} hour", "in {count} hours", minutes / 60, { count: plain(minutes / 60) })
-    : trCount("in {count} minute", "in {count} minutes", minutes, { count: plain(minutes) });
+    ? `in ${plain(minutes / 60)} ${minutes / 60 === 1 ? "hour" : "hours"}`
+    : `in ${plain(minutes)} ${minutes === 1 ? "minute" : "minutes"}`;
 
 /**
  * Values and words of the menu, shortest first.
@@ -31,7 +30,7 @@ const named = (minutes) =>
  * @param {string} chosen
  * @returns {[string, string][]}
  */
-export function choicesOf(plan, chosen, withoutEnd = tr("until it is known")) {
+export function choicesOf(plan, chosen, withoutEnd = "until it is known") {
   const minutes = new Set(plan ? plan.budgets.map((one) => one.minutes) : USUAL);
   if (plan) minutes.add(plan.sensible_minutes);
   if (chosen !== WITHOUT_END) minutes.add(Number(chosen));
@@ -44,7 +43,7 @@ export function choicesOf(plan, chosen, withoutEnd = tr("until it is known")) {
  * @param {Bought | null} plan
  * @param {string} chosen
  */
-export const budgetOptions = (plan, chosen, withoutEnd = tr("until it is known")) =>
+export const budgetOptions = (plan, chosen, withoutEnd = "until it is known") =>
   choicesOf(plan, chosen, withoutEnd).map(
     ([value, words]) => html`<option value=${value} ?selected=${value === chosen}>${words}</option>`,
   );
@@ -73,7 +72,7 @@ export const boughtIn = (tuned) => (tuned && "plan" in tuned ? (tuned.plan.tunin
  * @param {string} [name] of the button
  * @param {string} [testid] what test ids begin with
  */
-export function budgetNote(tuned, chosen, said, mend, name = tr("Find my λ"), testid = "tune") {
+export function budgetNote(tuned, chosen, said, mend, name = "Find my λ", testid = "tune") {
   if (!tuned) return nothing;
   if ("refusal" in tuned)
     return html`<div class="warning" data-testid=${`${testid}-refusal`}><p>${name}: ${tuned.refusal.what}. ${tuned.refusal.remedy}</p>${(
@@ -87,7 +86,7 @@ export function budgetNote(tuned, chosen, said, mend, name = tr("Find my λ"), t
   const fresh = warnings.filter((words) => !said.includes(words));
   return html`${
     bought
-      ? html`<ul class="budgets" data-testid=${testid === "tune" ? "budgets" : `${testid}-budgets`} aria-label=${tr("What each budget buys")}>${bought.budgets.map(
+      ? html`<ul class="budgets" data-testid=${testid === "tune" ? "budgets" : `${testid}-budgets`} aria-label="What each budget buys">${bought.budgets.map(
           ({ minutes, enough, words }) => html`<li
             class=${[String(minutes) === chosen ? "is-chosen" : "", enough ? "" : "is-short"].join(" ").trim()}
             aria-current=${String(minutes) === chosen ? "true" : nothing}>${words}</li>`,

@@ -12,7 +12,6 @@ import { copyPanel } from "../base/copy_panel.js";
 import { ready, say } from "../base/dom.js";
 import { html, nothing, render } from "../base/html.js";
 import { link, note } from "../base/link.js";
-import { tr, trCount } from "../base/messages.js";
 import { store } from "../base/page_state.js";
 import { titled } from "../base/page_title.js";
 import { asSentence, problemBlock } from "../base/problem.js";
@@ -152,7 +151,7 @@ async function begin() {
   const budget = /** @type {HTMLSelectElement} */ (part("budget"));
   const startLadder = /** @type {HTMLButtonElement} */ (part("ladder"));
   const ladderBudget = /** @type {HTMLSelectElement} */ (part("ladder-budget"));
-  const elsewhere = copyPanel("plan", tr("This recipe, to run elsewhere"), (fix) => mend(fix));
+  const elsewhere = copyPanel("plan", "This recipe, to run elsewhere", (fix) => mend(fix));
   part("plan-texts").append(elsewhere.element);
   /** @type {string[]} */
   const names = JSON.parse(side.dataset.fields ?? "");
@@ -265,7 +264,7 @@ async function begin() {
               : nothing;
     render(content, planPlace);
     planPlace.classList.toggle("is-stale", isStale);
-    say(part("checking"), isStale ? tr("Checking {model} …", { model: checking }) : "");
+    say(part("checking"), isStale ? `Checking ${checking} …` : "");
     markWrong(names, isStale ? "" : (refusal?.field ?? ""));
     start.disabled = !canStart;
     const acts = startWords(
@@ -273,7 +272,7 @@ async function begin() {
       values[names.indexOf("quantized_checkpoint")],
       values[names.indexOf("method")],
     );
-    say(start, isTextAsked ? tr("Choose a text first") : acts);
+    say(start, isTextAsked ? "Choose a text first" : acts);
     const why = whyNotTuned(values[names.indexOf("method")], values[names.indexOf("quantized_checkpoint")]);
     tune.disabled = !canStart || why !== "" || (tuned !== null && "refusal" in tuned);
     tune.title = why;
@@ -285,7 +284,7 @@ async function begin() {
     const whyNot = whyNoLadder(values[names.indexOf("quantized_checkpoint")], values[names.indexOf("test")]);
     startLadder.disabled = !canStart || whyNot !== "" || (ladder !== null && "refusal" in ladder);
     startLadder.title = whyNot;
-    render(budgetOptions(boughtIn(ladder), ladderMinutes, tr("for all draws")), ladderBudget);
+    render(budgetOptions(boughtIn(ladder), ladderMinutes, "for all draws"), ladderBudget);
     ladderBudget.value = ladderMinutes;
     const warnings = [...(plan?.warnings ?? []), ...(tuned && "plan" in tuned ? tuned.plan.warnings : [])];
     const hasLadder = !whyNot && plan !== null && refusal === null;
@@ -436,8 +435,8 @@ async function begin() {
     const unlike = unlikeShown(bench, names, values, choiceOf);
     if (!unlike.length) return true;
     change(values.map((value, index) => unlike.find((one) => one.index === index)?.value ?? value));
-    const fields = unlike.map(({ index }) => tr(RECIPE_FIELDS[names[index]].title)).join(", ");
-    say(part("plan-note"), tr("{fields} had changed unnoticed: this is the plan of what the form shows.", { fields }));
+    const fields = unlike.map(({ index }) => RECIPE_FIELDS[names[index]].title).join(", ");
+    say(part("plan-note"), `${fields} had changed unnoticed: this is the plan of what the form shows.`);
     return false;
   }
 
@@ -738,13 +737,10 @@ const asCorpus = ({ name, title }) => ({ name, title: ownTitle(title), role: "an
  * @param {unknown} method
  */
 function startWords(runs, opened, method) {
-  if (!opened)
-    return runs > 1
-      ? trCount("Start {count} calibration", "Start {count} calibrations", runs)
-      : tr("Start calibration");
+  if (!opened) return runs > 1 ? `Start ${runs} ${runs === 1 ? "calibration" : "calibrations"}` : "Start calibration";
   if (method === AS_FOUND.name)
-    return runs > 1 ? trCount("Start {count} measurement", "Start {count} measurements", runs) : tr("Start measuring");
-  return runs > 1 ? trCount("Start {count} repair", "Start {count} repairs", runs) : tr("Start the repair");
+    return runs > 1 ? `Start ${runs} ${runs === 1 ? "measurement" : "measurements"}` : "Start measuring";
+  return runs > 1 ? `Start ${runs} ${runs === 1 ? "repair" : "repairs"}` : "Start the repair";
 }
 
 /** Instead of a plan, for somebody who can't begin a run. @param {Visitor} who */

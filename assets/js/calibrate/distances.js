@@ -4,7 +4,6 @@
  */
 
 import { format, number, percent } from "../base/format.js";
-import { tr } from "../base/messages.js";
 
 /** @import { Divergences, Summary } from "../base/types.d.ts" */
 /** @typedef {{name: string, value: string, help: string}} Distance a number, and what it says */
@@ -47,26 +46,24 @@ export function distances(said) {
   const error = said.same_top_standard_error;
   return [
     {
-      name: tr("ln(quantized / float)"),
+      name: "ln(quantized / float)",
       value: withError(said.log_ratio, said.log_ratio_standard_error),
-      help: tr(
-        "The difference of the two ln perplexities on the same tokens. Its error is over windows of the text, paired, and far smaller than that of either perplexity.",
-      ),
+      help: "The difference of the two ln perplexities on the same tokens. Its error is over windows of the text, paired, and far smaller than that of either perplexity.",
     },
     {
-      name: tr("KL from float, nats a token"),
+      name: "KL from float, nats a token",
       value: withError(Number(said.kl), said.kl_standard_error),
-      help: tr("KL(float ‖ quantized): how far the whole prediction is, whichever token came. 0 is the same."),
+      help: "KL(float ‖ quantized): how far the whole prediction is, whichever token came. 0 is the same.",
     },
     {
-      name: tr("KL, 99 % of tokens below"),
+      name: "KL, 99 % of tokens below",
       value: format(said.kl_99, "significant"),
-      help: tr("The worst hundredth of the tokens is beyond this."),
+      help: "The worst hundredth of the tokens is beyond this.",
     },
     {
-      name: tr("Same top token"),
+      name: "Same top token",
       value: error ? unbroken(`${withError(100 * same, 100 * error)} %`) : percent(same, 1),
-      help: tr("The share of tokens at which both models hold the same one most probable."),
+      help: "The share of tokens at which both models hold the same one most probable.",
     },
   ];
 }
@@ -93,7 +90,7 @@ export function besideBaseline(summary) {
   const both = typeof baseline?.perplexity === "number";
   return [
     {
-      name: tr("Perplexity"),
+      name: "Perplexity",
       run: format(summary.perplexity, "perplexity"),
       baseline: both ? format(baseline.perplexity, "perplexity") : null,
     },

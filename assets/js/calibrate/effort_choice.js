@@ -5,7 +5,6 @@
 
 import { duration, percent } from "../base/format.js";
 import { html, nothing } from "../base/html.js";
-import { tr } from "../base/messages.js";
 import { MEASURED_EFFORTS, METHODS, RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { fittingWords, groupsOf, idleFields, listed, methodOf, methodTitle } from "./recipe_form.js";
 
@@ -16,7 +15,7 @@ import { fittingWords, groupsOf, idleFields, listed, methodOf, methodTitle } fro
 /** @typedef {Pick<Plan, "minutes" | "fitting">} EffortPlan */
 
 /** @type {Record<string, string>} */
-const TITLES = { quick: tr("Quick"), balanced: tr("Balanced"), best: tr("Best") };
+const TITLES = { quick: "Quick", balanced: "Balanced", best: "Best" };
 export const USUAL = "balanced"; // of a new run
 export const EFFORT_FIELDS = Object.keys(METHODS[String(RECIPE_FIELDS.method.default)].efforts[USUAL]);
 
@@ -130,22 +129,19 @@ export function effortChoice(said, plans, choose) {
   const held = effortOf(said, efforts);
   const measured = measuredFor(said);
   const source = measured.length
-    ? tr("Perplexity beside plain GPTQ, measured at {bits} bits by {method}.", {
-        bits: measured[0].bits,
-        method: methodTitle(said.method),
-      })
+    ? `Perplexity beside plain GPTQ, measured at ${measured[0].bits} bits by ${methodTitle(said.method)}.`
     : "";
   return html`<fieldset class="efforts" data-testid="efforts">
-    <legend>${tr("How much effort")}${held ? nothing : html`<span data-testid="own-fitting"> – ${tr("custom, see Advanced")}</span>`}</legend>
+    <legend>How much effort${held ? nothing : html`<span data-testid="own-fitting"> – custom, see Advanced</span>`}</legend>
     <div class="effort-choices">${Object.entries(efforts).map(([name, fitting]) => {
       const minutes = plans[name]?.minutes ?? null;
       const gains = measured.filter((row) => row.effort === name);
       return html`<label
         ><input type="radio" name="effort" value=${name} .checked=${name === held} @change=${() => choose(takenUp(said, fitting))} />
         <span class="effort-title">${TITLES[name]}</span
-        > <span class="effort-time">${minutes === null ? "" : tr("about {time}", { time: duration(60 * minutes) })}</span
+        > <span class="effort-time">${minutes === null ? "" : `about ${duration(60 * minutes)}`}</span
         > <small>${fittingWords({ ...said, ...fitting }).join(", ")}</small
-        > <small class="effort-gain">${gains.map((row) => tr("{change} on {model}", { change: signed(row.change), model: row.model })).join(tr(", "))}</small></label>`;
+        > <small class="effort-gain">${gains.map((row) => `${signed(row.change)} on ${row.model}`).join(", ")}</small></label>`;
     })}</div>
     <p>${source}</p></fieldset>`;
 }
@@ -160,7 +156,7 @@ export function settingsWords(said) {
   const numbers = (method?.tunes ?? []).map((name) => {
     const { key, title } = RECIPE_FIELDS[name];
     const value = given[key] ?? method?.defaults[name];
-    return value === "auto" ? `${tr(title)} auto` : `${tr(title)} = ${listed([value].flat())}`;
+    return value === "auto" ? `${title} auto` : `${title} = ${listed([value].flat())}`;
   });
   const grid = said.quantized_checkpoint ? "" : groupsOf(said);
   return [method?.also || said.method, ...numbers, grid, ...fittingWords(said)].filter(Boolean).join(", ");

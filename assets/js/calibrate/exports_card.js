@@ -8,7 +8,6 @@ import { asProblem, listen, request } from "../base/client.js";
 import { AT_REST, FORMAT_WORDS } from "../base/contract.js";
 import { bytes, format as formatted } from "../base/format.js";
 import { html, nothing, render, repeat } from "../base/html.js";
-import { tr } from "../base/messages.js";
 import { store } from "../base/page_state.js";
 import { moreMenu } from "../base/popover.js";
 import { problemBlock } from "../base/problem.js";
@@ -37,26 +36,26 @@ import { writtenWords } from "./said_words.js";
 /** @type {Record<string, Words>} formats that are the only one of their runs */
 const ALONE = {
   statistics: {
-    title: tr("The statistics as a file"),
-    name: tr("the statistics"),
-    save: tr("Save the statistics"),
-    download: tr("Download the statistics"),
+    title: "The statistics as a file",
+    name: "the statistics",
+    save: "Save the statistics",
+    download: "Download the statistics",
   },
   "as-found": {
-    title: tr("The repaired checkpoint as files"),
-    name: tr("the repaired checkpoint"),
-    save: tr("Save the repaired checkpoint"),
-    download: tr("Download the repaired checkpoint"),
+    title: "The repaired checkpoint as files",
+    name: "the repaired checkpoint",
+    save: "Save the repaired checkpoint",
+    download: "Download the repaired checkpoint",
   },
 };
 
 /** @param {string} format @returns {Words} */
 const wordsOf = (format) =>
   ALONE[format] ?? {
-    title: tr("The model as files"),
+    title: "The model as files",
     name: format,
-    save: tr("Save as checkpoint ({format})", { format }),
-    download: tr("Download {file}", { file: format }),
+    save: `Save as checkpoint (${format})`,
+    download: `Download ${format}`,
   };
 
 /** @type {Line} */
@@ -95,18 +94,18 @@ export function exportWords(run, state) {
   const { done, total } = State.progress(state);
   switch (run.state) {
     case "queued":
-      return tr("waiting for a device");
+      return "waiting for a device";
     case "running":
-      if (!total || state.ended) return !state.ended && state.stage ? stageWords(state.stage) : tr("starting");
-      if (done < total) return tr("{done} of {total} layers fetched", { done, total });
+      if (!total || state.ended) return !state.ended && state.stage ? stageWords(state.stage) : "starting";
+      if (done < total) return `${done} of ${total} layers fetched`;
       return stageWords(state.stage || "saving");
     case "cancelling":
-      return tr("cancelling");
+      return "cancelling";
     case "cancelled":
-      return tr("cancelled; the run is as it was");
+      return "cancelled; the run is as it was";
     case "interrupted":
     case "failed":
-      return tr("failed; the run is as it was");
+      return "failed; the run is as it was";
     default:
       return "";
   }
@@ -125,7 +124,7 @@ export function exportsCard(run) {
   const streams = new Map();
   const lines = store(/** @type {Lines} */ ({}), reduce, (state) =>
     render(
-      html`${alone ? html`<h3>${alone.title}</h3><p>${run.formats[0].note}.</p>` : html`<h3>${tr("The model as files")}</h3><details class="formats-fold"><summary>${tr("Who can load which format")}</summary>${formatTable(run.formats)}</details>`}
+      html`${alone ? html`<h3>${alone.title}</h3><p>${run.formats[0].note}.</p>` : html`<h3>The model as files</h3><details class="formats-fold"><summary>Who can load which format</summary>${formatTable(run.formats)}</details>`}
         <div class="files-lines">${alone ? nothing : saveMenu(run, state, send)}${repeat(
           run.formats.filter(({ format }) => alone || state[format]?.run || state[format]?.error),
           (one) => one.format,
@@ -193,15 +192,12 @@ function saveMenu(own, lines, send) {
       html`<button type="button" class="quiet" data-testid=${`save-${format}`} title=${possible ? nothing : note}
         ?disabled=${!possible || lines[format]?.isBusy}
         @click=${() => send(format, `/runs/${encodeURIComponent(own.id)}/export?format=${format}`)}
-        >${format}<span class="files-words">${tr("{format}; {loading}", {
-          format: tr(FORMAT_WORDS[format]),
-          loading: possible ? loadedBy(readers) : tr("can’t carry this run"),
-        })}</span></button>`,
+        >${format}<span class="files-words">${FORMAT_WORDS[format]}; ${possible ? loadedBy(readers) : "can’t carry this run"}</span></button>`,
   );
   return html`<div class="files-line">${moreMenu({
     id: `save-as-${own.id}`,
-    label: tr("Save as checkpoint: formats"),
-    words: tr("Save as checkpoint ▾"),
+    label: "Save as checkpoint: formats",
+    words: "Save as checkpoint ▾",
     kind: "act-quiet",
     testid: "save-as",
     items,
@@ -232,24 +228,22 @@ function lineOf(own, carrier, { run, said, error, isBusy }, send) {
     const isOut = !carrier.possible;
     parts = [
       saving({ disabled: isOut, title: isOut ? carrier.note : undefined }),
-      isOut
-        ? html`<span class="files-words">${tr("This format can’t carry the run; the table says why.")}</span>`
-        : nothing,
+      isOut ? html`<span class="files-words">This format can’t carry the run; the table says why.</span>` : nothing,
     ];
   } else if (run.state === "finished") {
     const href = at(`/api/runs/${encodeURIComponent(own.id)}/checkpoint?format=${format}`);
     parts = [
       html`<a class="act" href=${href} download data-testid=${`download-${format}`}>${words.download}</a>`,
       html`<span class="files-words">${fileWords(bytes(run.bytes), isFile, keep)}</span>`,
-      button(tr("Delete the files"), `delete-${format}`, () => send(format, path, "DELETE")),
+      button("Delete the files", `delete-${format}`, () => send(format, path, "DELETE")),
     ];
   } else {
     const isStopping = run.state === "cancelling";
     parts = [
       AT_REST.includes(run.state)
         ? saving()
-        : button(tr("Cancel"), `cancel-${format}`, () => send(format, `${path}/cancel`), { disabled: isStopping }),
-      html`<span class="files-words" role="status" data-testid=${`export-${format}`}>${tr("{name}: {words}", { name: words.name, words: exportWords(run, said) })}</span>`,
+        : button("Cancel", `cancel-${format}`, () => send(format, `${path}/cancel`), { disabled: isStopping }),
+      html`<span class="files-words" role="status" data-testid=${`export-${format}`}>${words.name}: ${exportWords(run, said)}</span>`,
     ];
   }
   const failure = error ?? (run && ["failed", "interrupted"].includes(run.state) ? run.error : null);
@@ -265,8 +259,8 @@ function lineOf(own, carrier, { run, said, error, isBusy }, send) {
  * @param {string} keep how long it is kept, in words; empty where nothing ends it
  */
 function fileWords(size, isFile, keep) {
-  if (isFile) return keep ? tr("{size}, one file, kept {keep}", { size, keep }) : tr("{size}, one file", { size });
-  return keep ? tr("{size}, one tar file, kept {keep}", { size, keep }) : tr("{size}, one tar file", { size });
+  if (isFile) return keep ? `${size}, one file, kept ${keep}` : `${size}, one file`;
+  return keep ? `${size}, one tar file, kept ${keep}` : `${size}, one tar file`;
 }
 
 /**
@@ -290,9 +284,8 @@ function readAgain(made) {
 function differs(own, made) {
   const [now, before] = [made.summary?.perplexity, own.summary?.perplexity];
   if (made.state !== "finished" || now === before || made.format === "statistics") return nothing;
-  const words = tr(
-    "This checkpoint has perplexity {now}, the run had {before}: layers were solved again, on another device or by another version.",
-    { now: formatted(now, "significant"), before: formatted(before, "significant") },
-  );
+  const words =
+    `This checkpoint has perplexity ${formatted(now, "significant")}, the run had ` +
+    `${formatted(before, "significant")}: layers were solved again, on another device or by another version.`;
   return html`<p class="warning">${words}</p>`;
 }

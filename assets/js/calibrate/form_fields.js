@@ -4,7 +4,6 @@
  */
 
 import { say } from "../base/dom.js";
-import { tr } from "../base/messages.js";
 import { RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { autoWords, idleFields, methodOf, readForm } from "./recipe_form.js";
 
@@ -105,8 +104,8 @@ export function drawFields(names, values, off) {
     const input = field.querySelector("input");
     if (input) {
       // The number is as it can be typed.
-      input.placeholder = typeof own === "number" ? tr("{value}, the method’s own", { value: own }) : "";
-      input.setAttribute("aria-label", tr(title)); // the label around it belongs to the button
+      input.placeholder = typeof own === "number" ? `${own}, the method’s own` : "";
+      input.setAttribute("aria-label", title); // the label around it belongs to the button
     }
     field.classList.toggle("is-auto", said[/** @type {keyof Said} */ (key)] === "auto");
     field.classList.toggle("has-no-auto", !method?.auto);

@@ -5,7 +5,6 @@
 
 import { number } from "../base/format.js";
 import { html, nothing } from "../base/html.js";
-import { tr } from "../base/messages.js";
 import { PAPERS_GRID, RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { groupsOf, methodOf } from "./recipe_form.js";
 
@@ -14,9 +13,9 @@ import { groupsOf, methodOf } from "./recipe_form.js";
 
 /** @type {[GridName, string, string][]} */
 const CHOICES = [
-  ["paper", tr("Paper’s grid"), tr("from the smallest to the largest weight")],
-  ["best", tr("Searched grid"), tr("the range searched, the codes refined")],
-  ["refitted", tr("Refitted grid"), tr("both ends searched, scales fitted to the codes; the slowest")],
+  ["paper", "Paper’s grid", "from the smallest to the largest weight"],
+  ["best", "Searched grid", "the range searched, the codes refined"],
+  ["refitted", "Refitted grid", "both ends searched, scales fitted to the codes; the slowest"],
 ];
 
 /**
@@ -74,14 +73,12 @@ export function gridOf(said) {
 export function gridSwitch(said, choose) {
   if (said.quantized_checkpoint || !meant("best", said.method).length) return nothing;
   const chosen = gridOf(said);
-  return html`<fieldset class="grid-switch" data-testid="grid-switch"><legend>${tr("Fitting of the grid")}</legend
+  return html`<fieldset class="grid-switch" data-testid="grid-switch"><legend>Fitting of the grid</legend
     ><div class="grid-choices">${choicesOf(said.method).map(
       ([name, title, about]) => html`<label
         ><input type="radio" name="grid-fitting" value=${name} .checked=${name === chosen} @change=${() => choose(gridFields(name, said.method))} />
         <span>${title}</span><small>${about}</small></label>`,
-    )}</div>${
-      chosen ? nothing : html`<p class="grid-own">${tr("Range, order, refinement or refit are your own.")}</p>`
-    }</fieldset>`;
+    )}</div>${chosen ? nothing : html`<p class="grid-own">Range, order, refinement or refit are your own.</p>`}</fieldset>`;
 }
 
 /**
@@ -96,13 +93,12 @@ export function gridCost(said, { bits_per_weight: bits, formats }) {
   const withCodes = formats.filter(({ format }) => format !== "plain");
   const loaded = withCodes.flatMap(({ format, possible, readers }) => {
     const names = possible ? readers.filter(({ loads }) => loads === "yes").map(({ reader }) => reader) : [];
-    return names.length ? [tr("as {format} by {readers}", { format, readers: names.join(", ") })] : [];
+    return names.length ? [`as ${format} by ${names.join(", ")}`] : [];
   });
-  if (loaded.length)
-    return tr("{grid}: {bits} bits per weight, loaded {readers}", { ...cost, readers: loaded.join("; ") });
+  if (loaded.length) return `${cost.grid}: ${cost.bits} bits per weight, loaded ${loaded.join("; ")}`;
   return withCodes.some(({ possible }) => possible)
-    ? tr("{grid}: {bits} bits per weight, loaded by no reader that was tried", cost)
+    ? `${cost.grid}: ${cost.bits} bits per weight, loaded by no reader that was tried`
     : withCodes.length
-      ? tr("{grid}: {bits} bits per weight; no format holds its codes", cost)
-      : tr("{grid}: {bits} bits per weight", cost);
+      ? `${cost.grid}: ${cost.bits} bits per weight; no format holds its codes`
+      : `${cost.grid}: ${cost.bits} bits per weight`;
 }

@@ -4,11 +4,10 @@
  */
 
 import { when } from "../base/format.js";
-import { tr } from "../base/messages.js";
 
 /** @typedef {{until: string | null, shared: boolean, while_room: boolean}} Kept */
 
-const ROOM = tr("until room is needed; a name, a note or a tag on the run prevents that");
+const ROOM = "until room is needed; a name, a note or a tag on the run prevents that";
 
 /**
  * What follows “kept”, or empty where nothing ends it.
@@ -16,10 +15,10 @@ const ROOM = tr("until room is needed; a name, a note or a tag on the run preven
  */
 export function keptWords(kept) {
   if (kept === undefined) return "";
-  if (kept.shared && kept.until === null) return tr("while its share link lasts");
+  if (kept.shared && kept.until === null) return "while its share link lasts";
   if (kept.until === null) return kept.while_room ? ROOM : "";
   const time = when(kept.until);
   return kept.while_room
-    ? tr("until {time}, or until room is needed; a name, a note or a tag on the run prevents that", { time })
-    : tr("until {time}", { time });
+    ? `until ${time}, or until room is needed; a name, a note or a tag on the run prevents that`
+    : `until ${time}`;
 }

@@ -7,7 +7,6 @@
 import { AT_REST } from "../base/contract.js";
 import { copyPanel } from "../base/copy_panel.js";
 import { html, nothing, render } from "../base/html.js";
-import { tr } from "../base/messages.js";
 import { figureMenu } from "../charts/figure_menu.js";
 import { plot } from "../charts/plot_host.js";
 import { afterLadder } from "./ladder_form.js";
@@ -22,8 +21,8 @@ import { beginRun, drawSentence, standing } from "./standing.js";
 /** @typedef {Omit<Sent, "figure"> & {figure: Figure}} LadderView */
 
 const FIRST = { gamma: 0, lambda: 0 };
-const SOON = tr("First the float model is measured; then each step, draw by draw.");
-const NOTHING = tr("It ended before anything was measured.");
+const SOON = "First the float model is measured; then each step, draw by draw.";
+const NOTHING = "It ended before anything was measured.";
 
 /**
  * @param {object} options
@@ -36,7 +35,7 @@ export function ladderCard({ root, corpora, go }) {
     /** @type {HTMLElement} */ (root.querySelector(`[data-part="ladder-${name}"]`));
   const [words, small, next] = ["sentence", "small-print", "next"].map(part);
   const standings = standing({ name: "ladder", draw, trouble: next });
-  const texts = copyPanel("rung", tr("Its recipe, to run elsewhere"));
+  const texts = copyPanel("rung", "Its recipe, to run elsewhere");
   /** @type {Run | null} */
   let run = null;
   /** @type {LadderView | null} */

@@ -4,7 +4,6 @@
  */
 
 import { duration } from "../base/format.js";
-import { tr, trCount } from "../base/messages.js";
 import { NOT_IN_A_LADDER, RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { recipeOf } from "./recipe_form.js";
 import { followingRecipe, goOn, heldOutBeside, nextWords } from "./tune_form.js";
@@ -19,8 +18,8 @@ import { followingRecipe, goOn, heldOutBeside, nextWords } from "./tune_form.js"
  * @param {unknown} test the test text
  */
 export function whyNoLadder(opened, test) {
-  if (opened) return tr("The steps begin at the original model; a quantized checkpoint has its codes.");
-  return test ? "" : tr("Steps are compared by perplexity: choose a test text.");
+  if (opened) return "The steps begin at the original model; a quantized checkpoint has its codes.";
+  return test ? "" : "Steps are compared by perplexity: choose a test text.";
 }
 
 /**
@@ -66,11 +65,11 @@ export const ladderFields = (names) => [
 export function afterLadder({ next, recipe, more_minutes: minutes }, corpora) {
   if (!recipe || !next) return null;
   if (next === "go_on") {
-    const lead = tr("What is measured is kept: it goes on where it stopped.");
+    const lead = "What is measured is kept: it goes on where it stopped.";
     return { recipe, lead, button: goOn(minutes ?? 0) };
   }
   const following = followingRecipe(recipe, corpora);
-  return { recipe: following, lead: nextWords(following), button: tr("Run the best rung") };
+  return { recipe: following, lead: nextWords(following), button: "Run the best rung" };
 }
 
 /**
@@ -79,13 +78,8 @@ export function afterLadder({ next, recipe, more_minutes: minutes }, corpora) {
  * @param {Pick<Recipe, "draws">} recipe
  */
 export function ladderStanding({ measured, planned, draws, end }, { draws: most }) {
-  if (end) return trCount("{count} model measured", "{count} models measured", measured);
-  return tr("Draw {draw} of {draws}: {measured} of at most {planned} models measured", {
-    draw: Math.min(draws + 1, most),
-    draws: most,
-    measured,
-    planned,
-  });
+  if (end) return `${measured} ${measured === 1 ? "model" : "models"} measured`;
+  return `Draw ${Math.min(draws + 1, most)} of ${most}: ${measured} of at most ${planned} models measured`;
 }
 
 /**
@@ -105,4 +99,4 @@ export function ladderShare({ measured, planned, budget, end }, seconds) {
  * @param {number} seconds of its clock
  */
 export const ladderTime = ({ budget }, seconds) =>
-  budget === null ? duration(seconds) : tr("{time} of {budget}", { time: duration(seconds), budget: duration(budget) });
+  budget === null ? duration(seconds) : `${duration(seconds)} of ${duration(budget)}`;

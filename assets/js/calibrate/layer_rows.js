@@ -5,7 +5,6 @@
 
 import { SIGNS } from "../base/contract.js";
 import { count, format, plain } from "../base/format.js";
-import { tr } from "../base/messages.js";
 
 /** @typedef {{name: string, report: Record<string, any>}} LayerReport */
 /** @typedef {{name: string, short: string, flags: string | null} & Record<string, any>} LayerRow */
@@ -15,16 +14,16 @@ const NO_SCALES = "none"; // in files, where a search has kept the weights as th
 
 /** What a layer's flags say. @type {Record<string, string>} */
 const FLAGS = {
-  "diagonal floor": tr("diagonal floor"),
-  "not foldable": tr("not foldable"),
-  "little memory": tr("little memory"),
-  "not recorded": tr("not recorded"),
-  "not judged": tr("not judged"),
-  "no tokens": tr("no tokens"),
-  "fewer tokens than channels": tr("fewer tokens than channels"),
-  "codes as found": tr("codes as found"),
-  "worse than found": tr("worse than found"),
-  "before distillation": tr("before distillation"),
+  "diagonal floor": "diagonal floor",
+  "not foldable": "not foldable",
+  "little memory": "little memory",
+  "not recorded": "not recorded",
+  "not judged": "not judged",
+  "no tokens": "no tokens",
+  "fewer tokens than channels": "fewer tokens than channels",
+  "codes as found": "codes as found",
+  "worse than found": "worse than found",
+  "before distillation": "before distillation",
 };
 
 /** The flags of a row as a reader of the page sees them. @param {string} flags */
@@ -47,14 +46,14 @@ const significant = (key) => (row) => format(row[key], "significant");
  */
 export const LAYER_COLUMNS = [
   { key: "layer" },
-  { key: "relative_recon", title: tr("Reconstruction error"), show: significant("relative_recon") },
-  { key: "relative_held_out", title: tr("Held out"), show: significant("relative_held_out") },
-  { key: "relative_drift", title: tr("Drift"), show: significant("relative_drift") },
+  { key: "relative_recon", title: "Reconstruction error", show: significant("relative_recon") },
+  { key: "relative_held_out", title: "Held out", show: significant("relative_held_out") },
+  { key: "relative_drift", title: "Drift", show: significant("relative_drift") },
   { key: "lam", title: "λ", show: (row) => (row.lam === null ? "–" : plain(row.lam)) },
   { key: "gamma", title: "γ", show: (row) => (row.gamma === null ? "–" : plain(row.gamma)) },
   {
     key: "shift_strength",
-    title: tr("α of the shift"),
+    title: "α of the shift",
     show: (row) => (row.shift_strength === null ? "–" : plain(row.shift_strength)),
   },
   { key: "validation" },
@@ -62,39 +61,37 @@ export const LAYER_COLUMNS = [
     key: "alpha",
     title: "α",
     show: (row) =>
-      typeof row.alpha === "number" ? plain(row.alpha) : row.alpha === NO_SCALES ? tr("none") : (row.alpha ?? "–"),
+      typeof row.alpha === "number" ? plain(row.alpha) : row.alpha === NO_SCALES ? "none" : (row.alpha ?? "–"),
   },
-  { key: "lam_low", title: tr("Same choice for λ"), show: interval },
+  { key: "lam_low", title: "Same choice for λ", show: interval },
   { key: "lam_high" },
   {
     key: "best_epoch",
-    title: tr("Epoch"),
-    show: (row) => (row.best_epoch === null ? "–" : tr("{count} of {of}", { count: row.best_epoch, of: row.epochs })),
+    title: "Epoch",
+    show: (row) => (row.best_epoch === null ? "–" : `${row.best_epoch} of ${row.epochs}`),
   },
   { key: "epochs" },
   {
     key: "best_step",
-    title: tr("Step"),
-    show: (row) => (row.best_step === null ? "–" : tr("{count} of {of}", { count: row.best_step, of: row.steps_made })),
+    title: "Step",
+    show: (row) => (row.best_step === null ? "–" : `${row.best_step} of ${row.steps_made}`),
   },
   { key: "steps_made" },
   { key: "initial_objective" },
   {
     key: "objective",
-    title: tr("Objective"),
+    title: "Objective",
     show: (row) =>
       `${row.initial_objective === null ? "" : `${format(row.initial_objective, "significant")} → `}${format(row.objective, "significant")}`,
   },
-  { key: "n_tokens", title: tr("Tokens"), show: (row) => (row.n_tokens === null ? "–" : count(row.n_tokens)) },
+  { key: "n_tokens", title: "Tokens", show: (row) => (row.n_tokens === null ? "–" : count(row.n_tokens)) },
   { key: "flags" },
 ];
 
 /** @param {LayerRow} row */
 function interval({ lam_low: low, lam_high: high }) {
   if (low === null) return "–";
-  return high === null
-    ? tr("{low} and more", { low: rounded(low) })
-    : tr("{low} to {high}", { low: rounded(low), high: rounded(high) });
+  return high === null ? `${rounded(low)} and more` : `${rounded(low)} to ${rounded(high)}`;
 }
 
 /**

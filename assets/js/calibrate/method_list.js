@@ -5,7 +5,6 @@
 
 import { plain } from "../base/format.js";
 import { html } from "../base/html.js";
-import { tr } from "../base/messages.js";
 import { AS_FOUND, METHODS, REPAIRING } from "../base/recipe_contract.js";
 import { methodOf, methodTitle } from "./recipe_form.js";
 
@@ -13,9 +12,9 @@ import { methodOf, methodTitle } from "./recipe_form.js";
 
 /** @type {[FormMethod["penalty"], string][]} */
 const PENALTIES = [
-  ["", tr("Baseline")],
-  ["identity", tr("+ identity penalty")],
-  ["saliency", tr("+ saliency penalty")],
+  ["", "Baseline"],
+  ["identity", "+ identity penalty"],
+  ["saliency", "+ saliency penalty"],
 ];
 
 /** @type {[string, FormMethod[]][]} titles of groups, and what is in them */
@@ -25,8 +24,8 @@ const GROUPS = PENALTIES.map(([penalty, title]) => [
 ]);
 /** @type {[string, FormMethod[]][]} */
 const OF_OPENED = [
-  [tr("As it is"), [AS_FOUND]],
-  [tr("Repaired: its scales stay, its codes are solved again"), REPAIRING.map((name) => METHODS[name])],
+  ["As it is", [AS_FOUND]],
+  ["Repaired: its scales stay, its codes are solved again", REPAIRING.map((name) => METHODS[name])],
 ];
 
 /**
@@ -34,9 +33,7 @@ const OF_OPENED = [
  * @param {number} cost
  */
 export const costWords = (cost) =>
-  cost >= 0.9 && cost <= 1.1
-    ? tr("GPTQ’s time")
-    : tr("{times} × GPTQ’s time", { times: plain(cost < 10 ? cost : Math.round(cost)) });
+  cost >= 0.9 && cost <= 1.1 ? "GPTQ’s time" : `${plain(cost < 10 ? cost : Math.round(cost))} × GPTQ’s time`;
 
 /**
  * @param {string} chosen name of the method
@@ -46,7 +43,7 @@ export const costWords = (cost) =>
 export function methodList(chosen, isOpened, choose) {
   const method = methodOf(chosen);
   return html`<details class="methods" data-testid="methods">
-    <summary><strong>${methodTitle(chosen)}</strong><span>${method ? [tr(method.about), costs(method)].filter(Boolean).join(" · ") : tr("no such method")}</span></summary>
+    <summary><strong>${methodTitle(chosen)}</strong><span>${method ? [method.about, costs(method)].filter(Boolean).join(" · ") : "no such method"}</span></summary>
     <div class="method-groups">${(isOpened ? OF_OPENED : GROUPS).map(
       ([title, methods]) =>
         html`<fieldset><legend>${title}</legend>${methods.map((one) => row(one, chosen, choose))}</fieldset>`,
@@ -60,4 +57,4 @@ const costs = (method) => (method.name === AS_FOUND.name ? "" : costWords(method
 /** @param {FormMethod} method @param {string} chosen @param {(name: string) => void} choose */
 const row = (method, chosen, choose) =>
   html`<label><input type="radio" name="method" value=${method.name} .checked=${method.name === chosen} @change=${() => choose(method.name)} />
-    <strong>${tr(method.title)}</strong><span class="method-cost">${costs(method)}</span><span class="method-about">${tr(method.about)}</span></label>`;
+    <strong>${method.title}</strong><span class="method-cost">${costs(method)}</span><span class="method-about">${method.about}</span></label>`;

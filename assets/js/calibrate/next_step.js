@@ -4,7 +4,6 @@
  */
 
 import { count, format, percent } from "../base/format.js";
-import { tr } from "../base/messages.js";
 import { METHODS, PAPERS_GRID } from "../base/recipe_contract.js";
 import { USUAL } from "./effort_choice.js";
 import { idleFields } from "./recipe_form.js";
@@ -24,9 +23,9 @@ const FAR_MORE = 2; // times what λ gives
  */
 export function guessing({ perplexity_float: float, vocabulary }) {
   if (!float || !vocabulary || float < GUESSING * vocabulary) return "";
-  return tr(
-    "This model predicts no better than guessing: perplexity {perplexity} of a vocabulary of {size}. Train it first: what is compared here is noise.",
-    { perplexity: format(float, "perplexity"), size: count(vocabulary) },
+  return (
+    `This model predicts no better than guessing: perplexity ${format(float, "perplexity")} of a vocabulary ` +
+    `of ${count(vocabulary)}. Train it first: what is compared here is noise.`
   );
 }
 
@@ -54,11 +53,9 @@ export function nextStep(summary, recipe) {
   const said = { now: change.now, next: change.next, cost: percent(cost, cost < 0.1 ? 1 : 0) };
   const words =
     gain > 0
-      ? tr(
-          "{now} costs {cost} more perplexity than the float model has, far more than the {gain} that λ gives: try {next}.",
-          { ...said, gain: percent(-Math.expm1(-gain), 1) },
-        )
-      : tr("{now} costs {cost} more perplexity than the float model has: try {next}.", said);
+      ? `${said.now} costs ${said.cost} more perplexity than the float model has, far more than the ` +
+        `${percent(-Math.expm1(-gain), 1)} that λ gives: try ${said.next}.`
+      : `${said.now} costs ${said.cost} more perplexity than the float model has: try ${said.next}.`;
   return { words, recipe: { ...recipe, ...change.fields } };
 }
 
@@ -71,8 +68,8 @@ function knob(recipe) {
   const { bits } = recipe;
   if (recipe.grid === "symmetric" || recipe.grid === "full_range")
     return {
-      now: tr("{bits} bits symmetric", { bits }),
-      next: tr("the asymmetric grid"),
+      now: `${bits} bits symmetric`,
+      next: "the asymmetric grid",
       fields: { grid: "asymmetric" },
     };
   const idle = idleFields(recipe);
@@ -80,8 +77,8 @@ function knob(recipe) {
   const fitting = METHODS[recipe.method]?.efforts[USUAL];
   if (fitting && !idle.includes("range") && recipe.range === "minmax")
     return {
-      now: tr("{bits} bits with each group’s range from its least to its largest weight", { bits }),
-      next: tr("the effort “balanced”"),
+      now: `${bits} bits with each group’s range from its least to its largest weight`,
+      next: "the effort “balanced”",
       fields: Object.fromEntries(
         Object.keys(PAPERS_GRID).flatMap((name) =>
           !idle.includes(name) && said[name] === PAPERS_GRID[name] ? [[name, fitting[name]]] : [],
@@ -90,14 +87,14 @@ function knob(recipe) {
     };
   if (typeof recipe.group_size !== "number")
     return {
-      now: tr("{bits} bits with one scale per channel", { bits }),
-      next: tr("groups of {size}", { size: 128 }),
+      now: `${bits} bits with one scale per channel`,
+      next: `groups of ${128}`,
       fields: { group_size: 128 },
     };
   if (bits < 4)
     return {
-      now: tr("{bits} bits", { bits }),
-      next: tr("{bits} bits", { bits: bits + 1 }),
+      now: `${bits} bits`,
+      next: `${bits + 1} bits`,
       fields: { bits: bits + 1 },
     };
   return null;

@@ -4,7 +4,6 @@
  */
 
 import { html, nothing } from "../base/html.js";
-import { tr, trParts } from "../base/messages.js";
 import { AS_FOUND } from "../base/recipe_contract.js";
 import { shortModel } from "./recipe_form.js";
 
@@ -25,8 +24,7 @@ export const toOpen = (models, only = null) =>
     .flatMap(({ name: model, opened }) => opened.map((name) => ({ model, name })));
 
 /** What people call a checkpoint. @param {string} name */
-export const openedTitle = (name) =>
-  EXPORTED.test(name) ? tr("{model}, exported here", { model: shortModel(name) }) : name;
+export const openedTitle = (name) => (EXPORTED.test(name) ? `${shortModel(name)}, exported here` : name);
 
 /**
  * @param {object} form
@@ -42,25 +40,21 @@ export function openedNote({ offered, opened, method, isSought, folders }, { ope
     const checkpoint = html`<strong>${openedTitle(opened)}</strong>`;
     const what =
       method === AS_FOUND.name
-        ? trParts("{checkpoint} is measured as it was found, beside the original.", { checkpoint })
-        : trParts("{checkpoint} is repaired: its scales stay, and its codes are solved again.", { checkpoint });
+        ? [checkpoint, " is measured as it was found, beside the original."]
+        : [checkpoint, " is repaired: its scales stay, and its codes are solved again."];
     return html`<p data-testid="opened" role="status">${what}</p>
-      <button type="button" class="act-quiet" data-testid="close-opened" @click=${close}>${tr("Quantize the original instead")}</button>`;
+      <button type="button" class="act-quiet" data-testid="close-opened" @click=${close}>Quantize the original instead</button>`;
   }
   if (!offered.length)
     return isSought
-      ? html`<p data-testid="nothing-to-open" role="status">${trParts(
-          "No quantized checkpoint is here yet. Put its folder into one of {folders}, beside that of the model it was " +
-            "made of, or save a finished run as packed, gptq or mlx; one of the Hub goes by its name, under Advanced.",
-          { folders: html`SARQC_MODEL_DIRS${folders ? html` (<code>${folders}</code>)` : nothing}` },
-        )}</p>`
+      ? html`<p data-testid="nothing-to-open" role="status">No quantized checkpoint is here yet. Put its folder into one of SARQC_MODEL_DIRS${folders ? html` (<code>${folders}</code>)` : nothing}, beside that of the model it was made of, or save a finished run as packed, gptq or mlx; one of the Hub goes by its name, under Advanced.</p>`
       : nothing;
   /** @param {Event & {currentTarget: HTMLSelectElement}} event */
   const chosen = ({ currentTarget }) => open(offered[Number(currentTarget.value)]);
   const ofMany = new Set(offered.map(({ model }) => model)).size > 1;
-  return html`<p id="offered-words">${tr("Quantized already: see what it lost, and whether its codes can be better.")}</p>
+  return html`<p id="offered-words">Quantized already: see what it lost, and whether its codes can be better.</p>
     <select class="field-select" data-testid="open-checkpoint" aria-labelledby="offered-words" .value=${""} @change=${chosen}>
-      <option value="" selected>${tr("Open one …")}</option>${offered.map(
+      <option value="" selected>Open one …</option>${offered.map(
         ({ model, name }, index) =>
           html`<option value=${index}>${ofMany ? `${shortModel(model)}: ` : ""}${openedTitle(name)}</option>`,
       )}

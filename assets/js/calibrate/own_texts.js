@@ -6,7 +6,6 @@
 import { asProblem, request } from "../base/client.js";
 import { bytes } from "../base/format.js";
 import { html, nothing, render, repeat } from "../base/html.js";
-import { tr } from "../base/messages.js";
 import { store } from "../base/page_state.js";
 import { problemBlock } from "../base/problem.js";
 
@@ -30,8 +29,8 @@ const TITLE_MOST = 120; // characters that the server takes
 
 /** @type {[Field, string][]} */
 const FIELDS = [
-  ["calibration", tr("Bring a calibration text")],
-  ["test", tr("Bring a test text")],
+  ["calibration", "Bring a calibration text"],
+  ["test", "Bring a test text"],
 ];
 
 /** @type {TextsState} */
@@ -110,11 +109,9 @@ export function ownTexts({ place, texts, changed }) {
   function draw({ texts, sending, asking, trouble }) {
     render(
       html`<div class="own-texts-buttons">${FIELDS.map(([field, words]) => chooser(field, words, sending))}</div>
-        <p>${tr(
-          "A plain text in UTF-8. The numbers of a run tell much of the text they were measured on, so show a run only to people who may know its text.",
-        )}</p>
+        <p>A plain text in UTF-8. The numbers of a run tell much of the text they were measured on, so show a run only to people who may know its text.</p>
         ${trouble ? problemBlock(trouble, "text-problem") : nothing}
-        ${texts.length ? html`<ul aria-label=${tr("Your texts")}>${repeat(texts, keyOf, (text) => lineOf(text, asking))}</ul>` : nothing}`,
+        ${texts.length ? html`<ul aria-label="Your texts">${repeat(texts, keyOf, (text) => lineOf(text, asking))}</ul>` : nothing}`,
       place,
     );
   }
@@ -123,7 +120,7 @@ export function ownTexts({ place, texts, changed }) {
   const chooser = (field, words, sending) =>
     html`<button type="button" class="act-quiet" data-testid=${`bring-${field}`} ?disabled=${sending !== null}
         @click=${() => /** @type {HTMLElement} */ (place.querySelector(`[data-file="${field}"]`)).click()}
-      >${sending === field ? tr("Sending") : words}</button>
+      >${sending === field ? "Sending" : words}</button>
       <input type="file" accept="text/*,.txt,.md" hidden data-file=${field} data-testid=${`text-file-${field}`}
         @change=${(/** @type {Event & {currentTarget: HTMLInputElement}} */ { currentTarget }) => {
           const file = currentTarget.files?.[0];
@@ -137,9 +134,9 @@ export function ownTexts({ place, texts, changed }) {
       <span class="own-text-title" title=${name}>${title}</span><span class="own-text-size">${bytes(size)}</span>
       ${
         asking === name
-          ? html`${act(tr("Delete for good"), "text-delete-yes", () => remove(name), "quiet danger")}
-              ${act(tr("Keep"), "text-keep", () => ask(null))}`
-          : act(tr("Delete"), "text-delete", () => ask(name))
+          ? html`${act("Delete for good", "text-delete-yes", () => remove(name), "quiet danger")}
+              ${act("Keep", "text-keep", () => ask(null))}`
+          : act("Delete", "text-delete", () => ask(name))
       }
     </li>`;
 

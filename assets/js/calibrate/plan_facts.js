@@ -5,7 +5,6 @@
 
 import { bytes, count, duration, number, percent } from "../base/format.js";
 import { html } from "../base/html.js";
-import { tr } from "../base/messages.js";
 import { formatsFold } from "./readers_table.js";
 
 /** @import { Fix } from "../base/client.js" */
@@ -22,55 +21,42 @@ export function planFacts(plan) {
   const known = (value, text) => (value === null ? "" : text(value));
   /** @type {[string, string][]} */
   const rows = [
-    [tr("Runs"), plan.runs > 1 ? String(plan.runs) : ""],
-    [tr("Model"), plan.family ? `${plan.model} (${plan.family})` : plan.model],
-    [tr("Opened"), plan.opened],
+    ["Runs", plan.runs > 1 ? String(plan.runs) : ""],
+    ["Model", plan.family ? `${plan.model} (${plan.family})` : plan.model],
+    ["Opened", plan.opened],
     [
-      tr("Quantized"),
+      "Quantized",
       known(plan.share_quantized, (share) => {
         const values = { share: percent(share, 1), parameters: count(parameters ?? 0), layers: layers ?? 0 };
         return experts
-          ? tr("{share} of {parameters} parameters, {layers} layers, up to {experts} experts in a block", {
-              ...values,
-              experts,
-            })
-          : tr("{share} of {parameters} parameters, {layers} layers", values);
+          ? `${values.share} of ${values.parameters} parameters, ${values.layers} layers, up to ${experts} experts ` +
+              "in a block"
+          : `${values.share} of ${values.parameters} parameters, ${values.layers} layers`;
       }),
     ],
     [
-      tr("Bits per weight"),
-      known(plan.bits_per_weight, (bits) =>
-        tr("{bits}, scales and zero points or biases included", { bits: number(bits, 2) }),
-      ),
+      "Bits per weight",
+      known(plan.bits_per_weight, (bits) => `${number(bits, 2)}, scales and zero points or biases included`),
     ],
-    [
-      tr("Size"),
-      before === null || after === null
-        ? ""
-        : tr("{before} → {after} once packed", { before: bytes(before), after: bytes(after) }),
-    ],
-    [tr("Memory"), known(plan.memory_bytes, (memory) => memoryText(memory, plan))],
-    [tr("Disk"), known(plan.disk_bytes, (disk) => tr("about {size} in the state folder", { size: bytes(disk) }))],
-    [tr("Calibration"), known(plan.calibration_tokens, (tokens) => calibrationText(tokens, plan))],
-    [tr("Test"), known(plan.test_tokens, (tokens) => tr("{count} tokens", { count: count(tokens) }))],
-    [tr("Time"), known(plan.minutes, (minutes) => timeText(minutes, plan))],
+    ["Size", before === null || after === null ? "" : `${bytes(before)} → ${bytes(after)} once packed`],
+    ["Memory", known(plan.memory_bytes, (memory) => memoryText(memory, plan))],
+    ["Disk", known(plan.disk_bytes, (disk) => `about ${bytes(disk)} in the state folder`)],
+    ["Calibration", known(plan.calibration_tokens, (tokens) => calibrationText(tokens, plan))],
+    ["Test", known(plan.test_tokens, (tokens) => `${count(tokens)} tokens`)],
+    ["Time", known(plan.minutes, (minutes) => timeText(minutes, plan))],
   ];
   return rows.filter(([, text]) => text);
 }
 
 /** @param {number} tokens @param {Plan} plan */
 function calibrationText(tokens, { begin }) {
-  return begin
-    ? tr("{count} tokens, each sequence and test window behind {begin}", { count: count(tokens), begin })
-    : tr("{count} tokens", { count: count(tokens) });
+  return begin ? `${count(tokens)} tokens, each sequence and test window behind ${begin}` : `${count(tokens)} tokens`;
 }
 
 /** @param {number} minutes @param {Plan} plan */
 function timeText(minutes, { runs, minutes_on: on }) {
   const time = duration(60 * minutes);
-  return runs > 1
-    ? tr("about {time} for all {runs} on {device}", { time, runs, device: on })
-    : tr("about {time} on {device}", { time, device: on });
+  return runs > 1 ? `about ${time} for all ${runs} on ${on}` : `about ${time} on ${on}`;
 }
 
 /** @param {number} device @param {Plan} plan */
@@ -79,10 +65,10 @@ function memoryText(device, { host_bytes: host, streamed }) {
   if (host) {
     const beside = { size, host: bytes(host) };
     return streamed
-      ? tr("about {size} on the device, {host} beside it, one block at a time", beside)
-      : tr("about {size} on the device, {host} beside it", beside);
+      ? `about ${beside.size} on the device, ${beside.host} beside it, one block at a time`
+      : `about ${beside.size} on the device, ${beside.host} beside it`;
   }
-  return streamed ? tr("about {size}, one block at a time", { size }) : tr("about {size}", { size });
+  return streamed ? `about ${size}, one block at a time` : `about ${size}`;
 }
 
 /**

@@ -4,7 +4,6 @@
  */
 
 import { html, nothing } from "../base/html.js";
-import { tr, trCount } from "../base/messages.js";
 import { table } from "../base/table.js";
 
 /** @import { Fix } from "../base/client.js" */
@@ -12,10 +11,10 @@ import { table } from "../base/table.js";
 
 /** @type {[Answer["loads"], string, string][]} what readers made of it, with a mark and in words; the best first */
 const KINDS = [
-  ["yes", "✓", tr("loads, same tokens")],
-  ["parts", "≈", tr("loads, other tokens")],
-  ["no", "✗", tr("does not load")],
-  ["not_run", "–", tr("not run here")],
+  ["yes", "✓", "loads, same tokens"],
+  ["parts", "≈", "loads, other tokens"],
+  ["no", "✗", "does not load"],
+  ["not_run", "–", "not run here"],
 ];
 
 /**
@@ -39,12 +38,10 @@ export function loadedBy(readers) {
   /** @param {Answer["loads"]} kind */
   const names = (kind) => readers.filter(({ loads }) => loads === kind).map(({ reader }) => reader);
   const [loading, refusing] = [names("yes"), names("no")];
-  if (!loading.length && !refusing.length) return tr("no reader was tried");
+  if (!loading.length && !refusing.length) return "no reader was tried";
   const [able, others] = [loading, refusing].map((some) => some.join(", "));
-  if (!others) return tr("loads in {readers}", { readers: able });
-  return able
-    ? tr("loads in {readers}, not in {others}", { readers: able, others })
-    : tr("loads in no reader that was tried, not in {others}", { others });
+  if (!others) return `loads in ${able}`;
+  return able ? `loads in ${able}, not in ${others}` : `loads in no reader that was tried, not in ${others}`;
 }
 
 /**
@@ -59,7 +56,7 @@ export const withVersion = ({ reader, version }) => (version ? `${reader} ${vers
  * @param {(fix: Fix) => void} [mend] applies a remedy; without it none is offered
  */
 export function formatTable(formats, mend) {
-  const columns = [{ title: tr("Saved as") }, { title: tr("Read by") }];
+  const columns = [{ title: "Saved as" }, { title: "Read by" }];
   const body = formats.map(
     (format) =>
       html`<tbody data-format=${format.format}>
@@ -80,7 +77,7 @@ export function formatTable(formats, mend) {
   }`;
 }
 
-const cant = () => html`<span class="loads-no"><span aria-hidden="true">✗ </span>${tr("can’t carry this run")}</span>`;
+const cant = () => html`<span class="loads-no"><span aria-hidden="true">✗ </span>can’t carry this run</span>`;
 
 /** A line for each answer; it opens where there is something to read. @param {Answer[]} readers */
 function answers(readers) {
@@ -118,8 +115,8 @@ export function formatsFold(formats, { isOpen, toggled }, mend) {
  */
 function fitting(formats) {
   const fit = formats.filter(({ possible }) => possible).length;
-  return tr("Who can load it: {formats}, {fit}", {
-    formats: trCount("{count} format", "{count} formats", formats.length),
-    fit: trCount("{count} fits", "{count} fit", fit),
-  });
+  return (
+    `Who can load it: ${`${formats.length} ${formats.length === 1 ? "format" : "formats"}`}, ` +
+    `${`${fit} ${fit === 1 ? "fits" : "fit"}`}`
+  );
 }

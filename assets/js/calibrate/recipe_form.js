@@ -5,7 +5,6 @@
 
 import { FITTING_WORDS, SIGNS } from "../base/contract.js";
 import { plain } from "../base/format.js";
-import { tr, written } from "../base/messages.js";
 import { AS_FOUND, METHODS, NOT_ASKED_OF_OPENED, RECIPE_FIELDS } from "../base/recipe_contract.js";
 
 /** @import { FormMethod, Recipe } from "../base/types.d.ts" */
@@ -105,38 +104,30 @@ export function autoWords(recipe) {
     }))
     .map(({ sign, values }, index) => {
       const named = { count: values.length, sign, values: span(values) };
-      return index ? tr("{count} of {sign} ({values})", named) : tr("{count} values of {sign} ({values})", named);
+      return index
+        ? `${named.count} of ${named.sign} (${named.values})`
+        : `${named.count} values of ${named.sign} (${named.values})`;
     })
     .join(" × ");
   const kept = judgedOn(recipe);
-  const sequences =
-    kept === null
-      ? tr("a part of the sequences")
-      : tr("{kept} of {samples} sequences", { kept, samples: recipe.samples });
+  const sequences = kept === null ? "a part of the sequences" : `${kept} of ${recipe.samples} sequences`;
   const share = recipe.channel_fraction ?? 1;
-  if (auto.by !== "layer")
-    return tr("auto: {tried} for the whole model, judged by perplexity on {sequences}", { tried, sequences });
+  if (auto.by !== "layer") return `auto: ${tried} for the whole model, judged by perplexity on ${sequences}`;
   return share > 0 && share < 1
-    ? tr("auto: {tried} for each layer, judged on {sequences} and {share} % of the channels", {
-        tried,
-        sequences,
-        share: plain(100 * share),
-      })
-    : tr("auto: {tried} for each layer, judged on {sequences}", { tried, sequences });
+    ? `auto: ${tried} for each layer, judged on ${sequences} and ${plain(100 * share)} % of the channels`
+    : `auto: ${tried} for each layer, judged on ${sequences}`;
 }
 
 /** @param {number[]} values */
 const span = (values) =>
-  values.length > 4
-    ? tr("{low} to {high}", { low: plain(values[0]), high: plain(values[values.length - 1]) })
-    : listed(values);
+  values.length > 4 ? `${plain(values[0])} to ${plain(values[values.length - 1])}` : listed(values);
 
 /**
  * Numbers and words one after the other.
  * @param {readonly unknown[]} values
  */
 export const listed = (values) =>
-  values.map((value) => (typeof value === "number" ? written(String(value)) : String(value))).join(tr(", "));
+  values.map((value) => (typeof value === "number" ? String(value) : String(value))).join(", ");
 
 /**
  * How many sequences “auto” keeps for judging, as sarqc/recipe.py counts them; null where that can't be said.
@@ -235,8 +226,8 @@ export function restOf(recipe, block) {
  * @param {Said} recipe
  */
 export function describe(recipe) {
-  const method = recipe.kind === "ladder" ? tr("what each step is worth") : methodTitle(recipe.method);
-  const width = recipe.bits ? tr("{bits} bits", { bits: recipe.bits }) : "";
+  const method = recipe.kind === "ladder" ? "what each step is worth" : methodTitle(recipe.method);
+  const width = recipe.bits ? `${recipe.bits} bits` : "";
   const bits = [width, gridWords(recipe)].filter(Boolean).join(" ");
   const parts = [modelWords(recipe), bits, method];
   for (const [sign, value] of [
@@ -245,7 +236,7 @@ export function describe(recipe) {
     ["α", recipe.shift_strength],
   ]) {
     if (value === "auto") parts.push(`${sign} auto`);
-    else if (value !== null && value !== undefined) parts.push(`${sign} = ${written(String(value))}`);
+    else if (value !== null && value !== undefined) parts.push(`${sign} = ${String(value)}`);
   }
   const later = [
     ["λ", recipe.then_lambda],
@@ -253,13 +244,10 @@ export function describe(recipe) {
   ].filter(([, value]) => value !== null && value !== undefined);
   if (later.length)
     parts.push(
-      tr("from block {block}: {settings}", {
-        block: recipe.from_block,
-        settings: later.map(([sign, value]) => `${sign} = ${written(String(value))}`).join(", "),
-      }),
+      `from block ${recipe.from_block}: ` + `${later.map(([sign, value]) => `${sign} = ${String(value)}`).join(", ")}`,
     );
   parts.push(...fittingWords(recipe));
-  if (recipe.kind === "tune") parts.push(tr("finding λ"));
+  if (recipe.kind === "tune") parts.push("finding λ");
   return parts.filter(Boolean).join(", ");
 }
 
@@ -267,7 +255,7 @@ export function describe(recipe) {
  * What people call a method; one that this version does not know is called by its public name.
  * @param {string} name
  */
-export const methodTitle = (name) => tr(methodOf(name)?.title ?? name);
+export const methodTitle = (name) => methodOf(name)?.title ?? name;
 
 /**
  * What is quantized, or what others have made of it.
@@ -276,7 +264,7 @@ export const methodTitle = (name) => tr(methodOf(name)?.title ?? name);
 export function modelWords({ model, quantized_checkpoint: checkpoint, method }) {
   if (!checkpoint) return shortModel(model);
   const name = shortModel(checkpoint);
-  return method === AS_FOUND.name ? name : tr("{model} repaired", { model: name });
+  return method === AS_FOUND.name ? name : `${name} repaired`;
 }
 
 /**
@@ -293,7 +281,7 @@ export function fittingWords(recipe) {
     .filter(([name]) => (said[name] || said[name] === 0) && said[name] !== RECIPE_FIELDS[name].default)
     .filter(([name]) => !isWithoutEffect(name, said))
     .map(([name, words]) =>
-      typeof words === "string" ? tr(words, { value: said[name] }) : tr(words[said[name]] ?? String(said[name])),
+      typeof words === "string" ? filled(words, { value: said[name] }) : (words[said[name]] ?? String(said[name])),
     );
 }
 
@@ -308,10 +296,10 @@ const isWithoutEffect = (name, said) =>
 
 /** Kinds of grids in words. @type {Record<string, string>} */
 const GRIDS = {
-  symmetric: tr("symmetric"),
-  full_range: tr("full range"),
-  asymmetric: tr("asymmetric"),
-  affine: tr("affine"),
+  symmetric: "symmetric",
+  full_range: "full range",
+  asymmetric: "asymmetric",
+  affine: "affine",
 };
 
 /** @param {string} kind */
@@ -333,9 +321,7 @@ export function groupsOf({
   group_size: size = RECIPE_FIELDS.group_size.default,
 }) {
   const grid = gridTitle(String(kind));
-  return String(size) === "per_channel"
-    ? tr("{grid}, one scale per channel", { grid })
-    : tr("{grid}, groups of {size}", { grid, size: String(size) });
+  return String(size) === "per_channel" ? `${grid}, one scale per channel` : `${grid}, groups of ${String(size)}`;
 }
 
 /**

@@ -8,7 +8,6 @@ import { copyPanel } from "../base/copy_panel.js";
 import { download } from "../base/dom.js";
 import { count, csv, decimalsFor, format, number, percent, plain } from "../base/format.js";
 import { html, nothing, render, repeat } from "../base/html.js";
-import { tr, trCount, trParts, written } from "../base/messages.js";
 import { RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { scrolling, table } from "../base/table.js";
 import { answer } from "./answer.js";
@@ -37,7 +36,7 @@ const MOST_ROWS = 400; // layers that a table shows; those of a large mixture ar
 export function reportCard(id, summary, layers, folds, next) {
   const test = summary.protocol?.test;
   return html`<div class="report" data-testid="report">${answer(summary, next ? nextWords(next) : nothing)}${
-    test ? html`<p class="protocol">${tr("Perplexity on {facts}.", { facts: facts(test) })}</p>` : nothing
+    test ? html`<p class="protocol">Perplexity on ${facts(test)}.</p>` : nothing
   }${
     summary.experts ? html`<p class="protocol" data-testid="experts">${expertsWords(summary.experts)}</p>` : nothing
   }${summary.selection?.by === "model" ? chosenForTheModel(summary.selection) : nothing}${chosenByLayer(
@@ -50,10 +49,10 @@ export function reportCard(id, summary, layers, folds, next) {
 /** @param {{words: string, href: string | null}} next */
 const nextWords = ({ words, href }) =>
   html`<p class=${href ? "next-step" : "warning"} data-testid="next-step">${words}${
-    href ? html` <a class="act-quiet" href=${href} data-testid="try-it">${tr("Try it")}</a>` : nothing
+    href ? html` <a class="act-quiet" href=${href} data-testid="try-it">Try it</a>` : nothing
   }</p>`;
 
-const CHOSEN = tr("What each layer chose");
+const CHOSEN = "What each layer chose";
 const STAMP_DIGITS = 12; // that people read
 const VERIFY = "python -m sarqc verify FOLDER";
 
@@ -62,21 +61,15 @@ const VERIFY = "python -m sarqc verify FOLDER";
  * @param {Summary} summary
  */
 const stampFold = ({ stamp, opened }) => html`<details class="layers-fold" data-testid="stamp"
-    ><summary>${trParts("Stamp {stamp} · how to verify", {
-      stamp: html`<code>${stamp.slice(0, STAMP_DIGITS)}…</code>`,
-    })}</summary>
+    ><summary>Stamp <code>${stamp.slice(0, STAMP_DIGITS)}…</code> · how to verify</summary>
     <p class="protocol">${
       opened
-        ? tr(
-            "The study of this run has it: hashes of the float weights, the calibration tokens and every code. This compares a downloaded folder with it, solves some linears again and compares their codes bit by bit:",
-          )
-        : tr(
-            "The study and every export of this run have it: hashes of the float weights, the calibration tokens and every code. This compares a downloaded folder with it, solves some linears again and compares their codes bit by bit:",
-          )
+        ? "The study of this run has it: hashes of the float weights, the calibration tokens and every code. This compares a downloaded folder with it, solves some linears again and compares their codes bit by bit:"
+        : "The study and every export of this run have it: hashes of the float weights, the calibration tokens and every code. This compares a downloaded folder with it, solves some linears again and compares their codes bit by bit:"
     }</p>
     <div class="stamp-command"><code>${VERIFY}</code
       ><button type="button" class="quiet" data-testid="copy-verify"
-        @click=${(/** @type {Event & {currentTarget: HTMLElement}} */ event) => copyFrom(event.currentTarget, VERIFY)}>${tr("Copy")}</button>
+        @click=${(/** @type {Event & {currentTarget: HTMLElement}} */ event) => copyFrom(event.currentTarget, VERIFY)}>Copy</button>
     </div></details>`;
 
 /**
@@ -88,12 +81,12 @@ export function candidateStrip(candidates, chosen) {
   // One digit more than elsewhere: neighbours differ by little, and the least is what counts.
   const words = (/** @type {number | null} */ value) => (value === null ? "–" : number(value, decimalsFor(value) + 1));
   return html`<div class="candidates">
-    <p class="candidates-title">${tr("Perplexity by λ, on the sequences kept for judging")}</p>
+    <p class="candidates-title">Perplexity by λ, on the sequences kept for judging</p>
     <ol>${candidates.map(
       ({ lam, perplexity }) =>
         html`<li class=${lam === chosen ? "is-chosen" : nothing}
           ><span>λ ${plain(lam)}</span><strong>${words(perplexity)}</strong
-          >${lam === chosen ? html`<span class="visually-hidden">${tr("the best")}</span>` : nothing}</li
+          >${lam === chosen ? html`<span class="visually-hidden">the best</span>` : nothing}</li
         >`,
     )}</ol>
   </div>`;
@@ -104,8 +97,8 @@ function chosenForTheModel({ lambda, candidates, protocol, edge }) {
   /** @type {Candidate[]} */
   const all = candidates.map((/** @type {any} */ one) => ({ lam: one.lambda, perplexity: one.perplexity }));
   return html`<section class="selection" data-testid="selection">
-    <h3>${tr("λ = {lam} for the whole model, of {count} candidates", { lam: plain(lambda), count: all.length })}</h3>
-    ${candidateStrip(all, lambda)}${edgeLine(edge)}${protocol ? html`<p class="protocol">${tr("Judged on {facts}.", { facts: facts(protocol) })}</p>` : nothing}
+    <h3>λ = ${plain(lambda)} for the whole model, of ${all.length} candidates</h3>
+    ${candidateStrip(all, lambda)}${edgeLine(edge)}${protocol ? html`<p class="protocol">Judged on ${facts(protocol)}.</p>` : nothing}
   </section>`;
 }
 
@@ -137,9 +130,9 @@ function chosenByLayer(layers, folds, selection) {
     { title: "λ", show: (/** @type {Judged} */ one) => plain(one.lam) },
     ...(judged.some((one) => one.gamma !== null) ? [gamma] : []),
     ...(judged.some((one) => one.shift_strength !== null) ? [alpha] : []),
-    { title: tr("Error when judged"), show: (/** @type {Judged} */ one) => format(one.validation, "significant") },
-    { title: tr("Below median"), show: (/** @type {Judged} */ one) => better(one.overMedian) },
-    { title: tr("Below worst"), show: (/** @type {Judged} */ one) => better(one.overWorst) },
+    { title: "Error when judged", show: (/** @type {Judged} */ one) => format(one.validation, "significant") },
+    { title: "Below median", show: (/** @type {Judged} */ one) => better(one.overMedian) },
+    { title: "Below worst", show: (/** @type {Judged} */ one) => better(one.overWorst) },
   ];
   const pairs = table({
     columns: [
@@ -153,14 +146,10 @@ function chosenByLayer(layers, folds, selection) {
     ],
     rows: [...counts.keys()].reverse(), // the largest on top, as in the Lab's map
     name: "pairs",
-    caption: tr("Layers that chose each"),
+    caption: "Layers that chose each",
   });
   return html`<section class="selection" data-testid="selection">
-    <h3>${
-      down
-        ? tr("{first} and {second} chosen layer by layer", { first: across.sign, second: down.sign })
-        : tr("{sign} chosen layer by layer", { sign: across.sign })
-    }</h3>
+    <h3>${down ? `${across.sign} and ${down.sign} chosen layer by layer` : `${across.sign} chosen layer by layer`}</h3>
     <div class="table-scroll">${pairs}</div>${edgeLine(selection?.edge)}
     ${fold(CHOSEN, folds, () => layerTable(judged, columns, CHOSEN))}
   </section>`;
@@ -174,14 +163,14 @@ function everyLayer(id, layers, folds) {
   const columns = present.filter((column) => column.title);
   const save = () => download(`${id}-layers.csv`, csv(present, rows));
   return fold(
-    tr("Every layer"),
+    "Every layer",
     folds,
     () => html`<div class="layers-tools"
         ><button type="button" class="quiet" data-testid="layers-csv" @click=${save}>CSV</button></div
-      >${layerTable(rows, columns, tr("Every layer"))}${
+      >${layerTable(rows, columns, "Every layer")}${
         rows.some((row) => row.lam_low !== null)
           ? html`<p class="protocol"
-              >${tr("Same choice for λ: the interval of λ in which the layer’s search would choose the same scales.")}</p
+              >Same choice for λ: the interval of λ in which the layer’s search would choose the same scales.</p
             >`
           : nothing
       }`,
@@ -219,7 +208,7 @@ function layerTable(rows, columns, label) {
     }</th>`;
   const content = table({
     columns: [
-      { title: tr("Layer"), cell: name },
+      { title: "Layer", cell: name },
       ...columns.map(({ title, show }) => ({
         title,
         cell: (/** @type {Row} */ row) => html`<td data-label=${title ?? nothing}>${show?.(row)}</td>`,
@@ -231,10 +220,7 @@ function layerTable(rows, columns, label) {
   const few =
     listed === rows
       ? nothing
-      : html`<p class="protocol">${tr("The {shown} with the largest errors, of {total} layers.", {
-          shown: MOST_ROWS,
-          total: count(rows.length),
-        })}</p>`;
+      : html`<p class="protocol">The ${MOST_ROWS} with the largest errors, of ${count(rows.length)} layers.</p>`;
   return scrolling(label, [few, content], "layers-scroll");
 }
 
@@ -242,19 +228,19 @@ function layerTable(rows, columns, label) {
  * Facts of a protocol in words; others are said by their names. @type {Record<string, (value: string) => string>}
  */
 const FACTS = {
-  window: (value) => tr("window {value}", { value }),
-  windows: (value) => tr("windows {value}", { value }),
-  predicted_tokens: (value) => tr("predicted tokens {value}", { value }),
-  device: (value) => tr("device {value}", { value }),
-  part: (value) => tr("part {value}", { value: PARTS[value] ?? value }),
-  written_by: (value) => tr("written by {value}", { value }),
-  begin: (value) => tr("begin {value}", { value }),
-  only_the_first_tokens: (value) => tr("only the first tokens {value}", { value }),
-  calibrated_on: (value) => tr("calibrated on {value}", { value }),
-  judged_on: (value) => tr("judged on {value}", { value }),
+  window: (value) => `window ${value}`,
+  windows: (value) => `windows ${value}`,
+  predicted_tokens: (value) => `predicted tokens ${value}`,
+  device: (value) => `device ${value}`,
+  part: (value) => `part ${PARTS[value] ?? value}`,
+  written_by: (value) => `written by ${value}`,
+  begin: (value) => `begin ${value}`,
+  only_the_first_tokens: (value) => `only the first tokens ${value}`,
+  calibrated_on: (value) => `calibrated on ${value}`,
+  judged_on: (value) => `judged on ${value}`,
 };
 /** @type {Record<string, string>} */
-const PARTS = { "second half, calibration has the first": tr("second half, calibration has the first") };
+const PARTS = { "second half, calibration has the first": "second half, calibration has the first" };
 
 /** @param {Record<string, unknown>} document */
 function facts(document) {
@@ -272,7 +258,7 @@ function facts(document) {
 }
 
 /** @param {boolean} value */
-const yesOrNo = (value) => (value ? tr("yes") : tr("no"));
+const yesOrNo = (value) => (value ? "yes" : "no");
 
 /**
  * Fills the card of the recipe: what was asked for beside the defaults, field by field in the words and the order of the
@@ -290,18 +276,18 @@ export function recipeCard(place, id, recipe, names) {
     .map((field) => ({ ...field, value: /** @type {Record<string, any>} */ (recipe)[field.key] }))
     .filter(({ value }) => value !== null && value !== undefined && value !== "" && value.length !== 0);
   const said = rows.filter(({ name, value, default: own }) => ALWAYS.includes(name) || !isEqual(value, own));
-  const texts = copyPanel("run", tr("Recipe, to run again elsewhere"));
+  const texts = copyPanel("run", "Recipe, to run again elsewhere");
   texts.show(recipe, { study: id });
   render(
     repeat(
       [id],
       (one) => one,
-      () => html`<header class="card-head"><h2 class="card-title">${tr("The recipe")}</h2></header>
+      () => html`<header class="card-head"><h2 class="card-title">The recipe</h2></header>
         <div class="run-body">
           ${recipeFacts(said)}
           ${
             said.length < rows.length
-              ? html`<details class="layers-fold" data-testid="all-settings"><summary>${tr("All {count} settings", { count: rows.length })}</summary>${recipeFacts(rows)}</details>`
+              ? html`<details class="layers-fold" data-testid="all-settings"><summary>All ${rows.length} settings</summary>${recipeFacts(rows)}</details>`
               : nothing
           }
           ${texts.element}
@@ -319,33 +305,33 @@ const isEqual = (/** @type {unknown} */ one, /** @type {unknown} */ other) =>
 /** @param {(import("../base/types.d.ts").RecipeField & {value: any})[]} rows */
 const recipeFacts = (rows) =>
   html`<dl class="facts recipe-facts">${rows.map(({ key, title, kind, value, unit }) => [
-    html`<dt>${tr(title)}</dt>`,
+    html`<dt>${title}</dt>`,
     html`<dd>${kind === "lines" ? lines(value) : key === "method" ? methodTitle(value) : valueWords(value, unit)}</dd>`,
   ])}</dl>`;
 
 /** Amounts of what a recipe's fields count, by their units. @type {Record<string, (count: number, words: string) => string>} */
 const AMOUNTS = {
-  channels: (value, words) => trCount("{count} channel", "{count} channels", value, { count: words }),
-  draws: (value, words) => trCount("{count} draw", "{count} draws", value, { count: words }),
-  epochs: (value, words) => trCount("{count} epoch", "{count} epochs", value, { count: words }),
-  items: (value, words) => trCount("{count} item", "{count} items", value, { count: words }),
-  minutes: (value, words) => trCount("{count} minute", "{count} minutes", value, { count: words }),
-  passes: (value, words) => trCount("{count} pass", "{count} passes", value, { count: words }),
-  rounds: (value, words) => trCount("{count} round", "{count} rounds", value, { count: words }),
-  sequences: (value, words) => trCount("{count} sequence", "{count} sequences", value, { count: words }),
-  steps: (value, words) => trCount("{count} step", "{count} steps", value, { count: words }),
-  tokens: (value, words) => trCount("{count} token", "{count} tokens", value, { count: words }),
+  channels: (value, words) => `${words} ${value === 1 ? "channel" : "channels"}`,
+  draws: (value, words) => `${words} ${value === 1 ? "draw" : "draws"}`,
+  epochs: (value, words) => `${words} ${value === 1 ? "epoch" : "epochs"}`,
+  items: (value, words) => `${words} ${value === 1 ? "item" : "items"}`,
+  minutes: (value, words) => `${words} ${value === 1 ? "minute" : "minutes"}`,
+  passes: (value, words) => `${words} ${value === 1 ? "pass" : "passes"}`,
+  rounds: (value, words) => `${words} ${value === 1 ? "round" : "rounds"}`,
+  sequences: (value, words) => `${words} ${value === 1 ? "sequence" : "sequences"}`,
+  steps: (value, words) => `${words} ${value === 1 ? "step" : "steps"}`,
+  tokens: (value, words) => `${words} ${value === 1 ? "token" : "tokens"}`,
 };
 
 /** @param {any} value of a recipe's field @param {string} unit */
 function valueWords(value, unit) {
   if (Array.isArray(value))
     return value.every((one) => typeof one === "number")
-      ? value.map((one) => written(String(one))).join(tr(", "))
+      ? value.map((one) => String(one)).join(", ")
       : value.join(", ");
   if (typeof value === "boolean") return yesOrNo(value);
   if (typeof value !== "number") return String(value).replace(/^(per|full)_/, "$1 ");
-  const words = Number.isInteger(value) && unit && unit !== "bit" ? count(value) : written(String(value));
+  const words = Number.isInteger(value) && unit && unit !== "bit" ? count(value) : String(value);
   if (!unit || unit === "bit") return words;
   return AMOUNTS[unit]?.(value, words) ?? `${words} ${unit}`;
 }

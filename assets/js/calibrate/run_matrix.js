@@ -6,7 +6,6 @@
 
 import { count, duration, format } from "../base/format.js";
 import { html, nothing } from "../base/html.js";
-import { tr } from "../base/messages.js";
 import * as State from "./run_state.js";
 
 /** @import { Layer, RunProgress } from "./run_state.js" */
@@ -46,9 +45,7 @@ export function runMatrix({ said, isRunning, chosen, choose }) {
           html`<span class="matrix-block">${block}</span>${cells[row].map((members, column) => {
             if (!members) return html`<span class="cell is-none"></span>`;
             if (members.length === 1) return layerCell(now, members[0]);
-            return pooledCell(now, members, tr("block {block} {module}", { block, module: columns[column] }), () =>
-              choose(block),
-            );
+            return pooledCell(now, members, `block ${block} ${columns[column]}`, () => choose(block));
           })}`,
       )}</div>
     <div data-testid="matrix-experts" ?hidden=${!isPooled}>${isPooled ? expertsOf(now, chosen) : nothing}</div>`;
@@ -82,12 +79,10 @@ function expertsOf(now, chosen) {
   const { experts, modules, cells } = State.expertMatrix(layers, block);
   const named = experts.length <= NAMED_EXPERTS;
   const numbers = experts.map((expert) => html`<span class="matrix-name">${expert}</span>`);
-  const legend = named
-    ? tr("Experts of block {block}", { block })
-    : tr("Experts of block {block}, 0 to {last}", { block, last: experts.at(-1) ?? 0 });
+  const legend = named ? `Experts of block ${block}` : `Experts of block ${block}, 0 to ${experts.at(-1) ?? 0}`;
   return html`<p class="legend">${legend}</p
     ><div class=${`matrix matrix-experts${experts.length > WIDE_EXPERTS ? " is-wide" : ""}`} role="img"
-      style=${`--columns: ${experts.length}`} aria-label=${tr("{count} experts of block {block}", { count: experts.length, block })}
+      style=${`--columns: ${experts.length}`} aria-label="${experts.length} experts of block ${block}"
       >${named ? html`<span></span>${numbers}` : nothing}${modules.map(
         (module, line) =>
           html`<span class="matrix-block">${nameOf(module)}</span>${cells[line].map((index) =>
@@ -125,24 +120,24 @@ const nameOf = (module) => module.replace(/^.*\./, "").replace(/_proj$/, "");
 /** @param {RunProgress} said @param {number} index */
 function titleOf(said, index) {
   const result = said.results.get(index);
-  if (!result) return tr("{layer}: not yet", { layer: said.layers[index].name });
+  if (!result) return `${said.layers[index].name}: not yet`;
   const layer = result.name;
-  if (result.tokens === 0) return tr("{layer}: no calibration token reached it", { layer });
+  if (result.tokens === 0) return `${layer}: no calibration token reached it`;
   const error = format(result.recon, "significant");
   return result.cached
-    ? tr("{layer}: reconstruction error {error}, from disk", { layer, error })
-    : tr("{layer}: reconstruction error {error}, {time}", { layer, error, time: duration(result.seconds) });
+    ? `${layer}: reconstruction error ${error}, from disk`
+    : `${layer}: reconstruction error ${error}, ${duration(result.seconds)}`;
 }
 
 /** @param {string} cell @param {number[]} members @param {CellFacts} facts @param {RunProgress} said */
 function pooledTitle(cell, members, { done, mean, worst, at, starved }, said) {
   const total = members.length;
-  if (!done) return tr("{cell}, {total} experts: not yet", { cell, total });
+  if (!done) return `${cell}, ${total} experts: not yet`;
   const solved = { cell, done, total, starved: count(starved) };
   if (at === null)
     return starved
-      ? tr("{cell}: {done} of {total} experts solved, {starved} without tokens", solved)
-      : tr("{cell}: {done} of {total} experts solved", solved);
+      ? `${solved.cell}: ${solved.done} of ${solved.total} experts solved, ${solved.starved} without tokens`
+      : `${solved.cell}: ${solved.done} of ${solved.total} experts solved`;
   const errors = {
     ...solved,
     mean: format(mean, "significant"),
@@ -150,9 +145,8 @@ function pooledTitle(cell, members, { done, mean, worst, at, starved }, said) {
     expert: said.layers[at].expert ?? "",
   };
   return starved
-    ? tr(
-        "{cell}: {done} of {total} experts solved, mean error {mean}, largest {worst} in expert {expert}, {starved} without tokens",
-        errors,
-      )
-    : tr("{cell}: {done} of {total} experts solved, mean error {mean}, largest {worst} in expert {expert}", errors);
+    ? `${errors.cell}: ${errors.done} of ${errors.total} experts solved, mean error ${errors.mean}, largest ` +
+        `${errors.worst} in expert ${errors.expert}, ${errors.starved} without tokens`
+    : `${errors.cell}: ${errors.done} of ${errors.total} experts solved, mean error ${errors.mean}, largest ` +
+        `${errors.worst} in expert ${errors.expert}`;
 }

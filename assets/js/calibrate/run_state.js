@@ -5,7 +5,6 @@
 
 import { CIVIDIS } from "../base/contract.js";
 import { bytes, duration, format, number, plain } from "../base/format.js";
-import { tr, trCount } from "../base/messages.js";
 import { detailWords, stageAndDetail } from "../base/stage_words.js";
 import { distanceWords } from "./distances.js";
 import { share, timed } from "./run_clock.js";
@@ -173,12 +172,9 @@ export function reduce(state, event) {
       });
       tell(
         event.finished_layers
-          ? tr("Started on {device}; {finished} of {layers} layers are already on disk", {
-              device: event.device,
-              finished: event.finished_layers,
-              layers: event.layers.length,
-            })
-          : tr("Started on {device}: {layers} layers", { device: event.device, layers: event.layers.length }),
+          ? `Started on ${event.device}; ${event.finished_layers} of ${event.layers.length} layers are already on ` +
+              "disk"
+          : `Started on ${event.device}: ${event.layers.length} layers`,
       );
       break;
     case "stage":
@@ -189,11 +185,8 @@ export function reduce(state, event) {
     case "dry_run":
       tell(
         event.peak_bytes === null || event.device_bytes === null
-          ? tr("The largest layer was tried in {time}", { time: duration(event.seconds) })
-          : tr("The largest layer fits: {peak} of {memory} at the peak", {
-              peak: bytes(event.peak_bytes),
-              memory: bytes(event.device_bytes),
-            }),
+          ? `The largest layer was tried in ${duration(event.seconds)}`
+          : `The largest layer fits: ${bytes(event.peak_bytes)} of ${bytes(event.device_bytes)} at the peak`,
       );
       break;
     case "advanced":
@@ -226,11 +219,9 @@ export function reduce(state, event) {
         const words = { block, epochs: total, objective: format(value, "significant") };
         tell(
           first === null
-            ? tr("Block {block}: objective {objective} after {epochs} epochs", words)
-            : tr("Block {block}: objective {first} → {objective} after {epochs} epochs", {
-                ...words,
-                first: format(first, "significant"),
-              }),
+            ? `Block ${words.block}: objective ${words.objective} after ${words.epochs} epochs`
+            : `Block ${words.block}: objective ${format(first, "significant")} → ${words.objective} after ` +
+                `${words.epochs} epochs`,
         );
       }
       break;
@@ -246,44 +237,29 @@ export function reduce(state, event) {
       const kept = event.checks.find(({ step }) => step === event.kept) ?? start;
       const [first, last] = [start, kept].map((check) => format(check.held_out_error, "significant"));
       tell(
-        tr("Block {block}: held-out error {first} → {last}, kept after {kept} of at most {steps} steps", {
-          block: event.block,
-          first,
-          last,
-          kept: event.kept,
-          steps: start.steps,
-        }),
+        `Block ${event.block}: held-out error ${first} → ${last}, kept after ${event.kept} of at most ` +
+          `${start.steps} steps`,
       );
       break;
     }
     case "scales_distilled":
       tell(
-        tr("Scales after epoch {epoch} of at most {epochs}: held-out KL {kl}", {
-          epoch: event.epoch,
-          epochs: event.epochs,
-          kl: format(event.held_out_kl, "significant"),
-        }),
+        `Scales after epoch ${event.epoch} of at most ${event.epochs}: held-out KL ` +
+          `${format(event.held_out_kl, "significant")}`,
       );
       break;
     case "block_distilled":
       tell(
-        tr("Scales of block {block}: held-out error {first} → {last} in {kept} of {epochs} epochs", {
-          block: event.block,
-          first: format(event.held_out_before, "significant"),
-          last: format(event.held_out, "significant"),
-          kept: event.kept,
-          epochs: event.epochs,
-        }),
+        `Scales of block ${event.block}: held-out error ${format(event.held_out_before, "significant")} → ` +
+          `${format(event.held_out, "significant")} in ${event.kept} of ${event.epochs} epochs`,
       );
       break;
     case "candidate_done":
       next.candidates = [...state.candidates, { lam: event.lam, perplexity: event.perplexity, total: event.total }];
       next.learning = null;
       tell(
-        tr("λ = {lam}: perplexity {perplexity} on the sequences kept for judging", {
-          lam: plain(event.lam),
-          perplexity: format(event.perplexity, "perplexity"),
-        }),
+        `λ = ${plain(event.lam)}: perplexity ${format(event.perplexity, "perplexity")} on the sequences kept for ` +
+          "judging",
       );
       break;
     case "tuning_standing": {
@@ -298,7 +274,7 @@ export function reduce(state, event) {
     case "ladder_standing": {
       const { draws } = event.ladder;
       if (draws > (state.ladder?.draws ?? 0))
-        tell(trCount("Every step is measured in {count} draw", "Every step is measured in {count} draws", draws));
+        tell(`Every step is measured in ${draws} ${draws === 1 ? "draw" : "draws"}`);
       Object.assign(next, { ladder: event.ladder, ladderAt: event.at });
       break;
     }
@@ -310,7 +286,7 @@ export function reduce(state, event) {
       break;
     }
     case "diverged":
-      tell(tr("Beside the float model: {distances}", { distances: distanceWords(event.divergences) }));
+      tell(`Beside the float model: ${distanceWords(event.divergences)}`);
       break;
     case "compared":
       tell(event.baseline.words);
@@ -320,17 +296,17 @@ export function reduce(state, event) {
       const text = { number: event.index + 1, total: event.total };
       tell(
         apart === null
-          ? tr("Text {number} of {total}: the same greedy text", text)
-          : tr("Text {number} of {total}: greedy texts apart from token {token}", { ...text, token: apart + 1 }),
+          ? `Text ${text.number} of ${text.total}: the same greedy text`
+          : `Text ${text.number} of ${text.total}: greedy texts apart from token ${apart + 1}`,
       );
       break;
     }
     case "speed_measured":
-      if (event.reason) tell(tr("Speed: {reason}", { reason: event.reason }), "warn");
-      else tell(tr("Speed measured with {kernel}", { kernel: String(event.kernel) }));
+      if (event.reason) tell(`Speed: ${event.reason}`, "warn");
+      else tell(`Speed measured with ${String(event.kernel)}`);
       break;
     case "saved":
-      tell(tr("Saved: {what}", { what: detailWords(event.what) }));
+      tell(`Saved: ${detailWords(event.what)}`);
       break;
     case "warned":
       next.warnings = [...state.warnings, /** @type {Warned} */ (event)];
@@ -338,7 +314,7 @@ export function reduce(state, event) {
       break;
     case "finished":
       Object.assign(next, { summary: event.summary, took: event.seconds, ended: "finished" });
-      tell(tr("Finished in {time}", { time: duration(event.seconds) }));
+      tell(`Finished in ${duration(event.seconds)}`);
       break;
     case "failed":
       Object.assign(next, { failure: event, ended: "failed" });
@@ -346,7 +322,7 @@ export function reduce(state, event) {
       break;
     case "cancelled":
       next.ended = "cancelled";
-      tell(tr("Cancelled; finished layers are kept"));
+      tell("Cancelled; finished layers are kept");
       break;
     case "yielded":
       tell(event.what);
@@ -369,11 +345,9 @@ export function reduce(state, event) {
 function measuredWords({ quantity, which }, value) {
   if (quantity === "perplexity")
     return which === "float"
-      ? tr("Perplexity of the float model: {value}", { value })
-      : tr("Perplexity of the quantized model: {value}", { value });
-  return which === "float"
-    ? tr("Accuracy of the float model: {value}", { value })
-    : tr("Accuracy of the quantized model: {value}", { value });
+      ? `Perplexity of the float model: ${value}`
+      : `Perplexity of the quantized model: ${value}`;
+  return which === "float" ? `Accuracy of the float model: ${value}` : `Accuracy of the quantized model: ${value}`;
 }
 
 /**
@@ -405,25 +379,22 @@ export function sentence(text) {
  */
 export function queueWords(place) {
   const { number = 1, at_work: atWork = 0, worked = null, seconds = null } = place ?? {};
-  const where = number > 1 ? tr("number {number} in the queue", { number }) : tr("next in the queue");
+  const where = number > 1 ? `number ${number} in the queue` : "next in the queue";
   const ahead = [];
   if (atWork) ahead.push(atWorkWords(atWork, worked));
-  if (number > 1) ahead.push(trCount("{count} waits before it", "{count} wait before it", number - 1));
-  const clauses = [ahead.length ? tr("{where}: {before}", { where, before: ahead.join("; ") }) : where];
-  if (seconds !== null) clauses.push(tr("it begins in about {time}", { time: duration(seconds) }));
-  else if (atWork) clauses.push(tr("how long that takes is not known"));
+  if (number > 1) ahead.push(`${number - 1} ${number - 1 === 1 ? "waits" : "wait"} before it`);
+  const clauses = [ahead.length ? `${where}: ${ahead.join("; ")}` : where];
+  if (seconds !== null) clauses.push(`it begins in about ${duration(seconds)}`);
+  else if (atWork) clauses.push("how long that takes is not known");
   return clauses.join("; ");
 }
 
 /** @param {number} runs that have a device @param {number | null} worked seconds of the first of them to end */
 function atWorkWords(runs, worked) {
-  if (worked === null) return trCount("one run is at work", "{count} runs are at work", runs);
-  return trCount(
-    "one run is at work, for {time} so far",
-    "{count} runs are at work, the next to end for {time} so far",
-    runs,
-    { time: duration(worked) },
-  );
+  if (worked === null) return runs === 1 ? "one run is at work" : `${runs} runs are at work`;
+  return runs === 1
+    ? `one run is at work, for ${duration(worked)} so far`
+    : `${runs} runs are at work, the next to end for ${duration(worked)} so far`;
 }
 
 /**
@@ -503,12 +474,14 @@ export function learningWords(state) {
   const words = { block, done, total, value: format(value, "significant") };
   if (first === null || done === 0)
     return unit === "epoch"
-      ? tr("block {block} · epoch {done} of {total} · objective {value}", words)
-      : tr("block {block} · step {done} of {total} · held-out error {value}", words);
+      ? `block ${words.block} · epoch ${words.done} of ${words.total} · objective ${words.value}`
+      : `block ${words.block} · step ${words.done} of ${words.total} · held-out error ${words.value}`;
   const more = { ...words, first: format(first, "significant") };
   return unit === "epoch"
-    ? tr("block {block} · epoch {done} of {total} · objective {value} ({first} before the first step)", more)
-    : tr("block {block} · step {done} of {total} · held-out error {value} ({first} before the first step)", more);
+    ? `block ${more.block} · epoch ${more.done} of ${more.total} · objective ` +
+        `${more.value} (${more.first} before the first step)`
+    : `block ${more.block} · step ${more.done} of ${more.total} · held-out error ` +
+        `${more.value} (${more.first} before the first step)`;
 }
 
 /**
@@ -654,11 +627,9 @@ export function describeMatrix(state) {
   for (const { recon, name } of state.results.values()) {
     if (recon !== null && (worst === null || recon > worst.recon)) worst = { recon, name };
   }
-  if (!worst) return tr("{done} of {total} layers solved.", { done, total });
-  return tr("{done} of {total} layers solved; largest relative reconstruction error {error} in {layer}.", {
-    done,
-    total,
-    error: number(worst.recon, 3),
-    layer: worst.name,
-  });
+  if (!worst) return `${done} of ${total} layers solved.`;
+  return (
+    `${done} of ${total} layers solved; largest relative reconstruction error ${number(worst.recon, 3)} in ` +
+    `${worst.name}.`
+  );
 }

@@ -8,7 +8,6 @@ import { asProblem, listen, offline, request } from "../base/client.js";
 import { AT_REST } from "../base/contract.js";
 import { duration, number, when } from "../base/format.js";
 import { html, nothing, render, repeat } from "../base/html.js";
-import { tr, trParts } from "../base/messages.js";
 import { store } from "../base/page_state.js";
 import { moreMenu } from "../base/popover.js";
 import { problemBlock } from "../base/problem.js";
@@ -331,7 +330,7 @@ const button = (text, name, act, kind = "quiet") =>
 
 /** @param {Trouble} trouble @param {() => void} leave */
 const unreachable = (trouble, leave) =>
-  html`<div class="run-body">${problemBlock(trouble)}${button(tr("Plan a run"), "leave", leave)}</div>`;
+  html`<div class="run-body">${problemBlock(trouble)}${button("Plan a run", "leave", leave)}</div>`;
 
 /** @param {Shown} shown @param {Acts} acts */
 function cardOf(shown, acts) {
@@ -341,7 +340,7 @@ function cardOf(shown, acts) {
   const summary = run?.summary ?? said.summary;
   const trouble = run ? troubleOf(shown, run) : null;
   const head = html`<header class="card-head run-head">
-      <h2 class="run-title" id="run-title">${run ? describe(run.recipe) : tr("Run")}</h2>
+      <h2 class="run-title" id="run-title">${run ? describe(run.recipe) : "Run"}</h2>
       <span>${run ? stateChip(run.state) : nothing}</span>
     </header>`;
   const wrong = html`<div>${trouble ? problemBlock(trouble) : nothing}</div>`;
@@ -398,10 +397,9 @@ function howItRan(shown, acts) {
         ? ladderNow(shown, run, ladderIn(shown))
         : nowOf(shown);
   const device = said.device || run?.device;
-  const words =
-    !isOver(shown) || end === nothing ? device : device ? trParts("{end}, on {device}", { end, device }) : end;
+  const words = !isOver(shown) || end === nothing ? device : device ? [end, ", on ", device] : end;
   return html`<details class="how-it-ran" data-testid="how-it-ran"
-      ><summary>${isOver(shown) ? tr("How it ran") : tr("How it goes")}${words ? html`<span class="how-words">: ${words}</span>` : nothing}</summary>
+      ><summary>${isOver(shown) ? "How it ran" : "How it goes"}${words ? html`<span class="how-words">: ${words}</span>` : nothing}</summary>
       <div class="how-parts">${course(shown, acts)}${logOf(said, true)}</div></details>`;
 }
 
@@ -431,11 +429,7 @@ function course(shown, acts) {
         isTuning
           ? nothing
           : html`${runMatrix({ said, isRunning: run?.state === "running", chosen: shown.block, choose: acts.choose })}
-            <p class="legend">${trParts("Reconstruction error, calibration text: {low} {ramp} {high}", {
-              low: number(0.001, 3),
-              ramp: html`<span class="ramp"></span>`,
-              high: "1",
-            })}</p>`
+            <p class="legend">Reconstruction error, calibration text: ${number(0.001, 3)} <span class="ramp"></span> ${"1"}</p>`
       }
       <dl class="facts">${run ? factsOf(run, said, tuningOf(shown)) : nothing}</dl>`;
 }
@@ -455,7 +449,7 @@ function progressOf(shown) {
   const work = isFinished ? 1 : (clock?.done ?? byLayers());
   const share = Math.round(1000 * work) / 10;
   return html`<div class="run-progress">
-        <div class=${`meter${isFinished ? " is-done" : ""}`} role="progressbar" aria-label=${tr("Work done")} aria-valuemin="0" aria-valuemax="100"
+        <div class=${`meter${isFinished ? " is-done" : ""}`} role="progressbar" aria-label="Work done" aria-valuemin="0" aria-valuemax="100"
           aria-valuenow=${share}><span style=${`width: ${share}%`}></span></div>
         <p class="run-now" data-testid="progress">${run ? nowOf(shown) : nothing}</p>
       </div>`;
@@ -491,11 +485,9 @@ function ladderClock(shown, run, ladder) {
   const seconds = !ladder ? 0 : goesOn ? now(ladder, said.ladderAt, Date.now()) : ladder.seconds;
   const share = Math.round(1000 * (ladder ? ladderShare(ladder, seconds) : 0)) / 10;
   return html`<div class="run-progress">
-      <div class=${`meter${ladder?.end ? " is-done" : ""}`} role="progressbar" aria-label=${tr("Work done")} aria-valuemin="0" aria-valuemax="100"
+      <div class=${`meter${ladder?.end ? " is-done" : ""}`} role="progressbar" aria-label="Work done" aria-valuemin="0" aria-valuemax="100"
         aria-valuenow=${share}><span style=${`width: ${share}%`}></span></div>
-      <p class="run-now" data-testid="progress">${ladderNow(shown, run, ladder)}${
-        ladder && run.state === "running" ? ` · ${ladderTime(ladder, seconds)}` : nothing
-      }</p>
+      <p class="run-now" data-testid="progress">${ladderNow(shown, run, ladder)}${ladder && run.state === "running" ? ` · ${ladderTime(ladder, seconds)}` : nothing}</p>
     </div>`;
 }
 
@@ -508,15 +500,15 @@ function stoppedWords(state, draws) {
   const after = { draws: drawsWords(draws) };
   switch (state) {
     case "cancelling":
-      return tr("Stopping after the current model");
+      return "Stopping after the current model";
     case "cancelled":
       return draws
-        ? tr("Cancelled after {draws}; what was measured is kept", after)
-        : tr("Cancelled before a draw was whole; what was measured is kept");
+        ? `Cancelled after ${after.draws}; what was measured is kept`
+        : "Cancelled before a draw was whole; what was measured is kept";
     case "interrupted":
-      return draws ? tr("Interrupted after {draws}", after) : tr("Interrupted before a draw was whole");
+      return draws ? `Interrupted after ${after.draws}` : "Interrupted before a draw was whole";
     case "failed":
-      return draws ? tr("Failed after {draws}", after) : tr("Failed before a draw was whole");
+      return draws ? `Failed after ${after.draws}` : "Failed before a draw was whole";
     default:
       return null;
   }
@@ -539,9 +531,7 @@ function ladderNow({ said, before }, run, ladder) {
       const time = duration(said.took ?? seconds(run));
       return (
         stoppedWords(run.state, ladder?.draws ?? 0) ??
-        (ladder
-          ? tr("{standing} in {time}", { standing: ladderStanding(ladder, run.recipe), time })
-          : tr("Done in {time}", { time }))
+        (ladder ? `${ladderStanding(ladder, run.recipe)} in ${time}` : `Done in ${time}`)
       );
     }
   }
@@ -549,7 +539,7 @@ function ladderNow({ said, before }, run, ladder) {
 
 /** What a run does before it can say how far it is. @param {RunProgress} said */
 const beginning = ({ stage, detail }) =>
-  stage ? State.sentence(stageAndDetail(stage, detail)) : tr("Starting the worker");
+  stage ? State.sentence(stageAndDetail(stage, detail)) : "Starting the worker";
 
 /**
  * What is wrong with a run, or null.
@@ -558,15 +548,14 @@ const beginning = ({ stage, detail }) =>
  * @returns {Trouble | null}
  */
 function troubleOf({ said, trouble, isLost }, run) {
-  if (isLost) return offline(tr("The run goes on without this page; it will be shown again here."));
+  if (isLost) return offline("The run goes on without this page; it will be shown again here.");
   if (run.state === "failed")
-    return run.error ?? said.failure ?? { what: tr("The run failed."), remedy: tr("The log has more.") };
+    return run.error ?? said.failure ?? { what: "The run failed.", remedy: "The log has more." };
   if (run.state !== "interrupted") return trouble;
   return {
-    what: run.error?.what ?? tr("The process that did the work is gone."),
+    what: run.error?.what ?? "The process that did the work is gone.",
     where: run.error?.where,
-    remedy:
-      run.error?.remedy || tr("Finished layers are kept: Continue goes on from them and ends with the same weights."),
+    remedy: run.error?.remedy || "Finished layers are kept: Continue goes on from them and ends with the same weights.",
   };
 }
 
@@ -582,10 +571,7 @@ function tuningNow({ said, before }, run, tuning) {
       return waiting(run, before);
     case "running":
       if (run.waits_for_room) return withoutRoom(run.progress.done, run.progress.total);
-      if (!tuning)
-        return said.advanced
-          ? tr("{stage}, {advanced}", { stage: beginning(said), advanced: advancedWords(said.advanced) })
-          : beginning(said);
+      if (!tuning) return said.advanced ? `${beginning(said)}, ${advancedWords(said.advanced)}` : beginning(said);
       return [standing(tuning, run.recipe), leftWords(tuning, secondsOf(run, said, tuning))]
         .filter(Boolean)
         .join(" · ");
@@ -593,9 +579,7 @@ function tuningNow({ said, before }, run, tuning) {
       const time = duration(said.took ?? seconds(run));
       return (
         stoppedWords(run.state, tuning?.draws ?? 0) ??
-        (tuning
-          ? tr("{models} models measured in {time}", { models: modelsWords(tuning), time })
-          : tr("Done in {time}", { time }))
+        (tuning ? `${modelsWords(tuning)} models measured in ${time}` : `Done in ${time}`)
       );
     }
   }
@@ -603,7 +587,7 @@ function tuningNow({ said, before }, run, tuning) {
 
 /** @param {number} done @param {number} total */
 const withoutRoom = (done, total) =>
-  total ? tr("Waits for room on the disk, at {done} of {total}", { done, total }) : tr("Waits for room on the disk");
+  total ? `Waits for room on the disk, at ${done} of ${total}` : "Waits for room on the disk";
 
 /**
  * What is before a waiting run, since when it waits and until when.
@@ -615,14 +599,14 @@ function waiting({ queue, queued, stepped_aside, waits_for_room, progress }, bef
   const words = { ...progress, since: when(queued), queue: State.queueWords(queue ?? null) };
   const where = stepped_aside
     ? queued
-      ? tr("Stepped aside for a preview at {done} of {total} since {since}, {queue}", words)
-      : tr("Stepped aside for a preview at {done} of {total}, {queue}", words)
+      ? `Stepped aside for a preview at ${words.done} of ${words.total} since ${words.since}, ${words.queue}`
+      : `Stepped aside for a preview at ${words.done} of ${words.total}, ${words.queue}`
     : queued
-      ? tr("Waiting for a device since {since}, {queue}", words)
-      : tr("Waiting for a device, {queue}", words);
+      ? `Waiting for a device since ${words.since}, ${words.queue}`
+      : `Waiting for a device, ${words.queue}`;
   if (!queue?.behind || !before) return where;
   const link = html`<a href=${at(`/calibrate?run=${encodeURIComponent(queue.behind)}`)}>${before}</a>`;
-  return html`${trParts("{where}. Before it: {run}", { where, run: link })}`;
+  return html`${where}. Before it: ${link}`;
 }
 
 /**
@@ -640,34 +624,31 @@ function nowText({ said, before }, run, done, total) {
       return waiting(run, before);
     case "running": {
       if (run.waits_for_room) return withoutRoom(done, total);
-      if (!total) return said.stage ? stage : tr("Starting the worker");
-      if (said.advanced) return tr("{stage}, {advanced}", { stage, advanced: advancedWords(said.advanced) });
+      if (!total) return said.stage ? stage : "Starting the worker";
+      if (said.advanced) return `${stage}, ${advancedWords(said.advanced)}`;
       if (State.choosing(said)) {
         const judged = said.candidates.length;
         return judged
-          ? tr("Choosing λ for the whole model: {judged} of {total} values judged", {
-              judged,
-              total: said.candidates[0].total ?? judged,
-            })
-          : tr("Choosing λ for the whole model: none judged yet");
+          ? `Choosing λ for the whole model: ${judged} of ${said.candidates[0].total ?? judged} values judged`
+          : "Choosing λ for the whole model: none judged yet";
       }
       if (said.stage !== "quantizing") return stage;
-      if (done >= total) return tr("{done} of {total} layers, {stage}", { ...layers, stage });
+      if (done >= total) return `${layers.done} of ${layers.total} layers, ${stage}`;
       const current = State.currentLayer(said);
       return current && done > 0 && !said.learning
-        ? tr("{done} of {total} layers, now {layer}", { ...layers, layer: current.replace(/^model\./, "") })
-        : tr("{done} of {total} layers, {stage}", { ...layers, stage: stageWords(said.stage) });
+        ? `${layers.done} of ${layers.total} layers, now ${current.replace(/^model\./, "")}`
+        : `${layers.done} of ${layers.total} layers, ${stageWords(said.stage)}`;
     }
     case "cancelling":
-      return tr("{done} of {total} layers, stopping after the current step", layers);
+      return `${layers.done} of ${layers.total} layers, stopping after the current step`;
     case "cancelled":
-      return tr("Cancelled at {done} of {total} layers; finished layers are kept", layers);
+      return `Cancelled at ${layers.done} of ${layers.total} layers; finished layers are kept`;
     case "interrupted":
-      return tr("Interrupted at {done} of {total} layers", layers);
+      return `Interrupted at ${layers.done} of ${layers.total} layers`;
     case "failed":
-      return total ? tr("Failed at {done} of {total} layers", layers) : tr("Failed");
+      return total ? `Failed at ${layers.done} of ${layers.total} layers` : "Failed";
     default:
-      return tr("All {total} layers in {time}", { total, time: duration(said.took ?? seconds(run)) });
+      return `All ${total} layers in ${duration(said.took ?? seconds(run))}`;
   }
 }
 
@@ -679,17 +660,14 @@ function factsOf(run, said, tuning) {
   const left = State.clock(said, now)?.left ?? null;
   const since = run.started === null ? null : (now - new Date(run.started).getTime()) / 1000;
   const rows = [
-    [tr("Device"), said.device || run.device],
-    [
-      tr("Speed"),
-      isLive && said.stage === "quantizing" && pace !== null ? tr("{time} a layer", { time: duration(pace) }) : null,
-    ],
-    [tr("Work"), tuning && budgetWords(tuning, secondsOf(run, said, tuning))],
-    [tr("Models"), tuning && modelsWords(tuning)],
-    [tr("Elapsed"), isLive && since !== null ? duration(Math.max(0, since)) : null],
-    [tr("Left"), isLive && left !== null ? tr("about {time}", { time: duration(left) }) : null],
-    [tr("Begun"), when(run.started)],
-    [tr("Kept"), isLive ? null : keptWords(run.kept)],
+    ["Device", said.device || run.device],
+    ["Speed", isLive && said.stage === "quantizing" && pace !== null ? `${duration(pace)} a layer` : null],
+    ["Work", tuning && budgetWords(tuning, secondsOf(run, said, tuning))],
+    ["Models", tuning && modelsWords(tuning)],
+    ["Elapsed", isLive && since !== null ? duration(Math.max(0, since)) : null],
+    ["Left", isLive && left !== null ? `about ${duration(left)}` : null],
+    ["Begun", when(run.started)],
+    ["Kept", isLive ? null : keptWords(run.kept)],
   ];
   return rows.filter(([, text]) => text).map(([name, text]) => html`<dt>${name}</dt><dd>${text}</dd>`);
 }
@@ -698,9 +676,9 @@ function factsOf(run, said, tuning) {
 const liveButtons = (run, { act, leave, isTheirs }) =>
   html`<div class="run-buttons">${
     ["queued", "running"].includes(run.state) && isTheirs
-      ? button(tr("Cancel"), "cancel", () => act("cancel"), "act-quiet")
+      ? button("Cancel", "cancel", () => act("cancel"), "act-quiet")
       : nothing
-  }${button(tr("Plan another run"), "leave", leave)}</div>`;
+  }${button("Plan another run", "leave", leave)}</div>`;
 
 /** @param {Run} run @param {Acts} acts @param {number | null} unfinished first block that is not done */
 function buttonsOf(run, acts, unfinished = null) {
@@ -710,24 +688,24 @@ function buttonsOf(run, acts, unfinished = null) {
   const study = run.study_id;
   const further = [
     study
-      ? html`<a class="quiet" href=${at(`/api/studies/${study}/download`)} download data-testid="download-study">${tr("Download the study")}</a>`
+      ? html`<a class="quiet" href=${at(`/api/studies/${study}/download`)} download data-testid="download-study">Download the study</a>`
       : nothing,
-    tunes(run) && files ? button(tr("The statistics as a file"), "statistics", asksForFiles) : nothing,
+    tunes(run) && files ? button("The statistics as a file", "statistics", asksForFiles) : nothing,
   ].filter((one) => one !== nothing);
   return html`<div class="run-buttons">${[
-    canGoOn ? button(tr("Continue"), "continue", () => act("continue"), "act") : nothing,
+    canGoOn ? button("Continue", "continue", () => act("continue"), "act") : nothing,
     canGoOn ? restLink(run.recipe, unfinished, names) : nothing,
     run.state === "finished" && study
-      ? html`<a class=${tunes(run) ? "act-quiet" : "act"} href=${at(`/?study=${encodeURIComponent(study)}`)} data-testid="open-lab">${tr("Open in the Lab")}</a>`
+      ? html`<a class=${tunes(run) ? "act-quiet" : "act"} href=${at(`/?study=${encodeURIComponent(study)}`)} data-testid="open-lab">Open in the Lab</a>`
       : nothing,
     ...(isTheirs && run.state === "finished" ? nextOfOpened(run.recipe, names) : []),
-    button(tr("Change and run again"), "leave", leave),
+    button("Change and run again", "leave", leave),
     further.length
-      ? moreMenu({ id: `more-of-run`, label: tr("More of this run"), items: further, testid: "more-of-run" })
+      ? moreMenu({ id: `more-of-run`, label: "More of this run", items: further, testid: "more-of-run" })
       : nothing,
   ]}</div>${
     link
-      ? html`<details class="run-share" data-testid="run-share"><summary>${tr("Share this run")}</summary>${link}</details>`
+      ? html`<details class="run-share" data-testid="run-share"><summary>Share this run</summary>${link}</details>`
       : nothing
   }`;
 }
@@ -741,7 +719,7 @@ function buttonsOf(run, acts, unfinished = null) {
 function restLink(recipe, block, names) {
   const rest = restOf(recipe, block);
   return rest
-    ? html`<a class="act-quiet" href=${calibrateLink(saidBeside(names, valuesOf(names, rest)))} data-testid="rest">${tr("Run the rest with another λ")}</a>`
+    ? html`<a class="act-quiet" href=${calibrateLink(saidBeside(names, valuesOf(names, rest)))} data-testid="rest">Run the rest with another λ</a>`
     : nothing;
 }
 
@@ -757,16 +735,16 @@ function nextOfOpened(recipe, names) {
   const form = (wanted) => calibrateLink({ ...saidBeside(names, valuesOf(names, wanted)), method });
   return [
     recipe.method === AS_FOUND.name
-      ? html`<a class="act" href=${form(recipe)} data-testid="repair-it">${tr("Repair it")}</a>`
+      ? html`<a class="act" href=${form(recipe)} data-testid="repair-it">Repair it</a>`
       : nothing,
-    html`<a class="quiet" href=${form({ ...recipe, quantized_checkpoint: null })} data-testid="same-bits">${tr("Quantize the original at the same bits")}</a>`,
+    html`<a class="quiet" href=${form({ ...recipe, quantized_checkpoint: null })} data-testid="same-bits">Quantize the original at the same bits</a>`,
   ];
 }
 
 /** @param {RunProgress} said @param {boolean} isOpen at first */
 const logOf = (said, isOpen) =>
   html`<details class="run-log" ?open=${isOpen}>
-    <summary>${tr("Log")}</summary>
+    <summary>Log</summary>
     <ol data-testid="log">${logLines(said)}</ol>
   </details>`;
 

@@ -5,7 +5,6 @@
  */
 
 import { count } from "../base/format.js";
-import { tr, trCount } from "../base/messages.js";
 
 /** @import { ExpertCounts, Written } from "../base/types.d.ts" */
 
@@ -23,24 +22,16 @@ export function expertsWords({ experts, no_tokens: none, fewer_tokens_than_chann
     tokens: count(tokens),
   };
   if (!none && !few)
-    return tr(
-      "Each of {experts} experts saw at least as many of {tokens} calibration tokens as the {channels} channels it reads.",
-      numbers,
+    return (
+      `Each of ${numbers.experts} experts saw at least as many of ${numbers.tokens} calibration tokens as the ` +
+      `${numbers.channels} channels it reads.`
     );
-  if (!few) return tr("Of {experts} experts, {none} saw none of {tokens} calibration tokens.", numbers);
+  if (!few) return `Of ${numbers.experts} experts, ${numbers.none} saw none of ${numbers.tokens} calibration tokens.`;
   return none
-    ? trCount(
-        "Of {experts} experts, {none} saw none of {tokens} calibration tokens and {few} saw fewer than the {channels} channels it reads.",
-        "Of {experts} experts, {none} saw none of {tokens} calibration tokens and {few} saw fewer than the {channels} channels they read.",
-        few,
-        numbers,
-      )
-    : trCount(
-        "Of {experts} experts, {few} saw fewer of {tokens} calibration tokens than the {channels} channels it reads.",
-        "Of {experts} experts, {few} saw fewer of {tokens} calibration tokens than the {channels} channels they read.",
-        few,
-        numbers,
-      );
+    ? `Of ${numbers.experts} experts, ${numbers.none} saw none of ${numbers.tokens} calibration tokens and ` +
+        `${numbers.few} saw fewer than the ${numbers.channels} channels ${few === 1 ? "it reads." : "they read."}`
+    : `Of ${numbers.experts} experts, ${numbers.few} saw fewer of ${numbers.tokens} calibration tokens than ` +
+        `the ${numbers.channels} channels ${few === 1 ? "it reads." : "they read."}`;
 }
 
 /**
@@ -50,32 +41,22 @@ export function expertsWords({ experts, no_tokens: none, fewer_tokens_than_chann
 export function writtenWords({ other_tensors: others, tokens, parts_at: partsAt }) {
   if (!others.length) {
     if (!tokens)
-      return tr(
-        "Every tensor of these files reads as that of the measured model. Tokens were not compared: the blocks of this model are read one by one.",
-      );
+      return "Every tensor of these files reads as that of the measured model. Tokens were not compared: the blocks of this model are read one by one.";
     return partsAt === null
-      ? tr(
-          "Every tensor of these files reads as that of the measured model, and continues the calibration text by the same {tokens} greedy tokens.",
-          { tokens },
-        )
-      : tr(
-          "Every tensor of these files reads as that of the measured model. Of {tokens} greedy tokens after the calibration text, number {number} is the first other.",
-          { tokens, number: partsAt + 1 },
-        );
+      ? "Every tensor of these files reads as that of the measured model, and continues the calibration text by " +
+          `the same ${tokens} greedy tokens.`
+      : `Every tensor of these files reads as that of the measured model. Of ${tokens} greedy tokens after the ` +
+          `calibration text, number ${partsAt + 1} is the first other.`;
   }
   const said = { others: others.length, first: others[0], tokens };
   if (!tokens)
-    return tr(
-      "{others} tensors read otherwise than those of the measured model, {first} among them. Tokens were not compared: the blocks of this model are read one by one.",
-      said,
+    return (
+      `${said.others} tensors read otherwise than those of the measured model, ${said.first} among them. ` +
+      "Tokens were not compared: the blocks of this model are read one by one."
     );
   return partsAt === null
-    ? tr(
-        "{others} tensors read otherwise than those of the measured model, {first} among them, and continues the calibration text by the same {tokens} greedy tokens.",
-        said,
-      )
-    : tr(
-        "{others} tensors read otherwise than those of the measured model, {first} among them. Of {tokens} greedy tokens after the calibration text, number {number} is the first other.",
-        { ...said, number: partsAt + 1 },
-      );
+    ? `${said.others} tensors read otherwise than those of the measured model, ${said.first} among them, and ` +
+        `continues the calibration text by the same ${said.tokens} greedy tokens.`
+    : `${said.others} tensors read otherwise than those of the measured model, ${said.first} among them. Of ` +
+        `${said.tokens} greedy tokens after the calibration text, number ${partsAt + 1} is the first other.`;
 }

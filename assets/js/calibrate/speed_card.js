@@ -5,7 +5,6 @@
 
 import { count, number, percent } from "../base/format.js";
 import { html, nothing, render } from "../base/html.js";
-import { tr, trParts } from "../base/messages.js";
 import { scrolling, table } from "../base/table.js";
 
 /** @typedef {"prefill" | "decode"} Kind */
@@ -15,23 +14,19 @@ import { scrolling, table } from "../base/table.js";
 
 /** @type {[Kind, string][]} */
 const KINDS = [
-  ["prefill", tr("Prefill")],
-  ["decode", tr("Decoding")],
+  ["prefill", "Prefill"],
+  ["decode", "Decoding"],
 ];
 
 /** Sentences that a run says, and of the paper, which are always the same. @type {Record<string, string>} */
 const SENTENCES = {
-  "the model is not in memory as a whole": tr("the model is not in memory as a whole"),
-  "the quantized weights as floating-point numbers, as fast as the originals": tr(
+  "the model is not in memory as a whole": "the model is not in memory as a whole",
+  "the quantized weights as floating-point numbers, as fast as the originals":
     "the quantized weights as floating-point numbers, as fast as the originals",
-  ),
-  "our codes and zero points; scales, biases, head, embeddings and norms rounded to bfloat16": tr(
+  "our codes and zero points; scales, biases, head, embeddings and norms rounded to bfloat16":
     "our codes and zero points; scales, biases, head, embeddings and norms rounded to bfloat16",
-  ),
   "Throughput of the quantized model over that of the FP16 or BF16 model, sequence length 2048, one NVIDIA A100 80GB":
-    tr(
-      "Throughput of the quantized model over that of the FP16 or BF16 model, sequence length 2048, one NVIDIA A100 80GB",
-    ),
+    "Throughput of the quantized model over that of the FP16 or BF16 model, sequence length 2048, one NVIDIA A100 80GB",
 };
 
 /** @param {string} sentence */
@@ -49,12 +44,8 @@ export function speedCard(place, speed) {
 
 /** @param {Speed} speed @param {Published} figures */
 const card = (speed, figures) =>
-  html`<header class="card-head"><h2 class="card-title" id="speed-title">${tr("Speed")}</h2></header>
-    <div class="run-body">${speed.float ? ours(speed, speed.float) : nothing}${
-      speed.reason ? html`<p class="warning" data-testid="speed-reason">${reasonWords(speed)}</p>` : nothing
-    }${
-      speed.float ? html`<p class="protocol" data-testid="speed-protocol">${protocolWords(speed)}</p>` : nothing
-    }${published(figures)}</div>`;
+  html`<header class="card-head"><h2 class="card-title" id="speed-title">Speed</h2></header>
+    <div class="run-body">${speed.float ? ours(speed, speed.float) : nothing}${speed.reason ? html`<p class="warning" data-testid="speed-reason">${reasonWords(speed)}</p>` : nothing}${speed.float ? html`<p class="protocol" data-testid="speed-protocol">${protocolWords(speed)}</p>` : nothing}${published(figures)}</div>`;
 
 /**
  * What the reader can't expect here, in a sentence.
@@ -62,9 +53,7 @@ const card = (speed, figures) =>
  */
 export function reasonWords(speed) {
   const reason = known(speed.reason);
-  return speed.float
-    ? tr("Only the float model was measured: {reason}.", { reason })
-    : tr("Nothing was measured: {reason}.", { reason });
+  return speed.float ? `Only the float model was measured: ${reason}.` : `Nothing was measured: ${reason}.`;
 }
 
 /**
@@ -82,28 +71,19 @@ export function protocolWords({ kernel, protocol }) {
   } = protocol;
   const host = { repeats, dtype: protocol.dtype, device, threads, torch: protocol.torch };
   const said = [
-    tr("One sequence of {length} tokens: {prompt} read at once, then {decoded} made one by one.", {
-      length: count(length),
-      prompt: count(prompt),
-      decoded: count(decoded),
-    }),
+    `One sequence of ${count(length)} tokens: ${count(prompt)} read at once, then ${count(decoded)} made one ` +
+      "by one.",
     threads
-      ? tr(
-          "Median of {repeats} repeats, with the smallest and the largest; both models in turn, in {dtype}, on {device} with {threads} threads, torch {torch}.",
-          host,
-        )
-      : tr(
-          "Median of {repeats} repeats, with the smallest and the largest; both models in turn, in {dtype}, on {device}, torch {torch}.",
-          host,
-        ),
-    tr("The float model: {model}.", { model: known(protocol.float_model) }),
+      ? `Median of ${host.repeats} repeats, with the smallest and the largest; both models in turn, in ` +
+        `${host.dtype}, on ${host.device} with ${host.threads} threads, torch ${host.torch}.`
+      : `Median of ${host.repeats} repeats, with the smallest and the largest; both models in turn, in ` +
+        `${host.dtype}, on ${host.device}, torch ${host.torch}.`,
+    `The float model: ${known(protocol.float_model)}.`,
   ];
   if (kernel)
     said.push(
-      tr(
-        "The kernel, {kernel}, was fed {fed}; its outputs differ from those of the evaluated weights by at most {difference} in any layer.",
-        { kernel, fed: known(protocol.fed), difference: percent(protocol.largest_relative_difference, 2) },
-      ),
+      `The kernel, ${kernel}, was fed ${known(protocol.fed)}; its outputs differ from those of the evaluated ` +
+        `weights by at most ${percent(protocol.largest_relative_difference, 2)} in any layer.`,
     );
   return said.join(" ");
 }
@@ -123,14 +103,14 @@ function ours(speed, float) {
   /** @param {Rates} rates @param {Kind} kind */
   const rate = (rates, kind) => {
     const [low, high] = rates[`${kind}_spread`];
-    return html`<strong>${count(rates[kind])}</strong><span class="spread">${tr("{low} to {high}", { low: count(low), high: count(high) })}</span>`;
+    return html`<strong>${count(rates[kind])}</strong><span class="spread">${count(low)} to ${count(high)}</span>`;
   };
   /** @type {{name: string, show: (kind: Kind) => unknown}[]} */
-  const rows = [{ name: tr("Float"), show: (kind) => rate(float, kind) }];
+  const rows = [{ name: "Float", show: (kind) => rate(float, kind) }];
   if (quantized)
     rows.push(
-      { name: tr("Quantized"), show: (kind) => rate(quantized, kind) },
-      { name: tr("Speed-up"), show: (kind) => html`<strong>${speedUp(speed, kind)}</strong>` },
+      { name: "Quantized", show: (kind) => rate(quantized, kind) },
+      { name: "Speed-up", show: (kind) => html`<strong>${speedUp(speed, kind)}</strong>` },
     );
   return table({
     columns: [
@@ -140,7 +120,7 @@ function ours(speed, float) {
     rows,
     name: "speeds speeds-here",
     testid: "speeds",
-    caption: tr("Tokens per second, measured here"),
+    caption: "Tokens per second, measured here",
   });
 }
 
@@ -161,8 +141,8 @@ function published({ source, caption, models, rows }) {
     head,
   });
   return html`<section class="published" data-testid="published">
-    <h3>${tr("Published figures, not measured here")}</h3>
-    <p class="protocol">${trParts("{caption}; from {source}.", { caption: known(caption), source })}</p>
-    ${scrolling(tr("Published speed-ups"), figures)}
+    <h3>Published figures, not measured here</h3>
+    <p class="protocol">${known(caption)}; from ${source}.</p>
+    ${scrolling("Published speed-ups", figures)}
   </section>`;
 }

@@ -4,7 +4,6 @@
  */
 
 import { html, nothing } from "../base/html.js";
-import { tr, trCount } from "../base/messages.js";
 
 /** @import { Altered } from "./suggestions.js" */
 /** @typedef {{title: string, value: unknown}} Suggestion */
@@ -18,13 +17,10 @@ const LONGEST = 24; // characters of a value in the note
  */
 export function suggestionNote(model, left, apply) {
   if (!left.length) return nothing;
-  const words = left.map(({ title, value }) => `${tr(title)} ${held(value)}`);
-  return html`<p data-testid="suggestions" role="status">${tr(
-    "{model} suggests {values}; what you have entered stays.",
-    { model, values: words.join(", ") },
-  )}</p>
+  const words = left.map(({ title, value }) => `${title} ${held(value)}`);
+  return html`<p data-testid="suggestions" role="status">${model} suggests ${words.join(", ")}; what you have entered stays.</p>
     <button type="button" class="act-quiet" data-testid="apply-suggestions" @click=${apply}
-      >${trCount("Apply the suggestion", "Apply {count} suggestions", left.length)}</button>`;
+      >${left.length === 1 ? "Apply the suggestion" : `Apply ${left.length} suggestions`}</button>`;
 }
 
 /**
@@ -34,17 +30,14 @@ export function suggestionNote(model, left, apply) {
  */
 export function changeNote(model, changes, undo) {
   if (!changes.length) return nothing;
-  const words = changes.map(({ title, before, now }) => `${tr(title)} ${held(before)} → ${held(now)}`);
-  return html`<p data-testid="changed-with-model" role="status">${tr("Changed for {model}: {changes}.", {
-    model,
-    changes: words.join(", "),
-  })}</p>
-    <button type="button" class="act-quiet" data-testid="undo-changes" @click=${undo}>${tr("Change back")}</button>`;
+  const words = changes.map(({ title, before, now }) => `${title} ${held(before)} → ${held(now)}`);
+  return html`<p data-testid="changed-with-model" role="status">Changed for ${model}: ${words.join(", ")}.</p>
+    <button type="button" class="act-quiet" data-testid="undo-changes" @click=${undo}>Change back</button>`;
 }
 
 /** What a field holds, as it stands there. @param {unknown} value */
 function held(value) {
   const text = String(value ?? "");
-  if (text === "") return tr("empty");
+  if (text === "") return "empty";
   return text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
 }

@@ -4,7 +4,6 @@
  */
 
 import { html } from "../base/html.js";
-import { tr } from "../base/messages.js";
 
 /** @import { CorpusEntry } from "../base/types.d.ts" */
 /** @typedef {Pick<CorpusEntry, "name" | "title" | "role" | "where" | "source" | "here">} Corpus */
@@ -32,11 +31,11 @@ export function textsToChoose(own, corpora) {
 }
 
 /** What a text of one's own is called beside those of the host. @param {string} title */
-export const ownTitle = (title) => tr("{title} · yours", { title });
+export const ownTitle = (title) => `${title} · yours`;
 
 /** @param {string} model as people call it; may be empty */
 export const questionOf = (model) =>
-  model ? tr("On what text will {model} be used?", { model }) : tr("On what text will the model be used?");
+  model ? `On what text will ${model} be used?` : "On what text will the model be used?";
 
 /**
  * @param {string} model as people call it
@@ -46,13 +45,11 @@ export const questionOf = (model) =>
 export const textQuestion = (model, choices, { choose, bring }) =>
   html`<div class="text-question" data-testid="text-question" role="status">
     <h3>${questionOf(model)}</h3>
-    <p>${tr(
-      "λ and perplexity are those of a text. Take one like what the model will read: a part of it calibrates, the other is only measured on.",
-    )}</p>
+    <p>λ and perplexity are those of a text. Take one like what the model will read: a part of it calibrates, the other is only measured on.</p>
     <div class="text-choices">${choices.map(
       (choice) =>
         html`<button type="button" class="act-quiet" data-testid="text-choice" data-text=${choice.calibration}
           @click=${() => choose(choice)}>${choice.title}</button>`,
-    )}<button type="button" class="act-quiet" data-testid="text-bring" @click=${bring}>${tr("Bring a text of your own")}</button></div>
-    <p class="small-print">${tr("Or choose any other under “On what text”.")}</p>
+    )}<button type="button" class="act-quiet" data-testid="text-bring" @click=${bring}>Bring a text of your own</button></div>
+    <p class="small-print">Or choose any other under “On what text”.</p>
   </div>`;

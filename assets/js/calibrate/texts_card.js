@@ -6,7 +6,6 @@
 
 import { format, plain } from "../base/format.js";
 import { html, nothing, render } from "../base/html.js";
-import { tr } from "../base/messages.js";
 import { shade } from "./run_state.js";
 import { storedWords } from "./stored_words.js";
 
@@ -17,8 +16,8 @@ import { storedWords } from "./stored_words.js";
 
 /** @type {[Mode, string][]} */
 const MODES = [
-  ["greedy", tr("Greedy")],
-  ["sampled", tr("Sampled")],
+  ["greedy", "Greedy"],
+  ["sampled", "Sampled"],
 ];
 const SCALE = [0.001, 10]; // nats, the ends of the colours; the same for every text, so that they compare
 
@@ -46,7 +45,7 @@ export function cut(pieces, divergence) {
  * A token as a reader can name it: line ends and blanks are made visible.
  * @param {string} piece
  */
-export const named = (piece) => tr("“{text}”", { text: marked(piece) });
+export const named = (piece) => `“${marked(piece)}”`;
 
 /** @param {string} piece */
 const marked = (piece) => piece.replaceAll("\n", "↵").replaceAll("\t", "⇥").replaceAll(" ", "␣");
@@ -59,20 +58,15 @@ export function inWords({ float, divergence, kl }) {
   const mean = kl.reduce((sum, value) => sum + value, 0) / kl.length;
   const most = kl.indexOf(Math.max(...kl));
   const apart =
-    divergence === null
-      ? tr("The two texts are the same.")
-      : tr("The texts part at token {token} of {count}.", { token: divergence + 1, count: kl.length });
-  const far = tr("KL divergence {mean} a token on average, at most {most} at token {token}, {piece}.", {
-    mean: nats(mean),
-    most: nats(kl[most]),
-    token: most + 1,
-    piece: named(float.pieces[most]),
-  });
+    divergence === null ? "The two texts are the same." : `The texts part at token ${divergence + 1} of ${kl.length}.`;
+  const far =
+    `KL divergence ${nats(mean)} a token on average, at most ${nats(kl[most])} at token ${most + 1}, ` +
+    `${named(float.pieces[most])}.`;
   return `${apart} ${far}`;
 }
 
 /** @param {number} value */
-const nats = (value) => tr("{value} nats", { value: format(value, "significant") });
+const nats = (value) => `${format(value, "significant")} nats`;
 
 /**
  * Fills and shows the card, or hides it where there are no texts.
@@ -104,8 +98,8 @@ export function textsCard(place, texts) {
 /** @param {Text[]} texts @param {{mode: Mode, read: Map<number, number>}} state @param {Acts} act */
 const card = (texts, { mode, read }, act) =>
   html`<header class="card-head">
-      <h2 class="card-title" id="texts-title">${tr("Text side by side")}</h2>
-      <div class="switch texts-switch" role="group" aria-label=${tr("How tokens are chosen")}>${MODES.map(
+      <h2 class="card-title" id="texts-title">Text side by side</h2>
+      <div class="switch texts-switch" role="group" aria-label="How tokens are chosen">${MODES.map(
         ([name, title]) =>
           html`<button type="button" data-mode=${name} aria-pressed=${String(name === mode)}
             @click=${() => act.show(name)}>${title}</button>`,
@@ -126,9 +120,9 @@ function comparison(prompt, said, at, read) {
     (piece, index) => html`<span class=${index === at ? "is-read" : nothing}>${piece}</span>`,
   );
   return html`<article class="text-pair" data-testid="text-pair">
-    <p class="prompt"><span class="prompt-name">${tr("Prompt")} </span>${prompt}</p>
+    <p class="prompt"><span class="prompt-name">Prompt </span>${prompt}</p>
     <div class="text-columns">
-      ${column(tr("Float"), spans, said.divergence)} ${column(tr("Quantized"), said.quantized.pieces, said.divergence)}
+      ${column("Float", spans, said.divergence)} ${column("Quantized", said.quantized.pieces, said.divergence)}
     </div>
     ${strip(said, at, read)}
     <p class="text-words" data-testid="text-words">${inWords(said)}</p>
@@ -141,8 +135,8 @@ function column(title, tokens, divergence) {
   const parting =
     first === null
       ? nothing
-      : html`<mark title=${tr("First different token")}
-          ><span class="visually-hidden">${tr("first different token:")} </span>${visible(first)}</mark
+      : html`<mark title="First different token"
+          ><span class="visually-hidden">first different token: </span>${visible(first)}</mark
         >`;
   return html`<section class="text-column"><h3>${title}</h3><p>${same}${parting}${rest}</p></section>`;
 }
@@ -160,10 +154,7 @@ const visible = (token) => (typeof token === "string" && !token.trim() ? [marked
  * @param {(token: number) => void} read
  */
 function strip({ float, divergence, kl }, at, read) {
-  const words =
-    at === null
-      ? null
-      : tr("Token {number}, {piece}: {kl}", { number: at + 1, piece: named(float.pieces[at]), kl: nats(kl[at]) });
+  const words = at === null ? null : `Token ${at + 1}, ${named(float.pieces[at])}: ${nats(kl[at])}`;
   const within = (/** @type {number} */ index) => Math.min(kl.length - 1, Math.max(0, index));
   /** @type {Record<string, number>} */
   const moves = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, Home: -kl.length, End: kl.length };
@@ -174,7 +165,7 @@ function strip({ float, divergence, kl }, at, read) {
     read(within((at ?? 0) + moves[event.key]));
   };
   return html`<div class="kl-panel">
-    <div class="kl-strip" tabindex="0" role="slider" aria-label=${tr("KL divergence by token of the float text")}
+    <div class="kl-strip" tabindex="0" role="slider" aria-label="KL divergence by token of the float text"
       aria-valuemin="1" aria-valuemax=${kl.length} aria-valuenow=${(at ?? 0) + 1} aria-valuetext=${words ?? nothing}
       data-testid="kl-strip" @focus=${() => read(at ?? 0)} @keydown=${moved}>${kl.map(
         (value, index) =>
@@ -182,9 +173,9 @@ function strip({ float, divergence, kl }, at, read) {
             style=${`background:${shade(level(value))}`} @pointerover=${() => read(index)}></span>`,
       )}</div>
     <div class="kl-foot">
-      <p class="kl-readout">${words ?? tr("KL at each token of the float text")}</p>
-      <p class="legend">${tr("KL, nats")}: ${plain(SCALE[0])} <span class="ramp"></span> ${plain(SCALE[1])} <span
-        ><span class="kl-key"></span>${tr("first different token")}</span
+      <p class="kl-readout">${words ?? "KL at each token of the float text"}</p>
+      <p class="legend">KL, nats: ${plain(SCALE[0])} <span class="ramp"></span> ${plain(SCALE[1])} <span
+        ><span class="kl-key"></span>first different token</span
       ></p>
     </div>
   </div>`;
@@ -194,10 +185,7 @@ function strip({ float, divergence, kl }, at, read) {
 function explained(mode, { new_tokens: most, sampled, seed, kl, dtype, device }) {
   const how =
     mode === "sampled"
-      ? tr("Sampled at {settings}; seed {seed}.", { settings: storedWords(sampled), seed })
-      : tr("Greedy: always the most probable token.");
-  return html`<p class="protocol">${how} ${tr("At most {count} new tokens.", { count: most })} ${storedWords(kl)}. ${tr(
-    "Computed in {dtype} on {device}.",
-    { dtype, device },
-  )}</p>`;
+      ? `Sampled at ${storedWords(sampled)}; seed ${seed}.`
+      : "Greedy: always the most probable token.";
+  return html`<p class="protocol">${how} At most ${most} new tokens. ${storedWords(kl)}. Computed in ${dtype} on ${device}.</p>`;
 }

@@ -4,7 +4,6 @@
  */
 
 import { plain } from "../base/format.js";
-import { tr, trCount } from "../base/messages.js";
 import { METHODS, NOT_IN_TUNING, RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { describe, recipeOf } from "./recipe_form.js";
 
@@ -18,14 +17,14 @@ import { describe, recipeOf } from "./recipe_form.js";
  * @param {unknown} [opened] a checkpoint that others quantized
  */
 export function whyNotTuned(name, opened) {
-  if (opened) return tr("Tuning quantizes the original again and again; a quantized checkpoint has its codes.");
+  if (opened) return "Tuning quantizes the original again and again; a quantized checkpoint has its codes.";
   const method = METHODS[String(name)];
   if (!method || method.can_tune) return "";
   const others = Object.values(METHODS).filter(({ can_tune }) => can_tune);
   const values = { method: method.name, methods: others.map((one) => one.name).join(", ") };
   return method.tunes.includes("lam")
-    ? tr("{method} needs more than the inputs of single layers; tuning is for {methods}.", values)
-    : tr("{method} has no λ; tuning is for {methods}.", values);
+    ? `${values.method} needs more than the inputs of single layers; tuning is for ${values.methods}.`
+    : `${values.method} has no λ; tuning is for ${values.methods}.`;
 }
 
 /**
@@ -75,14 +74,12 @@ export function followingRecipe(recipe, corpora) {
 export function nextOf({ next, recipe, more_minutes: minutes }, corpora) {
   if (!recipe || !next) return null;
   if (next === "go_on") {
-    const lead = tr("What is measured is kept: it goes on where it stopped.");
+    const lead = "What is measured is kept: it goes on where it stopped.";
     return { recipe, lead, button: goOn(minutes ?? 0), isMain: true };
   }
   const following = followingRecipe(recipe, corpora);
   const isGain = next === "run";
-  const button = isGain
-    ? tr("Quantize with λ = {lambda}", { lambda: plain(following.lambda ?? "auto") })
-    : tr("Quantize with GPTQ 1 %");
+  const button = isGain ? `Quantize with λ = ${plain(following.lambda ?? "auto")}` : "Quantize with GPTQ 1 %";
   return { recipe: following, lead: nextWords(following), button, isMain: isGain };
 }
 
@@ -91,10 +88,8 @@ export function nextOf({ next, recipe, more_minutes: minutes }, corpora) {
  * @param {Said} recipe
  */
 export const nextWords = (recipe) =>
-  tr("Next: {run}, the whole model with inputs from its quantized layers, judged on {text}.", {
-    run: describe(recipe),
-    text: String(recipe.test),
-  });
+  `Next: ${describe(recipe)}, the whole model with inputs from its quantized layers, judged on ` +
+  `${String(recipe.test)}.`;
 
 /**
  * The same tuning with more time, where its budget was spent although there is a λ to take or GPTQ 1 % to keep; null
@@ -112,8 +107,7 @@ export function moreOf({ next, end, more_minutes: minutes }, recipe) {
  * Words of the button for more time.
  * @param {number} minutes
  */
-export const goOn = (minutes) =>
-  trCount("Go on for {count} minute", "Go on for {count} minutes", minutes, { count: plain(minutes) });
+export const goOn = (minutes) => `Go on for ${plain(minutes)} ${minutes === 1 ? "minute" : "minutes"}`;
 
 /**
  * The fields that say something in tuning: those of the form that do, then its own.

@@ -5,7 +5,6 @@
  */
 
 import { html } from "../base/html.js";
-import { tr, trCount } from "../base/messages.js";
 import { screens } from "./tuning_progress.js";
 
 /** @import { Tuning } from "../base/types.d.ts" */
@@ -47,27 +46,25 @@ function byClock(tuning, seconds, budget) {
   const asking = { time: clock(spent - asked), tasks: tuning.tasks?.names.join(", ") ?? "" };
   /** @type {Segment[]} */
   const parts = [
-    { kind: "screening", share: screened / budget, words: tr("screening {time}", { time: clock(screened) }) },
+    { kind: "screening", share: screened / budget, words: `screening ${clock(screened)}` },
     {
       kind: "comparing",
       share: (asked - screened) / budget,
-      words: measured
-        ? trCount("comparing, {count} model {time}", "comparing, {count} models {time}", measured, { time })
-        : tr("comparing {time}", { time }),
+      words: measured ? `comparing, ${measured} ${measured === 1 ? "model" : "models"} ${time}` : `comparing ${time}`,
     },
     {
       kind: "asking",
       share: (spent - asked) / budget,
-      words: asking.tasks ? tr("asking {tasks} {time}", asking) : tr("asking tasks {time}", asking),
+      words: asking.tasks ? `asking ${asking.tasks} ${asking.time}` : `asking tasks ${asking.time}`,
     },
     {
       kind: "left",
       share: (budget - spent) / budget,
-      words: tr("{time} of {budget} left", { time: clock(budget - spent), budget: clock(budget) }),
+      words: `${clock(budget - spent)} of ${clock(budget)} left`,
     },
   ];
   const last = parts.findLast(({ kind, share }) => kind !== "left" && share > 0);
-  if (isLate && last) last.words = tr("{words}, budget spent: finishing the model at work", { words: last.words });
+  if (isLate && last) last.words = `${last.words}, budget spent: finishing the model at work`;
   return parts;
 }
 
@@ -80,12 +77,12 @@ function byModels(tuning) {
       {
         kind: "screening",
         share,
-        words: tr("screening, {done} of {total} layers", { done: screened[0], total: screened[1] }),
+        words: `screening, ${screened[0]} of ${screened[1]} layers`,
       },
       {
         kind: "left",
         share: 1 - share,
-        words: trCount("then at most {count} model", "then at most {count} models", planned),
+        words: `then at most ${planned} ${planned === 1 ? "model" : "models"}`,
       },
     ];
   }
@@ -96,14 +93,14 @@ function byModels(tuning) {
     {
       kind: "screening",
       share: SCREENING,
-      words: at === undefined ? tr("screening") : tr("screening {time}", { time: clock(at) }),
+      words: at === undefined ? "screening" : `screening ${clock(at)}`,
     },
     {
       kind: "comparing",
       share: done,
-      words: trCount("comparing, {count} model", "comparing, {count} models", measured),
+      words: `comparing, ${measured} ${measured === 1 ? "model" : "models"}`,
     },
-    { kind: "left", share: rest - done, words: tr("at most {left} more", { left: planned - measured }) },
+    { kind: "left", share: rest - done, words: `at most ${planned - measured} more` },
   ];
 }
 
@@ -115,7 +112,7 @@ export function tuningBar(tuning, seconds) {
   const segments = segmentsOf(tuning, seconds);
   const left = segments.find(({ kind }) => kind === "left")?.share ?? 0;
   const words = segments.map((one) => one.words).join(", ");
-  return html`<div class="clock-bar" role="progressbar" aria-label=${tr("Work of tuning")} aria-valuemin="0" aria-valuemax="100"
+  return html`<div class="clock-bar" role="progressbar" aria-label="Work of tuning" aria-valuemin="0" aria-valuemax="100"
       aria-valuenow=${Math.round(100 * (1 - left))} aria-valuetext=${words} data-testid="clock-bar">${segments.map(
         ({ kind, share, words: text }) =>
           html`<span class=${`clock-part clock-${kind}`} style=${`width: ${(100 * share).toFixed(2)}%`} title=${text}

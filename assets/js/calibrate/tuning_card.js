@@ -9,7 +9,6 @@ import { AT_REST } from "../base/contract.js";
 import { copyPanel } from "../base/copy_panel.js";
 import { duration } from "../base/format.js";
 import { html, nothing, render } from "../base/html.js";
-import { tr } from "../base/messages.js";
 import { figureMenu } from "../charts/figure_menu.js";
 import { plot } from "../charts/plot_host.js";
 import { beginRun, drawSentence, standing } from "./standing.js";
@@ -27,8 +26,8 @@ import { clock } from "./tuning_bar.js";
 /** @typedef {readonly {seconds: number, text: string}[]} Turns */
 
 const FIRST = { gamma: 0, lambda: 0 };
-const SOON = tr("First the errors of layers are compared, for every λ and γ; the chart begins with them.");
-const NOTHING = tr("It ended before anything was compared: no λ is known.");
+const SOON = "First the errors of layers are compared, for every λ and γ; the chart begins with them.";
+const NOTHING = "It ended before anything was compared: no λ is known.";
 
 /**
  * @param {object} options
@@ -41,7 +40,7 @@ export function tuningCard({ root, corpora, go }) {
     /** @type {HTMLElement} */ (root.querySelector(`[data-part="tuning-${name}"]`));
   const [words, small, legend, log, next] = ["sentence", "small-print", "legend", "log", "next"].map(part);
   const standings = standing({ name: "tuning", draw, trouble: next });
-  const texts = copyPanel("following", tr("Its recipe, to run elsewhere"));
+  const texts = copyPanel("following", "Its recipe, to run elsewhere");
   /** @type {Run | null} */
   let run = null;
   /** @type {TuningView | null} */
@@ -152,8 +151,8 @@ export function tuningCard({ root, corpora, go }) {
   function timeWords(recipe) {
     const minutes = planned?.of === JSON.stringify(recipe) ? planned.minutes : null;
     return minutes === null
-      ? tr("its result opens in the Lab")
-      : tr("about {time}, its result opens in the Lab", { time: duration(60 * minutes) });
+      ? "its result opens in the Lab"
+      : `about ${duration(60 * minutes)}, its result opens in the Lab`;
   }
 
   /**
@@ -165,7 +164,7 @@ export function tuningCard({ root, corpora, go }) {
       ${
         mayRun
           ? html`${start(recipe, button, recipe.kind === "tune" ? "" : timeWords(recipe), isMain ? "act" : "act-quiet", "run-it")}
-            ${more ? start(more.recipe, more.button, tr("what is measured is kept"), "act-quiet", "go-on") : nothing}`
+            ${more ? start(more.recipe, more.button, "what is measured is kept", "act-quiet", "go-on") : nothing}`
           : nothing
       }
       <p>${lead}</p>

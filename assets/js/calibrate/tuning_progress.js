@@ -4,7 +4,6 @@
  */
 
 import { duration, plain } from "../base/format.js";
-import { tr, trCount } from "../base/messages.js";
 
 /** @import { Recipe, Tuning } from "../base/types.d.ts" */
 /** @typedef {Tuning["rows"][number]["standing"]} Standing */
@@ -30,32 +29,25 @@ export const screens = ({ screened, measured, end }) =>
  */
 export function standing(tuning, { draws }) {
   const { screened, end, tasks } = tuning;
-  if (screens(tuning))
-    return tr("Comparing the errors of layers: layer {layer} of {layers}", {
-      layer: Math.max(1, screened[0]),
-      layers: screened[1],
-    });
+  if (screens(tuning)) return `Comparing the errors of layers: layer ${Math.max(1, screened[0])} of ${screened[1]}`;
   const words = countWords(tuning);
-  if (!end && tasks?.draws) return tr("Tasks on draw {draw}: {words}", { draw: tasks.draws, words });
+  if (!end && tasks?.draws) return `Tasks on draw ${tasks.draws}: ${words}`;
   return end || tuning.draws >= draws
-    ? tr("{draws}: {words}", { draws: drawsWords(tuning.draws), words })
-    : tr("Draw {draw} of at most {draws}: {words}", { draw: tuning.draws + 1, draws, words });
+    ? `${drawsWords(tuning.draws)}: ${words}`
+    : `Draw ${tuning.draws + 1} of at most ${draws}: ${words}`;
 }
 
 /** @param {Tuning} tuning */
 function countWords(tuning) {
   const [compared, open, out] = [count(tuning, ...COMPARED), count(tuning, "not_reached"), count(tuning, "ruled_out")];
-  const parts = [
-    trCount("{count} model measured", "{count} models measured", tuning.measured),
-    tr("{compared} λ compared", { compared }),
-  ];
-  if (open) parts.push(tuning.end ? tr("{open} not reached", { open }) : tr("{open} not reached yet", { open }));
-  if (out) parts.push(tr("{out} ruled out", { out }));
+  const parts = [`${tuning.measured} ${tuning.measured === 1 ? "model" : "models"} measured`, `${compared} λ compared`];
+  if (open) parts.push(tuning.end ? `${open} not reached` : `${open} not reached yet`);
+  if (out) parts.push(`${out} ruled out`);
   return parts.join(", ");
 }
 
 /** @param {number} draws */
-export const drawsWords = (draws) => trCount("{count} draw", "{count} draws", draws);
+export const drawsWords = (draws) => `${draws} ${draws === 1 ? "draw" : "draws"}`;
 
 /**
  * Seconds of the run's own clock in this moment: what it said last, and those since.
@@ -72,7 +64,7 @@ export const now = ({ seconds }, at, moment) => seconds + Math.max(0, (moment - 
  */
 export function leftWords({ budget, end, seconds: said }, seconds = said) {
   if (budget === null || end) return "";
-  return budget > seconds ? tr("{time} left", { time: duration(budget - seconds) }) : tr("finishing the model at work");
+  return budget > seconds ? `${duration(budget - seconds)} left` : "finishing the model at work";
 }
 
 /**
@@ -83,8 +75,8 @@ export function leftWords({ budget, end, seconds: said }, seconds = said) {
 export function budgetWords(tuning, seconds = tuning.seconds) {
   const { budget, end } = tuning;
   const time = duration(seconds);
-  if (budget === null) return end ? time : tr("{time}, as much as it takes", { time });
-  const spent = tr("{time} of {budget}", { time, budget: duration(budget) });
+  if (budget === null) return end ? time : `${time}, as much as it takes`;
+  const spent = `${time} of ${duration(budget)}`;
   return [spent, leftWords(tuning, seconds)].filter(Boolean).join(", ");
 }
 
@@ -93,7 +85,7 @@ export function budgetWords(tuning, seconds = tuning.seconds) {
  * @param {Tuning} tuning
  */
 export const modelsWords = ({ measured, planned, end }) =>
-  end || measured >= planned ? String(measured) : tr("{measured} of at most {planned}", { measured, planned });
+  end || measured >= planned ? String(measured) : `${measured} of at most ${planned}`;
 
 /**
  * What a step of tuning says in the log: the errors of layers once all are known, and each whole draw; empty for what
@@ -106,13 +98,11 @@ export function logWords(tuning, before) {
   if (!before || screens(before)) {
     const out = count(tuning, "ruled_out");
     const rest = tuning.rows.length - count(tuning, "baseline") - out;
-    return tr("Errors of layers compared: {rest} λ left, {out} ruled out", { rest, out });
+    return `Errors of layers compared: ${rest} λ left, ${out} ruled out`;
   }
   if (tuning.end || tuning.draws === before.draws) return "";
   const best = tuning.best === null ? null : tuning.rows[tuning.best].lambda;
   const good = count(tuning, "as_good");
   const draws = drawsWords(tuning.draws);
-  return best === null
-    ? tr("{draws}: no λ compared twice yet", { draws })
-    : tr("{draws}: λ = {lam} is best, {good} as good", { draws, lam: plain(best), good });
+  return best === null ? `${draws}: no λ compared twice yet` : `${draws}: λ = ${plain(best)} is best, ${good} as good`;
 }

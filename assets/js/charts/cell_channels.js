@@ -5,8 +5,6 @@
 
 /** @import { Datum } from "./figure.d.ts" */
 
-import { tr } from "../base/messages.js";
-
 /** @typedef {{from: number, last: number}} Range of channels */
 
 /**
@@ -15,19 +13,19 @@ import { tr } from "../base/messages.js";
  */
 const CHANNELS = {
   input: {
-    single: (at) => tr("input {at}", { at }),
-    several: (range) => tr("inputs {from}–{last}", range),
-    spoken: (range) => tr("inputs {from} to {last}", range),
+    single: (at) => `input ${at}`,
+    several: (range) => `inputs ${range.from}–${range.last}`,
+    spoken: (range) => `inputs ${range.from} to ${range.last}`,
   },
   output: {
-    single: (at) => tr("output {at}", { at }),
-    several: (range) => tr("outputs {from}–{last}", range),
-    spoken: (range) => tr("outputs {from} to {last}", range),
+    single: (at) => `output ${at}`,
+    several: (range) => `outputs ${range.from}–${range.last}`,
+    spoken: (range) => `outputs ${range.from} to ${range.last}`,
   },
   "saliency rank": {
-    single: (at) => tr("saliency rank {at}", { at }),
-    several: (range) => tr("saliency ranks {from}–{last}", range),
-    spoken: (range) => tr("saliency ranks {from} to {last}", range),
+    single: (at) => `saliency rank ${at}`,
+    several: (range) => `saliency ranks ${range.from}–${range.last}`,
+    spoken: (range) => `saliency ranks ${range.from} to ${range.last}`,
   },
 };
 

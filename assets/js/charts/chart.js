@@ -3,7 +3,6 @@
  * @module chart
  */
 
-import { tr } from "../base/messages.js";
 import { label, mark, path, s, segment } from "./svg.js";
 
 /**
@@ -116,7 +115,7 @@ export function key(at, curves) {
  * What stands in the place of a panel that comes with the answer.
  * @param {Box} box
  */
-export const afterGuess = ({ left, right, top, bottom }, text = tr("More, once you have guessed")) =>
+export const afterGuess = ({ left, right, top, bottom }, text = "More, once you have guessed") =>
   label((left + right) / 2, (top + bottom) / 2, text, { at: "middle", size: 14, fill: "var(--ink-3)" });
 
 /**

@@ -5,10 +5,9 @@
  */
 
 import { html, made, nothing } from "../base/html.js";
-import { tr } from "../base/messages.js";
 
 const LARGE = "is-enlarged";
-const WORDS = { fill: tr("Fill the window"), back: tr("Back to the page") };
+const WORDS = { fill: "Fill the window", back: "Back to the page" };
 /** @type {(() => void)|null} ends what fills the window */
 let leave = null;
 

@@ -11,7 +11,6 @@ import { asProblem } from "../base/client.js";
 import { download, saveAs } from "../base/dom.js";
 import { count, csv, format } from "../base/format.js";
 import { html, made, nothing } from "../base/html.js";
-import { tr } from "../base/messages.js";
 import { placeBeside } from "../base/popover.js";
 import { scrolling, table } from "../base/table.js";
 import { colour } from "../base/theme.js";
@@ -46,11 +45,7 @@ export function figureMenu(card, { file, table: numbers, picture = (kind) => pic
   const save = async (/** @type {"png"|"svg"} */ kind) => saveAs(`${file()}.${kind}`, await picture(kind));
   /** @type {[name: string, words: string, work: () => Promise<void>][]} */
   const ways = [
-    [
-      "Table",
-      tr("Table"),
-      async () => tableDialog(heading?.textContent ?? "", await numbers(0, ROWS), file(), numbers),
-    ],
+    ["Table", "Table", async () => tableDialog(heading?.textContent ?? "", await numbers(0, ROWS), file(), numbers)],
     ["CSV", "CSV", () => saveNumbers(file(), numbers)],
     ["PNG", "PNG", () => save("png")],
     ["SVG", "SVG", () => save("svg")],
@@ -61,7 +56,7 @@ export function figureMenu(card, { file, table: numbers, picture = (kind) => pic
       await work();
       menu.hidePopover();
     } catch (error) {
-      notice.textContent = tr("That did not work: {problem}", { problem: asProblem(error).what });
+      notice.textContent = `That did not work: ${asProblem(error).what}`;
     }
   };
   const menu = made(html`<div
@@ -69,7 +64,7 @@ export function figureMenu(card, { file, table: numbers, picture = (kind) => pic
     popover="auto"
     id=${`menu-${name}`}
     role="group"
-    aria-label=${tr("Save {figure}", { figure: heading?.textContent ?? tr("figure") })}
+    aria-label="Save ${heading?.textContent ?? "figure"}"
   >
     ${ways.map(
       ([name, words, work]) =>
@@ -85,7 +80,7 @@ export function figureMenu(card, { file, table: numbers, picture = (kind) => pic
   const [first, notice] = ["[data-save]", ".figure-note"].map(
     (part) => /** @type {HTMLElement} */ (menu.querySelector(part)),
   );
-  const words = options ? tr("Settings, numbers and pictures") : tr("Numbers and pictures");
+  const words = options ? "Settings, numbers and pictures" : "Numbers and pictures";
   if (heading) heading.id ||= `title-${name}`;
   const button = made(html`<button
     type="button"
@@ -123,10 +118,10 @@ export function drawnTable(data) {
       Array.from(x, (place, index) => ({ curve: name, panel: yaxis ?? "y", x: place, value: text[index] })),
     );
   const columns = [
-    { key: "curve", title: tr("curve"), kind: "text" },
-    { key: "panel", title: tr("panel"), kind: "text" },
+    { key: "curve", title: "curve", kind: "text" },
+    { key: "panel", title: "panel", kind: "text" },
     { key: "x", title: "x", kind: "text" },
-    { key: "value", title: tr("value"), kind: "text" },
+    { key: "value", title: "value", kind: "text" },
   ];
   return { columns, rows };
 }
@@ -138,7 +133,7 @@ export function drawnTable(data) {
  */
 async function pictureOf({ heading, flat, surface }, kind) {
   const drawing = surface?.made ? surface : flat;
-  if (!drawing) throw new Error(tr("The figure is not drawn yet."));
+  if (!drawing) throw new Error("The figure is not drawn yet.");
   const title = heading ? titleLines(heading) : "";
   return svgPicture(kind, drawing.svgText({ title, ground: colour("--surface"), ink: colour("--ink") }), SCALE);
 }
@@ -186,18 +181,15 @@ function tableDialog(title, numbers, file, source) {
     made(html`<dialog class="figure-table" aria-label=${title} data-testid="figure-table">
       <header>
         <h2>${title}</h2>
-        <button type="button" class="quiet" @click=${() => saveNumbers(file, source)}>${tr("Download CSV")}</button>
-        <button type="button" class="quiet" @click=${() => dialog.close()}>${tr("Close")}</button>
+        <button type="button" class="quiet" @click=${() => saveNumbers(file, source)}>Download CSV</button>
+        <button type="button" class="quiet" @click=${() => dialog.close()}>Close</button>
       </header>
       ${
         total > ROWS
-          ? html`<p class="card-note">${tr("The first {shown} of {all} rows; the CSV has all.", {
-              shown: ROWS,
-              all: count(total),
-            })}</p>`
+          ? html`<p class="card-note">The first ${ROWS} of ${count(total)} rows; the CSV has all.</p>`
           : nothing
       }
-      ${scrolling(tr("Table of the numbers"), cells)}
+      ${scrolling("Table of the numbers", cells)}
     </dialog>`)
   );
   dialog.addEventListener("close", () => dialog.remove());

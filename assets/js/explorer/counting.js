@@ -3,11 +3,10 @@
  * @module counting
  */
 
-import { written } from "../base/messages.js";
 import { isStill, onTheWay } from "../base/motion.js";
 
 const DURATION = 200; // milliseconds
-const DECIMAL = written(".");
+const DECIMAL = ".";
 const NUMBER = new RegExp(`\\d+(?:\\${DECIMAL}\\d+)?`, "g");
 
 /** @typedef {{node: Text, from: string, to: string}} Change of a piece of text */
@@ -27,7 +26,7 @@ export function counted(from, to, share) {
   return to.replace(NUMBER, (after) => {
     const [was, is] = [before[at], after].map((number) => Number(number.replace(DECIMAL, ".")));
     at += 1;
-    return was === is ? after : written((was + share * (is - was)).toFixed(after.split(DECIMAL)[1]?.length ?? 0));
+    return was === is ? after : (was + share * (is - was)).toFixed(after.split(DECIMAL)[1]?.length ?? 0);
   });
 }
 

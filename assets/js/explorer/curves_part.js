@@ -4,7 +4,6 @@
  * @module curves_part
  */
 
-import { tr } from "../base/messages.js";
 import { CellPointer, heatmapCells, rowCells } from "../charts/cells.js";
 import { drawnOver } from "./overlay.js";
 
@@ -19,9 +18,9 @@ const SWITCHED = ["hero", "gamma_grid", "methods"];
 
 /** @type {Object<string, string>} */
 const MISSING = {
-  hero: tr("Nothing was measured for this line."),
-  deciles: tr("Drift by saliency is kept of a study’s first draw, if at all."),
-  plane: tr("Needs reconstruction error and drift."),
+  hero: "Nothing was measured for this line.",
+  deciles: "Drift by saliency is kept of a study’s first draw, if at all.",
+  plane: "Needs reconstruction error and drift.",
 };
 
 /**
@@ -67,7 +66,7 @@ export function curvesPart(cards) {
       if (grid)
         new CellPointer(
           grid,
-          heatmapCells(grid, tr("Arrow keys move over the map, Enter chooses:"), () => {
+          heatmapCells(grid, "Arrow keys move over the map, Enter chooses:", () => {
             const { gamma, lambda } = explorer.state.at;
             return [gamma, lambda];
           }),
@@ -75,7 +74,7 @@ export function curvesPart(cards) {
       if (methods)
         new CellPointer(
           methods,
-          rowCells(methods, tr("Arrow keys move from method to method, Enter shows one:"), ({ customdata }) =>
+          rowCells(methods, "Arrow keys move from method to method, Enter shows one:", ({ customdata }) =>
             /** @type {(string|null)[]} */ (customdata).indexOf(explorer.state.view?.line.name ?? null),
           ),
         );

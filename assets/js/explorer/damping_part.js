@@ -3,7 +3,6 @@
  * @module damping_part
  */
 
-import { tr, written } from "../base/messages.js";
 import { published } from "../base/published.js";
 import { calibrateLink } from "../base/recipe_address.js";
 
@@ -20,7 +19,7 @@ export function dampingPart() {
       link.hidden = published !== null; // without a server nothing runs
       const lambda = view.ruler.lams[at.lambda];
       link.href = calibrateLink({ method: view.ruler.method, bits: view.line.bits, lambda });
-      link.textContent = tr("Run with λ = {lambda}", { lambda: written(String(lambda)) });
+      link.textContent = `Run with λ = ${String(lambda)}`;
     },
   };
 }

@@ -9,7 +9,6 @@ import { nearest } from "../base/address_bar.js";
 import { say } from "../base/dom.js";
 import { format } from "../base/format.js";
 import { html, nothing, render } from "../base/html.js";
-import { tr } from "../base/messages.js";
 import { termsOf } from "../charts/terms.js";
 import { ERRORS, PENALTY, spoken, WEIGHINGS, weighingOf } from "./typeset.js";
 
@@ -21,12 +20,12 @@ import { ERRORS, PENALTY, spoken, WEIGHINGS, weighingOf } from "./typeset.js";
 
 const DRAGGED = 4; // pixels after which a press is a drag
 const PER_STEP = 16; // pixels of a drag from one value to the next
-const LAMBDA = { sign: "λ", words: tr("λ, weight of the penalty") };
+const LAMBDA = { sign: "λ", words: "λ, weight of the penalty" };
 /** What the second axis says. @type {Record<Second, string>} */
 const SECONDS = {
-  gamma: tr("γ, how saliency mixes activations and weights"),
-  shift_strength: tr("α, how far the shift goes towards the float model’s inputs"),
-  first_order: tr("β, how far compensation is pulled back to the original weights"),
+  gamma: "γ, how saliency mixes activations and weights",
+  shift_strength: "α, how far the shift goes towards the float model’s inputs",
+  first_order: "β, how far compensation is pulled back to the original weights",
 };
 /** Cards that show one term as a whole, or both, whatever the colours in them. @type {Record<string, Term[]>} */
 const WHOLE = { surfaces: ["drift"], surfaces_flat: ["drift"], inspector: ["drift"], plane: ["recon", "drift"] };
@@ -136,7 +135,7 @@ function term(explorer, asked, name, set, title, said) {
       ask({ pressed: null, focused: null, pointed: null });
     }}
     ><span class="set" aria-hidden="true">${set}</span><span class="caption">${title}</span
-    ><span class="visually-hidden">: ${tr("{term}. Show it over λ.", { term: said })}</span></button>`;
+    ><span class="visually-hidden">: ${said}. Show it over λ.</span></button>`;
 }
 
 /**
@@ -277,7 +276,7 @@ function values(place, state) {
   const quality = place.querySelector('[data-part="bar-quality"]');
   const value = row?.[shown] ?? null;
   if (quality?.parentElement) quality.parentElement.hidden = value === null;
-  say(place.querySelector(".quality-name"), shown === "accuracy" ? tr("accuracy") : tr("perplexity"));
+  say(place.querySelector(".quality-name"), shown === "accuracy" ? "accuracy" : "perplexity");
   say(quality, format(value, shown === "accuracy" ? "share" : "perplexity"));
 }
 
@@ -288,6 +287,6 @@ function play(place, { playing, view, locked }) {
   button.hidden = view.lams.length < 2;
   button.disabled = locked.includes("lambda");
   say(button, playing ? "❚❚" : "▶");
-  button.setAttribute("aria-label", playing ? tr("Pause") : tr("Play: λ moves by itself"));
+  button.setAttribute("aria-label", playing ? "Pause" : "Play: λ moves by itself");
   button.setAttribute("aria-pressed", String(playing));
 }

@@ -7,7 +7,6 @@
 import { download, say } from "../base/dom.js";
 import { count, csv } from "../base/format.js";
 import { html, nothing, render } from "../base/html.js";
-import { tr } from "../base/messages.js";
 import { table } from "../base/table.js";
 import { CellPointer } from "../charts/cells.js";
 import { layerCells } from "./layer_cells.js";
@@ -66,7 +65,7 @@ function tokenTable({ blocks, experts, tokens, channels }) {
     name: "numbers tokens",
     rows: blocks,
     columns: [
-      { title: tr("Block"), isHead: true, show: (block) => block },
+      { title: "Block", isHead: true, show: (block) => block },
       ...experts.map((expert, column) => ({
         title: expert,
         /** @param {number} _ @param {number} row */

@@ -12,7 +12,6 @@ import { viewPath } from "../base/address_bar.js";
 import { arrayBytes, asProblem, request } from "../base/client.js";
 import { render } from "../base/html.js";
 import { link } from "../base/link.js";
-import { tr } from "../base/messages.js";
 import { problemBlock } from "../base/problem.js";
 import { openArray } from "../charts/bind.js";
 import { Follower, painted } from "../charts/follow.js";
@@ -20,7 +19,7 @@ import { plot } from "../charts/plot_host.js";
 import { figureMenus } from "./figure_tables.js";
 import { addressOf, carriedOn, initial, reduce } from "./state.js";
 
-const REDRAWN = { quantity: tr("the map of layers"), steps: tr("the ladder") };
+const REDRAWN = { quantity: "the map of layers", steps: "the ladder" };
 
 /** @typedef {import("./state.js").State} State */
 /** @typedef {import("./state.js").Action} Action */
@@ -110,7 +109,7 @@ export class Explorer {
       await this.drawing;
       if (mine === this.requests) this.dispatch({ type: "drawn" });
     } catch (error) {
-      const where = tr("study {study}", { study: wanted.study });
+      const where = `study ${wanted.study}`;
       if (mine === this.requests) this.dispatch({ type: "failed", problem: asProblem(error, where) });
     }
   }

@@ -5,7 +5,6 @@
  */
 
 import { request } from "../base/client.js";
-import { tr } from "../base/messages.js";
 import { figureMenu } from "../charts/figure_menu.js";
 import { withoutColumn } from "./band.js";
 import { fileName } from "./state.js";
@@ -18,7 +17,7 @@ export function figureMenus(explorer) {
   for (const [card, host] of Object.entries(explorer.hosts)) {
     const current = () => {
       const { view } = explorer.state;
-      if (!view) throw new Error(tr("there is no study yet"));
+      if (!view) throw new Error("there is no study yet");
       return { ...explorer.state, view };
     };
     figureMenu(host, {
@@ -61,8 +60,8 @@ export function cells(state) {
     );
   const what = array === "surface_signed" ? "Ŵ − W" : "|Ŵ − W|";
   const columns = [
-    { key: "row", title: tr("Output cell"), kind: "plain" },
-    { key: "column", title: tr("Input cell"), kind: "plain" },
+    { key: "row", title: "Output cell", kind: "plain" },
+    { key: "column", title: "Input cell", kind: "plain" },
     { key: "first", title: `${what}, λ = ${view.lam_texts[0] ?? ""}`, kind: "significant" },
     { key: "shown", title: `${what}, λ = ${view.lam_texts[at.lambda] ?? ""}`, kind: "significant" },
   ];

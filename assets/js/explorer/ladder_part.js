@@ -5,7 +5,6 @@
  */
 
 import { html, made, render } from "../base/html.js";
-import { tr } from "../base/messages.js";
 import { calibrateLink } from "../base/recipe_address.js";
 import { at } from "../base/site.js";
 
@@ -36,12 +35,12 @@ export function ladderPart() {
 
     wire({ hosts: { ladder } }) {
       choice = made(
-        html`<div class="switch" role="group" aria-label=${tr("Order of the steps")} data-control="steps" data-testid="steps"></div>`,
+        html`<div class="switch" role="group" aria-label="Order of the steps" data-control="steps" data-testid="steps"></div>`,
       );
       own = /** @type {HTMLAnchorElement} */ (
-        made(html`<a class="quiet" href=${at("/calibrate")} data-testid="own-ladder">${tr("on my own model")}</a>`)
+        made(html`<a class="quiet" href=${at("/calibrate")} data-testid="own-ladder">on my own model</a>`)
       );
-      ladder.tools.append(made(html`<span class="tool-word">${tr("first:")}</span>`), choice, own);
+      ladder.tools.append(made(html`<span class="tool-word">first:</span>`), choice, own);
     },
 
     render(explorer, { view }, before) {
@@ -51,7 +50,7 @@ export function ladderPart() {
       render(
         view.ladder.steps.map(
           ({ name, title }, index) =>
-            html`<button type="button" title=${tr("Take this step first")} aria-pressed=${String(index === 0)}
+            html`<button type="button" title="Take this step first" aria-pressed=${String(index === 0)}
               @click=${() => explorer.redraw("steps", [name, ...names.filter((one) => one !== name)].join())}
               >${title}</button>`,
         ),

@@ -3,7 +3,6 @@
  * @module layer_cells
  */
 
-import { tr } from "../base/messages.js";
 import { heatmapCells } from "../charts/cells.js";
 
 /**
@@ -11,7 +10,7 @@ import { heatmapCells } from "../charts/cells.js";
  * @param {import("./explorer.js").Host} host of a heatmap whose customdata begin with the layer that a click leads to
  */
 export const layerCells = (explorer, host) =>
-  heatmapCells(host, tr("Arrow keys move from cell to cell, Enter shows the layer:"), ({ customdata }) => {
+  heatmapCells(host, "Arrow keys move from cell to cell, Enter shows the layer:", ({ customdata }) => {
     const layer = explorer.state.view?.layer;
     if (typeof layer !== "number") return null;
     const rows = /** @type {[number][][]} */ (customdata);

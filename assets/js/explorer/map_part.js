@@ -4,14 +4,13 @@
  */
 
 import { html, made, render } from "../base/html.js";
-import { tr } from "../base/messages.js";
 import { CellPointer } from "../charts/cells.js";
 import { layerCells } from "./layer_cells.js";
 
 /** @type {[import("./state.js").Level, string][]} */
 const LEVELS = [
-  ["blocks", tr("blocks")],
-  ["experts", tr("experts")],
+  ["blocks", "blocks"],
+  ["experts", "experts"],
 ];
 
 /** @returns {import("./explorer.js").Part} */
@@ -22,14 +21,14 @@ export function mapPart() {
   return {
     cards: ["map"],
     figure: ({ view, level }) => (level === "experts" && view.figures.map_experts ? "map_experts" : "map"),
-    note: (_, __, has) => (has ? "" : tr("No layer was measured.")),
+    note: (_, __, has) => (has ? "" : "No layer was measured."),
 
     wire(explorer) {
       const { map } = explorer.hosts;
       map.onClick((event) => explorer.pickLayer(event));
       new CellPointer(map, layerCells(explorer, map));
       choice = made(
-        html`<div class="switch" role="group" aria-label=${tr("Level of the map")} data-testid="level" hidden></div>`,
+        html`<div class="switch" role="group" aria-label="Level of the map" data-testid="level" hidden></div>`,
       );
       map.tools.append(choice);
     },

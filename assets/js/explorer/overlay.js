@@ -6,7 +6,6 @@
 
 import { ROLES } from "../base/contract.js";
 import { format } from "../base/format.js";
-import { tr } from "../base/messages.js";
 
 /** @typedef {import("./state.js").Figure} Figure */
 /** @typedef {import("./state.js").Overlay} Overlay */
@@ -99,7 +98,7 @@ function curve(figure, overlay, name, lams) {
     type: "scatter",
     yaxis: near.yaxis,
     cliponaxis: false,
-    name: tr("{curve}, computed", { curve: near.name ?? "" }),
+    name: `${near.name ?? ""}, computed`,
   };
   const named = points.filter(({ x }) => Number.isInteger(x));
   return [

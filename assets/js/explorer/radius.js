@@ -7,7 +7,6 @@
 import { say } from "../base/dom.js";
 import { number } from "../base/format.js";
 import { html, made } from "../base/html.js";
-import { tr } from "../base/messages.js";
 
 /** @typedef {(number|null)[]} Values null was not measured */
 
@@ -56,7 +55,7 @@ export const radiusPart = () => ({ cards: [], wire: radiusLine });
 function radiusLine(explorer) {
   const host = explorer.hosts.plane;
   const label = made(html`<span class="radius-label" aria-hidden="true" data-testid="radius-label"></span>`);
-  const line = made(html`<div class="radius" role="slider" tabindex="0" aria-label=${tr("Limit of drift")}
+  const line = made(html`<div class="radius" role="slider" tabindex="0" aria-label="Limit of drift"
     data-testid="radius" hidden><span class="radius-name" aria-hidden="true">↔</span></div>`);
   host.frame.after(line);
   host.tools.prepend(label);
@@ -86,23 +85,14 @@ function radiusLine(explorer) {
     line.style.top = `${place.y + area.top}px`;
     line.style.height = `${area.height}px`;
     const limit = number(radius, 2);
-    const words =
-      best === null
-        ? tr("drift ≤ {limit}", { limit })
-        : tr("least error with drift ≤ {limit}: {point}", { limit, point: curve.names[best] });
+    const words = best === null ? `drift ≤ ${limit}` : `least error with drift ≤ ${limit}: ${curve.names[best]}`;
     say(label, words);
     line.setAttribute("aria-valuenow", radius.toFixed(3));
     line.setAttribute("aria-valuemin", Math.min(...measured(curve.drift)).toFixed(3));
     line.setAttribute("aria-valuemax", Math.max(...measured(curve.drift)).toFixed(3));
     line.setAttribute(
       "aria-valuetext",
-      best === null
-        ? words
-        : tr("drift up to {limit}: least error on {text} at {point}", {
-            limit,
-            text: curve.on,
-            point: curve.names[best],
-          }),
+      best === null ? words : `drift up to ${limit}: least error on ${curve.on} at ${curve.names[best]}`,
     );
     line.setAttribute("aria-disabled", String(isLocked()));
   }

@@ -6,7 +6,6 @@
 
 import { isTyping } from "../base/dom.js";
 import { html, render } from "../base/html.js";
-import { tr } from "../base/messages.js";
 import { alignWithAxis } from "./axis_slider.js";
 import { toldOf } from "./state.js";
 
@@ -39,7 +38,7 @@ export function slidersPart() {
       if (state.playing) timer = setInterval(() => step(explorer), STEP_MS);
       const button = explorer.part("play");
       if (!button) return;
-      button.textContent = state.playing ? tr("❚❚ pause") : tr("▶ play");
+      button.textContent = state.playing ? "❚❚ pause" : "▶ play";
       button.setAttribute("aria-pressed", String(state.playing));
     },
   };

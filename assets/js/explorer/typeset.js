@@ -4,7 +4,6 @@
  */
 
 import { html, nothing } from "../base/html.js";
-import { tr } from "../base/messages.js";
 
 /** @typedef {import("./state.js").Equation} Equation */
 /** @typedef {import("./state.js").Term} Term */
@@ -24,26 +23,26 @@ const MEAN_W = html`<span class="mean">|<i>W</i>|</span>`;
 export const ERRORS = {
   outputs: {
     set: html`‖(${W_HAT}${MINUS}${W})&thinsp;${X}‖${SQUARED}`,
-    name: tr("reconstruction error"),
-    said: tr("the squared norm of Ŵ minus W, times X"),
+    name: "reconstruction error",
+    said: "the squared norm of Ŵ minus W, times X",
     term: "recon",
   },
   "float outputs": {
     set: html`‖${W_HAT}${X}${MINUS}${W}${X}<sub>float</sub>‖${SQUARED}`,
-    name: tr("error to the float model"),
-    said: tr("the squared norm of Ŵ X minus W X of the float model"),
+    name: "error to the float model",
+    said: "the squared norm of Ŵ X minus W X of the float model",
     term: "recon",
   },
   "block outputs": {
     set: html`‖block(${W_HAT})${MINUS}block(${W})‖${SQUARED}`,
-    name: tr("error of the block"),
-    said: tr("the squared norm of the block’s output with Ŵ minus that with W"),
+    name: "error of the block",
+    said: "the squared norm of the block’s output with Ŵ minus that with W",
     term: "recon",
   },
   weights: {
     set: html`‖${W_HAT}${MINUS}${W}‖${SQUARED}`,
-    name: tr("drift"),
-    said: tr("the squared norm of Ŵ minus W"),
+    name: "drift",
+    said: "the squared norm of Ŵ minus W",
     term: "drift",
   },
 };
@@ -51,7 +50,7 @@ export const ERRORS = {
 /** The term that λ weighs. */
 export const PENALTY = {
   set: html`‖(${W_HAT}${MINUS}${W})&thinsp;<i>S</i>‖${SQUARED}`,
-  said: tr("the squared norm of Ŵ minus W, times S"),
+  said: "the squared norm of Ŵ minus W, times S",
   term: /** @type {Term} */ ("drift"),
 };
 
@@ -60,23 +59,21 @@ export const PENALTY = {
  * @type {Record<NonNullable<Equation["weighing"]>, {set: unknown, name: string, said: string}>}
  */
 export const WEIGHINGS = {
-  one: { set: html`<i>S</i> = <i>I</i>`, name: tr("identity penalty"), said: tr("S is the identity") },
+  one: { set: html`<i>S</i> = <i>I</i>`, name: "identity penalty", said: "S is the identity" },
   gamma: {
     set: html`<i>S</i> ∝ diag(${MEAN_X}<sup><i>γ</i></sup> / ${MEAN_W}<sup>1−<i>γ</i></sup>)`,
-    name: tr("saliency penalty"),
-    said: tr(
-      "S is diagonal: the mean of |x| of each input channel to the power of γ, by the mean of |W| to the power of 1 minus γ",
-    ),
+    name: "saliency penalty",
+    said: "S is diagonal: the mean of |x| of each input channel to the power of γ, by the mean of |W| to the power of 1 minus γ",
   },
   ratio: {
     set: html`<i>S</i> ∝ diag(${MEAN_X} / ${MEAN_W})`,
-    name: tr("saliency penalty"),
-    said: tr("S is diagonal: the mean of |x| of each input channel by the mean of |W|"),
+    name: "saliency penalty",
+    said: "S is diagonal: the mean of |x| of each input channel by the mean of |W|",
   },
   root: {
     set: html`<i>S</i> ∝ diag(${MEAN_X} / ${MEAN_W})<sup>½</sup>`,
-    name: tr("saliency penalty"),
-    said: tr("S is diagonal: the root of the mean of |x| of each input channel by the mean of |W|"),
+    name: "saliency penalty",
+    said: "S is diagonal: the root of the mean of |x| of each input channel by the mean of |W|",
   },
 };
 
@@ -86,9 +83,9 @@ export const WEIGHINGS = {
  */
 export function spoken({ aim, weighing }) {
   const error = ERRORS[aim].said;
-  if (!weighing) return tr("Ŵ is chosen to minimise {error}.", { error });
+  if (!weighing) return `Ŵ is chosen to minimise ${error}.`;
   const [penalty, saliency] = [PENALTY.said, WEIGHINGS[weighing].said];
-  return tr("Ŵ is chosen to minimise {error}, plus λ times {penalty}; {saliency}.", { error, penalty, saliency });
+  return `Ŵ is chosen to minimise ${error}, plus λ times ${penalty}; ${saliency}.`;
 }
 
 /** @param {Equation} equation */

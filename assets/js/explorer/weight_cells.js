@@ -12,7 +12,6 @@
 
 import { format } from "../base/format.js";
 import { link } from "../base/link.js";
-import { tr } from "../base/messages.js";
 import { scrollBehavior } from "../base/motion.js";
 import { channelRange } from "../charts/cell_channels.js";
 import { CellPointer } from "../charts/cells.js";
@@ -140,10 +139,8 @@ function weightCells(explorer, host) {
   const isStored = (/** @type {Cell} */ cell) => hasWeights(explorer, host, cell);
   return {
     help: host.name.endsWith("_flat")
-      ? tr("Arrow keys move from cell to cell, Enter keeps the mark:")
-      : tr(
-          "Arrow keys move from cell to cell, with Shift they turn the surface, and Home turns it back; Enter keeps the mark:",
-        ),
+      ? "Arrow keys move from cell to cell, Enter keeps the mark:"
+      : "Arrow keys move from cell to cell, with Shift they turn the surface, and Home turns it back; Enter keeps the mark:",
     size: () => [traces()[0]?.y?.length ?? 0, traces()[0]?.x?.length ?? 0],
     has: () => true,
     start: () => null,
@@ -182,7 +179,7 @@ function spot({ left, top }, lines) {
 export const surfaceLines = (values, place, isStored) => [
   place.join(", "),
   values.map((one) => `${one.point && `${one.point}: `}${short(one)}`).join(" · "),
-  ...(isStored ? [tr("a click shows these weights one by one")] : []),
+  ...(isStored ? ["a click shows these weights one by one"] : []),
 ];
 
 /** @param {{value: number}} one */
@@ -199,7 +196,7 @@ const sign = (change) => `${change > 0 ? "+" : ""}${format(change, "significant"
 export const saidOf = (values, place) => `${place.join(", ")}: ${values.map(valueAt).join(", ")}`;
 
 /** @param {{point: string, value: number}} one */
-const valueAt = (one) => (one.point ? tr("{value} at {point}", { value: short(one), point: one.point }) : short(one));
+const valueAt = (one) => (one.point ? `${short(one)} at ${one.point}` : short(one));
 
 /**
  * The channels that a cell stands for.

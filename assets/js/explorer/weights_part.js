@@ -5,17 +5,15 @@
  */
 
 import { html, render } from "../base/html.js";
-import { tr } from "../base/messages.js";
 import { layerAt } from "./state.js";
 import { pointAtWeights, withoutWords } from "./weight_cells.js";
 
-const MISSING = tr(
-  "No surfaces: this line was made without pictures, or the draw shown is not the first. Only the first has them.",
-);
+const MISSING =
+  "No surfaces: this line was made without pictures, or the draw shown is not the first. Only the first has them.";
 /** @type {[label: string, bySaliency: boolean][]} */
 const ORDERS = [
-  [tr("inputs as stored"), false],
-  [tr("inputs by saliency"), true],
+  ["inputs as stored", false],
+  ["inputs by saliency", true],
 ];
 
 /**
@@ -102,9 +100,9 @@ function poolings(explorer, { view, pool, locked }) {
 /** @param {import("./explorer.js").Explorer} explorer @param {import("./explorer.js").WithView} state */
 function titles(explorer, { view, pool }) {
   const name = layerAt(view, view.surface_layer)?.label ?? "";
-  const why = view.layer === null ? `, ${tr("largest drift")}` : "";
+  const why = view.layer === null ? `, largest drift` : "";
   const signed = weightFigure(view.figures, "surfaces", "surface", pool).endsWith(":signed");
-  const maths = signed ? tr("Weight change Ŵ − W") : tr("Weight drift |Ŵ − W|");
+  const maths = signed ? "Weight change Ŵ − W" : "Weight drift |Ŵ − W|";
   for (const host of [explorer.hosts.surfaces, explorer.hosts.surfaces_flat]) {
     host.heading.title = `${name}${why}`;
     host.entitle(html`<span class="maths">${maths}, </span>${name}<span class="card-note">${why}</span>`);

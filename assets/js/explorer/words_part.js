@@ -6,7 +6,6 @@
 import { copyFrom } from "../base/clipboard.js";
 import { explainWords } from "../base/glossary.js";
 import { html, made, nothing, render } from "../base/html.js";
-import { tr } from "../base/messages.js";
 import { count } from "./counting.js";
 import { toldOf } from "./state.js";
 
@@ -75,7 +74,7 @@ const written = (pieces) =>
 
 /** @param {View} view @param {string[]} sentences in small print */
 function printed({ explore }, sentences) {
-  const tag = html`<button type="button" class="tag" data-testid="explore" data-about="float-inputs">${tr("float-model inputs")} <i class="info" aria-hidden="true">i</i></button>`;
+  const tag = html`<button type="button" class="tag" data-testid="explore" data-about="float-inputs">float-model inputs <i class="info" aria-hidden="true">i</i></button>`;
   return [explore ? tag : nothing, sentences.join(" ")];
 }
 
@@ -115,12 +114,6 @@ export function asText(state, address) {
   return [
     plainText(sentences[at.gamma][at.lambda]),
     ...small_print[at.gamma][at.lambda],
-    tr("{model}, {line}, {bits} bits, {grid}. {address}", {
-      model: study.model.name,
-      line: line.title,
-      bits: line.bits,
-      grid: line.grid_text,
-      address,
-    }),
+    `${study.model.name}, ${line.title}, ${line.bits} bits, ${line.grid_text}. ${address}`,
   ].join("\n");
 }

@@ -5,7 +5,6 @@
  */
 
 import { interval, number, percent } from "../base/format.js";
-import { tr } from "../base/messages.js";
 import { METHODS } from "../base/recipe_contract.js";
 
 /** @import { QuestionName } from "../base/homework_link.js" */
@@ -53,7 +52,7 @@ export function factsOf(view, gamma) {
     line: view.line.title,
     bits: view.line.bits,
     gamma: view.gamma_texts[gamma] ?? "",
-    baseline: tr(METHODS[view.line.baseline]?.title ?? view.line.baseline),
+    baseline: METHODS[view.line.baseline]?.title ?? view.line.baseline,
     names: view.lam_texts,
     best,
     band,
@@ -80,16 +79,16 @@ export const askable = (names, { fall }) => names.filter((name) => name !== "dri
 export function questionText(name, { bits, baseline, model }) {
   switch (name) {
     case "best":
-      return tr("Which λ gives the lowest perplexity for {model} at {bits} bits?", { model, bits });
+      return `Which λ gives the lowest perplexity for ${model} at ${bits} bits?`;
     case "better":
-      return tr("Is it significantly better than {baseline}, with 95 % confidence?", { baseline });
+      return `Is it significantly better than ${baseline}, with 95 % confidence?`;
     case "drift":
-      return tr("By how many percent is drift lower there than at λ = 0?");
+      return "By how many percent is drift lower there than at λ = 0?";
   }
 }
 
 /** What may be chosen for “better”. @type {Readonly<Record<string, string>>} */
-export const VERDICTS = { yes: tr("Yes"), no: tr("No"), unknown: tr("The study can’t say") };
+export const VERDICTS = { yes: "Yes", no: "No", unknown: "The study can’t say" };
 
 /**
  * The percent that somebody has written; null for what is not a number.
@@ -132,19 +131,16 @@ export function verdictOf(name, answer, facts) {
 /** @param {string} answer @param {Facts} facts */
 function best(answer, { names, best, band }) {
   const at = names.indexOf(answer);
-  if (at === best) return { isRight: true, words: tr("λ = {lam} has the lowest perplexity.", { lam: answer }) };
+  if (at === best) return { isRight: true, words: `λ = ${answer} has the lowest perplexity.` };
   if (band[at])
     return {
       isRight: true,
-      words: tr("λ = {lam} is as good as the lowest, at λ = {best}, with 95 % confidence: this counts.", {
-        lam: answer,
-        best: names[best],
-      }),
+      words: `λ = ${answer} is as good as the lowest, at λ = ${names[best]}, with 95 % confidence: this counts.`,
     };
   const words =
     at < best
-      ? tr("A larger λ has a lower perplexity. Compare the curve there.")
-      : tr("A smaller λ has a lower perplexity. Compare the curve there.");
+      ? "A larger λ has a lower perplexity. Compare the curve there."
+      : "A smaller λ has a lower perplexity. Compare the curve there.";
   return { isRight: false, words };
 }
 
@@ -153,17 +149,16 @@ function better(answer, { gain, baseline }) {
   if (gain === null)
     return {
       isRight: answer === "unknown",
-      words: tr("One draw of calibration text gives no interval, so the study can’t tell."),
+      words: "One draw of calibration text gives no interval, so the study can’t tell.",
     };
   const { mean, low, high, clear, among } = gain;
   const values = { baseline, mean: number(mean, 2), interval: interval(low, high, 2), among };
   const truth = clear && mean < 0 ? "yes" : "no";
   const words = clear
-    ? tr("The difference to {baseline} is {mean} ({interval}, the best of {among}): its interval leaves out 0.", values)
-    : tr(
-        "The difference to {baseline} is {mean} ({interval}, the best of {among}): its interval holds 0, so it is not significant.",
-        values,
-      );
+    ? `The difference to ${values.baseline} is ${values.mean} (${values.interval}, the best of ` +
+      `${values.among}): its interval leaves out 0.`
+    : `The difference to ${values.baseline} is ${values.mean} (${values.interval}, the best of ` +
+      `${values.among}): its interval holds 0, so it is not significant.`;
   return { isRight: answer === truth, words };
 }
 
@@ -171,7 +166,7 @@ function better(answer, { gain, baseline }) {
 function drift(answer, fall) {
   const isRight = Math.abs(answer - 100 * fall) <= POINTS;
   const words = isRight
-    ? tr("Drift is {share} lower there.", { share: percent(fall) })
-    : tr("Read drift at λ = 0 and at the best λ: the fall is their difference as a share of the first.");
+    ? `Drift is ${percent(fall)} lower there.`
+    : "Read drift at λ = 0 and at the best λ: the fall is their difference as a share of the first.";
   return { isRight, words };
 }

@@ -5,7 +5,6 @@
 
 import { copyFrom } from "../base/clipboard.js";
 import { html, nothing, render } from "../base/html.js";
-import { tr } from "../base/messages.js";
 import { store } from "../base/page_state.js";
 import { askable, factsOf, isAnswer, questionText, VERDICTS, verdictOf } from "./answers.js";
 import { receiptOf, STANDINGS, standingOf } from "./receipt.js";
@@ -63,10 +62,10 @@ export function homeworkCard(place, { homework, label }) {
     const standing = standingOf(pasted);
     render(
       html`<section class="card homework" data-testid="homework" aria-labelledby="homework-title">
-        <h2 id="homework-title">${label || tr("Homework")}</h2>
-        ${facts ? questions(state, facts) : isShown ? html`<p>${tr("This line has no perplexity over several λ: it can’t answer the questions.")}</p>` : nothing}
-        <details class="homework-check"><summary>${tr("Check a receipt")}</summary>
-          <label>${tr("Paste it here")}<textarea rows="8" maxlength="4000" spellcheck="false" data-testid="paste-receipt" .value=${pasted}
+        <h2 id="homework-title">${label || "Homework"}</h2>
+        ${facts ? questions(state, facts) : isShown ? html`<p>This line has no perplexity over several λ: it can’t answer the questions.</p>` : nothing}
+        <details class="homework-check"><summary>Check a receipt</summary>
+          <label>Paste it here<textarea rows="8" maxlength="4000" spellcheck="false" data-testid="paste-receipt" .value=${pasted}
             @input=${(/** @type {Event & {currentTarget: HTMLTextAreaElement}} */ event) =>
               dispatch({ type: "pasted", text: event.currentTarget.value })}></textarea></label>
           <p role="status" data-testid="receipt-standing">${STANDINGS[standing]}</p>
@@ -87,7 +86,7 @@ export function homeworkCard(place, { homework, label }) {
       isRight: isWhole && verdictOf(name, answers[name] ?? "", facts).isRight,
     }));
     const receipt = isCurrent ? receiptOf({ label, facts, answered, tries }) : "";
-    return html`<p class="homework-about">${tr("Find the answers in the figures. They are checked in this page, and nothing is sent.")}</p>
+    return html`<p class="homework-about">Find the answers in the figures. They are checked in this page, and nothing is sent.</p>
       <ol class="homework-questions">${names.map(
         (name) => html`<li>
         <label><span>${questionText(name, facts)}</span>${field(name, answers[name] ?? "", facts)}</label>
@@ -95,14 +94,14 @@ export function homeworkCard(place, { homework, label }) {
       </li>`,
       )}</ol>
       <button type="button" class="act" data-testid="check-homework" ?disabled=${!isWhole || isCurrent}
-        @click=${() => dispatch({ type: "checked" })}>${tr("Check my answers")}</button>
+        @click=${() => dispatch({ type: "checked" })}>Check my answers</button>
       ${
         receipt
-          ? html`<div class="homework-receipt"><p>${tr("The receipt, for a form of your teacher’s:")}</p>
-              <pre tabindex="0" role="region" aria-label=${tr("Receipt")} data-testid="receipt">${receipt}</pre>
+          ? html`<div class="homework-receipt"><p>The receipt, for a form of your teacher’s:</p>
+              <pre tabindex="0" role="region" aria-label="Receipt" data-testid="receipt">${receipt}</pre>
               <button type="button" class="act-quiet" data-testid="copy-receipt"
                 @click=${(/** @type {Event & {currentTarget: HTMLElement}} */ event) =>
-                  copyFrom(event.currentTarget, receipt)}>${tr("Copy the receipt")}</button></div>`
+                  copyFrom(event.currentTarget, receipt)}>Copy the receipt</button></div>`
           : nothing
       }`;
   }
@@ -116,7 +115,7 @@ export function homeworkCard(place, { homework, label }) {
         data-answer=${name} .value=${value} @input=${set} /> %</span>`;
     const options = name === "best" ? facts.names.map((text) => [text, `λ = ${text}`]) : Object.entries(VERDICTS);
     return html`<select class="field-select" data-answer=${name} @change=${set}>
-      <option value="" ?selected=${value === ""}>${tr("Choose")}</option>${options.map(
+      <option value="" ?selected=${value === ""}>Choose</option>${options.map(
         ([key, text]) => html`<option value=${key} ?selected=${key === value}>${text}</option>`,
       )}</select>`;
   }
@@ -138,5 +137,5 @@ function worded(name, answer) {
 function verdict(name, answer, facts) {
   const found = answer === null ? null : verdictOf(name, answer, facts);
   return html`<p class="homework-verdict ${found ? (found.isRight ? "is-right" : "is-open") : ""}" role="status"
-    data-testid=${`verdict-${name}`}>${found ? `${found.isRight ? tr("Right.") : tr("Not yet.")} ${found.words}` : ""}</p>`;
+    data-testid=${`verdict-${name}`}>${found ? `${found.isRight ? "Right." : "Not yet."} ${found.words}` : ""}</p>`;
 }

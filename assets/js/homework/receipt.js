@@ -4,7 +4,6 @@
  * @module homework/receipt
  */
 
-import { tr, trCount } from "../base/messages.js";
 import { sha256 } from "../base/sha256.js";
 
 const FIRST = "sarqc receipt 1";
@@ -25,17 +24,13 @@ export function receiptOf({ label, facts, answered, tries }) {
   const { study, line, bits, gamma } = facts;
   const lines = [
     FIRST,
-    ...(label ? [tr("task: {label}", { label })] : []),
-    tr("study: {study}", { study }),
-    gamma
-      ? tr("set: {line}, {bits} bits, γ = {gamma}", { line, bits, gamma })
-      : tr("set: {line}, {bits} bits", { line, bits }),
+    ...(label ? [`task: ${label}`] : []),
+    `study: ${study}`,
+    gamma ? `set: ${line}, ${bits} bits, γ = ${gamma}` : `set: ${line}, ${bits} bits`,
     ...answered.map(({ name, answer, isRight }) =>
-      isRight
-        ? tr("{question}: {answer}, right", { question: name, answer })
-        : tr("{question}: {answer}, not right", { question: name, answer }),
+      isRight ? `${name}: ${answer}, right` : `${name}: ${answer}, not right`,
     ),
-    trCount("checked: {count} time", "checked: {count} times", tries),
+    `checked: ${tries} ${tries === 1 ? "time" : "times"}`,
   ];
   return [...lines, HASH + hashOf(lines)].join("\n");
 }
@@ -63,9 +58,7 @@ export function standingOf(text) {
 /** What is said of a pasted receipt. @type {Readonly<Record<ReturnType<typeof standingOf>, string>>} */
 export const STANDINGS = {
   empty: "",
-  none: tr("This is not a whole receipt: it begins with “sarqc receipt 1” and ends with “check:”."),
-  fits: tr(
-    "The check fits: nothing was mistyped or lost. It does not show who wrote the receipt, since anybody can compute it.",
-  ),
-  differs: tr("The check does not fit: a character was changed or lost. Copy the receipt again."),
+  none: "This is not a whole receipt: it begins with “sarqc receipt 1” and ends with “check:”.",
+  fits: "The check fits: nothing was mistyped or lost. It does not show who wrote the receipt, since anybody can compute it.",
+  differs: "The check does not fit: a character was changed or lost. Copy the receipt again.",
 };

@@ -7,7 +7,6 @@
 import { asProblem, listen, request } from "../base/client.js";
 import { ENDS } from "../base/contract.js";
 import { when } from "../base/format.js";
-import { tr } from "../base/messages.js";
 import { labelOf } from "./preview.js";
 import { offered } from "./preview_recipe.js";
 
@@ -58,7 +57,7 @@ export function compute({ state, dispatch, gone }) {
       if (STOPPED.includes(found.state)) throw new Error("it came to no end");
       follow(found);
     } catch {
-      dispatch({ type: "remarked", remarks: [tr("The preview “{run}” is not here any more.", { run })] });
+      dispatch({ type: "remarked", remarks: [`The preview “${run}” is not here any more.`] });
     }
   }
 
@@ -87,7 +86,7 @@ export function compute({ state, dispatch, gone }) {
     stream?.close();
     if (event.type === "finished") return;
     const wished = event.type === "cancelled" && state().preview?.stopping;
-    over(wished ? null : { what: tr("The preview was cancelled."), where: "", remedy: "", ...partsOf(event) });
+    over(wished ? null : { what: "The preview was cancelled.", where: "", remedy: "", ...partsOf(event) });
     if (wished) gone();
     ask(run, "", "DELETE").catch(() => {}); // the server itself forgets it after a day
   }
@@ -111,7 +110,7 @@ export function compute({ state, dispatch, gone }) {
     const { preview, explored } = state();
     if (!preview?.run || !preview.ended) return;
     const [layer, time] = [labelOf(preview, explored.view), when(preview.endedAt)];
-    const name = tr("{layer}, computed {time}", { layer, time });
+    const name = `${layer}, computed ${time}`;
     try {
       await ask(preview.run, "", "PATCH", { name });
       dispatch({ type: "kept" });

@@ -6,7 +6,6 @@
 
 import { LAB_VIEW, serialise } from "../base/address.js";
 import { html, nothing, render } from "../base/html.js";
-import { tr } from "../base/messages.js";
 import { addressOf } from "../explorer/state.js";
 
 const ITS_OWN = "hero"; // the card whose axis is the slider
@@ -49,7 +48,7 @@ export function framedPart(card) {
         explorer.move({ lambda: Number(event.currentTarget.value) });
       const name = `λ = ${view.lam_texts[at.lambda]}`;
       render(
-        html`${place ? nothing : html`<p role="status">${tr("This line has no such figure.")}</p>`}
+        html`${place ? nothing : html`<p role="status">This line has no such figure.</p>`}
           ${
             last < 1
               ? nothing
@@ -61,10 +60,7 @@ export function framedPart(card) {
                         ?disabled=${state.locked.includes("lambda")} @input=${move} />`
                 }<output>${name}</output></label>`
           }
-          <a href=${location.pathname + query} target="_blank" rel="noopener" data-testid="frame-link">${tr(
-            "{study} in sarqc ↗",
-            { study: view.study.title || view.study.id },
-          )}</a>`,
+          <a href=${location.pathname + query} target="_blank" rel="noopener" data-testid="frame-link">${view.study.title || view.study.id} in sarqc ↗</a>`,
         foot,
       );
     },

@@ -4,7 +4,6 @@
  * @module lab/lab_lecture
  */
 
-import { tr } from "../base/messages.js";
 import { axis, heaps, panel } from "../charts/chart.js";
 import { Board, label, s } from "../charts/svg.js";
 import { factsOf } from "../homework/answers.js";
@@ -31,12 +30,12 @@ export function labLecture(root, hero) {
     return element;
   });
   black.hidden = true;
-  black.setAttribute("aria-label", tr("The screen is black. Any key, or a click, brings the figure back"));
+  black.setAttribute("aria-label", "The screen is black. Any key, or a click, brings the figure back");
   card.append(cover, tools, black);
   card.classList.add("is-enlarged");
   document.documentElement.dataset.enlarged = "";
   const full = document.createElement("button");
-  Object.assign(full, { type: "button", className: "quiet", textContent: tr("Full screen") });
+  Object.assign(full, { type: "button", className: "quiet", textContent: "Full screen" });
   tools.append(full);
   const screen = presenter(black, full);
   const shown = {
@@ -70,7 +69,7 @@ export function labLecture(root, hero) {
     return [
       shown.answered
         ? s("rect", { x, y: at.top, width: at.x(last) + half - x, height: at.bottom - at.top, fill: "var(--band)" })
-        : label(at.left - 6, 32, tr("Which λ gives the lowest perplexity?"), {
+        : label(at.left - 6, 32, "Which λ gives the lowest perplexity?", {
             size: 20,
             weight: 650,
             fill: "var(--ink)",
@@ -99,9 +98,7 @@ export function labLecture(root, hero) {
   function redraw() {
     card.dataset.cover = !isAsking() ? "" : shown.answered ? "below" : "whole";
     board.redraw();
-    board.describe(
-      shown.answered ? tr("Guesses of the phones over λ, and the best λ") : tr("Guesses of the phones over λ"),
-    );
+    board.describe(shown.answered ? "Guesses of the phones over λ, and the best λ" : "Guesses of the phones over λ");
   }
 
   /** @type {ReturnType<typeof lecture>|null} */

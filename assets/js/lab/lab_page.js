@@ -10,7 +10,6 @@ import { CONTROLS, EVERYWHERE, PANELS } from "../base/contract.js";
 import { say } from "../base/dom.js";
 import { html, made, nothing, render } from "../base/html.js";
 import { link, note } from "../base/link.js";
-import { tr } from "../base/messages.js";
 import { titled } from "../base/page_title.js";
 import { problemBlock } from "../base/problem.js";
 import { published } from "../base/published.js";
@@ -62,9 +61,9 @@ const CURVES = [
 const HIDEABLE = { ...PANELS, ...EVERYWHERE };
 
 const ALL_TOGETHER = {
-  what: tr("This line is shown with all layers and draws together."),
-  where: tr("the files of this site"),
-  remedy: tr("They have single layers and draws of another line alone; the app shows those of every line."),
+  what: "This line is shown with all layers and draws together.",
+  where: "the files of this site",
+  remedy: "They have single layers and draws of another line alone; the app shows those of every line.",
 };
 
 /** @type {ReturnType<typeof firstAnswers>|null} */
@@ -292,7 +291,7 @@ function drawPicks(root, state) {
 
 /** @param {{name: string, address: string}} file */
 const downloadLink = ({ name, address }) =>
-  html`<a class="quiet" data-testid="download" data-control="download" href=${address} download>${tr("Download {file}", { file: name })}</a>`;
+  html`<a class="quiet" data-testid="download" data-control="download" href=${address} download>Download ${name}</a>`;
 
 /**
  * @param {HTMLElement} root
@@ -302,8 +301,8 @@ const downloadLink = ({ name, address }) =>
 function drawEmpty(root, place, empty) {
   root.classList.toggle("is-empty", empty);
   const card = html`<div class="card empty" data-testid="empty">
-    <p>${tr("No studies yet. Each finished calibration adds one here.")}</p>
-    <a class="act" href=${at("/calibrate")}>${tr("Start a calibration")}</a>
+    <p>No studies yet. Each finished calibration adds one here.</p>
+    <a class="act" href=${at("/calibrate")}>Start a calibration</a>
   </div>`;
   render(empty ? card : null, place);
 }

@@ -6,7 +6,6 @@
 
 import { ENDS } from "../base/contract.js";
 import { count, format, plain, when } from "../base/format.js";
-import { tr, trCount } from "../base/messages.js";
 import { RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { stageWords } from "../base/stage_words.js";
 
@@ -28,7 +27,7 @@ import { stageWords } from "../base/stage_words.js";
  * @property {boolean} kept whether lists have it
  */
 
-const STATISTICS = tr("statistics of the calibration text");
+const STATISTICS = "statistics of the calibration text";
 
 /** The λ of a recipe's curve, in order: those of its sweep and its own. @param {Partial<Recipe>} recipe */
 export function lamsOf(recipe) {
@@ -49,7 +48,7 @@ export function initial(recipe, run = null) {
     recipe,
     lams,
     points: new Array(lams.length).fill(null),
-    stage: tr("waiting for a device"),
+    stage: "waiting for a device",
     lost: false,
     stopping: false,
     ended: null,
@@ -73,7 +72,7 @@ export function reduce(before, event) {
         ...state,
         stage:
           event.detail && event.name === "loading"
-            ? tr("loading {model}", { model: event.detail })
+            ? `loading ${event.detail}`
             : event.name === "quantizing"
               ? event.name
               : stageWords(event.name),
@@ -103,12 +102,12 @@ export const valuesOf = (state, name) => state.points.map((point) => point?.[nam
 
 /** Where the preview stands, in a few words. @param {Preview} state */
 export function words(state) {
-  if (state.stopping) return tr("stopping");
-  if (state.lost) return tr("the server does not answer just now; the preview goes on without this page");
-  if (state.ended) return tr("computed {time}", { time: when(state.endedAt) });
+  if (state.stopping) return "stopping";
+  if (state.lost) return "the server does not answer just now; the preview goes on without this page";
+  if (state.ended) return `computed ${when(state.endedAt)}`;
   const done = solved(state);
   if (!done) return state.stage === "quantizing" ? STATISTICS : state.stage;
-  return tr("{done} of {all} λ solved", { done, all: state.points.length });
+  return `${done} of ${state.points.length} λ solved`;
 }
 
 /** @typedef {{value: string, lam: string}} Spoken value at a λ */
@@ -119,19 +118,22 @@ export function words(state) {
 const SPOKEN = [
   [
     "recon",
-    (only) => tr("reconstruction error on calibration text is {value} at λ = {lam}", only),
+    (only) => `reconstruction error on calibration text is ${only.value} at λ = ${only.lam}`,
     (ends) =>
-      tr("reconstruction error on calibration text goes from {first} at λ = {from} to {last} at λ = {to}", ends),
+      `reconstruction error on calibration text goes from ${ends.first} at λ = ${ends.from} to ${ends.last} at ` +
+      `λ = ${ends.to}`,
   ],
   [
     "heldOut",
-    (only) => tr("reconstruction error on unseen text is {value} at λ = {lam}", only),
-    (ends) => tr("reconstruction error on unseen text goes from {first} at λ = {from} to {last} at λ = {to}", ends),
+    (only) => `reconstruction error on unseen text is ${only.value} at λ = ${only.lam}`,
+    (ends) =>
+      `reconstruction error on unseen text goes from ${ends.first} at λ = ${ends.from} to ${ends.last} at λ = ` +
+      `${ends.to}`,
   ],
   [
     "sar",
-    (only) => tr("the penalty, L_sar, is {value} at λ = {lam}", only),
-    (ends) => tr("the penalty, L_sar, goes from {first} at λ = {from} to {last} at λ = {to}", ends),
+    (only) => `the penalty, L_sar, is ${only.value} at λ = ${only.lam}`,
+    (ends) => `the penalty, L_sar, goes from ${ends.first} at λ = ${ends.from} to ${ends.last} at λ = ${ends.to}`,
   ],
 ];
 
@@ -141,7 +143,7 @@ const SPOKEN = [
  * @param {string} label of the layer
  */
 export function sentence(state, label) {
-  const head = tr("{layer}: {done} of {all} λ solved", { layer: label, done: solved(state), all: state.points.length });
+  const head = `${label}: ${solved(state)} of ${state.points.length} λ solved`;
   const curves = SPOKEN.flatMap(([name, ofOne, ofSeveral]) => {
     const values = valuesOf(state, name).flatMap((value, index) =>
       value === null ? [] : [{ value: format(value, "significant"), lam: plain(state.lams[index]) }],
@@ -188,11 +190,11 @@ export const isOf = ({ recipe }, asked) =>
 
 /** Where the calibration of two recipes may differ, in words. @type {[keyof Recipe, (value: any) => string][]} */
 const CALIBRATION = [
-  ["calibration", (text) => tr("calibration text {text}", { text })],
-  ["samples", (samples) => tr("{count} sequences", { count: count(samples) })],
-  ["length", (tokens) => tr("sequences of {count} tokens", { count: count(tokens) })],
-  ["sampling", (way) => (way === "random" ? tr("random sampling") : tr("sequential sampling"))],
-  ["seed", (seed) => tr("calibration draw {seed}", { seed })],
+  ["calibration", (text) => `calibration text ${text}`],
+  ["samples", (samples) => `${count(samples)} sequences`],
+  ["length", (tokens) => `sequences of ${count(tokens)} tokens`],
+  ["sampling", (way) => (way === "random" ? "random sampling" : "sequential sampling")],
+  ["seed", (seed) => `calibration draw ${seed}`],
 ];
 
 /**
@@ -205,23 +207,17 @@ export function differences({ recipe }, asked, { study, draw, draws, explore }) 
   const several = draw === null && draws.length > 1;
   const phrases = CALIBRATION.flatMap(([name, say]) => {
     const [ours, theirs] = [said(recipe, name), said(asked, name)];
-    return ours === theirs || (name === "seed" && several)
-      ? []
-      : [tr("{ours} (the curve: {theirs})", { ours: say(ours), theirs: say(theirs) })];
+    return ours === theirs || (name === "seed" && several) ? [] : [`${say(ours)} (the curve: ${say(theirs)})`];
   });
   if (several)
     phrases.push(
-      trCount(
-        "draw {draw} alone (the curve: mean of {count} draw)",
-        "draw {draw} alone (the curve: mean of {count} draws)",
-        draws.length,
-        { draw: String(said(recipe, "seed")) },
-      ),
+      `draw ${String(said(recipe, "seed"))} alone (the curve: mean of ${draws.length} ` +
+        `${draws.length === 1 ? "draw)" : "draws)"}`,
     );
   const text = said(recipe, "calibration");
   if (study.unseen && study.unseen !== text)
-    phrases.push(tr("unseen text: more of {ours} (the curve: {theirs})", { ours: String(text), theirs: study.unseen }));
-  if (!explore) phrases.push(tr("inputs from the float model (the curve: from the quantized blocks before)"));
+    phrases.push(`unseen text: more of ${String(text)} (the curve: ${study.unseen})`);
+  if (!explore) phrases.push("inputs from the float model (the curve: from the quantized blocks before)");
   return phrases;
 }
 

@@ -5,7 +5,6 @@
  */
 
 import { html, nothing } from "../base/html.js";
-import { tr } from "../base/messages.js";
 import { at } from "../base/site.js";
 import { labelOf, sentence, solved, words } from "./preview.js";
 
@@ -29,13 +28,13 @@ export function previewKey(preview, view, facts, { remove, keep }) {
       ${
         ended && run
           ? kept
-            ? html`<a class="quiet" href=${at(`/calibrate?run=${encodeURIComponent(run)}`)}>${tr("Kept in Runs")}</a>`
+            ? html`<a class="quiet" href=${at(`/calibrate?run=${encodeURIComponent(run)}`)}>Kept in Runs</a>`
             : html`<button type="button" class="quiet" data-testid="preview-keep" @click=${keep}
-                title=${tr("List it in Runs, and its study here")}>${tr("Keep")}</button>`
+                title="List it in Runs, and its study here">Keep</button>`
           : nothing
       }
       <button type="button" class="quiet" data-testid="preview-remove" ?disabled=${stopping}
-        @click=${remove}>${ended ? tr("Remove") : tr("Cancel")}</button>
+        @click=${remove}>${ended ? "Remove" : "Cancel"}</button>
     </span>
     ${facts.length ? html`<p class="preview-facts" data-testid="preview-facts">${facts.join("; ")}</p>` : nothing}
   </div>`;

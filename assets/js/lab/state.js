@@ -6,7 +6,6 @@
 
 import { fit, LAB_VIEW } from "../base/address.js";
 import { ORIGINS } from "../base/format.js";
-import { tr, trCount, written } from "../base/messages.js";
 import { METHODS } from "../base/recipe_contract.js";
 import { mayRun } from "../base/whoami.js";
 import { carriedOn } from "../explorer/state.js";
@@ -135,8 +134,8 @@ export function previewFacts(state) {
   const { preview, explored } = state;
   const [asked, { view }] = [askedAt(state), explored];
   if (!preview || !view) return [];
-  if (!asked || !Preview.isOf(preview, asked)) return [tr("drawn where its layer, method and γ are shown")];
-  const scale = view.scale === "raw" ? [] : [tr("drawn on the raw scale")];
+  if (!asked || !Preview.isOf(preview, asked)) return ["drawn where its layer, method and γ are shown"];
+  const scale = view.scale === "raw" ? [] : ["drawn on the raw scale"];
   return [...scale, ...Preview.differences(preview, asked, view)];
 }
 
@@ -184,9 +183,9 @@ export function opening({ studies, first }, wanted) {
   const named = studies.find((study) => study.id === wanted.study);
   if (wanted.study && !named) {
     const problem = {
-      what: tr("Study “{study}” not found.", { study: wanted.study }),
-      where: tr("?study={study} in the address of this page", { study: wanted.study }),
-      remedy: tr("It may have been deleted, or not be yours to see. These studies are here:"),
+      what: `Study “${wanted.study}” not found.`,
+      where: `?study=${wanted.study} in the address of this page`,
+      remedy: "It may have been deleted, or not be yours to see. These studies are here:",
     };
     return { ...nothing, problem };
   }
@@ -287,12 +286,12 @@ function everyPick({ studies, wanted, explored: { view, locked } }) {
   const fittings = lines.filter(({ solver }) => solver === shown.solver);
   const { blocks, block, groups, layer } = layerChoice(view);
   /** @type {Option[]} */
-  const draws = view.draws.map((seed) => [seed, tr("draw {seed}", { seed })]);
+  const draws = view.draws.map((seed) => [seed, `draw ${seed}`]);
   return [
     study,
     list(
       "bits",
-      widths.map(/** @returns {Option} */ (bits) => [bits, tr("{bits}-bit", { bits })]),
+      widths.map(/** @returns {Option} */ (bits) => [bits, `${bits}-bit`]),
       line.bits,
     ),
     list(
@@ -308,7 +307,7 @@ function everyPick({ studies, wanted, explored: { view, locked } }) {
     list(
       "fitting",
       fittings.length > 1
-        ? fittings.map(/** @returns {Option} */ ({ fitting }) => [fitting, fitting || tr("min–max grid")])
+        ? fittings.map(/** @returns {Option} */ ({ fitting }) => [fitting, fitting || "min–max grid"])
         : [],
       shown.fitting,
     ),
@@ -317,13 +316,13 @@ function everyPick({ studies, wanted, explored: { view, locked } }) {
     list(
       "scale",
       view.scales.length > 1
-        ? view.scales.map(/** @returns {Option} */ ({ name, title }) => [name, tr("scale: {scale}", { scale: title })])
+        ? view.scales.map(/** @returns {Option} */ ({ name, title }) => [name, `scale: ${title}`])
         : [],
       view.scale,
     ),
     list(
       "draw",
-      draws.length > 1 ? [["all", trCount("{count} draw", "{count} draws", draws.length)], ...draws] : [],
+      draws.length > 1 ? [["all", `${draws.length} ${draws.length === 1 ? "draw" : "draws"}`], ...draws] : [],
       view.draw ?? "all",
     ),
     list(
@@ -356,21 +355,18 @@ function studyOption({ id, title, origin }) {
  */
 export function layerChoice({ layers, layer: chosen, blocks }) {
   /** @type {Option} */
-  const all = ["all", tr("all layers")];
+  const all = ["all", "all layers"];
   const layer = chosen === null ? "all" : String(chosen);
   if (!blocks) {
     const options = layers.map(/** @returns {Option} */ ({ index, label }) => [index, label]);
     return { blocks: null, block: "all", groups: [{ title: null, options: [all, ...options] }], layer };
   }
-  const offered = [
-    all,
-    ...blocks.map(/** @returns {Option} */ ([block, first]) => [first, tr("block {block}", { block })]),
-  ];
+  const offered = [all, ...blocks.map(/** @returns {Option} */ ([block, first]) => [first, `block ${block}`])];
   if (chosen === null) return { blocks: offered, block: "all", groups: [], layer }; // the list of blocks says it
   /** @type {Map<string, Option[]>} */
   const groups = new Map();
   for (const { index, label, block, expert } of layers) {
-    const title = expert === null ? tr("block {block}", { block }) : tr("expert {expert}", { expert });
+    const title = expert === null ? `block ${block}` : `expert ${expert}`;
     const group = groups.get(title) ?? [];
     groups.set(title, group);
     group.push([index, label.split(" · ").slice(1).join(" · ")]);
@@ -417,11 +413,11 @@ export function elsewhere({ lambda, gamma, scale, quantity }, { view, at }) {
   /** @type {(sign: string, value: number|undefined, values: (number|null)[], texts: string[], place: number) => string[]} */
   const nearby = (sign, value, values, texts, place) => {
     if (value === undefined || values.includes(value)) return [];
-    const [wanted, shown] = [written(String(value)), texts[place]];
+    const [wanted, shown] = [String(value), texts[place]];
     return [
       shown
-        ? tr("{sign} = {wanted} is not in this line: {sign} = {shown} is shown.", { sign, wanted, shown })
-        : tr("{sign} = {wanted} is not in this line: it has none.", { sign, wanted }),
+        ? `${sign} = ${wanted} is not in this line: ${sign} = ${shown} is shown.`
+        : `${sign} = ${wanted} is not in this line: it has none.`,
     ];
   };
   const { has_lam: hasLam } = view.line;
@@ -429,10 +425,10 @@ export function elsewhere({ lambda, gamma, scale, quantity }, { view, at }) {
     ...nearby("λ", lambda, hasLam ? view.lams : [], hasLam ? view.lam_texts : [], at.lambda),
     ...nearby(view.second.sign, gamma, view.gammas, view.gamma_texts, at.gamma),
     ...(scale !== undefined && scale !== view.scale
-      ? [tr("This line can't be drawn on the scale “{scale}”: it is shown raw.", { scale })]
+      ? [`This line can't be drawn on the scale “${scale}”: it is shown raw.`]
       : []),
     ...(quantity !== undefined && quantity !== view.quantity
-      ? [tr("This line has no map of “{quantity}”: the first it has is shown.", { quantity: quantity ?? "" })]
+      ? [`This line has no map of “${quantity ?? ""}”: the first it has is shown.`]
       : []),
   ];
 }

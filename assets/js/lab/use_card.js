@@ -5,7 +5,6 @@
 
 import { copyPanel } from "../base/copy_panel.js";
 import { html, nothing, render } from "../base/html.js";
-import { tr } from "../base/messages.js";
 import { popover } from "../base/popover.js";
 import { calibrateLink } from "../base/recipe_address.js";
 import { describe } from "../calibrate/recipe_form.js";
@@ -14,7 +13,7 @@ import { describe } from "../calibrate/recipe_form.js";
 /** @import { View } from "../explorer/state.js" */
 
 /** @type {Record<string, string>} */
-const EFFORTS = { quick: tr("effort: quick"), balanced: tr("effort: balanced"), best: tr("effort: best") };
+const EFFORTS = { quick: "effort: quick", balanced: "effort: balanced", best: "effort: best" };
 
 /**
  * The recipe of a point; null where no run can be made of its line.
@@ -34,8 +33,8 @@ export function recipeAt({ as_recipe: { recipe, lams, gammas, second } }, at) {
  * @param {() => {view: View, at: Point} | null} shown
  */
 export function useCard(button, shown) {
-  const texts = copyPanel("use", tr("As text, to run elsewhere"));
-  const card = popover(button, { id: "use-card", label: tr("Use these settings"), classes: "use-card" });
+  const texts = copyPanel("use", "As text, to run elsewhere");
+  const card = popover(button, { id: "use-card", label: "Use these settings", classes: "use-card" });
   button.addEventListener("click", () => {
     const now = shown();
     if (!now || card.matches(":popover-open")) return;
@@ -53,14 +52,10 @@ export function useCard(button, shown) {
     texts.show(recipe, { study: view.study.id, line: view.line.name });
     render(
       html`<p class="share-title">${
-        run
-          ? effort
-            ? tr("A run of {run}; {effort}.", { run, effort: EFFORTS[effort] })
-            : tr("A run of {run}.", { run })
-          : nothing
+        run ? (effort ? `A run of ${run}; ${EFFORTS[effort]}.` : `A run of ${run}.`) : nothing
       }</p>
         ${left.length ? html`<div class="link-note"><ul>${left.map((words) => html`<li>${words}</li>`)}</ul></div>` : nothing}
-        ${recipe ? html`<p><a class="act" href=${calibrateLink(recipe)} data-testid="use-form">${tr("Open in Calibrate")}</a></p>` : nothing}
+        ${recipe ? html`<p><a class="act" href=${calibrateLink(recipe)} data-testid="use-form">Open in Calibrate</a></p>` : nothing}
         ${texts.element}`,
       card,
     );

@@ -7,7 +7,6 @@ import { unknownNames, whole } from "../base/address.js";
 import { nearest } from "../base/address_bar.js";
 import { EVERYWHERE } from "../base/contract.js";
 import { plain } from "../base/format.js";
-import { tr } from "../base/messages.js";
 
 /** @typedef {import("./types.d.ts").AddressTable} AddressTable */
 
@@ -23,7 +22,7 @@ export const between = (title, low, high) => ({
   title,
   read: (/** @type {string} */ text) =>
     NUMBER.test(text) && Number(text) >= low && Number(text) <= high ? Number(text) : undefined,
-  wants: tr("a number from {low} to {high}", { low: plain(low), high: plain(high) }),
+  wants: `a number from ${plain(low)} to ${plain(high)}`,
 });
 
 /**
@@ -37,7 +36,7 @@ export const oneFrom = (title, values) => ({ ...between(title, values[0], values
  * One of growing numbers that are there only with the study: until then any number from 0.
  * @param {string} title
  */
-export const oneFromStudy = (title) => ({ ...between(title, 0, Infinity), wants: tr("a number from 0") });
+export const oneFromStudy = (title) => ({ ...between(title, 0, Infinity), wants: "a number from 0" });
 
 /**
  * What every step has.
@@ -48,7 +47,7 @@ export const common = (steps) => ({
   shown: {
     title: "answer shown",
     read: (/** @type {string} */ text) => (text === "1" ? 1 : text === "0" ? 0 : undefined),
-    wants: tr("0 or 1"),
+    wants: "0 or 1",
     standard: 0,
   },
 });
@@ -80,20 +79,12 @@ export function settle(state, table) {
     const [low, high] = [values[0], values[values.length - 1]];
     if (wanted < low || wanted > high) {
       const ends = { low: plain(low), high: plain(high) };
-      problems.push(
-        tr("“{key}={wanted}” is ignored: {key} must be a number from {low} to {high}.", { key, wanted, ...ends }),
-      );
+      problems.push(`“${key}=${wanted}” is ignored: ${key} must be a number from ${ends.low} to ${ends.high}.`);
       delete settled[key];
     } else {
       const taken = values[nearest(values, wanted) ?? 0];
       settled[key] = taken;
-      problems.push(
-        tr("{title} = {wanted} is not in this figure: {title} = {taken} is shown.", {
-          title,
-          wanted: plain(wanted),
-          taken: plain(taken),
-        }),
-      );
+      problems.push(`${title} = ${plain(wanted)} is not in this figure: ${title} = ${plain(taken)} is shown.`);
     }
   }
   return { state: /** @type {S} */ (settled), problems };
@@ -108,31 +99,31 @@ const numbered = (name, count, title) =>
  * @type {Object<string, string>}
  */
 export const CONTROLS = {
-  ...numbered("step", 10, (number) => tr("Step {number}", { number })),
-  back: tr("Back"),
-  next: tr("Next"),
-  show: tr("The answer"),
-  guess: tr("The guess"),
-  weight: tr("The weight"),
-  bits: tr("Bits"),
-  weights: tr("Both weights"),
-  ...numbered("token", 3, (number) => tr("Token {number}", { number })),
-  play: tr("Play"),
-  "next-column": tr("One column"),
-  row: tr("Row"),
-  column: tr("Columns rounded"),
+  ...numbered("step", 10, (number) => `Step ${number}`),
+  back: "Back",
+  next: "Next",
+  show: "The answer",
+  guess: "The guess",
+  weight: "The weight",
+  bits: "Bits",
+  weights: "Both weights",
+  ...numbered("token", 3, (number) => `Token ${number}`),
+  play: "Play",
+  "next-column": "One column",
+  row: "Row",
+  column: "Columns rounded",
   lambda: "λ",
-  angle: tr("Turn of the new tokens"),
+  angle: "Turn of the new tokens",
   gamma: "γ",
-  draw: tr("Draw again"),
-  "draw-ten": tr("Ten draws"),
-  tokens: tr("Tokens"),
-  ...numbered("channel", 12, (number) => tr("Channel {number}", { number })),
-  saliency: tr("Penalty"),
-  save: tr("Numbers and pictures of the figure"),
-  share: tr("Share"),
-  lecture: tr("Lecture"),
-  fill: tr("Full screen"),
+  draw: "Draw again",
+  "draw-ten": "Ten draws",
+  tokens: "Tokens",
+  ...numbered("channel", 12, (number) => `Channel ${number}`),
+  saliency: "Penalty",
+  save: "Numbers and pictures of the figure",
+  share: "Share",
+  lecture: "Lecture",
+  fill: "Full screen",
 };
 
 /**

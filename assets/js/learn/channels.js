@@ -9,7 +9,6 @@ import { nearest } from "../base/address_bar.js";
 import { change, percent, plain } from "../base/format.js";
 import { html } from "../base/html.js";
 import { isLocked } from "../base/link.js";
-import { tr, trParts } from "../base/messages.js";
 import { label, ROLES, s, segment } from "../charts/svg.js";
 import { asking, oneFrom } from "./address.js";
 import { lambdaSlider, slider } from "./controls.js";
@@ -39,7 +38,7 @@ export const state = {
   picks: {
     title: "picks",
     read: (/** @type {string} */ text) => (fits(text) ? text : undefined),
-    wants: tr("at most {most} of the channels 1 to {last}, as “1,2,3”", { most: WANTED, last: CHANNELS }),
+    wants: `at most ${WANTED} of the channels 1 to ${CHANNELS}, as “1,2,3”`,
   },
   gamma: oneFrom("γ", GAMMAS),
   lambda: oneFrom("λ", LAMS),
@@ -148,40 +147,41 @@ const list = (/** @type {number[]} */ channels) =>
 export function answer(facts) {
   const { top, picks, gamma, lam } = facts;
   const right = picks.filter((channel) => top.includes(channel)).length;
-  const drifting = (/** @type {number[]} */ channels) => change(changeOf(facts, channels), tr("as far"));
+  const drifting = (/** @type {number[]} */ channels) => change(changeOf(facts, channels), "as far");
   return [
-    picks.length ? `${tr("You chose {picks}: {right} of {all}.", { picks: list(picks), right, all: WANTED })} ` : "",
-    ...trParts(
-      "At γ = {gamma} they are {channels}. Under saliency instead of identity they drift {change}, the others {others} (λ = {lam}).",
-      {
-        gamma: plain(gamma),
-        channels: list(top),
-        change: piece("drift", drifting(top)),
-        others: drifting(othersOf(facts)),
-        lam: plain(lam),
-      },
-    ),
+    picks.length ? `You chose ${list(picks)}: ${right} of ${WANTED}. ` : "",
+    "At γ = ",
+    plain(gamma),
+    " they are ",
+    list(top),
+    ". Under saliency instead of identity they drift ",
+    piece("drift", drifting(top)),
+    ", the others ",
+    drifting(othersOf(facts)),
+    " (λ = ",
+    plain(lam),
+    ").",
     " ",
-    tr("This layer is made so that it shows; in a real model the two can hardly be told apart."),
+    "This layer is made so that it shows; in a real model the two can hardly be told apart.",
   ];
 }
 
 /** @param {Facts} facts */
 export function aria({ top, gamma, answered }) {
-  const text = tr("Bars of activations and weights for {count} channels.", { count: CHANNELS });
+  const text = `Bars of activations and weights for ${CHANNELS} channels.`;
   if (!answered) return text;
-  return `${text} ${tr("At γ = {gamma} the most salient are {channels}.", { gamma: plain(gamma), channels: list(top) })}`;
+  return `${text} At γ = ${plain(gamma)} the most salient are ${list(top)}.`;
 }
 
 /** @param {Facts} facts */
 export function table({ activations, weights, s, identity, salient, answered }) {
   const columns = [
-    { key: "channel", title: tr("Channel"), kind: "plain" },
-    { key: "activation", title: tr("mean |x|"), kind: "significant" },
-    { key: "weight", title: tr("mean |W|"), kind: "significant" },
+    { key: "channel", title: "Channel", kind: "plain" },
+    { key: "activation", title: "mean |x|", kind: "significant" },
+    { key: "weight", title: "mean |W|", kind: "significant" },
     { key: "saliency", title: "s", kind: "significant" },
-    { key: "identity", title: tr("Drift, identity"), kind: "significant" },
-    { key: "salient", title: tr("Drift, saliency"), kind: "significant" },
+    { key: "identity", title: "Drift, identity", kind: "significant" },
+    { key: "salient", title: "Drift, saliency", kind: "significant" },
   ];
   const rows = weights.map((weight, i) => ({
     channel: i + 1,
@@ -230,7 +230,7 @@ export function create(stage) {
       slider({
         control: "gamma",
         sign: "γ",
-        label: tr("γ, how saliency mixes activations and weights"),
+        label: "γ, how saliency mixes activations and weights",
         names: GAMMAS.map(plain),
         position: facts?.at.gamma ?? 0,
         change: (i) => setGamma(GAMMAS[i]),
@@ -294,7 +294,7 @@ function stripe(stage, channel) {
       class: "pick",
       role: "checkbox",
       tabindex: 0,
-      "aria-label": tr("Channel {number}", { number: channel + 1 }),
+      "aria-label": `Channel ${channel + 1}`,
       "data-control": control,
       "data-testid": control,
     },
@@ -324,16 +324,16 @@ function stripe(stage, channel) {
  */
 function bars({ activations, weights, s: saliencies, top, answered }, { left, right, tall, bar, middle }) {
   const rows = [
-    { name: tr("mean |x|, activations of each channel"), values: activations, color: ROLES.recon.color },
-    { name: tr("mean |W|, its weights"), values: weights, color: "var(--ink-3)" },
-    { name: tr("s, its saliency"), values: answered ? saliencies : null, color: ROLES.quality.color },
+    { name: "mean |x|, activations of each channel", values: activations, color: ROLES.recon.color },
+    { name: "mean |W|, its weights", values: weights, color: "var(--ink-3)" },
+    { name: "s, its saliency", values: answered ? saliencies : null, color: ROLES.quality.color },
   ];
   return rows.map(({ name, values, color }, row) => {
     const bottom = 12 + (row + 1) * tall - 8;
     const title = label(left + 4, bottom - tall + 20, name, { fill: "var(--ink)", weight: 600, halo: true });
     if (!values) {
       const look = { at: /** @type {const} */ ("middle"), size: 14, fill: "var(--ink-3)" };
-      const note = label((left + right) / 2, bottom - tall * 0.4, tr("Shown once you have chosen"), look);
+      const note = label((left + right) / 2, bottom - tall * 0.4, "Shown once you have chosen", look);
       return [title, segment(left, bottom, right, bottom), note];
     }
     const high = Math.max(...values);
@@ -358,7 +358,7 @@ function bars({ activations, weights, s: saliencies, top, answered }, { left, ri
  */
 const alike = (left, right, y) => [
   segment(left, y, right, y, { stroke: "var(--ink-2)", "stroke-dasharray": "4 4" }),
-  label(left + 4, y - 10, tr("identity: the same for all"), { halo: true }),
+  label(left + 4, y - 10, "identity: the same for all", { halo: true }),
 ];
 
 /**
@@ -375,9 +375,9 @@ function drifts({ identity, salient, top }, { left, right, tall, low, bar, narro
     label(x + 16, upper + 29, text),
   ];
   return [
-    label(left + 4, upper + 10, tr("Drift of its weights"), { fill: "var(--ink)", weight: 600, halo: true }),
-    key(left + 4, "var(--ink-3)", tr("identity")),
-    key(left + 84, ROLES.drift.color, tr("saliency")),
+    label(left + 4, upper + 10, "Drift of its weights", { fill: "var(--ink)", weight: 600, halo: true }),
+    key(left + 4, "var(--ink-3)", "identity"),
+    key(left + 84, ROLES.drift.color, "saliency"),
     segment(left, bottom, right, bottom),
     identity.map((value, channel) => {
       const x = middle(channel);

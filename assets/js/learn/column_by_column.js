@@ -8,7 +8,6 @@ import { whole } from "../base/address.js";
 import { nearest } from "../base/address_bar.js";
 import { number, percent, plain } from "../base/format.js";
 import { html } from "../base/html.js";
-import { tr, trParts } from "../base/messages.js";
 import { afterGuess, curve, endLabels, frame, key, panel, spread } from "../charts/chart.js";
 import { label, mark, path, ROLES, s, segment } from "../charts/svg.js";
 import { asking, oneFrom } from "./address.js";
@@ -44,9 +43,9 @@ const PLAY_MS = 1100;
 
 /** @type {[number, string][]} */
 const WAYS = [
-  [0, tr("down")],
-  [1, tr("not at all")],
-  [2, tr("up")],
+  [0, "down"],
+  [1, "not at all"],
+  [2, "up"],
 ];
 
 export const state = {
@@ -119,42 +118,42 @@ export function answer({ guess, way, pushed, row, working, errors, alone, drift,
   const said = guess === undefined ? "" : guessed(WAYS[guess][1], guess === way);
   return [
     `${said}${moves(way, { from, to, by: number(Math.abs(pushed), 2) })} `,
-    ...trParts(
-      "With all columns rounded this row’s error is {error}; each rounded for itself, {alone}. At λ = {lam} the row has {drifted}.",
-      {
-        error: piece("recon", percent(errors[WIDTH], 1)),
-        alone: percent(alone[WIDTH], 1),
-        lam: plain(lam),
-        drifted: piece("drift", tr("drifted {share}", { share: percent(drift) })),
-      },
-    ),
+    "With all columns rounded this row’s error is ",
+    piece("recon", percent(errors[WIDTH], 1)),
+    "; each rounded for itself, ",
+    percent(alone[WIDTH], 1),
+    ". At λ = ",
+    plain(lam),
+    " the row has ",
+    piece("drift", `drifted ${percent(drift)}`),
+    ".",
   ];
 }
 
 /** Where the first weight goes and the second is pushed. @param {number} way @param {Record<string, string>} values */
 function moves(way, values) {
-  if (way === 1) return tr("The first weight goes from {from} to {to}, the second stays.", values);
+  if (way === 1) return `The first weight goes from ${values.from} to ${values.to}, the second stays.`;
   return way === 0
-    ? tr("The first weight goes from {from} to {to}, the second is pushed down by {by}.", values)
-    : tr("The first weight goes from {from} to {to}, the second is pushed up by {by}.", values);
+    ? `The first weight goes from ${values.from} to ${values.to}, the second is pushed down by ${values.by}.`
+    : `The first weight goes from ${values.from} to ${values.to}, the second is pushed up by ${values.by}.`;
 }
 
 /** @param {Facts} facts */
 export function aria({ answered, column, row, working }) {
   const values = working[column].map((value) => number(value, 2)).join(", ");
   return answered
-    ? tr("The row with {column} of {columns} columns rounded: {values}.", { column, columns: WIDTH, values })
-    : tr("A row of {count} weights before any is rounded: {values}.", { count: row.length, values });
+    ? `The row with ${column} of ${WIDTH} columns rounded: ${values}.`
+    : `A row of ${row.length} weights before any is rounded: ${values}.`;
 }
 
 /** @param {Facts} facts */
 export function table({ answered, row, working, column, errors, alone }) {
   const columns = [
-    { key: "column", title: tr("Column"), kind: "plain" },
-    { key: "weight", title: tr("Weight"), kind: "significant" },
-    { key: "now", title: tr("With {column} rounded", { column }), kind: "significant" },
-    { key: "error", title: tr("Error up to this column"), kind: "share" },
-    { key: "alone", title: tr("Each for itself"), kind: "share" },
+    { key: "column", title: "Column", kind: "plain" },
+    { key: "weight", title: "Weight", kind: "significant" },
+    { key: "now", title: `With ${column} rounded`, kind: "significant" },
+    { key: "error", title: "Error up to this column", kind: "share" },
+    { key: "alone", title: "Each for itself", kind: "share" },
   ];
   const rows = row.map((weight, i) => ({
     column: i + 1,
@@ -222,25 +221,25 @@ export function create(stage) {
     ask: () =>
       choices({
         control: "guess",
-        label: tr("Pushed"),
+        label: "Pushed",
         options: WAYS,
         value: stage.state.guess,
         change: (guess) => stage.set(stage.answered ? {} : { guess }),
       }),
     controls: (facts) => html`
-      ${action({ control: "play", text: timer === undefined ? tr("Play") : tr("Pause"), act: play })}
-      ${action({ control: "next-column", text: tr("One column"), act: () => byHand((facts?.column ?? 0) + 1) })}
+      ${action({ control: "play", text: timer === undefined ? "Play" : "Pause", act: play })}
+      ${action({ control: "next-column", text: "One column", act: () => byHand((facts?.column ?? 0) + 1) })}
       ${choices({
         control: "row",
-        label: tr("Row"),
+        label: "Row",
         options: Array.from({ length: ROWS }, (_, i) => /** @type {[number, string]} */ ([i + 1, String(i + 1)])),
         value: stage.state.row,
         change: (row) => stage.change({ row }),
       })}
       ${slider({
         control: "column",
-        sign: tr("rounded"),
-        label: tr("Columns rounded"),
+        sign: "rounded",
+        label: "Columns rounded",
         names: Array.from({ length: WIDTH + 1 }, (_, i) => String(i)),
         position: facts?.column ?? 0,
         change: byHand,
@@ -254,7 +253,7 @@ export function create(stage) {
         weights(facts, at),
         facts.answered
           ? errors(facts, at)
-          : afterGuess(at.errors, at.narrow ? undefined : tr("How the error grows, once you have guessed")),
+          : afterGuess(at.errors, at.narrow ? undefined : "How the error grows, once you have guessed"),
       ];
     },
   };
@@ -284,13 +283,13 @@ function matrix({ rows, at: own, column }, { left, cell, matrix: top, middle, na
     label(
       left - 8,
       top - 20,
-      narrow ? tr("W: bold is rounded, blue was pushed") : tr("W, the layer: bold is rounded, blue was pushed"),
+      narrow ? "W: bold is rounded, blue was pushed" : "W, the layer: bold is rounded, blue was pushed",
       { fill: "var(--ink)", weight: 600 },
     ),
     rows.map((working, r) => {
       const y = top + (r + 0.5) * cell;
       return [
-        label(left - 12, y, narrow ? String(r + 1) : tr("row {number}", { number: r + 1 }), {
+        label(left - 12, y, narrow ? String(r + 1) : `row ${r + 1}`, {
           at: "end",
           weight: r === own ? 700 : null,
           fill: r === own ? "var(--ink)" : "var(--ink-2)",
@@ -321,24 +320,16 @@ function weights(
   const [now, before] = [working[column], working[Math.max(0, column - 1)]];
   const last = column - 1;
   const signs = [
-    [mark("circle", 0, 0, 5, { fill: "none", stroke: "var(--ink-3)", "stroke-width": 1.5 }), tr("as it was")],
-    [mark("circle", 0, 0, 6, { fill: "var(--ink)" }), tr("now")],
-    [mark("square", 0, 0, 6, { fill: ROLES.drift.color }), tr("rounded")],
-    [
-      segment(0, -7, 0, 7, { stroke: ROLES.drift.color, "stroke-width": 4 }),
-      narrow ? tr("pushed") : tr("pushed in this step"),
-    ],
+    [mark("circle", 0, 0, 5, { fill: "none", stroke: "var(--ink-3)", "stroke-width": 1.5 }), "as it was"],
+    [mark("circle", 0, 0, 6, { fill: "var(--ink)" }), "now"],
+    [mark("square", 0, 0, 6, { fill: ROLES.drift.color }), "rounded"],
+    [segment(0, -7, 0, 7, { stroke: ROLES.drift.color, "stroke-width": 4 }), narrow ? "pushed" : "pushed in this step"],
   ];
   return [
-    label(
-      left - 8,
-      box.top - 40,
-      tr("Row {number} between its {count} levels", { number: own + 1, count: levels.length }),
-      {
-        fill: "var(--ink)",
-        weight: 600,
-      },
-    ),
+    label(left - 8, box.top - 40, `Row ${own + 1} between its ${levels.length} levels`, {
+      fill: "var(--ink)",
+      weight: 600,
+    }),
     signs.map(([sign, text], i) => [
       s("g", { transform: `translate(${left + places[i]} ${box.top - 18})` }, sign),
       label(left + 12 + places[i], box.top - 18, String(text)),
@@ -393,14 +384,14 @@ function errors({ errors: all, alone, column }, { errors: box, narrow }) {
   const at = panel(box, WIDTH, spread([...all, ...alone], { zero: true }));
   const pushed = all.slice(1);
   const names = [
-    { value: alone[WIDTH], text: tr("each for itself"), role: ROLES.grey },
-    { value: all[WIDTH], text: tr("pushed on"), role: ROLES.recon },
+    { value: alone[WIDTH], text: "each for itself", role: ROLES.grey },
+    { value: all[WIDTH], text: "pushed on", role: ROLES.recon },
   ];
   const reached = pushed.map((error, i) => (i < column ? error : null));
   return [
     frame(
       at,
-      narrow ? tr("Error, rounded up to here") : tr("Error on the calibration tokens, rounded up to here"),
+      narrow ? "Error, rounded up to here" : "Error on the calibration tokens, rounded up to here",
       (value) => percent(value),
       { wanted: 2, lines: narrow ? 1 : 0 },
     ),

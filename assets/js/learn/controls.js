@@ -6,7 +6,6 @@
 
 import { plain } from "../base/format.js";
 import { html } from "../base/html.js";
-import { tr } from "../base/messages.js";
 
 /**
  * A slider over named positions.
@@ -38,7 +37,7 @@ export const lambdaSlider = ({ lams, position, change }) =>
   slider({
     control: "lambda",
     sign: "λ",
-    label: tr("λ, weight of the penalty"),
+    label: "λ, weight of the penalty",
     names: lams.map(plain),
     position,
     change: (to) => change(lams[to]),

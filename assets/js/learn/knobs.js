@@ -5,7 +5,6 @@
 
 import { LADDER_STEPS } from "../base/contract.js";
 import { number, plain, withInterval } from "../base/format.js";
-import { tr } from "../base/messages.js";
 import { afterGuess } from "../charts/chart.js";
 import { label, ROLES, s, segment } from "../charts/svg.js";
 import { asking } from "./address.js";
@@ -21,10 +20,10 @@ import { bestOf, viewOf } from "./shipped_study.js";
 
 /** @type {Object<string, {title: string, explained: string}>} */
 const KNOBS = {
-  order: { title: tr("the order"), explained: tr("columns with large inputs first") },
-  range: { title: tr("the range"), explained: tr("levels closer together, outliers cut") },
-  lambda: { title: `λ = ${plain(0.1)}`, explained: tr("the penalty, ten times GPTQ’s") },
-  refine: { title: tr("refinement"), explained: tr("three more passes over the codes") },
+  order: { title: "the order", explained: "columns with large inputs first" },
+  range: { title: "the range", explained: "levels closer together, outliers cut" },
+  lambda: { title: `λ = ${plain(0.1)}`, explained: "the penalty, ten times GPTQ’s" },
+  refine: { title: "refinement", explained: "three more passes over the codes" },
 };
 
 const [ALONE, AFTER] = [ROLES.quality.color, "var(--quality-faint)"];
@@ -35,7 +34,7 @@ export const state = {
   guess: {
     title: "guess",
     read: (/** @type {string} */ text) => (/^[1-4]$/.test(text) ? Number(text) : undefined),
-    wants: tr("a whole number from 1 to 4"),
+    wants: "a whole number from 1 to 4",
   },
 };
 
@@ -67,7 +66,7 @@ export function facts(settings, data) {
 }
 
 /** @param {import("./types.d.ts").Worth} worth */
-const saved = (worth) => (worth.clear ? size(worth) : tr("{size}, not clear of 0", { size: size(worth) }));
+const saved = (worth) => (worth.clear ? size(worth) : `${size(worth)}, not clear of 0`);
 
 /** What is saved with its 95 % interval: the change the other way round. @param {import("./types.d.ts").Worth} worth */
 const size = ({ mean, low, high }) => withInterval(-(mean ?? 0), negative(high), negative(low), 1);
@@ -84,37 +83,31 @@ export function answer({ guess, knobs, most }) {
   const best = knobs[most];
   return [
     guess === undefined ? "" : guessed(knobs[guess - 1].title),
-    piece(
-      "quality",
-      tr("Worth most is {knob}, {saved} in perplexity.", { knob: best.title, saved: saved(best.alone) }),
-    ),
+    piece("quality", `Worth most is ${best.title}, ${saved(best.alone)} in perplexity.`),
     " ",
-    tr("λ saves {alone} alone and {last} after all the others.", { alone: saved(lam.alone), last: saved(lam.last) }),
-    ...knobs.filter(turns).map(({ title }) => ` ${tr("After the others {knob} does harm.", { knob: title })}`),
+    `λ saves ${saved(lam.alone)} alone and ${saved(lam.last)} after all the others.`,
+    ...knobs.filter(turns).map(({ title }) => ` After the others ${title} does harm.`),
   ];
 }
 
 /** @param {Facts} facts */
 export function aria({ answered, knobs }) {
-  if (!answered)
-    return tr("Four choices of a column solver: {choices}.", { choices: knobs.map(({ title }) => title).join(", ") });
-  const each = knobs.map(({ title, alone, last }) =>
-    tr("{knob} {alone} alone, {last} after the others", { knob: title, alone: saved(alone), last: saved(last) }),
-  );
-  return tr("Perplexity saved: {each}.", { each: each.join("; ") });
+  if (!answered) return `Four choices of a column solver: ${knobs.map(({ title }) => title).join(", ")}.`;
+  const each = knobs.map(({ title, alone, last }) => `${title} ${saved(alone)} alone, ${saved(last)} after the others`);
+  return `Perplexity saved: ${each.join("; ")}.`;
 }
 
 /** @param {Facts} facts */
 export function table({ answered, knobs }) {
-  const columns = [{ key: "knob", title: tr("Choice"), kind: "text" }];
+  const columns = [{ key: "knob", title: "Choice", kind: "text" }];
   if (!answered) return { columns, rows: knobs.map(({ title }) => ({ knob: title })) };
   columns.push(
-    { key: "alone", title: tr("Perplexity, alone"), kind: "difference" },
-    { key: "alone_low", title: tr("95 % from"), kind: "difference" },
-    { key: "alone_high", title: tr("to"), kind: "difference" },
-    { key: "last", title: tr("Perplexity, after the others"), kind: "difference" },
-    { key: "last_low", title: tr("95 % from"), kind: "difference" },
-    { key: "last_high", title: tr("to"), kind: "difference" },
+    { key: "alone", title: "Perplexity, alone", kind: "difference" },
+    { key: "alone_low", title: "95 % from", kind: "difference" },
+    { key: "alone_high", title: "to", kind: "difference" },
+    { key: "last", title: "Perplexity, after the others", kind: "difference" },
+    { key: "last_low", title: "95 % from", kind: "difference" },
+    { key: "last_high", title: "to", kind: "difference" },
   );
   return {
     columns,
@@ -139,7 +132,7 @@ export function create(stage) {
     ask: () =>
       choices({
         control: "guess",
-        label: tr("Worth most"),
+        label: "Worth most",
         options: LADDER_STEPS.map((name, index) => /** @type {[number, string]} */ ([index + 1, KNOBS[name].title])),
         value: stage.state.guess,
         change: (guess) => stage.set({ guess }),
@@ -187,7 +180,7 @@ function drawn({ width, height }, { answered, knobs, guess }) {
     const chosen = guess === index + 1;
     const first = y + 24 + thick / 2;
     return [
-      label(box.left, y + 8, chosen ? tr("{knob}, your guess", { knob: title }) : title, {
+      label(box.left, y + 8, chosen ? `${title}, your guess` : title, {
         weight: 600,
         fill: chosen ? "var(--series-4-ink)" : "var(--ink)",
         size: 14,
@@ -207,14 +200,14 @@ function drawn({ width, height }, { answered, knobs, guess }) {
       box.left,
       16,
       !answered
-        ? tr("Perplexity saved on unseen text")
+        ? "Perplexity saved on unseen text"
         : width > 460
-          ? tr("Perplexity saved on unseen text, with 95 % intervals")
-          : tr("Perplexity saved, with 95 % intervals"),
+          ? "Perplexity saved on unseen text, with 95 % intervals"
+          : "Perplexity saved, with 95 % intervals",
       { weight: 600, size: 13 },
     ),
-    legend(box.left, tr("alone"), ALONE),
-    legend(box.left + 80, tr("after all the others"), AFTER),
+    legend(box.left, "alone", ALONE),
+    legend(box.left + 80, "after all the others", AFTER),
     rows,
     !answered && afterGuess({ ...box, top: box.bottom - 4, bottom: box.bottom + 24 }),
   ];

@@ -6,7 +6,6 @@
 
 import { whole } from "../base/address.js";
 import { number, plain } from "../base/format.js";
-import { tr, trCount } from "../base/messages.js";
 import { dashed } from "../charts/chart.js";
 import { label, mark, path, ROLES, s, segment } from "../charts/svg.js";
 import { asking } from "./address.js";
@@ -50,10 +49,7 @@ export const start = { ...START, lambda: 0 };
 const MOST = 5; // jumps that one can choose, the last meaning “or more”
 
 /** @type {[number, string][]} */
-const GUESSES = Array.from({ length: MOST + 1 }, (_, i) => [
-  i,
-  i === MOST ? tr("{count} or more", { count: i }) : String(i),
-]);
+const GUESSES = Array.from({ length: MOST + 1 }, (_, i) => [i, i === MOST ? `${i} or more` : String(i)]);
 
 export const state = { ...ENTRIES, guess: whole("guess", 0, MOST) };
 
@@ -98,47 +94,38 @@ export function answer({ route, lam, best, solved, guess }) {
   return [
     `${changes(jumps, guess, right)} `,
     solved.every((value, i) => value === best.levels[i])
-      ? tr(
-          "At λ = {lam} the best dot is ({best}); the column solver, which does not try them all but rounds one weight and lets the next make up for it, finds it too.",
-          values,
-        )
-      : tr(
-          "At λ = {lam} the best dot is ({best}); the column solver, which does not try them all but rounds one weight and lets the next make up for it, stops at ({solved}).",
-          values,
-        ),
-    ` ${tr("Drag the cross or the tokens.")}`,
+      ? `At λ = ${values.lam} the best dot is (${values.best}); the column solver, which does not try them all ` +
+        "but rounds one weight and lets the next make up for it, finds it too."
+      : `At λ = ${values.lam} the best dot is (${values.best}); the column solver, which does not try them all ` +
+        `but rounds one weight and lets the next make up for it, stops at (${values.solved}).`,
+    ` Drag the cross or the tokens.`,
   ];
 }
 
 /** How often the winner changes, beside what was guessed. @type {(jumps: number, guess: number|undefined, right: boolean) => string} */
 function changes(jumps, guess, right) {
-  if (guess === undefined) return trCount("It changes {count} time.", "It changes {count} times.", jumps);
+  if (guess === undefined) return `It changes ${jumps} ${jumps === 1 ? "time." : "times."}`;
   const said = { guess: GUESSES[guess]?.[1] ?? guess };
   return right
-    ? trCount(
-        "You said {guess}, and so it is: it changes {count} time.",
-        "You said {guess}, and so it is: it changes {count} times.",
-        jumps,
-        said,
-      )
-    : trCount("You said {guess}; it changes {count} time.", "You said {guess}; it changes {count} times.", jumps, said);
+    ? `You said ${said.guess}, and so it is: it changes ${said.count} ${jumps === 1 ? "time." : "times."}`
+    : `You said ${said.guess}; it changes ${said.count} ${jumps === 1 ? "time." : "times."}`;
 }
 
 /** @param {Facts} facts */
 export function aria({ weight, best, lam }) {
   const pair = weight.map((value) => number(value, 2)).join(", ");
-  return tr(
-    "A lattice of pairs of quantized weights around the float pair {pair}. At λ = {lam} the pair {best} is best.",
-    { pair, lam: plain(lam), best: pairText(best.levels) },
+  return (
+    `A lattice of pairs of quantized weights around the float pair ${pair}. At λ = ${plain(lam)} the pair ` +
+    `${pairText(best.levels)} is best.`
   );
 }
 
 /** @param {Facts} facts */
 export function table({ route, answered }) {
   const columns = [
-    { key: "from", title: tr("From λ"), kind: "significant" },
-    { key: "first", title: tr("First weight"), kind: "plain" },
-    { key: "second", title: tr("Second weight"), kind: "plain" },
+    { key: "from", title: "From λ", kind: "significant" },
+    { key: "first", title: "First weight", kind: "plain" },
+    { key: "second", title: "Second weight", kind: "plain" },
     { key: "recon", title: "L_recon", kind: "significant" },
     { key: "sar", title: "L_sar", kind: "significant" },
   ];
@@ -163,7 +150,7 @@ export function create(stage) {
     stage.change({ x: two(clip(x, LOW + 0.5, HIGH - 0.5)), y: two(clip(y, LOW + 0.5, HIGH - 0.5)) });
   const cross = board.handle({
     control: "weights",
-    label: tr("The two float weights"),
+    label: "The two float weights",
     glyph: [
       path(
         [
@@ -191,7 +178,7 @@ export function create(stage) {
   const points = [0, 1, 2].map((which) =>
     board.handle({
       control: `token-${which + 1}`,
-      label: tr("Calibration token {number}", { number: which + 1 }),
+      label: `Calibration token ${which + 1}`,
       glyph: [s("circle", { r: 6, fill: ROLES.recon.color, stroke: "var(--surface)", "stroke-width": 2 })],
       drag: (x, y) => moveToken(which, layout(board.size).token(x, y)),
       step: (dx, dy) => {
@@ -205,7 +192,7 @@ export function create(stage) {
     ask: () =>
       choices({
         control: "guess",
-        label: tr("Changes"),
+        label: "Changes",
         options: GUESSES,
         value: stage.state.guess,
         change: (guess) => stage.set(stage.answered ? {} : { guess }),
@@ -217,11 +204,11 @@ export function create(stage) {
       const at = layout(size);
       const [x, y] = at.place(weight);
       const [first, second] = weight.map((value) => number(value, 2));
-      cross.at(x, y, two(weight[0]), tr("weights {first} and {second}", { first, second }));
+      cross.at(x, y, two(weight[0]), `weights ${first} and ${second}`);
       tokens.forEach((pair, i) => {
         const [left, top] = at.tokenPlace(pair);
         const [along, up] = pair.map((value) => number(value, 2));
-        points[i].at(left, top, pair[0], tr("token {first} and {second}", { first: along, second: up }));
+        points[i].at(left, top, pair[0], `token ${along} and ${up}`);
       });
       return [
         curves(facts, at),
@@ -329,7 +316,7 @@ function tokenBox(tokens, { box: { left, top, side }, centre: [x, y], tokenPlace
       const [endX, endY] = tokenPlace(pair);
       return segment(x, y, endX, endY, { stroke: ROLES.recon.color, opacity: 0.5, "stroke-width": 1.5 });
     }),
-    label(left, top - 14, narrow ? tr("Tokens") : tr("Calibration tokens"), { fill: "var(--ink)", weight: 600 }),
+    label(left, top - 14, narrow ? "Tokens" : "Calibration tokens", { fill: "var(--ink)", weight: 600 }),
   ];
 }
 
@@ -341,11 +328,11 @@ function legend(at, { answered, lam }) {
   const ring = { r: 9, fill: "none", stroke: "var(--series-4)", "stroke-width": 2 };
   const ellipse = { width: 26, height: 16, rx: 8, fill: "var(--accent-soft)" };
   return legendOf(at.legend, [
-    [lineSign(ROLES.recon), tr("equal error"), ROLES.recon.ink],
-    [lineSign(ROLES.drift), tr("equal drift"), ROLES.drift.ink],
-    [(x, y) => mark("circle", x + 13, y, 7, { fill: "var(--ink)" }), tr("best of all dots")],
-    answered && [(x, y) => s("circle", { ...ring, cx: x + 13, cy: y }), tr("column solver")],
-    answered && lam > 0 && [(x, y) => s("rect", { ...ellipse, x, y: y - 8 }), tr("no better dot inside")],
+    [lineSign(ROLES.recon), "equal error", ROLES.recon.ink],
+    [lineSign(ROLES.drift), "equal drift", ROLES.drift.ink],
+    [(x, y) => mark("circle", x + 13, y, 7, { fill: "var(--ink)" }), "best of all dots"],
+    answered && [(x, y) => s("circle", { ...ring, cx: x + 13, cy: y }), "column solver"],
+    answered && lam > 0 && [(x, y) => s("rect", { ...ellipse, x, y: y - 8 }), "no better dot inside"],
   ]);
 }
 
@@ -364,5 +351,5 @@ function costs({ route, best, lam }, at) {
       ],
     ],
   }));
-  return barsOf(at, { title: tr("error + λ · drift"), rows, full: 2 * (best.recon + lam * best.sar) || 1 });
+  return barsOf(at, { title: "error + λ · drift", rows, full: 2 * (best.recon + lam * best.sar) || 1 });
 }

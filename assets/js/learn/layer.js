@@ -8,7 +8,6 @@ import { nearest } from "../base/address_bar.js";
 import { arrayBytes } from "../base/client.js";
 import { change, percent, significant } from "../base/format.js";
 import { html, render } from "../base/html.js";
-import { tr, trParts } from "../base/messages.js";
 import { colour } from "../base/theme.js";
 import { openArray } from "../charts/bind.js";
 import { axis, curve, endLabels, frame, guessGlyph, heaps, key, panel, spread, upright } from "../charts/chart.js";
@@ -27,7 +26,7 @@ import { bestOf, column, viewOf } from "./shipped_study.js";
  * @typedef {NonNullable<ReturnType<typeof facts>>} Facts
  */
 
-export const state = { guess: oneFromStudy(tr("guess")), lambda: oneFromStudy("λ") };
+export const state = { guess: oneFromStudy("guess"), lambda: oneFromStudy("λ") };
 
 /** @type {Settings} */
 export const start = { lambda: 0.1 };
@@ -77,17 +76,20 @@ export function answer({ names, seen, unseen, drift, guess, own, at }) {
   const against = (/** @type {(number|null)[]} */ errors) => change(Number(errors[at]) / Number(errors[0]) - 1);
   return [
     guess === undefined ? "" : guessed(names[own]),
-    ...trParts("Calibration text is best at λ = {seen}, {unseen}.", {
-      seen: names[bestOf(seen)],
-      unseen: piece("held_out", tr("unseen text at λ = {lam}", { lam: names[bestOf(unseen)] })),
-    }),
+    "Calibration text is best at λ = ",
+    names[bestOf(seen)],
+    ", ",
+    piece("held_out", `unseen text at λ = ${names[bestOf(unseen)]}`),
+    ".",
     " ",
-    ...trParts("At λ = {lam}, against λ = 0: error on unseen text {error}, {drift}.", {
-      lam: names[at],
-      error: against(unseen),
-      drift: piece("drift", tr("drift {change}", { change: against(drift) })),
-    }),
-    ` ${tr("In the maps of the layer’s weights, a stronger colour has moved further.")}`,
+    "At λ = ",
+    names[at],
+    ", against λ = 0: error on unseen text ",
+    against(unseen),
+    ", ",
+    piece("drift", `drift ${against(drift)}`),
+    ".",
+    ` In the maps of the layer’s weights, a stronger colour has moved further.`,
   ];
 }
 
@@ -101,11 +103,9 @@ export function asked({ lams, names, unseen }) {
 export function aria({ layer, names, seen, unseen, answered }) {
   const values = { layer, seen: names[bestOf(seen)], unseen: names[bestOf(unseen)] };
   return answered
-    ? tr(
-        "Reconstruction error of {layer} over λ: on calibration text best at λ = {seen}, on unseen text at {unseen}.",
-        values,
-      )
-    : tr("Reconstruction error of {layer} over λ: on calibration text best at λ = {seen}.", values);
+    ? `Reconstruction error of ${values.layer} over λ: on calibration text best at λ = ${values.seen}, on ` +
+        `unseen text at ${values.unseen}.`
+    : `Reconstruction error of ${values.layer} over λ: on calibration text best at λ = ${values.seen}.`;
 }
 
 /** @param {Facts} facts */
@@ -135,7 +135,7 @@ export function create(stage) {
   stage.part("canvas").after(maps);
   const guess = board.handle({
     control: "guess",
-    label: tr("Your guess of the best λ"),
+    label: "Your guess of the best λ",
     glyph: guessGlyph(),
     drag: (x) => {
       const { facts } = stage;
@@ -159,11 +159,10 @@ export function create(stage) {
       guess.still(answered);
       guess.show(hasGuess);
       /** @type {{role: import("../charts/svg.js").Role, text: string, value: number}[]} */
-      const curves = [{ role: ROLES.recon, text: tr("calibration text"), value: Number(seen[seen.length - 1]) }];
-      if (answered)
-        curves.push({ role: ROLES.heldOut, text: tr("unseen text"), value: Number(unseen[unseen.length - 1]) });
+      const curves = [{ role: ROLES.recon, text: "calibration text", value: Number(seen[seen.length - 1]) }];
+      if (answered) curves.push({ role: ROLES.heldOut, text: "unseen text", value: Number(unseen[unseen.length - 1]) });
       return [
-        frame(at, tr("Reconstruction error, {layer}", { layer: facts.layer }), (value) => percent(value), {
+        frame(at, `Reconstruction error, ${facts.layer}`, (value) => percent(value), {
           lines: narrow ? 1 : 0,
         }),
         axis(at, names),
@@ -187,14 +186,13 @@ export function create(stage) {
 function paint(place, facts) {
   const surface = facts?.answered ? facts.surface : null;
   const sides = facts && surface ? [0, facts.at] : [null, null];
-  const text = (/** @type {number|null} */ at) =>
-    facts && at !== null ? tr("|Ŵ − W| at λ = {lam}", { lam: facts.names[at] }) : "";
+  const text = (/** @type {number|null} */ at) => (facts && at !== null ? `|Ŵ − W| at λ = ${facts.names[at]}` : "");
   place.className = `learn-maps${surface ? "" : " is-waiting"}`;
   render(
     [
       sides.map(
         (at) => html`<figure>
-          <canvas width="40" height="40" role="img" aria-label=${tr("Map of {name}", { name: text(at) })}></canvas>
+          <canvas width="40" height="40" role="img" aria-label="Map of ${text(at)}"></canvas>
           <figcaption>${text(at)}</figcaption>
         </figure>`,
       ),

@@ -6,7 +6,6 @@
 import { oneOf } from "../base/address.js";
 import { nearest } from "../base/address_bar.js";
 import { format, interval, number, plain } from "../base/format.js";
-import { tr, trParts } from "../base/messages.js";
 import { axis, curve, frame, guessGlyph, heaps, isMeasured, panel, spread, upright } from "../charts/chart.js";
 import { label, mark, ROLES, s, segment } from "../charts/svg.js";
 import { asking, oneFromStudy } from "./address.js";
@@ -24,11 +23,11 @@ import { bestByLayer, bestOf, bothPenalties, column, endsOf } from "./shipped_st
 
 /** @type {[Penalty, string][]} */
 const PENALTIES = [
-  ["identity", tr("identity")],
-  ["saliency", tr("saliency")],
+  ["identity", "identity"],
+  ["saliency", "saliency"],
 ];
 
-export const state = { guess: oneFromStudy(tr("guess")), saliency: oneOf("penalty", ["identity", "saliency"]) };
+export const state = { guess: oneFromStudy("guess"), saliency: oneOf("penalty", ["identity", "saliency"]) };
 
 /** @type {Settings} */
 export const start = { saliency: "saliency" };
@@ -95,10 +94,11 @@ const roomBelow = ([low, high]) => /** @type {[number, number]} */ ([low - 0.08 
 export function answer({ guess, lams, names, own, band, best, draws, gain, layers }) {
   return [
     guess === undefined ? "" : `${judged(names[own], band[own])} `,
-    ...trParts("The best λ {place} (95\u00a0% confidence, {draws} draws).", {
-      place: piece("quality", where(names[band.indexOf(true)], names[band.lastIndexOf(true)])),
-      draws: String(draws),
-    }),
+    "The best λ ",
+    piece("quality", where(names[band.indexOf(true)], names[band.lastIndexOf(true)])),
+    " (95\u00a0% confidence, ",
+    String(draws),
+    " draws).",
     gain ? beside(gain) : "",
     reason(layers, lams[best], lams),
   ];
@@ -106,13 +106,10 @@ export function answer({ guess, lams, names, own, band, best, draws, gain, layer
 
 /** @param {string} guess @param {boolean} isInBand */
 const judged = (guess, isInBand) =>
-  isInBand
-    ? tr("You said {guess}, which is in the band.", { guess })
-    : tr("You said {guess}, which is outside the band.", { guess });
+  isInBand ? `You said ${guess}, which is in the band.` : `You said ${guess}, which is outside the band.`;
 
 /** @param {string} low @param {string} high */
-const where = (low, high) =>
-  low === high ? tr("is {lam}", { lam: low }) : tr("lies between {low} and {high}", { low, high });
+const where = (low, high) => (low === high ? `is ${low}` : `lies between ${low} and ${high}`);
 
 /**
  * The best λ beside GPTQ, with the interval that allows for its choice.
@@ -122,15 +119,12 @@ function beside({ mean, low, high, clear, chosen_of: among }) {
   if (mean === null || low === null) return "";
   const lam = plain(0.01);
   if (!clear)
-    return ` ${tr(
-      "The best of {among} is not significantly different from GPTQ 1 %, the identity penalty at λ = {lam}: {mean}, {interval}.",
-      { among, lam, mean: number(mean, 1), interval: interval(low, high, 1) },
-    )}`;
+    return ` The best of ${among} is not significantly different from GPTQ 1 %, the identity penalty at λ = ${lam}: ${number(mean, 1)}, ${interval(low, high, 1)}.`;
   const [from, to] = mean < 0 ? [-Number(high), -low] : [low, high];
   const values = { among, lam, mean: number(Math.abs(mean), 1), interval: interval(from, to, 1) };
   return mean < 0
-    ? ` ${tr("The best of {among} is {mean} better, {interval}, than GPTQ 1 %, the identity penalty at λ = {lam}.", values)}`
-    : ` ${tr("The best of {among} is {mean} worse, {interval}, than GPTQ 1 %, the identity penalty at λ = {lam}.", values)}`;
+    ? ` The best of ${values.among} is ${values.mean} better, ${values.interval}, than GPTQ 1 %, the identity penalty at λ = ${values.lam}.`
+    : ` The best of ${values.among} is ${values.mean} worse, ${values.interval}, than GPTQ 1 %, the identity penalty at λ = ${values.lam}.`;
 }
 
 /**
@@ -143,11 +137,7 @@ function reason(layers, best, lams) {
   const all = layers.reduce((sum, count) => sum + count, 0);
   if (!all) return "";
   const less = layers.reduce((sum, count, i) => sum + (lams[i] < best ? count : 0), 0);
-  return ` ${tr("By its own error on unseen text a layer would take another: {less} of {all} want less than {best}.", {
-    less,
-    all,
-    best: plain(best),
-  })}`;
+  return ` By its own error on unseen text a layer would take another: ${less} of ${all} want less than ${plain(best)}.`;
 }
 
 /** @param {Facts} facts @returns {import("../lecture/state.js").Question} */
@@ -163,16 +153,8 @@ export function aria({ answered, names, perplexities, best }) {
   const value = (/** @type {number} */ i) => format(perplexities[i], "perplexity");
   const last = names.length - 1;
   return answered
-    ? tr("Perplexity on unseen text over λ, lowest at λ = {lam} with {value}.", {
-        lam: names[best],
-        value: value(best),
-      })
-    : tr("Perplexity on unseen text at λ = {first}: {from}, at λ = {last}: {to}.", {
-        first: names[0],
-        from: value(0),
-        last: names[last],
-        to: value(last),
-      });
+    ? `Perplexity on unseen text over λ, lowest at λ = ${names[best]} with ${value(best)}.`
+    : `Perplexity on unseen text at λ = ${names[0]}: ${value(0)}, at λ = ${names[last]}: ${value(last)}.`;
 }
 
 /** @param {Facts} facts */
@@ -202,7 +184,7 @@ export function create(stage) {
   const { board } = stage;
   const guess = board.handle({
     control: "guess",
-    label: tr("Your guess of the best λ"),
+    label: "Your guess of the best λ",
     glyph: guessGlyph(),
     drag: (x) => {
       const { facts } = stage;
@@ -220,7 +202,7 @@ export function create(stage) {
     controls: () =>
       choices({
         control: "saliency",
-        label: tr("Penalty"),
+        label: "Penalty",
         options: PENALTIES,
         value: stage.state.saliency,
         change: (saliency) => stage.set({ saliency }),
@@ -231,11 +213,9 @@ export function create(stage) {
       guess.at(at.x(own), at.bottom + 44, lams[own], `λ = ${names[own]}`);
       guess.still(answered);
       guess.show(hasGuess);
-      const title = gamma ? tr("Perplexity on unseen text, γ = {gamma}", { gamma }) : tr("Perplexity on unseen text");
+      const title = gamma ? `Perplexity on unseen text, γ = ${gamma}` : "Perplexity on unseen text";
       const bars =
-        at.right - at.left > 500
-          ? tr("bars: 95 % interval of the difference to GPTQ 1 %")
-          : tr("bars: 95 %, beside GPTQ 1 %");
+        at.right - at.left > 500 ? "bars: 95 % interval of the difference to GPTQ 1 %" : "bars: 95 %, beside GPTQ 1 %";
       const ends = [0, lams.length - 1].map((end) => perplexities.map((value, i) => (i === end ? value : null)));
       return [
         answered && bands(at, band),
@@ -283,8 +263,8 @@ function wishes(at, { layers }) {
       at.left - 6,
       at.bottom + 66,
       at.right - at.left > 500
-        ? tr("The λ that each layer wants for itself, by its error on unseen text")
-        : tr("The λ that each layer wants for itself"),
+        ? "The λ that each layer wants for itself, by its error on unseen text"
+        : "The λ that each layer wants for itself",
       { fill: "var(--ink)" },
     ),
     dots,
@@ -302,17 +282,12 @@ function whole(at, { perplexities, ends, best, names }) {
   const named = under < at.bottom - 10 ? under : at.y(high) - 14; // clear of the band's edge
   return [
     curve(at, perplexities, ROLES.quality, { ends, size: 5 }),
-    label(
-      at.x(best),
-      named,
-      tr("{perplexity} at λ = {lam}", { perplexity: format(lowest, "perplexity"), lam: names[best] }),
-      {
-        at: "middle",
-        fill: ROLES.quality.ink,
-        weight: 600,
-        halo: true,
-      },
-    ),
+    label(at.x(best), named, `${format(lowest, "perplexity")} at λ = ${names[best]}`, {
+      at: "middle",
+      fill: ROLES.quality.ink,
+      weight: 600,
+      halo: true,
+    }),
   ];
 }
 
@@ -333,7 +308,7 @@ function bands(at, band) {
         segment(x, at.bottom, x + 2 * half, at.bottom, { stroke: "var(--band-strong)", "stroke-width": 4 }),
       ];
     }),
-    label((at.x(first) + at.x(last)) / 2, at.top + 14, tr("best λ in here, 95\u00a0% sure"), {
+    label((at.x(first) + at.x(last)) / 2, at.top + 14, "best λ in here, 95\u00a0% sure", {
       at: "middle",
       fill: ROLES.quality.ink,
     }),

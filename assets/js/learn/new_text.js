@@ -7,7 +7,6 @@
 import { whole } from "../base/address.js";
 import { number, plain, significant } from "../base/format.js";
 import { html } from "../base/html.js";
-import { tr, trParts } from "../base/messages.js";
 import { dashed } from "../charts/chart.js";
 import { label, mark, path, ROLES, s, segment } from "../charts/svg.js";
 import { asking, oneFrom } from "./address.js";
@@ -41,14 +40,14 @@ import { reconLoss, statisticsOf } from "./solver.js";
 const ANGLES = Array.from({ length: 19 }, (_, i) => 5 * i); // degrees
 /** How many times as large, as classes that begin at a number. @type {[number, string][]} */
 const CLASSES = [
-  [0, tr("less than twice")],
-  [2, tr("2 to 5 times")],
-  [5, tr("5 to 10 times")],
-  [10, tr("10 times or more")],
+  [0, "less than twice"],
+  [2, "2 to 5 times"],
+  [5, "5 to 10 times"],
+  [10, "10 times or more"],
 ];
 
 export const state = {
-  angle: oneFrom(tr("angle"), ANGLES),
+  angle: oneFrom("angle", ANGLES),
   lambda: ENTRIES.lambda,
   guess: whole("guess", 0, CLASSES.length - 1),
 };
@@ -120,16 +119,17 @@ export function answer({ guess, ratio, size, dots, kept, shown, lam }) {
   const dot = dots[shown];
   return [
     guess === undefined ? "" : guessed(CLASSES[guess][1], guess === size),
-    tr("Without λ the winner’s error is {ratio} times as large on new tokens.", { ratio: number(ratio, 1) }),
-    kept === 0
-      ? " "
-      : ` ${tr("New tokens like the winner from λ = {from} best.", { from: fromText(dots[kept].from) })} `,
-    ...trParts("At λ = {lam}, {drift}: error {error}, on new tokens {fresh}.", {
-      lam: plain(lam),
-      drift: piece("drift", tr("drift {value}", { value: number(dot.distance, 2) })),
-      error: piece("recon", significant(dot.recon)),
-      fresh: piece("held_out", significant(dot.fresh)),
-    }),
+    `Without λ the winner’s error is ${number(ratio, 1)} times as large on new tokens.`,
+    kept === 0 ? " " : ` New tokens like the winner from λ = ${fromText(dots[kept].from)} best. `,
+    "At λ = ",
+    plain(lam),
+    ", ",
+    piece("drift", `drift ${number(dot.distance, 2)}`),
+    ": error ",
+    piece("recon", significant(dot.recon)),
+    ", on new tokens ",
+    piece("held_out", significant(dot.fresh)),
+    ".",
   ];
 }
 
@@ -138,24 +138,20 @@ export function aria({ answered, angle, dots, shown }) {
   const { levels, recon, fresh } = dots[shown];
   const values = { angle, pair: pairText(levels), error: significant(recon), fresh: significant(fresh) };
   return answered
-    ? tr(
-        "A lattice of pairs of weights; new tokens are turned by {angle} degrees. The pair {pair} has error {error} on the calibration tokens and {fresh} on the new ones.",
-        values,
-      )
-    : tr(
-        "A lattice of pairs of weights; new tokens are turned by {angle} degrees. The pair {pair} has error {error} on the calibration tokens.",
-        values,
-      );
+    ? `A lattice of pairs of weights; new tokens are turned by ${values.angle} degrees. The pair ` +
+        `${values.pair} has error ${values.error} on the calibration tokens and ${values.fresh} on the new ones.`
+    : `A lattice of pairs of weights; new tokens are turned by ${values.angle} degrees. The pair ` +
+        `${values.pair} has error ${values.error} on the calibration tokens.`;
 }
 
 /** @param {Facts} facts */
 export function table({ answered, dots }) {
   const columns = [
-    { key: "from", title: tr("From λ"), kind: "significant" },
-    { key: "pair", title: tr("Pair"), kind: "text" },
-    { key: "drift", title: tr("Drift"), kind: "significant" },
-    { key: "recon", title: tr("Error, calibration tokens"), kind: "significant" },
-    { key: "fresh", title: tr("Error, new tokens"), kind: "significant" },
+    { key: "from", title: "From λ", kind: "significant" },
+    { key: "pair", title: "Pair", kind: "text" },
+    { key: "drift", title: "Drift", kind: "significant" },
+    { key: "recon", title: "Error, calibration tokens", kind: "significant" },
+    { key: "fresh", title: "Error, new tokens", kind: "significant" },
   ];
   const rows = dots.map(({ from, levels, distance, recon, fresh }) => ({
     from,
@@ -176,7 +172,7 @@ export function create(stage) {
     ask: () =>
       choices({
         control: "guess",
-        label: tr("How much larger"),
+        label: "How much larger",
         options: CLASSES.map(([, text], i) => /** @type {[number, string]} */ ([i, text])),
         value: stage.state.guess,
         change: (guess) => stage.set(stage.answered ? {} : { guess }),
@@ -185,8 +181,8 @@ export function create(stage) {
       ${lambdaSlider({ lams: LAMS, position: facts?.position ?? 0, change: (lambda) => stage.set({ lambda }) })}
       ${slider({
         control: "angle",
-        sign: tr("turn"),
-        label: tr("How far the new tokens are turned"),
+        sign: "turn",
+        label: "How far the new tokens are turned",
         names: ANGLES.map((angle) => `${angle}°`),
         position: ANGLES.indexOf(facts?.angle ?? 0),
         change: (position) => stage.change({ angle: ANGLES[position] }),
@@ -264,17 +260,17 @@ function tokenBox({ tokens, fresh }, { box: { left, top, side }, centre: [x, y],
     segment(x, top + 6, x, top + side - 6),
     rays(fresh, ROLES.heldOut, 4),
     rays(tokens, ROLES.recon, 5),
-    label(left, top - 14, tr("Tokens"), { fill: "var(--ink)", weight: 600 }),
+    label(left, top - 14, "Tokens", { fill: "var(--ink)", weight: 600 }),
   ];
 }
 
 /** @type {(at: Layout) => import("../charts/svg.js").Drawn} */
 function legend(at) {
   return legendOf(at.legend, [
-    [lineSign(ROLES.recon), tr("calibration tokens"), ROLES.recon.ink],
-    [lineSign(ROLES.heldOut), tr("new tokens"), ROLES.heldOut.ink],
-    [lineSign({ ...ROLES.grey, dash: "2 6" }), tr("flat direction")],
-    [lineSign({ ...ROLES.drift, dash: null }), tr("drift of the winner"), ROLES.drift.ink],
+    [lineSign(ROLES.recon), "calibration tokens", ROLES.recon.ink],
+    [lineSign(ROLES.heldOut), "new tokens", ROLES.heldOut.ink],
+    [lineSign({ ...ROLES.grey, dash: "2 6" }), "flat direction"],
+    [lineSign({ ...ROLES.drift, dash: null }), "drift of the winner", ROLES.drift.ink],
   ]);
 }
 
@@ -289,7 +285,7 @@ function errors({ dots, shown }, at) {
     bars: [[{ value: recon, fill: ROLES.recon.color }], [{ value: fresh, fill: ROLES.heldOut.color }]],
   }));
   return barsOf(at, {
-    title: tr("error of each winner"),
+    title: "error of each winner",
     rows,
     full: Math.max(...dots.flatMap((one) => [one.recon, one.fresh])),
   });

@@ -6,7 +6,6 @@
 
 import { nearest } from "../base/address_bar.js";
 import { number, plain } from "../base/format.js";
-import { tr } from "../base/messages.js";
 import { dashed } from "../charts/chart.js";
 import { label, s, segment } from "../charts/svg.js";
 import { between, oneFrom } from "./address.js";
@@ -66,10 +65,7 @@ export const ENTRIES = {
   tokens: {
     title: "tokens",
     read: (/** @type {string} */ text) => (tokensOf(text) ? text : undefined),
-    wants: tr("three pairs of numbers from {low} to {high}, as “1,0;0,1;1,1”", {
-      low: plain(-REACH),
-      high: plain(REACH),
-    }),
+    wants: `three pairs of numbers from ${plain(-REACH)} to ${plain(REACH)}, as “1,0;0,1;1,1”`,
   },
 };
 
@@ -165,11 +161,11 @@ export function axes({ area, place }) {
       label(place([value, LOW])[0], area.top + area.size + 14, number(value, 0), { at: "middle" }),
       label(area.left - 12, place([LOW, value])[1], number(value, 0), { at: "middle" }),
     ]),
-    label(area.left + area.size / 2, area.top + area.size + 34, tr("first weight"), {
+    label(area.left + area.size / 2, area.top + area.size + 34, "first weight", {
       at: "middle",
       fill: "var(--ink)",
     }),
-    turnedLabel(area.left - 28, area.top + area.size / 2, tr("second weight")),
+    turnedLabel(area.left - 28, area.top + area.size / 2, "second weight"),
   ];
 }
 

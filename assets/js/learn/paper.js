@@ -7,7 +7,6 @@ import { nearest } from "../base/address_bar.js";
 import { format, interval, number, percent, plain } from "../base/format.js";
 import { html, made, nothing } from "../base/html.js";
 import { isLocked } from "../base/link.js";
-import { tr, trParts } from "../base/messages.js";
 import { table as numbers, scrolling } from "../base/table.js";
 import {
   afterGuess,
@@ -38,7 +37,7 @@ import { bestOf, bothPenalties, column, endsOf } from "./shipped_study.js";
  * @typedef {import("../charts/svg.js").Drawn} Drawn
  */
 
-export const state = { guess: oneFromStudy(tr("guess")) };
+export const state = { guess: oneFromStudy("guess") };
 
 /** @type {Settings} */
 export const start = {};
@@ -129,19 +128,42 @@ export function answer({ guess, own, names, best, figure, ours }) {
   /** @type {import("./types.d.ts").Piece[]} */
   const pieces =
     guess === undefined
-      ? trParts("It is highest at λ = {best}, with saliency: {accuracy}, {points} points above λ = 0.", said)
+      ? [
+          "It is highest at λ = ",
+          said.best,
+          ", with saliency: ",
+          said.accuracy,
+          ", ",
+          said.points,
+          " points above λ = 0.",
+        ]
       : own === best
-        ? trParts("You said {best}, and there it is, with saliency: {accuracy}, {points} points above λ = 0.", said)
-        : trParts(
-            "You said {guess}; it is highest at {best}, with saliency: {accuracy}, {points} points above λ = 0.",
-            said,
-          );
+        ? [
+            "You said ",
+            said.best,
+            ", and there it is, with saliency: ",
+            said.accuracy,
+            ", ",
+            said.points,
+            " points above λ = 0.",
+          ]
+        : [
+            "You said ",
+            said.guess,
+            "; it is highest at ",
+            said.best,
+            ", with saliency: ",
+            said.accuracy,
+            ", ",
+            said.points,
+            " points above λ = 0.",
+          ];
   if (!ours) return pieces;
   const { values, gain } = ours.saliency;
   return [
     ...pieces,
     ` ${beside(ours.names[bestOf(values, -1)], gain)} `,
-    tr("These are two models at two widths, each with a scale of its own: compare the shapes, not the heights."),
+    "These are two models at two widths, each with a scale of its own: compare the shapes, not the heights.",
   ];
 }
 
@@ -152,18 +174,14 @@ export function answer({ guess, own, names, best, figure, ours }) {
  */
 function beside(lam, gain) {
   if (gain?.mean == null || gain.low === null || gain.high === null)
-    return tr("Ours, with saliency too, is highest at λ = {lam}.", { lam });
+    return `Ours, with saliency too, is highest at λ = ${lam}.`;
   const [mean, low, high] = [gain.mean, gain.low, gain.high].map((share) => 100 * share);
   const values = { lam, points: number(mean, 1), interval: interval(low, high, 1), among: gain.chosen_of };
   return gain.clear
-    ? tr(
-        "Ours, with saliency too, is highest at λ = {lam}, {points} points, {interval}, against GPTQ 1 % (the best of {among}).",
-        values,
-      )
-    : tr(
-        "Ours, with saliency too, is highest at λ = {lam}, as the best of {among} without a measurable difference to GPTQ 1 % ({points} points, {interval}).",
-        values,
-      );
+    ? `Ours, with saliency too, is highest at λ = ${values.lam}, ${values.points} points, ${values.interval}, ` +
+        `against GPTQ 1 % (the best of ${values.among}).`
+    : `Ours, with saliency too, is highest at λ = ${values.lam}, as the best of ${values.among} without a ` +
+        `measurable difference to GPTQ 1 % (${values.points} points, ${values.interval}).`;
 }
 
 /** @param {Facts} facts @returns {import("../lecture/state.js").Question} */
@@ -173,39 +191,27 @@ export const asked = ({ figure, names, best }) => ({ lams: figure.lams, names, b
 export function aria({ figure, names, best, answered }) {
   const values = { model: figure.model, bits: figure.bits, best: names[best] };
   return answered
-    ? tr(
-        "Published accuracy of {model} at {bits} bits over λ, highest at λ = {best}, beside the accuracy of the embedded model.",
-        values,
-      )
-    : tr("Published accuracy of {model} at {bits} bits over λ: only λ = 0 is shown.", values);
+    ? `Published accuracy of ${values.model} at ${values.bits} bits over λ, highest at λ = ${values.best}, ` +
+        "beside the accuracy of the embedded model."
+    : `Published accuracy of ${values.model} at ${values.bits} bits over λ: only λ = 0 is shown.`;
 }
 
 /** @param {Facts} facts */
 export function table({ answered, figure, ours }) {
   if (!answered) return { columns: [{ key: "lambda", title: "λ", kind: "plain" }], rows: [] };
   const columns = [
-    { key: "source", title: tr("From"), kind: "text" },
+    { key: "source", title: "From", kind: "text" },
     { key: "lambda", title: "λ", kind: "plain" },
-    { key: "identity", title: tr("Accuracy, identity"), kind: "share" },
-    { key: "saliency", title: tr("Accuracy, saliency"), kind: "share" },
+    { key: "identity", title: "Accuracy, identity", kind: "share" },
+    { key: "saliency", title: "Accuracy, saliency", kind: "share" },
   ];
   const share = (/** @type {{average: number[]}} */ { average }) => average.map((value) => value / 100);
   /** @type {(source: string, lams: number[], identity: (number|null)[], saliency: (number|null)[]) => import("./types.d.ts").NumberTable["rows"]} */
   const rows = (source, lams, identity, saliency) =>
     lams.map((lambda, i) => ({ source, lambda, identity: identity[i], saliency: saliency[i] }));
-  const published = rows(
-    tr("{model}, published", { model: figure.model }),
-    figure.lams,
-    share(figure.identity),
-    share(figure.saliency),
-  );
+  const published = rows(`${figure.model}, published`, figure.lams, share(figure.identity), share(figure.saliency));
   if (!ours) return { columns, rows: published };
-  const own = rows(
-    tr("{model}, ours", { model: ours.model.name }),
-    ours.lams,
-    ours.identity.values,
-    ours.saliency.values,
-  );
+  const own = rows(`${ours.model.name}, ours`, ours.lams, ours.identity.values, ours.saliency.values);
   return { columns, rows: [...published, ...own] };
 }
 
@@ -255,7 +261,7 @@ export function create(stage) {
   const { board } = stage;
   const guess = board.handle({
     control: "guess",
-    label: tr("Your guess of the λ with the highest published accuracy"),
+    label: "Your guess of the λ with the highest published accuracy",
     glyph: guessGlyph(),
     drag: (x) => {
       const { facts } = stage;
@@ -299,8 +305,8 @@ function published(at, { answered, hasGuess, figure, names, own }, beside) {
   const curves = PENALTIES.map((name) => figure[name].average);
   const [identity, saliency] = answered ? curves : curves.map((all) => all.map((value, i) => (i === 0 ? value : null)));
   return [
-    heading(at, tr("Published: {model}, {bits} bits", { model: figure.model, bits: figure.bits })),
-    frame(at, beside ? tr("Accuracy") : "", (value) => percent(value / 100)),
+    heading(at, `Published: ${figure.model}, ${figure.bits} bits`),
+    frame(at, beside ? "Accuracy" : "", (value) => percent(value / 100)),
     axis(at, names),
     level(at, figure.float),
     hasGuess && upright(at, own, { stroke: "var(--series-4)", dash: "4 4" }),
@@ -314,8 +320,8 @@ function published(at, { answered, hasGuess, figure, names, own }, beside) {
 function measured(at, { model, bits, names, identity, saliency }, beside) {
   const ends = [identity, saliency].map(({ values }) => Number(values[values.length - 1]));
   return [
-    heading(at, tr("Ours: {model}, {bits} bits", { model: model.name, bits })),
-    frame(at, beside ? tr("Accuracy") : "", (value) => percent(value)),
+    heading(at, `Ours: ${model.name}, ${bits} bits`),
+    frame(at, beside ? "Accuracy" : "", (value) => percent(value)),
     axis(at, names),
     level(at, model.accuracy),
     curve(at, identity.values, IDENTITY, { ends: identity.ends }),
@@ -340,11 +346,11 @@ const level = (at, value) =>
  * @type {(at: Panel, ends: number[], float: number, beside: boolean) => Drawn}
  */
 function named(at, ends, float, beside) {
-  const curves = [{ role: FLOAT, text: tr("float"), value: float }];
+  const curves = [{ role: FLOAT, text: "float", value: float }];
   if (ends.length)
     curves.unshift(
-      { role: ROLES.quality, text: tr("saliency"), value: ends[1] },
-      { role: IDENTITY, text: tr("identity"), value: ends[0] },
+      { role: ROLES.quality, text: "saliency", value: ends[1] },
+      { role: IDENTITY, text: "identity", value: ends[0] },
     );
   return beside ? endLabels(at, curves) : key(at, curves);
 }
@@ -355,7 +361,7 @@ function named(at, ends, float, beside) {
  */
 function trying() {
   const card = made(html`<section class="try-card" data-testid="try-card">
-    <h3 class="card-title">${tr("The model on a sentence")}</h3><div></div></section>`);
+    <h3 class="card-title">The model on a sentence</h3><div></div></section>`);
   const trial = new Trial(/** @type {HTMLElement} */ (card.lastElementChild));
   /** @type {number|null} */
   let shown = null;
@@ -384,15 +390,15 @@ function trying() {
 function below({ perplexity: { source, models, rows } }, ours) {
   /** @type {import("../base/table.js").Column<typeof rows[number]>[]} */
   const columns = [
-    { title: tr("Perplexity, 2 bits"), isHead: true, show: ({ method }) => method },
+    { title: "Perplexity, 2 bits", isHead: true, show: ({ method }) => method },
     ...models.map((model, i) => ({
-      title: tr("{model}, published", { model }),
+      title: `${model}, published`,
       show: (/** @type {typeof rows[number]} */ { values }) => format(values[i], "perplexity"),
     })),
-    { title: tr("Ours"), show: ({ method }) => format(ours.perplexities[method], "perplexity") },
+    { title: "Ours", show: ({ method }) => format(ours.perplexities[method], "perplexity") },
   ];
   const perplexities = numbers({ columns, rows, name: "numbers paper-table", testid: "published" });
-  return html`${scrolling(tr("Published perplexities beside ours"), perplexities)}
+  return html`${scrolling("Published perplexities beside ours", perplexities)}
     <p class="paper-note">${note(source, ours)}</p>`;
 }
 
@@ -403,14 +409,10 @@ function below({ perplexity: { source, models, rows } }, ours) {
 function note(source, { model, draws }) {
   const error = model.accuracy_standard_error;
   const doubt = error
-    ? ` ${tr(
-        "The task is small: the float model’s own accuracy has a standard error of {points} points, so a point above it proves nothing.",
-        { points: number(100 * error, 0) },
-      )}`
+    ? ` The task is small: the float model’s own accuracy has a standard error of ${number(100 * error, 0)} points, so a point above it proves nothing.`
     : "";
-  const figures = tr(
-    "Published figures are from {source}, and figure 1(b), the mean of eight tasks. Ours: {model}, the best λ and γ of each; bars are 95 % intervals of the difference to GPTQ 1 % over {draws} draws.",
-    { source, model: model.name, draws },
-  );
+  const figures =
+    `Published figures are from ${source}, and figure 1(b), the mean of eight tasks. Ours: ${model.name}, ` +
+    `the best λ and γ of each; bars are 95 % intervals of the difference to GPTQ 1 % over ${draws} draws.`;
   return figures + doubt;
 }

@@ -3,8 +3,6 @@
  * @module learn/pieces
  */
 
-import { tr } from "../base/messages.js";
-
 /** @typedef {Exclude<import("./types.d.ts").Piece, string>} Coloured */
 
 /**
@@ -20,5 +18,4 @@ export const piece = (role, text) => ({ role, text });
  * @param {string} guess
  * @param {boolean} [isRight] said where it is
  */
-export const guessed = (guess, isRight = false) =>
-  `${isRight ? tr("You said {guess}: right.", { guess }) : tr("You said {guess}.", { guess })} `;
+export const guessed = (guess, isRight = false) => `${isRight ? `You said ${guess}: right.` : `You said ${guess}.`} `;

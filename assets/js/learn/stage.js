@@ -9,7 +9,6 @@ import { remember } from "../base/address_bar.js";
 import { asProblem } from "../base/client.js";
 import { html, nothing, render } from "../base/html.js";
 import { link } from "../base/link.js";
-import { tr } from "../base/messages.js";
 import { isStill } from "../base/motion.js";
 import { problemBlock } from "../base/problem.js";
 import { figureMenu } from "../charts/figure_menu.js";
@@ -214,7 +213,7 @@ export class Stage {
     if (view.controls) render(view.controls(facts), this.part("controls"));
     view.paint?.(facts);
     this.board.redraw();
-    this.board.describe(facts ? module.aria(facts) : tr("The study is being fetched."));
+    this.board.describe(facts ? module.aria(facts) : "The study is being fetched.");
     this.part("show").hidden = answered;
     render(answered && facts ? module.answer(facts).map(coloured) : nothing, this.part("answer"));
     render(this.below(), this.part("extra"));
@@ -224,7 +223,7 @@ export class Stage {
 
   /** What stands below the figure: that its numbers are on their way, why they are not there, or more of them. */
   below() {
-    if (this.waiting) return html`<p class="loading" role="status">${tr("Fetching the study")}</p>`;
+    if (this.waiting) return html`<p class="loading" role="status">Fetching the study</p>`;
     if (this.trouble) return problemBlock(this.trouble);
     return (this.facts && this.view?.extra?.(this.facts)) ?? nothing;
   }

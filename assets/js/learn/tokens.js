@@ -9,7 +9,6 @@ import { nearest } from "../base/address_bar.js";
 import { CLEAR_FROM } from "../base/contract.js";
 import { percent, plain } from "../base/format.js";
 import { html } from "../base/html.js";
-import { tr, trCount, trParts } from "../base/messages.js";
 import { afterGuess, axis, curve, endLabels, frame, guessGlyph, panel, spread } from "../charts/chart.js";
 import { label, mark, ROLES, s, segment } from "../charts/svg.js";
 import { asking, between, oneFrom } from "./address.js";
@@ -41,7 +40,7 @@ const DRAWS = 100_000;
 const ENOUGH = 10; // draws from which on it is said which λ is best
 
 export const state = {
-  tokens: oneFrom(tr("tokens"), SIZES),
+  tokens: oneFrom("tokens", SIZES),
   seed: whole("seed", 1, DRAWS),
   lambda: oneFrom("λ", LAMS),
   guess: between("guess", 0, TOP),
@@ -166,14 +165,42 @@ export function answer({ guess, position, groups }) {
   return [
     guess === undefined ? "" : guessed(percent(guess)),
     ...(draws === 1
-      ? trParts(
-          "In this draw, at λ = {lam}, {few} tokens give {seen} on themselves and {unseen} on new ones; {many} give {manySeen} and {manyUnseen}.",
-          values,
-        )
-      : trParts(
-          "Over {draws} draws, at λ = {lam}, {few} tokens give {seen} on themselves and {unseen} on new ones; {many} give {manySeen} and {manyUnseen}.",
-          values,
-        )),
+      ? [
+          "In this draw, at λ = ",
+          values.lam,
+          ", ",
+          values.few,
+          " tokens give ",
+          values.seen,
+          " on themselves and ",
+          values.unseen,
+          " on new ones; ",
+          values.many,
+          " give ",
+          values.manySeen,
+          " and ",
+          values.manyUnseen,
+          ".",
+        ]
+      : [
+          "Over ",
+          values.draws,
+          " draws, at λ = ",
+          values.lam,
+          ", ",
+          values.few,
+          " tokens give ",
+          values.seen,
+          " on themselves and ",
+          values.unseen,
+          " on new ones; ",
+          values.many,
+          " give ",
+          values.manySeen,
+          " and ",
+          values.manyUnseen,
+          ".",
+        ]),
     " ",
     ...whichLambda(groups),
   ];
@@ -188,23 +215,21 @@ function whichLambda(groups) {
   const few = groups[0].draws.length;
   if (few < ENOUGH)
     return [
-      trCount(
-        "One draw can’t tell which λ is best: its curve goes up and down by chance. Ask for ten.",
-        "{count} draws are few. Ask for ten.",
-        few,
-      ),
+      few === 1
+        ? "One draw can’t tell which λ is best: its curve goes up and down by chance. Ask for ten."
+        : `${few} draws are few. Ask for ten.`,
     ];
   const said = groups.map(({ tokens, best, band: [first, last] }) => {
     const values = { lam: plain(LAMS[best]), tokens, low: plain(LAMS[first]), high: plain(LAMS[last]) };
     return first < last
-      ? tr("{lam} with {tokens} ({low} to {high} as good)", values)
-      : tr("{lam} with {tokens}", values);
+      ? `${values.lam} with ${values.tokens} (${values.low} to ${values.high} as good)`
+      : `${values.lam} with ${values.tokens}`;
   });
   const lams = piece("held_out", said.join(", "));
   const [most, least] = [groups[0].band, groups[groups.length - 1].band];
   return least[1] < most[0]
-    ? trParts("On new ones the best λ is {lams}: more tokens want a smaller λ.", { lams })
-    : trParts("On new ones the best λ is {lams}.", { lams });
+    ? ["On new ones the best λ is ", lams, ": more tokens want a smaller λ."]
+    : ["On new ones the best λ is ", lams, "."];
 }
 
 /** @param {Facts} facts */
@@ -212,21 +237,19 @@ export function aria({ answered, position, groups }) {
   const [seen, unseen] = [groups[0].seen, groups[0].unseen].map((errors) => percent(errors[position], 1));
   const values = { tokens: FEWEST, seen, unseen };
   return answered
-    ? tr(
-        "Error of a toy layer on the {tokens} tokens that it was calibrated on: {seen}; on new tokens {unseen}.",
-        values,
-      )
-    : tr("Error of a toy layer on the {tokens} tokens that it was calibrated on: {seen}.", values);
+    ? `Error of a toy layer on the ${values.tokens} tokens that it was calibrated on: ${values.seen}; on new ` +
+        `tokens ${values.unseen}.`
+    : `Error of a toy layer on the ${values.tokens} tokens that it was calibrated on: ${values.seen}.`;
 }
 
 /** @param {Facts} facts */
 export function table({ answered, position, groups }) {
   const columns = [
-    { key: "tokens", title: tr("Tokens"), kind: "plain" },
-    { key: "draw", title: tr("Draw"), kind: "plain" },
+    { key: "tokens", title: "Tokens", kind: "plain" },
+    { key: "draw", title: "Draw", kind: "plain" },
     { key: "lambda", title: "λ", kind: "plain" },
-    { key: "seen", title: tr("Error, tokens it saw"), kind: "share" },
-    { key: "unseen", title: tr("Error, new tokens"), kind: "share" },
+    { key: "seen", title: "Error, tokens it saw", kind: "share" },
+    { key: "unseen", title: "Error, new tokens", kind: "share" },
   ];
   const rows = (answered ? groups : groups.slice(0, 1)).flatMap(({ tokens, draws }) =>
     (answered ? draws : draws.slice(-1)).map((draw) => ({
@@ -275,7 +298,7 @@ export function create(stage) {
   const again = (/** @type {number} */ count) => stage.change({ seed: Math.min(DRAWS, stage.state.seed + count) });
   const guess = board.handle({
     control: "guess",
-    label: tr("Your guess of the error on new tokens"),
+    label: "Your guess of the error on new tokens",
     glyph: guessGlyph(),
     drag: (_, y) => stage.facts && moveRing(panels(board.size, stage.facts).left.value(y)),
     step: (dx, dy) => moveRing(ring() + 0.01 * (dx + dy)),
@@ -283,11 +306,11 @@ export function create(stage) {
 
   return {
     controls: (facts) => html`
-      ${action({ control: "draw", text: tr("Draw again"), act: () => again(1) })}
-      ${action({ control: "draw-ten", text: tr("Ten draws"), act: () => again(10) })}
+      ${action({ control: "draw", text: "Draw again", act: () => again(1) })}
+      ${action({ control: "draw-ten", text: "Ten draws", act: () => again(10) })}
       ${choices({
         control: "tokens",
-        label: tr("Tokens"),
+        label: "Tokens",
         options: SIZES.map((tokens) => [tokens, String(tokens)]),
         value: stage.state.tokens,
         change: (tokens) => stage.set({ tokens }),
@@ -299,12 +322,12 @@ export function create(stage) {
       guess.at(left.x(1) - 8, left.y(ring()), ring(), percent(ring()));
       guess.still(answered);
       guess.show(hasGuess);
-      const title = answered ? tr("Error of each draw, by number of tokens") : tr("Error of the first draw");
+      const title = answered ? "Error of each draw, by number of tokens" : "Error of the first draw";
       const note = !answered
-        ? tr("tokens that the solver saw")
+        ? "tokens that the solver saw"
         : narrow
-          ? tr("tokens; stronger: the error on new ones")
-          : tr("tokens that the solver saw; stronger: the error on new ones");
+          ? "tokens; stronger: the error on new ones"
+          : "tokens that the solver saw; stronger: the error on new ones";
       return [
         frame(left, title, (value) => percent(value), { wanted: 5 }),
         (answered ? groups : groups.slice(0, 1)).map((group, column) => columnOf(group, column, left, facts)),
@@ -359,7 +382,7 @@ function curves(right, { position, groups, chosen }) {
   const faint = { faint: true, width: 1, marks: false };
   const x = right.x(position);
   return [
-    frame(right, tr("{tokens} tokens, over λ", { tokens }), (value) => percent(value), { wanted: 5 }),
+    frame(right, `${tokens} tokens, over λ`, (value) => percent(value), { wanted: 5 }),
     axis(right, LAMS.map(plain)),
     segment(x, right.top, x, right.bottom, { stroke: "var(--ink)" }),
     s(
@@ -384,8 +407,8 @@ function curves(right, { position, groups, chosen }) {
     curve(right, seen, ROLES.recon, { width: 3 }),
     draws.length < ENOUGH ? null : sweetSpots(right, groups, chosen), // words go over curves
     endLabels(right, [
-      { value: unseen[unseen.length - 1], text: tr("new tokens"), role: ROLES.heldOut },
-      { value: seen[seen.length - 1], text: tr("tokens it saw"), role: ROLES.recon },
+      { value: unseen[unseen.length - 1], text: "new tokens", role: ROLES.heldOut },
+      { value: seen[seen.length - 1], text: "tokens it saw", role: ROLES.recon },
     ]),
   ];
 }
@@ -431,7 +454,7 @@ function sweetSpots(right, groups, chosen) {
         stroke: ROLES.heldOut.ink,
         "stroke-width": isChosen ? 2.5 : 1.5,
       }),
-      label(x, y + offset, tr("best with {tokens}", { tokens }), {
+      label(x, y + offset, `best with ${tokens}`, {
         at: best < 2 ? "start" : best > LAMS.length - 3 ? "end" : "middle",
         fill: ROLES.heldOut.ink,
         weight: isChosen ? 700 : null,

@@ -4,7 +4,6 @@
  */
 
 import { number } from "../base/format.js";
-import { tr, trParts } from "../base/messages.js";
 import { afterGuess, frame, guessGlyph, panel } from "../charts/chart.js";
 import { label, mark, path, ROLES, s, segment } from "../charts/svg.js";
 import { asking, between, oneFrom } from "./address.js";
@@ -25,7 +24,7 @@ const NAME = 40; // pixels that the name of a level takes
 const RING = -0.3; // where the ring stands before there is a guess
 
 export const state = {
-  bits: oneFrom(tr("bits"), WIDTHS),
+  bits: oneFrom("bits", WIDTHS),
   weight: between("weight", LOWEST, HIGHEST),
   guess: between("guess", RANGE[0], RANGE[1]),
 };
@@ -76,38 +75,32 @@ export function answer({ weights, rounded, step, shift, guess }) {
   const moved = { moved: number(Math.abs(rounded[0] - weights[0]), 2), half: number(step / 2, 2) };
   return [
     ...(guess === undefined
-      ? trParts("The nearest level is {level}.", nearest)
+      ? ["The nearest level is ", nearest.level, "."]
       : near
-        ? trParts("You said {guess}: right. The nearest level is {level}.", nearest)
-        : trParts("You said {guess}; the nearest level is {level}.", nearest)),
-    ` ${tr("The weight moves by {moved}. None moves by more than half a step, {half}.", moved)} `,
-    Math.abs(shift) < 0.005
-      ? ""
-      : `${tr("So that 0 is a level, all are shifted by {shift}.", { shift: number(shift, 2) })} `,
-    tr("Drag the large dot, change the bits."),
+        ? ["You said ", nearest.guess, ": right. The nearest level is ", nearest.level, "."]
+        : ["You said ", nearest.guess, "; the nearest level is ", nearest.level, "."]),
+    ` The weight moves by ${moved.moved}. None moves by more than half a step, ${moved.half}. `,
+    Math.abs(shift) < 0.005 ? "" : `So that 0 is a level, all are shifted by ${number(shift, 2)}. `,
+    "Drag the large dot, change the bits.",
   ];
 }
 
 /** @param {Facts} facts */
 export function aria({ weights, levels, rounded, bits, answered }) {
-  const text = tr("A number line with {count} weights from {low} to {high} and {levels} levels of {bits} bits.", {
-    count: weights.length,
-    low: number(LOWEST, 2),
-    high: number(HIGHEST, 2),
-    levels: levels.length,
-    bits,
-  });
+  const text =
+    `A number line with ${weights.length} weights from ${number(LOWEST, 2)} to ${number(HIGHEST, 2)} and ` +
+    `${levels.length} levels of ${bits} bits.`;
   if (!answered) return text;
   const way = { weight: number(weights[0], 2), level: number(rounded[0], 2) };
-  return `${text} ${tr("The weight {weight} goes to {level}.", way)}`;
+  return `${text} The weight ${way.weight} goes to ${way.level}.`;
 }
 
 /** @param {Facts} facts */
 export function table({ weights, rounded, answered }) {
   const columns = [
-    { key: "weight", title: tr("Weight"), kind: "significant" },
-    { key: "level", title: tr("Its level"), kind: "significant" },
-    { key: "moved", title: tr("Moves by"), kind: "significant" },
+    { key: "weight", title: "Weight", kind: "significant" },
+    { key: "level", title: "Its level", kind: "significant" },
+    { key: "moved", title: "Moves by", kind: "significant" },
   ];
   const rows = weights.map((weight, i) =>
     answered ? { weight, level: rounded[i], moved: rounded[i] - weight } : { weight },
@@ -140,14 +133,14 @@ export function create(stage) {
   const moveRing = (/** @type {number} */ value) => stage.set({ guess: two(clip(value, RANGE[0], RANGE[1])) });
   const weight = board.handle({
     control: "weight",
-    label: tr("The weight before quantization"),
+    label: "The weight before quantization",
     glyph: [s("circle", { r: 9, fill: "var(--ink)" })],
     drag: (x) => moveWeight(lineOf(board.size).value(x)),
     step: (dx) => moveWeight(stage.state.weight + 0.02 * dx),
   });
   const guess = board.handle({
     control: "guess",
-    label: tr("Your guess of the level"),
+    label: "Your guess of the level",
     glyph: guessGlyph(),
     drag: (x) => moveRing(lineOf(board.size).value(x)),
     step: (dx) => moveRing(ring() + 0.02 * dx),
@@ -157,7 +150,7 @@ export function create(stage) {
     ask: () =>
       choices({
         control: "bits",
-        label: tr("Bits"),
+        label: "Bits",
         options: WIDTHS.map((bits) => [bits, String(bits)]),
         value: stage.state.bits,
         change: (bits) => stage.change({ bits }),
@@ -166,8 +159,8 @@ export function create(stage) {
       const { width, height } = size;
       const { left, right, x } = lineOf(size);
       const [floatY, levelY] = [height * 0.17, height * 0.47];
-      weight.at(x(weights[0]), floatY, weights[0], tr("weight {value}", { value: number(weights[0], 2) }));
-      guess.at(x(ring()), levelY, ring(), tr("guess {value}", { value: number(ring(), 2) }));
+      weight.at(x(weights[0]), floatY, weights[0], `weight ${number(weights[0], 2)}`);
+      guess.at(x(ring()), levelY, ring(), `guess ${number(ring(), 2)}`);
       guess.still(answered);
       guess.show(hasGuess);
       const at = panel({ left, right, top: height * 0.68, bottom: height - 44 }, 2, [0, step * 0.62]);
@@ -175,21 +168,16 @@ export function create(stage) {
       const every = Math.ceil(NAME / (x(levels[1]) - x(levels[0])));
       const isNamed = (/** @type {number} */ code) => (code - zero) % every === 0;
       return [
-        label(left - 8, floatY - 36, tr("The group before quantization"), { fill: "var(--ink)", weight: 600 }),
+        label(left - 8, floatY - 36, "The group before quantization", { fill: "var(--ink)", weight: 600 }),
         segment(left - 8, floatY, right + 8, floatY),
         OTHERS.map((value, i) =>
           mark("circle", x(value), floatY, 5, { fill: i < 2 ? "var(--ink-2)" : "var(--ink-3)" }),
         ),
-        label(
-          left - 8,
-          levelY + 68,
-          tr("{levels} levels of {bits} bits: code and value", { levels: levels.length, bits }),
-          {
-            fill: "var(--ink)",
-            weight: 600,
-          },
-        ),
-        width > 620 && label(right + 8, levelY + 68, tr("grey: before the shift that makes 0 a level"), { at: "end" }),
+        label(left - 8, levelY + 68, `${levels.length} levels of ${bits} bits: code and value`, {
+          fill: "var(--ink)",
+          weight: 600,
+        }),
+        width > 620 && label(right + 8, levelY + 68, "grey: before the shift that makes 0 a level", { at: "end" }),
         segment(left - 8, levelY, right + 8, levelY),
         levels.map((value, code) => [
           segment(x(value - shift), levelY - 7, x(value - shift), levelY + 7, { stroke: "var(--line-2)" }),
@@ -205,7 +193,7 @@ export function create(stage) {
               weight: code === zero ? 700 : null,
             }),
         ]),
-        answered ? [ways(weights, rounded), sawtooth()] : afterGuess(at, tr("How far it moves, once you have guessed")),
+        answered ? [ways(weights, rounded), sawtooth()] : afterGuess(at, "How far it moves, once you have guessed"),
       ];
 
       /** Each weight's way to its level. */
@@ -228,7 +216,7 @@ export function create(stage) {
         );
         const [own, moved] = [x(weights[0]), away(weights[0])];
         return [
-          frame(at, tr("How far a weight of each value moves"), (value) => number(value, 2), { wanted: 2 }),
+          frame(at, "How far a weight of each value moves", (value) => number(value, 2), { wanted: 2 }),
           path(
             values.map((value) => [x(value), away(value)]),
             { stroke: ROLES.drift.color, "stroke-width": 2 },

@@ -4,7 +4,6 @@
  */
 
 import { html, nothing, svg } from "../base/html.js";
-import { tr } from "../base/messages.js";
 import { attendance } from "./state.js";
 
 /** @import { HallState, LectureBegun } from "../base/types.d.ts" */
@@ -41,19 +40,19 @@ export const darkPath = (rows) =>
  * @param {() => void} shown.close
  */
 export function codeCard({ lecture, hall, isBusy, isOver, trouble, begin, end, close }) {
-  return html`<section class="code-card card" data-testid="code-card" role="group" aria-label=${tr("Join with a phone")}>
+  return html`<section class="code-card card" data-testid="code-card" role="group" aria-label="Join with a phone">
     ${lecture ? joining(lecture, hall) : nothing}
-    ${isOver ? html`<p role="status">${tr("The lecture is over on the server: it was idle for long, or the app was restarted.")}</p>` : nothing}
+    ${isOver ? html`<p role="status">The lecture is over on the server: it was idle for long, or the app was restarted.</p>` : nothing}
     ${trouble ?? nothing}
     <div class="code-buttons">
       ${
         lecture
           ? html`<button type="button" class="quiet" data-testid="end-lecture" ?disabled=${isBusy} @click=${end}
-              >${tr("End for all phones")}</button>`
+              >End for all phones</button>`
           : html`<button type="button" class="act" data-testid="begin-lecture" ?disabled=${isBusy} @click=${begin}
-              >${tr("Let phones join")}</button>`
+              >Let phones join</button>`
       }
-      <button type="button" class="act-quiet" data-testid="close-code" @click=${close}>${tr("Close")}</button>
+      <button type="button" class="act-quiet" data-testid="close-code" @click=${close}>Close</button>
     </div>
   </section>`;
 }
@@ -62,20 +61,20 @@ export function codeCard({ lecture, hall, isBusy, isOver, trouble, begin, end, c
 function joining({ address, qr }, hall) {
   const size = qr.length + 2 * QUIET;
   return html`<div class="code-picture">
-      <svg viewBox="${-QUIET} ${-QUIET} ${size} ${size}" role="img" aria-label=${tr("Code that leads to the address beside it")}
+      <svg viewBox="${-QUIET} ${-QUIET} ${size} ${size}" role="img" aria-label="Code that leads to the address beside it"
         data-testid="qr" shape-rendering="crispEdges">${svg`<rect x=${-QUIET} y=${-QUIET} width=${size} height=${size}
           fill="#ffffff"></rect><path d=${darkPath(qr)} fill="#000000"></path>`}</svg>
     </div>
     <div class="code-words">
-      <h2>${tr("Guess along")}</h2>
-      <p>${tr("Scan the code, or open")}</p>
+      <h2>Guess along</h2>
+      <p>Scan the code, or open</p>
       <p class="code-address" data-testid="join-address">${address.replace(/^https?:\/\//, "")}</p>
       ${
         isLocal(address)
-          ? html`<p class="code-note" role="status">${tr("This address leads nowhere on a phone. Open the app by its name in the network; its operator decides who may reach it.")}</p>`
+          ? html`<p class="code-note" role="status">This address leads nowhere on a phone. Open the app by its name in the network; its operator decides who may reach it.</p>`
           : nothing
       }
       <p class="code-count" role="status" data-testid="attendance">${attendance(hall)}</p>
-      <p class="code-note">${tr("No name is asked. What phones guess is deleted when the lecture ends.")}</p>
+      <p class="code-note">No name is asked. What phones guess is deleted when the lecture ends.</p>
     </div>`;
 }

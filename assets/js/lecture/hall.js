@@ -5,7 +5,6 @@
  */
 
 import { offline, Problem } from "../base/client.js";
-import { tr } from "../base/messages.js";
 import { at } from "../base/site.js";
 import { follow as followStream } from "./stream.js";
 
@@ -60,14 +59,12 @@ async function ask(method, path, secret, body) {
     headers,
     body: body === undefined ? undefined : JSON.stringify(body),
   }).catch(() => {
-    throw offline(tr("The phones wait. Check that sarqc is running."));
+    throw offline("The phones wait. Check that sarqc is running.");
   });
   if (response.status === 204) return null;
   const document = await response.json().catch(() => null);
   if (response.ok) return document;
-  throw new Problem(
-    document?.error ?? { what: tr("The server answered {status}.", { status: response.status }), where: path },
-  );
+  throw new Problem(document?.error ?? { what: `The server answered ${response.status}.`, where: path });
 }
 
 /**
@@ -86,10 +83,10 @@ export const follow = ({ code, secret }, { state, lost, gone }) =>
         else state(hall);
         return hall.phase !== "ended";
       },
-      lost: (isLost) => lost(isLost ? offline(tr("The phones wait for it too.")) : null),
+      lost: (isLost) => lost(isLost ? offline("The phones wait for it too.") : null),
       refused(status) {
         if (GONE.includes(status)) gone();
-        else lost(new Problem({ what: tr("The server answered {status}.", { status }) }));
+        else lost(new Problem({ what: `The server answered ${status}.` }));
       },
     },
   );

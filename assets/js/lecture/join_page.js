@@ -6,7 +6,6 @@
 
 import { plain } from "../base/format.js";
 import { html, nothing, render } from "../base/html.js";
-import { tr } from "../base/messages.js";
 import { store } from "../base/page_state.js";
 import { axis, guessGlyph, heaps, panel, upright } from "../charts/chart.js";
 import { Board, label, s } from "../charts/svg.js";
@@ -47,7 +46,7 @@ export function mount(root) {
   const board = new Board(place, (size) => drawn(size));
   const ring = board.handle({
     control: "guess",
-    label: tr("Your guess of λ"),
+    label: "Your guess of λ",
     glyph: guessGlyph(),
     drag: (x) => moved((at) => at.position(x)),
     step: (dx) => {
@@ -92,7 +91,7 @@ export function mount(root) {
     render(
       instead
         ? html`<h1>sarqc</h1><p role="status" data-testid="phone-words">${WORDS[instead]}</p>`
-        : html`<h1>${stop?.title ?? tr("Guess along")}</h1><p>${stop?.ask ?? tr("Drag the ring to the best λ.")}</p>`,
+        : html`<h1>${stop?.title ?? "Guess along"}</h1><p>${stop?.ask ?? "Drag the ring to the best λ."}</p>`,
       question,
     );
     place.hidden = instead !== null;
@@ -105,11 +104,11 @@ export function mount(root) {
       }${
         heard?.phase === "open" && !instead
           ? html`<button type="button" class="act" data-testid="send-guess" ?disabled=${isBusy || !canSend}
-              @click=${() => send(heard)}>${sent === null ? tr("Send my guess") : tr("Send the new guess")}</button>`
+              @click=${() => send(heard)}>${sent === null ? "Send my guess" : "Send the new guess"}</button>`
           : nothing
       }${trouble ? html`<p class="problem" role="alert">${trouble}</p>` : nothing}${
         link === "lost"
-          ? html`<p class="problem" role="alert">${tr("The connection is lost. The page tries again by itself.")}</p>`
+          ? html`<p class="problem" role="alert">The connection is lost. The page tries again by itself.</p>`
           : nothing
       }`,
       below,
@@ -131,7 +130,7 @@ export function mount(root) {
       if (response.ok) dispatch({ type: "sent", guess });
       else dispatch({ type: "trouble", trouble: refusal(await response.json().catch(() => null)) });
     } catch {
-      dispatch({ type: "trouble", trouble: tr("The guess did not arrive. Send it again.") });
+      dispatch({ type: "trouble", trouble: "The guess did not arrive. Send it again." });
     }
   }
 
@@ -154,7 +153,7 @@ export function mount(root) {
 
 /** @param {{error?: {what: string, remedy: string}}|null} document */
 function refusal(document) {
-  const { what = tr("The server did not take the guess"), remedy = tr("Send it again.") } = document?.error ?? {};
+  const { what = "The server did not take the guess", remedy = "Send it again." } = document?.error ?? {};
   return `${what[0].toUpperCase()}${what.slice(1)}. ${remedy}`;
 }
 
@@ -170,7 +169,7 @@ function truth(at, { best, band }) {
   return [
     s("rect", { x, y: at.top, width: at.x(last) + half - x, height: at.bottom - at.top, fill: "var(--band)" }),
     s("rect", { x, y: at.bottom - 2, width: at.x(last) + half - x, height: 4, fill: "var(--band-strong)" }),
-    label((at.x(first) + at.x(last)) / 2, at.top - 10, tr("best"), {
+    label((at.x(first) + at.x(last)) / 2, at.top - 10, "best", {
       at: "middle",
       fill: "var(--quality-ink)",
       weight: 600,

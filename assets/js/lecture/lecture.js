@@ -6,7 +6,6 @@
 
 import { asProblem } from "../base/client.js";
 import { html, nothing, render } from "../base/html.js";
-import { tr } from "../base/messages.js";
 import { store } from "../base/page_state.js";
 import { problemBlock } from "../base/problem.js";
 import { published } from "../base/published.js";
@@ -142,12 +141,12 @@ export function lecture(root, { stop, act, event, tools, card: place = root, has
     render(
       html`${
         hasNotes
-          ? html`<button type="button" class="quiet" data-testid="open-notes" title="N" @click=${openNotes}>${tr("Notes")}</button>`
+          ? html`<button type="button" class="quiet" data-testid="open-notes" title="N" @click=${openNotes}>Notes</button>`
           : nothing
       }${
         lecture || mayBegin
           ? html`<button type="button" class="quiet" data-testid="phones" title="Q" aria-expanded=${String(isCodeShown)}
-              @click=${toggleCode}>${(lecture && attendance(hall)) || tr("Phones")}</button>`
+              @click=${toggleCode}>${(lecture && attendance(hall)) || "Phones"}</button>`
           : nothing
       }`,
       buttons,

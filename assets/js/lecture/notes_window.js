@@ -5,7 +5,6 @@
  */
 
 import { html, nothing, render } from "../base/html.js";
-import { tr } from "../base/messages.js";
 import { store } from "../base/page_state.js";
 import { titled } from "../base/page_title.js";
 import { lectureChannel } from "./notes_channel.js";
@@ -43,7 +42,7 @@ export function notesWindow(root, id) {
   root.prepend(head);
   const state = store(/** @type {State} */ ({ said: null, isGone: false, now: Date.now() }), reduce, draw);
   const act = lectureChannel(id, (said) => state.dispatch({ type: "heard", said }));
-  document.title = titled(tr("Notes"));
+  document.title = titled("Notes");
   document.addEventListener("keydown", (event) => {
     const meaning = meaningOf(event);
     if (!meaning || meaning === "fill" || meaning === "notes") return;
@@ -65,24 +64,20 @@ export function notesWindow(root, id) {
     shown?.classList.toggle("is-shown", said?.answered === true);
     const next = sections[number]?.querySelector(".step-title")?.textContent;
     render(
-      html`<p class="notes-clock"><span>${tr("Step {number} of {count}", { number, count: sections.length })}</span>
+      html`<p class="notes-clock"><span>Step ${number} of ${sections.length}</span>
           <span data-testid="notes-clock">${said ? clock(now - said.since) : ""}</span>
           <span data-testid="notes-hall">${said?.hall ?? ""}</span></p>
         <p role="status">${
-          isGone
-            ? tr("The window of the lecture is closed.")
-            : said
-              ? nothing
-              : tr("Waiting for the window of the lecture.")
+          isGone ? "The window of the lecture is closed." : said ? nothing : "Waiting for the window of the lecture."
         }</p>
         <div class="notes-ways">
-          <button type="button" class="act-quiet" ?disabled=${number <= 1} @click=${() => act("back")}>${tr("Back")}</button>
+          <button type="button" class="act-quiet" ?disabled=${number <= 1} @click=${() => act("back")}>Back</button>
           <button type="button" class="act" data-testid="notes-on" ?disabled=${!said || isGone}
-            @click=${() => act("on")}>${said && !said.answered ? tr("The answer") : tr("Next")}</button>
-          <button type="button" class="quiet" ?disabled=${!said || isGone} @click=${() => act("black")}>${tr("Black")}</button>
-          <button type="button" class="quiet" ?disabled=${!said || isGone} @click=${() => act("code")}>${tr("Code")}</button>
+            @click=${() => act("on")}>${said && !said.answered ? "The answer" : "Next"}</button>
+          <button type="button" class="quiet" ?disabled=${!said || isGone} @click=${() => act("black")}>Black</button>
+          <button type="button" class="quiet" ?disabled=${!said || isGone} @click=${() => act("code")}>Code</button>
         </div>
-        <p class="notes-next">${next ? tr("Then: {step}", { step: next }) : tr("This is the last step.")}</p>`,
+        <p class="notes-next">${next ? `Then: ${next}` : "This is the last step."}</p>`,
       head,
     );
   }

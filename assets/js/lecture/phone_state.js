@@ -4,7 +4,6 @@
  */
 
 import { plain } from "../base/format.js";
-import { tr } from "../base/messages.js";
 
 /** @import { PhoneState } from "../base/types.d.ts" */
 /**
@@ -59,10 +58,10 @@ export const ringOf = ({ guess }, heard) => guess ?? Math.floor((heard.lams.leng
 
 /** What stands in the place of a question. @type {Record<"joining"|"full"|"gone"|"waiting", string>} */
 export const WORDS = {
-  joining: tr("Joining the lecture"),
-  full: tr("As many phones have joined as a lecture may have. The screen shows everything."),
-  gone: tr("The lecture is over. Its guesses are deleted."),
-  waiting: tr("You have joined. Look at the screen: the next question appears here."),
+  joining: "Joining the lecture",
+  full: "As many phones have joined as a lecture may have. The screen shows everything.",
+  gone: "The lecture is over. Its guesses are deleted.",
+  waiting: "You have joined. Look at the screen: the next question appears here.",
 };
 
 /**
@@ -75,12 +74,12 @@ export function status({ sent, guess }, heard) {
   if (heard.phase === "revealed") return answer(sent, heard, name);
   const isClosed = heard.phase === "closed";
   if (sent === null)
-    return isClosed ? tr("Guesses are closed. Look at the screen.") : tr("Drag the ring, then send your guess.");
+    return isClosed ? "Guesses are closed. Look at the screen." : "Drag the ring, then send your guess.";
   const own = { guess: name(sent) };
-  if (isClosed) return tr("Guesses are closed; yours is {guess}. Look at the screen.", own);
+  if (isClosed) return `Guesses are closed; yours is ${own.guess}. Look at the screen.`;
   return guess === null || guess === sent
-    ? tr("Your guess is {guess}. You may change it until guesses are closed.", own)
-    : tr("Your guess is {guess}; the ring has another one, which is not sent.", own);
+    ? `Your guess is ${own.guess}. You may change it until guesses are closed.`
+    : `Your guess is ${own.guess}; the ring has another one, which is not sent.`;
 }
 
 /** @param {number|null} sent @param {PhoneState} heard @param {(at: number) => string} name */
@@ -88,13 +87,13 @@ function answer(sent, { best, band }, name) {
   const [first, last] = band ?? [best ?? 0, best ?? 0];
   const truth =
     first === last
-      ? tr("The best is {best}.", { best: name(first) })
-      : tr("The best λ lies between {low} and {high}.", { low: name(first).slice(4), high: name(last).slice(4) });
+      ? `The best is ${name(first)}.`
+      : `The best λ lies between ${name(first).slice(4)} and ${name(last).slice(4)}.`;
   if (sent === null) return truth;
-  if (first === last && sent === first) return `${truth} ${tr("You said so.")}`;
+  if (first === last && sent === first) return `${truth} You said so.`;
   const own = { guess: name(sent) };
-  if (sent < first) return `${truth} ${tr("Your guess, {guess}, is below it.", own)}`;
+  if (sent < first) return `${truth} Your guess, ${own.guess}, is below it.`;
   return sent > last
-    ? `${truth} ${tr("Your guess, {guess}, is above it.", own)}`
-    : `${truth} ${tr("Your guess, {guess}, is in it.", own)}`;
+    ? `${truth} Your guess, ${own.guess}, is above it.`
+    : `${truth} Your guess, ${own.guess}, is in it.`;
 }

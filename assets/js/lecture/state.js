@@ -3,8 +3,6 @@
  * @module lecture/state
  */
 
-import { trCount } from "../base/messages.js";
-
 /** @import { HallState, LectureBegun, LectureWish } from "../base/types.d.ts" */
 /** @import { Trouble } from "../base/problem.js" */
 
@@ -98,7 +96,7 @@ export const canClose = ({ hall, closed }, stop) =>
 /** How many phones there are, and how many have guessed. @param {HallState|null} hall */
 export function attendance(hall) {
   if (!hall) return "";
-  const phones = trCount("{count} phone", "{count} phones", hall.phones);
+  const phones = `${hall.phones} ${hall.phones === 1 ? "phone" : "phones"}`;
   if (hall.stop === null) return phones;
-  return `${phones}, ${trCount("{count} guess", "{count} guesses", hall.guesses)}`;
+  return `${phones}, ${`${hall.guesses} ${hall.guesses === 1 ? "guess" : "guesses"}`}`;
 }

@@ -5,7 +5,6 @@
 
 import { asProblem, listen, Problem, request } from "../base/client.js";
 import { ENDS } from "../base/contract.js";
-import { tr } from "../base/messages.js";
 import { METHODS, RECIPE_FIELDS } from "../base/recipe_contract.js";
 
 /** @import { KeptPoint, Run, RunEvent, View, ViewLine } from "../base/types.d.ts" */
@@ -87,9 +86,9 @@ export class Computing {
     const point = view.study.kept?.points[0];
     if (!point)
       throw new Problem({
-        what: tr("The run has no codes with which pages can run the model"),
+        what: "The run has no codes with which pages can run the model",
         where: made.id,
-        remedy: tr("Choose another line."),
+        remedy: "Choose another line.",
       });
     return { ...point, of: study };
   }
@@ -105,7 +104,7 @@ export class Computing {
           stream.close();
           this.runs.delete(run);
           if (event.type === "finished") resolve(undefined);
-          else reject(new Problem({ what: tr("The run did not finish."), where: run, ...reasonOf(event) }));
+          else reject(new Problem({ what: "The run did not finish.", where: run, ...reasonOf(event) }));
         },
       });
       this.streams.push(stream);

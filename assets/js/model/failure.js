@@ -4,32 +4,30 @@
  * @module model/failure
  */
 
-import { tr } from "../base/messages.js";
-
 /** @typedef {import("../base/messages.js").Values} Values */
 /** @typedef {{reason: keyof typeof WORDS, values: Values}} Told what a worker tells the page of it */
 
 const WORDS = {
   /** @param {Values} values */
-  header: (values) => tr("{name} can’t be read: its header is cut off.", values),
+  header: (values) => `${values.name} can’t be read: its header is cut off.`,
   /** @param {Values} values */
-  tensor: (values) => tr("{name} can’t be read: {tensor} is cut off.", values),
+  tensor: (values) => `${values.name} can’t be read: ${values.tensor} is cut off.`,
   /** @param {Values} values */
-  missing: (values) => tr("{name} can’t be read: it is missing.", values),
+  missing: (values) => `${values.name} can’t be read: it is missing.`,
   /** @param {Values} values */
-  kind: (values) => tr("{name} can’t be read: it is {found} in place of {wanted}.", values),
+  kind: (values) => `${values.name} can’t be read: it is ${values.found} in place of ${values.wanted}.`,
   /** @param {Values} values */
-  unlisted: (values) => tr("{name} is not among the model’s files.", values),
+  unlisted: (values) => `${values.name} is not among the model’s files.`,
   /** @param {Values} values */
-  refused: (values) => tr("{name} can’t be fetched: the server answered {status}.", values),
+  refused: (values) => `${values.name} can’t be fetched: the server answered ${values.status}.`,
   /** @param {Values} values */
-  more: (values) => tr("{name} has more bytes than it should.", values),
+  more: (values) => `${values.name} has more bytes than it should.`,
   /** @param {Values} values */
-  fewer: (values) => tr("{name} is cut off: {have} of {bytes} bytes arrived.", values),
+  fewer: (values) => `${values.name} is cut off: ${values.have} of ${values.bytes} bytes arrived.`,
   /** @param {Values} values */
-  config: (values) => tr("This page can’t run the model: {name} is {value}, not {wanted}.", values),
+  config: (values) => `This page can’t run the model: ${values.name} is ${values.value}, not ${values.wanted}.`,
   /** @param {Values} values */
-  rope: (values) => tr("This page can’t run the model: rope_type is {value}.", values),
+  rope: (values) => `This page can’t run the model: rope_type is ${values.value}.`,
 };
 
 /** @param {Told} told */

@@ -4,7 +4,6 @@
  */
 
 import { WORKER } from "../base/contract.js";
-import { tr } from "../base/messages.js";
 import { worded } from "./failure.js";
 
 /** @import { Files } from "./session.js" */
@@ -27,8 +26,8 @@ export class RemoteModel {
         kind: "failed",
         number: null,
         what: message
-          ? tr("The model can’t be started: {message}.", { message })
-          : tr("The model can’t be started: its script did not load."),
+          ? `The model can’t be started: ${message}.`
+          : "The model can’t be started: its script did not load.",
       });
     this.worker.postMessage({ kind: "open", ...files });
   }

@@ -7,7 +7,6 @@
 import { modelFile } from "../base/client.js";
 import { bytes, plain } from "../base/format.js";
 import { nothing, render } from "../base/html.js";
-import { tr } from "../base/messages.js";
 import { Computing, takesLong } from "./computing.js";
 import { RemoteModel } from "./remote.js";
 import { comparedAt, firstFiles, INITIAL, lamAt, reduce } from "./try_state.js";
@@ -243,18 +242,13 @@ function keptAt({ points }) {
   const shown = lines.length > MOST_LINES ? lines.slice(0, MOST_LINES - 1) : lines;
   const words = shown.map((line) => ofLine(points.filter((point) => lineOf(point) === line)));
   const further = lines.length - shown.length;
-  return [...words, ...(further ? [tr("{count} further lines", { count: further })] : [])].join("; ");
+  return [...words, ...(further ? [`${further} further lines`] : [])].join("; ");
 }
 
 /** Kept points of one line, in words. @param {KeptPoint[]} points */
 function ofLine(points) {
   const [{ method, bits, gamma, lam }] = points;
-  const line =
-    gamma === null
-      ? tr("{method} at {bits} bits", { method, bits })
-      : tr("{method} at {bits} bits, γ = {gamma}", { method, bits, gamma: plain(gamma) });
+  const line = gamma === null ? `${method} at ${bits} bits` : `${method} at ${bits} bits, γ = ${plain(gamma)}`;
   if (lam === null) return line;
-  return points.length === 1
-    ? tr("{line}, λ = {lam}", { line, lam: plain(lam) })
-    : tr("{line}, at {count} values of λ", { line, count: points.length });
+  return points.length === 1 ? `${line}, λ = ${plain(lam)}` : `${line}, at ${points.length} values of λ`;
 }

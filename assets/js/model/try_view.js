@@ -5,7 +5,6 @@
 
 import { bytes, number, percent } from "../base/format.js";
 import { html, nothing } from "../base/html.js";
-import { tr, trParts } from "../base/messages.js";
 import { table } from "../base/table.js";
 import { MOST_TOKENS, mean } from "./predictions.js";
 
@@ -55,9 +54,9 @@ const elsewhere = (
   { computing, trouble },
   { model, where, canCompute, isLong, show, compute, halt },
 ) => html`<p class="try-words">
-    ${tr("Codes of {model} are kept for {where}.", { model, where })}
-    ${canCompute ? tr("Those of this point can be computed by a run on this host.") : nothing}
-    ${isLong ? tr("Learned rounding takes about half an hour of a processor.") : nothing}
+    Codes of ${model} are kept for ${where}.
+    ${canCompute ? "Those of this point can be computed by a run on this host." : nothing}
+    ${isLong ? "Learned rounding takes about half an hour of a processor." : nothing}
   </p>
   ${computing ? solving(computing, halt) : choices(canCompute, show, compute)}
   ${troubled(trouble)}`;
@@ -66,21 +65,21 @@ const elsewhere = (
 const choices = (canCompute, show, compute) => html`<p class="try-start">
     ${
       canCompute
-        ? html`<button type="button" class="act" data-testid="try-compute" @click=${compute}>${tr("Compute these codes")}</button>`
+        ? html`<button type="button" class="act" data-testid="try-compute" @click=${compute}>Compute these codes</button>`
         : nothing
     }
-    <button type="button" class="act-quiet" data-testid="try-show" @click=${show}>${tr("Show that line")}</button>
+    <button type="button" class="act-quiet" data-testid="try-show" @click=${show}>Show that line</button>
   </p>`;
 
 /** @param {import("./computing.js").Progress} progress @param {() => void} halt */
 const solving = ({ done, of }, halt) => html`<p class="try-start" role="status">
     ${
       of
-        ? html`<progress max=${of} value=${done} aria-label=${tr("The codes are being computed")}></progress>
-          <span>${tr("{done} of {count} layers", { done, count: of })}</span>`
-        : html`<span>${tr("Waiting for a device")}</span>`
+        ? html`<progress max=${of} value=${done} aria-label="The codes are being computed"></progress>
+          <span>${done} of ${of} layers</span>`
+        : html`<span>Waiting for a device</span>`
     }
-    <button type="button" class="quiet" data-testid="try-halt" @click=${halt}>${tr("Stop")}</button>
+    <button type="button" class="quiet" data-testid="try-halt" @click=${halt}>Stop</button>
   </p>`;
 
 /** @param {TryState} state @param {Around} around */
@@ -88,37 +87,33 @@ const closed = ({ trouble }, { model, size, further, hasZero, hasLam, open }) =>
     ${introduced(model, hasZero, hasLam)}
   </p>
   <p class="try-start">
-    <button type="button" class="act" data-testid="try-open" @click=${open}>${tr("Fetch the model, {size}", { size })}</button>
-    ${further ? html`<span class="try-note">${tr("Each further λ is another {size}.", { size: further })}</span>` : nothing}
+    <button type="button" class="act" data-testid="try-open" @click=${open}>Fetch the model, ${size}</button>
+    ${further ? html`<span class="try-note">Each further λ is another ${further}.</span>` : nothing}
   </p>
   ${troubled(trouble)}`;
 
 /** @param {string} model @param {boolean} hasZero @param {boolean} hasLam */
 function introduced(model, hasZero, hasLam) {
   if (!hasLam)
-    return tr(
-      "{model} runs in this page, float and with the quantized weights: what does quantization do to the words that it expects?",
-      { model },
+    return (
+      `${model} runs in this page, float and with the quantized weights: what does quantization do to the ` +
+      "words that it expects?"
     );
   return hasZero
-    ? tr(
-        "{model} runs in this page, float and with the quantized weights at the shown λ and at λ = 0: what does λ do to the words that it expects?",
-        { model },
-      )
-    : tr(
-        "{model} runs in this page, float and with the quantized weights at the shown λ: what does quantization do to the words that it expects?",
-        { model },
-      );
+    ? `${model} runs in this page, float and with the quantized weights at the shown λ and at λ = 0: what does ` +
+        "λ do to the words that it expects?"
+    : `${model} runs in this page, float and with the quantized weights at the shown λ: what does quantization ` +
+        "do to the words that it expects?";
 }
 
 /** Title of what is shown at a λ. @param {string} lam empty for a method without λ */
-const titled = (lam) => (lam ? `λ = ${lam}` : tr("Quantized"));
+const titled = (lam) => (lam ? `λ = ${lam}` : "Quantized");
 
 /** @param {TryState} state @param {Around} around */
 const opening = ({ fetched, size }, { stop }) => html`<p class="try-start" role="status">
-    <progress max=${size} value=${fetched} aria-label=${tr("The model is being fetched")}></progress>
-    <span>${tr("{part} of {whole}", { part: bytes(fetched), whole: bytes(size) })}</span>
-    <button type="button" class="quiet" data-testid="try-stop" @click=${stop}>${tr("Stop")}</button>
+    <progress max=${size} value=${fetched} aria-label="The model is being fetched"></progress>
+    <span>${bytes(fetched)} of ${bytes(size)}</span>
+    <button type="button" class="quiet" data-testid="try-stop" @click=${stop}>Stop</button>
   </p>`;
 
 /** @param {TryState} state @param {Around} around */
@@ -127,7 +122,7 @@ function opened(state, around) {
   const reading = read?.reading ?? null;
   const isWaiting = wish !== null && (read?.lam !== wish.lam || read.text !== text);
   return html`<form class="try-form" @submit=${(/** @type {Event} */ event) => event.preventDefault()}>
-      <label class="try-field"><span>${tr("Sentence")}</span>
+      <label class="try-field"><span>Sentence</span>
         <input type="text" maxlength=${MOST_LETTERS} autocomplete="off" spellcheck="false" data-testid="try-text"
           .value=${text} @input=${(/** @type {Event} */ event) => around.ask(textOf(event))}></label>
       ${around.hasLam && around.lams.length > 1 ? slider(around) : nothing}
@@ -135,7 +130,7 @@ function opened(state, around) {
     ${troubled(trouble)}
     ${searching(state, around)}
     <div class="try-answer ${isWaiting ? "is-waiting" : ""}">
-      ${reading && read ? predicted(reading, read.lam) : read ? html`<p class="try-words">${tr("Write a few words.")}</p>` : nothing}
+      ${reading && read ? predicted(reading, read.lam) : read ? html`<p class="try-words">Write a few words.</p>` : nothing}
       <div class="try-halves">
         ${reading && read ? likely(reading.next, read.lam) : nothing}
         ${reading && written ? goingOn(written.written, written.lam) : nothing}
@@ -160,20 +155,17 @@ const troubled = (trouble) => (trouble ? html`<p class="try-trouble" role="alert
 function searching({ search, broken }, { isZero, hasZero, hasLam, search: begin }) {
   if (!hasLam) return nothing;
   if (!hasZero)
-    return html`<p class="try-note" data-testid="try-alone">${trParts(
-      "No other codes to compare with, at λ = 0, are kept in this study: {command} makes one study of several runs.",
-      { command: html`<code>python -m sarqc gather</code>` },
-    )}</p>`;
+    return html`<p class="try-note" data-testid="try-alone">No other codes to compare with, at λ = 0, are kept in this study: <code>python -m sarqc gather</code> makes one study of several runs.</p>`;
   const words = search
     ? search.of
-      ? tr("{done} of {count} sentences", { done: search.done, count: search.of })
-      : tr("Searching")
+      ? `${search.done} of ${search.of} sentences`
+      : "Searching"
     : isZero
-      ? tr("At λ = 0 there is nothing to compare with: choose another λ.")
+      ? "At λ = 0 there is nothing to compare with: choose another λ."
       : "";
   return html`<div class="try-search">
     <button type="button" class="act-quiet" data-testid="try-search" ?disabled=${isZero || search !== null}
-      @click=${begin}>${tr("Find a sentence that breaks it")}</button>
+      @click=${begin}>Find a sentence that breaks it</button>
     <span role="status" data-testid="try-progress">${words}</span>
     ${broken ? html`<p class="try-words" data-testid="try-broken">${brokenWords(broken.broken, broken.lam)}</p>` : nothing}
   </div>`;
@@ -182,10 +174,8 @@ function searching({ search, broken }, { isZero, hasZero, hasLam, search: begin 
 /** What computes the model. @param {boolean} isFast */
 export const computedBy = (isFast) =>
   isFast
-    ? tr("Computed in this page with WebAssembly.")
-    : tr(
-        "Computed in this page in plain JavaScript, since this browser lacks WebAssembly for it: slower, to the same results.",
-      );
+    ? "Computed in this page with WebAssembly."
+    : "Computed in this page in plain JavaScript, since this browser lacks WebAssembly for it: slower, to the same results.";
 
 /**
  * What a search came to.
@@ -196,34 +186,31 @@ export function brokenWords({ count, wins, own, all }, lam) {
   const gains = own.zero > own.shown;
   const values = { count, lam, zero: nats(own.zero), shown: nats(own.shown) };
   const which = gains
-    ? tr(
-        "Of {count} sentences of the held-out text this one is hurt most by leaving λ out: mean KL {zero} at λ = 0, {shown} at λ = {lam}.",
-        values,
-      )
-    : tr(
-        "In none of {count} sentences of the held-out text is λ = {lam} nearer to the float model; this one comes closest: mean KL {zero} at λ = 0, {shown} at λ = {lam}.",
-        values,
-      );
-  const over = tr(
-    "It was chosen for that. Over all of them the means are {zero} and {shown}, and λ = {lam} is nearer to the float model in {wins}.",
-    { zero: nats(all.zero), shown: nats(all.shown), lam, wins },
-  );
+    ? `Of ${values.count} sentences of the held-out text this one is hurt most by leaving λ out: mean KL ` +
+      `${values.zero} at λ = 0, ${values.shown} at λ = ${values.lam}.`
+    : `In none of ${values.count} sentences of the held-out text is λ = ${values.lam} nearer to the float ` +
+      `model; this one comes closest: mean KL ${values.zero} at λ = 0, ${values.shown} at λ = ${values.lam}.`;
+  const over =
+    `It was chosen for that. Over all of them the means are ${nats(all.zero)} and ${nats(all.shown)}, and λ ` +
+    `= ${lam} is nearer to the float model in ${wins}.`;
   return `${which} ${over}`;
 }
 
 /** How far the predictions are from the float model's. @param {number[]} shown @param {number[]|null} zero @param {string} lam */
 function meanWords(shown, zero, lam) {
   const own = html`<b class="try-shown">${nats(mean(shown))}</b>`;
-  if (!lam) return trParts("Mean KL of the next-token predictions to the float model’s: {shown} nats.", { shown: own });
+  if (!lam) return ["Mean KL of the next-token predictions to the float model’s: ", own, " nats."];
   if (!zero)
-    return trParts("Mean KL of the next-token predictions to the float model’s: {shown} nats at λ = {lam}.", {
-      shown: own,
-      lam: html`${lam}`,
-    });
-  return trParts(
-    "Mean KL of the next-token predictions to the float model’s: {shown} nats at λ = {lam}, {zero} at λ = 0.",
-    { shown: own, lam: html`${lam}`, zero: html`<b class="try-zero">${nats(mean(zero))}</b>` },
-  );
+    return ["Mean KL of the next-token predictions to the float model’s: ", own, " nats at λ = ", html`${lam}`, "."];
+  return [
+    "Mean KL of the next-token predictions to the float model’s: ",
+    own,
+    " nats at λ = ",
+    html`${lam}`,
+    ", ",
+    html`<b class="try-zero">${nats(mean(zero))}</b>`,
+    " at λ = 0.",
+  ];
 }
 
 /** @param {Reading} reading @param {string} lam */
@@ -243,18 +230,18 @@ function predicted({ pieces, shown, zero }, lam) {
     </div>
     <p class="try-legend"><span><i class="try-key of-shown"></i> ${titled(lam)}</span>
       ${zero ? html`<span><i class="try-key of-zero"></i> λ = 0</span>` : nothing}
-      <span>${tr("KL after each token, longest bar {longest} nats", { longest: nats(longest) })}</span></p>
-    <details class="try-numbers"><summary>${tr("KL after each token, as numbers")}</summary>
-      <div class="table-scroll" tabindex="0" role="region" aria-label=${tr("Table of the KL after each token")}>
+      <span>KL after each token, longest bar ${nats(longest)} nats</span></p>
+    <details class="try-numbers"><summary>KL after each token, as numbers</summary>
+      <div class="table-scroll" tabindex="0" role="region" aria-label="Table of the KL after each token">
       ${table({
         rows: pieces.map((piece, i) => ({ piece, shown: shown[i], zero: zero?.[i] ?? 0 })),
         columns: [
-          { title: tr("Token"), isHead: true, show: ({ piece }) => visible(piece) },
-          { title: lam ? tr("KL at λ = {lam}", { lam }) : tr("KL"), show: (row) => nats(row.shown) },
+          { title: "Token", isHead: true, show: ({ piece }) => visible(piece) },
+          { title: lam ? `KL at λ = ${lam}` : "KL", show: (row) => nats(row.shown) },
           ...(zero
             ? [
                 {
-                  title: tr("KL at λ = {lam}", { lam: 0 }),
+                  title: `KL at λ = ${0}`,
                   show: (/** @type {{zero: number}} */ row) => nats(row.zero),
                 },
               ]
@@ -271,19 +258,19 @@ function likely(next, lam) {
   const cell = (/** @type {NextWord} */ { text, probability }) =>
     html`<td class=${known.includes(text) ? "" : "is-other"}><span class="try-token">${visible(text).trim()}</span>
       <span class="try-share">${percent(probability)}</span></td>`;
-  return html`<section class="try-half"><h3 class="try-title">${tr("What comes next")}</h3>
+  return html`<section class="try-half"><h3 class="try-title">What comes next</h3>
     ${table({
       name: "try-next",
       testid: "try-next",
-      caption: html`<span class="visually-hidden">${tr("The five likeliest next tokens")}</span>`,
+      caption: html`<span class="visually-hidden">The five likeliest next tokens</span>`,
       rows: next.float.map((float, i) => ({ float, shown: next.shown[i], zero: (zero ?? next.shown)[i] })),
       columns: [
-        { title: tr("Float"), cell: ({ float }) => cell(float) },
+        { title: "Float", cell: ({ float }) => cell(float) },
         { title: titled(lam), cell: ({ shown }) => cell(shown) },
         ...(zero ? [{ title: "λ = 0", cell: (/** @type {{zero: NextWord}} */ row) => cell(row.zero) }] : []),
       ],
     })}
-    <p class="try-note">${tr("Dotted: not among the float model’s five.")}</p></section>`;
+    <p class="try-note">Dotted: not among the float model’s five.</p></section>`;
 }
 
 /** @param {Written} written @param {string} lam */
@@ -299,9 +286,9 @@ function goingOn({ float, shown, zero, parts }, lam) {
       <dd>${
         part === null ? text(tokens) : html`${text(tokens.slice(0, part))}<mark>${text(tokens.slice(part))}</mark>`
       }</dd>`;
-  return html`<section class="try-half"><h3 class="try-title">${tr("How each goes on, always with its likeliest token")}</h3>
+  return html`<section class="try-half"><h3 class="try-title">How each goes on, always with its likeliest token</h3>
     <dl class="try-written" data-testid="try-written">
-      ${line(tr("Float"), float, null)}
+      ${line("Float", float, null)}
       ${line(titled(lam), shown, parts.shown, parted(parts.shown, float.length))}
       ${zero ? line("λ = 0", zero, parts.zero, parted(parts.zero, float.length)) : nothing}
     </dl></section>`;
@@ -309,20 +296,20 @@ function goingOn({ float, shown, zero, parts }, lam) {
 
 /** @param {number|null} place @param {number} count */
 function parted(place, count) {
-  if (place === null) return tr("the same {count} tokens", { count });
-  return place === 0 ? tr("another first token") : tr("parts at token {number}", { number: place + 1 });
+  if (place === null) return `the same ${count} tokens`;
+  return place === 0 ? "another first token" : `parts at token ${place + 1}`;
 }
 
 /** @param {TryState} state @param {Around} around */
 const small = ({ isFast, read }, { draw, isMean, stop }) => html`<p class="try-note">
-    ${read?.reading?.isCut ? tr("The first {count} tokens are read.", { count: MOST_TOKENS }) : ""}
+    ${read?.reading?.isCut ? `The first ${MOST_TOKENS} tokens are read.` : ""}
     ${
       isMean
-        ? tr("Codes of calibration draw {draw}; the study’s curves are means over all draws.", { draw })
-        : tr("Codes of calibration draw {draw}.", { draw })
+        ? `Codes of calibration draw ${draw}; the study’s curves are means over all draws.`
+        : `Codes of calibration draw ${draw}.`
     }
     ${computedBy(isFast)}
-    <button type="button" class="quiet" data-testid="try-stop" @click=${stop}>${tr("Close the model")}</button>
+    <button type="button" class="quiet" data-testid="try-stop" @click=${stop}>Close the model</button>
   </p>`;
 
 /** @param {number} value */

@@ -6,7 +6,6 @@
 
 import { decimalsFor, format, number, percent, signed, significant } from "../base/format.js";
 import { html, nothing, render } from "../base/html.js";
-import { tr, written } from "../base/messages.js";
 import { table } from "../base/table.js";
 import { methodTitle } from "../calibrate/recipe_form.js";
 import { drawnTable, figureMenu } from "../charts/figure_menu.js";
@@ -37,13 +36,13 @@ export async function showComparison(comparison, names) {
             texts: values.map(field === "method" ? (name) => methodTitle(valueText(name)) : valueText),
           })),
         )
-      : html`<p class="empty">${tr("The recipes are equal.")}</p>`,
+      : html`<p class="empty">The recipes are equal.</p>`,
     place("differences"),
   );
   render(beside(letters, numbers.map(withDifferences)), place("compared"));
   const layersCard = /** @type {HTMLElement} */ (place("layers").closest("section"));
   layersCard.hidden = !layers.length;
-  render(on ? tr("Relative error of each layer, {text}", { text: on }) : nothing, place("layers-title"));
+  render(on ? `Relative error of each layer, ${on}` : nothing, place("layers-title"));
   render(
     layers.length
       ? beside(
@@ -62,7 +61,7 @@ export async function showComparison(comparison, names) {
         title: prompt,
         texts: kl.map((value, i) => {
           const at = divergence[i];
-          const first = at === null ? tr("the same words") : tr("differs from token {token} on", { token: at + 1 });
+          const first = at === null ? "the same words" : `differs from token ${at + 1} on`;
           return html`${pair(value === null ? "–" : significant(value), more(i, value, kl[0], relative))}<small>${first}</small>`;
         }),
       })),
@@ -109,7 +108,7 @@ function relative(value, first) {
 /** @type {Difference} */
 function inPoints(value, first) {
   const points = 100 * (value - first);
-  return Math.abs(points) < 0.05 ? "" : tr("{size} points", { size: signed(number(points, 1)) });
+  return Math.abs(points) < 0.05 ? "" : `${signed(number(points, 1))} points`;
 }
 
 /** @type {Object<string, Difference>} */
@@ -143,8 +142,8 @@ const pair = (value, difference) => html`<span class="pair"><span>${value}</span
  */
 const more = (place, value, first, write) => {
   if (!place || value === null || first === null) return nothing;
-  const words = value === first ? tr("equal") : write(value, first) || tr("nearly equal");
-  return html`<span class="more" title=${tr("Against the first")}>${words}</span>`;
+  const words = value === first ? "equal" : write(value, first) || "nearly equal";
+  return html`<span class="more" title="Against the first">${words}</span>`;
 };
 
 /** @param {Comparison["figure"]} figure */
@@ -156,10 +155,10 @@ async function showCurves(figure) {
 
 /** @param {unknown} value */
 function valueText(value) {
-  if (Array.isArray(value)) return value.map(plainText).join(tr(", ")) || tr("none");
-  if (typeof value === "boolean") return value ? tr("yes") : tr("no");
-  return value === null || value === undefined ? tr("none") : plainText(value);
+  if (Array.isArray(value)) return value.map(plainText).join(", ") || "none";
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  return value === null || value === undefined ? "none" : plainText(value);
 }
 
 /** @param {unknown} value */
-const plainText = (value) => (typeof value === "number" ? written(String(value)) : String(value ?? ""));
+const plainText = (value) => (typeof value === "number" ? String(value) : String(value ?? ""));

@@ -5,7 +5,6 @@
 
 import { asProblem, request } from "../base/client.js";
 import { html, render } from "../base/html.js";
-import { tr } from "../base/messages.js";
 import { problemBlock } from "../base/problem.js";
 import { at } from "../base/site.js";
 import { drawnTable, figureMenu } from "../charts/figure_menu.js";
@@ -60,7 +59,7 @@ async function draw(section) {
   try {
     const view = await request(`/runs/pareto?${search}`);
     card.classList.remove("is-off");
-    render(html`<p>${view.words} ${tr("A click on a point opens its run.")}</p>`, words);
+    render(html`<p>${view.words} A click on a point opens its run.</p>`, words);
     await host.show(view.figure, { gamma: 0, lambda: 0 });
   } catch (error) {
     await host.show(null, { gamma: 0, lambda: 0 });

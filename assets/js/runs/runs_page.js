@@ -8,7 +8,7 @@ import { remember } from "../base/address_bar.js";
 import { asProblem, listen, offline, request } from "../base/client.js";
 import { saveAs } from "../base/dom.js";
 import { html, nothing, render } from "../base/html.js";
-import { ASKED, tr } from "../base/messages.js";
+import { ASKED } from "../base/messages.js";
 import { scrollBehavior } from "../base/motion.js";
 import { store } from "../base/page_state.js";
 import { problemBlock } from "../base/problem.js";
@@ -206,7 +206,7 @@ export async function mount(root) {
     if (filter.value !== state.query.filter) filter.value = state.query.filter;
     group.value = state.query.group;
     render(count(state), part("count"));
-    const trouble = state.trouble ?? (state.isLost ? offline(tr("Runs go on; this table will catch up.")) : null);
+    const trouble = state.trouble ?? (state.isLost ? offline("Runs go on; this table will catch up.") : null);
     render(trouble ? problemBlock(trouble) : nothing, part("problem"));
     render(sortChoice(state, ask), part("sort"));
     render(pickedBar(state, { dispatch, compare, pareto, toPicked }), part("picked"));
@@ -251,8 +251,8 @@ export async function mount(root) {
     dispatch({
       type: "trouble",
       trouble: {
-        what: tr("of the runs in this address not enough can be compared here"),
-        where: tr("the address of this page"),
+        what: "of the runs in this address not enough can be compared here",
+        where: "the address of this page",
         remedy: `${why}.`,
       },
     });
@@ -287,11 +287,11 @@ function content(state, ask, does, acts) {
   if (state.total === null) return nothing;
   if (rows(state).length) return runsTable(state, ask, does, acts);
   if (state.query.filter.trim())
-    return html`<div class="empty"><p>${tr("No run matches the filter.")}</p>
-      <button type="button" class="quiet" @click=${() => ask({ type: "asked", query: { filter: "" } })}>${tr("Show all runs")}</button></div>`;
+    return html`<div class="empty"><p>No run matches the filter.</p>
+      <button type="button" class="quiet" @click=${() => ask({ type: "asked", query: { filter: "" } })}>Show all runs</button></div>`;
   return html`<div class="empty">
-    <p>${tr("No run yet.")}</p>
-    <a class="act" href=${at("/calibrate")}>${tr("Start a calibration")}</a>
+    <p>No run yet.</p>
+    <a class="act" href=${at("/calibrate")}>Start a calibration</a>
   </div>`;
 }
 
@@ -308,11 +308,11 @@ function sortChoice({ query: { sort } }, ask) {
     const { value } = /** @type {HTMLSelectElement} */ (event.target);
     choose(value === "created" ? SORT : value);
   };
-  return html`<select aria-label=${tr("Sort by")} data-testid="sort" @change=${change}>${Object.entries(SORT_WORDS).map(
+  return html`<select aria-label="Sort by" data-testid="sort" @change=${change}>${Object.entries(SORT_WORDS).map(
     ([value, words]) => html`<option value=${value} ?selected=${value === name}>${words}</option>`,
   )}</select
-    ><button type="button" class="quiet" data-testid="direction" aria-label=${isFalling ? tr("Falling; turn it round") : tr("Rising; turn it round")}
-      title=${isFalling ? tr("Falling") : tr("Rising")} @click=${() => choose(isFalling ? name : `-${name}`)}>${isFalling ? "↓" : "↑"}</button>`;
+    ><button type="button" class="quiet" data-testid="direction" aria-label=${isFalling ? "Falling; turn it round" : "Rising; turn it round"}
+      title=${isFalling ? "Falling" : "Rising"} @click=${() => choose(isFalling ? name : `-${name}`)}>${isFalling ? "↓" : "↑"}</button>`;
 }
 
 /**
@@ -335,8 +335,8 @@ function pickedBar(state, { dispatch, compare, pareto, toPicked }) {
   const stop = () => dispatch({ type: "asking", what: null });
   if (asking === "delete" && amount)
     return html`<span class="picked-words" role="alert" data-testid="delete-words">${deletionWords(state)}</span>
-      ${act(tr("Delete for good"), "delete-picked-yes", () => toPicked("delete", {}, "deleted"), "quiet danger")}
-      ${act(tr("Keep"), "delete-picked-no", stop)}`;
+      ${act("Delete for good", "delete-picked-yes", () => toPicked("delete", {}, "deleted"), "quiet danger")}
+      ${act("Keep", "delete-picked-no", stop)}`;
   if (asking === "tag" && amount) {
     const send = (/** @type {SubmitEvent} */ event) => {
       event.preventDefault();
@@ -349,37 +349,37 @@ function pickedBar(state, { dispatch, compare, pareto, toPicked }) {
       if (tags.length) toPicked("tags", { [isAdded ? "add" : "remove"]: tags }, isAdded ? "tagged" : "without the tag");
     };
     return html`<form class="picked-tag" @submit=${send} @keydown=${(/** @type {KeyboardEvent} */ { key }) => key === "Escape" && stop()}>
-      <label>${tr("Tag")} <input name="tag" data-testid="tag-picked-text" autocomplete="off" required /></label>
-      <button class="quiet" name="what" value="add" data-testid="tag-picked-add">${tr("Add")}</button>
-      <button class="quiet" name="what" value="remove">${tr("Remove")}</button>
-      ${act(tr("Leave"), "tag-picked-no", stop)}
+      <label>Tag <input name="tag" data-testid="tag-picked-text" autocomplete="off" required /></label>
+      <button class="quiet" name="what" value="add" data-testid="tag-picked-add">Add</button>
+      <button class="quiet" name="what" value="remove">Remove</button>
+      ${act("Leave", "tag-picked-no", stop)}
     </form>`;
   }
   return html`<span class="picked-words" role="status">${said || pickedWords(state)}</span>
     ${
       amount
         ? html`<button type="button" class="quiet" data-testid="compare" ?disabled=${Boolean(why)}
-            aria-describedby="compare-why" @click=${compare}>${why ? tr("Compare") : tr("Compare {count}", { count: comparable(state).length })}</button
+            aria-describedby="compare-why" @click=${compare}>${why ? "Compare" : `Compare ${comparable(state).length}`}</button
           ><span id="compare-why" class="picked-why">${why}</span>`
         : nothing
     }
-    ${act(tr("Size against quality"), "pareto", pareto)}
+    ${act("Size against quality", "pareto", pareto)}
     ${act("CSV", "csv", () => saveAs("runs.csv", at(`/api/runs/csv?${chosen(state)}`)))}
     ${
       amount
         ? [
-            act(tr("Tag"), "tag-picked", () => dispatch({ type: "asking", what: "tag" })),
-            act(tr("Delete"), "delete-picked", () => dispatch({ type: "asking", what: "delete" })),
-            act(tr("Pick none"), "pick-none", () => dispatch({ type: "picked none" })),
+            act("Tag", "tag-picked", () => dispatch({ type: "asking", what: "tag" })),
+            act("Delete", "delete-picked", () => dispatch({ type: "asking", what: "delete" })),
+            act("Pick none", "pick-none", () => dispatch({ type: "picked none" })),
           ]
-        : html`<span class="picked-hint">${tr("Pick runs to compare, tag or delete them.")}</span>`
+        : html`<span class="picked-hint">Pick runs to compare, tag or delete them.</span>`
     }`;
 }
 
 /** Of which runs the buttons are. @param {RunsState} state */
 function pickedWords({ picked, query }) {
-  if (picked.size) return tr("{count} picked", { count: picked.size });
-  return query.filter.trim() ? tr("All found") : tr("All runs");
+  if (picked.size) return `${picked.size} picked`;
+  return query.filter.trim() ? "All found" : "All runs";
 }
 
 /**
@@ -393,9 +393,9 @@ function pages(state, ask) {
   const go = (/** @type {string} */ text, /** @type {string} */ name, /** @type {number} */ to) =>
     html`<button type="button" class="quiet" data-testid=${name} ?disabled=${to === page || to < 0 || to > last}
       @click=${() => ask({ type: "asked", query: { page: to } })}>${text}</button>`;
-  return html`<nav class="pages-of-list" aria-label=${tr("Pages of the list")}>
-    ${go(tr("First"), "page-first", 0)}${go(tr("Before"), "page-before", page - 1)}
+  return html`<nav class="pages-of-list" aria-label="Pages of the list">
+    ${go("First", "page-first", 0)}${go("Before", "page-before", page - 1)}
     <span data-testid="page-words">${words}</span>
-    ${go(tr("Next"), "page-next", page + 1)}${go(tr("Last"), "page-last", last)}
+    ${go("Next", "page-next", page + 1)}${go("Last", "page-last", last)}
   </nav>`;
 }

@@ -6,7 +6,7 @@
 
 import { AT_REST, RUN_SORTS } from "../base/contract.js";
 import { count as grouped } from "../base/format.js";
-import { ASKED, tr, trCount } from "../base/messages.js";
+import { ASKED } from "../base/messages.js";
 import { mayChange } from "../base/whoami.js";
 import { shortModel } from "../calibrate/recipe_form.js";
 
@@ -169,10 +169,10 @@ export function count({ query, total, all, groups }) {
   if (total === null) return "";
   const values = { count: grouped(all) };
   const runs = query.filter.trim()
-    ? trCount("{count} run found", "{count} runs found", all, values)
-    : trCount("{count} run", "{count} runs", all, values);
+    ? `${values.count} ${all === 1 ? "run" : "runs"} found`
+    : `${values.count} ${all === 1 ? "run" : "runs"}`;
   if (!groups) return runs;
-  return trCount("{runs} in {count} group", "{runs} in {count} groups", total, { runs, count: grouped(total) });
+  return `${runs} in ${grouped(total)} ${total === 1 ? "group" : "groups"}`;
 }
 
 /** Which rows the page shows, of how many. @param {RunsState} state */
@@ -181,7 +181,7 @@ export function place({ query: { page }, total }) {
   const last = Math.max(0, Math.ceil(all / PAGE) - 1);
   const [from, to] = [page * PAGE + 1, Math.min(all, (page + 1) * PAGE)];
   const values = { from: grouped(from), to: grouped(to), all: grouped(all) };
-  return { last, words: last ? tr("{from} to {to} of {all}", values) : "" };
+  return { last, words: last ? `${values.from} to ${values.to} of ${values.all}` : "" };
 }
 
 /**
@@ -267,18 +267,16 @@ export const comparable = ({ picked }) =>
  */
 export function whyNotCompared(state) {
   const runs = comparable(state);
-  if (runs.length < 2 || runs.length > MOST_COMPARED)
-    return tr("Pick two to {most} finished runs", { most: MOST_COMPARED });
+  if (runs.length < 2 || runs.length > MOST_COMPARED) return `Pick two to ${MOST_COMPARED} finished runs`;
   const models = [...new Set(runs.map(({ recipe }) => recipe.model))];
-  if (models.length > 1)
-    return tr("Pick runs of one model: these are of {models}", { models: among(models.map(shortModel)) });
+  if (models.length > 1) return `Pick runs of one model: these are of ${among(models.map(shortModel))}`;
   const tests = [...new Set(runs.flatMap(({ summary }) => testWords(summary?.protocol?.test)))];
-  if (tests.length > 1) return tr("Pick runs with one test text: these have {texts}", { texts: among(tests) });
+  if (tests.length > 1) return `Pick runs with one test text: these have ${among(tests)}`;
   return "";
 }
 
 /** @param {readonly string[]} words */
-const among = (words) => tr("{first} and {last}", { first: words.slice(0, -1).join(", "), last: words.at(-1) ?? "" });
+const among = (words) => `${words.slice(0, -1).join(", ")} and ${words.at(-1) ?? ""}`;
 
 /** A test text with all that perplexities depend on; nothing where there is none. @param {TestText | null} [test] */
 function testWords(test) {
@@ -288,9 +286,9 @@ function testWords(test) {
     [
       corpus,
       part,
-      window && tr("window {size}", { size: grouped(window) }),
-      begin && tr("each behind {begin}", { begin }),
-      tokens && tr("{count} tokens", { count: grouped(tokens) }),
+      window && `window ${grouped(window)}`,
+      begin && `each behind ${begin}`,
+      tokens && `${grouped(tokens)} tokens`,
     ]
       .filter(Boolean)
       .join(", "),
@@ -306,27 +304,14 @@ export function deletionWords({ picked, who }) {
   const theirs = runs.filter(({ owner }) => !mayChange(who, owner)).length;
   const busy = runs.filter(({ state, owner }) => mayChange(who, owner) && !AT_REST.includes(state)).length;
   const gone = runs.length - theirs - busy;
-  const words = [
-    trCount(
-      "Delete {count} run for good, with studies, logs and exports?",
-      "Delete {count} runs for good, with studies, logs and exports?",
-      gone,
-      { count: grouped(gone) },
-    ),
-  ];
+  const words = [`Delete ${grouped(gone)} ${gone === 1 ? "run" : "runs"} for good, with studies, logs and exports?`];
   if (busy)
     words.push(
-      trCount(
-        "{count} run at work or waiting stays: cancel first.",
-        "{count} runs at work or waiting stay: cancel first.",
-        busy,
-        { count: grouped(busy) },
-      ),
+      busy === 1
+        ? `${grouped(busy)} run at work or waiting stays: cancel first.`
+        : `${grouped(busy)} runs at work or waiting stay: cancel first.`,
     );
-  if (theirs)
-    words.push(
-      trCount("{count} run of others stays.", "{count} runs of others stay.", theirs, { count: grouped(theirs) }),
-    );
+  if (theirs) words.push(`${grouped(theirs)} ${theirs === 1 ? "run of others stays." : "runs of others stay."}`);
   return words.join(" ");
 }
 
@@ -335,10 +320,9 @@ export function deletionWords({ picked, who }) {
  * @type {Record<Verb, (amount: number) => string>}
  */
 const DONE = {
-  deleted: (amount) => trCount("{count} run deleted.", "{count} runs deleted.", amount, { count: grouped(amount) }),
-  tagged: (amount) => trCount("{count} run tagged.", "{count} runs tagged.", amount, { count: grouped(amount) }),
-  "without the tag": (amount) =>
-    trCount("{count} run without the tag.", "{count} runs without the tag.", amount, { count: grouped(amount) }),
+  deleted: (amount) => `${grouped(amount)} ${amount === 1 ? "run" : "runs"} deleted.`,
+  tagged: (amount) => `${grouped(amount)} ${amount === 1 ? "run" : "runs"} tagged.`,
+  "without the tag": (amount) => `${grouped(amount)} ${amount === 1 ? "run" : "runs"} without the tag.`,
 };
 
 /**
@@ -350,13 +334,7 @@ const DONE = {
 export function outcomeWords(verb, { done, left }) {
   const words = [DONE[verb](done.length)];
   const why = [...new Set(left.map(({ error }) => error.what))].join("; ");
-  if (left.length)
-    words.push(
-      trCount("{count} run was left: {why}.", "{count} runs were left: {why}.", left.length, {
-        count: grouped(left.length),
-        why,
-      }),
-    );
+  if (left.length) words.push(`${grouped(left.length)} ${left.length === 1 ? "run was" : "runs were"} left: ${why}.`);
   return words.join(" ");
 }
 

@@ -6,7 +6,6 @@
 import { SIGNS, WRITTEN_AT_MOST } from "../base/contract.js";
 import { bytes, decimalsFor, duration, format, number, percent, signed, when } from "../base/format.js";
 import { html, nothing, repeat } from "../base/html.js";
-import { tr, trCount, written } from "../base/messages.js";
 import { moreMenu } from "../base/popover.js";
 import { METHODS } from "../base/recipe_contract.js";
 import { at } from "../base/site.js";
@@ -47,35 +46,35 @@ import {
 
 /** @type {Object<string, string>} */
 export const SORT_WORDS = {
-  created: tr("Date"),
-  name: tr("Name"),
-  model: tr("Model"),
-  method: tr("Method"),
-  state: tr("State"),
-  bits: tr("Bits"),
+  created: "Date",
+  name: "Name",
+  model: "Model",
+  method: "Method",
+  state: "State",
+  bits: "Bits",
   lambda: SIGNS.lam,
   gamma: SIGNS.gamma,
-  perplexity: tr("Perplexity"),
-  log_ratio: tr("ln ratio to float"),
-  against_gptq: tr("Against GPTQ 1 %"),
-  accuracy: tr("Accuracy"),
-  size: tr("Size"),
-  bits_per_weight: tr("Bits per weight"),
-  duration: tr("Duration"),
+  perplexity: "Perplexity",
+  log_ratio: "ln ratio to float",
+  against_gptq: "Against GPTQ 1 %",
+  accuracy: "Accuracy",
+  size: "Size",
+  bits_per_weight: "Bits per weight",
+  duration: "Duration",
 };
 
 /** @type {Object<string, string>} */
 const WORDS = {
-  batch: tr("Show its batch"),
-  cancel: tr("Cancel"),
-  continue: tr("Continue"),
-  delete: tr("Delete"),
-  "delete-yes": tr("Delete for good"),
-  "delete-no": tr("Keep"),
+  batch: "Show its batch",
+  cancel: "Cancel",
+  continue: "Continue",
+  delete: "Delete",
+  "delete-yes": "Delete for good",
+  "delete-no": "Keep",
 };
 
 /** @type {Object<string, string>} what a run is beside a calibration */
-const KINDS = { tune: tr("tuning"), ladder: tr("ladder") };
+const KINDS = { tune: "tuning", ladder: "ladder" };
 
 /**
  * @param {RunsState} state
@@ -130,7 +129,7 @@ function headLine(columns, state, dispatch) {
     dispatch({ type: "picked", runs: shown, isPicked: target instanceof HTMLInputElement && target.checked });
   return html`<tr>${columns.map(({ key, title, about, sort: name, isNumber }) => {
     if (key === "pick")
-      return html`<td class="run-pick"><input type="checkbox" aria-label=${tr("Pick all shown")} data-testid="pick-all"
+      return html`<td class="run-pick"><input type="checkbox" aria-label="Pick all shown" data-testid="pick-all"
         ?disabled=${!shown.length} .checked=${allPicked} @change=${pickAll} /></td>`;
     if (!name)
       return title ? html`<th scope="col" class=${`run-${key}`}>${title}</th>` : html`<td class=${`run-${key}`}></td>`;
@@ -155,14 +154,14 @@ function columnsOf(state, dispatch, does, acts) {
     { key: "pick", title: "", run: (run) => pickBox(state, run, dispatch), group: () => nothing },
     {
       key: "name",
-      title: tr("Run"),
+      title: "Run",
       sort: "name",
       run: (run) => nameCell(state, run, dispatch),
       group: (group) => groupCell(state, group, acts),
     },
     {
       key: "state",
-      title: tr("State"),
+      title: "State",
       sort: "state",
       run: (run) => html`${stateChip(run.state)}${progress(run)}`,
       group: ({ states }) =>
@@ -172,7 +171,7 @@ function columnsOf(state, dispatch, does, acts) {
     },
     {
       key: "bits",
-      title: tr("Bits"),
+      title: "Bits",
       sort: "bits",
       isNumber: true,
       run: ({ recipe }) => recipe.bits,
@@ -180,7 +179,7 @@ function columnsOf(state, dispatch, does, acts) {
     },
     {
       key: "method",
-      title: tr("Method"),
+      title: "Method",
       sort: "method",
       run: ({ recipe }) => methodWords(recipe),
       group: (group) => common(group, "method", methodWords(group.run.recipe)),
@@ -189,14 +188,12 @@ function columnsOf(state, dispatch, does, acts) {
     { ...taken("gamma"), isSpare: true },
     {
       key: "perplexity",
-      title: tr("Perplexity"),
+      title: "Perplexity",
       sort: "perplexity",
       isNumber: true,
       run: (run) => {
         const value = perplexity(run);
-        const whose = run.tuned
-          ? tr("Of λ = {lam}, mean over its draws", { lam: written(String(run.tuned.best)) })
-          : nothing;
+        const whose = run.tuned ? `Of λ = ${String(run.tuned.best)}, mean over its draws` : nothing;
         if (value === null) return NOTHING;
         return html`<span data-value=${String(value)} title=${whose}>${format(value, "perplexity")}</span>`;
       },
@@ -204,10 +201,9 @@ function columnsOf(state, dispatch, does, acts) {
     },
     {
       key: "against",
-      title: tr("Against GPTQ 1 %"),
-      about: tr(
+      title: "Against GPTQ 1 %",
+      about:
         "Perplexity more than GPTQ 1 % has on the same texts: negative is better; of tuning runs with its 95 % interval",
-      ),
       sort: "against_gptq",
       isNumber: true,
       isSpare: true,
@@ -216,8 +212,8 @@ function columnsOf(state, dispatch, does, acts) {
     },
     {
       key: "ratio",
-      title: tr("ln ratio"),
-      about: tr("ln(perplexity / perplexity of the float model) ± its standard error: 0 is as good as float"),
+      title: "ln ratio",
+      about: "ln(perplexity / perplexity of the float model) ± its standard error: 0 is as good as float",
       sort: "log_ratio",
       isNumber: true,
       isSpare: true,
@@ -229,7 +225,7 @@ function columnsOf(state, dispatch, does, acts) {
     },
     {
       key: "accuracy",
-      title: tr("Accuracy"),
+      title: "Accuracy",
       sort: "accuracy",
       isNumber: true,
       isSpare: true,
@@ -238,8 +234,8 @@ function columnsOf(state, dispatch, does, acts) {
     },
     {
       key: "size",
-      title: tr("Size"),
-      about: tr("Of the quantized model"),
+      title: "Size",
+      about: "Of the quantized model",
       sort: "size",
       isNumber: true,
       run: ({ summary }) => sizeWords(summary?.bytes_after, summary?.bits_per_weight),
@@ -248,7 +244,7 @@ function columnsOf(state, dispatch, does, acts) {
     },
     {
       key: "duration",
-      title: tr("Duration"),
+      title: "Duration",
       sort: "duration",
       isNumber: true,
       run: (run) => shortDuration(seconds(run)),
@@ -256,7 +252,7 @@ function columnsOf(state, dispatch, does, acts) {
     },
     {
       key: "created",
-      title: tr("When"),
+      title: "When",
       sort: "created",
       run: ({ created, owner }) => html`<span title=${state.who?.public ? owner : nothing}>${when(created)}</span>`,
       group: ({ run }) => when(run.created),
@@ -280,7 +276,7 @@ function againstCell(run) {
   const interval =
     low === null || high === null
       ? nothing
-      : html`<small class="beside">${tr("{low} to {high}", { low: number(100 * low, 1), high: percent(high, 1) })}</small>`;
+      : html`<small class="beside">${number(100 * low, 1)} to ${percent(high, 1)}</small>`;
   return html`<span title=${run.summary?.baseline ? storedWords(run.summary.baseline.words) : nothing}>${signed(percent(value, value < 1 ? 1 : 0))}</span>${interval}`;
 }
 
@@ -288,7 +284,7 @@ function againstCell(run) {
 function tunedCell({ tuned }) {
   if (!tuned) return NOTHING;
   const { lam, words, band } = tuned;
-  const beside = lam === null ? words : band && tr("as good: {lams}", { lams: band });
+  const beside = lam === null ? words : band && `as good: ${band}`;
   return html`<span data-testid="tuned">${lam === null ? NOTHING : words}</span>${
     beside ? html`<small class="beside">${beside}</small>` : nothing
   }`;
@@ -322,7 +318,7 @@ function taken(name) {
 
 /** What all runs of a group have, or that they differ. @param {Group} group @param {string} name @param {unknown} value */
 const common = ({ varies }, name, value) =>
-  varies.includes(name) ? html`<span class="several">${tr("several")}</span>` : value;
+  varies.includes(name) ? html`<span class="several">several</span>` : value;
 
 /**
  * A quantity over a group: mean ± standard error of runs that only differ in chance, from least to most of others.
@@ -340,12 +336,12 @@ function over({ varies, measures }, name, decimals, write, unit = 1) {
   const [mean, least, most] = [found.mean * unit, found.least * unit, found.most * unit];
   const error = found.error === null ? null : found.error * unit;
   if (varies.length && least !== most)
-    return html`<span title=${trCount("{count} run", "{count} runs", count)}
-      >${tr("{low} to {high}", { low: write(least, decimals(least)), high: write(most, decimals(most)) })}</span>`;
+    return html`<span title=${`${count} ${count === 1 ? "run" : "runs"}`}
+      >${write(least, decimals(least))} to ${write(most, decimals(most))}</span>`;
   const what =
     error === null
-      ? trCount("Mean of {count} runs", "Mean of {count} runs", count)
-      : trCount("Mean of {count} runs ± its standard error", "Mean of {count} runs ± its standard error", count);
+      ? `Mean of ${count} runs${count === 1 ? "" : ""}`
+      : `Mean of ${count} runs ± its standard error${count === 1 ? "" : ""}`;
   return html`<span title=${what}
     >${plusMinus(mean, error, write, decimals(mean))}</span>`;
 }
@@ -360,9 +356,9 @@ function runWords({ id, name, recipe, created }) {
     id: id.slice(-4),
   };
   if (recipe.lambda === null || recipe.lambda === undefined)
-    return tr("{name}, {bits} bits, {method}, {when}, run {id}", values);
-  const lam = written(String(recipe.lambda));
-  return tr("{name}, {bits} bits, {method}, λ {lam}, {when}, run {id}", { ...values, lam });
+    return `${values.name}, ${values.bits} bits, ${values.method}, ${values.when}, run ${values.id}`;
+  const lam = String(recipe.lambda);
+  return `${values.name}, ${values.bits} bits, ${values.method}, λ ${lam}, ${values.when}, run ${values.id}`;
 }
 
 /** @param {Run["recipe"]} recipe */
@@ -372,7 +368,7 @@ function methodWords(recipe) {
       ? html`<span class="kind">${KINDS[recipe.kind] ?? recipe.kind}</span> `
       : nothing;
   const grid = gridWords(recipe);
-  return html`${kind}${[methodTitle(recipe.method), ...(grid ? [tr("{grid} grid", { grid })] : []), ...fittingWords(recipe)].join(", ")}`;
+  return html`${kind}${[methodTitle(recipe.method), ...(grid ? [`${grid} grid`] : []), ...fittingWords(recipe)].join(", ")}`;
 }
 
 /** @param {number | null | undefined} size @param {number | null | undefined} bits */
@@ -380,9 +376,7 @@ const sizeWords = (size, bits) =>
   size === null || size === undefined
     ? NOTHING
     : html`<span title=${
-        bits
-          ? tr("{bits} bits per quantized weight, scales and zero points or biases included", { bits: number(bits, 2) })
-          : nothing
+        bits ? `${number(bits, 2)} bits per quantized weight, scales and zero points or biases included` : nothing
       }>${bytes(size)}</span>`;
 
 /** @param {number | null} value */
@@ -392,11 +386,9 @@ const shortDuration = (value) => (value === null ? NOTHING : duration(value));
 const progress = ({ state, progress: made, stepped_aside: isAside, waits_for_room: lacksRoom }) => {
   const values = made?.total ? { done: made.done, total: made.total } : null;
   if (lacksRoom)
-    return values
-      ? ` ${tr("waits for room on the disk, {done} of {total}", values)}`
-      : ` ${tr("waits for room on the disk")}`;
+    return values ? ` waits for room on the disk, ${values.done} of ${values.total}` : ` waits for room on the disk`;
   if (!values || (!isAside && !["running", "cancelling"].includes(state))) return "";
-  return ` ${isAside ? tr("stepped aside at {done} of {total}", values) : tr("{done} of {total}", values)}`;
+  return ` ${isAside ? `stepped aside at ${values.done} of ${values.total}` : `${values.done} of ${values.total}`}`;
 };
 
 /**
@@ -407,7 +399,7 @@ const progress = ({ state, progress: made, stepped_aside: isAside, waits_for_roo
 function pickBox(state, run, dispatch) {
   const change = (/** @type {Event} */ { target }) =>
     dispatch({ type: "picked", runs: [run], isPicked: target instanceof HTMLInputElement && target.checked });
-  return html`<input type="checkbox" aria-label=${tr("Pick {run}", { run: runWords(run) })} data-testid="pick"
+  return html`<input type="checkbox" aria-label="Pick ${runWords(run)}" data-testid="pick"
     .checked=${state.picked.has(run.id)} @change=${change} />`;
 }
 
@@ -423,7 +415,7 @@ function nameCell(state, run, dispatch) {
   const found = (/** @type {string} */ tag) =>
     dispatch({ type: "asked", query: { filter: state.query.filter.trim() === `#${tag}` ? "" : `#${tag}` } });
   const edit = () => dispatch({ type: "editing", id: state.editing === id ? null : id });
-  const words = name || tags.length || note ? tr("Change name, note and tags") : tr("Give it a name, a note or tags");
+  const words = name || tags.length || note ? "Change name, note and tags" : "Give it a name, a note or tags";
   return html`<div class="run-named"><a href=${at(`/calibrate?run=${encodeURIComponent(id)}`)} title=${recipe.quantized_checkpoint ?? recipe.model}>${name || model}</a>${
     mayChange(state.who, owner)
       ? html`<button type="button" class="quiet run-edit" data-testid="edit" aria-label=${`${words}: ${name || model}`}
@@ -433,7 +425,7 @@ function nameCell(state, run, dispatch) {
     name || tags.length || note
       ? html`<div class="run-under">${name ? html`<span>${model}</span>` : nothing}${tags.map(
           (tag) =>
-            html`<button type="button" class="tag" title=${tr("Runs tagged {tag}", { tag })} @click=${() => found(tag)}>${tag}</button>`,
+            html`<button type="button" class="tag" title="Runs tagged ${tag}" @click=${() => found(tag)}>${tag}</button>`,
         )}${note ? html`<span class="run-note" title=${note}>${note.split("\n", 1)[0]}</span>` : nothing}</div>`
       : nothing
   }`;
@@ -447,11 +439,11 @@ function nameCell(state, run, dispatch) {
 function groupCell(state, group, acts) {
   const { key, count, run, varies } = group;
   const isOpen = state.unfolded.has(key);
-  const model = varies.includes("model") ? tr("several models") : shortModel(run.recipe.model);
+  const model = varies.includes("model") ? "several models" : shortModel(run.recipe.model);
   const words =
     state.query.group === "seeds"
-      ? trCount("{model}, {count} seed", "{model}, {count} seeds", count, { model })
-      : trCount("{model}, {count} run", "{model}, {count} runs", count, { model });
+      ? `${model}, ${count} ${count === 1 ? "seed" : "seeds"}`
+      : `${model}, ${count} ${count === 1 ? "run" : "runs"}`;
   return html`<button type="button" class="quiet unfold" data-testid="unfold" aria-expanded=${String(isOpen)}
     @click=${() => acts.unfold(group)}
     ><span aria-hidden="true">${isOpen ? "▾" : "▸"}</span> ${words}</button>`;
@@ -484,11 +476,11 @@ function editor(run, width, acts) {
   };
   return html`<tr class="run-editor" data-testid="editor" @keydown=${keys}><td colspan=${width}>
     <form @submit=${submit}>
-      <label>${tr("Name")} <input name="name" value=${run.name} maxlength=${WRITTEN_AT_MOST.name} data-testid="edit-name" autocomplete="off" /></label>
-      <label>${tr("Tags")} <input name="tags" value=${run.tags.join(", ")} placeholder=${tr("baseline, paper")} data-testid="edit-tags" autocomplete="off" /></label>
-      <label>${tr("Note")} <textarea name="note" rows="3" maxlength=${WRITTEN_AT_MOST.note} data-testid="edit-note" .defaultValue=${run.note}></textarea></label>
-      <span class="row-buttons"><button type="submit" class="act-quiet" data-testid="edit-save">${tr("Save")}</button>
-        <button type="button" class="quiet" data-testid="edit-leave" @click=${leave}>${tr("Leave as it was")}</button></span>
+      <label>Name <input name="name" value=${run.name} maxlength=${WRITTEN_AT_MOST.name} data-testid="edit-name" autocomplete="off" /></label>
+      <label>Tags <input name="tags" value=${run.tags.join(", ")} placeholder="baseline, paper" data-testid="edit-tags" autocomplete="off" /></label>
+      <label>Note <textarea name="note" rows="3" maxlength=${WRITTEN_AT_MOST.note} data-testid="edit-note" .defaultValue=${run.note}></textarea></label>
+      <span class="row-buttons"><button type="submit" class="act-quiet" data-testid="edit-save">Save</button>
+        <button type="button" class="quiet" data-testid="edit-leave" @click=${leave}>Leave as it was</button></span>
     </form>
   </td></tr>`;
 }
@@ -511,12 +503,12 @@ function buttons(state, run, does) {
     (deed) => deed, // a button is never taken for another, least of all by a second press
     (deed) =>
       deed === "lab"
-        ? html`<a class="quiet" aria-label=${`${tr("Lab")}: ${runWords(run)}`} href=${at(`/?study=${encodeURIComponent(run.study_id ?? "")}`)}>${tr("Lab")}</a>`
+        ? html`<a class="quiet" aria-label=${`Lab: ${runWords(run)}`} href=${at(`/?study=${encodeURIComponent(run.study_id ?? "")}`)}>Lab</a>`
         : button(deed),
   );
   return html`${shown}${
     hidden.length
-      ? moreMenu({ id: `more-${run.id}`, label: tr("More: {run}", { run: runWords(run) }), items: hidden.map(button) })
+      ? moreMenu({ id: `more-${run.id}`, label: `More: ${runWords(run)}`, items: hidden.map(button) })
       : nothing
   }`;
 }

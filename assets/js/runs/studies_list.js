@@ -8,7 +8,6 @@ import { asProblem, request } from "../base/client.js";
 import { ready } from "../base/dom.js";
 import { ORIGINS, when } from "../base/format.js";
 import { html, nothing, render } from "../base/html.js";
-import { tr } from "../base/messages.js";
 import { store } from "../base/page_state.js";
 import { problemBlock } from "../base/problem.js";
 import { shareLink } from "../base/share_link.js";
@@ -116,7 +115,7 @@ export async function mount(root) {
   function draw(state) {
     card.hidden = !state.studies.length && !state.damaged.length;
     button.disabled = state.isSending;
-    button.textContent = state.isSending ? tr("Sending") : words;
+    button.textContent = state.isSending ? "Sending" : words;
     render(state.trouble ? problemBlock(state.trouble) : nothing, problem);
     render(
       [
@@ -148,9 +147,9 @@ const act = (text, name, click, kind = "quiet") =>
 /** The end of a row: a deletion asks first. @param {string} id @param {string | null} asking @param {Deeds} deeds */
 const deletion = (id, asking, { ask, remove }) =>
   asking === id
-    ? html`${act(tr("Delete for good"), "study-delete-yes", () => remove(id), "quiet danger")}
-        ${act(tr("Keep"), "study-keep", () => ask(null))}`
-    : act(tr("Delete"), "study-delete", () => ask(id));
+    ? html`${act("Delete for good", "study-delete-yes", () => remove(id), "quiet danger")}
+        ${act("Keep", "study-keep", () => ask(null))}`
+    : act("Delete", "study-delete", () => ask(id));
 
 /**
  * @param {StudiesState} state
@@ -161,17 +160,17 @@ function studiesTable({ studies, asking }, deeds) {
   /** @type {import("../base/table.js").Column<StudyEntry>[]} */
   const columns = [
     {
-      title: tr("Study"),
+      title: "Study",
       cell: ({ id, title }) =>
         html`<td class="study-title" title=${id}><a href=${at(`/?study=${encodeURIComponent(id)}`)}>${title || id}</a></td>`,
     },
-    { title: tr("Model"), cell: ({ model }) => html`<td class="run-model" title=${model}>${shortModel(model)}</td>` },
-    { title: tr("From"), show: ({ origin }) => ORIGINS[/** @type {keyof typeof ORIGINS} */ (origin)] },
-    { title: tr("When"), show: ({ created }) => when(created) },
+    { title: "Model", cell: ({ model }) => html`<td class="run-model" title=${model}>${shortModel(model)}</td>` },
+    { title: "From", show: ({ origin }) => ORIGINS[/** @type {keyof typeof ORIGINS} */ (origin)] },
+    { title: "When", show: ({ created }) => when(created) },
     {
       show: ({ id, is_mine }) => html`<span class="row-buttons">
-        <a class="quiet" href=${at(`/api/studies/${encodeURIComponent(id)}/download`)} download="">${tr("Download")}</a>
-        ${share && is_mine ? act(tr("Share"), "study-share", () => share(id)) : nothing}
+        <a class="quiet" href=${at(`/api/studies/${encodeURIComponent(id)}/download`)} download="">Download</a>
+        ${share && is_mine ? act("Share", "study-share", () => share(id)) : nothing}
         ${is_mine ? deletion(id, asking, deeds) : nothing}
       </span>`,
     },
@@ -188,8 +187,8 @@ function studiesTable({ studies, asking }, deeds) {
 function damagedTable({ damaged, asking }, deeds) {
   /** @type {import("../base/table.js").Column<DamagedEntry>[]} */
   const columns = [
-    { title: tr("Can’t be read"), cell: ({ id }) => html`<td class="study-title" title=${id}>${id}</td>` },
-    { title: tr("Why"), cell: ({ error }) => html`<td class="damaged-why">${sentence(error)}</td>` },
+    { title: "Can’t be read", cell: ({ id }) => html`<td class="study-title" title=${id}>${id}</td>` },
+    { title: "Why", cell: ({ error }) => html`<td class="damaged-why">${sentence(error)}</td>` },
     {
       show: ({ id, is_mine }) =>
         html`<span class="row-buttons">${is_mine ? deletion(id, asking, deeds) : nothing}</span>`,

@@ -3,8 +3,6 @@
  * @module flat/format
  */
 
-import { tr, written } from "../../base/messages.js";
-
 const MINUS = "−";
 const SPEC = /^(\+?)(,?)(?:\.(\d+))?(~?)([fr%]?)$/;
 const FIELD = /%\{(\w+)(?:\[(\d+)\])?(?::([^}]*))?\}/g;
@@ -26,8 +24,8 @@ export function formatNumber(spec, value) {
   let digits = type === "f" || type === "%" ? size.toFixed(precision) : rounded(size, precision);
   if (tilde || !type) digits = trimmed(digits);
   const sign = value < 0 && Number(digits) ? MINUS : plus;
-  const number = written(`${sign}${comma ? grouped(digits) : digits}`);
-  return type === "%" ? tr("{number}%", { number }) : number;
+  const number = `${sign}${comma ? grouped(digits) : digits}`;
+  return type === "%" ? `${number}%` : number;
 }
 
 /**
@@ -57,7 +55,7 @@ function grouped(digits) {
  */
 export function plain(value) {
   if (typeof value !== "number") return String(value ?? "");
-  return written(String(Number(value.toPrecision(HOVER_DIGITS)))).replace("-", MINUS);
+  return String(Number(value.toPrecision(HOVER_DIGITS))).replace("-", MINUS);
 }
 
 /**

@@ -5,7 +5,6 @@
 
 /** @import { Axis } from "./axes.js" */
 
-import { written } from "../../base/messages.js";
 import { formatNumber, plain, trimmed } from "./format.js";
 
 /** @typedef {{position: number, text: string}} Tick */
@@ -89,5 +88,5 @@ function shortText(value, step, most) {
   const exponent = Math.abs(reach) > PLAIN_UP_TO ? 3 * Math.round((reach - 1) / 3) : 0;
   const digits = trimmed((Math.abs(value) / 10 ** exponent).toFixed(Math.min(Math.max(places + exponent, 0), 20)));
   if (!Number(digits)) return "0";
-  return `${value < 0 ? "−" : ""}${written(digits)}${exponent ? (SI[exponent / 3 + 5] ?? `e${exponent}`) : ""}`;
+  return `${value < 0 ? "−" : ""}${digits}${exponent ? (SI[exponent / 3 + 5] ?? `e${exponent}`) : ""}`;
 }

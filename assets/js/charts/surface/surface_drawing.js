@@ -11,7 +11,6 @@
 /** @import { Area, Box, Camera } from "./projection.js" */
 /** @import { Sink } from "./sinks.js" */
 
-import { tr } from "../../base/messages.js";
 import { isStill } from "../../base/motion.js";
 import { channelRange } from "../cell_channels.js";
 import { stopsOf } from "../color_scale.js";
@@ -328,8 +327,8 @@ export class SurfaceDrawing {
       {
         last: fields[0].columns - 1,
         position: cut,
-        label: tr("Curtain between {first} and {shown}", { first, shown }),
-        words: tr("at {channels}", { channels: channelRange(word, x, cut, inputs, true) }),
+        label: `Curtain between ${first} and ${shown}`,
+        words: `at ${channelRange(word, x, cut, inputs, true)}`,
       },
     );
   }
