@@ -13,7 +13,6 @@ import sys
 import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -40,7 +39,7 @@ from sarqc.web.lectures import Lectures
 from sarqc.web.limits import RequestLimits, connection_class
 from sarqc.web.link_preview import Introductions, introduction_router
 from sarqc.web.metrics import Metrics, MetricsRoute
-from sarqc.web.middleware import SecurityHeaders, SpokenLanguage, SubPath
+from sarqc.web.middleware import SecurityHeaders, SubPath
 from sarqc.web.probes import Probes, Readiness
 from sarqc.web.process import prepare_process
 from sarqc.web.profile import check_profile, is_private
@@ -115,7 +114,6 @@ def create_app(
     identity = Identity(settings, cookies, access.links, Sessions(store))
     app.add_middleware(Gate, settings=settings, identity=identity, cookies=cookies)
     app.add_middleware(SecurityHeaders, frame_ancestors=settings.frame_ancestors)
-    app.add_middleware(SpokenLanguage)
     metrics = Metrics(supervisor, settings)
     app.add_middleware(MetricsRoute, metrics=metrics, settings=settings)
     app.add_middleware(Probes, readiness=Readiness(supervisor))
@@ -178,7 +176,7 @@ def _add_pages(app: FastAPI, settings: Settings, introductions: Introductions, l
     mounted = app.router.routes[-1]
     assert isinstance(mounted, Mount)
     app.state.gradio = mounted.app
-    mounted.app = Document(mounted.app, every, partial(pages.translations, settings), settings, introductions)
+    mounted.app = Document(mounted.app, every, settings, introductions)
     app.add_middleware(Packed, pages=every)
 
 

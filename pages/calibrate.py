@@ -18,7 +18,7 @@ from sarqc.web.profile import is_private
 
 
 def _plan() -> str:
-    return f"""
+    return """
 <section class="card plan" data-part="plan-card" aria-labelledby="plan-title">
   <header class="card-head"><h2 class="card-title" id="plan-title">The plan</h2
     ><span class="checking" data-part="checking" data-testid="checking" role="status"></span></header>
@@ -64,7 +64,7 @@ _TUNING_NEXT = '<div data-part="tuning-next"></div>'
 
 
 def _tuning_log() -> str:
-    return f"""
+    return """
 <div role="log" aria-label="Turning points"><ol class="tuning-log" data-part="tuning-log"
   data-testid="tuning-log"></ol></div>
 """
@@ -74,7 +74,7 @@ _QUANTITIES = {"saved": "Perplexity saved", "layers": "Errors of layers"}
 
 
 def _tuning_foot() -> str:
-    return f"""
+    return """
 <ul class="tuning-legend" data-part="tuning-legend" data-testid="tuning-legend"
   aria-label="Marks of the figure"></ul>
 <p class="small-print" data-part="tuning-small-print" data-testid="tuning-small-print"></p>
@@ -93,7 +93,7 @@ _LADDER_WORDS = """
 
 
 def _ladder_foot() -> str:
-    return f"""
+    return """
 <p class="small-print" data-part="ladder-small-print" data-testid="ladder-small-print"></p>
 <div data-part="ladder-next"></div>
 <section class="card tuning-end" data-part="ladder-end" aria-label="The run"></section>

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
-from threading import Lock
+from collections.abc import Sequence
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
@@ -20,7 +18,6 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pages.layout import Page, head, top_bar
-from sarqc.language import ENGLISH, language
 from sarqc.settings import Settings
 from sarqc.web.embed import discovery, frame_ancestors
 from sarqc.web.link_preview import Introductions, document_title, head_of, query_of
@@ -32,10 +29,6 @@ _OF_GRADIO = re.compile(r'<(?:meta\s+(?:property="og:|name="twitter:)|link rel="
 _SCRIPT, _APP = "<script", "<gradio-app"
 LOADED = ("/assets/", "/static/", "/theme.css")  # what the documents load of Gradio's: scripts, styles, fonts
 _CHARSET = '<meta charset="utf-8" />'
-_LANGUAGE = 'lang="en"'  # of the document
-# What Gradio's scripts are told: the markup of our parts and the words of fields, and the choices of fields.
-_SPOKEN = re.compile(r'(?:(?<="html_template":)|(?<="label":)|(?<="info":))"(?:[^"\\]|\\.)*"')
-_CHOICES = re.compile(r'(?<="choices":)\[\[.*?\]\]')
 _NOTHING = Response(status_code=404)  # which ``OneShape`` words
 
 
@@ -47,12 +40,10 @@ class Document:
         self,
         app: ASGIApp,
         pages: tuple[Page, ...],
-        translations: Callable[[], Mapping[str, Mapping[str, str]]],
         settings: Settings,
         introductions: Introductions,
     ) -> None:
-        self.app, self._translations = app, translations
-        self._one_at_a_time = Lock()  # Gradio has one place for all elements that are being made
+        self.app = app
         self._settings, self._introductions = settings, introductions
         self._pages = {page.path: page for page in pages}
 
@@ -91,33 +82,7 @@ class Document:
         if page.skeleton is not None:
             before += page.skeleton(self._introductions.first_sight(scope["state"]["visitor"], query))
         text = text.replace(_APP, before + _APP, 1)
-        return self._translated(_titled(text, document_title(told))).encode()
-
-    @property
-    def _known(self) -> Mapping[str, Mapping[str, str]]:
-        """What elements say in other languages: made when first asked for, since a form takes its time."""
-        with self._one_at_a_time:
-            return self._made
-
-    @cached_property
-    def _made(self) -> Mapping[str, Mapping[str, str]]:
-        return self._translations()
-
-    def _translated(self, text: str) -> str:
-        """The document with our parts and fields in the language spoken."""
-        if language() == ENGLISH:
-            return text
-        known = self._known[language()]
-
-        def spoken(match: re.Match[str]) -> str:
-            said = json.loads(match[0])
-            return _in_script(known.get(said, said))
-
-        def chosen(match: re.Match[str]) -> str:
-            return _in_script([[known.get(title, title), value] for title, value in json.loads(match[0])])
-
-        text = _CHOICES.sub(chosen, _SPOKEN.sub(spoken, text))
-        return text.replace(_LANGUAGE, f'lang="{language()}"', 1)
+        return _titled(text, document_title(told)).encode()
 
 
 def _is_shown(start: Message) -> bool:

@@ -11,7 +11,7 @@ from sarqc.web.browser_contract import DOORS, DRAWINGS, SHOWN
 
 def _axis() -> str:
     """The λ axis of the main figure, as a slider: its track lies on the axis (assets/js/explorer/axis_slider.js)."""
-    return f"""
+    return """
 <div class="lambda-axis" data-part="sliders" data-testid="sliders" data-panel data-control="sliders">
   <span class="track" data-control="lambda"><span class="band" data-part="band" data-control="band"></span>
     <input type="range" min="0" max="1" step="1" value="0" data-part="lambda" data-testid="lambda"
@@ -21,14 +21,14 @@ def _axis() -> str:
 
 
 def _play() -> str:
-    return f"""
+    return """
 <button type="button" class="quiet play" data-part="play" data-testid="play" data-control="play" aria-pressed="false"
   title="λ moves by itself">▶ play</button>
 """
 
 
 def _acts() -> str:
-    return f"""
+    return """
 <p class="door-acts">
   <span data-part="downloads"></span>
   <button type="button" class="quiet" data-part="copy" data-testid="copy" data-control="copy"
@@ -38,7 +38,7 @@ def _acts() -> str:
 
 
 def _numbers() -> str:
-    return f"""
+    return """
 <section class="card" aria-labelledby="numbers-title" data-panel data-control="numbers">
   <header class="card-head"><h2 class="card-title" id="numbers-title">The numbers</h2>
     <div class="card-tools">
@@ -52,7 +52,7 @@ def _numbers() -> str:
 
 
 def _measured() -> str:
-    return f"""
+    return """
 <section class="card" aria-labelledby="measured-title" data-panel data-control="measured">
   <header class="card-head"><h2 class="card-title" id="measured-title">How this was measured</h2></header>
   <dl class="measured" data-part="measured" data-testid="measured"></dl>
@@ -61,7 +61,7 @@ def _measured() -> str:
 
 
 def _tokens() -> str:
-    return f"""
+    return """
 <section class="card tokens-numbers is-off">
   <p data-part="tokens-words" data-testid="tokens-words"></p>
   <details data-part="tokens-table" data-testid="tokens-table">
@@ -77,7 +77,7 @@ def _tokens() -> str:
 
 
 def _theorem() -> str:
-    return f"""
+    return """
 <section class="card theorem-terms is-off" data-part="theorem-card" data-panel
   data-control="theorem">
   <header class="card-head"><h2 class="card-title">Theorem 1, term by term</h2></header>
@@ -102,7 +102,7 @@ _ENLARGE = '<span class="figure-enlarge"></span>'
 
 
 def _hero_picks() -> str:
-    return f"""
+    return """
 <label data-control="scale"><select data-pick="scale" data-testid="pick-scale"
   aria-label="Scale of the errors"></select></label>
 <label data-control="draw"><select data-pick="draw" data-testid="pick-draw"
@@ -111,14 +111,14 @@ def _hero_picks() -> str:
 
 
 def _map_pick() -> str:
-    return f"""
+    return """
 <label data-control="quantity"><select data-pick="quantity" data-testid="pick-quantity"
   aria-label="Quantity of the map"></select></label>
 """
 
 
 def _ruler_link() -> str:
-    return f"""
+    return """
 <a class="quiet" data-part="ruler-run" data-testid="ruler-run">Run with this λ</a>
 """
 

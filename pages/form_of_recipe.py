@@ -51,7 +51,7 @@ _EFFORTS = '<div data-part="efforts"></div>'
 
 def _fold() -> str:
     """The fold of everything else, with what it is set to."""
-    return f"""
+    return """
 <button type="button" class="settings-toggle" data-part="settings-toggle" data-testid="advanced" aria-expanded="false"
   aria-controls="settings">Advanced</button>
 <p class="settings-words" data-part="settings-words" data-testid="settings-words"></p>

@@ -11,11 +11,9 @@ from pathlib import Path
 
 from fastapi import APIRouter, Request, Response
 
-from pages.layout import messages
 from pages.learn import plain_words, tour
 from pages.scripts import bundled
 from sarqc.errors import NotFound
-from sarqc.language import language
 from sarqc.settings import Settings
 from sarqc.web.lectures import Lectures
 from sarqc.web.middleware import nonce_of
@@ -28,14 +26,14 @@ OF_THE_LAB = {
     "ask": "Drag the ring to the λ with the lowest perplexity.",
 }
 _PAGE = """<!doctype html>
-<html lang="{language}">
+<html lang="en">
 <head>
 <meta charset="utf-8">
 <title>{title} – sarqc</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="robots" content="noindex">
 <link rel="icon" href="data:,">
-{messages}<style>{styles}</style>
+<style>{styles}</style>
 <script nonce="{nonce}">{theme}</script>
 </head>
 <body>
@@ -70,8 +68,8 @@ def join_router(settings: Settings, lectures: Lectures) -> APIRouter:
             content, script, status = _PARTS, _SCRIPT.format(nonce=nonce, text=text, entry=ENTRY), 200
         page = _PAGE.format(
             styles=joined_styles(assets, ("base", "join")), nonce=nonce, theme=THEME_SCRIPT, content=content,
-            script=script, stops=escape(_stops(settings)), language=language(), title="Guess along",
-            messages=messages(assets, (ENTRY,)), address=escape(f"{settings.root()}/api/join/{code}"),
+            script=script, stops=escape(_stops(settings)), title="Guess along",
+            address=escape(f"{settings.root()}/api/join/{code}"),
         )  # fmt: skip
         answer = body_response(request, page.encode(), "text/html; charset=utf-8", cache="no-store")
         answer.headers["Referrer-Policy"] = "no-referrer"

@@ -14,7 +14,7 @@ from sarqc.web.link_preview import FirstSight
 
 def _objective() -> str:
     """As the page comes; the script sets it for the shown method, with λ and γ to move."""
-    return f"""<span class="objective" aria-hidden="true"><span class="min">min<sub><i>Ŵ</i></sub></span>
+    return """<span class="objective" aria-hidden="true"><span class="min">min<sub><i>Ŵ</i></sub></span>
     <span class="term" data-term="recon"><span class="set">‖(<i>Ŵ</i> − <i>W</i>)&thinsp;<i>X</i>‖<sup>2</sup></span>
       <span class="caption">reconstruction error</span></span>
     <span class="plus">+</span> <span class="knob"><i>λ</i></span>
@@ -123,7 +123,7 @@ def _picks() -> str:
 
 
 def _told() -> str:
-    return f"""
+    return """
 <p class="waiting" role="status">Fetching the study</p>
 <div data-part="computing"></div>
 <div data-part="problem"></div>
@@ -142,7 +142,7 @@ _SMALL_PRINT = (
 
 
 def _try() -> str:
-    return f"""
+    return """
 <section class="card try-card is-off" aria-labelledby="try-title" data-part="try-card" data-panel data-control="try">
   <header class="card-head"><h2 class="card-title" id="try-title">The model on a sentence</h2></header>
   <div data-part="try" data-testid="try"></div>

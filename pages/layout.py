@@ -6,15 +6,11 @@ import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from html import escape
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
-from pages.scripts import modules
-from sarqc.language import ENGLISH, LANGUAGES, language, messages_of_scripts
 from sarqc.settings import Settings
 from sarqc.web.link_preview import ABOUT, FirstSight, Introduction
 from sarqc.web.static import THEME_SCRIPT, assets_root, ground_style
@@ -62,7 +58,7 @@ def styles_of(pages: Sequence[Page]) -> list[str]:
 
 
 _HEAD = """<style>{ground}</style>
-{messages}<script nonce="{nonce}">{at_once}</script>
+<script nonce="{nonce}">{at_once}</script>
 <script type="importmap" nonce="{nonce}">{imports}</script>
 <link rel="modulepreload" href="{module}">
 <link rel="preload" as="style" href="{assets}/{styles}">
@@ -77,13 +73,12 @@ EMBED_SCRIPT = """(() => {
 
 _BAR = """
 <link rel="stylesheet" href="{assets}/{styles}">
-<a class="skip" href="#content">{skip}</a>
+<a class="skip" href="#content">To the content</a>
 <header class="bar" data-control="bar">
-  <a class="brand" href="{root}/{query}">sarqc</a><span class="tagline">{tagline}</span>
-  <nav class="pages" aria-label="{pages}">{links}</nav>
+  <a class="brand" href="{root}/">sarqc</a><span class="tagline">what a little regularisation buys</span>
+  <nav class="pages" aria-label="Pages">{links}</nav>
   <span class="visitor" data-part="visitor"></span>
-  {languages}
-  <button type="button" class="theme" data-action="theme" data-testid="theme" aria-label="{theme}">◐</button>
+  <button type="button" class="theme" data-action="theme" data-testid="theme" aria-label="Light or dark">◐</button>
 </header>
 <script type="module" nonce="{nonce}">
 import {{ scripts }} from "{name}";
@@ -118,46 +113,12 @@ def head(settings: Settings, nonce: str, page: Page | None = None) -> str:
         module=module,
         styles=STYLE_SHEET,
         nonce=nonce,
-        messages=messages(settings.assets_dir, entries_of(page)),
     )
 
 
 def entries_of(page: Page | None) -> tuple[str, ...]:
     """Return the modules that a page asks for; None is the page for an address without one."""
     return (*EVERYWHERE, *(page.scripts if page else ()))
-
-
-def messages(assets: Path, entries: tuple[str, ...]) -> str:
-    """The messages of these modules and of all that they import, in the language spoken, as an element for the head of
-    a document; none in English."""
-    return "" if language() == ENGLISH else _messages(assets, entries, language())
-
-
-@lru_cache(maxsize=32)
-def _messages(assets: Path, entries: tuple[str, ...], code: str) -> str:
-    spoken = messages_of_scripts(modules(assets, tuple(f"js/{name}" for name in entries)))
-    text = json.dumps(spoken, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
-    return f'<script type="application/json" id="messages" lang="{code}">{text}</script>\n'
-
-
-def words_of_bar() -> dict[str, str]:
-    """The words of the bar, in the language spoken."""
-    return {
-        "skip": "To the content",
-        "tagline": "what a little regularisation buys",
-        "pages": "Pages",
-        "theme": "Light or dark",
-    }
-
-
-def language_links() -> str:
-    """Links to the same page in the other languages; base/top_bar.js gives them the address of the moment."""
-    return "".join(
-        f'<a class="quiet language" href="?lang={code}" hreflang="{code}" lang="{code}" data-language="{code}" '
-        f'data-testid="lang-{code}">{name}</a>'
-        for code, name in LANGUAGES.items()
-        if code != language()
-    )
 
 
 def script(name: str) -> str:
@@ -184,19 +145,14 @@ def top_bar(current: Page | None, pages: Sequence[Page], settings: Settings, non
     The styles come first of all, and nothing is painted without them. In the body they are behind those that Gradio
     puts into the head whenever it likes, and so refine them.
     """
-    root, query = settings.root(), "" if language() == ENGLISH else f"?lang={language()}"
+    root = settings.root()
     links = "".join(
-        (
-            "<a "
-            f'href="{root}{escape(page.path)}{query}"{" aria-current=page" if page is current else ""}>{escape(page.title)}</a>'
-        )
+        f'<a href="{root}{escape(page.path)}"{" aria-current=page" if page is current else ""}>{escape(page.title)}</a>'
         for page in pages
     )
     ask = f'\nscripts["{current.asks}"].ask();' if current and current.asks else ""
-    names = {"assets": _assets(settings), "styles": STYLE_SHEET, "name": SCRIPTS}
-    languages = "" if current is None else language_links()
     return _BAR.format(
-        links=links, root=root, query=query, ask=ask, nonce=nonce, languages=languages, **words_of_bar(), **names
+        links=links, root=root, ask=ask, nonce=nonce, assets=_assets(settings), styles=STYLE_SHEET, name=SCRIPTS
     )
 
 

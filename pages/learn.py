@@ -9,7 +9,6 @@ from html import escape
 from typing import Any
 
 from pages.layout import Page, part, published_by_the_paper
-from sarqc.language import ENGLISH, language
 from sarqc.settings import Settings
 
 _STEP = """
@@ -46,10 +45,10 @@ _TOUR = """
     <button type="button" class="act-quiet" data-part="back" data-control="back" data-testid="back">{back}</button>
     <ol class="progress" data-testid="progress">{progress}</ol>
     <button type="button" class="act" data-part="next" data-control="next" data-testid="next">{next}</button>
-    <a class="act" href="{root}/{query}" data-part="lab" data-control="next" data-testid="to-lab" hidden>{to_lab}</a>
+    <a class="act" href="{root}/" data-part="lab" data-control="next" data-testid="to-lab" hidden>{to_lab}</a>
     <p class="hint">{hint}</p>
     <span class="tour-tools">
-      <a class="quiet" href="?lecture=1{more}" data-part="lecture" data-control="lecture"
+      <a class="quiet" href="?lecture=1" data-part="lecture" data-control="lecture"
         data-testid="lecture">{lecture}</a>
       <button type="button" class="quiet" data-part="fill" data-control="fill" data-testid="fill"
         aria-pressed="false">{fill}</button>
@@ -95,7 +94,7 @@ _TEXTS = ("title", "text", "ask", "show", "notes", "figure")  # of a step, for p
 
 
 def tour(settings: Settings) -> dict[str, Any]:
-    """The tour, with its words in the language spoken."""
+    """The tour, with its words."""
     read: dict[str, Any] = json.loads((settings.assets_dir / "tour.json").read_text(encoding="utf-8"))
     for step in read["steps"]:
         for name in _TEXTS:
@@ -137,7 +136,6 @@ def build(settings: Settings) -> None:
         )
         for number, step in enumerate(steps, 1)
     ]
-    spoken = "" if language() == ENGLISH else f"lang={language()}"
     part(
         _TOUR.format(
             root=settings.root(),
@@ -146,8 +144,6 @@ def build(settings: Settings) -> None:
             published=escape(published),
             steps="".join(sections),
             progress="".join(progress),
-            query=spoken and f"?{spoken}",
-            more=spoken and f"&amp;{spoken}",
             **_words_of_tour(),
         ),
         script="learn/learn_page.js",

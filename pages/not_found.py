@@ -8,13 +8,12 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import Scope
 
 from pages.layout import Page, head, top_bar
-from sarqc.language import ENGLISH, language
 from sarqc.settings import Settings
 from sarqc.web.link_preview import Introduction, head_of
 from sarqc.web.middleware import nonce_of
 
 _TEXT = """<!doctype html>
-<html lang="{language}">
+<html lang="en">
 <head>
 <meta charset="utf-8">
 {told}
@@ -38,21 +37,18 @@ _TEXT = """<!doctype html>
 def not_found(scope: Scope, own: str, pages: tuple[Page, ...], settings: Settings) -> Response:
     """The page, with status 404. ``own``: see ``Introductions.own``."""
     path = scope["path"]
-    title, query = "Page not found", "" if language() == ENGLISH else f"?lang={language()}"
+    title = "Page not found"
     words = "The address may have been cut or mistyped. These pages are here:"
     if path.startswith("/runs/"):
         words = "A run has the address /calibrate?run=…; <em>Runs</em> lists them all. These pages are here:"
     ways = "".join(
-        (
-            f'<li><a href="{settings.root()}{escape(page.path)}{query}">{escape(page.title)}</a> '
-            f"{escape(page.heading)}</li>"
-        )
+        (f'<li><a href="{settings.root()}{escape(page.path)}">{escape(page.title)}</a> {escape(page.heading)}</li>')
         for page in pages
     )
     nothing = f"Nothing is at <code>{escape(path[:200])}</code>."
     text = _TEXT.format(
         told=head_of(Introduction(title), own, "/"), head=head(settings, nonce_of(scope)),
         bar=top_bar(None, pages, settings, nonce_of(scope)), nothing=nothing, remedy=words, ways=ways,
-        title=title, language=language(),
+        title=title,
     )  # fmt: skip
     return HTMLResponse(text, 404, headers={"Cache-Control": "no-store"})

@@ -6,13 +6,11 @@ import gradio as gr
 
 from pages.layout import Page, part
 from pages.plot import choice, plot
-from sarqc.language import ENGLISH, language
 from sarqc.settings import Settings
 from sarqc.web.browser_contract import RATIOS, SIZES
 
 
 def _runs(root: str) -> str:
-    query = "" if language() == ENGLISH else f"?lang={language()}"
     inspected = "What others quantized: see what it lost, and whether its codes can be better"
     return f"""
 <div class="runs-head">
@@ -29,9 +27,9 @@ def _runs(root: str) -> str:
     <button type="button" class="act-quiet" data-part="open-study" data-testid="open-study"
             title="The zip file that a study's Download gives">Open a study</button>
     <input type="file" accept=".zip,application/zip" data-part="study-file" data-testid="study-file" hidden>
-    <a class="act-quiet" href="{root}/calibrate{query}#inspect" data-testid="inspect"
+    <a class="act-quiet" href="{root}/calibrate#inspect" data-testid="inspect"
        title="{inspected}">Inspect a checkpoint</a>
-    <a class="act" href="{root}/calibrate{query}">New run</a>
+    <a class="act" href="{root}/calibrate">New run</a>
   </span>
 </div>
 <div data-part="problem"></div>
@@ -46,7 +44,7 @@ def _runs(root: str) -> str:
 
 
 def _studies() -> str:
-    return f"""
+    return """
 <section class="card studies" aria-labelledby="studies-title" hidden>
   <header class="card-head"><h2 class="card-title" id="studies-title">Studies without a run here</h2></header>
   <div class="table-scroll" data-part="studies" data-testid="studies"></div>
@@ -55,7 +53,7 @@ def _studies() -> str:
 
 
 def _compare() -> str:
-    return f"""
+    return """
 <div class="compare-tables">
   <section class="card" aria-labelledby="differences-title">
     <header class="card-head"><h2 class="card-title" id="differences-title"
@@ -71,7 +69,7 @@ def _compare() -> str:
 
 
 def _compare_more() -> str:
-    return f"""
+    return """
 <div class="compare-tables compare-more">
   <section class="card" aria-labelledby="texts-title" hidden>
     <header class="card-head"><h2 class="card-title" id="texts-title"

@@ -20,7 +20,6 @@ import gradio as gr
 from pages import lab, layout, learn
 from pages.resources import bundles
 from sarqc.errors import Refused
-from sarqc.language import language
 from sarqc.settings import Settings
 from sarqc.web.link_preview import Introduction, head_of
 from sarqc.web.publish import TOUR, Documents, SingleLayer, Site, StudyDocument
@@ -33,12 +32,12 @@ _POLICY = (
     "object-src 'none'; base-uri 'self'; form-action 'none'; script-src 'self' {scripts}"
 )
 _DOCUMENT = """<!doctype html>
-<html lang="{language}">
+<html lang="en">
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 {told}
-{messages}<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="viewport" content="width=device-width, initial-scale=1">
 <style>{ground}</style>
 <script>{at_once}</script>
 <script type="importmap">{imports}</script>
@@ -48,11 +47,11 @@ _DOCUMENT = """<!doctype html>
 <body>
 <style>{own}</style>
 <link rel="stylesheet" href="{styles}">
-<a class="skip" href="#content">{skip}</a>
+<a class="skip" href="#content">To the content</a>
 <header class="bar" data-control="bar">
-  <a class="brand" href="{root}">sarqc</a><span class="tagline">{tagline}</span>
-  <nav class="pages" aria-label="{pages}">{links}</nav>
-  <button type="button" class="theme" data-action="theme" data-testid="theme" aria-label="{theme}">◐</button>
+  <a class="brand" href="{root}">sarqc</a><span class="tagline">what a little regularisation buys</span>
+  <nav class="pages" aria-label="Pages">{links}</nav>
+  <button type="button" class="theme" data-action="theme" data-testid="theme" aria-label="Light or dark">◐</button>
 </header>
 {content}
 <script type="module">{script}</script>
@@ -156,8 +155,7 @@ for (const element of document.querySelectorAll("[data-mount]")) mounts[element.
         return _DOCUMENT.format(
             policy=_POLICY.format(scripts=hashes), told=head_of(told, address, ""), ground=ground, at_once=at_once,
             imports=imports, module=module, own=own, styles=styles, root=root, links=links, content=content,
-            script=script, language=language(), messages=layout.messages(assets_dir, layout.entries_of(page)),
-            **layout.words_of_bar(),
+            script=script,
         )  # fmt: skip
 
 

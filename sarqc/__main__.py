@@ -31,7 +31,6 @@ from sarqc import __version__
 from sarqc.documents import SIGNS, LayerErrors, LayerReportDocument, NamedReport, PrintedRun
 from sarqc.errors import Refused, SarqcError
 from sarqc.events import Event, Finished, Saved
-from sarqc.language import speaking
 from sarqc.plain import gib, mib
 from sarqc.quantization.methods import AS_FOUND, METHODS, Candidates
 from sarqc.recipe import (
@@ -782,7 +781,6 @@ def publish(
             "by some other sites need it."
         ),
     ] = "",
-    spoken: Annotated[str, typer.Option("--language", help="Language of the pages: en or de.")] = "en",
     space: Annotated[bool, typer.Option("--space", help="Add what a static Space of Hugging Face needs.")] = False,
     processes: Annotated[
         int,
@@ -799,7 +797,6 @@ def publish(
             check_archive,
             check_output,
             detail_named,
-            language_named,
             planned,
             studies_named,
             write_archive,
@@ -820,8 +817,7 @@ def publish(
             write_site, named, settings=settings, documents=partial(documents, settings), detail=chosen,
             address=address, processes=processes or min(4, len(os.sched_getaffinity(0))), space=space,
         )  # fmt: skip
-        with speaking(language_named(spoken)):
-            size = write_archive(output, write) if is_archive else write(output)
+        size = write_archive(output, write) if is_archive else write(output)
         typer.echo(f"saved {output}: {mib(size)}", err=True)
 
     _guarded(work, as_json=False)

@@ -204,7 +204,7 @@ def from_parts(kind: str, what: str, where: str, remedy: str) -> SarqcError:
 
 
 def in_recipe(field: str) -> str:
-    """A field of a recipe as the place of an error, in the language spoken."""
+    """A field of a recipe as the place of an error."""
     return f"recipe, {field}"
 
 

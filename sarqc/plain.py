@@ -36,15 +36,15 @@ def measured(value: float) -> float | None:
 
 
 def mib(size: float) -> str:
-    """A number of bytes in MiB, from one GiB on in GiB; three digits, in the language spoken."""
+    """A number of bytes in MiB, from one GiB on in GiB; three digits."""
     return gib(size) if size >= 2**30 else f"{size / 2**20:.3g} MiB"
 
 
 def gib(size: float) -> str:
-    """A number of bytes in GiB, three digits, in the language spoken."""
+    """A number of bytes in GiB, three digits."""
     return f"{size / 2**30:.3g} GiB"
 
 
 def percent(share: float) -> str:
-    """A share as a percentage with a digit behind the point, in the language spoken."""
+    """A share as a percentage with a digit behind the point."""
     return f"{100 * share:.1f}%"

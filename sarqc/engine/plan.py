@@ -479,7 +479,7 @@ def _tokens_fix(field: str, tokens: int) -> Fix:
 
 
 def _number(count: int) -> str:
-    """A whole number with separators, in the language spoken."""
+    """A whole number with separators."""
     return f"{count:,}"
 
 

@@ -39,7 +39,7 @@ class Ratio:
         return bool(abs(self.mean[at] - 1) < SAME)
 
     def change_in(self, name: str, at: tuple[int, int]) -> str:
-        """Return “31 % less drift”, of a name in the language spoken."""
+        """Return “31 % less drift”, of a name."""
         ratio = float(self.mean[at])
         if ratio < 1:
             return f"{change_text(ratio - 1)}\u00a0less {name}"

@@ -15,8 +15,6 @@ from typing import Any, Literal, NotRequired, TypedDict, final
 
 import numpy as np
 
-from sarqc.language import ENGLISH, language
-
 Axis = Literal["gamma", "lambda"]
 _Lam = TypedDict("_Lam", {"lambda": int})  # a keyword of Python, so that a class can't name it
 _MaybeLam = TypedDict("_MaybeLam", {"lambda": NotRequired[int]})
@@ -180,7 +178,6 @@ def base_layout(*, left: int = 48, right: int = 16, top: int = 24, bottom: int =
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": FONT,
-        **({} if language() == ENGLISH else {"separators": ".,"}),  # of plotly's own numbers
         "template": {"layout": {f"{side}axis": {"title": {"font": {"size": 12}}} for side in "xy"}},
         "margin": {"l": left, "r": right, "t": top, "b": bottom, "pad": 0},
         "showlegend": False,

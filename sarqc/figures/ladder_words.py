@@ -122,7 +122,7 @@ def _name(rung: Rung) -> str:
 def _before(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
     """Before two points are measured."""
     if not rungs:
-        return [piece(("Not enough time: no step was measured." if ladder["end"] else "Measuring the float model."))]
+        return [piece("Not enough time: no step was measured." if ladder["end"] else "Measuring the float model.")]
     value = perplexity_text(rungs[0].mean("perplexity"))
     text = f"Rounding to nearest has a perplexity of {value}; no step was compared with it yet."
     return [piece(text)]

@@ -120,12 +120,8 @@ def how_measured(facts: LineFacts) -> list[Fact]:
     found = study.experts
     if found is not None:
         text = (
-            "{owned} of the {layers} layers belong to {experts} experts and see the tokens that were routed to "
+            f"{_whole(sum(layer.expert is not None for layer in study.layers))} of the {_whole(len(study.layers))} layers belong to {_whole(found.count)} experts and see the tokens that were routed to "
             "them; a layer without tokens has no error and is left out of means"
-        ).format(
-            owned=_whole(sum(layer.expert is not None for layer in study.layers)),
-            layers=_whole(len(study.layers)),
-            experts=_whole(found.count),
         )
         pairs.append(("Experts", text))
     text = "‖(Ŵ − W)S‖² / ‖WS‖² of a layer with the method's S; all layers: their mean"
@@ -139,7 +135,7 @@ def how_measured(facts: LineFacts) -> list[Fact]:
         pairs.append(("Open marks", "no μ ≥ 0 makes reconstruction error + μ · drift² smallest there"))
     if line.sizes and "recon_by_size" in line.arrays:
         again = (
-            f"every point solved again on {', '.join((_whole(size) for size in line.sizes))} sequences; in brackets "
+            f"every point solved again on {', '.join(_whole(size) for size in line.sizes)} sequences; in brackets "
             "the 95 % interval over draws"
         )
         pairs.append(("Amount of text", again))

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache, reduce
 
-from sarqc.language import language
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line
 from sarqc.study.facts import BaselinePoint, has_lam
@@ -83,13 +82,9 @@ def percent(value: float, decimals: int = 0) -> str:
     return f"{number(100 * value, decimals)}{NBSP}%"
 
 
+@lru_cache(maxsize=1024)  # a view says the same values in several figures
 def significant(value: float) -> str:
     """A value of any size with three digits that mean something: 0.870, 1.05, 0.000123, 1.00·10^−9."""
-    return _significant(value, language())
-
-
-@lru_cache(maxsize=1024)  # a view says the same values in several figures
-def _significant(value: float, spoken: str) -> str:
     if 0 < abs(value) < 1e-6:
         digits, _, power = f"{value:.2e}".replace("-", "\u2212").partition("e")
         return f"{digits}·10^\u2212{power[1:].lstrip('0')}"

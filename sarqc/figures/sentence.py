@@ -407,11 +407,9 @@ def _drift_part(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
         error = pieces([_verdict(words, "recon"), " error"], "recon")
         # Less drift is paid for; what both have less of is not a price.
         return pieces(
-            (
-                [clause, ", at the price of ", error, " on calibration text."]
-                if change < 0 < cost
-                else [clause, ", with ", error, " on calibration text."]
-            )
+            [clause, ", at the price of ", error, " on calibration text."]
+            if change < 0 < cost
+            else [clause, ", with ", error, " on calibration text."]
         )
     if facts.drift is None or not math.isfinite(facts.drift[at]):
         return []
@@ -505,9 +503,7 @@ def _band_part(facts: LineFacts, gamma: int, told: _Told) -> list[Piece]:
         shown = joined([low, high]).replace(" ", NBSP)
         alone = "The best λ lies between {lam}"
         whole = "The best λ lies between {lam} for the whole model"
-    clause = pieces(
-        (parts(whole, lam=piece(shown, "lambda")) if of_model else parts(alone, lam=piece(shown, "lambda")))
-    )
+    clause = pieces(parts(whole, lam=piece(shown, "lambda")) if of_model else parts(alone, lam=piece(shown, "lambda")))
     sure = [clause, " (95\u00a0% confidence, ", sample, ")."]
     return [*pieces(sure), *help_text]
 

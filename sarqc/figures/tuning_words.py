@@ -99,9 +99,7 @@ def _too_little(tuning: Tuning) -> list[Piece]:
     """Before two λ were compared in two draws: what the errors of layers say alone."""
     known, layers = tuning["screened"]
     if not known:
-        return [
-            piece(("Not enough time: nothing is known yet." if tuning["end"] else "Comparing the errors of layers."))
-        ]
+        return [piece("Not enough time: nothing is known yet." if tuning["end"] else "Comparing the errors of layers.")]
     if any(first != last for first, last in tuning["suggested"]):
         lams = f"λ from {spans_text(tuning['suggested'])}"
     else:
@@ -148,7 +146,7 @@ def _one_draw(tuning: Tuning) -> list[Piece]:
         sure = "On the first of {draws} λ = {lam} has {saving}, by the windows of the test text."
         unsure = "On the first of {draws} λ = {lam} has {saving}, which can’t say how sure that is."
     values = {"lam": lam_text(lam), "saving": saving, "draws": draws_text(len(seen))}
-    return [piece((sure.format(**values) if is_known else unsure.format(**values)))]
+    return [piece(sure.format(**values) if is_known else unsure.format(**values))]
 
 
 def _sign(sign: str, value: float) -> str:
@@ -161,7 +159,7 @@ def _take(tuning: Tuning, best: TuningRow) -> list[Piece]:
     is_final, point = tuning["next"] == "run", _point(tuning, best, best["lambda"])
     if best["better"] is None:
         use, so_far = "Use {point}.", "So far {point}."
-        return pieces((parts(use, point=point) if is_final else parts(so_far, point=point)))
+        return pieces(parts(use, point=point) if is_final else parts(so_far, point=point))
     use = "Use {point}: {saving}, compared in {draws}."
     so_far = "So far {point}: {saving}, compared in {draws}."
     saving = piece(savings_text(best), "quality", verdict=True)
@@ -212,11 +210,9 @@ def _keep(tuning: Tuning, best: TuningRow) -> list[Piece]:
     high = best["better_high"]
     return [
         piece(
-            (
-                "Keep GPTQ 1 %: every λ is measurably worse."
-                if high is not None and high < 0
-                else "Keep what you have, GPTQ 1 %: no measurable difference."
-            )
+            "Keep GPTQ 1 %: every λ is measurably worse."
+            if high is not None and high < 0
+            else "Keep what you have, GPTQ 1 %: no measurable difference."
         ),
         piece(f" {said}"),
     ]

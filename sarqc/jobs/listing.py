@@ -22,7 +22,6 @@ from sarqc.errors import Refused, SarqcError
 from sarqc.jobs.run import STATE_WORDS, Run, State
 from sarqc.jobs.schema import BATCH
 from sarqc.jobs.tuned import against_gptq, tuned
-from sarqc.language import language, speaking
 from sarqc.recipe import Recipe, idle_fields, method_title
 
 FORM = 6  # of the rows that ``row_of`` writes: counts up with each change of it
@@ -96,7 +95,6 @@ class Question:
     before: str | None = None  # older than this run
     of: str | None = None  # of one owner only, and the runs ``also``
     also: frozenset[str] = field(default_factory=frozenset)
-    spoken: str = field(default_factory=language)  # in which the text may name states, beside English
 
     def __post_init__(self) -> None:
         if self.sort.removeprefix("-") not in SORTS:
@@ -111,8 +109,7 @@ class Question:
         """The condition in SQL and its values."""
         parts, values = ["1"], []
         for word in self.text.split():
-            with speaking(self.spoken):
-                stages = [str(stage) for stage, state in enumerate(State) if _says(state, word.casefold())]
+            stages = [str(stage) for stage, state in enumerate(State) if _says(state, word.casefold())]
             parts.append(f"(instr(words, ?) OR stage IN ({', '.join(stages)}))" if stages else "instr(words, ?)")
             values.append(marked(word))
         if self.ids is not None:

@@ -235,5 +235,5 @@ def advice(state: State) -> str:
 
 
 def state_text(state: State) -> str:
-    """The name of a state in the language spoken, where a sentence of an error has it."""
+    """The name of a state where a sentence of an error has it."""
     return "queued" if state is State.QUEUED else STATE_WORDS[state]

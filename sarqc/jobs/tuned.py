@@ -51,7 +51,7 @@ def band_words(band: Sequence[Sequence[float]]) -> str:
 
 
 def _lam(value: float) -> str:
-    """λ in the language spoken."""
+    """λ."""
     return f"{value:g}"
 
 

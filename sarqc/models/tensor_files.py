@@ -82,7 +82,7 @@ def weight_files(folder: Path, where: str) -> list[Path]:
         raise Refused(f"no {SINGLE}", where, _AGAIN)
     for name in names:
         if Path(name).name != name or not is_regular(folder / name):
-            raise Refused(f"the weight file {repr(name[:100])} is missing", where, _AGAIN)
+            raise Refused(f"the weight file {name[:100]!r} is missing", where, _AGAIN)
     return [folder / name for name in names]
 
 

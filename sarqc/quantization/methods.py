@@ -60,7 +60,7 @@ FITTING = tuple(FITTING_WORDS)
 
 
 def fitting_text(fitting: Mapping[str, str | int | float]) -> str:
-    """Return the fitting of the grid in words of the language spoken, as “searched range, activation order”.
+    """Return the fitting of the grid in words as “searched range, activation order”.
 
     Empty for the plain one.
 
@@ -950,7 +950,7 @@ def entry_of(name: str) -> MethodEntry | None:
 
 
 def title_of(name: str, fitting: Mapping[str, str | int | float] = MappingProxyType({})) -> str:
-    """Return the title of a method with its fitting in the language spoken, as “GPTQ 1 %, searched range”.
+    """Return the title of a method with its fitting as “GPTQ 1 %, searched range”.
 
     An unknown method is called by its public name.
 

@@ -65,12 +65,12 @@ def _one_line(text: str, info: ValidationInfo) -> str:
     name = info.field_name or ""
     if name == "prompts" and (not text.strip() or len(f"{text}.".splitlines()) > 1):
         raise Refused(
-            f"{repr(text[:40])} is not one line of text", in_recipe("prompts"),
+            f"{text[:40]!r} is not one line of text", in_recipe("prompts"),
             "Give each prompt on its own line.",
         )  # fmt: skip
     if len(f"{text}.".splitlines()) > 1:
         raise Refused(
-            f"{name} has a line break in it: {repr(text[:40])}", in_recipe(name),
+            f"{name} has a line break in it: {text[:40]!r}", in_recipe(name),
             "Give it on one line.",
         ).about(name)  # fmt: skip
     return text
@@ -889,7 +889,7 @@ def known_entry(name: str) -> MethodEntry:
 
 
 def choice_words(choice: str) -> str:
-    """Return one of the words that a field takes as a form shows it, in the language spoken."""
+    """Return one of the words that a field takes as a form shows it."""
     return _CHOICE_WORDS.get(choice, choice.replace("_", " "))
 
 

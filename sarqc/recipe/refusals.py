@@ -38,7 +38,7 @@ def refusal(fields: Mapping[str, FieldInfo], error: ValidationError) -> Refused:
     wish = _wish(first, or_auto=Literal["auto"] in get_args(info.annotation))
     extra = info.json_schema_extra
     if isinstance(extra, dict) and extra.get("usual"):
-        help_text = f"{str(extra['usual'])} is usual. {help_text}"
+        help_text = f"{extra['usual']!s} is usual. {help_text}"
     what = f"{_called(name, info)} is {given}: {wish}"
     return Refused(what, in_recipe(name), help_text).about(name, *_bound(name, first))
 

@@ -197,8 +197,7 @@ def _check_opened(recipe: RecipeFields) -> None:
         if getattr(recipe, name) != info.default:
             default = list(info.default) if isinstance(info.default, tuple) else info.default
             raise Refused(
-                f"{str(info.title)} = {_shown(getattr(recipe, name))} is not available for a quantized "
-                f"checkpoint: {why}",
+                f"{info.title!s} = {_shown(getattr(recipe, name))} is not available for a quantized checkpoint: {why}",
                 in_recipe(name),
                 f"Leave {name} as it is by default.",
             ).about(name, Fix("Leave it as it is by default", {name: default}))
@@ -315,7 +314,7 @@ def without_effect(recipe: RecipeFields) -> list[str]:
 
 
 def _kind_words(recipe: RecipeFields) -> str:
-    """What a recipe is for, in the language spoken."""
+    """What a recipe is for."""
     return _KIND_WORDS[recipe.kind]
 
 

@@ -78,7 +78,6 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 
 from sarqc.errors import NotFound, Refused
 from sarqc.files.modes import usual_mode
-from sarqc.language import ENGLISH, language, speaking
 from sarqc.models.families import LayerInfo
 from sarqc.plain import plain
 from sarqc.quantization.methods import FITTING, entry_of, public_method, title_of
@@ -266,7 +265,7 @@ class Line(_Document):
 
     @property
     def spoken_title(self) -> str:
-        """Title in the language spoken; that of a method unknown here as it stands."""
+        """Title; that of a method unknown here as it stands."""
         return title_of(self.method, self.fitting) if _is_known(self) else self.title
 
     @property
@@ -456,14 +455,14 @@ class Study(_Document):
         return np.where(array == 255, np.nan, array) if name == "correct" else array.astype(np.float64)
 
     def once(self, line: Line | None, what: str, make: Callable[[], Told]) -> Told:
-        """Return the result of ``make``, computed once in each language and kept, for results that take long.
+        """Return the result of ``make``, computed once and kept, for results that take long.
 
         Args:
             line: The line that the result is about; None for the whole study.
             what: Name of the result.
             make: Function that computes it.
         """
-        key = (language(), line and (line.name, line.bits, line.draws), what)
+        key = (line and (line.name, line.bits, line.draws), what)
         if key not in self._once:
             self._once[key] = make()
         told: Told = self._once[key]
@@ -472,8 +471,7 @@ class Study(_Document):
 
 def _with_title_of_today(line: Line) -> Line:
     """Today's title of the method, so that it has one name wherever it is shown."""
-    with speaking(ENGLISH):
-        return line.model_copy(update={"title": line.spoken_title})
+    return line.model_copy(update={"title": line.spoken_title})
 
 
 def _is_known(line: Line) -> bool:

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from sarqc.errors import NotFound
-from sarqc.language import language
 from sarqc.quantization.methods import entry_of
 from sarqc.study.document import ArrayRef, Line, Study, Told
 from sarqc.study.paired import (
@@ -153,14 +152,13 @@ class LineFacts:
     plain: LineFacts | None  # of a line on a better fitted grid, the same on the plain one
     to_plain: Difference | None  # perplexity, this grid minus the plain one at equal γ and λ, G M
     selection: Selection | None  # of a line whose λ was chosen by “auto”
-    _once: dict[tuple[str, str], Any] = field(default_factory=dict, init=False, repr=False)
+    _once: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     def once(self, what: str, make: Callable[[], Told]) -> Told:
-        """Return the result of ``make`` about these facts, computed once in each language, and kept as they are."""
-        key = (language(), what)
-        if key not in self._once:
-            self._once[key] = make()
-        told: Told = self._once[key]
+        """Return the result of ``make`` about these facts, computed once, and kept as they are."""
+        if what not in self._once:
+            self._once[what] = make()
+        told: Told = self._once[what]
         return told
 
     def read(self, name: str, layer: int | None = None) -> np.ndarray | None:

@@ -37,7 +37,6 @@ from sarqc.jobs.annotations import MOST_TAGS, NAME_LENGTH, NOTE_LENGTH, TAG_LENG
 from sarqc.jobs.links import AT_MOST, DAYS, DAYS_AT_MOST
 from sarqc.jobs.listing import SORTS
 from sarqc.jobs.run import AT_REST, LANES, STATE_WORDS, RunDocument, State
-from sarqc.language import LANGUAGES
 from sarqc.models.catalogue import ModelEntry
 from sarqc.quantization.counts import TWO_CORES, Count
 from sarqc.quantization.methods import (
@@ -386,7 +385,6 @@ def names() -> list[Constant]:
         ),
         Constant("SIGNS", "Record<string, string>", "How people write what “auto” may choose.", SIGNS),
         Constant("FORMAT_WORDS", "Record<string, string>", "What each format of a checkpoint is.", FORMAT_WORDS),
-        Constant("LANGUAGES", "Record<string, string>", "Languages of pages by code, in their own words.", LANGUAGES),
         Constant("SITE", "string", "What ends every page's title.", SITE),
         Constant("SCALES", "Record<Scale, string>", "Scales of the main figure's errors, and their words.", SCALES),
         Constant("QUANTITIES", "Record<Quantity, string>", "What the map of layers can be coloured by.", quantities),

@@ -2,7 +2,7 @@
 
 | route | answer |
 |---|---|
-| POST /api/lectures | 201: code, secret, the address for phones, in the language spoken, and its code to scan |
+| POST /api/lectures | 201: code, secret, the address for phones and its code to scan |
 | PUT, DELETE /api/lectures/{code} | what the lecturer's page shows; the end. Both take the secret in a header |
 | GET /api/lectures/{code}/events | for the lecturer: how many phones there are, and their guesses |
 | GET /api/join/{code}/events ?phone= | for a phone: what is asked, and then the answer |
@@ -23,7 +23,6 @@ from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.sse import EventSourceResponse
 
 from sarqc.jobs.bell import Bell
-from sarqc.language import ENGLISH, language
 from sarqc.settings import Settings
 from sarqc.web.access import visitor_of
 from sarqc.web.lectures import HallState, Lecture, LectureBegun, Lectures, LectureWish, PhoneGuess, PhoneState
@@ -63,8 +62,7 @@ def lecture_router(lectures: Lectures, settings: Settings, bell: Bell) -> APIRou
         if is_first:
             end_idle()
         own = request.headers.get("origin") or str(request.base_url)  # browsers know the address that people see
-        spoken = "" if language() == ENGLISH else f"?lang={language()}"
-        address = f"{own.rstrip('/')}{root}/join/{lecture.code}{spoken}"
+        address = f"{own.rstrip('/')}{root}/join/{lecture.code}"
         begun: LectureBegun = {
             "code": lecture.code, "secret": secret, "address": address, "qr": qr_rows(address),
         }  # fmt: skip

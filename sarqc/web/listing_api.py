@@ -20,7 +20,6 @@ from sarqc.jobs.listing import Question, log_ratio, perplexity
 from sarqc.jobs.run import Run, RunDocument, iso_time
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.tuned import against_gptq, tuned
-from sarqc.language import ENGLISH, language, speaking
 from sarqc.recipe import Recipe, method_title, public_name
 from sarqc.web.access import Access, visitor_of
 from sarqc.web.responses import ApiRoute, json_body
@@ -75,7 +74,7 @@ def drawn_run(run: Run) -> ParetoRun:
     else:
         own = GRID_WORDS.get(grid, grid)
         named = f"{title}, {recipe.get('bits')} bits {own}"
-    named += "" if lam is None else f", λ {str(lam)}"
+    named += "" if lam is None else f", λ {lam!s}"
     corpus = ", ".join(filter(None, (test.get("corpus", recipe.get("test")), (test.get("part") or ""))))
     window = test.get("window")
     count = test.get("predicted_tokens")
@@ -156,7 +155,7 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
                 )
             return view
 
-        return json_body(request, store.drawn((question, size, quality, language()), drawn))
+        return json_body(request, store.drawn((question, size, quality), drawn))
 
     @router.get("/csv")
     def get_csv(request: Request, question: Asked) -> Response:
@@ -291,8 +290,7 @@ def cell(value: Any) -> str | float | int:
 
 def lines_of(runs: Iterable[Run]) -> str:
     """The lines of runs, each with its end."""
-    with speaking(ENGLISH):  # for programs too
-        return _lines([cell(value(run)) for value in COLUMNS.values()] for run in runs)
+    return _lines([cell(value(run)) for value in COLUMNS.values()] for run in runs)
 
 
 def _lines(rows: Iterable[Sequence[Any]]) -> str:

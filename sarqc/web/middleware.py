@@ -10,11 +10,9 @@ import re
 import secrets
 from collections.abc import Awaitable, Callable
 
-from starlette.datastructures import Headers, MutableHeaders, QueryParams
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-from sarqc.language import ENGLISH, LANGUAGES, speaking
 
 # What matters most is that no page can load from, or send to, another origin. Gradio's styles are inline all over.
 # Scripts are files of ours, or carry the nonce of their answer.
@@ -114,18 +112,6 @@ class SecurityHeaders:
             await send(message)
 
         await self.app(scope, receive, send_with_headers)
-
-
-class SpokenLanguage:
-    """Answers in the language of the address, ``lang``; in English where it has none, or one that is not spoken."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        asked = QueryParams(scope["query_string"]).get("lang") if scope["type"] == "http" else None
-        with speaking(asked if asked in LANGUAGES else ENGLISH):
-            await self.app(scope, receive, send)
 
 
 class SubPath:

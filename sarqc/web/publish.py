@@ -24,7 +24,6 @@ from sarqc.figures.card import point_card, site_card
 from sarqc.figures.plotly_figure import colours_of
 from sarqc.figures.slices import DETAILS, Contents, Detail, FurtherLayers, Slice, contents, files_of, pieces
 from sarqc.figures.view import default_line
-from sarqc.language import LANGUAGES, language
 from sarqc.plain import mib
 from sarqc.settings import Settings
 from sarqc.study.document import Study
@@ -154,13 +153,6 @@ def detail_named(text: str) -> Detail:
         if text == detail:
             return detail
     raise Refused(f"unknown detail “{text}”", "--detail", f"Give {', '.join(DETAILS)}.")
-
-
-def language_named(code: str) -> str:
-    """Return the code of a language. Raises ``Refused`` for another word."""
-    if code not in LANGUAGES:
-        raise Refused(f"unknown language “{code}”", "--language", f"Give {', '.join(LANGUAGES)}.")
-    return code
 
 
 def check_output(output: Path) -> tuple[str, ...]:
@@ -347,8 +339,7 @@ def _replace(output: Path, former: Sequence[str], made: Path) -> None:
 @contextmanager
 def _writing_pieces(selected: Mapping[str, Selected], made: Path, processes: int) -> Iterator[None]:
     """Writes all pieces while the block runs; with one process, behind it."""
-    spoken = language()
-    work = [(spoken, one.study.folder, made / name, piece) for name, one in selected.items() for piece in one.pieces()]
+    work = [(one.study.folder, made / name, piece) for name, one in selected.items() for piece in one.pieces()]
     if processes == 1:
         yield
         for piece in work:

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from sarqc.errors import Busy, SarqcError, TooLarge
-from sarqc.language import language
 from sarqc.plain import mib
 from sarqc.settings import Settings
 from sarqc.study.document import Study
@@ -55,12 +54,11 @@ class SiteArchives:
             Busy: Where too many sites wait already.
             SarqcError: Where it can't be written.
         """
-        spoken = language()
-        key = (study.id, version, spoken)
+        key = (study.id, version)
         if key not in self._kept:
             task = self._under_way.get(key)
             if task is None:
-                task = self._under_way[key] = asyncio.create_task(self._made(study, key, spoken))
+                task = self._under_way[key] = asyncio.create_task(self._made(study, key))
                 task.add_done_callback(lambda _: self._under_way.pop(key))
             await asyncio.shield(task)  # others wait for it too
         path = self._kept.pop(key, None)
@@ -69,19 +67,19 @@ class SiteArchives:
         self._kept[key] = path
         return path.open("rb"), path.stat().st_size
 
-    async def _made(self, study: Study, key: Hashable, spoken: str) -> Path:
-        path = await self._writing.run(lambda: self._written(study, spoken))
+    async def _made(self, study: Study, key: Hashable) -> Path:
+        path = await self._writing.run(lambda: self._written(study))
         self._kept[key] = path
         for oldest in list(self._kept)[:-KEPT]:
             shutil.rmtree(self._kept.pop(oldest).parent)  # who reads it has it open
         return path
 
-    def _written(self, study: Study, spoken: str) -> Path:
+    def _written(self, study: Study) -> Path:
         self._folder.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(dir=self._folder))
         path = folder / f"{study.folder.name}-site.zip"
         try:
-            _publish(study.folder, path, spoken, self._settings)
+            _publish(study.folder, path, self._settings)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -106,9 +104,9 @@ def parts_of(file: BinaryIO) -> Iterator[bytes]:
             yield part
 
 
-def _publish(study: Path, path: Path, spoken: str, settings: Settings) -> None:
-    """Write the site of a study in a language by the command. Raises ``SarqcError`` where that fails; see the log."""
-    command = [sys.executable, "-m", "sarqc", "publish", str(study), "--output", str(path), "--language", spoken]
+def _publish(study: Path, path: Path, settings: Settings) -> None:
+    """Write the site of a study by the command. Raises ``SarqcError`` where that fails; see the log."""
+    command = [sys.executable, "-m", "sarqc", "publish", str(study), "--output", str(path)]
     command += ["--processes", "1"]
     own = {"SARQC_ASSETS_DIR": str(settings.assets_dir), "SARQC_STATE_DIR": str(settings.resolved_state_dir())}
     process = subprocess.Popen(

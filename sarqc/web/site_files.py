@@ -10,7 +10,6 @@ from typing import Any
 import orjson
 
 from sarqc.figures.slices import Slice, files_of
-from sarqc.language import speaking
 from sarqc.study.document import Study
 
 LEVEL = 5  # of gzip: level 6 takes a third more time for 3 % fewer bytes
@@ -22,18 +21,17 @@ def packed(document: Any) -> bytes:
     return gzip.compress(raw, LEVEL, mtime=0)
 
 
-def write_piece(work: tuple[str, Path, Path, Slice]) -> None:
+def write_piece(work: tuple[Path, Path, Slice]) -> None:
     """Write the files of a piece of a study.
 
     Args:
-        work: Language, folder of the study, folder of the files, and the piece.
+        work: Folder of the study, folder of the files, and the piece.
     """
-    spoken, folder, place, piece = work
-    with speaking(spoken):
-        for name, document in files_of(_opened(folder), piece):
-            path = place / (f"{name}.gz" if isinstance(document, bytes) else f"{name}.json.gz")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(packed(document))
+    folder, place, piece = work
+    for name, document in files_of(_opened(folder), piece):
+        path = place / (f"{name}.gz" if isinstance(document, bytes) else f"{name}.json.gz")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(packed(document))
 
 
 _opened = lru_cache(maxsize=2)(Study.open)

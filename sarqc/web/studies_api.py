@@ -25,7 +25,6 @@ from sarqc.figures.compare import LETTERS, Ending, compare_view
 from sarqc.jobs.links import DAYS
 from sarqc.jobs.run import iso_time
 from sarqc.jobs.tuned import against_gptq, tuned
-from sarqc.language import language
 from sarqc.settings import Settings
 from sarqc.study.document import Study, array_files
 from sarqc.study.kept_codes import model_files
@@ -56,7 +55,7 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         seen = [access.study(visitor_of(request), study_id) for study_id in study_ids]
         versions = tuple(map(library.version, seen))  # before they are opened: what comes in between is no older
         studies = [library.open(study_id) for study_id in seen]
-        key = (make.__name__, language(), versions, *asked.values())
+        key = (make.__name__, versions, *asked.values())
         return written.respond(request, key, lambda: make(*studies, **asked))
 
     @router.get("/studies")

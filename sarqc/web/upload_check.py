@@ -1,6 +1,5 @@
 """The check of an uploaded study, as a process of its own: ``python -m sarqc.web.upload_check`` with the archive, an
-empty folder, the bytes that it may have unpacked, the memory and CPU time of this process, and the language in which it
-speaks.
+empty folder, the bytes that it may have unpacked, the memory and CPU time of this process.
 
 Nothing is unpacked by the names in the archive: the only files read are study.json and those that its arrays are in,
 and every other entry is a reason to refuse the whole. A study of a former version is kept in the current one. One JSON
@@ -22,7 +21,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
 from sarqc.errors import Refused, TooLarge
-from sarqc.language import ENGLISH, speaking
 from sarqc.study.document import ArrayRef, Study, array_files, rewrite, tensor_name, write_document
 from sarqc.study.tensors import FILE, tensors_of
 from sarqc.web.uploads import REMEDY, too_large
@@ -41,14 +39,13 @@ Z_MEM_ERROR = -4  # of zlib.h; Python says it as "Error -4 while …"
 TAG_DIGITS = 8  # of a hash of the content, at the end of the name of an uploaded study
 
 
-def main(archive: str, folder: str, limit: str, memory_bytes: str, cpu_seconds: str, spoken: str) -> None:
+def main(archive: str, folder: str, limit: str, memory_bytes: str, cpu_seconds: str) -> None:
     """Check an uploaded archive within its limits of memory and CPU time, and print the result as JSON."""
     resource.setrlimit(resource.RLIMIT_AS, (int(memory_bytes),) * 2)
     resource.setrlimit(resource.RLIMIT_CPU, (int(cpu_seconds),) * 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
-        with speaking(spoken):
-            said: dict[str, Any] = {"id": check(Path(archive), Path(folder), int(limit))}
+        said: dict[str, Any] = {"id": check(Path(archive), Path(folder), int(limit))}
     except Refused as error:
         parts = {"what": error.what, "where": error.where, "remedy": error.remedy}
         said = {"error": parts, "too_large": isinstance(error, TooLarge)}
@@ -228,8 +225,7 @@ def _check_drawable(study: Study) -> None:
         where = f"{line.name} at {line.bits} bits"
         for layer in (None, "0"):
             try:
-                with speaking(ENGLISH):
-                    view = lab_view(study, method=line.name, bits=line.bits, layer=layer)
+                view = lab_view(study, method=line.name, bits=line.bits, layer=layer)
                 size = len(json.dumps(view, ensure_ascii=False, allow_nan=False).encode())
             except Exception as error:  # made elsewhere: it may be wrong in ways that nobody has thought of
                 _refuse(f"its figures can't be drawn: {type(error).__name__}", where)

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from sarqc.errors import NoRoom, QueueFull, Refused, TooLarge
 from sarqc.files.modes import usual_mode
-from sarqc.language import language
 from sarqc.study.library import STUDY_ID
 
 AT_MOST = 64  # uploaded studies on this host
@@ -82,7 +81,7 @@ def _check(archive: Path, folder: Path, limit: int) -> str:
     command = [sys.executable, "-m", "sarqc.web.upload_check", str(archive), str(folder), str(limit)]
     try:
         done = subprocess.run(
-            [*command, str(MEMORY_BYTES), str(CPU_SECONDS), language()],
+            [*command, str(MEMORY_BYTES), str(CPU_SECONDS)],
             env={"PATH": os.environ.get("PATH", ""), "PYTHONPATH": module_path} | one_thread,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -5,9 +5,8 @@
  * @module address
  */
 
-import { CARDS, DOORS, DRAWINGS, LADDER_STEPS, LANGUAGES, POOLINGS, QUANTITIES, SCALES, SHOWN } from "./contract.js";
+import { CARDS, DOORS, DRAWINGS, LADDER_STEPS, POOLINGS, QUANTITIES, SCALES, SHOWN } from "./contract.js";
 import { readHomework, writeHomework } from "./homework_link.js";
-import { ASKED } from "./messages.js";
 
 /** @import { Homework, QuestionName } from "./homework_link.js" */
 
@@ -183,7 +182,6 @@ export function serialise(state, table, { standard = {}, link = {} } = {}) {
   if (link.theme) query.set("theme", link.theme);
   if (link.lecture) query.set("lecture", "1");
   writeHomework(query, link);
-  if (ASKED) query.set("lang", ASKED);
   const text = query.toString().replaceAll("%2C", ",");
   return text ? `?${text}` : "";
 }
@@ -218,9 +216,6 @@ export function readLink(search) {
   if (!card && !["0", "1", ""].includes(embed)) problems.push(refused("embed", embed, "0, 1 or the name of a card"));
   const isTheme = THEMES.includes(theme);
   if (theme && !isTheme) problems.push(refused("theme", theme, "light or dark"));
-  const lang = given.get("lang");
-  if (lang && !Object.hasOwn(LANGUAGES, lang))
-    problems.push(refused("lang", lang, `one of ${Object.keys(LANGUAGES).join(", ")}`));
   const [lecture, notes] = [given.get("lecture"), given.get("notes") ?? ""];
   if (lecture !== null && !["0", "1", ""].includes(lecture)) problems.push(refused("lecture", lecture, "0 or 1"));
   if (notes && !CHANNEL.test(notes)) problems.push(`“notes=${shortened(notes)}” is ignored: no lecture has that name.`);

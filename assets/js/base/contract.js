@@ -160,12 +160,6 @@ export const FORMAT_WORDS = frozen({
 });
 
 /**
- * Languages of pages by code, in their own words.
- * @type {Readonly<Record<string, string>>}
- */
-export const LANGUAGES = frozen({ en: "English", de: "Deutsch" });
-
-/**
  * What ends every page's title.
  * @type {Readonly<string>}
  */

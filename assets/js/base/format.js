@@ -4,8 +4,6 @@
  * @module format
  */
 
-import { LANGUAGE } from "./messages.js";
-
 /** Where a study that no run of this host owns comes from. */
 export const ORIGINS = { command_line: "command line", uploaded: "opened from a file" };
 
@@ -181,11 +179,6 @@ export function when(value, now = new Date()) {
   const date = typeof value === "number" ? new Date(value * 1000) : new Date(value);
   if (Number.isNaN(date.getTime())) return String(value);
   const isToday = date.toDateString() === now.toDateString();
-  if (LANGUAGE !== "en") {
-    /** @type {Intl.DateTimeFormatOptions} */
-    const parts = isToday ? { timeStyle: "short" } : { dateStyle: "medium", timeStyle: "short" };
-    return new Intl.DateTimeFormat(LANGUAGE, parts).format(date);
-  }
   /** @param {number} part */
   const two = (part) => String(part).padStart(2, "0");
   const time = `${two(date.getHours())}:${two(date.getMinutes())}`;

@@ -10,19 +10,13 @@
 export const rootOf = (script) =>
   script.startsWith("http") ? new URL(script).pathname.replace(/\/assets\/.*$/, "") : "";
 
-import { LANGUAGE } from "./messages.js";
-
 const ROOT = rootOf(import.meta.url);
 
 /**
- * An address of this site as a browser needs it, in the page's language.
+ * An address of this site as a browser needs it.
  * @param {string} path from the site's own “/”
  */
-export function at(path) {
-  const address = `${ROOT}${path}`;
-  if (LANGUAGE === "en" || /[?&]lang=/.test(address)) return address;
-  return `${address}${address.includes("?") ? "&" : "?"}lang=${LANGUAGE}`;
-}
+export const at = (path) => `${ROOT}${path}`;
 
 /** The page's path from the site's own “/”. */
 export const ownPath = () => location.pathname.slice(ROOT.length) || "/";

@@ -8,7 +8,6 @@ import { html, nothing } from "../base/html.js";
 import { scrolling, table } from "../base/table.js";
 import { besideBaseline, distances, unbroken } from "./distances.js";
 import { isRuined } from "./next_step.js";
-import { storedWords } from "./stored_words.js";
 
 /** @import { Summary } from "../base/types.d.ts" */
 /** @typedef {Partial<Summary>} Said of a run that may be older than a number */
@@ -84,7 +83,7 @@ function verdict(summary) {
   // A gain over GPTQ is not shown as good news when perplexity is ruined anyway.
   const mood = isRuined(summary) && baseline.verdict === -1 ? "is-plain" : (VERDICTS.get(baseline.verdict ?? 0) ?? "");
   const kind = baseline.reason ? "protocol" : `verdict ${mood}`;
-  return html`<p class=${kind.trim()} data-testid="baseline">${unbroken(storedWords(baseline.words))}</p>`;
+  return html`<p class=${kind.trim()} data-testid="baseline">${unbroken(baseline.words)}</p>`;
 }
 
 /**
@@ -94,7 +93,7 @@ function verdict(summary) {
 function repaired({ repair }) {
   if (!repair) return nothing;
   const kind = repair.verdict === null ? "protocol" : `verdict ${VERDICTS.get(repair.verdict) ?? ""}`;
-  return html`<p class=${kind.trim()} data-testid="repair">${storedWords(repair.words)}</p><p class="protocol">${storedWords(repair.layers_words)}</p>`;
+  return html`<p class=${kind.trim()} data-testid="repair">${repair.words}</p><p class="protocol">${repair.layers_words}</p>`;
 }
 
 /**
@@ -102,7 +101,7 @@ function repaired({ repair }) {
  * @param {Said} summary
  */
 const distilled = ({ distillation }) =>
-  distillation ? html`<p class="protocol" data-testid="distillation">${storedWords(distillation.words)}</p>` : nothing;
+  distillation ? html`<p class="protocol" data-testid="distillation">${distillation.words}</p>` : nothing;
 
 /** @typedef {import("../base/types.d.ts").RotatedModule} RotatedModule */
 

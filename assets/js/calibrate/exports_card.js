@@ -12,11 +12,9 @@ import { store } from "../base/page_state.js";
 import { moreMenu } from "../base/popover.js";
 import { problemBlock } from "../base/problem.js";
 import { at } from "../base/site.js";
-import { stageWords } from "../base/stage_words.js";
 import { keptWords } from "./kept.js";
 import { formatTable, loadedBy } from "./readers_table.js";
 import * as State from "./run_state.js";
-import { writtenWords } from "./said_words.js";
 
 /** @import { Problem } from "../base/client.js" */
 /** @import { Carrier } from "../base/types.d.ts" */
@@ -96,9 +94,9 @@ export function exportWords(run, state) {
     case "queued":
       return "waiting for a device";
     case "running":
-      if (!total || state.ended) return !state.ended && state.stage ? stageWords(state.stage) : "starting";
+      if (!total || state.ended) return !state.ended && state.stage ? state.stage : "starting";
       if (done < total) return `${done} of ${total} layers fetched`;
-      return stageWords(state.stage || "saving");
+      return state.stage || "saving";
     case "cancelling":
       return "cancelling";
     case "cancelled":
@@ -273,7 +271,7 @@ function readAgain(made) {
   const isSame = !written.other_tensors.length && written.parts_at === null;
   return html`<p class=${isSame ? "files-same" : "warning"} data-testid="read-again">${
     isSame ? html`<span aria-hidden="true">✓ </span>` : nothing
-  }${writtenWords(written)}</p>`;
+  }${written.words}</p>`;
 }
 
 /**

@@ -281,7 +281,7 @@ export function fittingWords(recipe) {
     .filter(([name]) => (said[name] || said[name] === 0) && said[name] !== RECIPE_FIELDS[name].default)
     .filter(([name]) => !isWithoutEffect(name, said))
     .map(([name, words]) =>
-      typeof words === "string" ? filled(words, { value: said[name] }) : (words[said[name]] ?? String(said[name])),
+      typeof words === "string" ? words.replace("{value}", said[name]) : (words[said[name]] ?? String(said[name])),
     );
 }
 

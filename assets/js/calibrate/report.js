@@ -14,8 +14,6 @@ import { answer } from "./answer.js";
 import { flagWords, judgements, LAYER_COLUMNS, layerRows, pairCounts, worstRows } from "./layer_rows.js";
 import { idleFields, methodTitle } from "./recipe_form.js";
 import { shade } from "./run_state.js";
-import { expertsWords } from "./said_words.js";
-import { storedWords } from "./stored_words.js";
 
 const MOST_ROWS = 400; // layers that a table shows; those of a large mixture are too many to read
 
@@ -38,7 +36,7 @@ export function reportCard(id, summary, layers, folds, next) {
   return html`<div class="report" data-testid="report">${answer(summary, next ? nextWords(next) : nothing)}${
     test ? html`<p class="protocol">Perplexity on ${facts(test)}.</p>` : nothing
   }${
-    summary.experts ? html`<p class="protocol" data-testid="experts">${expertsWords(summary.experts)}</p>` : nothing
+    summary.experts ? html`<p class="protocol" data-testid="experts">${summary.experts.words}</p>` : nothing
   }${summary.selection?.by === "model" ? chosenForTheModel(summary.selection) : nothing}${chosenByLayer(
     layers,
     folds,
@@ -103,7 +101,7 @@ function chosenForTheModel({ lambda, candidates, protocol, edge }) {
 }
 
 /** @param {string | undefined} edge what it means that an end of the candidates was chosen */
-const edgeLine = (edge) => (edge ? html`<p class="edge" data-testid="edge">${storedWords(edge)}</p>` : nothing);
+const edgeLine = (edge) => (edge ? html`<p class="edge" data-testid="edge">${edge}</p>` : nothing);
 
 /**
  * How often each pair was chosen, and the judgement of every layer to unfold.

@@ -4,8 +4,7 @@
  */
 
 import { CIVIDIS } from "../base/contract.js";
-import { bytes, duration, format, number, plain } from "../base/format.js";
-import { detailWords, stageAndDetail } from "../base/stage_words.js";
+import { bytes, count, duration, format, number, plain } from "../base/format.js";
 import { distanceWords } from "./distances.js";
 import { share, timed } from "./run_clock.js";
 import { logWords } from "./tuning_progress.js";
@@ -306,7 +305,7 @@ export function reduce(state, event) {
       else tell(`Speed measured with ${String(event.kernel)}`);
       break;
     case "saved":
-      tell(`Saved: ${detailWords(event.what)}`);
+      tell(`Saved: ${event.what}`);
       break;
     case "warned":
       next.warnings = [...state.warnings, /** @type {Warned} */ (event)];
@@ -633,3 +632,16 @@ export function describeMatrix(state) {
     `${worst.name}.`
   );
 }
+
+/**
+ * A stage with its detail, where it has one: “quantizing: GPTQ, 3 bits”.
+ * @param {string} name
+ * @param {string} detail
+ */
+export const stageAndDetail = (name, detail) => (detail ? `${name}: ${detail}` : name);
+
+/**
+ * How far a stage is.
+ * @param {{done: number, total: number, what: string}} advanced
+ */
+export const advancedWords = ({ done, total, what }) => `${count(done)} of ${count(total)} ${what}`;

@@ -15,7 +15,6 @@ import { calibrateLink } from "../base/recipe_address.js";
 import { AS_FOUND, METHODS, RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { shareLink } from "../base/share_link.js";
 import { at } from "../base/site.js";
-import { advancedWords, stageAndDetail, stageWords } from "../base/stage_words.js";
 import { stateChip } from "../base/state_chip.js";
 import { mayChange, mayShare } from "../base/whoami.js";
 import { exportsCard } from "./exports_card.js";
@@ -539,7 +538,7 @@ function ladderNow({ said, before }, run, ladder) {
 
 /** What a run does before it can say how far it is. @param {RunProgress} said */
 const beginning = ({ stage, detail }) =>
-  stage ? State.sentence(stageAndDetail(stage, detail)) : "Starting the worker";
+  stage ? State.sentence(State.stageAndDetail(stage, detail)) : "Starting the worker";
 
 /**
  * What is wrong with a run, or null.
@@ -571,7 +570,7 @@ function tuningNow({ said, before }, run, tuning) {
       return waiting(run, before);
     case "running":
       if (run.waits_for_room) return withoutRoom(run.progress.done, run.progress.total);
-      if (!tuning) return said.advanced ? `${beginning(said)}, ${advancedWords(said.advanced)}` : beginning(said);
+      if (!tuning) return said.advanced ? `${beginning(said)}, ${State.advancedWords(said.advanced)}` : beginning(said);
       return [standing(tuning, run.recipe), leftWords(tuning, secondsOf(run, said, tuning))]
         .filter(Boolean)
         .join(" · ");
@@ -618,14 +617,14 @@ function waiting({ queue, queued, stepped_aside, waits_for_room, progress }, bef
  */
 function nowText({ said, before }, run, done, total) {
   const layers = { done, total };
-  const stage = stageAndDetail(said.stage, said.detail);
+  const stage = State.stageAndDetail(said.stage, said.detail);
   switch (run.state) {
     case "queued":
       return waiting(run, before);
     case "running": {
       if (run.waits_for_room) return withoutRoom(done, total);
       if (!total) return said.stage ? stage : "Starting the worker";
-      if (said.advanced) return `${stage}, ${advancedWords(said.advanced)}`;
+      if (said.advanced) return `${stage}, ${State.advancedWords(said.advanced)}`;
       if (State.choosing(said)) {
         const judged = said.candidates.length;
         return judged
@@ -637,7 +636,7 @@ function nowText({ said, before }, run, done, total) {
       const current = State.currentLayer(said);
       return current && done > 0 && !said.learning
         ? `${layers.done} of ${layers.total} layers, now ${current.replace(/^model\./, "")}`
-        : `${layers.done} of ${layers.total} layers, ${stageWords(said.stage)}`;
+        : `${layers.done} of ${layers.total} layers, ${said.stage}`;
     }
     case "cancelling":
       return `${layers.done} of ${layers.total} layers, stopping after the current step`;

@@ -7,7 +7,6 @@
 import { format, plain } from "../base/format.js";
 import { html, nothing, render } from "../base/html.js";
 import { shade } from "./run_state.js";
-import { storedWords } from "./stored_words.js";
 
 /** @typedef {"greedy" | "sampled"} Mode */
 /** @typedef {{pieces: string[]}} Continuation */
@@ -183,9 +182,6 @@ function strip({ float, divergence, kl }, at, read) {
 
 /** @param {Mode} mode @param {Record<string, any>} protocol */
 function explained(mode, { new_tokens: most, sampled, seed, kl, dtype, device }) {
-  const how =
-    mode === "sampled"
-      ? `Sampled at ${storedWords(sampled)}; seed ${seed}.`
-      : "Greedy: always the most probable token.";
-  return html`<p class="protocol">${how} At most ${most} new tokens. ${storedWords(kl)}. Computed in ${dtype} on ${device}.</p>`;
+  const how = mode === "sampled" ? `Sampled at ${sampled}; seed ${seed}.` : "Greedy: always the most probable token.";
+  return html`<p class="protocol">${how} At most ${most} new tokens. ${kl}. Computed in ${dtype} on ${device}.</p>`;
 }

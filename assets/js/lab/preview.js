@@ -7,7 +7,6 @@
 import { ENDS } from "../base/contract.js";
 import { count, format, plain, when } from "../base/format.js";
 import { RECIPE_FIELDS } from "../base/recipe_contract.js";
-import { stageWords } from "../base/stage_words.js";
 
 /** @typedef {import("../base/types.d.ts").RunEvent} RunEvent */
 /** @typedef {import("../base/types.d.ts").Recipe} Recipe */
@@ -75,7 +74,7 @@ export function reduce(before, event) {
             ? `loading ${event.detail}`
             : event.name === "quantizing"
               ? event.name
-              : stageWords(event.name),
+              : event.name,
       };
     case "started":
       return { ...state, stage: STATISTICS, ended: null };

@@ -105,10 +105,9 @@ export function answer({ route, lam, best, solved, guess }) {
 /** How often the winner changes, beside what was guessed. @type {(jumps: number, guess: number|undefined, right: boolean) => string} */
 function changes(jumps, guess, right) {
   if (guess === undefined) return `It changes ${jumps} ${jumps === 1 ? "time." : "times."}`;
-  const said = { guess: GUESSES[guess]?.[1] ?? guess };
-  return right
-    ? `You said ${said.guess}, and so it is: it changes ${said.count} ${jumps === 1 ? "time." : "times."}`
-    : `You said ${said.guess}; it changes ${said.count} ${jumps === 1 ? "time." : "times."}`;
+  const changed = `it changes ${jumps} ${jumps === 1 ? "time" : "times"}.`;
+  const guessed = GUESSES[guess]?.[1] ?? guess;
+  return right ? `You said ${guessed}, and so it is: ${changed}` : `You said ${guessed}; ${changed}`;
 }
 
 /** @param {Facts} facts */

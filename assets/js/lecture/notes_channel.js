@@ -3,7 +3,6 @@
  * @module lecture/notes_channel
  */
 
-import { ASKED } from "../base/messages.js";
 import { isMeaning } from "./remote_keys.js";
 
 /** @import { Meaning } from "./remote_keys.js" */
@@ -38,8 +37,7 @@ export function notesChannel({ hello, act }) {
   };
   return {
     open() {
-      const query = new URLSearchParams({ notes: id, ...(ASKED && { lang: ASKED }) });
-      window.open(`${location.pathname}?${query}`, `notes-${id}`, WINDOW);
+      window.open(`${location.pathname}?notes=${id}`, `notes-${id}`, WINDOW);
     },
     /** @param {Said|null} said null: the lecture's window closes */
     say: (said) => channel.postMessage({ type: "stop", said }),

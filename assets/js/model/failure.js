@@ -1,10 +1,9 @@
 /**
- * What can be wrong with a model's files. A worker throws it in English, for it has no page; the page says it in its own
- * language.
+ * What can be wrong with a model's files: a worker throws it, and the page shows it.
  * @module model/failure
  */
 
-/** @typedef {import("../base/messages.js").Values} Values */
+/** @typedef {Record<string, string | number>} Values */
 /** @typedef {{reason: keyof typeof WORDS, values: Values}} Told what a worker tells the page of it */
 
 const WORDS = {

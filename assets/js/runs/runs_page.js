@@ -8,7 +8,6 @@ import { remember } from "../base/address_bar.js";
 import { asProblem, listen, offline, request } from "../base/client.js";
 import { saveAs } from "../base/dom.js";
 import { html, nothing, render } from "../base/html.js";
-import { ASKED } from "../base/messages.js";
 import { scrollBehavior } from "../base/motion.js";
 import { store } from "../base/page_state.js";
 import { problemBlock } from "../base/problem.js";
@@ -186,9 +185,8 @@ export async function mount(root) {
       const query = runs.map((run) => encodeURIComponent(run.study_id)).join(",");
       const comparison = await request(`/compare?ids=${query}`);
       dispatch({ type: "trouble", trouble: null });
-      const spoken = ASKED && `&lang=${ASKED}`;
       const ids = runs.map(({ id }) => id).join(",");
-      history.replaceState(history.state, "", `${location.pathname}?compare=${ids}${spoken}`);
+      history.replaceState(history.state, "", `${location.pathname}?compare=${ids}`);
       await showComparison(
         comparison,
         runs.map(({ name }) => name),

@@ -6,7 +6,6 @@
 
 import { AT_REST, RUN_SORTS } from "../base/contract.js";
 import { count as grouped } from "../base/format.js";
-import { ASKED } from "../base/messages.js";
 import { mayChange } from "../base/whoami.js";
 import { shortModel } from "../calibrate/recipe_form.js";
 
@@ -231,12 +230,11 @@ export function readQuery(search) {
   };
 }
 
-/** The page's address of that, in its language. @param {Query} query */
+/** The page's address of that. @param {Query} query */
 export function addressOf(query) {
   const search = asked(query);
   if (query.group) search.set("group", query.group);
   if (query.page) search.set("page", String(query.page + 1));
-  if (ASKED) search.set("lang", ASKED);
   const text = search.toString();
   return text ? `?${text}` : "";
 }

@@ -13,7 +13,6 @@ import { stateChip } from "../base/state_chip.js";
 import { table } from "../base/table.js";
 import { mayChange } from "../base/whoami.js";
 import { fittingWords, gridWords, methodTitle, modelWords, shortModel } from "../calibrate/recipe_form.js";
-import { storedWords } from "../calibrate/stored_words.js";
 import {
   againstGptq,
   deeds,
@@ -277,7 +276,7 @@ function againstCell(run) {
     low === null || high === null
       ? nothing
       : html`<small class="beside">${number(100 * low, 1)} to ${percent(high, 1)}</small>`;
-  return html`<span title=${run.summary?.baseline ? storedWords(run.summary.baseline.words) : nothing}>${signed(percent(value, value < 1 ? 1 : 0))}</span>${interval}`;
+  return html`<span title=${run.summary?.baseline ? run.summary.baseline.words : nothing}>${signed(percent(value, value < 1 ? 1 : 0))}</span>${interval}`;
 }
 
 /** What tuning came to, and which λ are as good; or why there is none. @param {Run} run */
