@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from sarqc.figures.every_step import every_step_figure
 from sarqc.figures.layer_map import layer_map
 from sarqc.figures.layer_quantities import quantity_of
 from sarqc.figures.theorem import theorem_terms
@@ -67,17 +66,6 @@ def test_a_language_is_not_kept_for_the_next(mixture: LineFacts) -> None:
     assert sentence.startswith("Relative weight drift of 112 layers, λ = 0.1: largest in ")
     with speaking("de"):
         assert _map(mixture, 0.1) == GERMAN[1]
-
-
-def test_every_step_says_what_lambda_saves() -> None:
-    study = Study.open(STUDIES / "tiny-llama-ladder")
-    facts = line_facts(study, method=study.lines[0].name, bits=2, layer=None)
-    with speaking("de"):
-        figure = every_step_figure(facts)
-    assert figure is not None
-    assert figure["title"] == "Wo λ sich noch lohnt"
-    assert finding_at(figure, {}) == "λ spart 4,0 ohne Schritte, noch 1,0 nach allen"
-    assert figure["layout"]["yaxis"]["ticktext"][0] == "Kein Schritt"
 
 
 def test_the_theorem_is_explained() -> None:
