@@ -15,7 +15,7 @@ project, copyright, author = "sarqc", "", "sarqc"
 version = release
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 source_suffix = {".md": "markdown"}
-exclude_patterns = ["*.py", "*.json", "*.ipynb", "studies"]
+exclude_patterns = ["*.py", "*.json", "*.ipynb", "studies", "every_step.md"]  # the last is part of results.md
 html_theme, html_title = "furo", "sarqc"
 html_show_copyright = html_show_sphinx = html_copy_source = False
 templates_path: list[str] = []

@@ -1,4 +1,4 @@
-"""Writes docs/results.md from the shipped studies and from the JSON files beside it.
+"""Writes docs/results.md from the shipped studies and from the files beside it.
 
 ``--check`` only compares.
 """
@@ -19,7 +19,6 @@ import results_of_costs
 import results_of_engines
 import results_of_gpus
 import results_of_knobs
-import results_of_ladder
 import results_of_opening
 import results_of_real
 import results_of_scale
@@ -41,6 +40,7 @@ from sarqc.study.ladder import Ladder, ladder
 from sarqc.study.paired import Difference, clear_from, geometric_mean, mean_over_draws, paired_ratio
 
 PAGE = Path(__file__).parent / "results.md"
+EVERY_STEP = Path(__file__).parent / "every_step.md"  # measured once, and kept as text
 STUDIES = Path(__file__).resolve().parent.parent / "assets" / "studies"
 WITH_SALIENCY = ("sarqc-gs", "sarqc-gbs", "sarqc-gptaq", "sarqc-omniquant")
 WITH_IDENTITY = (
@@ -301,7 +301,7 @@ def page() -> str:
         *ladders(explored),
         *ladders(mixture),
         *ladders(Study.open(STUDIES / "smollm2")),
-        *results_of_ladder.parts(),
+        EVERY_STEP.read_text(encoding="utf-8").rstrip(),
         "## Experts that few tokens reach",
         f"{mixture.model.name}, the column solver with identity on the float prefix. “Damped” gives a linear of an "
         "expert more of the penalty, the fewer tokens were routed to it. Perplexity:",

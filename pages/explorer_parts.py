@@ -185,7 +185,6 @@ def _trade_off(prefix: str) -> None:
 
 def _steps(prefix: str) -> None:
     plot(f"{prefix}ladder", "What each step is worth", classes="plot-ladder", hidden=True)
-    plot(f"{prefix}every_step", "Where λ still pays", classes="plot-ladder plot-steps", hidden=True)
     plot(
         f"{prefix}methods",
         "Every method of this study",
@@ -205,7 +204,6 @@ def _text(prefix: str) -> None:
         words=("recon", "undamped", "edge"),
         hidden=True,
     )
-    plot(f"{prefix}distilled", "λ of distillation", classes="plot-further", words=("edge",), hidden=True)
     plot(f"{prefix}tokens", "Calibration tokens of each expert", classes="plot-further plot-tokens", hidden=True)
     plot(f"{prefix}tokens_error", "Error by tokens", classes="plot-further", hidden=True)
     part(_tokens())

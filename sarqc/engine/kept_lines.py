@@ -1,10 +1,9 @@
 """What solving a line of a survey on one draw left, as one safetensors file: a survey that was stopped need not solve
-again what it has measured. The processor seconds of that stand beside it."""
+again what it has measured."""
 
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +13,6 @@ from sarqc.calibration.pictures import CURVE_ARRAYS, LayerCurve
 from sarqc.files.artefacts import ArtefactStore
 
 SUFFIX = ".line"
-_SECONDS = ".seconds"
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,14 +60,3 @@ def read_line(store: ArtefactStore, key: str) -> SolvedLine | None:
     ]
     by_size = {name.removeprefix("by_size."): values for name, values in tensors.items() if name.startswith("by_size.")}
     return SolvedLine(curves, by_size, {(g, m): model for g, m, model in document["models"]})
-
-
-def write_seconds(store: ArtefactStore, key: str, seconds: float) -> None:
-    """Keeps the processor seconds of a point of a line, or of a model."""
-    store.write(key, _SECONDS, json.dumps(seconds).encode())
-
-
-def read_seconds(store: ArtefactStore, key: str) -> float:
-    """The seconds kept under a key; NaN for what was made before they were kept, or in several parts."""
-    payload = store.read(key, _SECONDS)
-    return math.nan if payload is None else float(json.loads(payload))

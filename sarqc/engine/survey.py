@@ -7,7 +7,6 @@ candidates are solved in batches. ``inputs_from: quantized`` does for each point
 from __future__ import annotations
 
 import json
-import math
 import os
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -33,12 +32,11 @@ from sarqc.engine.auto_by_model import ModelSelection, settle
 from sarqc.engine.costs import sweep_bytes
 from sarqc.engine.distill import ScaleTuning
 from sarqc.engine.distill_blocks import tune_scales
-from sarqc.engine.kept_lines import SolvedLine, read_line, read_seconds, write_line, write_seconds
+from sarqc.engine.kept_lines import SolvedLine, read_line, write_line
 from sarqc.engine.keys import (
     distilled_line_key,
     float_model_key,
     layer_keys,
-    quantized_model_key,
     survey_line_key,
     survey_model_key,
     weights_of,
@@ -357,7 +355,7 @@ class LineResult:
 
     def __post_init__(self) -> None:
         shape = (len(self.survey.draws_of(self.wanted)), *self.wanted.shape)
-        self.perplexity, self.kl, self.accuracy, self.seconds = (np.full(shape, np.nan) for _ in range(4))
+        self.perplexity, self.kl, self.accuracy = (np.full(shape, np.nan) for _ in range(3))
         self.correct = np.full((*shape, self.items), UNMEASURED, dtype=np.uint8)
 
     def measured(self, draw: int, point: tuple[int, int], quality: SurveyPoint) -> None:
@@ -376,8 +374,6 @@ class LineResult:
         wanted, planned = self.wanted, _planned(self.survey, self.wanted)
         arrays: dict[str, ArrayRef] = curve_arrays(writer, self.curves, wanted.pictures)
         arrays |= {name: writer.add(getattr(self, name), AXES) for name in ("perplexity", "kl", "accuracy")}
-        if np.isfinite(self.seconds).any():
-            arrays["seconds"] = writer.add(self.seconds, AXES)
         if self.items:
             arrays["correct"] = writer.add(self.correct, (*AXES, "item"))
         if wanted.lams == "auto":
@@ -628,37 +624,27 @@ class _Draw:
         """Tokens (samples, length); the first of them are those of fewer."""
         return _sequences(self.shared, self.seed, samples).calibration
 
-    @property
+    @cached_property
     def own(self) -> dict[str, LayerStatistics]:
         """Statistics of the survey's number of sequences, by layer."""
-        return self._timed[0]
-
-    def seconds_before(self, line: SurveyLine) -> float:
-        """Processor seconds of what all points of a line share, and a run of each would take too."""
-        return self._timed[1] + (self._beside_float[2] if line.distill else 0.0)
-
-    @cached_property
-    def _timed(self) -> tuple[dict[str, LayerStatistics], float]:
-        since = time.process_time()
         self.shared.bench.loaded.restore(self.shared.float_weights)
-        found = _collect(self.shared.bench.loaded, self.sequences(self.shared.survey.samples))
-        return found, time.process_time() - since
+        return _collect(self.shared.bench.loaded, self.sequences(self.shared.survey.samples))
 
     @cached_property
-    def _beside_float(self) -> tuple[FloatModel, BesideFloat, float]:
-        """The float model's predictions on all sequences, the distance from them, and their processor seconds."""
-        survey, loaded, since = self.shared.survey, self.shared.bench.loaded, time.process_time()
+    def _beside_float(self) -> tuple[FloatModel, BesideFloat]:
+        """The float model's predictions on all sequences, and the distance from them."""
+        survey, loaded = self.shared.survey, self.shared.bench.loaded
         loaded.restore(self.shared.float_weights)
         own = self.sequences(survey.samples)
         job = CalibrationJob(
             {}, self.lines[0].to_method(), "float", Sequences(own, self.shared.held_out.calibration, {})
         )
         original = float_model(loaded, job)
-        return original, BesideFloat(loaded, job, original), time.process_time() - since
+        return original, BesideFloat(loaded, job, original)
 
     def distilled(self, line: SurveyLine, grid: Grid, layers: dict[str, QuantizedLayer]) -> dict[str, QuantizedLayer]:
         """The layers of a point with tuned scales, and on request codes, as of a run, see ``ScaleTuning``."""
-        original, distance, _ = self._beside_float
+        original, distance = self._beside_float
         has_lam, linears = "lam" in METHODS[line.method].tunes, {}
         for name, layer in layers.items():
             chosen, weight = layer.report.chosen, original.weights[name]
@@ -720,9 +706,7 @@ def _from_statistics(
         loaded = bench.loaded
         weights = _stored_weights(shared)
         by_size = _errors_by_size(shared, of_draw, line, grid, weights) if line.sizes else {}
-        before, since = of_draw.seconds_before(line), time.process_time()
         stored, curves = _makers(shared, of_draw, line, grid, methods, weights)
-        write_seconds(bench.store, key, before + (time.process_time() - since) / math.prod(line.shape))
         models = {}
         for g, m in np.ndindex(*line.shape):
             for name, by_gamma in zip(weights, stored, strict=True):
@@ -734,7 +718,6 @@ def _from_statistics(
     else:
         yield from kept.models.items()
     result.curves.append(kept.curves)
-    result.seconds[draw] = read_seconds(bench.store, key)
     if line.sizes:
         result.by_size.append(kept.by_size)
 
@@ -833,21 +816,15 @@ def _from_runs(
             sequences = Sequences(drawn.calibration, unseen.calibration, {**drawn.protocol, "unseen": unseen.protocol})
             job = calibration_job(recipe, checkpoint, sequences, indivisible_layers(recipe, checkpoint.layers))
             weights = weights_of(loaded)
-            since = time.process_time()
             job, selection = returned(settle(bench, recipe, job, weights))
             keys, float_key = layer_keys(loaded, job, weights), float_model_key(loaded, weights)
             tuning = ScaleTuning(bench, recipe, job, keys, float_key) if recipe.distills else None
-            is_new = tuning is None or tuning.kept() is None
             original = None if tuning is None else returned(tuning.keep_float())
             steps = bench.calibrated(job, keys)
             solved = [step for step in steps if isinstance(step, SolvedLayer)]
             if tuning is not None:
                 reports = {layer.info.name: layer.quantized.report for layer in solved}
                 returned(tune_scales(tuning, original, reports))
-            timed = quantized_model_key(float_key, keys if tuning is None else tuning.keys())
-            if is_new and not any(layer.from_cache for layer in solved):
-                write_seconds(bench.store, timed, time.process_time() - since)
-            result.seconds[draw, g, m] = read_seconds(bench.store, timed)
             by_gamma[-1].append([layer.curve for layer in solved])
             if lam == "auto":
                 result.reports.append([layer.quantized.report for layer in solved])

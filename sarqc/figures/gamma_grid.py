@@ -1,4 +1,4 @@
-"""λ × γ as a map of quality; of a line over α or β λ × that, with what each is worth."""
+"""λ × γ as a map of quality; of a line over α or β λ × that."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from sarqc.figures.drawing import (
     lam_axis,
     plain_numbers,
 )
-from sarqc.figures.knob_worth import knobs_finding, knobs_text
 from sarqc.figures.numbers import NBSP, accuracy_text, lam_names, lam_text, perplexity_text, significant
 from sarqc.figures.titles import error_of, everywhere, fitting, lam_point, least, set_finding
 from sarqc.study.facts import LineFacts
@@ -90,12 +89,9 @@ def gamma_grid(facts: LineFacts, quality_name: str = "perplexity") -> Figure | N
         name = error_of(facts)
         draws = quality.values if complete and quality is not None else None if name is None else facts.selected(name)
         noun = "Perplexity" if complete else "Error"
-        worth = knobs_finding(facts) if complete else ""
-        set_finding(figure, None if draws is None else everywhere(worth or _finding(facts, draws, noun)))
+        set_finding(figure, None if draws is None else everywhere(_finding(facts, draws, noun)))
     ends = [show(float(end(values))) for end in (np.nanmin, np.nanmax)]
     figure["aria"] = f"Map of {what} over λ and {sign}, from {ends[0]} to {ends[1]}."
-    if complete and not by_accuracy and (worth := knobs_text(facts)):
-        figure["aria"] += f" {worth}"
     return figure
 
 

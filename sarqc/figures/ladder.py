@@ -48,8 +48,6 @@ NOUNS = {  # in a sentence
     "refit": "refitting",
     "affine": "the affine grid",
     "joint": "the jointly searched range",
-    "distill": "distillation",
-    "codes": "distillation of codes",
 }
 SHORT = {
     "nearest": "nearest",
@@ -59,8 +57,6 @@ SHORT = {
     "refit": "+ refitted",
     "affine": "+ affine",
     "joint": "+ joint",
-    "distill": "+ distilled",
-    "codes": "+ codes",
     "learned": "learned",
 }
 
@@ -85,12 +81,12 @@ def step_words(step: str, fitting: Mapping[str, str | int | float], lam: float) 
         return NAMES[step]
     if step == "affine":
         return "affine grid"
-    name = {"joint": "range", "codes": "distill_codes"}.get(step, step)
+    name = "range" if step == "joint" else step
     return fitting_text({name: fitting[name]})
 
 
-def narrow_rows(names: list[str]) -> dict[str, Any]:
-    """Return what a narrow drawing has in the place of the names of its rows, with room for the longest."""
+def _narrow_rows(names: list[str]) -> dict[str, Any]:
+    """What a narrow drawing has in the place of the names of its rows, with room for the longest."""
     room = max(74, 8 * max(map(len, names), default=0))
     return {"layout.margin.l": room, "layout.margin.r": 8, "layout.yaxis.ticktext": names}
 
@@ -158,7 +154,7 @@ def ladder_figure(rungs: Sequence[Rung], bits: int, waiting: Mapping[str, str] =
     sides = [side for side in SIDES if rungs and all(side.quality in rung.values for rung in rungs)]
     for side in sides:
         _add_side(figure, rungs, side if len(sides) > 1 else side._replace(domain=(0.0, 1.0)))
-    figure["narrow"] |= narrow_rows([SHORT[step] if step in SHORT else name for step, name in names.items()])
+    figure["narrow"] |= _narrow_rows([SHORT[step] if step in SHORT else name for step, name in names.items()])
     figure["title"] = "What each step is worth"
     set_finding(figure, everywhere(_finding(rungs)))
     figure["aria"] = _aria(rungs, bits)
@@ -182,11 +178,11 @@ def _sentence(climbed: Ladder) -> str:
     changes = [span_of(difference, climbed.rungs[0].mean("perplexity")) for difference in (alone, last)]
     on_plain = f"{changes[0]} on the min–max grid"
     after = f"{changes[1]} after the others"
-    return f"λ = {lam_text(LAMBDA)} in perplexity: {with_doubt(on_plain, alone)}; {with_doubt(after, last)}."
+    return f"λ = {lam_text(LAMBDA)} in perplexity: {_with_doubt(on_plain, alone)}; {_with_doubt(after, last)}."
 
 
-def with_doubt(words: str, difference: Difference) -> str:
-    """Return words on a difference, with a remark where several draws do not show it clearly."""
+def _with_doubt(words: str, difference: Difference) -> str:
+    """Words on a difference, with a remark where several draws do not show it clearly."""
     unclear = math.isfinite(difference.error) and difference.verdict(()) == 0
     return f"{words}, which is not clear of 0" if unclear else words
 

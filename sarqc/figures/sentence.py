@@ -20,7 +20,6 @@ from typing import Literal, TypedDict
 import numpy as np
 
 from sarqc.figures.flags import GPTQ, flags_of
-from sarqc.figures.knob_worth import knobs_text
 from sarqc.figures.numbers import (
     NBSP,
     accuracy_text,
@@ -148,10 +147,10 @@ def sentence(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "per
 
 def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "perplexity") -> list[str]:
     """Further facts of the point, one plain sentence each: what “auto” chose, errors, the quality that is not shown,
-    what λ and the value beside it are worth, what saliency adds."""
+    what saliency adds."""
     lines: list[str] = [] if facts.selection is None else _chosen_texts(facts.selection)
     lines += filter(None, [_error_text(facts, gamma, lam), _damping_text(facts, gamma, _TOLD[quality])])
-    lines += filter(None, [_shrinkage_text(facts), knobs_text(facts)] if quality == "perplexity" else [])
+    lines += filter(None, [_shrinkage_text(facts)] if quality == "perplexity" else [])
     at = (gamma, lam)
     other = _TOLD["accuracy" if quality == "perplexity" else "perplexity"]
     measured, reference = other.of(facts), other.reference(facts)

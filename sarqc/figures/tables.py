@@ -9,8 +9,6 @@ import numpy as np
 
 from sarqc.errors import NotFound
 from sarqc.figures.deciles import decile_drift
-from sarqc.figures.distilled import distilled_rows
-from sarqc.figures.every_step import every_step_rows
 from sarqc.figures.flags import flags_of
 from sarqc.figures.inspector import read_group
 from sarqc.figures.ladder import rung_name
@@ -31,7 +29,6 @@ COLUMN_OF = {"lambda": "chosen_lambda", "gamma": "chosen_gamma"}  # of a quantit
 # key, heading, kind of number; a table has those of its rows, in this order
 HEADINGS: dict[str, tuple[str, str]] = {
     "step": ("Step", "text"),
-    "taken": ("Taken", "text"),
     "block": ("Block", "plain"),
     "steps": ("Steps of learned rounding", "plain"),
     "layer": ("Layer", "text"),
@@ -55,15 +52,6 @@ HEADINGS: dict[str, tuple[str, str]] = {
     "kl_difference": ("Paired difference of this step", "significant"),
     "kl_difference_low": ("95 % from", "significant"),
     "kl_difference_high": ("to", "significant"),
-    "best_lambda": ("Best λ", "plain"),
-    "lambda_saves": ("Perplexity saved by the best λ, over λ = 0", "difference"),
-    "lambda_saves_low": ("95 % from", "difference"),
-    "lambda_saves_high": ("to", "difference"),
-    "lambda_without": ("The same without the step", "difference"),
-    "lambda_without_low": ("95 % from", "difference"),
-    "lambda_without_high": ("to", "difference"),
-    "bits": ("Bits per weight, in full", "significant"),
-    "seconds": ("Processor seconds of the calibration", "significant"),
     "accuracy": ("Accuracy", "share"),
     "recon": ("Reconstruction error, calibration text", "significant"),
     "held_out": ("Reconstruction error, unseen text", "significant"),
@@ -91,7 +79,6 @@ HEADINGS: dict[str, tuple[str, str]] = {
     "block_drift": ("Weight drift of the block", "significant"),
     "kept": ("Kept", "flag"),
     "tools": ("Tools with this default", "text"),
-    "kl_change": ("Change of KL against λ = 0 of distillation", "share"),
     "sources": ("Sources", "text"),
 }
 
@@ -324,6 +311,5 @@ def _rounding(facts: LineFacts) -> Iterator[Row]:
 
 TABLES = {
     "deciles": _deciles, "gap": _gap, "theorem": _theorem, "methods": _methods, "selection": _selection,
-    "inspector": _weights, "ruler": ruler_rows, "rounding": _rounding, "distilled": distilled_rows,
-    "every_step": every_step_rows,
+    "inspector": _weights, "ruler": ruler_rows, "rounding": _rounding,
 }  # fmt: skip

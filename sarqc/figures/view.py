@@ -9,10 +9,8 @@ from typing import Any, TypedDict
 from sarqc.errors import NotFound, Refused
 from sarqc.figures.auto_choice import selection
 from sarqc.figures.deciles import deciles
-from sarqc.figures.distilled import distilled
 from sarqc.figures.drawing import Figure, Point
 from sarqc.figures.equation import Equation, equation
-from sarqc.figures.every_step import every_step_figure, every_step_sentence
 from sarqc.figures.expert_maps import TokenTable, counts_of, expert_map, token_map, token_table, tokens_error
 from sarqc.figures.findings import Door, findings
 from sarqc.figures.flags import flags_of
@@ -69,10 +67,8 @@ FIGURES: dict[str, Callable[[LineFacts], Figure | None]] = {
     "gamma_grid": gamma_grid,
     "selection": selection,
     "gap": gap,
-    "distilled": distilled,
     "theorem": theorem,
     "rounding": rounding,
-    "every_step": every_step_figure,
 }
 
 
@@ -230,7 +226,6 @@ class View(TypedDict):
     tokens: TokenTable | None
     theorem: list[Term] | None
     ladder: LadderWords | None
-    every_step: str  # what each step and λ are worth, in a sentence; empty without
     ruler: RulerTargets | None
     measured: list[Fact]
     explore: bool
@@ -351,7 +346,6 @@ class ShownLine:
             "tokens": token_table(self.counts),
             "theorem": theorem_terms(facts),
             "ladder": by_steps["ladder"],
-            "every_step": every_step_sentence(facts),
             "ruler": ruler_targets(facts),
             "measured": how_measured(facts),
             "explore": study.prefix == "float",

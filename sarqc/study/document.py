@@ -8,8 +8,6 @@ in ``study.safetensors`` is called ``line/bits/quantity``. Unknown values are Na
 |---|---|---|
 | perplexity, accuracy | draw, gamma, lambda | of the whole quantized model; NaN where it was not measured |
 | kl | draw, gamma, lambda | KL(float ‖ quantized) on the test text in nats, mean over tokens |
-| seconds | draw, gamma, lambda | processor seconds of the point's calibration, an equal share of those of λ solved \
-together; NaN if it was made in several parts |
 | correct | draw, gamma, lambda, item | 1 where a test item was answered rightly, 0 otherwise, 255 not measured |
 | recon | draw, layer, gamma, lambda | relative reconstruction error on calibration text; NaN where no token came |
 | held_out | draw, layer, gamma, lambda | relative reconstruction error on unseen text; NaN where there is none |
@@ -49,7 +47,7 @@ that of the rotated weights |
 of “auto” on the sequences they were solved on and on those they were judged on; of several α the one judged best |
 | candidate_perplexity | draw, candidate_lambda | on the sequences that judge one λ for the whole model |
 
-Surfaces beside ``surface``, the arrays of the group, ``kl``, ``seconds`` and the shrinkages are missing in older
+Surfaces beside ``surface``, the arrays of the group, ``kl`` and the shrinkages are missing in older
 studies. A line whose survey asked for fewer pictures has one surface, or none and no group either.
 
 The axis gamma holds values of α (``shift_strength``) or β (``first_order``) where a line's ``second`` says so; the

@@ -266,24 +266,6 @@ def test_an_address_from_before_there_were_parts_shows_what_it_names(open_page):
     assert page.locator("#door-proof").is_hidden()
 
 
-def test_every_step_alone_and_after_all_others_with_what_lambda_is_worth(open_page):
-    page = open_page("/?study=tiny-llama-ladder&open=steps")
-    page.wait_for_selector('[data-plot="lab-every_step"][data-drawn]')
-    card = page.locator("[data-testid=plot-lab-every_step]")
-    assert "Where λ still pays" in card.inner_text()
-    assert "Without any step λ = 0.1 saves" in card.locator(".plot-notice").inner_text()
-    frame = card.locator(".plot-frame")
-    assert "Distillation: alone" in frame.get_attribute("aria-label")
-    names = frame.locator("svg").first.text_content()
-    assert "+ scales distilled" in names
-    assert "bits" in names
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.wait_for_function(
-        "document.querySelector('[data-testid=plot-lab-every_step] .plot-frame svg').textContent.includes('+ joint')"
-    )
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-
-
 def test_a_phone_draws_the_surface_and_a_finger_on_it_scrolls_the_page(open_page):
     page = open_page("/?study=toy&method=sarqc-gbs&bits=2", width=390, height=844, has_touch=True)
     page.wait_for_selector(f"{SURFACES}[data-drawn]")

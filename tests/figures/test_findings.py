@@ -27,7 +27,6 @@ STUDIES = (
     "tiny-llama",
     "tiny-llama-methods",
     "tiny-llama-knobs",
-    "tiny-llama-ladder",
     "tiny-moe",
     "smollm2",
     "smollm2-methods",

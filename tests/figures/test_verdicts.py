@@ -24,7 +24,7 @@ CLAIMS = re.compile(r"\b(better|worse|above|below|lower|higher)\b")
 NONE = re.compile(r"no measurable difference|[Nn]o significant difference|not a significant change|not clear of 0")
 _NUMBER = r"(−?\d+(?:\.\d+)?)"
 ENDS = re.compile(rf"(?:from |\(|95 %: ){_NUMBER} to {_NUMBER}")
-STUDIES = ("tiny-llama", "tiny-llama-methods", "tiny-llama-knobs", "tiny-llama-ladder", "tiny-moe")
+STUDIES = ("tiny-llama", "tiny-llama-methods", "tiny-llama-knobs", "tiny-moe")
 
 
 def ends_of(text: str) -> list[tuple[float, float]]:

@@ -85,12 +85,10 @@ export type Panel =
   | "plane"
   | "gamma_grid"
   | "ladder"
-  | "every_step"
   | "methods"
   | "selection"
   | "rounding"
   | "gap"
-  | "distilled"
   | "theorem"
   | "inspector"
   | "tokens"
@@ -414,7 +412,6 @@ export interface View {
   tokens: TokenTable | null;
   theorem: Term[] | null;
   ladder: LadderWords | null;
-  every_step: string;
   ruler: RulerTargets | null;
   measured: Fact[];
   explore: boolean;

@@ -1,6 +1,5 @@
 /**
- * The ladder: what each step is worth, in an order that can be chosen: a press puts a step before the others; and every
- * step alone and after all others, with what λ is worth beside it.
+ * The ladder: what each step is worth, in an order that can be chosen: a press puts a step before the others.
  * @module ladder_part
  */
 
@@ -29,9 +28,9 @@ export function ladderPart() {
   let own = null;
 
   return {
-    cards: ["ladder", "every_step"],
+    cards: ["ladder"],
     figure: ({ view }, card) => (view.figures[card] ? card : null),
-    note: ({ view }, card) => (card === "ladder" ? (view.ladder?.words ?? "") : view.every_step),
+    note: ({ view }) => view.ladder?.words ?? "",
 
     wire({ hosts: { ladder } }) {
       choice = made(

@@ -40,7 +40,6 @@ import { withoutBand } from "./band.js";
  * @property {string|null} quantity
  * @property {{name: string, title: string}[]} quantities
  * @property {{steps: {name: string, title: string}[], words: string}|null} ladder
- * @property {string} every_step what each step and λ are worth, in a sentence; empty without
  * @property {{method: string, lams: number[]}|null} ruler the run that a step of the ruler leads to, λ by that shown
  * @property {number|null} draw null for the mean over all
  * @property {number[]} draws

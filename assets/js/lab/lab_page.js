@@ -55,7 +55,6 @@ const CURVES = [
   "selection",
   "rounding",
   "gap",
-  "distilled",
   "inspector",
 ];
 const HIDEABLE = { ...PANELS, ...EVERYWHERE };
