@@ -12,7 +12,7 @@ import numpy as np
 from sarqc.documents import LadderEnd, LadderRow, LadderRun
 from sarqc.figures.drawing import Figure
 from sarqc.figures.ladder import NAMES, NOUNS, ladder_figure, rung_name, step_words
-from sarqc.figures.numbers import draws_text, joined, number, perplexity_text, span_of
+from sarqc.figures.numbers import counted, draws_text, joined, number, perplexity_text, span_of
 from sarqc.figures.sentence import Piece, piece, pieces
 from sarqc.figures.view import Column, DataTable
 from sarqc.study.ladder import QUALITIES, LadderPoint, Rung, rungs_of
@@ -87,8 +87,8 @@ def ladder_sentence(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
     else:
         parts = [_worths(ladder, rungs), *([_lowest(ladder, rungs)] if ladder["best"] is not None else [])]
     if ladder["end"]:
-        text = (f"It ended because {ENDS[ladder['end']]}, after {ladder['measured']} model." if ladder["measured"] == 1 else f"It ended because {ENDS[ladder['end']]}, after {ladder['measured']} models.")  # fmt: skip
-        parts.append([piece(text)])
+        models = counted(ladder["measured"], "model")
+        parts.append([piece(f"It ended because {ENDS[ladder['end']]}, after {models}.")])
     said: list[Piece] = []
     for part in parts:
         said += [piece(" "), *part] if said else part
@@ -124,8 +124,7 @@ def _before(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
     if not rungs:
         return [piece("Not enough time: no step was measured." if ladder["end"] else "Measuring the float model.")]
     value = perplexity_text(rungs[0].mean("perplexity"))
-    text = f"Rounding to nearest has a perplexity of {value}; no step was compared with it yet."
-    return [piece(text)]
+    return [piece(f"Rounding to nearest has a perplexity of {value}; no step has been compared with it yet.")]
 
 
 def _worths(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
@@ -138,25 +137,18 @@ def _worths(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
     gains, unclear, costs = ([name for name in known if changes[name].verdict(()) == side] for side in (-1, 0, 1))
     alone = [name for name in by_gain if name not in known]
     best = next(iter(gains if known else alone), None)
-    value = rungs[0].mean("perplexity")
-    model = ladder["model"]
-    bits = ladder["bits"]
+    value, lead = rungs[0].mean("perplexity"), f"On {ladder['model']} at {ladder['bits']} bits"
     if unclear and unclear == by_gain:
-        draws = draws_text(ladder["draws"])
-        return [piece(f"On {model} at {bits} bits no step is clear of 0 over {draws}.")]
+        return [piece(f"{lead} no step is clear of 0 over {draws_text(ladder['draws'])}.")]
+    if not known:
+        lead += ", by one draw and without intervals,"
     if best is None or changes[best].mean >= 0:
-        none = "On {model} at {bits} bits no step clearly lowers perplexity."
-        if not known:
-            none = "On {model} at {bits} bits, by one draw and without intervals, no step lowers perplexity."
-        said = [piece(none.format(model=model, bits=bits))]
+        said = [piece(f"{lead} no step {'clearly lowers' if known else 'lowers'} perplexity.")]
     else:
         size, _, interval = span_of(changes[best].scaled(-1.0), value).partition(" ")
         less = f"{size} less perplexity"
         gain = piece(f"{less} {interval}" if interval else less, "quality", verdict=best in known)
-        most = "On {model} at {bits} bits {step} is worth the most: {gain}."
-        if not known:
-            most = "On {model} at {bits} bits, by one draw and without intervals, {step} is worth the most: {gain}."
-        said = pieces(parts(most, step=best, gain=gain, model=model, bits=bits))
+        said = pieces([f"{lead} {best} is worth the most: ", gain, "."])
     rest = [_change(name, changes[name], value) for name in (*gains, *costs) if name != best]
     if unclear:
         rest.append(f"{_list(unclear)} {'is' if len(unclear) == 1 else 'are'} not clear of 0")
@@ -190,11 +182,9 @@ def _lowest(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
     step = ladder["rows"][ladder["best"] or 0]["step"]
     best = next(rung for rung in rungs if rung.step == step)
     value = perplexity_text(best.mean("perplexity"))
-    step_text = _name(best)
-    if (original := ladder["perplexity_float"]) is None:
-        return [piece(f"The lowest perplexity, {value}, is that after {step_text}.")]
-    text = f"The lowest perplexity, {value}, is that after {step_text}; the float model has {perplexity_text(original)}."  # fmt: skip
-    return [piece(text)]
+    original = ladder["perplexity_float"]
+    beside = "" if original is None else f"; the float model has {perplexity_text(original)}"
+    return [piece(f"The lowest perplexity, {value}, is that after {_name(best)}{beside}.")]
 
 
 def _small_print(ladder: LadderRun, rungs: Sequence[Rung], recipe: Mapping[str, Any]) -> list[str]:
@@ -225,7 +215,7 @@ def _small_print(ladder: LadderRun, rungs: Sequence[Rung], recipe: Mapping[str, 
             f"{before:.3g} before. Its codes are saved for MLX alone."
         )
     for one in ladder["left_out"]:
-        step = NOUNS[one["step"]] if one["step"] in NOUNS else "the step of λ"
+        step = NOUNS.get(one["step"], "the step of λ")
         lines.append(f"Left out: {step}, since {one['why']}.")
     lines.append(
         f"The best rung was chosen on {test}: judge the final model on another text. Layers were solved on the "

@@ -140,3 +140,8 @@ def baseline_name(baseline: BaselinePoint) -> str:
 def baseline_title(baseline: BaselinePoint) -> str:
     """Its method's, even where another method's λ stands for it."""
     return METHODS[baseline.method].title if baseline.method in METHODS else baseline.held_by
+
+
+def counted(count: int, noun: str) -> str:
+    """Return “1 model”, “1,200 models”."""
+    return f"{number(count, 0)} {noun}{'' if count == 1 else 's'}"

@@ -6,7 +6,7 @@ A sentence is a list of pieces ``{"text": …, "role": …, "verdict": …}``; a
 (better, worse, less) has none, since a colour says what is spoken of and never how it came out. Joined, the texts are
 what is copied, read aloud and tested.
 
-Each clause is a message with its numbers and coloured words as values; a clause that goes on is itself a value.
+A clause is a list of its words and pieces in the order in which they are read; a clause that goes on is itself in it.
 """
 
 from __future__ import annotations
@@ -59,85 +59,69 @@ QualityName = Literal["perplexity", "accuracy"]
 
 
 @dataclass(frozen=True)
-class _Told:
-    """How a quality is told: its value, the size of a difference, which way is better, and its own messages."""
+class _Wording:
+    """How a quality is worded: its value, the size of a difference, and which way is better."""
 
     name: QualityName
     of: Callable[[LineFacts], Quality | None]
     reference: Callable[[LineFacts], float | None]  # the float model's
     show: Callable[[float], str]
-    in_points: bool  # of a hundred, in which differences are told
+    in_points: bool  # of a hundred, in which differences are given
     better: Literal[-1, 1]  # the sign of a difference that is better
-    value: str  # this and the rest are messages
-    has: str
-    is_baseline: str
-    unmeasured: str
-    no_other: str  # said at the baseline: no λ is better
-    best_of_one_draw: str  # said there of the best λ
-    best: str
-    small_print: str
-    small_print_beside_float: str
+    where: str  # behind a value: the text that it was measured on
+
+    @property
+    def comparative(self) -> str:
+        """“lower” or “higher”, whichever is better."""
+        return "lower" if self.better < 0 else "higher"
+
+    @property
+    def superlative(self) -> str:
+        """“lowest” or “highest”, whichever is best."""
+        return "lowest" if self.better < 0 else "highest"
 
     def apart(self, difference: Difference, reference: float) -> str:
         """“3.2 points”, of a difference as it is."""
-        told, decimals = self._scaled(difference, reference)
-        size = number(float(told.mean), decimals)
+        scaled, decimals = self._scaled(difference, reference)
+        size = number(float(scaled.mean), decimals)
         return f"{size} points" if self.in_points else size
 
     def interval(self, difference: Difference, reference: float) -> str:
         """“from −0.1 to 6.4”, of a difference as it is."""
-        told, decimals = self._scaled(difference, reference)
-        return interval_text(float(told.low), float(told.high), decimals)
+        scaled, decimals = self._scaled(difference, reference)
+        return interval_text(float(scaled.low), float(scaled.high), decimals)
 
     def with_interval(self, difference: Difference, reference: float, verdict: Piece) -> list[Piece]:
         """A verdict with “ (95 %: −0.1 to 6.4)”."""
-        told, decimals = self._scaled(difference, reference)
-        limits = limits_text(float(told.low), float(told.high), decimals).replace(" ", NBSP)
+        scaled, decimals = self._scaled(difference, reference)
+        limits = limits_text(float(scaled.low), float(scaled.high), decimals).replace(" ", NBSP)
         return [verdict, piece(f" (95{NBSP}%: {limits})")]
 
     def _scaled(self, difference: Difference, reference: float) -> tuple[Difference, int]:
-        told = difference.scaled(100.0 if self.in_points else 1.0)
+        scaled = difference.scaled(100.0 if self.in_points else 1.0)
         value = 50.0 if self.in_points else reference  # points have one decimal at least
-        return told, difference_decimals(float(told.doubt), value)
+        return scaled, difference_decimals(float(scaled.doubt), value)
 
 
-_TOLD = {
-    "perplexity": _Told(
+_WORDINGS = {
+    "perplexity": _Wording(
         "perplexity", lambda facts: facts.perplexity, lambda facts: facts.study.model.perplexity, perplexity_text,
-        False, -1,
-        value="perplexity {value}",
-        has="{where} {model} has {quality} on unseen text",
-        is_baseline="{where} {model} is {baseline}: {quality} on unseen text",
-        unmeasured="{where} {model} has no measured perplexity.",
-        no_other="No other λ tried has a lower perplexity.",
-        best_of_one_draw="The lowest on this curve, {lam}, is {size} lower on the one draw measured.",
-        best="The lowest on this curve, {lam}, is {difference}, {interval}.",
-        small_print="Perplexity {value}",
-        small_print_beside_float="Perplexity {value} (float {float})",
+        False, -1, " on unseen text",
     ),
-    "accuracy": _Told(
+    "accuracy": _Wording(
         "accuracy", lambda facts: facts.accuracy, lambda facts: facts.study.model.accuracy, accuracy_text,
-        True, 1,
-        value="accuracy {value}",
-        has="{where} {model} has {quality}",
-        is_baseline="{where} {model} is {baseline}: {quality}",
-        unmeasured="{where} {model} has no measured accuracy.",
-        no_other="No other λ tried has a higher accuracy.",
-        best_of_one_draw="The highest on this curve, {lam}, is {size} higher on the one draw measured.",
-        best="The highest on this curve, {lam}, is {difference}, {interval}.",
-        small_print="Accuracy {value}",
-        small_print_beside_float="Accuracy {value} (float {float})",
+        True, 1, "",
     ),
 }  # fmt: skip
 
 
 def sentence(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "perplexity") -> list[Piece]:
     """The pieces of the sentence for one point of a line, by the quality that is shown."""
-    told = _TOLD[quality]
+    wording = _WORDINGS[quality]
     parts = [
-        _quality_part(facts, gamma, lam, told),
+        _quality_part(facts, gamma, lam, wording),
         _drift_part(facts, gamma, lam),
-        facts.once(f"band of {quality}, {gamma}", lambda: _band_part(facts, gamma, told)),
+        facts.once(f"band of {quality}, {gamma}", lambda: _band_part(facts, gamma, wording)),
     ]
     said: list[Piece] = []
     for part in filter(None, parts):
@@ -149,17 +133,15 @@ def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "
     """Further facts of the point, one plain sentence each: what “auto” chose, errors, the quality that is not shown,
     what saliency adds."""
     lines: list[str] = [] if facts.selection is None else _chosen_texts(facts.selection)
-    lines += filter(None, [_error_text(facts, gamma, lam), _damping_text(facts, gamma, _TOLD[quality])])
+    lines += filter(None, [_error_text(facts, gamma, lam), _damping_text(facts, gamma, _WORDINGS[quality])])
     lines += filter(None, [_shrinkage_text(facts)] if quality == "perplexity" else [])
     at = (gamma, lam)
-    other = _TOLD["accuracy" if quality == "perplexity" else "perplexity"]
+    other = _WORDINGS["accuracy" if quality == "perplexity" else "perplexity"]
     measured, reference = other.of(facts), other.reference(facts)
     if measured is not None and math.isfinite(measured.mean[at]):
-        value = other.show(float(measured.mean[at]))
-        if reference is None:
-            text = other.small_print.format(value=value)
-        else:
-            text = other.small_print_beside_float.format(value=value, float=other.show(reference))
+        text = f"{other.name.capitalize()} {other.show(float(measured.mean[at]))}"
+        if reference is not None:
+            text += f" (float {other.show(reference)})"
         if facts.baseline is not None and measured.to_baseline is not None and not _is_baseline(facts, lam):
             text += f", {_beside_baseline(measured, at, baseline_name(facts.baseline), other)}"
         lines.append(f"{text}.")
@@ -178,11 +160,11 @@ def piece(text: str, role: str = "", *, verdict: bool = False) -> Piece:
 
 
 def pieces(parts: Sequence[object], role: str = "") -> list[Piece]:
-    """Return the parts of a message as pieces: text in a role, blanks at its ends left out, beside pieces as they are.
+    """Return the parts of a clause as pieces.
 
     Args:
-        parts: Text, a piece, or pieces, see ``language.tr_parts``.
-        role: Of the text.
+        parts: In the order in which they are read: text, a piece, or pieces.
+        role: Role of the text, without the blanks at its ends.
     """
     found: list[Piece] = []
     for part in parts:
@@ -286,29 +268,28 @@ def _chosen_text(found: Selection) -> str:
     )
 
 
-def _quality_part(facts: LineFacts, gamma: int, lam: int, told: _Told) -> list[Piece]:
-    quality, at, base = told.of(facts), (gamma, lam), facts.baseline
-    about: dict[str, object] = {"where": _where(facts, gamma, lam), "model": _model(facts)}
+def _quality_part(facts: LineFacts, gamma: int, lam: int, wording: _Wording) -> list[Piece]:
+    quality, at, base = wording.of(facts), (gamma, lam), facts.baseline
+    subject = [_where(facts, gamma, lam), f" {_model(facts)}"]
     if quality is None or not math.isfinite(quality.mean[at]):
-        return pieces(parts(told.unmeasured, **about))
-    about["quality"] = piece(told.value.format(value=told.show(float(quality.mean[at]))), "quality")
-    clause = pieces(parts(told.has, **about))
+        return pieces([*subject, f" has no measured {wording.name}."])
+    value = piece(f"{wording.name} {wording.show(float(quality.mean[at]))}", "quality")
+    clause = pieces([*subject, " has ", value, wording.where])
     if base is not None and _is_baseline(facts, lam):
         if base.method != facts.line.method:  # a point of another method's curve
-            clause = pieces(parts(told.is_baseline, **about, baseline=baseline_name(base)))
-        rest = _best_of_curve(facts, quality, gamma, told)
-        return [*_beside_float(clause, facts, told), *([piece(" "), *rest] if rest else [])]
+            clause = pieces([*subject, f" is {baseline_name(base)}: ", value, wording.where])
+        rest = _best_of_curve(facts, quality, gamma, wording)
+        return [*_beside_float(clause, facts, wording), *([piece(" "), *rest] if rest else [])]
     if base is None or quality.to_baseline is None or not math.isfinite(quality.to_baseline.mean[at]):
-        return _beside_float(clause, facts, told)
-    return _against(clause, quality, at, baseline_name(base), told)
+        return _beside_float(clause, facts, wording)
+    return [*clause, *pieces(_against(quality, at, baseline_name(base), wording))]
 
 
-def _beside_float(clause: list[Piece], facts: LineFacts, told: _Told) -> list[Piece]:
-    reference = told.reference(facts)
+def _beside_float(clause: list[Piece], facts: LineFacts, wording: _Wording) -> list[Piece]:
+    reference = wording.reference(facts)
     if reference is None:
         return [*clause, piece(".")]
-    value = told.show(reference)
-    return pieces([clause, ", where the float model has ", value, "."])
+    return pieces([clause, ", where the float model has ", wording.show(reference), "."])
 
 
 def _sample_text(draws: int, quality: Quality) -> str:
@@ -317,43 +298,32 @@ def _sample_text(draws: int, quality: Quality) -> str:
     return f"{sets} and {number(quality.items, 0)} test items" if quality.items else sets
 
 
-def _against(clause: list[Piece], quality: Quality, at: tuple[int, int], name: str, told: _Told) -> list[Piece]:
-    """The clause on a point, with its difference to the baseline."""
+def _against(quality: Quality, at: tuple[int, int], name: str, wording: _Wording) -> Sequence[object]:
+    """The end of the clause on a point: its difference to the baseline."""
     assert quality.to_baseline is not None
     draws, reference = int(quality.to_baseline.draws[at]), quality.baseline_mean or math.nan
     here = quality.to_baseline.at(at)
-    values = {"clause": clause, "baseline": name, "value": told.show(reference)}
+    baseline = f"{name} ({wording.show(reference)})"
     if not math.isfinite(here.error):
         if float(here.mean) == 0:
-            return pieces(parts("{clause}, as much as {baseline} ({value}), on the one draw measured.", **values))
-        return pieces(
-            parts(
-                "{clause}: {difference} than {baseline} ({value}) on the one draw measured, which can't say how sure "
-                "that is.",
-                difference=_judged(here, reference, told),
-                **values,
-            )
-        )
+            return [f", as much as {baseline}, on the one draw measured."]
+        end = f" than {baseline} on the one draw measured, which can't say how sure that is."
+        return [": ", _judged(here, reference, wording), end]
     if here.verdict(()) == 0:
-        size = _verdict(told.apart(here, reference), "quality")
-        values["difference"] = told.with_interval(here, reference, size)
-        if quality.band.shape[1] > 1 and quality.band[at[0]].any():  # a sentence on the band follows, with the sample
-            return pieces(parts("{clause}, no measurable difference to {baseline} ({value}): {difference}.", **values))
-        return pieces(
-            parts(
-                "{clause}, no measurable difference to {baseline} ({value}) with {sample}: {difference}.",
-                sample=_sample_text(draws, quality),
-                **values,
-            )
-        )
-    values["difference"] = told.with_interval(_apart(here), reference, _judged(here, reference, told))
-    return pieces(parts("{clause}: {difference} than {baseline} ({value}).", **values))
+        size = _verdict(wording.apart(here, reference), "quality")
+        # Where a sentence on the band follows, it has the sample.
+        is_followed = quality.band.shape[1] > 1 and quality.band[at[0]].any()
+        sample = "" if is_followed else f" with {_sample_text(draws, quality)}"
+        difference = wording.with_interval(here, reference, size)
+        return [f", no measurable difference to {baseline}{sample}: ", difference, "."]
+    difference = wording.with_interval(_apart(here), reference, _judged(here, reference, wording))
+    return [": ", difference, f" than {baseline}."]
 
 
-def _judged(difference: Difference, reference: float, told: _Told) -> Piece:
+def _judged(difference: Difference, reference: float, wording: _Wording) -> Piece:
     """“3.2 better”."""
-    size = told.apart(_apart(difference), reference)
-    return _verdict(f"{size} {'better' if difference.mean * told.better > 0 else 'worse'}", "quality")
+    size = wording.apart(_apart(difference), reference)
+    return _verdict(f"{size} {'better' if difference.mean * wording.better > 0 else 'worse'}", "quality")
 
 
 def _apart(difference: Difference) -> Difference:
@@ -361,23 +331,25 @@ def _apart(difference: Difference) -> Difference:
     return difference.scaled(-1 if difference.mean < 0 else 1)
 
 
-def _best_of_curve(facts: LineFacts, quality: Quality, gamma: int, told: _Told) -> list[Piece]:
+def _best_of_curve(facts: LineFacts, quality: Quality, gamma: int, wording: _Wording) -> list[Piece]:
     """What the rest of the curve offers, said at the baseline itself."""
     best, among = quality.best[gamma], quality.best_of(gamma)
     if best is None or among is None or len(facts.line.lams) < 2:
         return []
     if best == facts.baseline_position:
-        return [piece(told.no_other)]
+        return [piece(f"No other λ tried has a {wording.comparative} {wording.name}.")]
     lam = piece(f"λ = {lam_text(facts.line.lams[best])}".replace(" ", NBSP), "lambda")
     here, reference = among.at((best,)), quality.baseline_mean or 1.0
     apart = _apart(here)
+    lead = [f"The {wording.superlative} on this curve, ", lam]
     if not math.isfinite(here.error):
-        return pieces(parts(told.best_of_one_draw, lam=lam, size=told.apart(apart, reference)))
-    if here.verdict(()) == told.better:
-        interval = told.interval(apart, reference)
+        size = wording.apart(apart, reference)
+        return pieces([*lead, f", is {size} {wording.comparative} on the one draw measured."])
+    if here.verdict(()) == wording.better:
+        interval = wording.interval(apart, reference)
         if here.among > 1:  # the interval allows for the choice
             interval = f"{interval} (chosen of {here.among})"
-        return pieces(parts(told.best, lam=lam, difference=_judged(here, reference, told), interval=interval))
+        return pieces([*lead, ", is ", _judged(here, reference, wording), f", {interval}."])
     sample = _sample_text(quality.n_draws, quality)
     return [piece(f"No λ tried is better, as far as {sample} can tell.")]
 
@@ -397,72 +369,46 @@ def _drift_part(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
     if change is not None:
         far = _verdict(_less_or_more(change, "just as far"), "drift")
         drift = pieces(["drift ", far], "drift")
-        if facts.layer is None:
-            clause = pieces(["Its weights ", drift])
-        else:
-            clause = pieces(["In this layer the weights ", drift])
+        clause = pieces([_weights(facts), drift])
         if cost is None or not (words := _less_or_more(cost)):
             return [*clause, piece(".")]
         error = pieces([_verdict(words, "recon"), " error"], "recon")
         # Less drift is paid for; what both have less of is not a price.
-        return pieces(
-            [clause, ", at the price of ", error, " on calibration text."]
-            if change < 0 < cost
-            else [clause, ", with ", error, " on calibration text."]
-        )
+        joint = ", at the price of " if change < 0 < cost else ", with "
+        return pieces([clause, joint, error, " on calibration text."])
     if facts.drift is None or not math.isfinite(facts.drift[at]):
         return []
     by = piece(f"drift by {small_percent(facts.drift[at])}", "drift")
-    if facts.layer is None:
-        return pieces(["Its weights ", by, " of their size."])
-    return pieces(["In this layer the weights ", by, " of their size."])
+    return pieces([_weights(facts), by, " of their size."])
 
 
-_REPRODUCED = {  # better, worse, and just as well, in the order in which they are told
-    "recon": (
-        "{percent} better on calibration text",
-        "{percent} worse on calibration text",
-        "just as well on calibration text",
-    ),
-    "held_out": (
-        "{percent} better on unseen text",
-        "{percent} worse on unseen text",
-        "just as well on unseen text",
-    ),
-}
-_ERROR_ON = {"recon": "{share} on calibration text", "held_out": "{share} on unseen text"}
+def _weights(facts: LineFacts) -> str:
+    return "Its weights " if facts.layer is None else "In this layer the weights "
+
+
+_TEXTS = {"recon": "calibration text", "held_out": "unseen text"}
 
 
 def _error_text(facts: LineFacts, gamma: int, lam: int) -> str:
     """How well both texts are reproduced: relative to the baseline, or absolute at it; empty where not measured."""
-    at = (gamma, lam)
-    changes = [_reproduced(name, change) for name in _REPRODUCED if (change := _change(facts, name, at)) is not None]
+    at, where = (gamma, lam), "Over all layers" if facts.layer is None else "In this layer"
+    changes = [_reproduced(name, change) for name in _TEXTS if (change := _change(facts, name, at)) is not None]
     if changes:
-        everywhere = "Over all layers outputs are reproduced {changes}."
-        here = "In this layer outputs are reproduced {changes}."
-        return (
-            everywhere.format(changes=joined(changes)) if facts.layer is None else here.format(changes=joined(changes))
-        )
+        return f"{where} outputs are reproduced {joined(changes)}."
     errors = {"recon": facts.recon, "held_out": facts.held_out}
     shares = [
-        _ERROR_ON[name].format(share=small_percent(values[at]))
+        f"{small_percent(values[at])} on {_TEXTS[name]}"
         for name, values in errors.items()
         if values is not None and math.isfinite(values[at])
     ]
-    everywhere = "Over all layers the output error is {shares}."
-    here = "In this layer the output error is {shares}."
-    return (
-        (everywhere.format(shares=joined(shares)) if facts.layer is None else here.format(shares=joined(shares)))
-        if shares
-        else ""
-    )
+    return f"{where} the output error is {joined(shares)}." if shares else ""
 
 
 def _reproduced(name: str, change: float) -> str:
-    better, worse, same = _REPRODUCED[name]
+    """“31 % better on unseen text”."""
     if abs(change) < 0.005:
-        return same
-    return better.format(percent=percent(abs(change))) if change < 0 else worse.format(percent=percent(abs(change)))
+        return f"just as well on {_TEXTS[name]}"
+    return f"{percent(abs(change))} {'better' if change < 0 else 'worse'} on {_TEXTS[name]}"
 
 
 def _change(facts: LineFacts, name: str, at: tuple[int, int]) -> float | None:
@@ -473,9 +419,9 @@ def _change(facts: LineFacts, name: str, at: tuple[int, int]) -> float | None:
     return float(change[at])
 
 
-def _band_part(facts: LineFacts, gamma: int, told: _Told) -> list[Piece]:
+def _band_part(facts: LineFacts, gamma: int, wording: _Wording) -> list[Piece]:
     """The sweet spot at this γ, with its doubt; and plainly, when no λ beats the baseline."""
-    quality = told.of(facts)
+    quality = wording.of(facts)
     best = None if quality is None else quality.best[gamma]
     if quality is None or best is None or len(facts.line.lams) < 2:
         return []
@@ -484,7 +430,7 @@ def _band_part(facts: LineFacts, gamma: int, told: _Told) -> list[Piece]:
         return [piece("One calibration draw can't tell which other λ may be the best.")]
     lams, of_model = facts.line.lams, facts.layer is not None
     sample = _sample_text(quality.n_draws, quality)
-    help_text = _no_help(facts, quality, gamma, told)
+    help_text = _no_help(facts, quality, gamma, wording)
     if runs == [(0, len(lams) - 1)]:
         return [piece(f"No λ on this axis stands out, as far as {sample} can tell."), *help_text]
     ends = [tuple(lam_text(lams[at]) for at in run) for run in runs]
@@ -492,22 +438,17 @@ def _band_part(facts: LineFacts, gamma: int, told: _Told) -> list[Piece]:
     if others:
         words = [low if low == high else f"{low} to {high}" for low, high in ends]
         words = [word.replace(" ", NBSP) for word in words]
-        shown = f"{', '.join(words[:-1])} or {words[-1]}"
-        alone, whole = "The best λ is {lam}", "The best λ is {lam} for the whole model"
+        shown, lead, end = f"{', '.join(words[:-1])} or {words[-1]}", "The best λ is ", ""
     elif low == high:
-        shown = f"λ = {lam_text(lams[best])}".replace(" ", NBSP)
-        alone = "Of those tried {lam} is the best"
-        whole = "Of those tried {lam} is the best for the whole model"
+        shown, lead, end = f"λ = {lam_text(lams[best])}".replace(" ", NBSP), "Of those tried ", " is the best"
     else:
-        shown = joined([low, high]).replace(" ", NBSP)
-        alone = "The best λ lies between {lam}"
-        whole = "The best λ lies between {lam} for the whole model"
-    clause = pieces(parts(whole, lam=piece(shown, "lambda")) if of_model else parts(alone, lam=piece(shown, "lambda")))
-    sure = [clause, " (95\u00a0% confidence, ", sample, ")."]
-    return [*pieces(sure), *help_text]
+        shown, lead, end = joined([low, high]).replace(" ", NBSP), "The best λ lies between ", ""
+    end += " for the whole model" if of_model else ""
+    clause = [lead, piece(shown, "lambda"), f"{end} (95{NBSP}% confidence, {sample})."]
+    return [*pieces(clause), *help_text]
 
 
-def _no_help(facts: LineFacts, quality: Quality, gamma: int, told: _Told) -> list[Piece]:
+def _no_help(facts: LineFacts, quality: Quality, gamma: int, wording: _Wording) -> list[Piece]:
     """Said only where the regulariser does not help: no λ of this curve is clearly better than the baseline, once it is
     taken into account of how many it is the best."""
     among, base = quality.best_of(gamma), facts.baseline
@@ -515,53 +456,44 @@ def _no_help(facts: LineFacts, quality: Quality, gamma: int, told: _Told) -> lis
         return []
 
     def helps(difference: Difference) -> bool:
-        return any(difference.verdict((lam,)) == told.better for lam in range(len(facts.line.lams)))
+        return any(difference.verdict((lam,)) == wording.better for lam in range(len(facts.line.lams)))
 
     if helps(among):
         return []
-    text = f"None is better than {baseline_name(base)}."
     if helps(among.chosen_of(1)):
-        text = f"Chosen as the best of {among.among}, none is clearly better than {baseline_name(base)}."  # fmt: skip
-    return [piece(f" {text}")]
+        return [piece(f" Chosen as the best of {among.among}, none is clearly better than {baseline_name(base)}.")]
+    return [piece(f" None is better than {baseline_name(base)}.")]
 
 
-def _beside_baseline(quality: Quality, at: tuple[int, int], name: str, told: _Told) -> str:
+def _beside_baseline(quality: Quality, at: tuple[int, int], name: str, wording: _Wording) -> str:
     difference, reference = quality.to_baseline, quality.baseline_mean or math.nan
     assert difference is not None
     here = difference.at(at)
-    apart, is_above = _apart(here), here.mean >= 0
-    size = told.apart(apart, reference)
+    if math.isfinite(here.error) and here.verdict(()) == 0:
+        size = wording.apart(here, reference)
+        return f"no measurable difference to {name} ({size}, {wording.interval(here, reference)})"
+    apart = _apart(here)
+    size, side = wording.apart(apart, reference), "above" if here.mean >= 0 else "below"
     if not math.isfinite(here.error):
-        above, below = "{size} above {baseline} on one draw", "{size} below {baseline} on one draw"
-        return above.format(size=size, baseline=name) if is_above else below.format(size=size, baseline=name)
-    if here.verdict(()) == 0:
-        return f"no measurable difference to {name} ({told.apart(here, reference)}, {told.interval(here, reference)})"  # fmt: skip
-    above, below = "{size} above {baseline}, {interval}", "{size} below {baseline}, {interval}"
-    interval = told.interval(apart, reference)
-    return (
-        above.format(size=size, baseline=name, interval=interval)
-        if is_above
-        else below.format(size=size, baseline=name, interval=interval)
-    )
+        return f"{size} {side} {name} on one draw"
+    return f"{size} {side} {name}, {wording.interval(apart, reference)}"
 
 
-def _damping_text(facts: LineFacts, gamma: int, told: _Told) -> str:
+def _damping_text(facts: LineFacts, gamma: int, wording: _Wording) -> str:
     """Where GPTQ's own damping stands against the band, for a line whose λ it is; empty where all λ are in it."""
-    quality = told.of(facts)
+    quality = wording.of(facts)
     runs = [] if quality is None else spans(quality.band[gamma])
     lams, lam = facts.line.lams, GPTQ.lam
     if GPTQ not in flags_of(facts) or runs in ([], [(0, len(lams) - 1)]):
         return ""
     ends = [(lams[first], lams[last]) for first, last in runs]
     if any(low <= lam <= high for low, high in ends):
-        text = "GPTQ’s damping is λ: its default, {lam}, lies in the band."
+        place = "in"
     elif lam < ends[0][0]:
-        text = "GPTQ’s damping is λ: its default, {lam}, lies below the band."
-    elif lam > ends[-1][1]:
-        text = "GPTQ’s damping is λ: its default, {lam}, lies above the band."
+        place = "below"
     else:
-        text = "GPTQ’s damping is λ: its default, {lam}, lies outside the band."
-    return text.format(lam=lam_text(lam))
+        place = "above" if lam > ends[-1][1] else "outside"
+    return f"GPTQ’s damping is λ: its default, {lam_text(lam)}, lies {place} the band."
 
 
 def _shrinkage_text(facts: LineFacts) -> str:
@@ -574,14 +506,13 @@ def _shrinkage_text(facts: LineFacts) -> str:
     cost, best = regret(facts, found.lam), quality.best[0]
     if cost is None or best is None:
         return "" if best is None else f"{clause}, which lies beyond the measured λ."
-    told, reference = _TOLD["perplexity"], float(quality.mean[0, best])
-    values = {"clause": clause, "size": told.apart(cost, reference), "best": lam_text(lams[best])}
+    wording, reference = _WORDINGS["perplexity"], float(quality.mean[0, best])
+    size, beside = wording.apart(cost, reference), f"the best λ, {lam_text(lams[best])}"
     if not math.isfinite(cost.error):
-        return "{clause}: perplexity {size} above the best λ, {best}, on one draw.".format(**values)
+        return f"{clause}: perplexity {size} above {beside}, on one draw."
     if cost.verdict(()) == 0:
-        return "{clause}: no measurable difference to the best λ, {best} ({size}).".format(**values)
-    values["interval"] = told.interval(cost, reference)
-    return "{clause}: perplexity {size} above the best λ, {best}, {interval}.".format(**values)
+        return f"{clause}: no measurable difference to {beside} ({size})."
+    return f"{clause}: perplexity {size} above {beside}, {wording.interval(cost, reference)}."
 
 
 def _beside_text(facts: LineFacts, what: str, difference: Difference, at: tuple[int, int]) -> str:
@@ -590,16 +521,11 @@ def _beside_text(facts: LineFacts, what: str, difference: Difference, at: tuple[
 
 
 def _compared_text(what: str, difference: Difference, at: tuple[int, int]) -> str:
-    told, here = _TOLD["perplexity"], difference.at(at)
-    values = {"what": what, "size": told.apart(here, 50.0), "interval": told.interval(here, 50.0)}
+    wording, here = _WORDINGS["perplexity"], difference.at(at)
     if not math.isfinite(here.error):
-        return f"{what}: {values['size']} in perplexity, on one draw."
+        return f"{what}: {wording.apart(here, 50.0)} in perplexity, on one draw."
     if here.verdict(()) == 0:
-        return "{what}: no measurable difference ({size}, {interval}).".format(**values)
-    apart = _apart(here)
-    values |= {"size": told.apart(apart, 50.0), "interval": told.interval(apart, 50.0)}
-    return (
-        "{what}: perplexity {size} lower, {interval}.".format(**values)
-        if here.mean < 0
-        else "{what}: perplexity {size} higher, {interval}.".format(**values)
-    )
+        size, interval = wording.apart(here, 50.0), wording.interval(here, 50.0)
+        return f"{what}: no measurable difference ({size}, {interval})."
+    apart, side = _apart(here), "lower" if here.mean < 0 else "higher"
+    return f"{what}: perplexity {wording.apart(apart, 50.0)} {side}, {wording.interval(apart, 50.0)}."

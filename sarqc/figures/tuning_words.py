@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sarqc.documents import End, Tuning, TuningRow, TuningTasks
-from sarqc.figures.numbers import NBSP, draws_text, joined, lam_text, number, percent, plus_minus
+from sarqc.figures.numbers import NBSP, counted, draws_text, joined, lam_text, number, percent, plus_minus
 from sarqc.figures.sentence import Piece, piece, pieces
 from sarqc.figures.tuning import (
     candidates,
@@ -110,18 +110,8 @@ def _too_little(tuning: Tuning) -> list[Piece]:
         return [piece(f"The errors of {known} of {layers} layers are known; so far they suggest {lams}.")]
     if not tuning["measured"]:
         return [piece(f"The errors of layers suggest {lams}. No whole model has been measured yet.")]
-    text = (
-        (
-            f"The errors of layers suggest {lams}. So far {tuning['measured']} model has been measured: too few to "
-            "compare."
-        )
-        if tuning["measured"] == 1
-        else (
-            f"The errors of layers suggest {lams}. So far {tuning['measured']} models have been measured: too few to "
-            "compare."
-        )
-    )
-    return [piece(text)]
+    measured = f"{counted(tuning['measured'], 'model')} {'has' if tuning['measured'] == 1 else 'have'} been measured"
+    return [piece(f"The errors of layers suggest {lams}. So far {measured}: too few to compare.")]
 
 
 def _promising(tuning: Tuning) -> float:
@@ -138,15 +128,9 @@ def _one_draw(tuning: Tuning) -> list[Piece]:
         return []
     lam = tuning["rows"][seen[0]["row"]]["lambda"] or 0.0
     saving = savings_words(seen[0]["better"], seen[0]["low"], seen[0]["high"])
-    is_known = seen[0]["low"] is not None
-    if len(seen) == 1:
-        sure = "On the one draw measured λ = {lam} has {saving}, by the windows of the test text."
-        unsure = "On the one draw measured λ = {lam} has {saving}, which can’t say how sure that is."
-    else:
-        sure = "On the first of {draws} λ = {lam} has {saving}, by the windows of the test text."
-        unsure = "On the first of {draws} λ = {lam} has {saving}, which can’t say how sure that is."
-    values = {"lam": lam_text(lam), "saving": saving, "draws": draws_text(len(seen))}
-    return [piece(sure.format(**values) if is_known else unsure.format(**values))]
+    where = "On the one draw measured" if len(seen) == 1 else f"On the first of {draws_text(len(seen))}"
+    doubt = "which can’t say how sure that is" if seen[0]["low"] is None else "by the windows of the test text"
+    return [piece(f"{where} λ = {lam_text(lam)} has {saving}, {doubt}.")]
 
 
 def _sign(sign: str, value: float) -> str:
@@ -156,19 +140,11 @@ def _sign(sign: str, value: float) -> str:
 def _take(tuning: Tuning, best: TuningRow) -> list[Piece]:
     """“Use λ = 0.2: 4.3 % less perplexity than GPTQ 1 % (3.1 to 5.6 %), compared in six draws.”"""
     assert best["lambda"] is not None
-    is_final, point = tuning["next"] == "run", _point(tuning, best, best["lambda"])
+    lead = ["Use " if tuning["next"] == "run" else "So far ", _point(tuning, best, best["lambda"])]
     if best["better"] is None:
-        use, so_far = "Use {point}.", "So far {point}."
-        return pieces(parts(use, point=point) if is_final else parts(so_far, point=point))
-    use = "Use {point}: {saving}, compared in {draws}."
-    so_far = "So far {point}: {saving}, compared in {draws}."
+        return pieces([*lead, "."])
     saving = piece(savings_text(best), "quality", verdict=True)
-    said = (
-        parts(use, point=point, saving=saving, draws=draws_text(tuning["draws"]))
-        if is_final
-        else parts(so_far, point=point, saving=saving, draws=draws_text(tuning["draws"]))
-    )
-    return [*pieces(said), *_in_each(tuning)]
+    return [*pieces([*lead, ": ", saving, f", compared in {draws_text(tuning['draws'])}."]), *_in_each(tuning)]
 
 
 def _point(tuning: Tuning, best: TuningRow, lam: float) -> list[Piece]:
@@ -176,12 +152,10 @@ def _point(tuning: Tuning, best: TuningRow, lam: float) -> list[Piece]:
     point = [piece(_sign("λ", lam), "lambda")]
     if best["gamma"] is not None:
         point = pieces([point, " at ", _sign("γ", best["gamma"])])
-    if tuning["blocks"] is None:
-        return pieces([point, ", which is not a penalty at all"]) if lam == 0 else point
-    words = "{point} with {blocks} quantized and no other"
+    blocks = "" if tuning["blocks"] is None else f" with {_blocks(tuning['blocks'])} quantized and no other"
     if lam == 0:
-        words = "{point}, which is not a penalty at all, with {blocks} quantized and no other"
-    return pieces(parts(words, point=point, blocks=_blocks(tuning["blocks"])))
+        return pieces([point, f", which is not a penalty at all{',' if blocks else ''}{blocks}"])
+    return pieces([point, blocks]) if blocks else point
 
 
 def _in_each(tuning: Tuning) -> list[Piece]:
@@ -191,11 +165,8 @@ def _in_each(tuning: Tuning) -> list[Piece]:
     least = min((one["low"] for one in tuning["one_draw"] if one["low"] is not None), default=math.nan)
     if not least > 0:
         return []
-    text = (
-        f"In each of them by itself it is at least {percent(saved(least), 1)} less; whether it is in others too, so "
-        "few draws can’t say."
-    )
-    return [piece(f" {text}")]
+    words = f"In each of them by itself it is at least {percent(saved(least), 1)} less"
+    return [piece(f" {words}; whether it is in others too, so few draws can’t say.")]
 
 
 def _keep(tuning: Tuning, best: TuningRow) -> list[Piece]:
@@ -207,15 +178,10 @@ def _keep(tuning: Tuning, best: TuningRow) -> list[Piece]:
         f"The best of the {count} compared, λ = {lam_text(best['lambda'])}, has {saving}, on "
         f"{draws_text(tuning['draws'])}."
     )
-    high = best["better_high"]
-    return [
-        piece(
-            "Keep GPTQ 1 %: every λ is measurably worse."
-            if high is not None and high < 0
-            else "Keep what you have, GPTQ 1 %: no measurable difference."
-        ),
-        piece(f" {said}"),
-    ]
+    lead = "Keep what you have, GPTQ 1 %: no measurable difference."
+    if best["better_high"] is not None and best["better_high"] < 0:
+        lead = "Keep GPTQ 1 %: every λ is measurably worse."
+    return [piece(f"{lead} {said}")]
 
 
 def _blocks(blocks: list[int]) -> str:
@@ -231,9 +197,9 @@ def _as_good(tuning: Tuning, best: TuningRow) -> list[Piece]:
     draws = draws_text(tuning["draws"])
     if len(others) == 1 and others[0]["lambda"] is not None:
         return [piece(f"{lam_text(others[0]['lambda'])} is as good, as far as {draws} can tell.")]
-    text = spans_text(tuning["band"]).replace(" ", NBSP)
-    whole = piece((f"Each of {text}" if len(tuning["band"]) > 1 else f"Anything from {text}"), "lambda")
-    return pieces([whole, " is as good, as far as ", draws, " can tell."])
+    lead = "Each of" if len(tuning["band"]) > 1 else "Anything from"
+    whole = piece(f"{lead} {spans_text(tuning['band']).replace(' ', NBSP)}", "lambda")
+    return pieces([whole, f" is as good, as far as {draws} can tell."])
 
 
 def _accuracy(tuning: Tuning, best: TuningRow) -> list[Piece]:
@@ -242,24 +208,13 @@ def _accuracy(tuning: Tuning, best: TuningRow) -> list[Piece]:
     if not tasks or value is None or more is None:
         return []
     low, high, sign = best["more_accurate_low"], best["more_accurate_high"], 1 if more >= 0 else -1
-    gain = "{size}\u00a0points more than GPTQ 1 %"
-    loss = "{size}\u00a0points fewer than GPTQ 1 %"
-    ends = {}
+    points = f"{number(100 * abs(more), 1)}{NBSP}points {'more' if sign > 0 else 'fewer'} than GPTQ 1 %"
     if low is not None and high is not None:
-        gain = "{size}\u00a0points more than GPTQ 1 % ({low} to {high})"
-        loss = "{size}\u00a0points fewer than GPTQ 1 % ({low} to {high})"
         first, last = (number(100 * end, 1) for end in sorted((sign * low, sign * high)))
-        ends = {"low": first, "high": last}
-    points = (
-        gain.format(size=number(100 * abs(more), 1), **ends)
-        if sign > 0
-        else loss.format(size=number(100 * abs(more), 1), **ends)
-    )
-    right = piece(f"{percent(value, 1)} right", "quality")
-    clear = "{right} on {names}, {points}."
-    unclear = "{right} on {names}, no measurable difference: {points}."
-    words = clear if best["more_accurate_verdict"] else unclear
-    return pieces(parts(words, right=right, names=joined(tasks["names"]), points=points))
+        points += f" ({first} to {last})"
+    if not best["more_accurate_verdict"]:
+        points = f"no measurable difference: {points}"
+    return pieces([piece(f"{percent(value, 1)} right", "quality"), f" on {joined(tasks['names'])}, {points}."])
 
 
 def _edge(tuning: Tuning, best: TuningRow) -> list[Piece]:
@@ -289,8 +244,5 @@ def _end(tuning: Tuning) -> list[Piece]:
     why = ENDS[tuning["end"]]
     if tuning["best"] is None:
         return [piece(f"Tuning ended {why}.")]
-    text = (
-        f"Tuning ended {why}, after {tuning['measured']} models of the {len(tuning['rows']) * tuning['draws']} that "
-        "measuring every λ would take."
-    )
-    return [piece(text)]
+    models = f"{tuning['measured']} models of the {len(tuning['rows']) * tuning['draws']}"
+    return [piece(f"Tuning ended {why}, after {models} that measuring every λ would take.")]
