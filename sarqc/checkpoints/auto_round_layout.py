@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sarqc.checkpoints.gptq_layout import Words
-from sarqc.checkpoints.patterns import Patterns
+from sarqc.checkpoints.patterns import by_pattern
 from sarqc.checkpoints.stored_linear import Headers
 
 _AGAIN = "Quantize it again for weights alone, with the data type int."
@@ -57,7 +57,7 @@ def by_extra_config(headers: Headers, said: Mapping[str, Any]) -> Callable[[str]
         said: Its ``quantization_config``.
 
     Raises:
-        Refused: For patterns that are not read here.
+        Refused: For patterns that take too long.
     """
     extra = said.get("extra_config")
     own: dict[str, Mapping[str, Any]] = {
@@ -66,10 +66,10 @@ def by_extra_config(headers: Headers, said: Mapping[str, Any]) -> Callable[[str]
     }  # fmt: skip
     others = ((name, settings) for name, settings in own.items() if not _is_linear(headers, name))
     # AutoRound passes over invalid patterns too.
-    patterns: Patterns[Mapping[str, Any]] = Patterns(others, headers.refused, anywhere=True, skips_invalid=True)
+    by_name = by_pattern(others, headers.modules, headers.refused, anywhere=True, skips_invalid=True)
 
     def settings_of(module: str) -> Mapping[str, Any]:
-        settings = own.get(module) or patterns.first(module) or {}
+        settings = own.get(module) or by_name.get(module) or {}
         return {**said, **{name: value for name, value in settings.items() if value is not None}}
 
     return settings_of

@@ -25,8 +25,9 @@ from sarqc.checkpoints.codes import (
     unpack_bits,
     with_codes,
 )
-from sarqc.checkpoints.plain import NOTHING, new_checkpoint, write_weights
+from sarqc.checkpoints.plain import NOTHING, new_checkpoint
 from sarqc.models.loading import LoadedModel
+from sarqc.models.weight_files import write_weights
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.quantized_layer import QuantizedLayer
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sarqc.checkpoints.patterns import Patterns
+from sarqc.checkpoints.patterns import by_pattern
 from sarqc.checkpoints.stored_linear import AGAIN, Headers, Scheme, StoredLinear, groups_of
 from sarqc.models.architecture import first_problem
 
@@ -80,7 +80,7 @@ class CompressedTensors:
             targets += [(target, group.weights) for target in group.targets]
         self._named = dict(reversed(targets))  # the first of a name counts
         patterns = ((target.removeprefix("re:"), said) for target, said in targets if target.startswith("re:"))
-        self._patterns: Patterns[_Weights] = Patterns(patterns, headers.refused)
+        self._by_pattern = by_pattern(patterns, headers.modules, headers.refused)
 
     def place(self, module: str, shape: tuple[int, int], expert: int | None = None) -> StoredLinear | None:
         """Return the place of a linear's codes, see ``Reader.place``."""
@@ -121,7 +121,7 @@ class CompressedTensors:
 
     def _weights_of(self, module: str) -> _Weights | None:
         of_class = "Embedding" if module.endswith("embed_tokens") else "Linear"
-        return self._named.get(module) or self._patterns.first(module) or self._named.get(of_class)
+        return self._named.get(module) or self._by_pattern.get(module) or self._named.get(of_class)
 
     def _is_in_bytes(self, name: str) -> bool:
         return name in self._headers and self._headers.tensors[name].dtype == "I8"

@@ -29,9 +29,10 @@ from sarqc.checkpoints.codes import (
     tensors_with_codes_as,
     unpack_bits,
 )
-from sarqc.checkpoints.plain import NOTHING, new_checkpoint, write_weights
+from sarqc.checkpoints.plain import NOTHING, new_checkpoint
 from sarqc.errors import Refused
 from sarqc.models.loading import LoadedModel
+from sarqc.models.weight_files import write_weights
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.quantized_layer import QuantizedLayer
 

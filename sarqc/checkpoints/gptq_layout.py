@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from sarqc.checkpoints.patterns import Patterns
+from sarqc.checkpoints.patterns import by_pattern
 from sarqc.checkpoints.stored_linear import AGAIN, Headers, Layout, Scheme, StoredLinear, groups_of
 from sarqc.models.architecture import first_problem
 
@@ -156,18 +156,16 @@ def by_rules(headers: Headers, said: Mapping[str, Any]) -> Callable[[str], Mappi
         said: Its ``quantization_config``.
 
     Raises:
-        Refused: For rules that are not read here.
+        Refused: For rules that are invalid or take too long.
     """
     dynamic = said.get("dynamic")
-    rules: Patterns[Mapping[str, Any]] = Patterns(
-        (
-            (pattern.removeprefix("+:").removeprefix("-:"), settings if isinstance(settings, dict) else {})
-            for pattern, settings in (dynamic.items() if isinstance(dynamic, dict) else ())
-        ),
-        headers.refused,
+    rules = (
+        (pattern.removeprefix("+:").removeprefix("-:"), settings if isinstance(settings, dict) else {})
+        for pattern, settings in (dynamic.items() if isinstance(dynamic, dict) else ())
     )
+    by_name = by_pattern(rules, headers.modules, headers.refused)
 
     def settings_of(module: str) -> Mapping[str, Any]:
-        return {**said, **(rules.first(module) or {})}
+        return {**said, **by_name.get(module, {})}
 
     return settings_of

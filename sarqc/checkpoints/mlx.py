@@ -19,9 +19,10 @@ from torch import Tensor
 
 from sarqc.checkpoints.checkpoint_reader import CheckpointReader
 from sarqc.checkpoints.codes import Coded, Levels, pack_bits, tensors_and_codes, unpack_bits
-from sarqc.checkpoints.plain import NOTHING, new_checkpoint, write_weights
+from sarqc.checkpoints.plain import NOTHING, new_checkpoint
 from sarqc.errors import Refused
 from sarqc.models.loading import LoadedModel
+from sarqc.models.weight_files import write_weights
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.quantized_layer import QuantizedLayer
 

@@ -9,19 +9,18 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import safetensors.torch
 from torch import Tensor
 
 from sarqc.files.modes import usual_mode
 from sarqc.models.loading import STORED, LoadedModel
+from sarqc.models.weight_files import write_weights
 
-SHARD_BYTES = 4 << 30  # a model larger than this is written as several files
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -52,37 +51,6 @@ def stored_tensors(loaded: LoadedModel) -> Iterator[tuple[str, Tensor]]:
     for name in checkpoint.shapes:
         if name not in inside:
             yield name, loaded.stored_outside(name)
-
-
-def write_weights(folder: Path, tensors: Iterable[tuple[str, Tensor]], shard_bytes: int = SHARD_BYTES) -> None:
-    """Write tensors by name as safetensors files with the usual names: one file, or several and their index."""
-    shards: list[list[str]] = []
-    shard: dict[str, Tensor] = {}
-    total = size = 0
-
-    def flush() -> None:
-        path = folder / f"{len(shards)}.partial"
-        safetensors.torch.save_file(shard, path, metadata={"format": "pt"})
-        shards.append(list(shard))
-        shard.clear()
-
-    for name, tensor in tensors:
-        if shard and size + tensor.nbytes > shard_bytes:
-            flush()
-            size = 0
-        shard[name] = tensor.contiguous().clone() if tensor.storage_offset() or not tensor.is_contiguous() else tensor
-        size, total = size + tensor.nbytes, total + tensor.nbytes
-    flush()
-    files = [f"model-{number:05}-of-{len(shards):05}.safetensors" for number in range(1, len(shards) + 1)]
-    if len(shards) == 1:
-        files = ["model.safetensors"]
-    else:
-        weight_map = {name: file for file, names in zip(files, shards, strict=True) for name in names}
-        _write_json(
-            folder / "model.safetensors.index.json", {"metadata": {"total_size": total}, "weight_map": weight_map}
-        )
-    for number, file in enumerate(files):
-        os.rename(folder / f"{number}.partial", folder / file)
 
 
 @contextmanager

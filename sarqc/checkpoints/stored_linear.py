@@ -74,6 +74,11 @@ class Headers:
     def tensors(self) -> dict[str, TensorEntry]:
         return read_tensors(self.folder, self.where)
 
+    @property
+    def modules(self) -> dict[str, None]:
+        """Return the names of all tensors without the part after the last dot, each once."""
+        return dict.fromkeys(name.rpartition(".")[0] for name in self.tensors)
+
     def __contains__(self, name: str) -> bool:
         return name in self.tensors
 

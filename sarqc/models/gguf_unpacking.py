@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from sarqc.errors import NoRoom, Refused, SarqcError
@@ -27,11 +26,11 @@ from sarqc.models.gguf_header import gguf_files
 from sarqc.models.gguf_model import GgufModel, TensorPlace, gguf_model
 from sarqc.models.loading import STORED
 from sarqc.models.origin import ORIGIN
-from sarqc.models.tensor_files import INDEX, SINGLE
 from sarqc.models.tokenizer_files import FAST
+from sarqc.models.weight_files import write_weights
 from sarqc.plain import gib
 
-_IN_FILE = 2 << 30  # bytes of weights in one safetensors file, at most by one tensor more
+_IN_FILE = 2 << 30  # bytes of weights in one safetensors file
 _OTHERS = "Give the model as safetensors."
 
 
@@ -51,7 +50,7 @@ def unpack(model: GgufModel, folder: Path) -> None:
     try:
         (partial / "config.json").write_text(json.dumps(model.config, indent=2) + "\n", encoding="utf-8")
         _write_tokenizer(model, partial)
-        _write_weights(model, partial)
+        write_weights(partial, _weights(model), _IN_FILE)
         origin = model.origin.model_copy(update={"sha256": tuple(map(sha256_of, model.header.files))})
         (partial / ORIGIN).write_text(origin.model_dump_json(indent=2) + "\n", encoding="utf-8")
         for path in partial.iterdir():
@@ -94,32 +93,13 @@ def _without_foreign_tokens(path: Path, vocabulary: int) -> None:
     path.write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
 
 
-def _write_weights(model: GgufModel, folder: Path) -> None:
-    parts: list[list[str]] = [[]]
-    size = 0
-    for name, shape in model.shapes.items():
-        if size > _IN_FILE:
-            parts.append([])
-            size = 0
-        parts[-1].append(name)
-        size += 4 * int(np.prod(shape))
-    names = [f"model-{n:05}-of-{len(parts):05}.safetensors" for n in range(1, len(parts) + 1)]
-    names = [SINGLE] if len(parts) == 1 else names
-    for file, part in zip(names, parts, strict=True):
-        save_file(dict(_weights(model, part)), folder / file, metadata={"format": "pt"})
-    if len(parts) > 1:
-        weight_map = {name: file for file, part in zip(names, parts, strict=True) for name in part}
-        index = {"metadata": {"total_size": model.unpacked_bytes}, "weight_map": weight_map}
-        (folder / INDEX).write_text(json.dumps(index), encoding="utf-8")
-
-
-def _weights(model: GgufModel, names: list[str]) -> Iterator[tuple[str, Tensor]]:
+def _weights(model: GgufModel) -> Iterator[tuple[str, Tensor]]:
     """Name and value of tensors, as transformers has them."""
     from transformers.modeling_gguf_pytorch_utils import TENSOR_PROCESSORS, TensorProcessor
 
     processors: dict[Any, Any] = TENSOR_PROCESSORS
     processor = processors.get(model.header.fields["general.architecture"], TensorProcessor)(config=model.config)
-    for name in names:
+    for name in model.shapes:
         place = model.places[name]
         numbers = _numbers(place)
         if place.expert is None:

@@ -1,12 +1,15 @@
-"""Weights of a checkpoint, read from memory-mapped safetensors files on demand."""
+"""Weights of a checkpoint: read from memory-mapped safetensors files on demand, and written."""
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import safetensors
+import safetensors.torch
 import torch
 from torch import Tensor, nn
 
@@ -14,6 +17,9 @@ from sarqc.errors import Refused
 from sarqc.models.checkpoint import TOGETHER, Checkpoint
 from sarqc.models.decoder import Decoder, DerivedFamily
 from sarqc.models.linears import is_fused_parameter, slices_of
+from sarqc.models.tensor_files import INDEX, SINGLE
+
+SHARD_BYTES = 4 << 30  # a model larger than this is written as several files
 
 
 class WeightFiles:
@@ -138,3 +144,33 @@ def put(module: nn.Module, name: str, value: Tensor) -> None:
     """Make a tensor the parameter of that name, in place of any former one."""
     parent, _, last = name.rpartition(".")
     module.get_submodule(parent).register_parameter(last, nn.Parameter(value, requires_grad=False))
+
+
+def write_weights(folder: Path, tensors: Iterable[tuple[str, Tensor]], shard_bytes: int = SHARD_BYTES) -> None:
+    """Write tensors by name as safetensors files with the usual names: one file, or several and their index."""
+    shards: list[list[str]] = []
+    shard: dict[str, Tensor] = {}
+    total = size = 0
+
+    def flush() -> None:
+        path = folder / f"{len(shards)}.partial"
+        safetensors.torch.save_file(shard, path, metadata={"format": "pt"})
+        shards.append(list(shard))
+        shard.clear()
+
+    for name, tensor in tensors:
+        if shard and size + tensor.nbytes > shard_bytes:
+            flush()
+            size = 0
+        shard[name] = tensor.contiguous().clone() if tensor.storage_offset() or not tensor.is_contiguous() else tensor
+        size, total = size + tensor.nbytes, total + tensor.nbytes
+    flush()
+    files = [f"model-{number:05}-of-{len(shards):05}.safetensors" for number in range(1, len(shards) + 1)]
+    if len(shards) == 1:
+        files = [SINGLE]
+    else:
+        weight_map = {name: file for file, names in zip(files, shards, strict=True) for name in names}
+        index = {"metadata": {"total_size": total}, "weight_map": weight_map}
+        (folder / INDEX).write_text(json.dumps(index, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    for number, file in enumerate(files):
+        os.rename(folder / f"{number}.partial", folder / file)

@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig
 
 from sarqc.calibration.job import SolvedLayer
 from sarqc.calibration.pipeline import calibrate
-from sarqc.checkpoints.plain import save_plain, stored_tensors, write_weights
+from sarqc.checkpoints.plain import save_plain, stored_tensors
 from sarqc.engine import costs
 from sarqc.engine import costs as host
 from sarqc.engine.execute import execute
@@ -29,6 +29,7 @@ from sarqc.evaluation.perplexity import measure_perplexity
 from sarqc.events import Finished, LayerDone, Saved, Warned
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel, load
+from sarqc.models.weight_files import write_weights
 from sarqc.quantization.methods import method
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
