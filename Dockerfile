@@ -4,8 +4,9 @@
 FROM python:3.11.14-slim-bookworm@sha256:65a93d69fa75478d554f4ad27c85c1e69fa184956261b4301ebaf6dbb0a3543d
 
 # tini: an init. It passes signals on, and reaps the processes that workers leave behind.
-# hadolint ignore=DL3008  # Debian keeps one version of it, in which it mends faults
-RUN apt-get update && apt-get install --yes --no-install-recommends tini && rm -rf /var/lib/apt/lists/*
+# bubblewrap isolates the programs of the task humaneval.
+# hadolint ignore=DL3008  # Debian keeps one version of each, in which it mends faults
+RUN apt-get update && apt-get install --yes --no-install-recommends bubblewrap tini && rm -rf /var/lib/apt/lists/*
 
 RUN useradd --create-home --uid 1000 user
 USER user

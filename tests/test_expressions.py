@@ -87,9 +87,8 @@ ALLOWED = {
     ("sarqc/reports/trackers.py", "importlib.import_module(entry.module)"): "a constant of the tracker's entry",
     ("sarqc/evaluation/inside.py", "exec(compile(source, 'program.py', 'exec'), namespace)"): "inside the sandbox",
     ("sarqc/evaluation/inside.py", "compile(source, 'program.py', 'exec')"): "inside the sandbox",
-    ("sarqc/evaluation/inside.py", "exec(compile(asked['tests'], 'tests.py', 'exec'), namespace)"):
-        "inside the sandbox",
-    ("sarqc/evaluation/inside.py", "compile(asked['tests'], 'tests.py', 'exec')"): "inside the sandbox",
+    ("sarqc/evaluation/inside.py", "exec(compile(source, 'tests.py', 'exec'), namespace)"): "inside the sandbox",
+    ("sarqc/evaluation/inside.py", "compile(source, 'tests.py', 'exec')"): "inside the sandbox",
     ("sarqc/files/yaml_document.py", "yaml.load(path.read_text(encoding='utf-8'), _Loader)"):
         "a safe loader: numbers, text, lists and mappings alone",
     # Tokenizers, whose files have expressions too

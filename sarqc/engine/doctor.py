@@ -15,6 +15,7 @@ from sarqc.engine.measure import device_warnings
 from sarqc.engine.plan import prepare
 from sarqc.engine.throughput import GpuSpeed, keep
 from sarqc.errors import SarqcError
+from sarqc.evaluation.sandbox import require_isolation
 from sarqc.evaluation.speed import TOLERANCE
 from sarqc.events import Event, Measured, SpeedMeasured
 from sarqc.files.places import place_at
@@ -31,6 +32,7 @@ def examine(settings: Settings, home: Settings) -> Iterator[Finding]:
     has the folder for a GPU's rates, which plans read, and the storage of the host's runs.
     """
     yield from _storage(home)
+    yield from _programs(home)
     try:
         device = choose_device(settings.device)
     except SarqcError as error:
@@ -56,6 +58,18 @@ def _storage(home: Settings) -> Iterator[Finding]:
         yield _refusal(error)
     else:
         yield Finding(True, f"{home.storage} can be written and read.")
+
+
+def _programs(home: Settings) -> Iterator[Finding]:
+    """Try to isolate a program, where those of models are allowed."""
+    if not home.allow_code_execution:
+        return
+    try:
+        require_isolation()
+    except SarqcError as error:
+        yield _refusal(error)
+    else:
+        yield Finding(True, "Programs that a model writes run in bubblewrap.")
 
 
 def _refusal(error: SarqcError) -> Finding:

@@ -1,10 +1,10 @@
-"""Behind the fence: two interpreters, the program's and that of its tests, with the standard library only.
+"""The two interpreters of a program in bubblewrap, the program's and that of its tests; standard library only.
 
 The program's interpreter runs the model's program and then answers calls. The tests' interpreter runs our code, calls
 the program and alone decides. It never runs a line of the program and takes nothing from it but plain data, so that no
 exit status, trace function, patched builtin or reading of frames can pass a test. What remains: a program may find its
-answers in any way that the fence leaves open, and without tests only the program's own word shows that it has reached
-its last line.
+answers in any way that its isolation leaves open, and without tests only the program's own word shows that it has
+reached its last line.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ import json
 import os
 import socket
 import sys
+from collections.abc import Callable
 from typing import Any, TextIO
 
-CHANNEL = 3  # the descriptor between the two: a JSON document a line
 ENDED = 3  # exit status of the tests when the program went away
-_CONTAINERS = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset, "bytes": bytes}
+_KINDS: dict[str, Callable[[list[Any]], Any]] = {
+    "list": list, "tuple": tuple, "set": set, "frozenset": frozenset, "bytes": bytes, "dict": dict,
+    "complex": lambda parts: complex(*parts), "other": lambda _: object(),
+}  # fmt: skip
 
 
 class Raised(Exception):
@@ -28,16 +31,16 @@ def encode(value: Any) -> Any:
     """Return plain data for JSON, with the kind of each container; anything else equals nothing on the other side."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, complex):
+        return {"complex": [value.real, value.imag]}
+    if isinstance(value, dict):
+        return {"dict": [encode(item) for item in value.items()]}
     for kind in (list, tuple, set, frozenset, bytes):
         if isinstance(value, kind):
             return {kind.__name__: [encode(item) for item in value]}
-    if isinstance(value, dict):
-        return {"dict": [[encode(key), encode(item)] for key, item in value.items()]}
-    if isinstance(value, complex):
-        return {"complex": [value.real, value.imag]}
     if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
         return encode(value.item())
-    return {"other": None}
+    return {"other": []}
 
 
 def decode(value: Any) -> Any:
@@ -45,13 +48,7 @@ def decode(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     ((kind, items),) = value.items()
-    if kind == "other":
-        return object()
-    if kind == "dict":
-        return {decode(key): decode(item) for key, item in items}
-    if kind == "complex":
-        return complex(*items)
-    return _CONTAINERS[kind]([decode(item) for item in items])
+    return _KINDS[kind]([decode(item) for item in items])
 
 
 def send(channel: TextIO, document: Any) -> None:
@@ -60,10 +57,8 @@ def send(channel: TextIO, document: Any) -> None:
     channel.flush()
 
 
-def program(channel: TextIO) -> None:
-    """Run ``program.py`` and answer calls of its functions until the channel closes."""
-    with open("program.py", encoding="utf-8") as file:
-        source = file.read()
+def program(channel: TextIO, source: str) -> None:
+    """Run the program and answer calls of its functions until the channel closes."""
     # Of another name, so that what stands under ``if __name__ == "__main__"`` does not run.
     namespace: dict[str, Any] = {"__name__": "program"}
     exec(compile(source, "program.py", "exec"), namespace)
@@ -75,64 +70,62 @@ def program(channel: TextIO) -> None:
                 raise NameError(f"name '{name}' is not defined")
             said = {"value": encode(namespace[name](*arguments, **named))}
         except BaseException as error:
-            said = {"raised": [type(error).__name__, str(error)[:1000]]}
+            said = {"raised": f"{type(error).__name__}: {str(error)[:1000]}".rstrip(": ")}
         send(channel, said)
     os._exit(0)
 
 
-def tests(channel: TextIO) -> None:
-    """Run the tests at standard input, {"tests", "entry"}: their ``check`` gets the program's function.
+def tests(channel: TextIO, source: str, entry: str) -> None:
+    """Run the tests: their ``check`` gets the program's function.
 
     Raises:
-        Raised: If the program raised an error, or broke the protocol.
+        Raised: If the program raised an error.
     """
-    asked = json.load(sys.stdin)
     if hear(channel) != "ready":
         raise Raised("the program broke off its talk with the tests")
-    if not asked["tests"]:
+    if not source:
         return
 
     def call(*arguments: Any, **named: Any) -> Any:
-        send(channel, encode([asked["entry"], list(arguments), named]))
+        send(channel, encode([entry, arguments, named]))
         said = hear(channel)
-        if not isinstance(said, dict) or said.keys() not in ({"value"}, {"raised"}):
-            raise Raised("the program broke off its talk with the tests")
         if "raised" in said:
-            raise Raised(": ".join(part for part in map(str, said["raised"]) if part))
+            raise Raised(said["raised"])
         return decode(said["value"])
 
     namespace: dict[str, Any] = {"__name__": "tests"}
-    exec(compile(asked["tests"], "tests.py", "exec"), namespace)
-    namespace[asked["entry"]] = call
+    exec(compile(source, "tests.py", "exec"), namespace)
+    namespace[entry] = call
     namespace["check"](call)
 
 
 def hear(channel: TextIO) -> Any:
     """Read a document; end this process if the other one is gone."""
-    try:
-        line = channel.readline()
-    except OSError:
-        line = ""
+    line = channel.readline()
     if not line:
         os._exit(ENDED)
     return json.loads(line)
 
 
-def main(role: str) -> None:
-    """Run one of the two roles."""
+def main() -> None:
+    """Run the role at standard input, which is closed then."""
+    asked = json.load(sys.stdin)
+    os.dup2(1, 0)  # nowhere
+    channel = socket.socket(fileno=os.dup(asked["channel"])).makefile("rw", encoding="ascii", newline="\n")
+    os.close(asked["channel"])
     sys.set_int_max_str_digits(0)
-    channel = socket.socket(fileno=CHANNEL).makefile("rw", encoding="ascii", newline="\n")
-    if role == "program":
-        return program(channel)
+    os.write(2, b"\0")  # from here on standard error is the program's
+    if "program" in asked:
+        return program(channel, asked["program"])
     try:
-        tests(channel)
+        tests(channel, asked["tests"], asked["entry"])
     except Raised as error:
         sys.stderr.write(f"{error}\n")
         os._exit(1)
-    except BrokenPipeError:
+    except ConnectionError:
         os._exit(ENDED)
     os._exit(0)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

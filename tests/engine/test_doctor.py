@@ -20,6 +20,7 @@ from sarqc.engine.gpus import Gpu
 from sarqc.engine.plan import prepare
 from sarqc.errors import SarqcError
 from sarqc.evaluation import speed
+from sarqc.evaluation.sandbox import require_isolation
 from sarqc.events import Stage
 from sarqc.models.loading import LoadedModel, load
 from sarqc.quantization.methods import METHODS
@@ -155,6 +156,17 @@ def test_a_device_that_is_not_there_is_said(fresh_settings: Settings) -> None:
     )  # fmt: skip
     assert answer.returncode == 1
     assert "WRONG CUDA was asked for and there is none (device cuda). Set SARQC_DEVICE" in answer.stdout
+
+
+def test_isolation_is_tried_where_programs_are_allowed(
+    fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert list(doctor._programs(fresh_settings)) == []
+    monkeypatch.setenv("PATH", str(tmp_path))  # as if bubblewrap were not installed
+    require_isolation.cache_clear()
+    (finding,) = doctor._programs(fresh_settings.model_copy(update={"allow_code_execution": True}))
+    assert not finding.is_sound
+    assert "apt-get install bubblewrap" in finding.words
 
 
 def test_object_storage_is_tried(fresh_settings: Settings, object_storage: str) -> None:

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -94,14 +95,22 @@ except BlockingIOError:
 time.sleep(0.3)
 """
     assert 0 < int(said(program)) < SMALL.processes
-    assert not any(mark.encode() in line for line in command_lines())
+    wait_until(lambda: not any(mark.encode() in line for line in command_lines()))
 
 
 def test_a_fork_bomb_is_ended() -> None:
     program = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
     before = isolated()
     assert run_program(program, SHORTEST).result == "timed out"
-    assert isolated() < before + SMALL.processes // 2  # other tests may run a few
+    wait_until(lambda: isolated() < before + SMALL.processes // 2)  # other tests may run a few
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    """Wait for the kernel, which ends what a program has started just after it."""
+    end = time.monotonic() + 5
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def isolated() -> int:
@@ -126,7 +135,9 @@ def test_not_even_this_host_is_reached() -> None:
         with socket.create_connection(("127.0.0.1", port), 2):  # it does listen
             server.accept()[0].close()
         program = f"import socket\nsocket.create_connection(('127.0.0.1', {port}), 1)"
-        assert run_program(program, SMALL) == ProgramResult("failed", "OSError: [Errno 101] Network is unreachable")
+        assert run_program(program, SMALL) == ProgramResult(
+            "failed", "ConnectionRefusedError: [Errno 111] Connection refused"
+        )
         server.settimeout(0.1)
         with pytest.raises(TimeoutError):
             server.accept()
@@ -159,12 +170,12 @@ def test_files_of_the_host_are_neither_seen_nor_written(tmp_path: Path) -> None:
 def test_the_working_folder_is_writable_small_and_new() -> None:
     program = "import os, tempfile\nwith tempfile.TemporaryFile() as f: f.write(b'x')\nopen('left', 'w').write('x')\n"
     for _ in range(2):
-        assert said(f"{program}found = os.getcwd(), sorted(os.listdir())") == "('/program', ['left', 'program.py'])"
+        assert said(f"{program}found = os.getcwd(), sorted(os.listdir())") == "('/program', ['left'])"
     assert run_program("open('big', 'w').write('x' * (2 << 20))", SMALL).error.startswith("OSError")
     many = "for i in range(20): open(f'f{i}', 'w').write('x' * 100_000)"  # each is allowed, together they are too much
     assert run_program(many, SMALL).error == "OSError: [Errno 28] No space left on device"
     empty = "import os\nfor i in range(100_000): os.mknod(f'f{i}')"  # no byte in them, a kilobyte of the kernel's each
-    assert run_program(empty, Limits()).error == "OSError: [Errno 28] No space left on device"
+    assert run_program(empty, Limits()) == ProgramResult("failed", "more than 1000 files")
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
@@ -180,7 +191,7 @@ def test_it_inherits_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "secret")
     names = said("import os\nfound = sorted(os.environ)")
     assert "HF_TOKEN" not in names
-    assert set(eval(names)) <= {"HOME", "TMPDIR", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LC_CTYPE"}
+    assert set(eval(names)) <= {"HOME", "TMPDIR", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LC_CTYPE", "PWD"}
     opened = "import os\nfound = []\nfor n in range(64):\n    try: os.fstat(n)\n    except OSError: continue\n"
     assert said(f"{opened}    found.append(n)") == "[0, 1, 2, 3]"  # the last leads to the tests
     assert said("import sys\nfound = len(sys.stdin.read())") == "0"
@@ -193,7 +204,7 @@ def test_it_has_no_privileges() -> None:
         "found = libc.mount(b'none', b'/program', b'tmpfs', 0, None), libc.umount(b'/usr'), libc.sethostname(b'x', 1)"
     )
     assert said(program) == "(-1, -1, -1)"
-    assert said("import os\nfound = os.getpid()") == "3"  # after the judge and the tests
+    assert said("import os\nfound = os.getpid()") == "2"  # after bubblewrap
     killing = "import os\ntry: os.kill(1, 9)\nexcept PermissionError: pass"  # process 1 judges: it must live to say so
     assert run_program(killing, SMALL).result == "passed"
 
@@ -212,6 +223,7 @@ def test_it_has_no_privileges() -> None:
         ("syscall", "298, ctypes.byref(ctypes.create_string_buffer(120)), 0, -1, -1, 0"),  # perf_event_open
         ("syscall", "323, 1"),  # userfaultfd
         ("syscall", "319, b'', 0"),  # memfd_create
+        ("shmget", "0, 4096, 0o1600"),
         ("syscall", "310, 1, 0, 0, 0, 0, 0"),  # process_vm_readv
         ("syscall", "304, -100, 0, 0"),  # open_by_handle_at
         ("ptrace", "0, 0, 0, 0"),
@@ -311,6 +323,12 @@ def test_many_at_once_keep_their_order() -> None:
     assert [outcome.result == "passed" for outcome in outcomes] == [number % 3 > 0 for number in range(9)]
 
 
+def test_a_host_without_bubblewrap_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Refused, match=r"bubblewrap \(bwrap\) is not installed.*apt-get install bubblewrap"):
+        run_program("")
+
+
 @pytest.mark.skipif(
     shutil.which("unshare") is None, reason="the unshare program, which takes the right away, is absent"
 )
@@ -323,5 +341,5 @@ def test_a_host_that_does_not_isolate_is_refused() -> None:
     command = ["unshare", "--user", sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
     assert "can't isolate" in done.stdout, done.stderr
-    assert "unshare: Operation not permitted" in done.stdout
+    assert "bwrap: " in done.stdout
     assert "leave the task out" in done.stdout
