@@ -65,9 +65,25 @@ def _nothing(g: int, m: int) -> str:
 
 def _ordinal(rank: int) -> str:
     """“3rd”, “11th”."""
-    other, endings = "{rank}th", {1: "{rank}st", 2: "{rank}nd", 3: "{rank}rd"}
-    form = other if rank % 100 in (11, 12, 13) else endings.get(rank % 10, other)
-    return form.format(rank=number(rank, 0))
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
+    return f"{number(rank, 0)}{'th' if rank % 100 in (11, 12, 13) else ending}"
+
+
+def _place(before: int, behind: int, count: int, lowest: str, highest: str) -> str:
+    """“lowest of 7 …”, “joint 3rd lowest of 7 …”.
+
+    Args:
+        before: Number of values that are lower.
+        behind: Number of values that are higher.
+        count: Number of all values.
+        lowest: Name of the first place.
+        highest: Name of the last one.
+    """
+    if not before:
+        place = lowest
+    else:
+        place = highest if not behind else f"{_ordinal(before + 1)} {lowest}"
+    return f"joint {place}" if before + behind + 1 < count else place
 
 
 def _where(facts: LineFacts) -> Say:
@@ -99,26 +115,9 @@ def _half(known: np.ndarray, layers: int, on_text: str) -> str:
     if count is None:
         return ""
     # Experts that no token reached have no error, and nothing is said of them.
-    values = {"of": number(len(known), 0), "on_text": on_text}
-    if len(known) < layers:
-        return (
-            "{count} of {of} measured layers makes up half the relative error {on_text}".format(
-                count=count, **values | {"count": number(count, 0)}
-            )
-            if count == 1
-            else "{count} of {of} measured layers make up half the relative error {on_text}".format(
-                count=count, **values | {"count": number(count, 0)}
-            )
-        )
-    return (
-        "{count} of {of} layers makes up half the relative error {on_text}".format(
-            count=count, **values | {"count": number(count, 0)}
-        )
-        if count == 1
-        else "{count} of {of} layers make up half the relative error {on_text}".format(
-            count=count, **values | {"count": number(count, 0)}
-        )
-    )
+    of = f"{number(len(known), 0)} {'measured layers' if len(known) < layers else 'layers'}"
+    makes = "makes" if count == 1 else "make"
+    return f"{number(count, 0)} of {of} {makes} up half the relative error {on_text}"
 
 
 def fewest_for_half(errors: np.ndarray) -> int | None:
@@ -144,23 +143,9 @@ def _rank(error: float, known: np.ndarray, on_text: str) -> str:
     if len(known) == 1:
         return "the only layer measured"
     larger, smaller = int((known > error).sum()), int((known < error).sum())
-    is_joint = larger + smaller + 1 < len(known)
-    ordinal = _ordinal(larger + 1)
-    count = number(len(known), 0)
-    if not larger:
-        alone = "largest relative error of {count} layers {on_text}"
-        joint = "joint largest relative error of {count} layers {on_text}"
-    elif not smaller:
-        alone = "smallest relative error of {count} layers {on_text}"
-        joint = "joint smallest relative error of {count} layers {on_text}"
-    else:
-        alone = "{ordinal} largest relative error of {count} layers {on_text}"
-        joint = "joint {ordinal} largest relative error of {count} layers {on_text}"
-    return (
-        joint.format(ordinal=ordinal, count=count, on_text=on_text)
-        if is_joint
-        else alone.format(ordinal=ordinal, count=count, on_text=on_text)
-    )
+    noun = "relative error"
+    place = _place(larger, smaller, len(known), f"largest {noun}", f"smallest {noun}")
+    return f"{place} of {number(len(known), 0)} layers {on_text}"
 
 
 def _trade_off(facts: LineFacts) -> Say:
@@ -178,30 +163,22 @@ def _trade_off(facts: LineFacts) -> Say:
     def say(g: int, m: int) -> str:
         if m == reference:
             known = [(name, ratio) for name, ratio in ratios if ratio.known((g, last))]
-            ends = {"low": lam_text(line.lams[m]), "high": lam_text(line.lams[last])}
-            return _range(ends, *known[0], (g, last)) if known and last != m else ""
+            raising = f"raising λ from {lam_text(line.lams[m])} to {lam_text(line.lams[last])}"
+            return f"{raising} {_effect(*known[0], (g, last))}" if known and last != m else ""
         known = [(name, ratio) for name, ratio in ratios if ratio.known((g, m))]
         return _exchange(known, (g, m), base) if known else ""
 
     return say
 
 
-def _range(ends: Mapping[str, str], name: str, ratio: Ratio, at: tuple[int, int]) -> str:
-    """What the whole range of λ does, said at its beginning."""
+def _effect(name: str, ratio: Ratio, at: tuple[int, int]) -> str:
+    """“takes drift down by 31 %”."""
     if not ratio.clear(at):
-        return "raising λ from {low} to {high} has no clear effect on {name}".format(name=name, **ends)
+        return f"has no clear effect on {name}"
     if ratio.same(at):
-        return "raising λ from {low} to {high} leaves {name} the same".format(name=name, **ends)
+        return f"leaves {name} the same"
     change = float(ratio.mean[at]) - 1
-    return (
-        "raising λ from {low} to {high} takes {name} down by {change}".format(
-            name=name, change=change_text(change), **ends
-        )
-        if change < 0
-        else "raising λ from {low} to {high} takes {name} up by {change}".format(
-            name=name, change=change_text(change), **ends
-        )
-    )
+    return f"takes {name} {'down' if change < 0 else 'up'} by {change_text(change)}"
 
 
 def _exchange(known: Sequence[tuple[str, Ratio]], at: tuple[int, int], base: str) -> str:
@@ -211,12 +188,7 @@ def _exchange(known: Sequence[tuple[str, Ratio]], at: tuple[int, int], base: str
     if len(moved) == 2:
         first, second = (ratio.change_in(name, at) for name, ratio in moved)
         opposite = (moved[0][1].mean[at] < 1) != (moved[1][1].mean[at] < 1)
-        both = "{first} for {second} than at {base}", "{first} and {second} than at {base}"
-        return (
-            both[0].format(first=first, second=second, base=base)
-            if opposite
-            else both[1].format(first=first, second=second, base=base)
-        )
+        return f"{first} {'for' if opposite else 'and'} {second} than at {base}"
     unclear = [name for name, ratio in still if not ratio.clear(at)]
     if moved:
         name, ratio = moved[0]
@@ -241,13 +213,11 @@ def _absolute(facts: LineFacts, text: str | None) -> Say:
         drift = math.nan if facts.drift is None else float(facts.drift[g, m])
         size = math.nan if error is None else float(error[g, m])
         on_text = TEXTS[text] if text else ""
-        drift_text = small_percent(drift)
-        error_text = small_percent(size)
-        if math.isfinite(drift) and math.isfinite(size):
-            return f"weights drift by {drift_text}, with an error of {error_text} {on_text}"
-        if math.isfinite(drift):
-            return f"weights drift by {drift_text}"
-        return f"error of {error_text} {on_text}" if math.isfinite(size) else ""
+        if not math.isfinite(size):
+            return f"weights drift by {small_percent(drift)}" if math.isfinite(drift) else ""
+        if not math.isfinite(drift):
+            return f"error of {small_percent(size)} {on_text}"
+        return f"weights drift by {small_percent(drift)}, with an error of {small_percent(size)} {on_text}"
 
     return say
 
@@ -272,9 +242,7 @@ def _worth(climbed: Ladder) -> str:
             return f"{name} alone is worth as much as {of_lam}"
         return f"{name} alone is worth {times_text(ratio)} as much as {of_lam}"
     size = change_text(float(most.mean) / before)
-    if known:
-        return f"{name} alone cuts perplexity most, by {size}"
-    return f"{name} alone cuts perplexity most, by {size} (one draw)"
+    return f"{name} alone cuts perplexity most, by {size}{'' if known else ' (one draw)'}"
 
 
 def _steps(facts: LineFacts) -> str:
@@ -285,21 +253,7 @@ def _steps(facts: LineFacts) -> str:
     if own is None or len(best) < 2:
         return ""
     lower, higher = sum(value < own for value in best.values()), sum(value > own for value in best.values())
-    if not lower:
-        alone = "lowest perplexity of {count} methods"
-        joint = "joint lowest perplexity of {count} methods"
-    elif not higher:
-        alone = "highest perplexity of {count} methods"
-        joint = "joint highest perplexity of {count} methods"
-    else:
-        alone = "{ordinal} lowest perplexity of {count} methods"
-        joint = "joint {ordinal} lowest perplexity of {count} methods"
-    is_joint = lower + higher + 1 < len(best)
-    place = (
-        joint.format(ordinal=_ordinal(lower + 1), count=len(best))
-        if is_joint
-        else alone.format(ordinal=_ordinal(lower + 1), count=len(best))
-    )
+    place = f"{_place(lower, higher, len(best), 'lowest perplexity', 'highest perplexity')} of {len(best)} methods"
     if any(len(line.lams) > 1 for line in facts.study.lines if line.bits == bits):
         return f"{place}, each at its best λ"
     return f"{place} at {bits} bits"
@@ -331,20 +285,12 @@ def _text(facts: LineFacts) -> Say:
     count = facts.line.sizes[-1] if facts.line.sizes else 0
 
     def say(g: int, m: int) -> str:
-        count_text = number(count, 0)
-        best_text = best[g]
+        most = f"with {counted(count, 'sequence')} at λ = {best[g]}"
         if ratio is None or not ratio.known((g, m)):
-            alone = (
-                f"error on unseen text with {count_text} {'sequence' if count == 1 else 'sequences'} is least at λ = "
-                f"{best_text}"
-            )
-            return alone if best[g] else ""
+            return f"error on unseen text is least {most}" if best[g] else ""
         if not best[g]:
             return _beside_calibration(ratio, (g, m))
-        return (
-            f"{_in_brief(ratio, (g, m))}; least with {count_text} {'sequence' if count == 1 else 'sequences'} at λ = "
-            f"{best_text}"
-        )
+        return f"{_in_brief(ratio, (g, m))}; least {most}"
 
     return say
 
