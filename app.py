@@ -37,7 +37,7 @@ from sarqc.web.identity import Identity
 from sarqc.web.lecture_api import lecture_router
 from sarqc.web.lectures import Lectures
 from sarqc.web.limits import RequestLimits, connection_class
-from sarqc.web.link_preview import Introductions, introduction_router
+from sarqc.web.link_preview import Introductions
 from sarqc.web.metrics import Metrics, MetricsRoute
 from sarqc.web.middleware import SecurityHeaders, SubPath
 from sarqc.web.probes import Probes, Readiness
@@ -121,7 +121,6 @@ def create_app(
     app.include_router(lecture_router(lectures, settings, supervisor.bell))  # before what answers all of /api
     app.include_router(api_router(supervisor, settings, access, resolve=resolve))
     app.include_router(sign_in_router(settings, identity, cookies, access.links, introductions))
-    app.include_router(introduction_router(introductions))
     app.include_router(embed_router(settings, introductions))
     add_assets(app, settings.assets_dir, _bundles() if with_pages else {})
     if with_pages:

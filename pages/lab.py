@@ -50,16 +50,16 @@ _SKELETON = """
   <div class="area-picks"><div class="picks"></div></div>
   <div class="area-told"><div class="told" data-control="sentence"><p class="sentence">{sentence}</p></div></div>
   <div class="story"><div class="card plot-card plot-hero" data-control="hero">
-      <header class="card-head"><h2 class="card-title">{title}</h2></header>{figures}</div>
+      <header class="card-head"><h2 class="card-title">{title}</h2></header></div>
     <div class="evidence"><div class="card plot-card plot-surfaces" data-control="surfaces"></div></div></div>
 </div></div>
 """
 
 
 def _skeleton(sight: FirstSight | None) -> str:
-    """The page before its scripts: with its sentence and its main figure where they are known."""
+    """The page before its scripts: with its sentence and its finding where they are known."""
     if sight is None:
-        nothing = dict.fromkeys(("known", "sentence", "title", "figures"), "")
+        nothing = dict.fromkeys(("known", "sentence", "title"), "")
         return _SKELETON.format(objective=_objective(), what=_what("", "a few", ""), **nothing)
     return _SKELETON.format(
         known=" is-known",
@@ -67,7 +67,6 @@ def _skeleton(sight: FirstSight | None) -> str:
         what=_what(f", {escape(sight.model)},", str(sight.bits), ""),
         sentence="".join(_spoken(piece["text"], piece["role"], verdict=piece["verdict"]) for piece in sight.sentence),
         title=_heading(sight),
-        figures="".join(sight.figures),
     )
 
 
@@ -129,7 +128,6 @@ def _told() -> str:
 <div data-part="problem"></div>
 <div data-part="ways"></div>
 <div class="link-note" data-part="link-note" data-testid="link-note" role="status"></div>
-<div data-part="homework"></div>
 <div class="told" data-control="sentence">
   <p class="sentence" data-part="sentence" data-testid="sentence" aria-live="polite" aria-atomic="true"></p>
 </div>
@@ -170,6 +168,6 @@ PAGE = Page(
     "What λ does to a quantized model",
     scripts=("charts/plot_host.js", "lab/lab_page.js"),
     asks="lab/lab_page.js",
-    styles=("equation", "lab", "try", "homework", "lecture"),
+    styles=("equation", "lab", "try", "lecture"),
     skeleton=_skeleton,
 )

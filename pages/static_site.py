@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from html import escape
 from typing import Any
+from urllib.parse import urljoin
 
 import gradio as gr
 
@@ -103,19 +104,19 @@ class _SiteDocuments:
         studies = "" if page.is_alone else f'<a href="{page.root}">Studies</a>'
         return self._document(lab.PAGE, page.told, page.root, page.address, studies, content, script)
 
-    def tour(self, site: Site, picture: str, address: str) -> str:
+    def tour(self, site: Site, address: str) -> str:
         """Learn."""
         # Before its script the link to the Lab goes to the site's own page.
         settings = self.settings.model_copy(update={"root_path": ".."})
         content, script = self._content(learn.PAGE, site, settings)
-        told = replace(learn.PAGE.introduction(self.settings, {}), picture=picture)
+        told = learn.PAGE.introduction(self.settings, {})
         return self._document(learn.PAGE, told, "../", address, '<a href="../">Studies</a>', content, script)
 
     def listing(self, told: Introduction, studies: Sequence[tuple[str, Introduction]], address: str) -> str:
         """The list of several studies, each with its folder."""
         cards = "".join(
-            f'<li class="card"><a href="{escape(name)}/"><img src="{escape(name)}/{escape(one.picture)}" width="1200" '
-            f'height="630" alt="{escape(one.alt)}"><h2>{escape(one.title)}</h2><p>{escape(one.about)}</p></a></li>'
+            f'<li class="card"><a href="{escape(name)}/"><h2>{escape(one.title)}</h2><p>{escape(one.about)}</p></a>'
+            "</li>"
             for name, one in studies
         )
         # No files of a study: the scripts know from it that there is no server.
@@ -152,8 +153,10 @@ for (const element of document.querySelectorAll("[data-mount]")) mounts[element.
         at_once, imports = THEME_SCRIPT + layout.EMBED_SCRIPT, json.dumps({"imports": {layout.SCRIPTS: module}})
         hashes = " ".join(f"'sha256-{_digest(text)}'" for text in (at_once, imports, script))
         own, ground = joined_styles(assets_dir, (STYLES,)), ground_style(assets_dir)
+        site = urljoin(address, root).rstrip("/")  # relative where no address is known
+        introduced = head_of(told, site, address.removeprefix(site))
         return _DOCUMENT.format(
-            policy=_POLICY.format(scripts=hashes), told=head_of(told, address, ""), ground=ground, at_once=at_once,
+            policy=_POLICY.format(scripts=hashes), told=introduced, ground=ground, at_once=at_once,
             imports=imports, module=module, own=own, styles=styles, root=root, links=links, content=content,
             script=script,
         )  # fmt: skip

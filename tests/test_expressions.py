@@ -59,7 +59,6 @@ ALLOWED = {
     ("sarqc/engine/screening.py", "{blocks.index(block):0{digits}b}"): SPEC,
     ("sarqc/checkpoints/model_card.py", "{numbers[name]:{form}}"): "a constant where it is called",
     ("sarqc/checkpoints/model_card.py", "{error:{form}}"): "a constant where it is called",
-    ("sarqc/figures/as_svg.py", "{unit * value:.{decimals}f}"): SPEC,
     ("sarqc/figures/inspector.py", "{end - math.copysign(min(head, abs(way)), way):.{digits}f}"): SPEC,
     ("sarqc/language.py", "translated.format_map(values)"): WORDS,
     ("sarqc/language.py", "translated.format_map({'count': count, **values})"): WORDS,

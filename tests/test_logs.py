@@ -21,7 +21,7 @@ HUB = "hf_" + "AbCdEfGhIjKlMnOpQrStUvWxYz01234567"
 SAID = (
     f"GET https://user:{SECRET}@huggingface.co/api/models failed",
     f"Client error '401 Unauthorized' for url 'https://huggingface.co/api/x?token={SECRET}&rev=main'",
-    f"/share/{SECRET}/picture.png?study=a",
+    f"/share/{SECRET}?study=a",
     f"postgres://sarqc:{SECRET}@host/db",
     f"Invalid user token: {HUB}",
     f"{{'Authorization': 'Bearer {SECRET}', 'user-agent': 'x'}}",

@@ -1,4 +1,4 @@
-"""Copies the scripts and typefaces of others from the installed packages (``npm install``) to this folder.
+"""Copies the scripts of others from the installed packages (``npm install``) to this folder.
 
     python assets/vendor/update.py
 
@@ -16,12 +16,11 @@ PUBLISHED = "lit-html/node"  # the build that can be imported without a document
 SCRIPTS = ("lit-html.js", "directives/repeat.js", "directive.js", "directive-helpers.js")
 IMPORTED = SCRIPTS[:2]
 TOKENIZERS = "@huggingface/tokenizers"  # minified by its package, without imports of its own
-FACES = ("400Regular/Inter_400Regular.ttf", "600SemiBold/Inter_600SemiBold.ttf")
 
 
 def copies() -> dict[Path, bytes]:
     """Every file that belongs below this folder, by its path here, with its content."""
-    ours, inter = Path("lit-html"), PACKAGES / "@expo-google-fonts" / "inter"
+    ours = Path("lit-html")
     files = {ours / "LICENSE": (PACKAGES / "lit-html" / "LICENSE").read_bytes()}
     for script in SCRIPTS:
         files[ours / script] = (PACKAGES / PUBLISHED / script).read_bytes()
@@ -32,9 +31,6 @@ def copies() -> dict[Path, bytes]:
     files[tokens / "LICENSE"] = (tokenizers / "LICENSE").read_bytes()
     files[tokens / "tokenizers.js"] = (tokenizers / "dist" / "tokenizers.min.mjs").read_bytes()
     files[tokens / "tokenizers.d.ts"] = f'export * from "{TOKENIZERS}";\n'.encode()
-    files[Path("inter/LICENSE")] = (inter / "LICENSE_FONT").read_bytes()
-    for face in FACES:
-        files[Path("inter") / Path(face).name] = (inter / face).read_bytes()
     return files
 
 

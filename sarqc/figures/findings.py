@@ -17,7 +17,7 @@ import numpy as np
 
 from sarqc.figures.changes import Ratio, change_text, ratio_of, times_text
 from sarqc.figures.layer_quantities import quantities_of, quantity_of
-from sarqc.figures.numbers import NBSP, draws_text, joined, lam_text, number, small_percent
+from sarqc.figures.numbers import NBSP, counted, draws_text, joined, lam_text, number, small_percent
 from sarqc.figures.theorem import LOOSENESS, terms, theorem_terms
 from sarqc.figures.titles import error_of, trade_off
 from sarqc.study.document import Study
@@ -285,12 +285,12 @@ def _text(facts: LineFacts) -> Say:
     count = facts.line.sizes[-1] if facts.line.sizes else 0
 
     def say(g: int, m: int) -> str:
-        most = f"with {counted(count, 'sequence')} at λ = {best[g]}"
+        most = f"with {counted(count, 'sequence')}"
         if ratio is None or not ratio.known((g, m)):
-            return f"error on unseen text is least {most}" if best[g] else ""
+            return f"error on unseen text {most} is least at λ = {best[g]}" if best[g] else ""
         if not best[g]:
             return _beside_calibration(ratio, (g, m))
-        return f"{_in_brief(ratio, (g, m))}; least {most}"
+        return f"{_in_brief(ratio, (g, m))}; least {most} at λ = {best[g]}"
 
     return say
 

@@ -38,11 +38,10 @@ def plotly_figure(
     return go.Figure(data=data, layout=layout)
 
 
-def resolved(figure: Figure, at: dict[str, int], matrix: Any, *, narrow: bool = False) -> dict[str, Any]:
-    """Data and layout of a figure at a point. ``matrix(name, at)`` gives the rows of an array of the study there;
-    ``narrow``: as on a narrow screen."""
+def resolved(figure: Figure, at: dict[str, int], matrix: Any) -> dict[str, Any]:
+    """Data and layout of a figure at a point. ``matrix(name, at)`` gives the rows of an array of the study there."""
     made: dict[str, Any] = copy.deepcopy({part: figure[part] for part in ("data", "layout")})
-    for binding in [*figure["bindings"], *(figure.get("narrow_bindings", []) if narrow else [])]:
+    for binding in figure["bindings"]:
         if binding["path"] == "aria":
             continue
         if "array" in binding:
@@ -54,8 +53,6 @@ def resolved(figure: Figure, at: dict[str, int], matrix: Any, *, narrow: bool = 
             for axis in binding["over"]:
                 value = value[at[axis]]
         _put(made, binding["path"].split("."), value)
-    for path, value in figure.get("narrow", {}).items() if narrow else ():
-        _put(made, path.split("."), value)
     return made
 
 

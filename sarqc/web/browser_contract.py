@@ -22,7 +22,6 @@ from sarqc.calibration.corpora import CorpusEntry
 from sarqc.documents import FORMAT_WORDS, SIGNS
 from sarqc.engine.plan import Plan
 from sarqc.events import EVENT_TYPES
-from sarqc.figures.card import SITE
 from sarqc.figures.compare import StudyComparison
 from sarqc.figures.drawing import CIVIDIS, ROLES, Role
 from sarqc.figures.ladder_words import LadderView
@@ -71,6 +70,7 @@ from sarqc.study.ladder import STEPS
 from sarqc.study.library import StudyListing
 from sarqc.study.paired import clear_from
 from sarqc.web.lectures import HallState, LectureBegun, LectureWish, PhoneGuess, PhoneState
+from sarqc.web.link_preview import SITE
 from sarqc.web.static import WORKER
 from sarqc.web.typescript import Declarations, literal
 

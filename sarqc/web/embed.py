@@ -20,7 +20,6 @@ from starlette.requests import cookie_parser
 from starlette.types import Scope
 
 from sarqc.errors import NotFound, Refused
-from sarqc.figures.card import HEIGHT, WIDTH
 from sarqc.settings import Settings
 from sarqc.web.access import visitor_of
 from sarqc.web.browser_contract import CARDS
@@ -102,10 +101,6 @@ def embed_router(settings: Settings, introductions: Introductions) -> APIRouter:
             "html": f'<iframe src="{escape(f"{own}/?{urlencode(shown)}")}" title="{escape(told.title)}" '
             f'width="{width}" height="{height}" loading="lazy" style="border:0"></iframe>',
         }  # fmt: skip
-        if (maxwidth or WIDTH) >= WIDTH and (maxheight or HEIGHT) >= HEIGHT:
-            document |= {
-                "thumbnail_url": own + told.picture, "thumbnail_width": WIDTH, "thumbnail_height": HEIGHT
-            }  # fmt: skip
         return json_body(request, document)
 
     return router

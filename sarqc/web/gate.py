@@ -25,11 +25,12 @@ from sarqc.web.identity import Identity
 from sarqc.web.lecture_api import JOIN
 from sarqc.web.profile import host_is_ours, is_private
 from sarqc.web.responses import error_response
+from sarqc.web.static import PICTURE
 from sarqc.web.visitor import COOKIE, GUEST, Cookies, Visitor, new_guest
 
 READS = ("GET", "HEAD", "OPTIONS")
 OURS = ("/api/", "/sign-in", "/sign-out")  # where something may be written
-OPEN = ("/assets/", "/sign-in", "/share/", "/site.png", "/healthz", "/favicon.ico", *JOIN)  # before signing in
+OPEN = ("/assets/", "/sign-in", "/share/", f"/{PICTURE}", "/healthz", "/favicon.ico", *JOIN)  # before signing in
 LONGEST_NAME, LONGEST_PATH = 255, 2048  # bytes, characters: what is longer can't be the name of a file
 FORWARDED = ("x-forwarded-", "forwarded")
 

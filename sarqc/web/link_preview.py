@@ -1,92 +1,60 @@
-"""How a link introduces itself to its receiver: title, sentence and picture of what it shows, to those who may
-see that; the site's own to all others.
+"""Link previews (Open Graph): title and sentence of what a link shows, for those who may see it, and of the site for
+all others. The picture is the same for every link.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from html import escape
-from pathlib import Path
-from threading import Lock
 from typing import get_args
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl
 
-import resvg_py
-from fastapi import APIRouter, Request, Response
-from fastapi.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from sarqc.errors import SarqcError
-from sarqc.figures.card import (
-    FAMILY,
-    HEIGHT,
-    SITE,
-    WIDTH,
-    CardPoint,
-    point_aria,
-    point_card,
-    point_picture,
-    point_sentence,
-    point_title,
-    site_card,
-)
 from sarqc.figures.hero import Shown
-from sarqc.figures.plotly_figure import colours_of
+from sarqc.figures.numbers import accuracy_text, lam_text, perplexity_text
 from sarqc.figures.scales import scales_of
-from sarqc.figures.sentence import Piece, sentence
+from sarqc.figures.sentence import Piece, QualityName, plain, sentence
 from sarqc.figures.titles import finding_at
 from sarqc.figures.view import default_line, first_figure, line_title, start_of
 from sarqc.jobs.links import Link
-from sarqc.language import ENGLISH, language
+from sarqc.language import language
 from sarqc.settings import Settings
 from sarqc.study.document import one_draw
-from sarqc.study.facts import LineFacts, line_facts
+from sarqc.study.facts import LineFacts, has_lam, line_facts
 from sarqc.study.library import first_study
-from sarqc.web.access import Access, visitor_of
-from sarqc.web.limits import Planning
+from sarqc.web.access import Access
 from sarqc.web.profile import own_address
-from sarqc.web.responses import ApiRoute, body_response
+from sarqc.web.static import PICTURE
 from sarqc.web.visitor import Visitor
 
+SITE = "sarqc, quantization of language models"  # ends every page's title
 TAGLINE = "What a little regularisation buys"
 ABOUT = (
     "Rounding the weights of a language model to a few bits: what λ does to its error, to the drift of its weights "
     "and to its answers, measured on real models."
 )
 _ALT = "A curve that falls and rises again with λ, and the band of its best values."
-PICTURE, SITE_PICTURE = "/picture.png", "/site.png"
-SHOWN = ("study", "method", "bits", "layer", "lambda", "gamma", "scale", "draw", "show")  # what a picture depends on
+WIDTH, HEIGHT = 1200, 630  # pixels of the picture
 FACTS_KEPT = 8
 WORDS_KEPT = 64  # of points, a few hundred characters each
-SIGHTS_KEPT = 16  # of points, some 40 KB each
-WIDE, NARROW = (680, 382), (356, 346)  # pixels of the main figure in a window of 1280 × 800 and of 390 × 844
 
 Query = Mapping[str, str]
 FactsKey = tuple[str, str, str, int, int | None, int | None]  # study, its content, line, bits, layer, draw
-PICTURES_KEPT = 64  # pictures, of some 100 KB each
-DRAWN_AT_ONCE, DRAWINGS_WAITING = 1, 16
-FACES = ("Inter_400Regular.ttf", "Inter_600SemiBold.ttf")
 
 
 @dataclass(frozen=True)
 class Introduction:
-    """What the head of a page says of it, in the language spoken. ``picture`` is an address within this site."""
+    """Title and words that the head of a page says of it, in the language spoken."""
 
     title: str  # of the document, before the site's name
     name: str = field(default_factory=lambda: TAGLINE)  # what is shown, to the point
     about: str = field(default_factory=lambda: ABOUT)
-    picture: str = field(default_factory=lambda: f"{SITE_PICTURE}{_asking({})}")
-    alt: str = field(default_factory=lambda: _ALT)
-
-
-def _asking(query: Query) -> str:
-    """Return the end of an address with these parameters, in the language spoken; empty without any."""
-    asked = urlencode({**query, **({} if language() == ENGLISH else {"lang": language()})})
-    return asked and f"?{asked}"
 
 
 def query_of(text: str) -> dict[str, str]:
@@ -95,16 +63,23 @@ def query_of(text: str) -> dict[str, str]:
 
 
 def head_of(told: Introduction, own: str, address: str) -> str:
-    """Elements of a document's head. ``own``: see ``Introductions.own``; ``address``: of the page, from its “/”."""
+    """Return the elements of a document's head that introduce the page.
+
+    Args:
+        told: What they say.
+        own: What stands before the addresses of the site, see ``Introductions.own``.
+        address: Of the page, from its “/”.
+    """
+    picture, alt = f"{own}/{PICTURE}", _ALT
     open_graph = {
         "og:site_name": "sarqc", "og:type": "website", "og:title": told.name, "og:description": told.about,
-        "og:url": f"{own}{address}" if "://" in own else "", "og:image": f"{own}{told.picture}",
+        "og:url": f"{own}{address}" if "://" in own else "", "og:image": picture,
         "og:image:type": "image/png",
-        "og:image:width": str(WIDTH), "og:image:height": str(HEIGHT), "og:image:alt": told.alt,
+        "og:image:width": str(WIDTH), "og:image:height": str(HEIGHT), "og:image:alt": alt,
     }  # fmt: skip
     named = {
         "description": told.about, "twitter:card": "summary_large_image", "twitter:title": told.name,
-        "twitter:description": told.about, "twitter:image": f"{own}{told.picture}", "twitter:image:alt": told.alt,
+        "twitter:description": told.about, "twitter:image": picture, "twitter:image:alt": alt,
     }  # fmt: skip
     metas = [
         f'<meta {kind}="{key}" content="{escape(value)}">'
@@ -129,7 +104,21 @@ class FirstSight:
     finding: str  # of the main figure; empty where a link hides findings
     title: str  # of the main figure
     sentence: Sequence[Piece]
-    figures: tuple[str, ...]  # the main figure as SVG elements, for a wide and a narrow screen
+
+
+@dataclass(frozen=True)
+class LinePoint:
+    """One point of a line, and how it is looked at. ``gamma`` and ``lam`` are positions on the line's axes."""
+
+    gamma: int
+    lam: int
+    shown: Shown = "perplexity"
+    scale: str = "raw"
+
+    @property
+    def quality(self) -> QualityName:
+        """The quality that the sentence speaks of."""
+        return "accuracy" if self.shown == "accuracy" else "perplexity"
 
 
 class Introductions:
@@ -137,10 +126,9 @@ class Introductions:
 
     def __init__(self, settings: Settings, access: Access) -> None:
         self._settings, self._access = settings, access
-        self._pictures = Pictures(settings.assets_dir)
         self._facts = lru_cache(maxsize=FACTS_KEPT)(self._facts_of)
         self._words = lru_cache(maxsize=WORDS_KEPT)(self._words_of)
-        self._sights = lru_cache(maxsize=SIGHTS_KEPT)(self._sight_of)
+        self._sights = lru_cache(maxsize=WORDS_KEPT)(self._sight_of)
 
     def own(self, scope: Scope) -> str:
         """What stands before an address of the site: see ``own_address``, and the path below which the app is."""
@@ -165,34 +153,16 @@ class Introductions:
             return self._sights(
                 language(), key, self._point(key, query), "band" not in query.get("hide", "").split(",")
             )
-        except (SarqcError, ValueError):  # no such study, or not for them; a figure that the server can't draw
+        except SarqcError:  # there is no such study, or not for them
             return None
 
-    def _sight_of(self, spoken: str, key: FactsKey, at: CardPoint, banded: bool) -> FirstSight:
+    def _sight_of(self, spoken: str, key: FactsKey, at: LinePoint, banded: bool) -> FirstSight:
         return sight_of(self._facts(language(), *key), at, banded=banded)
 
-    def of_link(self, visitor: Visitor, secret: str, link: Link, query: Query) -> Introduction:
-        """What a share link shows to ``visitor``, who has it; the picture has the link's own address."""
+    def of_link(self, visitor: Visitor, link: Link, query: Query) -> Introduction:
+        """What a share link shows to ``visitor``, who has it."""
         path = "/calibrate" if link.kind == "run" else "/"
-        told = self.of(visitor, path, {**query, "study": link.target, "run": link.target}, Introduction("A link"))
-        return replace(told, picture=told.picture.replace(PICTURE, f"/share/{secret}{PICTURE}"))
-
-    async def picture(self, visitor: Visitor, query: Query) -> bytes:
-        """The PNG of what an address of the Lab shows. Raises ``NotFound`` for a study that a visitor may not see, and
-        ``Busy``."""
-        study_id = query.get("study") or self._first() or ""
-        key = await run_in_threadpool(self._key, visitor, study_id, query)
-        at = self._point(key, query)
-        return await self._pictures.png(
-            (language(), key, at), lambda: point_card(self._facts(language(), *key), at, self._colours())
-        )
-
-    async def site_picture(self) -> bytes:
-        """The PNG of the site itself."""
-        return await self._pictures.png((language(), SITE), lambda: site_card(TAGLINE, ABOUT, self._colours()))
-
-    def _colours(self) -> dict[str, str]:
-        return colours_of(self._settings.assets_dir / "css" / "base.css")
+        return self.of(visitor, path, {**query, "study": link.target, "run": link.target}, Introduction("A link"))
 
     def of_lab(self, visitor: Visitor, query: Query) -> Introduction:
         """What an address of the Lab shows. Raises ``NotFound`` for a study that a visitor may not see."""
@@ -200,12 +170,10 @@ class Introductions:
 
     def _of_study(self, visitor: Visitor, study_id: str, query: Query) -> Introduction:
         key = self._key(visitor, study_id, query)
-        shown = {name: query[name] for name in SHOWN if name in query}
-        told = self._words(language(), key, self._point(key, query))
-        return replace(told, picture=f"{PICTURE}{_asking(shown | {'study': study_id})}")
+        return self._words(language(), key, self._point(key, query))
 
-    def _words_of(self, spoken: str, key: FactsKey, at: CardPoint) -> Introduction:
-        """All but the address of the picture: words take longer to make than the rest of a page."""
+    def _words_of(self, spoken: str, key: FactsKey, at: LinePoint) -> Introduction:
+        """Kept, since words take longer to make than the rest of a page."""
         return introduction_of(self._facts(language(), *key), at)
 
     def _of_run(self, visitor: Visitor, run_id: str, page: Introduction) -> Introduction:
@@ -215,7 +183,7 @@ class Introductions:
         except SarqcError:
             return page
         title = run.name or f"{run.recipe['model']} at {run.recipe['bits']} bits"
-        return replace(page, title=title, name=f"{title}: {run.state}")
+        return Introduction(title, f"{title}: {run.state}", page.about)
 
     def _key(self, visitor: Visitor, study_id: str, query: Query) -> FactsKey:
         """Which facts an address asks for; what the study does not have is left out, as on the page."""
@@ -239,14 +207,14 @@ class Introductions:
         study = self._access.library.open(study_id)
         return line_facts(study if draw is None else one_draw(study, draw), method=line, bits=bits, layer=layer)
 
-    def _point(self, key: FactsKey, query: Query) -> CardPoint:
+    def _point(self, key: FactsKey, query: Query) -> LinePoint:
         return point_of(self._facts(language(), *key), query)
 
     def _first(self) -> str | None:
         return first_study(self._access.library.shipped())
 
 
-def point_of(facts: LineFacts, query: Query) -> CardPoint:
+def point_of(facts: LineFacts, query: Query) -> LinePoint:
     """The point of a line that an address shows; where it says nothing, the one that the Lab opens with."""
     start, line = start_of(facts), facts.line
     names: tuple[Shown, ...] = get_args(Shown)
@@ -254,7 +222,7 @@ def point_of(facts: LineFacts, query: Query) -> CardPoint:
     if shown == "accuracy" and facts.accuracy is None:
         shown = "perplexity"
     scale = query.get("scale", "raw")
-    return CardPoint(
+    return LinePoint(
         _nearest(line.gammas, query.get("gamma"), start["gamma"]),
         _nearest(line.lams, query.get("lambda"), start["lambda"]),
         shown,
@@ -262,17 +230,33 @@ def point_of(facts: LineFacts, query: Query) -> CardPoint:
     )
 
 
-def introduction_of(facts: LineFacts, at: CardPoint) -> Introduction:
-    """What the head of a page says of a point; the picture is still the site's own."""
+def introduction_of(facts: LineFacts, at: LinePoint) -> Introduction:
+    """What the head of a page says of a point."""
     return Introduction(
-        line_title(facts), point_title(facts, at), point_sentence(facts, at), alt=point_aria(facts, at)
+        line_title(facts), point_title(facts, at), plain(sentence(facts, at.gamma, at.lam, at.quality))
     )  # fmt: skip
 
 
-def sight_of(facts: LineFacts, at: CardPoint, *, banded: bool) -> FirstSight:
-    """What the Lab shows first at a point; ``banded``: it may say which λ are best. Raises ``ValueError`` for a figure
-    that the server can't draw."""
-    sizes = ((WIDE, False), (NARROW, True))
+def point_title(facts: LineFacts, at: LinePoint) -> str:
+    """Model, bits, method, layer, λ, γ, and what was measured there."""
+    line, quality = facts.line, facts.accuracy if at.quality == "accuracy" else facts.perplexity
+    parts = [line_title(facts)]
+    if has_lam(line) and line.later is None:  # whose title has it
+        parts.append(f"λ = {lam_text(line.lams[at.lam])}")
+    gamma = line.gammas[at.gamma]
+    if gamma is not None and len(line.gammas) > 1:
+        parts.append(f"{facts.line.sign} = {lam_text(gamma)}")
+    if quality is not None and quality.mean[at.gamma, at.lam] == quality.mean[at.gamma, at.lam]:
+        value = float(quality.mean[at.gamma, at.lam])
+        if at.quality == "accuracy":
+            parts.append(f"accuracy {accuracy_text(value)}")
+        else:
+            parts.append(f"perplexity {perplexity_text(value)}")
+    return ", ".join(parts)
+
+
+def sight_of(facts: LineFacts, at: LinePoint, *, banded: bool) -> FirstSight:
+    """What the Lab shows first at a point; ``banded``: it may say which λ are best."""
     figure = first_figure(facts, at.shown, at.scale)
     return FirstSight(
         facts.study.model.name,
@@ -280,7 +264,6 @@ def sight_of(facts: LineFacts, at: CardPoint, *, banded: bool) -> FirstSight:
         finding_at(figure, {"gamma": at.gamma, "lambda": at.lam}) if banded else "",
         figure.get("title", ""),
         sentence(facts, at.gamma, at.lam, at.quality),
-        tuple(point_picture(facts, at, *size, narrow=narrow, banded=banded) for size, narrow in sizes),
     )
 
 
@@ -296,65 +279,3 @@ def _nearest(values: Sequence[float | None], text: str | None, otherwise: int) -
         wanted = math.nan
     known = [(abs(value - wanted), at) for at, value in enumerate(values) if value is not None]
     return min(known)[1] if known and math.isfinite(wanted) else otherwise
-
-
-def introduction_router(introductions: Introductions) -> APIRouter:
-    """The routes of the pictures."""
-    router = APIRouter(include_in_schema=False, route_class=ApiRoute)
-
-    @router.api_route(SITE_PICTURE, methods=["GET", "HEAD"])
-    async def site(request: Request) -> Response:
-        """Of the site: the same for everybody."""
-        return body_response(request, await introductions.site_picture(), "image/png")
-
-    @router.api_route(PICTURE, methods=["GET", "HEAD"])
-    async def shown(request: Request) -> Response:
-        """Of what an address of the Lab with the same query shows, for those who may see it."""
-        query = query_of(request.url.query)
-        return body_response(request, await introductions.picture(visitor_of(request), query), "image/png")
-
-    return router
-
-
-def png_of(svg: str, assets: Path) -> bytes:
-    """An SVG document as PNG, with the typefaces that come with the app."""
-    faces = [str(assets / "vendor" / "inter" / name) for name in FACES]
-    return bytes(
-        resvg_py.svg_to_bytes(
-            svg_string=svg, font_files=faces, skip_system_fonts=True, font_family=FAMILY, sans_serif_family=FAMILY
-        )
-    )
-
-
-class Pictures:
-    """Draws SVG documents with the typefaces that come with the app, and none of the host's."""
-
-    def __init__(self, assets: Path) -> None:
-        self._assets = assets
-        self._kept: dict[object, bytes] = {}  # the last used one last
-        self._lock = Lock()
-        self._drawing = Planning("{most} pictures are being drawn or wait", DRAWN_AT_ONCE, DRAWINGS_WAITING)
-
-    async def png(self, content: object, svg: Callable[[], str]) -> bytes:
-        """The picture of ``content``, which is equal for equal pictures; ``svg`` makes its document.
-
-        Raises ``Busy`` where too many wait already.
-        """
-        kept = self._known(content)
-        return kept if kept is not None else await self._drawing.run(lambda: self._drawn(content, svg))
-
-    def _drawn(self, content: object, svg: Callable[[], str]) -> bytes:
-        if (kept := self._known(content)) is not None:  # drawn while this one waited
-            return kept
-        made = png_of(svg(), self._assets)
-        with self._lock:
-            self._kept[content] = made
-            for oldest in list(self._kept)[:-PICTURES_KEPT]:
-                del self._kept[oldest]
-        return made
-
-    def _known(self, content: object) -> bytes | None:
-        with self._lock:
-            if (kept := self._kept.pop(content, None)) is not None:
-                self._kept[content] = kept
-            return kept

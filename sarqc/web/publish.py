@@ -20,8 +20,6 @@ from typing import Any, NamedTuple
 
 import sarqc
 from sarqc.errors import NotFound, Refused
-from sarqc.figures.card import point_card, site_card
-from sarqc.figures.plotly_figure import colours_of
 from sarqc.figures.slices import DETAILS, Contents, Detail, FurtherLayers, Slice, contents, files_of, pieces
 from sarqc.figures.view import default_line
 from sarqc.plain import mib
@@ -30,21 +28,12 @@ from sarqc.study.document import Study
 from sarqc.study.facts import line_facts
 from sarqc.study.kept_codes import files_of_model, kept_codes, model_files
 from sarqc.study.library import STUDY_ID, Library, StudySummary, summary_of
-from sarqc.web.link_preview import (
-    ABOUT,
-    TAGLINE,
-    FirstSight,
-    Introduction,
-    introduction_of,
-    png_of,
-    point_of,
-    sight_of,
-)
+from sarqc.web.link_preview import FirstSight, Introduction, introduction_of, point_of, sight_of
 from sarqc.web.site_files import packed, write_piece
 from sarqc.web.space import space_files
+from sarqc.web.static import PICTURE
 
 MARK = "site.json"  # in the folder of a site: its files, which the next one may replace
-PICTURE = "picture.png"
 TOUR = "learn"  # folder of the tour
 MODEL = "model"  # folder of a study's model, in that of the study
 TAKEN = ("assets", "index.html", "README.md", MARK, PICTURE, TOUR)  # names beside the folders of studies
@@ -65,7 +54,7 @@ class StudyDocument:
 
     name: str
     told: Introduction
-    sight: FirstSight | None
+    sight: FirstSight
     site: Site
     root: str  # of the site, from the document
     address: str  # absolute, where it is known
@@ -88,14 +77,14 @@ class Documents:
         study: Writes the document of a study.
         listing: Writes the list of studies, of their introductions and the address.
         resources: Files by their places in the site.
-        tour: Writes Learn, of its numbers, its picture and its address; None for a site without its studies.
+        tour: Writes Learn, of its numbers and its address; None for a site without its studies.
         tour_layers: Single layers that the tour shows, by study.
     """
 
     study: Callable[[StudyDocument], str]
     listing: Callable[[Introduction, Sequence[tuple[str, Introduction]], str], str]
     resources: Mapping[str, str]
-    tour: Callable[[Site, str, str], str] | None
+    tour: Callable[[Site, str], str] | None
     tour_layers: Mapping[str, Sequence[SingleLayer]]
 
 
@@ -381,51 +370,39 @@ def _write_documents(
     is_alone = len(selected) == 1
     told: list[tuple[str, Introduction]] = []
     for name, one in selected.items():
-        page = _study_page(name, one, summaries, settings, made, address)
+        page = _study_page(name, one, summaries, address)
         told.append((name, page.told))
         (made / name / "index.html").write_text(documents.study(page), encoding="utf-8")
         if is_alone:
             first = replace(
-                page, root="./", address=address and f"{address}/", site=page.site._replace(folders={name: f"{name}/"}),
-                told=replace(page.told, picture=f"{name}/{PICTURE}"),
+                page, root="./", address=address and f"{address}/", site=page.site._replace(folders={name: f"{name}/"})
             )  # fmt: skip
             (made / "index.html").write_text(documents.study(first), encoding="utf-8")
     if not is_alone:
-        colours = colours_of(settings.assets_dir / "css" / "base.css")
-        (made / PICTURE).write_bytes(png_of(site_card(TAGLINE, ABOUT, colours), settings.assets_dir))
-        every = Introduction("Studies", picture=PICTURE)
-        listing = documents.listing(every, told, address and f"{address}/")
+        listing = documents.listing(Introduction("Studies"), told, address and f"{address}/")
         (made / "index.html").write_text(listing, encoding="utf-8")
     if documents.tour is not None:
         folders = {name: f"../{name}/" for name in selected}
         site = Site(_listing(summaries, ""), folders, {})
         (made / TOUR).mkdir()
-        picture = f"../{next(iter(selected))}/{PICTURE}" if is_alone else f"../{PICTURE}"
-        text = documents.tour(site, picture, address and f"{address}/{TOUR}/")
+        text = documents.tour(site, address and f"{address}/{TOUR}/")
         (made / TOUR / "index.html").write_text(text, encoding="utf-8")
+    shutil.copyfile(settings.assets_dir / PICTURE, made / PICTURE)
     for resource, text in documents.resources.items():
         path = made / resource
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
 
 
-def _study_page(
-    name: str, selected: Selected, summaries: Sequence[StudySummary], settings: Settings, made: Path, address: str
-) -> StudyDocument:
-    """What the document of a study is made of; its picture is written."""
+def _study_page(name: str, selected: Selected, summaries: Sequence[StudySummary], address: str) -> StudyDocument:
+    """What the document of a study is made of."""
     study = selected.study
     line = default_line(study, None, None)
     facts = line_facts(study, method=line.name, bits=line.bits, layer=0 if len(study.layers) == 1 else None)
     at = point_of(facts, {})
-    colours = colours_of(settings.assets_dir / "css" / "base.css")
-    (made / name / PICTURE).write_bytes(png_of(point_card(facts, at, colours), settings.assets_dir))
-    try:
-        sight = sight_of(facts, at, banded=True)
-    except ValueError:  # a figure that only a browser draws
-        sight = None
     folders = {one["id"]: "./" if one["id"] == name else f"../{one['id']}/" for one in summaries}
     site = Site(_listing(summaries, name), folders, {name: selected.contents()})
-    told = replace(introduction_of(facts, at), picture=PICTURE)
+    told, sight = introduction_of(facts, at), sight_of(facts, at, banded=True)
     return StudyDocument(name, told, sight, site, "../", address and f"{address}/{name}/", len(summaries) == 1)
 
 

@@ -17,9 +17,9 @@ from sarqc.jobs.links import Links
 from sarqc.settings import Settings
 from sarqc.web.access import visitor_of
 from sarqc.web.identity import Identity, proof_of
-from sarqc.web.link_preview import PICTURE, Introduction, Introductions, head_of, query_of
+from sarqc.web.link_preview import Introduction, Introductions, head_of, query_of
 from sarqc.web.middleware import nonce_of
-from sarqc.web.responses import ApiRoute, body_response, refuse_other_sites
+from sarqc.web.responses import ApiRoute, refuse_other_sites
 from sarqc.web.static import SIGN_IN, THEME_SCRIPT, assets_root
 from sarqc.web.users import NAME
 from sarqc.web.visitor import GUEST, LINKS_AT_MOST, Cookies, Visitor, new_guest
@@ -184,7 +184,7 @@ def sign_in_router(
         query = {name: value for name, value in query_of(request.url.query).items() if name not in ("study", "run")}
         path, name = ("/calibrate", "run") if link.kind == "run" else ("/", "study")
         target = escape(f"{root}{path}?{urlencode({name: link.target} | query)}")
-        told = introductions.of_link(guest_of(secret), secret, link, query)
+        told = introductions.of_link(guest_of(secret), link, query)
         onward = f'<meta http-equiv="refresh" content="0; url={target}">'
         body = f'<p>{escape(told.name)}</p><a class="way-in" href="{target}">Open it</a>'
         answer = page(request, "A shared link", body, told=told, further=onward)
@@ -196,13 +196,6 @@ def sign_in_router(
             "set-cookie", cookies.header(request.url.scheme, owner, frozenset([secret, *kept]), proof)
         )
         return answer
-
-    @router.api_route(f"/share/{{secret}}{PICTURE}", methods=["GET", "HEAD"])
-    async def picture(request: Request, secret: str) -> Response:
-        """The picture of what a share link shows, for anyone who has it."""
-        link = await run_in_threadpool(links.opened, secret)
-        query = {**query_of(request.url.query), "study": link.target}
-        return body_response(request, await introductions.picture(guest_of(secret), query), "image/png")
 
     return router
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import yaml
 
-from sarqc.figures.card import SITE
+from sarqc.web.link_preview import SITE
 
 LOOK = {"emoji": "📉", "colorFrom": "blue", "colorTo": "green"}  # of the card of the Space, as the app's
 SHORT = "What a little regularisation buys in quantization"  # at most 60 characters

@@ -19,6 +19,7 @@ FOLDERS = {"js": ".js", "css": ".css", "vendor": ".js"}  # of scripts, of styles
 TYPES = {".js": "text/javascript", ".css": "text/css"}
 Bundle = Callable[[Path], str]  # the text of a file, from the assets folder
 SIGN_IN = "sign_in.css"
+PICTURE = "picture.png"  # of link previews, in the assets folder
 WORKER = "model_worker.js"  # runs a model beside the page
 # A worker has the policy of its own answer: this one compiles WebAssembly, and fetches files of this site alone.
 WORKER_POLICY = "default-src 'none'; connect-src 'self'; script-src 'wasm-unsafe-eval'"
@@ -88,6 +89,11 @@ def assets_router(folder: Path, bundles: Mapping[str, Bundle]) -> APIRouter:
         if name == WORKER:
             answer.headers["Content-Security-Policy"] = WORKER_POLICY
         return answer
+
+    @router.api_route(f"/{PICTURE}", methods=["GET", "HEAD"])
+    def picture(request: Request) -> Response:
+        """The picture of link previews."""
+        return body_response(request, (folder / PICTURE).read_bytes(), "image/png")
 
     @router.api_route("/favicon.ico", methods=["GET", "HEAD"])
     def no_icon() -> Response:

@@ -28,13 +28,12 @@ from tests.browser.conftest import ARGUMENTS, CHROMIUM, ROOT, figure_menu
 from tests.browser.probe import STEPS, median_and_high
 
 LOADS = 5
-# The sentence and the picture come with the document, drawn by the server; “hero” and “surfaces” are the live figures.
+# The sentence comes with the document; “hero” and “surfaces” are the figures.
 FIRST = """
 window.first = {};
 (function look() {
   if (document.querySelector('.skeleton .sentence, [data-part=sentence]')?.textContent)
     first.sentence ??= performance.now();
-  if (document.querySelector('.skeleton .plot-hero svg') || first.hero) first.picture ??= performance.now();
   for (const name of ['hero', 'surfaces']) {
     if (document.querySelector(`[data-plot="lab-${name}"]`)?.dataset.drawn) first[name] ??= performance.now();
   }

@@ -40,7 +40,7 @@ OF_RUNS = (
     "api/runs/pareto", "api/runs/pareto?filter=person-{n}",
     "api/runs/{run}", "api/runs/{run}/events", "api/runs/{run}/log",
     "api/health", "api/visitor", "api/models", "api/corpora", "api/methods", "api/recipe-schema", "api/texts",
-    "api/openapi.json", "healthz", "readyz", "metrics", "site.png",
+    "api/openapi.json", "healthz", "readyz", "metrics",
 )  # fmt: skip
 OF_STUDIES = (
     "api/studies", *PAGES, "api/studies/copy-{n:05}", "api/studies/copy-{n:05}/view",
@@ -48,7 +48,7 @@ OF_STUDIES = (
 )  # fmt: skip
 _LINE = "method=sarqc-gbs&bits=2"
 OF_MIXTURE = (
-    "?study=mixture", "?study=mixture&layer={n}", f"picture.png?study=mixture&{_LINE}&layer={{n}}",
+    "?study=mixture", "?study=mixture&layer={n}",
     *(f"api/studies/mixture/view?{wanted}" for wanted in (
         _LINE, f"{_LINE}&layer={{n}}", "method=rtn&bits=2", f"{_LINE}&quantity=drift&layer={{n}}"
     )),

@@ -365,18 +365,13 @@ def test_a_chosen_layer_cuts_no_list(open_page):
 
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
-def test_the_sentence_and_the_main_figure_are_there_before_the_view_is(open_page, width, height):
+def test_the_sentence_is_there_before_the_view_is(open_page, width, height):
     page = open_page("/api/health", width=width, height=height, script=SHIFTS)
     held = []
     page.route("**/api/studies/*/view*", lambda route: held.append(route))
     page.goto(page.url.replace("/api/health", "/?study=toy&method=sarqc-gbs&bits=2&lambda=0.3"))
     page.wait_for_selector(".skeleton .sentence")
     said = page.text_content(".skeleton .sentence")
-    drawn = page.locator(".skeleton .plot-hero svg >> visible=true")
-    assert drawn.count() == 1
-    box = drawn.bounding_box()
-    assert box["height"] > 250
-    assert box["y"] < height - 170  # its first panel is in the first window
     page.wait_for_selector("gradio-app .lab [data-testid=sentence]", state="attached")
     for route in held:
         route.continue_()

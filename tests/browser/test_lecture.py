@@ -1,4 +1,4 @@
-"""Lectures and homework in a real browser: the hall, its phones, the window of notes, and receipts."""
+"""Lectures in a real browser: the hall, its phones and the window of notes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ from tests.browser.conftest import findings
 
 pytestmark = pytest.mark.browser
 
-HIDDEN = "hide=sentence,band,measured,numbers,copy,share,ladder,methods,selection"
-FIXED = "lock=study,bits,method,layer,gamma"
-TASK = f"study=tiny-llama&bits=2&method=sarqc-gbs&gamma=0.1&{HIDDEN}&{FIXED}"
 SIZES = """step => ['.ask', '.step-canvas'].map((name) =>
   parseFloat(getComputedStyle(step.querySelector(name)).fontSize))"""
 FITS = "document.documentElement.scrollHeight <= innerHeight && document.documentElement.scrollWidth <= innerWidth"
@@ -159,56 +156,3 @@ def test_no_finding_on_a_phone_or_under_the_code(open_page: Callable[..., Any], 
     unknown.watch.expected.append("404")
     assert "does not exist" in unknown.inner_text("main")
     assert findings(unknown) == []
-
-
-@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark")])
-def test_homework_is_answered_checked_and_receipted(open_page: Callable[..., Any], width: int, theme: Any) -> None:
-    label = "<b>Sheet</b> & more"
-    page = open_page(
-        f"/?{TASK}&homework=best,better,drift&label=%3Cb%3ESheet%3C%2Fb%3E+%26+more", width=width, color_scheme=theme
-    )
-    card = page.get_by_test_id("homework")
-    page.locator("[data-answer=best]").wait_for()
-    assert card.locator("h2").inner_text() == label
-    check = page.get_by_test_id("check-homework")
-    assert check.is_disabled()
-    page.select_option("[data-answer=best]", "2")
-    page.select_option("[data-answer=better]", "yes")
-    page.fill("[data-answer=drift]", "lots")
-    assert check.is_disabled()
-    page.fill("[data-answer=drift]", "26,3 %")
-    check.click()
-    page.get_by_test_id("verdict-best").filter(has_text="Not yet.").wait_for()
-    page.select_option("[data-answer=best]", "0.3")
-    page.get_by_test_id("receipt").wait_for(state="detached")  # of answers that are not checked
-    check.click()
-    for name in ("best", "better", "drift"):
-        page.get_by_test_id(f"verdict-{name}").filter(has_text="Right.").wait_for()
-    receipt = page.get_by_test_id("receipt").inner_text()
-    assert f"task: {label}" in receipt
-    assert "checked: 2 times" in receipt
-    page.get_by_text("Check a receipt").click()
-    page.get_by_test_id("paste-receipt").fill(receipt)
-    page.get_by_text("The check fits").wait_for()
-    page.get_by_test_id("paste-receipt").fill(receipt.replace("0.3", "0.2"))
-    page.get_by_text("The check does not fit").wait_for()
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert findings(page) == []
-
-
-def test_a_teacher_makes_a_homework_link_and_it_opens(open_page: Callable[..., Any]) -> None:
-    page = open_page("/?study=tiny-llama&bits=2")
-    page.wait_for_selector('[data-plot="lab-hero"][data-drawn]')
-    page.get_by_test_id("share").click()
-    page.click("[data-preset=Homework]")
-    page.get_by_test_id("homework-label").wait_for()
-    assert "homework" not in page.get_by_test_id("share-link").input_value()
-    page.check("[data-question=better]")
-    page.check("[data-question=best]")
-    page.fill("[data-testid=homework-label]", "Sheet 3")
-    link = page.get_by_test_id("share-link").input_value()
-    assert "homework=best,better&label=Sheet+3" in link
-    task = open_page(path_of(link))
-    task.locator("[data-answer=better]").wait_for()
-    assert task.locator("[data-answer=drift]").count() == 0
-    assert task.get_by_test_id("homework").locator("h2").inner_text() == "Sheet 3"

@@ -162,15 +162,13 @@ BANDS = """() => document.querySelector('[data-plot=lab-hero] .plot-canvas').lay
   .filter(({ name, visible }) => name === 'band' && visible !== false).length"""
 
 
-def test_homework_shows_the_question_and_not_the_answer(open_page):
+def test_a_link_that_hides_the_answer_shows_the_question(open_page):
     page = lab(open_page, f"{LINE}&lambda=0.1")
     hero = "[data-plot=lab-hero] .plot-canvas"
     assert "best λ in here, 95\u00a0% sure" in page.text_content(hero)
     assert page.evaluate(BANDS) > 0
-    page.click("[data-testid=share]")
-    page.click("[data-preset=Homework]")
-    address = urlparse(page.input_value("[data-testid=share-link]"))
-    work = lab(open_page, address.query)
+    hidden = "hide=sentence,band,measured,numbers,copy,share,ladder,methods,selection"
+    work = lab(open_page, f"{LINE}&lambda=0.1&{hidden}&lock=study,bits,method,layer")
     assert "best λ in here, 95\u00a0% sure" not in work.text_content(hero)
     assert work.evaluate(BANDS) == 0
     assert work.locator("[data-part=band] span").count() == 0

@@ -130,11 +130,10 @@ def test_learn_is_walked_to_its_end_and_leads_to_the_lab(visit: Callable[..., An
     page.wait_for_selector(OPENED)
 
 
-def test_the_first_picture_needs_little(visit: Callable[..., Any]) -> None:
-    """Before any script the document says its sentence and shows its curve; sheets and document are small."""
+def test_the_first_sentence_needs_little(visit: Callable[..., Any]) -> None:
+    """Before any script the document says its sentence; the document is small."""
     page = visit("small/", java_script_enabled=False)
-    page.wait_for_selector(".skeleton .plot-hero svg.is-wide")
-    assert page.is_visible(".skeleton .sentence")
+    page.wait_for_selector(".skeleton .sentence")
     text = page.content()
     assert len(text.encode()) < 150_000
 

@@ -65,6 +65,6 @@ def test_every_page_stream_link_and_download_is_below_the_path(open_page: Any, t
         with proxied(urlparse(inner.url).port or 0, PATH, strips=True) as other:
             shared = f"http://127.0.0.1:{other}{made[1]}"
             text = urllib.request.urlopen(shared, timeout=30).read().decode()
-            picture = f'content="http://127.0.0.1:{other}{made[1]}/picture.png'
+            picture = f'content="http://127.0.0.1:{other}{PATH}/picture.png"'
             assert picture in text
             assert f"url={PATH}/calibrate?run={made[0]}" in text

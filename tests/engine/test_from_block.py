@@ -12,7 +12,6 @@ from sarqc.engine.verify import VerificationRequest, verdict, verify
 from sarqc.errors import Refused
 from sarqc.events import Event, LayerDone
 from sarqc.figures import lab_view
-from sarqc.figures.card import CardPoint, point_title
 from sarqc.figures.sentence import plain, sentence
 from sarqc.integrations.programs import program_for
 from sarqc.quantization import column_solver
@@ -23,6 +22,7 @@ from sarqc.study.as_recipe import as_recipe, of_run
 from sarqc.study.document import Study
 from sarqc.study.facts import line_facts
 from sarqc.study.gather import gather
+from sarqc.web.link_preview import LinePoint, point_title
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_everything_that_is_said_of_the_run_says_so(document: dict, fresh_settin
     assert [study.layer_reports[layer.name]["chosen"]["lam"] for layer in study.layers] == [0.1] * 14 + [0.3] * 7
     facts = line_facts(study, method=line.name, bits=3, layer=None)
     assert "At λ\xa0=\xa00.1, from block 2: 0.3, the 3-bit model" in plain(sentence(facts, 0, 0))
-    assert point_title(facts, CardPoint(0, 0)).count("from block 2: 0.3") == 1
+    assert point_title(facts, LinePoint(0, 0)).count("from block 2: 0.3") == 1
     assert lab_view(study)["title"].endswith(line.label)
     # Who runs the line again has the same recipe.
     said = as_recipe(study, line)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from typing import Any
 
 import pytest
@@ -13,15 +12,12 @@ from hypothesis import strategies as st
 
 from sarqc.documents import End, Tuning, TuningRow
 from sarqc.figures import tuning_view
-from sarqc.figures.as_svg import svg_body
-from sarqc.figures.plotly_figure import coloured, colours_of, resolved
 from sarqc.figures.sentence import plain
 from sarqc.figures.tuning import STANDINGS, tuning_table
 from sarqc.figures.tuning_layers import layers_figure
 from sarqc.figures.tuning_log import tuning_legend, tuning_log
 from sarqc.figures.tuning_race import MEASURED, mark_of, race_figure
 from sarqc.figures.tuning_words import ENDS, tuning_sentence, tuning_small_print
-from sarqc.settings import SITE
 from sarqc.study.paired import clear_from
 
 RECIPE = {"test": "some/held-out.txt", "calibration": "wiki", "samples": 8, "length": 256}
@@ -199,14 +195,6 @@ class TestRace:
     ])  # fmt: skip
     def test_the_title_claims_what_the_interval_allows(self, end, step, half, words):
         assert race_figure(compared(end, step, half=half))["title"] == words
-
-    def test_the_server_draws_ghosts_with_dotted_edges(self):
-        figure = race_figure(compared("known", "run"))
-        colours = colours_of(SITE / "assets" / "css" / "base.css")
-        body = svg_body(coloured(resolved(figure, {"gamma": 0, "lambda": 0}, None), colours), 860, 430, "Inter")
-        circles = re.findall(r"<circle [^>]*>", body)
-        dotted = [one for one in circles if 'stroke-dasharray="2 2"' in one]
-        assert (len(circles), len(dotted)) == (3 * 2 + 5, 2)  # two draws of each λ that was compared, and five marks
 
     def test_a_band_may_have_gaps(self):
         figure = race_figure(compared("known", "run", band=[[0.0, 0.0], [0.2, 0.5]]))

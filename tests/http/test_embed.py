@@ -82,13 +82,8 @@ def test_oembed_is_what_its_specification_says(client: TestClient) -> None:
     source = urlsplit(frame["src"] or "")
     assert f"{source.scheme}://{source.netloc}{source.path}" == "http://demo.example/"
     assert parse_qs(source.query) == {"study": ["toy"], "bits": ["2"], "lambda": ["0.1"], "embed": ["plane"]}
-    # All three of a thumbnail or none, and never larger than asked for.
-    thumbnail = {"thumbnail_url", "thumbnail_width", "thumbnail_height"}
-    assert thumbnail <= told.keys()
-    assert told["thumbnail_url"].startswith("http://demo.example/picture.png?study=toy&")
     small = oembed(client, address, maxwidth=300, maxheight=5000, format="json")
     assert (small["width"], small["height"]) == (300, FRAME[1])
-    assert not thumbnail & small.keys()
 
 
 def test_an_address_without_a_card_shows_the_main_figure(client: TestClient) -> None:

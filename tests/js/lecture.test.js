@@ -1,6 +1,7 @@
 /** Lectures in the browser: what the server is told, what is drawn when, what a phone says, and streams in pieces. */
 import assert from "node:assert/strict";
 import test from "node:test";
+import { questionOf } from "../../assets/js/lab/lab_lecture.js";
 import { darkPath, isLocal } from "../../assets/js/lecture/code_card.js";
 import { clock, reduce as noted } from "../../assets/js/lecture/notes_window.js";
 import { reduce as onPhone, START as PHONE, ringOf, status } from "../../assets/js/lecture/phone_state.js";
@@ -18,6 +19,19 @@ test("the answer is told only once it is shown", () => {
   assert.deepEqual([told(false, true).phase, told(false, true).best], ["closed", null]);
   assert.deepEqual([told(true, true).phase, told(true, false).best, told(true, false).band], ["revealed", 1, [1, 2]]);
   assert.equal(wishOf("weight", null, { isAnswered: true, isClosed: false }).stop, null);
+});
+
+test("a line asks for its best λ and the band of those as good, and one without perplexities asks nothing", () => {
+  const view = (perplexities) => ({
+    lams: QUESTION.lams,
+    lam_texts: QUESTION.names,
+    table: {
+      rows: perplexities.map((perplexity, i) => ({ at: [0, i], perplexity, sweet_spot: i === 2 })).reverse(),
+    },
+  });
+  assert.deepEqual(questionOf(view([12, 10, 10.5]), 0), QUESTION);
+  assert.equal(questionOf(view([12, null, 10]), 0), null);
+  assert.equal(questionOf(view([12, 10, 10.5]), 1), null); // no such γ
 });
 
 test("guesses are drawn once they are closed, at their own stop, and a key closes them once", () => {

@@ -4,7 +4,6 @@ import { test } from "node:test";
 import { fit, LAB_VIEW, parse, readLink, serialise, unknownNames } from "../../assets/js/base/address.js";
 import { nearest } from "../../assets/js/base/address_bar.js";
 import { CONTROLS, PANELS } from "../../assets/js/base/contract.js";
-import { QUESTION_NAMES } from "../../assets/js/base/homework_link.js";
 
 /** A small generator with a seed, so that a failure comes again. */
 function random(seed) {
@@ -64,8 +63,6 @@ test("every state survives its own address, 2,000 of them", () => {
       theme: dice.next() < 0.5 ? "dark" : "",
       lecture: dice.next() < 0.5,
       notes: "",
-      homework: QUESTION_NAMES.filter(() => dice.next() < 0.5),
-      label: "",
     };
     const search = serialise(state, LAB_VIEW, { link });
     assert.deepEqual(parse(search, LAB_VIEW), { state, problems: [] }, search);

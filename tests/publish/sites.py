@@ -34,7 +34,7 @@ def host_of_two(folder: Path, *, tour: bool = False) -> Settings:
     """
     assets = folder / "assets"
     assets.mkdir(parents=True)
-    for part in ("js", "css", "vendor", "published.json", "models"):
+    for part in ("js", "css", "vendor", "published.json", "models", "picture.png"):
         (assets / part).symlink_to(ASSETS / part)
     told = json.loads((ASSETS / "tour.json").read_text(encoding="utf-8"))
     if tour:

@@ -20,13 +20,13 @@ from fastapi.testclient import TestClient
 from app import create_app
 from pages.static_site import documents
 from sarqc.errors import NotFound, Refused
-from sarqc.figures.card import SITE
 from sarqc.figures.slices import contents, pieces
 from sarqc.files.hashes import sha256_of
 from sarqc.language import speaking
 from sarqc.settings import Settings
 from sarqc.study.document import Study
 from sarqc.study.kept_codes import FILE, FOLDER, MODEL_FILES, kept_codes
+from sarqc.web.link_preview import SITE
 from sarqc.web.publish import MARK, TOUR, check_output, detail_named, planned, studies_named, write_site
 from tests.js.node import NODE
 from tests.publish.sites import LAYER, host_of_two
@@ -223,12 +223,11 @@ def test_each_document_introduces_itself_and_loads_what_is_there(site: Path, pla
         assert path.is_file() or (path / "index.html").is_file(), address
 
 
-def test_the_document_says_its_sentence_and_shows_its_curve_before_any_script(site: Path) -> None:
+def test_the_document_says_its_sentence_before_any_script(site: Path) -> None:
     text = (site / "small" / "index.html").read_text(encoding="utf-8")
     before = text[text.index('<div class="skeleton is-known"') : text.index("<gradio-app>")]
     words = re.sub(r"<[^>]*>", "", before)
     assert "perplexity" in words
-    assert "<svg" in before
     for absent in ("Calibrate", "Runs", "Learn", "Sign in", "Upload"):
         assert f">{absent}<" not in text
 
@@ -241,7 +240,7 @@ def test_an_absolute_address_is_said_to_previews_alone(
     write_site(one, folder, host, partial(documents, host), detail="none", address="https://lab.example/a/")
     root = Document((folder / "index.html").read_text(encoding="utf-8"))
     own = Document((folder / "small" / "index.html").read_text(encoding="utf-8"))
-    assert root.said["og:image"] == own.said["og:image"] == "https://lab.example/a/small/picture.png"
+    assert root.said["og:image"] == own.said["og:image"] == "https://lab.example/a/picture.png"
     assert (root.said["og:url"], own.said["og:url"]) == ("https://lab.example/a/", "https://lab.example/a/small/")
     assert all("lab.example" not in address for address in root.addresses)
     # A single study opens at the root, from the same files.
@@ -255,7 +254,7 @@ def test_learn_is_written_where_its_studies_are(tmp_path: Path) -> None:
     host, folder = host_of_two(tmp_path / "host", tour=True), tmp_path / "site"
     write_site(studies_named(["small"], host), folder, host, partial(documents, host), detail="none")
     text = (folder / "learn" / "index.html").read_text(encoding="utf-8")
-    assert Document(text).said["og:image"] == "../small/picture.png"
+    assert Document(text).said["og:image"] == "../picture.png"
     assert 'href="../"' in text
     assert not any(address.startswith("/") for address in Document(text).addresses)
     assert f'<a href="../{TOUR}/">Learn</a>' in (folder / "small" / "index.html").read_text(encoding="utf-8")

@@ -11,8 +11,8 @@ import yaml
 
 from pages.static_site import documents
 from sarqc.errors import Refused
-from sarqc.figures.card import SITE
 from sarqc.language import LANGUAGES, speaking, tr
+from sarqc.web.link_preview import SITE
 from sarqc.web.publish import studies_named, write_site
 from sarqc.web.space import SHORT, space_files
 from tests.publish.sites import host_of_two

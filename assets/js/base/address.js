@@ -6,9 +6,6 @@
  */
 
 import { CARDS, DOORS, DRAWINGS, LADDER_STEPS, POOLINGS, QUANTITIES, SCALES, SHOWN } from "./contract.js";
-import { readHomework, writeHomework } from "./homework_link.js";
-
-/** @import { Homework, QuestionName } from "./homework_link.js" */
 
 /**
  * How a control stands in the address.
@@ -30,8 +27,6 @@ import { readHomework, writeHomework } from "./homework_link.js";
  * @property {string} [card] the only card of the frame; empty for the whole page
  * @property {string} [theme] of the frame, “light” or “dark”; empty for that of the page around it
  * @property {boolean} [lecture] whether it is for a hall
- * @property {QuestionName[]} [homework] what it asks
- * @property {string} [label] name of the task
  */
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
@@ -121,7 +116,7 @@ export const CALIBRATE_VIEW = {
 };
 
 /** What is in every page's address beside its own parameters. */
-const OWN = ["hide", "lock", "embed", "theme", "lecture", "notes", "homework", "label", "lang"];
+const OWN = ["hide", "lock", "embed", "theme", "lecture", "notes", "lang"];
 const THEMES = ["light", "dark"];
 
 /** Parameters of the frame that the pages live in: nobody's mistake. */
@@ -181,7 +176,6 @@ export function serialise(state, table, { standard = {}, link = {} } = {}) {
   if (link.embed) query.set("embed", link.card || "1");
   if (link.theme) query.set("theme", link.theme);
   if (link.lecture) query.set("lecture", "1");
-  writeHomework(query, link);
   const text = query.toString().replaceAll("%2C", ",");
   return text ? `?${text}` : "";
 }
@@ -190,7 +184,7 @@ export function serialise(state, table, { standard = {}, link = {} } = {}) {
  * What a link hides, locks, and whether it is for a frame, for a hall, or for the notes of a lecture. Names are checked for
  * their form only: which there are, the page knows (see `unknownNames`).
  * @param {string} search
- * @returns {Link & Homework & {problems: string[], lecture: boolean, notes: string}} each name once, in the given order; notes: the
+ * @returns {Link & {problems: string[], lecture: boolean, notes: string}} each name once, in the given order; notes: the
  * channel of the lecture to which the window belongs, empty for every other page
  */
 export function readLink(search) {
@@ -219,8 +213,6 @@ export function readLink(search) {
   const [lecture, notes] = [given.get("lecture"), given.get("notes") ?? ""];
   if (lecture !== null && !["0", "1", ""].includes(lecture)) problems.push(refused("lecture", lecture, "0 or 1"));
   if (notes && !CHANNEL.test(notes)) problems.push(`“notes=${shortened(notes)}” is ignored: no lecture has that name.`);
-  const { homework, label, problems: ofHomework } = readHomework(given);
-  problems.push(...ofHomework);
   return {
     hide,
     lock,
@@ -229,8 +221,6 @@ export function readLink(search) {
     theme: isTheme ? theme : "",
     lecture: lecture === "1" || lecture === "",
     notes: CHANNEL.test(notes) ? notes : "",
-    homework,
-    label,
     problems,
   };
 }

@@ -7,7 +7,6 @@ import { copyFrom } from "./clipboard.js";
 import { html, nothing, render } from "./html.js";
 import { popover } from "./popover.js";
 import { cardLines, cardsHere } from "./share_card.js";
-import { homeworkPanel } from "./share_homework.js";
 import { PRESETS, presetLink, presetOf } from "./share_presets.js";
 import { table } from "./table.js";
 
@@ -47,7 +46,7 @@ export function shareMenu(button, { controls, panels, link, address, further, ha
   let cards = [];
   let card = "";
   /** @type {Link} */
-  let chosen = { hide: link.hide, lock: link.lock, embed: link.embed, homework: link.homework, label: link.label };
+  let chosen = { hide: link.hide, lock: link.lock, embed: link.embed };
   /** @type {{name: string, title: string, canLock: boolean}[]} */
   let rows = [];
   /** @type {HTMLElement | null} */
@@ -130,15 +129,13 @@ export function shareMenu(button, { controls, panels, link, address, further, ha
 
   function presets() {
     const now = presetOf(chosen, names);
-    const { homework = [], label = "" } = chosen;
     const all = /** @type {Preset[]} */ (Object.keys(PRESETS));
     return html`<div class="switch share-presets" role="group" aria-label="What the link is for">${all.map(
       (preset) =>
         html`<button type="button" data-preset=${preset} aria-pressed=${String(preset === now)}
           @click=${() => choose(presetLink(preset, names))}>${PRESETS[preset].title}</button>`,
     )}</div>
-    <p class="share-words" role="status">${now ? PRESETS[/** @type {Preset} */ (now)].words : "As ticked below."}</p>
-    ${now === "Homework" || homework.length ? homeworkPanel({ homework, label }, (change) => choose({ ...chosen, ...change })) : nothing}`;
+    <p class="share-words" role="status">${now ? PRESETS[/** @type {Preset} */ (now)].words : "As ticked below."}</p>`;
   }
 
   /** The page that the link opens, in small. */

@@ -4,16 +4,13 @@
  */
 
 /** @import { Link } from "./address.js" */
-/** @typedef {"Everything" | "Figure only" | "Explore λ" | "Homework"} Preset */
+/** @typedef {"Everything" | "Figure only" | "Explore λ"} Preset */
 
 /** What stays of the page; everything else that can be hidden is. @type {Record<"figure" | "explore", string[]>} */
 const STAYS = {
   figure: ["hero", "lambda"],
   explore: ["equation", "sentence", "hero", "sliders", "lambda", "gamma", "play", "show", "bar"],
 };
-const QUESTION = ["study", "bits", "method", "layer"]; // what a class works on
-// What it is to find out, and what says it: the last three name each method's best λ.
-const ANSWERS = ["sentence", "band", "measured", "numbers", "copy", "share", "ladder", "methods", "selection"];
 
 /** What each is called, and what it does. @type {Record<Preset, {title: string, words: string}>} */
 export const PRESETS = {
@@ -25,11 +22,6 @@ export const PRESETS = {
   "Explore λ": {
     title: "Explore λ",
     words: "The main figure with its sliders and its sentence; nothing else can be changed.",
-  },
-  Homework: {
-    title: "Homework",
-    words:
-      "Study, bits, method and layer are fixed; the sentence, the green band and the numbers, which give the answer, are left out.",
   },
 };
 
@@ -50,8 +42,6 @@ export function presetLink(preset, names) {
       return { hide: without(STAYS.figure), lock: among(["lambda"]), embed: true };
     case "Explore λ":
       return { hide: without(STAYS.explore), lock: [], embed: false };
-    case "Homework":
-      return { hide: among(ANSWERS), lock: among(QUESTION), embed: false };
   }
 }
 

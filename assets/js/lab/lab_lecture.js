@@ -6,7 +6,6 @@
 
 import { axis, heaps, panel } from "../charts/chart.js";
 import { Board, label, s } from "../charts/svg.js";
-import { factsOf } from "../homework/answers.js";
 import { lecture } from "../lecture/lecture.js";
 import { fill, presenter } from "../lecture/present.js";
 import { meaningOf } from "../lecture/remote_keys.js";
@@ -17,6 +16,21 @@ import { meaningOf } from "../lecture/remote_keys.js";
 
 const STOP = "lab"; // its words are in pages/join.py
 const DRAWN = "lab-drawn";
+
+/**
+ * The λ of a line at one γ, the best, and the band of those as good; null for a line without a perplexity over several λ.
+ * @param {Pick<View, "lams"|"lam_texts"|"table">} view
+ * @param {number} gamma position
+ * @returns {Question|null}
+ */
+export function questionOf({ lams, lam_texts: names, table }, gamma) {
+  const rows = table.rows.filter(({ at }) => at[0] === gamma).sort((a, b) => a.at[1] - b.at[1]);
+  const perplexities = rows.map(({ perplexity }) => perplexity);
+  if (rows.length < 2 || perplexities.some((value) => !Number.isFinite(value))) return null;
+  const best = perplexities.indexOf(Math.min(...perplexities));
+  const band = rows.map(({ sweet_spot }, i) => sweet_spot === true || i === best);
+  return { lams, names, best, band: [band.indexOf(true), band.lastIndexOf(true)] };
+}
 
 /**
  * @param {HTMLElement} root
@@ -45,13 +59,7 @@ export function labLecture(root, hero) {
     /** @type {number[]|null} */ counts: null,
   };
 
-  /** @returns {Question|null} */
-  function question() {
-    const facts = shown.view && factsOf(shown.view, shown.gamma);
-    if (!shown.view || !facts) return null;
-    const { names, best, band } = facts;
-    return { lams: shown.view.lams, names, best, band: [band.indexOf(true), band.lastIndexOf(true)] };
-  }
+  const question = () => shown.view && questionOf(shown.view, shown.gamma);
 
   const board = new Board(cover, (size) => drawn(size), { grows: true });
 

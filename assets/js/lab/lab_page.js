@@ -33,7 +33,6 @@ import { addressOf } from "../explorer/state.js";
 import { theoremPart } from "../explorer/theorem_part.js";
 import { weightsPart } from "../explorer/weights_part.js";
 import { wordsPart } from "../explorer/words_part.js";
-import { homeworkCard } from "../homework/homework_card.js";
 import { tryPart } from "../model/try_part.js";
 import { compute } from "./compute.js";
 import { framedPart } from "./framed_part.js";
@@ -111,7 +110,6 @@ export async function mount() {
     ],
     onState: (explored) => dispatch({ type: "explored", explored }),
   });
-  const task = link.homework.length ? homeworkCard(part("homework"), link) : null;
   const { state: wanted, problems } = parse(location.search, LAB_VIEW);
   let state = Lab.initial({ explored: explorer.state, wanted });
 
@@ -134,10 +132,7 @@ export async function mount() {
       studies !== before.studies || view !== before.explored.view || explored.problem !== before.explored.problem;
     if (open && phase !== "next" && (!wasOpen || others || phase !== before.explored.phase)) drawPicks(root, state);
     if (view && view !== before.explored.view) document.title = titled(view.title);
-    if (view && explored !== before.explored) {
-      task?.show(view, explored.at.gamma);
-      hall?.show(view, explored.at.gamma);
-    }
+    if (view && explored !== before.explored) hall?.show(view, explored.at.gamma);
     if (Lab.isEmpty(state) !== Lab.isEmpty(before)) drawEmpty(root, part("problem"), Lab.isEmpty(state));
     if (Lab.isLost(state) !== Lab.isLost(before)) drawWays(root, part("ways"), state);
     if (remarks !== before.remarks) note(part("link-note"), remarks);
