@@ -84,7 +84,7 @@ def _stops(settings: Settings) -> str:
     stops = {
         step["name"]: {"title": step["title"], "ask": plain_words(step["ask"])} for step in tour(settings)["steps"]
     }
-    stops["lab"] = {name: words for name, words in OF_THE_LAB.items()}
+    stops["lab"] = OF_THE_LAB
     return json.dumps(stops, ensure_ascii=False)
 
 

@@ -15,11 +15,11 @@ _STEP = """
 <section class="step" data-step="{number}" data-name="{name}" data-testid="step-{number}"
   aria-labelledby="step-title-{number}" {hidden}>
   <div class="step-words">
-    <p class="step-number">{place}</p>
+    <p class="step-number">Step {number} of {count}</p>
     <h2 class="step-title" id="step-title-{number}" tabindex="-1">{title}</h2>
     {text}
     <div class="ask">
-      <p class="ask-text"><strong class="guess-first">{guess} </strong>{ask}</p>
+      <p class="ask-text"><strong class="guess-first">Guess first. </strong>{ask}</p>
       <div class="ask-controls" data-part="ask"></div>
       <button type="button" class="act" data-part="show" data-control="show" data-testid="show">{show}</button>
       <p class="answer" data-part="answer" data-testid="answer" tabindex="-1" aria-live="polite" aria-atomic="true"></p>
@@ -41,39 +41,25 @@ _TOUR = """
   data-published="{published}">
   <div class="link-note" data-part="link-note" data-testid="link-note" role="status"></div>
   {steps}
-  <nav class="tour-foot" aria-label="{steps_word}">
-    <button type="button" class="act-quiet" data-part="back" data-control="back" data-testid="back">{back}</button>
+  <nav class="tour-foot" aria-label="Steps">
+    <button type="button" class="act-quiet" data-part="back" data-control="back" data-testid="back">Back</button>
     <ol class="progress" data-testid="progress">{progress}</ol>
-    <button type="button" class="act" data-part="next" data-control="next" data-testid="next">{next}</button>
-    <a class="act" href="{root}/" data-part="lab" data-control="next" data-testid="to-lab" hidden>{to_lab}</a>
-    <p class="hint">{hint}</p>
+    <button type="button" class="act" data-part="next" data-control="next" data-testid="next">Next</button>
+    <a class="act" href="{root}/" data-part="lab" data-control="next" data-testid="to-lab" hidden>Open the Lab</a>
+    <p class="hint">Space, → or a presenter’s remote: first the answer, then the next step. F fills the screen, B
+      blackens it.</p>
     <span class="tour-tools">
       <a class="quiet" href="?lecture=1" data-part="lecture" data-control="lecture"
-        data-testid="lecture">{lecture}</a>
+        data-testid="lecture">Lecture</a>
       <button type="button" class="quiet" data-part="fill" data-control="fill" data-testid="fill"
-        aria-pressed="false">{fill}</button>
-      <button type="button" class="quiet" data-part="share" data-control="share" data-testid="share">{share}</button>
+        aria-pressed="false">Full screen</button>
+      <button type="button" class="quiet" data-part="share" data-control="share" data-testid="share">Share</button>
     </span>
   </nav>
   <button type="button" class="tour-black" data-part="black" data-testid="black" hidden
-    aria-label="{black}"></button>
+    aria-label="The screen is black. Any key of the tour, or a click, brings the step back"></button>
 </div>
 """
-
-
-def _words_of_tour() -> dict[str, str]:
-    """The words around the steps."""
-    return {
-        "steps_word": "Steps",
-        "back": "Back",
-        "next": "Next",
-        "to_lab": "Open the Lab",
-        "hint": "Space, → or a presenter’s remote: first the answer, then the next step. F fills the screen, B blackens it.",
-        "lecture": "Lecture",
-        "fill": "Full screen",
-        "share": "Share",
-        "black": "The screen is black. Any key of the tour, or a click, brings the step back",
-    }
 
 
 _ROLE = re.compile(r"\{(\w+):([^}]+)\}")  # in tour.json: {recon:these words} in that quantity's colour
@@ -90,22 +76,10 @@ def plain_words(text: str) -> str:
     return _ROLE.sub(r"\2", text)
 
 
-_TEXTS = ("title", "text", "ask", "show", "notes", "figure")  # of a step, for people
-
-
 def tour(settings: Settings) -> dict[str, Any]:
-    """The tour, with its words."""
+    """Return the steps of the tour with their words."""
     read: dict[str, Any] = json.loads((settings.assets_dir / "tour.json").read_text(encoding="utf-8"))
-    for step in read["steps"]:
-        for name in _TEXTS:
-            texts = step[name]
-            step[name] = texts if isinstance(texts, str) else [text for text in texts]
     return read
-
-
-def texts_of(step: Mapping[str, Any]) -> list[str]:
-    """Return the texts of a step, as they are in the file."""
-    return [text for name in _TEXTS for text in ([step[name]] if isinstance(step[name], str) else step[name])]
 
 
 def build(settings: Settings) -> None:
@@ -116,8 +90,7 @@ def build(settings: Settings) -> None:
     sections = [
         _STEP.format(
             number=number,
-            place=f"Step {number} of {len(steps)}",
-            guess="Guess first.",
+            count=len(steps),
             name=escape(step["name"]),
             title=escape(step["title"]),
             text="".join(f'<p class="step-text">{words(one)}</p>' for one in step["text"]),
@@ -144,7 +117,6 @@ def build(settings: Settings) -> None:
             published=escape(published),
             steps="".join(sections),
             progress="".join(progress),
-            **_words_of_tour(),
         ),
         script="learn/learn_page.js",
         classes="page learn",
@@ -161,6 +133,6 @@ def _step_title(settings: Settings, query: Mapping[str, str]) -> str | None:
 PAGE = Page(
     "Learn", "/learn", build, scripts=("learn/learn_page.js",), styles=("learn", "try", "lecture"),
     heading="Quantization, step by step", heading_of=_step_title,
-    about="From one weight to a whole language model: why rounding it to a few bits needs a little regularisation. Each "
-        "step asks before it shows.",
+    about="From one weight to a whole language model: why rounding it to a few bits needs a little regularisation. "
+        "Each step asks before it shows.",
 )  # fmt: skip

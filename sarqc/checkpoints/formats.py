@@ -145,7 +145,8 @@ def _any_shape(recipe: Recipe, layers: Sequence[LayerInfo]) -> _Why:
 def _gptq_shape(recipe: Recipe, layers: Sequence[LayerInfo]) -> _Why:
     for layer in layers:
         if any(side % GPTQ_SIDE for side in layer.shape):
-            what = f"{GPTQ_SIDE} does not divide both sides of {layer.name}, {' × '.join(map(str, layer.shape))}"  # fmt: skip
+            sides = " × ".join(map(str, layer.shape))
+            what = f"{GPTQ_SIDE} does not divide both sides of {layer.name}, {sides}"
             return what, "Use the format packed, or use the format plain."
     return None
 

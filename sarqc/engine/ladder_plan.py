@@ -74,13 +74,11 @@ def budget_of(minutes: float, costs: LadderCosts, most_draws: int) -> LadderBudg
             break
         steps += 1
     enough, of = draws >= min(ENOUGH_DRAWS, most_draws), len(costs.steps)
-    minutes_text = f"{minutes:g}"
     if draws:
-        words = f"{minutes_text} min: {of} steps × {draws} {'draw, no intervals' if draws == 1 else 'draws'}"  # fmt: skip
-    elif steps:
-        words = f"{minutes_text} min: {steps} of {of} steps in one draw, no intervals"
+        words = f"{of} steps × {draws} {'draw, no intervals' if draws == 1 else 'draws'}"
     else:
-        words = f"{minutes_text} min: no step, no intervals"
+        words = f"{steps} of {of} steps in one draw, no intervals" if steps else "no step, no intervals"
+    words = f"{minutes:g} min: {words}"
     return LadderBudget(minutes=minutes, draws=draws, steps=steps, enough=enough, words=words)
 
 

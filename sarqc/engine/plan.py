@@ -449,7 +449,8 @@ def _prompts(recipe: Recipe, checkpoint: Checkpoint) -> tuple[np.ndarray, ...]:
         ids = encode(prompt, checkpoint.folder, checkpoint.name, checkpoint.architecture.vocab_size)
         tokens, room = len(ids), checkpoint.max_positions - recipe.new_tokens
         if not 0 < tokens <= room:
-            most, where = _number(checkpoint.max_positions), f"recipe, prompts, number {number}: “{prompt[:40]}”"  # fmt: skip
+            most = _number(checkpoint.max_positions)
+            where = f"recipe, prompts, number {number}: “{prompt[:40]}”"
             if not tokens:
                 raise Refused("the prompt has no token", where, "Write something in it.")
             raise Refused(
@@ -656,7 +657,8 @@ def _disk(needed: int, settings: Settings) -> Iterator[str]:
             "disk of the state folder",
             "Make room on the disk, or give SARQC_STATE_DIR a larger one.",
         )
-    yield f"the run writes about {gib(needed)} and {gib(free)} are free: it fits if its layers are here from before"  # fmt: skip
+    size = f"the run writes about {gib(needed)} and {gib(free)} are free"
+    yield f"{size}: it fits if its layers are here from before"
 
 
 def _warnings(recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ...], streamed: bool) -> list[str]:

@@ -9,7 +9,7 @@ Axes in comments: D calibration draws, L layers, S sizes of calibration text, G 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Literal
 
@@ -79,10 +79,9 @@ def _place(before: int, behind: int, count: int, lowest: str, highest: str) -> s
         lowest: Name of the first place.
         highest: Name of the last one.
     """
-    if not before:
-        place = lowest
-    else:
-        place = highest if not behind else f"{_ordinal(before + 1)} {lowest}"
+    place = f"{_ordinal(before + 1)} {lowest}" if before else lowest
+    if before and not behind:
+        place = highest
     return f"joint {place}" if before + behind + 1 < count else place
 
 

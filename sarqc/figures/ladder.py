@@ -154,7 +154,7 @@ def ladder_figure(rungs: Sequence[Rung], bits: int, waiting: Mapping[str, str] =
     sides = [side for side in SIDES if rungs and all(side.quality in rung.values for rung in rungs)]
     for side in sides:
         _add_side(figure, rungs, side if len(sides) > 1 else side._replace(domain=(0.0, 1.0)))
-    figure["narrow"] |= _narrow_rows([SHORT[step] if step in SHORT else name for step, name in names.items()])
+    figure["narrow"] |= _narrow_rows([SHORT.get(step, name) for step, name in names.items()])
     figure["title"] = "What each step is worth"
     set_finding(figure, everywhere(_finding(rungs)))
     figure["aria"] = _aria(rungs, bits)

@@ -119,9 +119,10 @@ def how_measured(facts: LineFacts) -> list[Fact]:
     pairs.append(("Reconstruction error", "‖(Ŵ − W)X‖² / ‖WX‖² of a layer; all layers: their mean"))
     found = study.experts
     if found is not None:
+        owned = _whole(sum(layer.expert is not None for layer in study.layers))
         text = (
-            f"{_whole(sum(layer.expert is not None for layer in study.layers))} of the {_whole(len(study.layers))} layers belong to {_whole(found.count)} experts and see the tokens that were routed to "
-            "them; a layer without tokens has no error and is left out of means"
+            f"{owned} of the {_whole(len(study.layers))} layers belong to {_whole(found.count)} experts and see the "
+            "tokens that were routed to them; a layer without tokens has no error and is left out of means"
         )
         pairs.append(("Experts", text))
     text = "‖(Ŵ − W)S‖² / ‖WS‖² of a layer with the method's S; all layers: their mean"

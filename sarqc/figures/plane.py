@@ -240,11 +240,7 @@ def _aria(points: _Points, supports: list[Interval], gamma: int) -> str:
     kept = [points.names[k] for k in range(last + 1) if supports[k] != NOBODY]
     if len(kept) == last + 1:
         return f"{text} Each point is selected by some weight of drift."
-    chosen = (
-        f"Some weight of drift selects {', '.join(kept)}; none selects the other "
-        f"{last + 1 - len(kept)}.{'' if last + 1 - len(kept) == 1 else ''}"
-    )
-    return f"{text} {chosen}"
+    return f"{text} Some weight of drift selects {', '.join(kept)}; none selects the other {last + 1 - len(kept)}."
 
 
 def _value(value: float) -> str:

@@ -120,7 +120,7 @@ class Store:
         if more == 1:
             what = f"{waiting} runs are waiting, which is as many as this host accepts"
         else:
-            what = f"{more} runs and the {waiting} that wait are more than the {at_most} that this host accepts"  # fmt: skip
+            what = f"{more} runs and the {waiting} that wait are more than the {at_most} that this host accepts"
         raise QueueFull(what, "queue", "Wait until some have started, or cancel some of yours.")
 
     def _insert(

@@ -74,7 +74,7 @@ def _fitted(name: str, value: str | int | float) -> str:
     words, shown = FITTING_WORDS[name], value if isinstance(value, str) else str(value)
     if isinstance(words, str):
         return words.format(value=shown)
-    return words[shown] if shown in words else shown
+    return words.get(shown, shown)
 
 
 # Ranges that a search tries, as shares of a group's ends in fortieths: those that shrink at both ends alike. A joint

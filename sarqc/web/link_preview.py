@@ -23,7 +23,6 @@ from sarqc.figures.sentence import Piece, QualityName, plain, sentence
 from sarqc.figures.titles import finding_at
 from sarqc.figures.view import default_line, first_figure, line_title, start_of
 from sarqc.jobs.links import Link
-from sarqc.language import language
 from sarqc.settings import Settings
 from sarqc.study.document import one_draw
 from sarqc.study.facts import LineFacts, has_lam, line_facts
@@ -50,7 +49,7 @@ FactsKey = tuple[str, str, str, int, int | None, int | None]  # study, its conte
 
 @dataclass(frozen=True)
 class Introduction:
-    """Title and words that the head of a page says of it, in the language spoken."""
+    """Title and words that the head of a page says of it."""
 
     title: str  # of the document, before the site's name
     name: str = field(default_factory=lambda: TAGLINE)  # what is shown, to the point
@@ -70,16 +69,15 @@ def head_of(told: Introduction, own: str, address: str) -> str:
         own: What stands before the addresses of the site, see ``Introductions.own``.
         address: Of the page, from its “/”.
     """
-    picture, alt = f"{own}/{PICTURE}", _ALT
+    picture = f"{own}/{PICTURE}"
     open_graph = {
         "og:site_name": "sarqc", "og:type": "website", "og:title": told.name, "og:description": told.about,
-        "og:url": f"{own}{address}" if "://" in own else "", "og:image": picture,
-        "og:image:type": "image/png",
-        "og:image:width": str(WIDTH), "og:image:height": str(HEIGHT), "og:image:alt": alt,
+        "og:url": f"{own}{address}" if "://" in own else "", "og:image": picture, "og:image:type": "image/png",
+        "og:image:width": str(WIDTH), "og:image:height": str(HEIGHT), "og:image:alt": _ALT,
     }  # fmt: skip
     named = {
         "description": told.about, "twitter:card": "summary_large_image", "twitter:title": told.name,
-        "twitter:description": told.about, "twitter:image": picture, "twitter:image:alt": alt,
+        "twitter:description": told.about, "twitter:image": picture, "twitter:image:alt": _ALT,
     }  # fmt: skip
     metas = [
         f'<meta {kind}="{key}" content="{escape(value)}">'
@@ -150,14 +148,12 @@ class Introductions:
         study_id = query.get("study") or self._first()
         try:
             key = self._key(visitor, study_id or "", query)
-            return self._sights(
-                language(), key, self._point(key, query), "band" not in query.get("hide", "").split(",")
-            )
+            return self._sights(key, self._point(key, query), "band" not in query.get("hide", "").split(","))
         except SarqcError:  # there is no such study, or not for them
             return None
 
-    def _sight_of(self, spoken: str, key: FactsKey, at: LinePoint, banded: bool) -> FirstSight:
-        return sight_of(self._facts(language(), *key), at, banded=banded)
+    def _sight_of(self, key: FactsKey, at: LinePoint, banded: bool) -> FirstSight:
+        return sight_of(self._facts(*key), at, banded=banded)
 
     def of_link(self, visitor: Visitor, link: Link, query: Query) -> Introduction:
         """What a share link shows to ``visitor``, who has it."""
@@ -170,11 +166,11 @@ class Introductions:
 
     def _of_study(self, visitor: Visitor, study_id: str, query: Query) -> Introduction:
         key = self._key(visitor, study_id, query)
-        return self._words(language(), key, self._point(key, query))
+        return self._words(key, self._point(key, query))
 
-    def _words_of(self, spoken: str, key: FactsKey, at: LinePoint) -> Introduction:
+    def _words_of(self, key: FactsKey, at: LinePoint) -> Introduction:
         """Kept, since words take longer to make than the rest of a page."""
-        return introduction_of(self._facts(language(), *key), at)
+        return introduction_of(self._facts(*key), at)
 
     def _of_run(self, visitor: Visitor, run_id: str, page: Introduction) -> Introduction:
         """A run that has left no study, or not yet."""
@@ -202,13 +198,13 @@ class Introductions:
         return study_id, content, line.name, line.bits, layer, draw if draw in line.draws else None
 
     def _facts_of(
-        self, spoken: str, study_id: str, content: str, line: str, bits: int, layer: int | None, draw: int | None
+        self, study_id: str, content: str, line: str, bits: int, layer: int | None, draw: int | None
     ) -> LineFacts:
         study = self._access.library.open(study_id)
         return line_facts(study if draw is None else one_draw(study, draw), method=line, bits=bits, layer=layer)
 
     def _point(self, key: FactsKey, query: Query) -> LinePoint:
-        return point_of(self._facts(language(), *key), query)
+        return point_of(self._facts(*key), query)
 
     def _first(self) -> str | None:
         return first_study(self._access.library.shipped())
@@ -232,9 +228,8 @@ def point_of(facts: LineFacts, query: Query) -> LinePoint:
 
 def introduction_of(facts: LineFacts, at: LinePoint) -> Introduction:
     """What the head of a page says of a point."""
-    return Introduction(
-        line_title(facts), point_title(facts, at), plain(sentence(facts, at.gamma, at.lam, at.quality))
-    )  # fmt: skip
+    words = plain(sentence(facts, at.gamma, at.lam, at.quality))
+    return Introduction(line_title(facts), point_title(facts, at), words)
 
 
 def point_title(facts: LineFacts, at: LinePoint) -> str:
