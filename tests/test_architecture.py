@@ -13,19 +13,18 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Each package or module, and all that it may import of the others. Whatever is not listed is a stranger.
 GROUND = {"sarqc.errors", "sarqc.documents", "sarqc.plain", "sarqc.settings", "sarqc.events", "sarqc.files"}
-GROUND |= {"sarqc.recipe", "sarqc.logs", "sarqc.language"}
+GROUND |= {"sarqc.recipe", "sarqc.logs"}
 TREE: dict[str, set[str]] = {
-    "sarqc.errors": {"sarqc.language"},
-    "sarqc.documents": {"sarqc.language"},
-    "sarqc.plain": {"sarqc.language"},
-    "sarqc.language": set(),
+    "sarqc.errors": set(),
+    "sarqc.documents": set(),
+    "sarqc.plain": set(),
     "sarqc.files": {"sarqc.errors"},
     "sarqc.settings": {"sarqc.errors"},
     "sarqc.logs": {"sarqc.files", "sarqc.settings"},
     "sarqc.events": {"sarqc.errors", "sarqc.documents"},
-    "sarqc.quantization": {"sarqc.errors", "sarqc.language"},
-    "sarqc.recipe": {"sarqc.errors", "sarqc.language", "sarqc.quantization", "sarqc.files"},
-    "sarqc.models": {"sarqc.errors", "sarqc.language", "sarqc.settings", "sarqc.files", "sarqc.plain"},
+    "sarqc.quantization": {"sarqc.errors"},
+    "sarqc.recipe": {"sarqc.errors", "sarqc.quantization", "sarqc.files"},
+    "sarqc.models": {"sarqc.errors", "sarqc.settings", "sarqc.files", "sarqc.plain"},
     "sarqc.calibration": GROUND | {"sarqc.quantization", "sarqc.models"},
     "sarqc.evaluation": GROUND | {"sarqc.quantization", "sarqc.models"},
     "sarqc.checkpoints": GROUND | {"sarqc.quantization", "sarqc.models"},
@@ -132,7 +131,7 @@ def test_the_queue_needs_no_web_framework() -> None:
 
 
 def test_quantization_knows_torch_errors_and_words_only() -> None:
-    usual = ("torch", "sarqc.errors", "sarqc.language", "sarqc.quantization", *sys.stdlib_module_names)
+    usual = ("torch", "sarqc.errors", "sarqc.quantization", *sys.stdlib_module_names)
     for path in (ROOT / "sarqc" / "quantization").glob("*.py"):
         allowed = (*usual, "triton") if path.stem == "column_kernels" else usual
         for imported in imports_of(path):

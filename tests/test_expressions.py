@@ -39,7 +39,6 @@ MODULES = {
 }
 
 SPEC = "the number of decimals, or the width, is made here and has a limit"
-WORDS = "the words are a literal or of a catalogue, and what is put into them is text or numbers"
 ALLOWED = {
     # Regular expressions
     ("sarqc/checkpoints/matching.py", "re.compile(pattern)"): "in a process of its own, with limits",
@@ -60,9 +59,6 @@ ALLOWED = {
     ("sarqc/checkpoints/model_card.py", "{numbers[name]:{form}}"): "a constant where it is called",
     ("sarqc/checkpoints/model_card.py", "{error:{form}}"): "a constant where it is called",
     ("sarqc/figures/inspector.py", "{end - math.copysign(min(head, abs(way)), way):.{digits}f}"): SPEC,
-    ("sarqc/language.py", "translated.format_map(values)"): WORDS,
-    ("sarqc/language.py", "translated.format_map({'count': count, **values})"): WORDS,
-    ("sarqc/language.py", "from string import Formatter"): WORDS,
     ("sarqc/figures/inspector.py", "{start:.{digits}f}"): SPEC,
     ("sarqc/figures/inspector.py", "{end:.{digits}f}"): SPEC,
     ("sarqc/figures/inspector.py", "{y:.{digits}f}"): SPEC,

@@ -497,21 +497,10 @@ def draw_sequences(
     if needed > available:
         left = available - held_out_samples
         fixes = [Fix(f"Use {left} samples", {"samples": left})] if left > 0 else []
-        facts: dict[str, object] = {
-            "tokens": f"{len(text.ids):,}", "needed": f"{needed * own:,}", "count": needed,
-            "own": own, "most": available, "length": length,
-        }  # fmt: skip
-        if text.part:
-            what = "the first half of the text has {tokens} tokens, {count} sequences of {own} need {needed}".format(
-                **facts
-            )
-            remedy = (
-                "Use at most {most} sequences of {length} tokens, or measure on another text, which leaves all "
-                "of this one."
-            ).format(**facts)
-        else:
-            what = "the text has {tokens} tokens, {count} sequences of {own} need {needed}".format(**facts)
-            remedy = "Use at most {most} sequences of {length} tokens, or a longer text.".format(**facts)
+        whole = "the first half of the text" if text.part else "the text"
+        what = f"{whole} has {len(text.ids):,} tokens, {needed} sequences of {own} need {needed * own:,}"
+        others = "measure on another text, which leaves all of this one" if text.part else "a longer text"
+        remedy = f"Use at most {available} sequences of {length} tokens, or {others}."
         where = f"calibration text {text.corpus}"
         raise Refused(what, where, remedy).about("samples", *fixes)
     windows = text.ids[: available * own].reshape(available, own)

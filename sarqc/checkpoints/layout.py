@@ -105,8 +105,7 @@ def describe(folder: Path, checkpoint: Checkpoint) -> CheckpointLayout:
                 continue
             raise headers.refused(f"{there} of the original is not there", _OF_OTHERS)
         if entry.shape[expert is not None :] != shape or entry.dtype not in FLOATS:
-            facts = {"name": there, "type": entry.dtype, "shape": entry.shape, "original": shape}
-            what = "{name} is {type} of {shape}, and the original’s is of {original}".format(**facts)
+            what = f"{there} is {entry.dtype} of {entry.shape}, and the original’s is of {shape}"
             raise headers.refused(what, _OF_OTHERS)
         floats[name] = (there, expert)
     layers = tuple(info for name, info in infos.items() if name in places)

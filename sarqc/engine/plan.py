@@ -394,22 +394,12 @@ def _of_another_model(calibration: Text, test: Text | None, model: str) -> Itera
     """A warning where a text was sampled from another model than the one that is quantized."""
     named = {"calibration": calibration.written_by, "test": "" if test is None else test.written_by}
     for writer in sorted({*named.values()} - {""}):
-        texts, names = [name for name, by in named.items() if by == writer], {"writer": writer, "model": model}
-        if len(texts) > 1:
-            yield (
-                "the calibration and test texts were written by {writer}, another model: what is found there need "
-                "not hold on the text that {model} is used on"
-            ).format(**names)
-        elif texts == ["test"]:
-            yield (
-                "the test text was written by {writer}, another model: what is found there need not hold on the "
-                "text that {model} is used on"
-            ).format(**names)
-        else:
-            yield (
-                "the calibration text was written by {writer}, another model: what is found there need not hold on "
-                "the text that {model} is used on"
-            ).format(**names)
+        texts = [name for name, by in named.items() if by == writer]
+        subject = f"{' and '.join(texts)} {'text was' if len(texts) == 1 else 'texts were'}"
+        yield (
+            f"the {subject} written by {writer}, another model: what is found there need not hold on the text that "
+            f"{model} is used on"
+        )
 
 
 def _check_storage(recipe: Recipe, checkpoint: Checkpoint) -> None:

@@ -139,12 +139,12 @@ def _check_comparable(studies: Sequence[Study]) -> None:
     tests = [_test(study) for study in studies]
     one_text = "Pick runs with one test text, window and number of test tokens, or run them again so."
     for what, values, remedy in (
-        ("the models differ: {names}", models, "Pick runs of one model."),
-        ("the test texts differ: {names}", tests, one_text),
+        ("the models differ", models, "Pick runs of one model."),
+        ("the test texts differ", tests, one_text),
     ):
         known = list(dict.fromkeys(value for value in values if value))
         if len(known) > 1:
-            raise Refused(what.format(names="; ".join(known)), "compare", remedy)
+            raise Refused(f"{what}: {'; '.join(known)}", "compare", remedy)
 
 
 def _test(study: Study) -> str:

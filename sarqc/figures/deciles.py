@@ -86,45 +86,21 @@ def _finding(facts: LineFacts, chosen: np.ndarray, twin: np.ndarray | None, at: 
     point = point_names(facts.line)[at[1]]
     is_positive = own > 0 and facts.line.lams[at[1]] > 0
     if twin is not None and is_positive and (other := float(twin[at][-1])) > 0:
-        return _against(own / other, _THAN_IDENTITY, point=point)
+        return _against(own / other, point, "under identity")
     if at[1] > 0 and is_positive and (other := float(chosen[at[0], 0, -1])) > 0:
-        return _against(own / other, _THAN_FIRST, point=point, first=point_names(facts.line)[0])
+        return _against(own / other, point, f"at {point_names(facts.line)[0]}")
     least = float(chosen[at][0])
     if not (own > 0 and least > 0):
         return ""
     return f"The most salient decile drifts {times_text(own / least)} as much as the least"
 
 
-def _against(ratio: float, words: tuple[tuple[str, ...], ...], **values: str) -> str:
-    """The most salient decile as equal, less or more than something else."""
-    equal, less, more = words
-    said = equal if abs(ratio - 1) < SAME else less if ratio < 1 else more
-    return fitting(*(text.format(change=change_text(ratio - 1), **values) for text in said))
-
-
-# Equal, less, more; each from its longest form to its shortest.
-_THAN_IDENTITY = (
-    ("{point}: most salient decile drifts as under identity",),
-    (
-        "{point}: most salient decile drifts {change} less than under identity",
-        "{point}: most salient drift {change} less than under identity",
-    ),
-    (
-        "{point}: most salient decile drifts {change} more than under identity",
-        "{point}: most salient drift {change} more than under identity",
-    ),
-)
-_THAN_FIRST = (
-    ("{point}: most salient decile drifts as at {first}",),
-    (
-        "{point}: most salient decile drifts {change} less than at {first}",
-        "{point}: most salient drift {change} less than at {first}",
-    ),
-    (
-        "{point}: most salient decile drifts {change} more than at {first}",
-        "{point}: most salient drift {change} more than at {first}",
-    ),
-)
+def _against(ratio: float, point: str, other: str) -> str:
+    """The drift of the most salient decile beside that “under identity”, or “at λ = 0”."""
+    if abs(ratio - 1) < SAME:
+        return fitting(f"{point}: most salient decile drifts as {other}")
+    change = f"{change_text(ratio - 1)} {'less' if ratio < 1 else 'more'} than {other}"
+    return fitting(f"{point}: most salient decile drifts {change}", f"{point}: most salient drift {change}")
 
 
 def _flat(arrays: list[np.ndarray]) -> np.ndarray:

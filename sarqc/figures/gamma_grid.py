@@ -109,7 +109,5 @@ def _finding(facts: LineFacts, draws: np.ndarray, noun: str) -> str:
         return f"At the best λ of each, no {sign} stands out"
     gamma, lam = divmod(best, n_m)
     shape = f"{sign}{NBSP}={NBSP}{lam_text(facts.line.gammas[gamma] or 0.0)}"
-    words = {"quantity": noun, "lam": lam_point(facts.line.lams[lam]), "second": shape}
-    if band.any():
-        return fitting("{quantity} is lowest at {lam}, {second}".format(**words))
-    return fitting("{quantity} is lowest at {lam}, {second} on one draw".format(**words))
+    words = f"{noun} is lowest at {lam_point(facts.line.lams[lam])}, {shape}"
+    return fitting(words if band.any() else f"{words} on one draw")

@@ -249,15 +249,10 @@ def _add_words(figure: Figure, facts: LineFacts, sizes: _Sizes) -> None:
     points, layout = point_names(facts.line), figure["layout"]
     shape = _by_point(sizes.gap.mean).shape[:2]
     long, short, arias = [], [], []
-    words = "{point}   gap {first} → {last} tokens" if sizes.in_tokens else "{point}   gap {first} → {last} sequences"
+    unit = "tokens" if sizes.in_tokens else "sequences"
     for g in range(shape[0]):
-        long.append([words.format(point=points[m], **_ends(sizes, g, m)) for m in range(shape[1])])
-        short.append(
-            [
-                "{point}  gap {first} → {last}".format(point=points[m], **_ends(sizes, g, m, brief=True))
-                for m in range(shape[1])
-            ]
-        )
+        long.append([f"{points[m]}   gap {_ends(sizes, g, m)} {unit}" for m in range(shape[1])])
+        short.append([f"{points[m]}  gap {_ends(sizes, g, m, brief=True)}" for m in range(shape[1])])
         arias.append([_aria(facts, sizes, g, m, points[m]) for m in range(shape[1])])
     at = len(layout["annotations"])
     layout["annotations"].append(
@@ -268,20 +263,19 @@ def _add_words(figure: Figure, facts: LineFacts, sizes: _Sizes) -> None:
     figure["bindings"].append(bind("aria", arias, "gamma", "lambda"))
 
 
-def _ends(sizes: _Sizes, g: int, m: int, *, brief: bool = False) -> dict[str, str]:
+def _ends(sizes: _Sizes, g: int, m: int, *, brief: bool = False) -> str:
     """The gap at the least and at the most text; ``brief``: without its interval and the amounts."""
-    ends: dict[str, str] = {}
-    for name, s in (("first", 0), ("last", -1)):
+    ends = []
+    for s in (0, -1):
         value, doubt = float(sizes.gap.mean[s, g, m]), float(sizes.gap.doubt[s, g, m])
         if not math.isfinite(value):
-            ends[name] = "not measured"
+            ends.append("not measured")
         elif brief:
-            ends[name] = f"<b>{significant(value)}</b>"
+            ends.append(f"<b>{significant(value)}</b>")
         else:
             text, space, interval = _with_interval(value, doubt).partition(" ")
-            gap = f"<b>{text}</b>{space}{interval}"
-            ends[name] = f"{gap} at {_amount(sizes.amounts[s])}"
-    return ends
+            ends.append(f"<b>{text}</b>{space}{interval} at {_amount(sizes.amounts[s])}")
+    return " → ".join(ends)
 
 
 def _with_interval(value: float, doubt: float) -> str:
@@ -291,18 +285,10 @@ def _with_interval(value: float, doubt: float) -> str:
 
 
 def _aria(facts: LineFacts, sizes: _Sizes, g: int, m: int, point: str) -> str:
-    words = (
-        "with {amount} tokens of calibration text {errors}"
-        if sizes.in_tokens
-        else "with {amount} sequences of calibration text {errors}"
-    )
-    parts = [words.format(amount=_amount(sizes.amounts[s]), errors=_errors(sizes, s, g, m)) for s in (0, -1)]
-    return "Reconstruction error, {where}, {point}, {draws}: {errors}.".format(
-        where="mean of all layers" if facts.layer is None else facts.study.layers[facts.layer].name,
-        point=point,
-        draws=draws_text(facts.n_draws),
-        errors="; ".join(parts),
-    )
+    unit = "tokens" if sizes.in_tokens else "sequences"
+    parts = [f"with {_amount(sizes.amounts[s])} {unit} of calibration text {_errors(sizes, s, g, m)}" for s in (0, -1)]
+    where = "mean of all layers" if facts.layer is None else facts.study.layers[facts.layer].name
+    return f"Reconstruction error, {where}, {point}, {draws_text(facts.n_draws)}: {'; '.join(parts)}."
 
 
 def _errors(sizes: _Sizes, s: int, g: int, m: int) -> str:

@@ -313,24 +313,15 @@ def _aria(facts: LineFacts, quality: Quality | None, name: str, gamma: int) -> s
             parts.append(f"accuracy is highest, {accuracy_text(value)}, at {point}")
         else:
             parts.append(f"perplexity is lowest, {perplexity_text(value)}, at {point}")
-    for values, course in zip((facts.recon, facts.held_out, facts.drift, facts.sar), _COURSES, strict=True):
+    for values, noun in zip((facts.recon, facts.held_out, facts.drift, facts.sar), _NOUNS, strict=True):
         if values is not None and np.isfinite(values[gamma]).all() and len(lams) > 1:
             first, last = (significant(float(values[gamma, at])) for at in (0, -1))
-            parts.append(course.format(first=first, lam=lam_text(lams[0]), last=last))
-    text = "Curves over λ for {line} at {bits} bits, {where}, {draws}: {measured}.".format(
-        line=facts.line.spoken_title,
-        bits=facts.line.bits,
-        where="all layers" if facts.layer is None else facts.study.layers[facts.layer].name,
-        draws=draws_text(facts.n_draws),
-        measured="; ".join(parts) if parts else "nothing was measured",
-    )
+            parts.append(f"{noun} goes from {first} at λ = {lam_text(lams[0])} to {last}")
+    line, draws = f"{facts.line.spoken_title} at {facts.line.bits} bits", draws_text(facts.n_draws)
+    where = "all layers" if facts.layer is None else facts.study.layers[facts.layer].name
+    text = f"Curves over λ for {line}, {where}, {draws}: {'; '.join(parts) or 'nothing was measured'}."
     flags = flags_text(facts)
     return f"{text} Flags on the axis: {flags}." if flags else text
 
 
-_COURSES = (
-    "reconstruction error on calibration text goes from {first} at λ = {lam} to {last}",
-    "on unseen text goes from {first} at λ = {lam} to {last}",
-    "weight drift goes from {first} at λ = {lam} to {last}",
-    "the penalty, L_sar, goes from {first} at λ = {lam} to {last}",
-)
+_NOUNS = ("reconstruction error on calibration text", "on unseen text", "weight drift", "the penalty, L_sar,")

@@ -59,7 +59,7 @@ class Steps:
     perplexity: Difference  # paired by draw
     drift: Ratio | None
     error: Ratio | None
-    noun: str  # of the error, in ``_CHANGES``
+    noun: str  # of the error
     is_shown: bool  # whether the identity line is the line that the Lab shows
 
     @property
@@ -330,36 +330,14 @@ def _others(steps: Steps, m: int) -> list[str]:
 
 
 # Of a quantity: no clear change, equal, less, more.
-_CHANGES = {
-    "drift": (
-        "no clear change in drift",
-        "equal drift",
-        "{change}\u00a0less drift",
-        "{change}\u00a0more drift",
-    ),
-    "calibration error": (
-        "no clear change in calibration error",
-        "equal calibration error",
-        "{change}\u00a0less calibration error",
-        "{change}\u00a0more calibration error",
-    ),
-    "error on unseen text": (
-        "no clear change in error on unseen text",
-        "equal error on unseen text",
-        "{change}\u00a0less error on unseen text",
-        "{change}\u00a0more error on unseen text",
-    ),
-}
-
-
 def _change(ratio: Ratio, m: int, noun: str) -> str:
-    at, (unclear, equal, less, more) = (0, m), _CHANGES[noun]
-    if not ratio.clear(at):
-        return unclear
-    if ratio.same(at):
-        return equal
-    share = float(ratio.mean[at]) - 1
-    return less.format(change=change_text(share)) if share < 0 else more.format(change=change_text(share))
+    """“13 % less drift”."""
+    if not ratio.clear((0, m)):
+        return f"no clear change in {noun}"
+    if ratio.same((0, m)):
+        return f"equal {noun}"
+    share = float(ratio.mean[0, m]) - 1
+    return f"{change_text(share)}{NBSP}{'less' if share < 0 else 'more'} {noun}"
 
 
 def _verdict(steps: Steps) -> str:
@@ -381,12 +359,9 @@ def _aria(facts: LineFacts, steps: Steps) -> tuple[str, str]:
         f"λ = {lam_text(tools[0].default)}: {', '.join(tool.name for tool in tools)}"
         for _, tools in tool_rows(steps.lams)
     )
-    text = "The damping of GPTQ as λ, {line} at {bits} bits, {where}, {draws}.".format(
-        line=steps.facts.line.spoken_title,
-        bits=steps.facts.line.bits,
-        where="all layers" if facts.layer is None else facts.study.layers[facts.layer].name,
-        draws=draws_text(steps.facts.n_draws),
-    )
+    line = f"{steps.facts.line.spoken_title} at {steps.facts.line.bits} bits"
+    where = "all layers" if facts.layer is None else facts.study.layers[facts.layer].name
+    text = f"The damping of GPTQ as λ, {line}, {where}, {draws_text(steps.facts.n_draws)}."
     return text, f"Defaults: {tools}."
 
 

@@ -359,19 +359,13 @@ def difference(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling
     trace = _both_signs(0.6 * scale) | _places(facts, layer, array, pooling)
     place = {"xref": "paper", "yref": "paper", "x": 0.5, "y": 1, "xanchor": "center", "yshift": 2}
     layout["annotations"].append(note("", **place, font={"size": 12, "color": "var(--ink)"}))
-    meaning = _DIFFERENCE_WORDS[pooling.signed]
-    words = [meaning.format(shown=name, first=names[0]) for name in names]
+    meaning = "blue is less, orange more" if pooling.signed else "blue drifts less, orange more"
+    words = [f"{name} minus {names[0]}: {meaning}" for name in names]
     name, cells_text = facts.study.layers[layer].name, pooling.words
     arias = [f"Difference of the weight changes in {name}, {one} minus {names[0]}, {cells_text}." for one in names]
     cells: BoundArray = {"path": "data.0.z", "array": pooling.array, "minus": 0}
     bindings: list[Binding] = [cells, bind("layout.annotations.0.text", words, "lambda"), bind("aria", arias, "lambda")]
     return {"data": [trace], "layout": layout, "bindings": bindings}
-
-
-_DIFFERENCE_WORDS = {
-    False: "{shown} minus {first}: blue drifts less, orange more",
-    True: "{shown} minus {first}: blue is less, orange more",
-}
 
 
 def _both_signs(reach: float) -> dict[str, Any]:

@@ -285,13 +285,9 @@ def _decade(exponent: int) -> str:
 
 
 def _aria(known: Terms, g: int, m: int, point: str, facts: LineFacts) -> str:
+    layer = "mean of all layers" if facts.layer is None else facts.study.layers[facts.layer].name
+    bound, limit = _times(known.bound[g, m]), _times(known.limit[g, m])
     return (
-        "Theorem 1, {layer}, {point}, {draws}: measured gap {gap}, bound {bound}, largest possible {limit}."
-    ).format(
-        layer="mean of all layers" if facts.layer is None else facts.study.layers[facts.layer].name,
-        point=point,
-        draws=draws_text(facts.n_draws),
-        gap=_gap_text(known, g, m),
-        bound=_times(known.bound[g, m]),
-        limit=_times(known.limit[g, m]),
+        f"Theorem 1, {layer}, {point}, {draws_text(facts.n_draws)}: measured gap {_gap_text(known, g, m)}, bound "
+        f"{bound}, largest possible {limit}."
     )

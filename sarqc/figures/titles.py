@@ -22,31 +22,22 @@ from sarqc.study.paired import spans, sweet_spots
 
 LONGEST = 60  # characters of a finding
 ERRORS = ("held_out", "recon")  # in the order in which an error is looked for
-SIZES = {"held_out": "{error} error on unseen text", "recon": "{error} error on calibration text"}
+TEXTS = {"held_out": "unseen text", "recon": "calibration text"}
 DRIFT, ERROR = "drift", "error"
 
 
 class Best(NamedTuple):
-    """What is said of the best λ of a quantity: that there is none, and where it is."""
+    """A quantity as findings name it."""
 
-    none: str
-    lead: str
+    noun: str
+    superlative: str = "lowest"  # of its best value
 
 
 BEST = {  # from the longest words to the shortest
-    "perplexity": [Best("No λ stands out in perplexity", "Perplexity is lowest at {lam}")],
-    "accuracy": [Best("No λ stands out in accuracy", "Accuracy is highest at {lam}")],
-    "held_out": [
-        Best("No λ stands out in error on unseen text", "Error on unseen text is lowest at {lam}"),
-        Best("No λ stands out in unseen-text error", "Unseen-text error is lowest at {lam}"),
-    ],
-    "recon": [
-        Best(
-            "No λ stands out in error on calibration text",
-            "Error on calibration text is lowest at {lam}",
-        ),
-        Best("No λ stands out in calibration error", "Calibration error is lowest at {lam}"),
-    ],
+    "perplexity": [Best("perplexity")],
+    "accuracy": [Best("accuracy", "highest")],
+    "held_out": [Best("error on unseen text"), Best("unseen-text error")],
+    "recon": [Best("error on calibration text"), Best("calibration error")],
 }
 
 
@@ -94,14 +85,14 @@ def best_lam(lams: Sequence[float], best: int | None, band: np.ndarray, words: S
         lams: The λ of the curve, M.
         best: Position of the best; None where nothing was measured.
         band: Mask M of the λ that may be the best, see ``sweet_spots``; empty for a single draw.
-        words: What is said of the quantity, see ``BEST``.
+        words: Names of the quantity, see ``BEST``.
     """
     if best is None or len(lams) < 2:
         return ""
     runs = spans(band)
     if runs == [(0, len(lams) - 1)]:
-        return fitting(*(one.none for one in words))
-    leads = [one.lead.format(lam=lam_point(lams[best])) for one in words]
+        return fitting(*(f"No λ stands out in {one.noun}" for one in words))
+    leads = [f"{one.noun[0].upper()}{one.noun[1:]} is {one.superlative} at {lam_point(lams[best])}" for one in words]
     if not runs:
         return fitting(*(f"{lead} on one draw" for lead in leads))
     if len(runs) > 1:
@@ -252,8 +243,7 @@ def absolute_finding(facts: LineFacts) -> BoundValues | None:
         if facts.drift is not None and math.isfinite(facts.drift[g, m]):
             parts.append(f"Weights drift by {small_percent(float(facts.drift[g, m]))}")
         if name is not None and error is not None and math.isfinite(error[g, m]):
-            size = small_percent(float(error[g, m]))
-            parts.append(SIZES[name].format(error=size))
+            parts.append(f"{small_percent(float(error[g, m]))} error on {TEXTS[name]}")
         return fitting(", ".join(parts))
 
     return at_each(facts, say)

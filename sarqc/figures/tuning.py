@@ -49,11 +49,11 @@ STANDINGS: dict[Standing, str] = {
 }
 # The same of so many λ.
 COUNTS: dict[Standing, str] = {
-    "best": "{count} best",
-    "as_good": "{count} as good as the best",
-    "worse": "{count} worse",
-    "ruled_out": "{count} ruled out by errors of layers",
-    "not_reached": "{count} not reached",
+    "best": "best",
+    "as_good": "as good as the best",
+    "worse": "worse",
+    "ruled_out": "ruled out by errors of layers",
+    "not_reached": "not reached",
 }
 
 
@@ -70,7 +70,7 @@ def of_standing(tuning: Tuning, standing: Standing) -> list[TuningRow]:
 def standing_counts(tuning: Tuning) -> str:
     """“1 best, 2 as good as the best, 6 not reached”: of the standings that there are, in their order."""
     counts = [(len(of_standing(tuning, standing)), words) for standing, words in COUNTS.items()]
-    return ", ".join(words.format(count=count) for count, words in counts if count)
+    return ", ".join(f"{count} {words}" for count, words in counts if count)
 
 
 def spans_text(spans: Sequence[Sequence[float]]) -> str:
@@ -127,22 +127,13 @@ def savings_words(better: float, low: float | None, high: float | None) -> str:
     """The same of numbers."""
     sign = 1 if better >= 0 else -1
     size = sign * saved(better)
+    words = f"{'less' if sign > 0 else 'more'} perplexity than GPTQ 1 %"
     if low is None or high is None:
-        less, more = "{size} less perplexity than GPTQ 1 %", "{size} more perplexity than GPTQ 1 %"
-        return less.format(size=percent(size, 1)) if sign > 0 else more.format(size=percent(size, 1))
+        return f"{percent(size, 1)} {words}"
     ends = sorted((sign * saved(low), sign * saved(high)))
     decimals = 1 if ends[1] - ends[0] < 0.2 else 0
     first, last = (percent(end, decimals) for end in ends)
-    less = "{size} less perplexity than GPTQ 1 % ({low} to {high})"
-    more = "{size} more perplexity than GPTQ 1 % ({low} to {high})"
-    size_text = percent(size, decimals)
-    low_text = first.removesuffix(f"{NBSP}%")
-    high_text = last
-    return (
-        less.format(size=size_text, low=low_text, high=high_text)
-        if sign > 0
-        else more.format(size=size_text, low=low_text, high=high_text)
-    )
+    return f"{percent(size, decimals)} {words} ({first.removesuffix(f'{NBSP}%')} to {last})"
 
 
 def level_of(value: float) -> dict[str, Any]:

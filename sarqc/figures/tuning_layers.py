@@ -60,10 +60,9 @@ def _finding(tuning: Tuning, rows: Sequence[TuningRow]) -> str:
     if not known:
         return "Errors of layers are not known yet"
     best = min(known, key=lambda at: means[at])
-    words = "The errors of layers are smallest at λ = {lam}"
-    if not tuning["suggested"] and tuning["screened"][0] < tuning["screened"][1]:
-        words = "So far the errors of layers are smallest at λ = {lam}"
-    return words.format(lam=lam_text(lam_of(rows[best])))
+    is_early = not tuning["suggested"] and tuning["screened"][0] < tuning["screened"][1]
+    lead = "So far the" if is_early else "The"
+    return f"{lead} errors of layers are smallest at λ = {lam_text(lam_of(rows[best]))}"
 
 
 def _add_title(figure: Figure) -> None:
@@ -116,5 +115,5 @@ def _aria(tuning: Tuning, rows: Sequence[TuningRow]) -> str:
         for row, value in zip(rows, mean_excess(rows), strict=True) if math.isfinite(value)
     ]  # fmt: skip
     known, layers = tuning["screened"]
-    words = "Error of layers on unseen text above each layer’s best λ, mean over {known} of {layers} layers."
-    return f"{words.format(known=known, layers=layers)} {'; '.join(each) if each else 'none is known yet'}."
+    words = f"Error of layers on unseen text above each layer’s best λ, mean over {known} of {layers} layers."
+    return f"{words} {'; '.join(each) if each else 'none is known yet'}."

@@ -64,20 +64,12 @@ def _turn_words(turn: TuningTurn, tuning: Tuning, lams: Sequence[float]) -> str:
         case "screening":
             return f"Screening: errors of layers at {len(lams)} λ"
         case "screened":
-            ruled = "{lams} ruled out by errors of layers"
-            return ruled.format(lams=out) if out else "No λ ruled out by errors of layers"
+            return f"{out or 'No λ'} ruled out by errors of layers"
         case "draw" if turn["draws"] < 2:
             return f"Draw 1: {leading} ahead, nothing sure yet" if leading else "Draw 1 measured"
         case "draw":
-            if len(turn["left"]) < 2:
-                words = "Draw {draw}: {lam} leads alone"
-                if out:
-                    words = "Draw {draw}: {lam} leads alone; {out} clearly worse"
-            else:
-                words = "Draw {draw}: {lam} leads, {left} can’t be separated"
-                if out:
-                    words = "Draw {draw}: {lam} leads, {left} can’t be separated; {out} clearly worse"
-            return words.format(draw=turn["draws"], lam=leading, left=left, out=out)
+            lead = "leads alone" if len(turn["left"]) < 2 else f"leads, {left} can’t be separated"
+            return f"Draw {turn['draws']}: {leading} {lead}{f'; {out} clearly worse' if out else ''}"
         case "tasks":
             names = joined(tuning["tasks"]["names"]) if tuning["tasks"] else "tasks"
             return f"Asking {names} of {left}" if left else f"Asking {names}"

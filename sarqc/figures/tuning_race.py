@@ -436,12 +436,8 @@ def _add_reasons(figure: Figure, rows: Sequence[TuningRow]) -> None:
 
 def _aria(tuning: Tuning, rows: Sequence[TuningRow]) -> str:
     """The drawing in words: each λ by its standing, and what it saves."""
-    words = "The search for λ of {method}: {counts}."
-    if tuning["draws"]:
-        words = "The search for λ of {method}: {counts}; {draws}."
-    method = METHODS[tuning["method"]].title
-    counts = standing_counts(tuning)
-    text = words.format(method=method, counts=counts, draws=draws_text(tuning["draws"]))
+    draws = f"; {draws_text(tuning['draws'])}" if tuning["draws"] else ""
+    text = f"The search for λ of {METHODS[tuning['method']].title}: {standing_counts(tuning)}{draws}."
     comma = ", "  # between numbers, which may have one themselves
     groups: dict[str, list[str]] = {}
     for row in sorted(rows, key=lambda row: [*_MARKS][::-1].index(mark_of(row))):

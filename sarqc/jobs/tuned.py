@@ -28,11 +28,11 @@ def tuned(summary: Mapping[str, Any] | None) -> Tuned | None:
             "log_ratio": None, "against_gptq": None, "against_gptq_low": None, "against_gptq_high": None,
         }  # fmt: skip
     to_take = after == "run"
-    words = "{lam} found" if to_take else KEEP if after == "keep" else TOO_LITTLE
+    words = f"{best['lambda'] or 0.0:g} found" if to_take else KEEP if after == "keep" else TOO_LITTLE
     return {
         "lam": best["lambda"] if to_take else None,
         "gamma": best["gamma"],
-        "words": words.format(lam=_lam(best["lambda"] or 0.0)),
+        "words": words,
         "band": band_words(tuning["band"]),
         "best": best["lambda"],
         "perplexity": best["perplexity"],
@@ -45,14 +45,9 @@ def tuned(summary: Mapping[str, Any] | None) -> Tuned | None:
 
 def band_words(band: Sequence[Sequence[float]]) -> str:
     """“0, 0.02 to 2 and 5”: spans of λ, each with its smallest and its largest."""
-    spans = [_lam(low) if low == high else f"{_lam(low)} to {_lam(high)}" for low, high in band]
+    spans = [f"{low:g}" if low == high else f"{low:g} to {high:g}" for low, high in band]
     first, last = ", ".join(spans[:-1]), "".join(spans[-1:])
     return f"{first} and {last}" if first else last
-
-
-def _lam(value: float) -> str:
-    """λ."""
-    return f"{value:g}"
 
 
 def against_gptq(summary: Mapping[str, Any] | None) -> float | None:

@@ -46,9 +46,7 @@ def refusal(fields: Mapping[str, FieldInfo], error: ValidationError) -> Refused:
 def _called(name: str, info: FieldInfo) -> str:
     """Title of a field, with its public name if that differs."""
     title = str(info.title)
-    shown = title
-    is_the_name = shown == title and title.lower() == name.replace("_", " ")
-    return title.lower() if is_the_name else f"{shown} ({name})"
+    return title.lower() if title.lower() == name.replace("_", " ") else f"{title} ({name})"
 
 
 def _bound(name: str, complaint: ErrorDetails) -> Iterator[Fix]:
@@ -61,44 +59,30 @@ def _bound(name: str, complaint: ErrorDetails) -> Iterator[Fix]:
             yield Fix(f"Use {context[kind]:g}", {name: context[kind]})
 
 
-_A_WHOLE_NUMBER = "it must be a whole number"
-_A_NUMBER = "it must be a number"
-_TRUE_OR_FALSE = "it must be true or false"
-
-# Condition on a value, by the type of pydantic's complaint.
+_BOUNDS = {"ge": "{} or more", "gt": "more than {}", "le": "{} or less", "lt": "less than {}"}
+# Conditions on a value, by the beginning of pydantic's type of complaint.
 _WISHES = {
-    "greater_than_equal": "it must be {ge} or more",
-    "greater_than": "it must be more than {gt}",
-    "less_than_equal": "it must be {le} or less",
-    "less_than": "it must be less than {lt}",
-    "literal_error": "it must be {expected}",
-    "int_parsing": _A_WHOLE_NUMBER,
-    "int_type": _A_WHOLE_NUMBER,
-    "int_from_float": _A_WHOLE_NUMBER,
-    "float_parsing": _A_NUMBER,
-    "float_type": _A_NUMBER,
-    "finite_number": _A_NUMBER,
-    "bool_parsing": _TRUE_OR_FALSE,
-    "bool_type": _TRUE_OR_FALSE,
-    "string_type": "it must be text",
-    "string_too_short": "it must be a name",
+    "int_": "a whole number",
+    "float_": "a number",
+    "finite_number": "a number",
+    "bool_": "true or false",
+    "string_type": "text",
+    "string_too_short": "a name",
 }
 
 
 def _wish(complaint: ErrorDetails, *, or_auto: bool = False) -> str:
     """Condition on a value; ``or_auto`` if the field accepts “auto” as well."""
-    form = _WISHES.get(complaint["type"])
-    if form is None:
+    context = complaint.get("ctx", {})
+    wish = next((words for kind, words in _WISHES.items() if complaint["type"].startswith(kind)), None)
+    if bound := next((name for name in _BOUNDS if name in context), None):
+        wish = _BOUNDS[bound].format(f"{context[bound]:g}")
+    elif "expected" in context:
+        wish = str(context["expected"])
+    if wish is None:
         said = complaint["msg"].removeprefix("Value error, ")
         return said[0].lower() + said[1:]
-    context = complaint.get("ctx", {})
-    bounds = [name for name in ("ge", "gt", "le", "lt") if name in context]
-    values: dict[str, str] = {name: f"{context[name]:g}" for name in bounds}
-    if "expected" in context:
-        first, _, last = str(context["expected"]).rpartition(" or ")
-        values["expected"] = f"{first} or {last}" if first else last
-    wish = form.format(**values)
-    return f"{wish}, or “auto”" if or_auto else wish
+    return f"it must be {wish}, or “auto”" if or_auto else f"it must be {wish}"
 
 
 def _quoted(text: str) -> str:

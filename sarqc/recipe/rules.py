@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import reduce
 
 from sarqc.errors import Fix, Refused, in_recipe
 from sarqc.quantization.methods import AS_FOUND, METHODS, entry_of
@@ -231,7 +230,7 @@ def _check_tuning(recipe: RecipeFields) -> None:
             f"{recipe.method} with these options can't be tuned: it has no λ, or it needs more than the inputs of "
             "single layers",
             in_recipe("method"),
-            "Use {names}.".format(names=reduce(lambda first, last: f"{first} or {last}", fitting)),
+            f"Use {' or '.join(fitting)}.",
         )
     if recipe.lam not in (None, "auto"):
         raise Refused(
@@ -284,22 +283,17 @@ def without_effect(recipe: RecipeFields) -> list[str]:
     def title(name: str) -> str:
         return str(infos[name].title)
 
-    def setting(name: str) -> dict[str, object]:
-        return {"field": title(name), "value": _shown(getattr(recipe, name)), "method": recipe.method}
+    def idle_words(name: str) -> str:
+        return f"{title(name)} = {_shown(getattr(recipe, name))} has no effect on {recipe.method}"
 
     words = [
-        "{field} = {value} has no effect on {method} as it is asked for".format(**setting(name))
-        if name in AUTO_FIELDS["layer"]
-        else "{field} = {value} has no effect on {method}".format(**setting(name))
+        f"{idle_words(name)}{' as it is asked for' if name in AUTO_FIELDS['layer'] else ''}"
         for name in changed
         if name in idle
     ]
-    words += [
-        "{field} = {value} has no effect on {method}, {why}".format(**setting(name), why=why)
-        for name, why in recipe.idle_options().items()
-    ]
+    words += [f"{idle_words(name)}, {why}" for name, why in recipe.idle_options().items()]
     if recipe.effort is not None and recipe.kind != "ladder" and not fitting_of(recipe.effort, recipe.to_json()):
-        words.append("{field} = {value} has no effect on {method}".format(**setting("effort")))
+        words.append(idle_words("effort"))
     given = [name for name in _OF_DISTILLATION if name in changed]
     if recipe.layer is not None:
         names = [*(["distill"] if recipe.distill else []), *given]

@@ -187,7 +187,7 @@ def test_what_is_unclear_or_missing_has_no_size(tmp_path: Path) -> None:
 
 def test_a_best_lambda_without_a_band_is_on_one_draw() -> None:
     lams, none = (0.0, 0.1, 1.0), np.zeros(3, dtype=bool)
-    words = [Best("No λ stands out in error", "Error is lowest at {lam}")]
+    words = [Best("error")]
     assert best_lam(lams, None, none, words) == ""
     assert best_lam(lams, 1, none, words).replace("\u00a0", " ") == "Error is lowest at λ = 0.1 on one draw"
     assert best_lam(lams, 1, ~none, words) == "No λ stands out in error"
