@@ -36,7 +36,7 @@ from sarqc.figures.drawing import (
     whiskers,
 )
 from sarqc.figures.flags import GPTQ
-from sarqc.figures.numbers import difference_decimals, draws_text, lam_names, lam_text, number
+from sarqc.figures.numbers import NBSP, difference_decimals, draws_text, lam_names, lam_text, number
 from sarqc.figures.titles import at_each, fitting, set_finding
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line
