@@ -1,9 +1,9 @@
-"""Events of a run of each kind, reduced to what repeats: their types in order, and numbers that no clock decides."""
+"""Events of a run of each kind, reduced to what repeats: their types, and numbers that no clock decides."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -73,21 +73,19 @@ def survey_numbers(survey: Survey, settings: Settings, folder: Path) -> np.ndarr
     """Return all arrays of a survey's study in one, by their names."""
     list(conduct(survey, settings, folder))
     study = Study.open(folder)
-    arrays = [study.array(line, name).ravel() for line in study.lines for name in sorted(line.arrays)]
+    arrays = [study.array(line, name).ravel() for line in study.lines for name in sorted({*line.arrays} - {"seconds"})]
     return np.concatenate([array.astype(float) for array in arrays])
 
 
-def types_in(events: list[Event]) -> str:
-    """Return the types of events, in order, with their number where one follows another of its type."""
-    types = [event.type for event in events if event.type not in _BY_THE_CLOCK]
-    return ", ".join(f"{name} × {len(list(same))}" for name, same in groupby(types))
+def types_in(events: list[Event]) -> dict[str, int]:
+    """Return how often each type of event comes; with a step ahead of a block's layers, their order is the host's."""
+    return dict(sorted(Counter(event.type for event in events if event.type not in _BY_THE_CLOCK).items()))
 
 
 def numbers_in(events: list[Event]) -> np.ndarray:
-    """Return all numbers of events that repeat, in the order of their names."""
-    return np.array([
-        number for event in events if event.type not in _BY_THE_CLOCK for number in _numbers(event.to_json())
-    ])  # fmt: skip
+    """Return all numbers of events that repeat, by type, in the order of their names."""
+    repeated = sorted((event for event in events if event.type not in _BY_THE_CLOCK), key=lambda event: event.type)
+    return np.array([number for event in repeated for number in _numbers(event.to_json())])
 
 
 def _numbers(value: Any) -> Iterator[float]:

@@ -71,7 +71,7 @@ def test_a_survey_measures_what_it_measured(
     random_llama: Path, text_file: Path, fresh_settings: Settings, tmp_path: Path
 ) -> None:
     survey = survey_of(random_llama, text_file)
-    compare_numbers("survey", survey_numbers(survey, fresh_settings, tmp_path / "small"), "")
+    compare_numbers("survey", survey_numbers(survey, fresh_settings, tmp_path / "small"), {})
 
 
 def test_a_repaired_checkpoint_measures_what_it_measured(
@@ -88,7 +88,7 @@ def test_a_repaired_checkpoint_measures_what_it_measured(
     compare_numbers("repair", numbers_in(events), types_in(events))
 
 
-def compare_numbers(kind: str, numbers: np.ndarray, types: str) -> None:
+def compare_numbers(kind: str, numbers: np.ndarray, types: dict[str, int]) -> None:
     """Compare the numbers and the types of a run's events with those that are stored."""
     arrays, names = FOLDER / "runs.npz", FOLDER / "runs.json"
     if WRITES:

@@ -115,7 +115,7 @@ export const CALIBRATE_VIEW = {
   },
 };
 
-/** What is in every page's address beside its own parameters. */
+/** What is in every page's address beside its own parameters; `lang` is of former addresses and means nothing now. */
 const OWN = ["hide", "lock", "embed", "theme", "lecture", "notes", "lang"];
 const THEMES = ["light", "dark"];
 
