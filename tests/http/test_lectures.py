@@ -276,12 +276,6 @@ def hall(door: Door) -> Iterator[tuple[TestClient, TestClient, dict[str, Any], d
     return lecturer, door(), begun.json(), {"X-Lecture-Secret": begun.json()["secret"]}
 
 
-def test_phones_get_the_language_of_the_lecture(hall: Any) -> None:
-    lecturer, _, _, _ = hall
-    begun = lecturer.post("/api/lectures?lang=de", headers={"Origin": "http://testserver"}).json()
-    assert begun["address"] == f"http://testserver/join/{begun['code']}?lang=de"
-
-
 def test_the_code_lets_a_phone_guess_and_opens_nothing_else(hall: Any) -> None:
     lecturer, guest, lecture, own = hall
     code = lecture["code"]

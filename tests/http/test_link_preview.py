@@ -138,15 +138,6 @@ def test_pages_that_show_nothing_further_say_what_they_are_for(client: TestClien
     assert told.said["og:image"] == "http://demo.example/picture.png"
 
 
-def test_a_link_in_another_language_is_introduced_in_that(client: TestClient) -> None:
-    told = Head(client.get(f"{ADDRESS}&lambda=1&lang=de", headers=HTML).text)
-    assert told.title.startswith("tiny-llama mit 2 Bit: GPTQ + ")
-    assert told.title.endswith(" – sarqc, Quantisierung von Sprachmodellen")
-    assert told.said["og:title"].endswith("λ = 1, γ = 0,1, Perplexität 78,2")
-    site = Head(client.get("/?study=nobodys&lang=de", headers=HTML).text).said
-    assert site["og:description"].startswith("Die Gewichte eines Sprachmodells auf wenige Bits gerundet: ")
-
-
 def test_the_page_has_one_title_its_bar_and_its_styles_before_any_script(client: TestClient) -> None:
     text = client.get(ADDRESS, headers=HTML).text
     assert text.count("<title>") == 1

@@ -363,10 +363,3 @@ def test_what_zlib_says_of_memory_is_no_damaged_archive(files: Files, tmp_path: 
     (tmp_path / "sent.zip").write_bytes(zipped(files))
     with pytest.raises(MemoryError):
         upload_check.check(tmp_path / "sent.zip", tmp_path, 1 << 20)
-
-
-def test_what_is_wrong_is_said_in_the_language_of_the_request(client: TestClient) -> None:
-    sent = client.post("/api/studies?lang=de", content=b"nothing", headers={"Content-Type": "application/zip"})
-    error = assert_error(sent, 422, "refused")
-    assert error["what"].startswith("die Datei ist kein lesbares ZIP-Archiv: ")
-    assert error["remedy"] == "Laden Sie die ZIP-Datei hoch, wie „Herunterladen“ sie liefert."

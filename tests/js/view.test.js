@@ -126,21 +126,7 @@ test("names of a link are names, each once, and no way into the page's style", (
     const read = readLink(search);
     assert.deepEqual([read.lecture, read.notes, read.problems.length], [isLecture, notes, count], search);
   }
-  const ofLanguages = ["?lang=de", "?lang=en", "?lang=", "?lang=xx", "?lang=constructor"].map(
-    (one) => readLink(one).problems,
-  );
-  assert.deepEqual(ofLanguages, [
-    [],
-    [],
-    [],
-    ["“lang=xx” is ignored: lang must be one of en, de."],
-    ["“lang=constructor” is ignored: lang must be one of en, de."],
-  ]);
-  const told = unknownNames({ hide: ["map", "moon"], lock: ["bits", "map", "sun"] }, CONTROLS, PANELS);
-  assert.deepEqual(
-    told.map((one) => one.match(/“(\w+)”/)[1]),
-    ["moon", "map", "sun"],
-  );
+  assert.deepEqual(readLink("?lang=de").problems, []); // of former addresses
 });
 
 test("what a study does not have is taken out and told", () => {

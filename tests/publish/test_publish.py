@@ -22,7 +22,6 @@ from pages.static_site import documents
 from sarqc.errors import NotFound, Refused
 from sarqc.figures.slices import contents, pieces
 from sarqc.files.hashes import sha256_of
-from sarqc.language import speaking
 from sarqc.settings import Settings
 from sarqc.study.document import Study
 from sarqc.study.kept_codes import FILE, FOLDER, MODEL_FILES, kept_codes
@@ -342,18 +341,3 @@ def test_the_model_of_a_study_travels_with_it(tmp_path: Path) -> None:
     (folder / FILE).write_text(json.dumps(kept | {"model": "../../.."}))
     with pytest.raises(Refused, match="damaged"):
         kept_codes(Study.open(folder.parent))
-
-
-def test_a_site_speaks_the_language_of_its_writer_in_every_process(
-    host: Settings, studies: dict[str, Study], tmp_path: Path
-) -> None:
-    with speaking("de"):
-        write_site(studies, tmp_path / "site", host, partial(documents, host), processes=2)
-    page = (tmp_path / "site" / "small" / "index.html").read_text(encoding="utf-8")
-    assert '<html lang="de">' in page
-    assert re.search(r'<script type="application/json" id="messages" lang="de">\{"messages"', page)
-    assert ">Studien</a>" in page
-    views = sorted((tmp_path / "site" / "small" / "views").glob("*.json.gz"))
-    titles = {json.loads(gzip.decompress(view.read_bytes()))["figures"]["hero"]["title"] for view in views}
-    assert titles
-    assert all(title.startswith(("Perplexität", "Jedes Verfahren")) for title in titles)
