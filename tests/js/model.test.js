@@ -5,7 +5,6 @@ import { test } from "node:test";
 import { bytesOf, inScript, withKernel } from "../../assets/js/model/arithmetic.js";
 import { codesAlone, givesCodes, takesLong } from "../../assets/js/model/computing.js";
 import { tensorOf, tensorsOf } from "../../assets/js/model/container.js";
-import { halfValue, nearestHalf } from "../../assets/js/model/half.js";
 import { Llama, Scratch } from "../../assets/js/model/llama.js";
 import { divergences, likeliest, logProbabilities, parting, writing } from "../../assets/js/model/predictions.js";
 import { sentencesOf } from "../../assets/js/model/sentences.js";
@@ -58,28 +57,6 @@ test("the kernel and plain JavaScript give the same bits, and those of exact sum
         for (let i = 0; i < width; i += 1) sum += fast.x[t * width + i] * fast.w[r * width + i];
         assert.ok(Math.abs(fast.y[t * rows + r] - sum) < 1e-5 * width ** 0.5);
       }
-  }
-});
-
-test("numbers of 16 bits are read and rounded to as IEEE 754 says", () => {
-  assert.deepEqual([0x3c00, 0xc000, 0x0001, 0x0400, 0x7bff, 0x7c00].map(halfValue), [
-    1,
-    -2,
-    2 ** -24,
-    2 ** -14,
-    65504,
-    Infinity,
-  ]);
-  const every = Array.from({ length: 0x7c00 }, (_, bits) => halfValue(bits));
-  assert.ok(every.every((value, bits) => bits === 0 || value > every[bits - 1]));
-  const next = random(5);
-  for (let i = 0; i < 3000; i += 1) {
-    const at = Math.floor((next() + 1) * 0.5 * 0x7bfe);
-    const [low, high] = [every[at], every[at + 1]];
-    const share = [0, 0.25, 0.5, 0.75][i % 4];
-    const wanted = share < 0.5 || (share === 0.5 && at % 2 === 0) ? low : high;
-    assert.equal(nearestHalf(low + share * (high - low)), wanted);
-    assert.equal(nearestHalf(-(low + share * (high - low))), -wanted);
   }
 });
 

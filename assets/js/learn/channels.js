@@ -12,7 +12,7 @@ import { isLocked } from "../base/link.js";
 import { label, ROLES, s, segment } from "../charts/svg.js";
 import { asking, oneFrom } from "./address.js";
 import { lambdaSlider, slider } from "./controls.js";
-import { piece } from "./pieces.js";
+import { piece, words } from "./pieces.js";
 import { normals } from "./random.js";
 import { columnMeans, difference, quantizeLayer, saliency, statisticsOf } from "./solver.js";
 
@@ -148,22 +148,10 @@ export function answer(facts) {
   const { top, picks, gamma, lam } = facts;
   const right = picks.filter((channel) => top.includes(channel)).length;
   const drifting = (/** @type {number[]} */ channels) => change(changeOf(facts, channels), "as far");
-  return [
-    picks.length ? `You chose ${list(picks)}: ${right} of ${WANTED}. ` : "",
-    "At γ = ",
-    plain(gamma),
-    " they are ",
-    list(top),
-    ". Under saliency instead of identity they drift ",
-    piece("drift", drifting(top)),
-    ", the others ",
-    drifting(othersOf(facts)),
-    " (λ = ",
-    plain(lam),
-    ").",
-    " ",
-    "This layer is made so that it shows; in a real model the two can hardly be told apart.",
-  ];
+  return words`${picks.length ? `You chose ${list(picks)}: ${right} of ${WANTED}. ` : ""}\
+At γ = ${plain(gamma)} they are ${list(top)}. With saliency in place of identity they drift \
+${piece("drift", drifting(top))}, the others ${drifting(othersOf(facts))} (λ = ${plain(lam)}). \
+This layer is made so that it shows; in a real model the two can hardly be told apart.`;
 }
 
 /** @param {Facts} facts */

@@ -12,7 +12,7 @@ import { afterGuess, curve, endLabels, frame, key, panel, spread } from "../char
 import { label, mark, path, ROLES, s, segment } from "../charts/svg.js";
 import { asking, oneFrom } from "./address.js";
 import { action, choices, lambdaSlider, slider } from "./controls.js";
-import { guessed, piece } from "./pieces.js";
+import { guessed, piece, words } from "./pieces.js";
 import { normals } from "./random.js";
 import {
   codeRange,
@@ -115,27 +115,12 @@ export function facts(settings, layer) {
 /** @type {import("./types.d.ts").StepModule<Settings, Layer, Facts>["answer"]} */
 export function answer({ guess, way, pushed, row, working, errors, alone, drift, lam }) {
   const [from, to] = [row[0], working[1][0]].map((value) => number(value, 2));
-  const said = guess === undefined ? "" : guessed(WAYS[guess][1], guess === way);
-  return [
-    `${said}${moves(way, { from, to, by: number(Math.abs(pushed), 2) })} `,
-    "With all columns rounded this row’s error is ",
-    piece("recon", percent(errors[WIDTH], 1)),
-    "; each rounded for itself, ",
-    percent(alone[WIDTH], 1),
-    ". At λ = ",
-    plain(lam),
-    " the row has ",
-    piece("drift", `drifted ${percent(drift)}`),
-    ".",
-  ];
-}
-
-/** Where the first weight goes and the second is pushed. @param {number} way @param {Record<string, string>} values */
-function moves(way, values) {
-  if (way === 1) return `The first weight goes from ${values.from} to ${values.to}, the second stays.`;
-  return way === 0
-    ? `The first weight goes from ${values.from} to ${values.to}, the second is pushed down by ${values.by}.`
-    : `The first weight goes from ${values.from} to ${values.to}, the second is pushed up by ${values.by}.`;
+  const pushes = way === 1 ? "stays" : `is pushed ${way ? "up" : "down"} by ${number(Math.abs(pushed), 2)}`;
+  const error = piece("recon", percent(errors[WIDTH], 1));
+  return words`${guess === undefined ? "" : guessed(WAYS[guess][1], guess === way)}\
+The first weight goes from ${from} to ${to}, the second ${pushes}. With all columns rounded this row’s error is ${error}; \
+with each rounded for itself, ${percent(alone[WIDTH], 1)}. At λ = ${plain(lam)} the row has \
+${piece("drift", `drifted ${percent(drift)}`)}.`;
 }
 
 /** @param {Facts} facts */

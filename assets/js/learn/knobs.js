@@ -84,8 +84,7 @@ export function answer({ guess, knobs, most }) {
   return [
     guess === undefined ? "" : guessed(knobs[guess - 1].title),
     piece("quality", `Worth most is ${best.title}, ${saved(best.alone)} in perplexity.`),
-    " ",
-    `λ saves ${saved(lam.alone)} alone and ${saved(lam.last)} after all the others.`,
+    ` λ saves ${saved(lam.alone)} alone and ${saved(lam.last)} after all the others.`,
     ...knobs.filter(turns).map(({ title }) => ` After the others ${title} does harm.`),
   ];
 }

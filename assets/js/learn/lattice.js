@@ -90,15 +90,11 @@ export function facts(settings) {
 export function answer({ route, lam, best, solved, guess }) {
   const jumps = route.length - 1;
   const right = guess === jumps || (guess === MOST && jumps >= MOST);
-  const values = { lam: plain(lam), best: pairText(best.levels), solved: pairText(solved) };
+  const isFound = solved.every((value, i) => value === best.levels[i]);
   return [
-    `${changes(jumps, guess, right)} `,
-    solved.every((value, i) => value === best.levels[i])
-      ? `At λ = ${values.lam} the best dot is (${values.best}); the column solver, which does not try them all ` +
-        "but rounds one weight and lets the next make up for it, finds it too."
-      : `At λ = ${values.lam} the best dot is (${values.best}); the column solver, which does not try them all ` +
-        `but rounds one weight and lets the next make up for it, stops at (${values.solved}).`,
-    ` Drag the cross or the tokens.`,
+    `${changes(jumps, guess, right)} At λ = ${plain(lam)} the best dot is (${pairText(best.levels)}). ` +
+      "The column solver tries few dots: it rounds one weight and lets the next make up for it. " +
+      `It ${isFound ? "finds this one too" : `stops at (${pairText(solved)})`}. Drag the cross or the tokens.`,
   ];
 }
 

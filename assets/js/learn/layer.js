@@ -14,7 +14,7 @@ import { axis, curve, endLabels, frame, guessGlyph, heaps, key, panel, spread, u
 import { ROLES } from "../charts/svg.js";
 import { asking, oneFromStudy } from "./address.js";
 import { lambdaSlider } from "./controls.js";
-import { guessed, piece } from "./pieces.js";
+import { guessed, piece, words } from "./pieces.js";
 import { bestOf, column, viewOf } from "./shipped_study.js";
 
 /**
@@ -74,23 +74,11 @@ export function facts(settings, data) {
 /** @type {import("./types.d.ts").StepModule<Settings, Data, Facts>["answer"]} */
 export function answer({ names, seen, unseen, drift, guess, own, at }) {
   const against = (/** @type {(number|null)[]} */ errors) => change(Number(errors[at]) / Number(errors[0]) - 1);
-  return [
-    guess === undefined ? "" : guessed(names[own]),
-    "Calibration text is best at λ = ",
-    names[bestOf(seen)],
-    ", ",
-    piece("held_out", `unseen text at λ = ${names[bestOf(unseen)]}`),
-    ".",
-    " ",
-    "At λ = ",
-    names[at],
-    ", against λ = 0: error on unseen text ",
-    against(unseen),
-    ", ",
-    piece("drift", `drift ${against(drift)}`),
-    ".",
-    ` In the maps of the layer’s weights, a stronger colour has moved further.`,
-  ];
+  const best = piece("held_out", `unseen text at λ = ${names[bestOf(unseen)]}`);
+  const drifts = piece("drift", `drift ${against(drift)}`);
+  return words`${guess === undefined ? "" : guessed(names[own])}Calibration text is best at λ = ${names[bestOf(seen)]}, ${best}. \
+At λ = ${names[at]}, compared with λ = 0: error on unseen text ${against(unseen)}, ${drifts}. \
+In the maps of the layer’s weights, a stronger colour has moved further.`;
 }
 
 /** @param {Facts} facts @returns {import("../lecture/state.js").Question} */

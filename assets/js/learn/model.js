@@ -10,7 +10,7 @@ import { axis, curve, frame, guessGlyph, heaps, isMeasured, panel, spread, uprig
 import { label, mark, ROLES, s, segment } from "../charts/svg.js";
 import { asking, oneFromStudy } from "./address.js";
 import { choices } from "./controls.js";
-import { piece } from "./pieces.js";
+import { piece, words } from "./pieces.js";
 import { bestByLayer, bestOf, bothPenalties, column, endsOf } from "./shipped_study.js";
 
 /**
@@ -92,16 +92,10 @@ const roomBelow = ([low, high]) => /** @type {[number, number]} */ ([low - 0.08 
 
 /** @type {import("./types.d.ts").StepModule<Settings, Data, Facts>["answer"]} */
 export function answer({ guess, lams, names, own, band, best, draws, gain, layers }) {
-  return [
-    guess === undefined ? "" : `${judged(names[own], band[own])} `,
-    "The best λ ",
-    piece("quality", where(names[band.indexOf(true)], names[band.lastIndexOf(true)])),
-    " (95\u00a0% confidence, ",
-    String(draws),
-    " draws).",
-    gain ? beside(gain) : "",
-    reason(layers, lams[best], lams),
-  ];
+  const place = piece("quality", where(names[band.indexOf(true)], names[band.lastIndexOf(true)]));
+  return words`${guess === undefined ? "" : `${judged(names[own], band[own])} `}\
+The best λ ${place} (95\u00a0% confidence, ${String(draws)} draws).${gain ? beside(gain) : ""}\
+${reason(layers, lams[best], lams)}`;
 }
 
 /** @param {string} guess @param {boolean} isInBand */

@@ -28,7 +28,7 @@ import {
   solvePair,
   winnerAt,
 } from "./pair.js";
-import { guessed, piece } from "./pieces.js";
+import { guessed, piece, words } from "./pieces.js";
 import { reconLoss, statisticsOf } from "./solver.js";
 
 /**
@@ -117,20 +117,11 @@ export function facts(settings) {
 /** @type {import("./types.d.ts").StepModule<Settings, null, Facts>["answer"]} */
 export function answer({ guess, ratio, size, dots, kept, shown, lam }) {
   const dot = dots[shown];
-  return [
-    guess === undefined ? "" : guessed(CLASSES[guess][1], guess === size),
-    `Without λ the winner’s error is ${number(ratio, 1)} times as large on new tokens.`,
-    kept === 0 ? " " : ` New tokens like the winner from λ = ${fromText(dots[kept].from)} best. `,
-    "At λ = ",
-    plain(lam),
-    ", ",
-    piece("drift", `drift ${number(dot.distance, 2)}`),
-    ": error ",
-    piece("recon", significant(dot.recon)),
-    ", on new tokens ",
-    piece("held_out", significant(dot.fresh)),
-    ".",
-  ];
+  const nearest = kept === 0 ? "" : ` On new tokens the winner from λ = ${fromText(dots[kept].from)} is best.`;
+  return words`${guess === undefined ? "" : guessed(CLASSES[guess][1], guess === size)}\
+Without λ the winner’s error is ${number(ratio, 1)} times as large on new tokens.${nearest} \
+At λ = ${plain(lam)}, ${piece("drift", `drift ${number(dot.distance, 2)}`)}: \
+error ${piece("recon", significant(dot.recon))}, on new tokens ${piece("held_out", significant(dot.fresh))}.`;
 }
 
 /** @param {Facts} facts */

@@ -24,7 +24,7 @@ import {
 import { label, ROLES, s, segment } from "../charts/svg.js";
 import { Trial } from "../model/trial.js";
 import { asking, oneFromStudy } from "./address.js";
-import { piece } from "./pieces.js";
+import { piece, words } from "./pieces.js";
 import { bestOf, bothPenalties, column, endsOf } from "./shipped_study.js";
 
 /**
@@ -119,45 +119,13 @@ function oursOf({ identity, saliency }, publishedGamma, bits) {
 /** @type {import("./types.d.ts").StepModule<Settings, Data, Facts>["answer"]} */
 export function answer({ guess, own, names, best, figure, ours }) {
   const { average } = figure.saliency;
-  const said = {
-    guess: names[own],
-    best: names[best],
-    accuracy: piece("quality", `${number(average[best], 1)} %`),
-    points: number(average[best] - average[0], 1),
-  };
-  /** @type {import("./types.d.ts").Piece[]} */
-  const pieces =
-    guess === undefined
-      ? [
-          "It is highest at λ = ",
-          said.best,
-          ", with saliency: ",
-          said.accuracy,
-          ", ",
-          said.points,
-          " points above λ = 0.",
-        ]
-      : own === best
-        ? [
-            "You said ",
-            said.best,
-            ", and there it is, with saliency: ",
-            said.accuracy,
-            ", ",
-            said.points,
-            " points above λ = 0.",
-          ]
-        : [
-            "You said ",
-            said.guess,
-            "; it is highest at ",
-            said.best,
-            ", with saliency: ",
-            said.accuracy,
-            ", ",
-            said.points,
-            " points above λ = 0.",
-          ];
+  const lead =
+    own === best
+      ? `You said ${names[best]}, and there it is`
+      : `You said ${names[own]}; it is highest at ${names[best]}`;
+  const accuracy = piece("quality", `${number(average[best], 1)} %`);
+  const pieces = words`${guess === undefined ? `It is highest at λ = ${names[best]}` : lead}, with saliency: ${accuracy}, \
+${number(average[best] - average[0], 1)} points above λ = 0.`;
   if (!ours) return pieces;
   const { values, gain } = ours.saliency;
   return [

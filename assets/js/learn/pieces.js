@@ -3,7 +3,8 @@
  * @module learn/pieces
  */
 
-/** @typedef {Exclude<import("./types.d.ts").Piece, string>} Coloured */
+/** @import { Piece } from "./types.d.ts" */
+/** @typedef {Exclude<Piece, string>} Coloured */
 
 /**
  * Words in the colour of a quantity.
@@ -19,3 +20,11 @@ export const piece = (role, text) => ({ role, text });
  * @param {boolean} [isRight] said where it is
  */
 export const guessed = (guess, isRight = false) => `${isRight ? `You said ${guess}: right.` : `You said ${guess}.`} `;
+
+/**
+ * A template literal whose values may be words in colour, or an answer of several pieces.
+ * @param {TemplateStringsArray} texts
+ * @param {...(Piece | Piece[])} values
+ * @returns {Piece[]}
+ */
+export const words = (texts, ...values) => texts.flatMap((text, at) => [text, ...[values[at] ?? []].flat()]);

@@ -13,7 +13,7 @@ import { afterGuess, axis, curve, endLabels, frame, guessGlyph, panel, spread } 
 import { label, mark, ROLES, s, segment } from "../charts/svg.js";
 import { asking, between, oneFrom } from "./address.js";
 import { action, choices, lambdaSlider } from "./controls.js";
-import { guessed, piece } from "./pieces.js";
+import { guessed, piece, words } from "./pieces.js";
 import { normals } from "./random.js";
 import { bestOf } from "./shipped_study.js";
 import { difference, quantizeLayer, reconLoss, statisticsOf } from "./solver.js";
@@ -152,58 +152,16 @@ export function facts(settings, drawsUpTo) {
 export function answer({ guess, position, groups }) {
   const [few, many] = [groups[0], groups[groups.length - 1]];
   const draws = few.draws.length;
-  const values = {
-    draws: String(draws),
-    lam: plain(LAMS[position]),
-    few: String(FEWEST),
-    many: String(MOST),
-    seen: piece("recon", percent(few.seen[position], 1)),
-    unseen: piece("held_out", percent(few.unseen[position], 1)),
-    manySeen: percent(many.seen[position], 1),
-    manyUnseen: percent(many.unseen[position], 1),
-  };
-  return [
-    guess === undefined ? "" : guessed(percent(guess)),
-    ...(draws === 1
-      ? [
-          "In this draw, at λ = ",
-          values.lam,
-          ", ",
-          values.few,
-          " tokens give ",
-          values.seen,
-          " on themselves and ",
-          values.unseen,
-          " on new ones; ",
-          values.many,
-          " give ",
-          values.manySeen,
-          " and ",
-          values.manyUnseen,
-          ".",
-        ]
-      : [
-          "Over ",
-          values.draws,
-          " draws, at λ = ",
-          values.lam,
-          ", ",
-          values.few,
-          " tokens give ",
-          values.seen,
-          " on themselves and ",
-          values.unseen,
-          " on new ones; ",
-          values.many,
-          " give ",
-          values.manySeen,
-          " and ",
-          values.manyUnseen,
-          ".",
-        ]),
-    " ",
-    ...whichLambda(groups),
+  const errors = (/** @type {Facts["groups"][0]} */ group) => [
+    percent(group.seen[position], 1),
+    percent(group.unseen[position], 1),
   ];
+  const [seen, unseen] = errors(few);
+  const [manySeen, manyUnseen] = errors(many);
+  return words`${guess === undefined ? "" : guessed(percent(guess))}\
+${draws === 1 ? "In this draw" : `Over ${draws} draws`}, at λ = ${plain(LAMS[position])}, ${String(FEWEST)} tokens give \
+${piece("recon", seen)} on themselves and ${piece("held_out", unseen)} on new ones; ${String(MOST)} give ${manySeen} and \
+${manyUnseen}. ${whichLambda(groups)}`;
 }
 
 /**
@@ -220,26 +178,19 @@ function whichLambda(groups) {
         : `${few} draws are few. Ask for ten.`,
     ];
   const said = groups.map(({ tokens, best, band: [first, last] }) => {
-    const values = { lam: plain(LAMS[best]), tokens, low: plain(LAMS[first]), high: plain(LAMS[last]) };
-    return first < last
-      ? `${values.lam} with ${values.tokens} (${values.low} to ${values.high} as good)`
-      : `${values.lam} with ${values.tokens}`;
+    const asGood = first < last ? ` (${plain(LAMS[first])} to ${plain(LAMS[last])} as good)` : "";
+    return `${plain(LAMS[best])} with ${tokens}${asGood}`;
   });
   const lams = piece("held_out", said.join(", "));
   const [most, least] = [groups[0].band, groups[groups.length - 1].band];
-  return least[1] < most[0]
-    ? ["On new ones the best λ is ", lams, ": more tokens want a smaller λ."]
-    : ["On new ones the best λ is ", lams, "."];
+  return words`On new ones the best λ is ${lams}${least[1] < most[0] ? ": more tokens want a smaller λ" : ""}.`;
 }
 
 /** @param {Facts} facts */
 export function aria({ answered, position, groups }) {
   const [seen, unseen] = [groups[0].seen, groups[0].unseen].map((errors) => percent(errors[position], 1));
-  const values = { tokens: FEWEST, seen, unseen };
-  return answered
-    ? `Error of a toy layer on the ${values.tokens} tokens that it was calibrated on: ${values.seen}; on new ` +
-        `tokens ${values.unseen}.`
-    : `Error of a toy layer on the ${values.tokens} tokens that it was calibrated on: ${values.seen}.`;
+  const text = `Error of a toy layer on the ${FEWEST} tokens that it was calibrated on: ${seen}`;
+  return answered ? `${text}; on new tokens ${unseen}.` : `${text}.`;
 }
 
 /** @param {Facts} facts */

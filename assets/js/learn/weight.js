@@ -8,7 +8,7 @@ import { afterGuess, frame, guessGlyph, panel } from "../charts/chart.js";
 import { label, mark, path, ROLES, s, segment } from "../charts/svg.js";
 import { asking, between, oneFrom } from "./address.js";
 import { choices } from "./controls.js";
-import { piece } from "./pieces.js";
+import { guessed, piece, words } from "./pieces.js";
 import { normals } from "./random.js";
 import { codeRange, gridOf, nearestCode } from "./solver.js";
 
@@ -71,18 +71,12 @@ export function facts(settings) {
 /** @type {import("./types.d.ts").StepModule<Settings, null, Facts>["answer"]} */
 export function answer({ weights, rounded, step, shift, guess }) {
   const near = guess !== undefined && Math.abs(guess - rounded[0]) < step / 2;
-  const nearest = { guess: number(guess ?? 0, 2), level: piece("drift", number(rounded[0], 2)) };
-  const moved = { moved: number(Math.abs(rounded[0] - weights[0]), 2), half: number(step / 2, 2) };
-  return [
-    ...(guess === undefined
-      ? ["The nearest level is ", nearest.level, "."]
-      : near
-        ? ["You said ", nearest.guess, ": right. The nearest level is ", nearest.level, "."]
-        : ["You said ", nearest.guess, "; the nearest level is ", nearest.level, "."]),
-    ` The weight moves by ${moved.moved}. None moves by more than half a step, ${moved.half}. `,
-    Math.abs(shift) < 0.005 ? "" : `So that 0 is a level, all are shifted by ${number(shift, 2)}. `,
-    "Drag the large dot, change the bits.",
-  ];
+  const level = piece("drift", number(rounded[0], 2));
+  const moved = number(Math.abs(rounded[0] - weights[0]), 2);
+  const shifted = Math.abs(shift) < 0.005 ? "" : `So that 0 is a level, all are shifted by ${number(shift, 2)}. `;
+  return words`${guess === undefined ? "" : guessed(number(guess, 2), near)}The nearest level is ${level}. \
+The weight moves by ${moved}; none moves by more than half a step, ${number(step / 2, 2)}. \
+${shifted}Drag the large dot, change the bits.`;
 }
 
 /** @param {Facts} facts */

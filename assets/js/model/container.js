@@ -5,8 +5,6 @@
 
 /** @typedef {{dtype: string, shape: number[], bytes: DataView<ArrayBuffer>}} Stored a tensor as it is stored, little-endian */
 
-import { Failure } from "./failure.js";
-
 const MOST_HEADER = 1 << 24; // bytes
 
 /**
@@ -18,13 +16,15 @@ const MOST_HEADER = 1 << 24; // bytes
 export function tensorsOf(buffer, name) {
   const length = buffer.byteLength < 8 ? -1 : Number(new DataView(buffer).getBigUint64(0, true));
   const begin = 8 + length;
-  if (length < 2 || length > MOST_HEADER || begin > buffer.byteLength) throw new Failure("header", { name });
+  if (length < 2 || length > MOST_HEADER || begin > buffer.byteLength)
+    throw new Error(`${name} can’t be read: its header is cut off.`);
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 8, length)));
   const tensors = new Map();
   for (const [tensor, { dtype, shape, data_offsets: ends }] of Object.entries(header)) {
     if (tensor === "__metadata__") continue;
     const [from, to] = ends;
-    if (!(from >= 0 && from <= to && begin + to <= buffer.byteLength)) throw new Failure("tensor", { name, tensor });
+    if (!(from >= 0 && from <= to && begin + to <= buffer.byteLength))
+      throw new Error(`${name} can’t be read: ${tensor} is cut off.`);
     tensors.set(tensor, { dtype, shape, bytes: new DataView(buffer, begin + from, to - from) });
   }
   return tensors;
@@ -40,8 +40,8 @@ export function tensorsOf(buffer, name) {
 export function tensorOf(tensors, name, dtype, count) {
   const stored = tensors.get(name);
   const size = { F16: 2, I32: 4, I64: 8 }[dtype];
-  if (!stored) throw new Failure("missing", { name });
+  if (!stored) throw new Error(`${name} can’t be read: it is missing.`);
   if (stored.dtype !== dtype || stored.bytes.byteLength !== size * count)
-    throw new Failure("kind", { name, found: `${stored.dtype} [${stored.shape}]`, wanted: `${count} × ${dtype}` });
+    throw new Error(`${name} can’t be read: it is ${stored.dtype} [${stored.shape}] in place of ${count} × ${dtype}.`);
   return stored.bytes;
 }

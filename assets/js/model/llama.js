@@ -4,8 +4,6 @@
  * @module model/llama
  */
 
-import { Failure } from "./failure.js";
-
 /** @import { Arithmetic } from "./arithmetic.js" */
 
 /**
@@ -52,8 +50,8 @@ export function sizesOf(config) {
   };
   for (const [name, value] of Object.entries(wanted))
     if (config[name] !== value)
-      throw new Failure("config", { name, value: String(config[name]), wanted: String(value) });
-  if (rope.rope_type !== "default") throw new Failure("rope", { value: String(rope.rope_type) });
+      throw new Error(`This page can’t run the model: ${name} is ${config[name]}, not ${value}.`);
+  if (rope.rope_type !== "default") throw new Error(`This page can’t run the model: rope_type is ${rope.rope_type}.`);
   return {
     blocks: config.num_hidden_layers,
     width: config.hidden_size,

@@ -4,7 +4,6 @@
  */
 
 import { WORKER } from "../base/contract.js";
-import { worded } from "./failure.js";
 
 /** @import { Files } from "./session.js" */
 /** @import { Answer, Place } from "./worker.js" */
@@ -19,8 +18,7 @@ export class RemoteModel {
     this.number = 0; // of the last request
     // Beside the script of the page, of which this module is a part.
     this.worker = new Worker(new URL(WORKER, import.meta.url), { type: "module" });
-    this.worker.onmessage = (/** @type {MessageEvent<Answer>} */ { data }) =>
-      hear(data.kind === "failed" && data.told ? { ...data, what: worded(data.told) } : data);
+    this.worker.onmessage = (/** @type {MessageEvent<Answer>} */ { data }) => hear(data);
     this.worker.onerror = ({ message }) =>
       hear({
         kind: "failed",

@@ -5,7 +5,6 @@
  */
 
 import { tensorOf } from "./container.js";
-import { nearestHalf, readHalves } from "./half.js";
 import { NAMES, shapesOf } from "./llama.js";
 
 /** @import { Stored } from "./container.js" */
@@ -60,6 +59,15 @@ export function commonOf(tensors, sizes, take) {
  */
 export function readLinears(tensors, blocks) {
   eachLinear(blocks, (name, into) => readHalves(tensorOf(tensors, `${name}.weight`, "F16", into.length), into));
+}
+
+/**
+ * Numbers of 16 bits (IEEE binary16) in single precision, in the place given.
+ * @param {DataView} bytes
+ * @param {Float32Array} into
+ */
+function readHalves(bytes, into) {
+  for (let i = 0; i < into.length; i += 1) into[i] = bytes.getFloat16(2 * i, true);
 }
 
 /**
@@ -129,7 +137,7 @@ function unpack({ rows, width, groups, bits }, words, scales, zeros, channels, i
   readHalves(scales, scale);
   const levels = new Float32Array(1 << bits);
   const channel = channels && new Float32Array(width);
-  const rounded = channel ? Math.fround : nearestHalf;
+  const rounded = channel ? Math.fround : Math.f16round;
   if (channel) readHalves(/** @type {DataView} */ (channels), channel);
   for (let row = 0; row < rows; row += 1)
     for (let group = 0; group < groups; group += 1) {
@@ -138,7 +146,7 @@ function unpack({ rows, width, groups, bits }, words, scales, zeros, channels, i
         levels[code] = rounded((code - zero) * scale[row * groups + group]);
       for (let i = group * size; i < (group + 1) * size; i += 1) {
         const level = levels[bitsAt(words, row * perRow, 1, i * bits, bits)];
-        into[row * width + i] = channel ? nearestHalf(Math.fround(level / channel[i])) : level;
+        into[row * width + i] = channel ? Math.f16round(Math.fround(level / channel[i])) : level;
       }
     }
 }

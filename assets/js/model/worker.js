@@ -4,10 +4,8 @@
  * @module model/worker
  */
 
-import { Failure } from "./failure.js";
 import { Session } from "./session.js";
 
-/** @import { Told } from "./failure.js" */
 /** @import { Broken, Files, Reading, Written } from "./session.js" */
 
 /** @typedef {{name: string, address: string, bytes: number}} Place of a file */
@@ -21,7 +19,7 @@ import { Session } from "./session.js";
  * @typedef {{kind: "fetched", bytes: number} | {kind: "opened", isFast: boolean}
  *   | {kind: "read", number: number, reading: Reading|null} | {kind: "written", number: number, written: Written}
  *   | {kind: "tried", number: number, done: number, of: number} | {kind: "broken", number: number, broken: Broken}
- *   | {kind: "failed", number: number|null, what: string, told?: Told}} Answer
+ *   | {kind: "failed", number: number|null, what: string}} Answer
  */
 
 /** Lets what has arrived be heard. */
@@ -50,20 +48,21 @@ export function serving(post, get) {
     const before = kept.get(name);
     if (before) return before;
     const place = places.get(name);
-    if (!place) throw new Failure("unlisted", { name });
+    if (!place) throw new Error(`${name} is not among the model’s files.`);
     const response = await get(place.address);
-    if (!response.ok || !response.body) throw new Failure("refused", { name, status: response.status });
+    if (!response.ok || !response.body)
+      throw new Error(`${name} can’t be fetched: the server answered ${response.status}.`);
     const whole = new Uint8Array(place.bytes);
     let have = 0;
     const reader = response.body.getReader();
     for (let part = await reader.read(); !part.done; part = await reader.read()) {
-      if (have + part.value.length > place.bytes) throw new Failure("more", { name });
+      if (have + part.value.length > place.bytes) throw new Error(`${name} has more bytes than it should.`);
       whole.set(part.value, have);
       have += part.value.length;
       fetched += part.value.length;
       post({ kind: "fetched", bytes: fetched });
     }
-    if (have < place.bytes) throw new Failure("fewer", { name, have, bytes: place.bytes });
+    if (have < place.bytes) throw new Error(`${name} is cut off: ${have} of ${place.bytes} bytes arrived.`);
     if (name !== "model.safetensors") kept.set(name, whole.buffer); // which is in memory as numbers then
     return whole.buffer;
   }
@@ -112,8 +111,7 @@ export function serving(post, get) {
       .then(() => (request.kind === "open" ? open(request) : answer(request)))
       .catch((error) => {
         if (request.kind === "open") session = null;
-        const told = error instanceof Failure ? { told: error.told } : {};
-        post({ kind: "failed", number, what: error instanceof Error ? error.message : String(error), ...told });
+        post({ kind: "failed", number, what: error instanceof Error ? error.message : String(error) });
       });
     return work;
   };
