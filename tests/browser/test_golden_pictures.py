@@ -26,7 +26,7 @@ PICTURES = ROOT / "build" / "golden"
 WRITES = bool(os.environ.get("SARQC_WRITE_GOLDEN"))
 CELLS = 16  # of a hash along each side
 DIFFERENT = 26  # of its 256 bits: a tenth
-STUDIES = ("tiny-llama", "tiny-llama-ladder", "tiny-moe", "smollm2")
+STUDIES = ("tiny-llama", "tiny-moe", "smollm2")
 STEPS = 10
 CARDS = "[data-plot], .card, [data-testid=equation], [data-testid=sentence], .doors"
 DRAWN = """() => [...document.querySelectorAll("[data-plot]")].filter((card) => card.offsetParent !== null)
