@@ -47,14 +47,6 @@ STANDINGS: dict[Standing, str] = {
     "not_reached": "not reached",
     "baseline": "baseline",
 }
-# The same of so many λ.
-COUNTS: dict[Standing, str] = {
-    "best": "best",
-    "as_good": "as good as the best",
-    "worse": "worse",
-    "ruled_out": "ruled out by errors of layers",
-    "not_reached": "not reached",
-}
 
 
 def candidates(tuning: Tuning) -> list[TuningRow]:
@@ -69,8 +61,8 @@ def of_standing(tuning: Tuning, standing: Standing) -> list[TuningRow]:
 
 def standing_counts(tuning: Tuning) -> str:
     """“1 best, 2 as good as the best, 6 not reached”: of the standings that there are, in their order."""
-    counts = [(len(of_standing(tuning, standing)), words) for standing, words in COUNTS.items()]
-    return ", ".join(f"{count} {words}" for count, words in counts if count)
+    counts = {standing: len(of_standing(tuning, standing)) for standing in STANDINGS if standing != "baseline"}
+    return ", ".join(f"{count} {STANDINGS[standing]}" for standing, count in counts.items() if count)
 
 
 def spans_text(spans: Sequence[Sequence[float]]) -> str:
