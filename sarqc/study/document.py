@@ -452,7 +452,7 @@ class Study(_Document):
         array = self.array(line, name, layer)
         return np.where(array == 255, np.nan, array) if name == "correct" else array.astype(np.float64)
 
-    def once(self, line: Line | None, what: str, make: Callable[[], Told]) -> Told:
+    def once(self, line: Line | None, what: Hashable, make: Callable[[], Told]) -> Told:
         """Return the result of ``make``, computed once and kept, for results that take long.
 
         Args:
