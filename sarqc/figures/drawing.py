@@ -103,6 +103,7 @@ PENALTY: Role = {"color": "var(--penalty)", "dash": "dash", "symbol": "circle"}
 ROLES = {"quality": QUALITY, "recon": RECON, "held_out": HELD_OUT, "drift": DRIFT, "penalty": PENALTY}
 
 PAPER = {"xref": "paper", "yref": "paper"}  # places as shares of the plot
+LAM_CORNER = {**PAPER, "x": 1, "y": 0, "yanchor": "top", "xshift": 6, "yshift": -4}  # of the axis' sign
 HOVER = "%{text}<extra></extra>"  # texts alone, under the pointer
 PERCENT = ".1~%"  # of ticks
 RING = {"color": "var(--surface)", "width": 2.5}  # the edge of what marks the shown point
@@ -111,6 +112,8 @@ SHADES = "Cividis"
 # Cividis in five places, from dark to light: plotly knows the whole by name only.
 CIVIDIS = ((0, 32, 76), (61, 78, 107), (124, 123, 120), (186, 174, 108), (255, 233, 69))
 PLAIN_AXIS = {"fixedrange": True, "zeroline": False, "gridcolor": "var(--grid)", "ticks": ""}
+# Of colours.
+SLIM_BAR = {"thickness": 8, "len": 1.0, "x": 1.02, "xpad": 0, "ypad": 2, "outlinewidth": 0, "ticks": ""}
 FONT = {
     "family": "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif",
     "size": 12,
@@ -203,15 +206,13 @@ def ink_of(style: Role) -> str:
     return style["color"].replace(")", "-ink)")
 
 
-def note(text: str, color: str = "", *, size: int = 12, **place: Any) -> dict[str, Any]:
+def note(text: str, color: str = "", /, *, size: Any = 12, **place: Any) -> dict[str, Any]:
     """Return a text on a figure; ``place`` are plotly's annotation fields."""
     font = {"size": size, "color": color} if color else {"size": size}
     return {"text": text, "showarrow": False, "font": font, "xanchor": "left", "yanchor": "bottom", **place}
 
 
-def add_note(
-    figure: Figure, text: str, color: str = "", *, narrow: Mapping[str, Any] | None = None, **place: Any
-) -> str:
+def add_note(figure: Figure, text: str, color: str = "", /, *, narrow: Any = None, **place: Any) -> str:
     """Write a text on a figure, see ``note``, with its fields on a narrow screen; return its path."""
     path = f"layout.annotations.{len(figure['layout']['annotations'])}"
     figure["layout"]["annotations"].append(note(text, color, **place))
@@ -238,7 +239,7 @@ def add_trace(figure: Figure, trace: dict[str, Any], fields: Mapping[str, Any], 
     return path
 
 
-def line_shape(x: Sequence[float], y: Sequence[float], color: str, dash: str = "", **more: Any) -> dict[str, Any]:
+def line_shape(x: Sequence[float], y: Sequence[float], color: str, dash: str = "", /, **more: Any) -> dict[str, Any]:
     """Return a thin straight line from the first to the last of ``x`` and of ``y``."""
     line = {"color": color, "width": 1} | ({"dash": dash} if dash else {})
     return {"type": "line", "x0": x[0], "x1": x[-1], "y0": y[0], "y1": y[-1], **more, "line": line}
@@ -325,7 +326,7 @@ def apart(values: Sequence[float], gap: float, low: float = -math.inf, high: flo
     return [heights[at] - shift for at in range(len(values))]
 
 
-def scatter(name: str, mode: str, **more: Any) -> dict[str, Any]:
+def scatter(name: str, mode: str, /, **more: Any) -> dict[str, Any]:
     """Return a trace of lines, marks or texts; without ``x`` and ``y`` both are bound."""
     return {"type": "scatter", "mode": mode, "name": name, "x": [], "y": [], **more}
 
@@ -341,7 +342,7 @@ def marker_of(style: Role, size: float, **more: Any) -> dict[str, Any]:
 
 
 def line_trace(
-    name: str, style: Role, x: Sequence[str], axis: str = "y", *, width: float = 2, **more: Any
+    name: str, style: Role, x: Sequence[str], axis: str = "y", /, *, width: Any = 2, **more: Any
 ) -> dict[str, Any]:
     """A curve over λ in the colour, dash and marker of its quantity."""
     own = {"connectgaps": True, "cliponaxis": False, "line": line_of(style, width), "marker": marker_of(style, 7)}

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.figures.drawing import CIVIDIS, SHADES
+from sarqc.figures.drawing import CIVIDIS, SHADES, SLIM_BAR
 from sarqc.figures.numbers import lam_text, number, point_names, significant
 from sarqc.study.facts import LineFacts, Selection
 from sarqc.study.paired import mean_over_draws
@@ -222,18 +222,7 @@ def log_span(values: np.ndarray, lams: Sequence[float]) -> tuple[float, float]:
 
 def slim_bar(places: list[float], names: list[str]) -> dict[str, Any]:
     """A slim colour bar, named at these places."""
-    return {
-        "thickness": 8,
-        "len": 1.0,
-        "x": 1.02,
-        "xpad": 0,
-        "ypad": 2,
-        "outlinewidth": 0,
-        "tickvals": places,
-        "ticktext": names,
-        "ticks": "",
-        "tickfont": {"size": 11},
-    }
+    return {"tickvals": places, "ticktext": names, **SLIM_BAR, "tickfont": {"size": 11}}
 
 
 def _flat(count: int) -> list[list[Any]]:

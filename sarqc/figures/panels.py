@@ -393,25 +393,25 @@ def _add_reference(
     would be under them.
     """
     text = f"float model {panel.show(value)}"
-    right = {"color": "var(--ink-2)", "xref": "paper", "yref": axis, "x": 1, "xanchor": "right"}
-    left = {"color": "var(--ink-2)", "xref": "paper", "yref": axis, "x": 0, "xshift": 4}
+    ink, right = "var(--ink-2)", {"xref": "paper", "yref": axis, "x": 1, "xanchor": "right"}
+    left = {"xref": "paper", "yref": axis, "x": 0, "xshift": 4}
     if value < span[0]:
-        add_note(figure, f"↓ {text}, off the scale", y=span[0], **left)
+        add_note(figure, f"↓ {text}, off the scale", ink, y=span[0], **left)
         return
     if value > span[1]:
-        add_note(figure, f"↑ {text}, off the scale", y=span[1], yanchor="top", **right)
+        add_note(figure, f"↑ {text}, off the scale", ink, y=span[1], yanchor="top", **right)
         return
     across = {"xref": "x", "x0": -0.45, "x1": n_lams - 1} if at_end else {"xref": "paper", "x0": 0, "x1": 1}
     line = {"type": "line", "yref": axis, "y0": value, "y1": value, "line": REFERENCE}
     figure["layout"]["shapes"].append(line | across)
     if at_end:
         lowest = span[0] - NARROW_ROOM * (span[1] - span[0])
-        add_note(figure, f"dotted: {text}", narrow={"visible": True}, y=lowest, visible=False, **left)
+        add_note(figure, f"dotted: {text}", ink, narrow={"visible": True}, y=lowest, visible=False, **left)
         figure["narrow"][f"layout.yaxis{axis[1:]}.range"] = [lowest, span[1]]
     elif n_lams > FEW_LAMS:
-        add_note(figure, text, y=value, **right)
+        add_note(figure, text, ink, y=value, **right)
     else:
-        add_note(figure, text, y=value, yanchor="top" if value > sum(span) / 2 else "bottom", **left)
+        add_note(figure, text, ink, y=value, yanchor="top" if value > sum(span) / 2 else "bottom", **left)
 
 
 def _add_title(figure: Figure, panel: Panel, top: float, ring: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from sarqc.figures.drawing import SHADES, Binding, BoundArray, Figure, Means, base_layout, bind, note
+from sarqc.figures.drawing import SHADES, SLIM_BAR, Binding, BoundArray, Figure, Means, base_layout, bind, note
 from sarqc.figures.numbers import number, point_names, significant
 from sarqc.study.document import SIGNED_ZERO
 from sarqc.study.facts import LineFacts, layer_slice
@@ -167,7 +167,7 @@ def surfaces(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling = PO
             if x1 == 1.0:  # one scale for both sides
                 trace |= {
                     "showscale": True,
-                    "colorbar": {**_BAR, "nticks": 4, "title": {"text": what, "font": {"size": 11}}},
+                    "colorbar": {**SLIM_BAR, "nticks": 4, "title": {"text": what, "font": {"size": 11}}},
                 }
         else:
             trace |= {"type": "surface", "cmin": low, "cmax": scale, "scene": f"scene{suffix}", **_lighting()}
@@ -195,7 +195,6 @@ def _sides(facts: LineFacts, gap: float) -> list[tuple[float, float]]:
     return [(0.0, (1 - gap / 2) / 2), ((1 + gap / 2) / 2, 1.0)]
 
 
-_BAR = {"thickness": 8, "len": 1.0, "x": 1.02, "xpad": 0, "ypad": 2, "outlinewidth": 0, "ticks": ""}
 _WHERE = {
     False: "inputs from %{x}, outputs from %{y}",
     True: "inputs from saliency rank %{x}, outputs from %{y}",
@@ -370,15 +369,13 @@ def difference(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling
 
 def _both_signs(reach: float) -> dict[str, Any]:
     """A map whose colours go from less through nothing to more, with its scale at the right."""
+    most = number(reach, 2)
     return {
         "type": "heatmap",
         "z": [],
         "zmin": -reach,
         "zmax": reach,
         "colorscale": [[0, "var(--drift)"], [0.5, "var(--surface)"], [1, "var(--recon)"]],
-        "colorbar": {
-            "thickness": 8, "len": 1.0, "x": 1.02, "xpad": 0, "ypad": 2, "outlinewidth": 0, "ticks": "",
-            "tickvals": [-reach, 0, reach], "ticktext": [f"{number(-reach, 2)}", "0", f"+{number(reach, 2)}"],
-        },
+        "colorbar": {**SLIM_BAR, "tickvals": [-reach, 0, reach], "ticktext": [number(-reach, 2), "0", f"+{most}"]},
         "hovertemplate": "%{z:+.3r}<extra></extra>",
-    }  # fmt: skip
+    }

@@ -191,7 +191,7 @@ def once(make: Callable[Concatenate[LineFacts, P], Told]) -> Callable[Concatenat
     """Return the function, computed once for the same facts and arguments, see ``LineFacts.once``."""
 
     @wraps(make)
-    def kept(facts: LineFacts, *args: P.args, **named: P.kwargs) -> Told:
+    def kept(facts: LineFacts, /, *args: P.args, **named: P.kwargs) -> Told:
         return facts.once((make, *args, *named.items()), lambda: make(facts, *args, **named))
 
     return kept
@@ -201,7 +201,7 @@ def once_a_line(make: Callable[Concatenate[LineFacts, P], Told]) -> Callable[Con
     """Return a function of facts that no layer changes, computed once for a line, see ``Study.once``."""
 
     @wraps(make)
-    def kept(facts: LineFacts, *args: P.args, **named: P.kwargs) -> Told:
+    def kept(facts: LineFacts, /, *args: P.args, **named: P.kwargs) -> Told:
         return facts.study.once(
             facts.line, (make, *args, *named.items()), lambda: make(facts, *args, **named)
         )  # fmt: skip
