@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from itertools import product
 from typing import Any
@@ -172,14 +173,13 @@ def _points(facts: LineFacts) -> Iterator[tuple[tuple[int, int], Row]]:
 def _deciles(facts: LineFacts) -> Iterator[Row]:
     values = decile_drift(facts)
     identity = None if facts.identity is None else decile_drift(facts.identity)
-    twins = [] if facts.identity is None or identity is None else list(facts.identity.line.lams)
+    twins = [] if facts.identity is None else list(facts.identity.line.lams)
     for at, named in _points(facts) if values is not None else ():
-        other = identity[0, twins.index(named["lambda"])] if identity is not None and named["lambda"] in twins else None
+        lam = named["lambda"]
         for decile, mine in enumerate(values[at] if values is not None else ()):
-            row = {**named, "decile": decile + 1, "rms_drift": mine}
-            if other is not None:
-                row |= {"identity_rms_drift": other[decile], "against_identity": mine / other[decile] - 1}
-            yield row
+            twin = math.nan if identity is None or lam not in twins else identity[0, twins.index(lam), decile]
+            drifts = {"rms_drift": mine, "identity_rms_drift": twin, "against_identity": mine / twin - 1}
+            yield {**named, "decile": decile + 1, **drifts}
 
 
 def _layers(facts: LineFacts, shown: slice) -> tuple[int, set[str], Iterator[Row]]:
