@@ -176,7 +176,12 @@ def even_ticks(span: tuple[float, float], most: int) -> dict[str, Any]:
     rough = max((span[1] - span[0]) / most, 1e-12)
     base = 10.0 ** math.floor(math.log10(rough))
     step = base * next(times for times in (1, 2, 5, 10) if times * base >= rough * (1 - 1e-9))
-    return {"tick0": 0, "dtick": step, "tickformat": f".{max(0, -math.floor(math.log10(step) + 1e-9))}f"}
+    return {"tick0": 0, "dtick": step, "tickformat": f".{step_decimals(step)}f"}
+
+
+def step_decimals(step: float) -> int:
+    """Return the decimals of ticks that are so far apart."""
+    return max(0, -math.floor(math.log10(step) + 1e-9))
 
 
 def base_layout(*, left: int = 48, right: int = 16, top: int = 24, bottom: int = 36) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from sarqc.figures.drawing import (
     line_trace,
     ring_trace,
     scatter,
+    step_decimals,
     value_axis,
     whiskers,
 )
@@ -254,7 +255,7 @@ def _break_axis(axis: dict[str, Any], span: tuple[float, float], side: Literal[-
     first, last = math.ceil(span[0] / step - 1e-9), math.floor(span[1] / step + 1e-9)
     values = [step * at for at in range(first, last + 1)]
     unit, sign = (100, f"{NBSP}%") if "%" in axis["tickformat"] else (1, "")
-    decimals = max(0, -math.floor(math.log10(unit * step) + 1e-9))
+    decimals = step_decimals(unit * step)
     axis |= {"tickvals": values, "ticktext": [f"{number(unit * value, decimals)}{sign}" for value in values]}
 
 
