@@ -316,11 +316,13 @@ def _overlay(facts: Sequence[_Side]) -> Figure:
         ("Reconstruction error on unseen text", significant, [one.facts.held_out for one in facts]),
         ("Weight drift, relative", significant, [one.facts.drift for one in facts]),
     )  # fmt: skip
+    # By letters; what is not a curve over λ says what it is.
+    labels = [f"{LETTERS[i]}{', auto' if one.line.selected else ''}" for i, one in enumerate(facts)]
     stacked = []
     for title, show, values in quantities:
         curves = tuple(
-            _curve(i, one, _on_axis(one, array, lams))
-            for i, (one, array) in enumerate(zip(facts, values, strict=True))
+            Curve(label, _series(i), _on_axis(one, array, lams), label=label, level=not has_lam(one.line))
+            for i, (label, one, array) in enumerate(zip(labels, facts, values, strict=True))
             if array is not None
         )
         if curves:
@@ -344,13 +346,6 @@ def _finding(facts: Sequence[_Side]) -> str:
         return ""
     (lowest, best), (second, next_) = texts[:2]
     return fitting(f"{best} has the lowest perplexity: {lowest}, {next_} {second}")
-
-
-def _curve(index: int, one: _Side, values: np.ndarray) -> Curve:
-    """A study's curve by its letter; what is not a curve over λ says what it is."""
-    level = not has_lam(one.line)
-    name = f"{LETTERS[index]}, auto" if one.line.selected else LETTERS[index]
-    return Curve(name, _series(index), values, label=name, level=level)
 
 
 def _series(index: int) -> Role:

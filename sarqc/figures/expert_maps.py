@@ -71,7 +71,9 @@ def _token_map(facts: LineFacts) -> Figure | None:
     layout["yaxis"] |= {"title": {"text": "block", "standoff": 2}}
     trace = _token_cells(counts, counts.mean, rows)
     wide = len(experts.numbers)
-    trace["customdata"] = [[_lead(counts, row, column) for column in range(wide)] for row in range(len(rows))]
+    leads = {place: [found[0], tokens_text(counts, *place)] for place, found in experts.members.items()}
+    # Where a click on an expert leads, its first linear, and what the pointer is told; -1 where there is none.
+    trace["customdata"] = [[leads.get((row, column), [-1, ""]) for column in range(wide)] for row in range(len(rows))]
     data = [trace]
     size = 9 if wide <= 16 else 5 if wide <= MOST_DOTTED else 3
     data += _marks(counts.none, experts, rows, {"size": size, **NONE_MARK})
@@ -140,12 +142,6 @@ def _marks(mask: np.ndarray, experts: Experts, rows: list[str], marker: dict[str
         return []
     x, y = [experts.numbers[column] for _, column in where], [rows[row] for row, _ in where]
     return [{"type": "scatter", "mode": "markers", "x": x, "y": y, "marker": marker, "hoverinfo": "skip"}]
-
-
-def _lead(counts: TokenCounts, row: int, column: int) -> list[Any]:
-    """Where a click on an expert leads, its first linear, and what the pointer is told; -1 where there is none."""
-    members = counts.experts.members.get((row, column))
-    return [-1, ""] if members is None else [members[0], tokens_text(counts, row, column)]
 
 
 def tokens_text(counts: TokenCounts, row: int, column: int) -> str:

@@ -214,7 +214,6 @@ def _add_side(figure: Figure, rungs: Sequence[Rung], side: _Side) -> None:
 
 
 def _bar_of(difference: Difference, width: float) -> tuple[float, float]:
-    """Lengths of a step's interval below and above its end."""
     down, up = bar_lengths(difference.mean, (difference.low, difference.high), width)
     return float(down), float(up)
 

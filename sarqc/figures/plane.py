@@ -142,7 +142,11 @@ def _add_curve(
     if points.lines is None:
         way = _trace("way", mode="lines", line=line_of(style), hoverinfo="skip")
         add_trace(figure, way, {"x": x, "y": y}, "gamma")
-    hulls = [_hull(points.drift[g], supports[g]) for g in range(len(x))]
+    # The supported points from the smallest drift to the largest.
+    hulls = [
+        [k for k in np.argsort(drift, kind="stable") if supports[g][k] != NOBODY]
+        for g, drift in enumerate(points.drift)
+    ]
     along = {key: [values[g, hull] for g, hull in enumerate(hulls)] for key, values in (("x", x), ("y", y))}
     thin = {"color": "var(--ink-2)", "width": 1}
     add_trace(figure, _trace("hull", mode="lines", line=thin, hoverinfo="skip"), along, "gamma")
@@ -168,11 +172,6 @@ def _add_curve(
 
 def _trace(name: str, **more: Any) -> dict[str, Any]:
     return {"type": "scatter", "name": name, "x": [], "y": [], "cliponaxis": False, **more}
-
-
-def _hull(drift: np.ndarray, supports: list[Interval]) -> list[int]:
-    """The supported points from the smallest drift to the largest."""
-    return sorted((k for k, interval in enumerate(supports) if interval != NOBODY), key=lambda k: float(drift[k]))
 
 
 def weight_text(interval: Interval) -> str:

@@ -58,7 +58,10 @@ def tuning_legend(tuning: Tuning) -> list[LegendEntry]:
 def _turn_words(turn: TuningTurn, tuning: Tuning, lams: Sequence[float]) -> str:
     """One turning point; ``lams``: all λ, of which neighbours are named as spans."""
 
-    out, left = (_named(some, lams) for some in (turn["out"], turn["left"]))
+    out, left = (  # “0 to 0.02 and 2”: neighbours on the axis as a span
+        spans_text([(lams[first], lams[last]) for first, last in spans(np.isin(lams, some))])
+        for some in (turn["out"], turn["left"])
+    )
     leading = "" if turn["leading"] is None else lam_text(turn["leading"])
     match turn["what"]:
         case "screening":
@@ -75,8 +78,3 @@ def _turn_words(turn: TuningTurn, tuning: Tuning, lams: Sequence[float]) -> str:
             return f"Asking {names} of {left}" if left else f"Asking {names}"
         case "end":
             return f"Ended {ENDS[tuning['end']]}" if tuning["end"] else "Ended"
-
-
-def _named(some: Sequence[float], lams: Sequence[float]) -> str:
-    """“0 to 0.02 and 2”: neighbours on the axis as a span."""
-    return spans_text([(lams[first], lams[last]) for first, last in spans(np.isin(lams, some))])
