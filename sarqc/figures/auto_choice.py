@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from sarqc.figures.drawing import (
     HELD_OUT,
+    HOVER,
     PLAIN_AXIS,
     QUALITY,
     RECON,
@@ -16,12 +18,14 @@ from sarqc.figures.drawing import (
     BoundValues,
     Figure,
     Role,
+    add_note,
     base_layout,
     honest_range,
+    ink_of,
     lam_axis,
     line_trace,
-    note,
     plain_numbers,
+    scatter,
 )
 from sarqc.figures.numbers import draws_text, lam_text, number, perplexity_text, significant
 from sarqc.figures.titles import everywhere, fitting, set_finding
@@ -67,7 +71,7 @@ def _one_layer(facts: LineFacts, found: Selection) -> Figure:
     relative = relative_to_best(found.validation[:, layer])
     train = None if found.train is None else mean_over_draws(found.train[:, layer])
     validation, counts = mean_over_draws(found.validation[:, layer]), chosen_counts(found, layer)
-    draws = found.lam.shape[0]
+    draws, of = found.lam.shape[0], draws_text(found.lam.shape[0])
     worst = max(float(np.nanmax(relative)), 1.001)
     hover = [
         [_cell_hover(train, validation, counts, draws, (c, k)) for k in range(len(found.lams))]
@@ -77,31 +81,27 @@ def _one_layer(facts: LineFacts, found: Selection) -> Figure:
     for c, k in np.ndindex(counts.shape):
         text = number(float(relative[c, k]), 2) if math.isfinite(relative[c, k]) else "–"
         # The scale is dark at the best, light at the worst.
-        dark = math.isfinite(relative[c, k]) and bool((relative[c, k] - 1) / (worst - 1) < 0.5)
+        color = _on_cell(bool(relative[c, k] - 1 < 0.5 * (worst - 1)))
+        narrow = None
         if counts[c, k]:
-            at = f"layout.annotations.{len(figure['layout']['annotations'])}.text"
-            figure["narrow"][at] = f"<b>{text}</b><br>{counts[c, k]} of {draws}"
-            text = f"<b>{text}</b><br>{_times(int(counts[c, k]), draws)}"
-            figure["layout"]["shapes"].append(_frame(k, c, dark))
-        figure["layout"]["annotations"].append(_cell_note((c, k), text, dark))
-    name = facts.study.layers[layer].name
-    figure["title"] = "What “auto” chose: held-out error, best = 1"
-    set_finding(figure, _finding(found, counts))
+            narrow = {"text": f"<b>{text}</b><br>{counts[c, k]} of {draws}"}
+            text = f"<b>{text}</b><br>{'chosen' if draws == 1 else f'{counts[c, k]} of {draws} draws'}"
+            place = {"x0": k - 0.47, "x1": k + 0.47, "y0": c - 0.44, "y1": c + 0.44}
+            figure["layout"]["shapes"].append({"type": "rect", **place, "line": {"color": color, "width": 2}})
+        _add_cell(figure, (c, k), text, color, narrow)
     best = divmod(int(np.nanargmin(relative)), relative.shape[1])
-    figure["aria"] = (
-        f"Error of {relative.size} candidates on held-out calibration text in {name}, mean of {draws_text(draws)}: "
-        f"lowest, {significant(float(validation[best]))}, at {_pair(found, best)}; the highest is "
-        f"{number(worst, 2)} times as large. {_chosen_words(found, counts, draws_text(draws))}"
+    aria = (
+        f"Error of {relative.size} candidates on held-out calibration text in {facts.study.layers[layer].name}, "
+        f"mean of {of}: lowest, {significant(float(validation[best]))}, at {_pair(found, best)}; the highest is "
+        f"{number(worst, 2)} times as large."
     )
-    return figure
+    return _said(figure, found, counts, "held-out error, best = 1", aria, of)
 
 
 def _all_layers(facts: LineFacts, found: Selection) -> Figure:
     counts = chosen_counts(found, None)
     draws, layers = found.lam.shape
-    of = f"{layers} layers × {draws} draws"
-    if draws == 1:
-        of = f"{layers} layers"
+    of = f"{layers} layers" if draws == 1 else f"{layers} layers × {draws} draws"
     if len(found.gammas) == 1:
         figure = _bars(found, counts[0])
     else:
@@ -111,14 +111,9 @@ def _all_layers(facts: LineFacts, found: Selection) -> Figure:
         ]
         top = max(int(counts.max()), 1)
         figure = _heatmap(found, counts.astype(float), (0, top), hover)
-        for c, k in np.ndindex(counts.shape):
-            figure["layout"]["annotations"].append(
-                _cell_note((c, k), str(counts[c, k]), bool(counts[c, k] < 0.5 * top))
-            )
-    figure["title"] = f"What “auto” chose: {of}"
-    set_finding(figure, _finding(found, counts))
-    figure["aria"] = f"How often “auto” chose each candidate in {of}. {_chosen_words(found, counts, of)}"
-    return figure
+        for at, count in np.ndenumerate(counts):
+            _add_cell(figure, at, str(count), _on_cell(bool(count < 0.5 * top)))
+    return _said(figure, found, counts, of, f"How often “auto” chose each candidate in {of}.", of)
 
 
 def _heatmap(found: Selection, values: np.ndarray, span: tuple[float, float], hover: list[list[str]]) -> Figure:
@@ -141,7 +136,7 @@ def _heatmap(found: Selection, values: np.ndarray, span: tuple[float, float], ho
         "xgap": 2,
         "ygap": 2,
         "text": hover,
-        "hovertemplate": "%{text}<extra></extra>",
+        "hovertemplate": HOVER,
     }
     return {"data": [trace], "layout": layout, "bindings": [], "narrow": {}}
 
@@ -161,22 +156,21 @@ def _one_row(facts: LineFacts, found: Selection) -> Figure:
     figure = _curves(names, span, right=104)
     for name, style, row in curves:
         texts = [significant(value) if math.isfinite(value) else "not measured" for value in row.tolist()]
-        more = {"y": plain_numbers(row), "text": texts, "hovertemplate": "%{text}<extra>" + name + "</extra>"}
-        figure["data"].append(line_trace(name, style, names, "y", **more))
-        ink = style["color"].replace(")", "-ink)")
-        figure["layout"]["annotations"].append(
-            note(name, x=len(names) - 1, y=float(row[-1]), xshift=12, yanchor="middle", font={"size": 12, "color": ink})
-        )
-    _mark_chosen(figure, names, curves[0][2], counts, draws, HELD_OUT)
-    figure["title"] = "What “auto” chose: held-out error"
-    set_finding(figure, _finding(found, counts[None]))
-    best = int(np.nanargmin(curves[0][2]))
-    figure["aria"] = (
+        _add_curve(figure, name, style, names, row, texts, name)
+        _name_end(figure, name, ink_of(style), len(names) - 1, row)
+    held_out = curves[0][2]
+    at = np.flatnonzero(counts).tolist()
+    edge = {"color": "var(--ink)", "width": 2}
+    marker = {"symbol": HELD_OUT["symbol"], "size": 13, "color": HELD_OUT["color"], "line": edge}
+    x, y = [names[k] for k in at], [float(held_out[k]) for k in at]
+    figure["data"].append(scatter("chosen", "markers", x=x, y=y, cliponaxis=False, hoverinfo="skip", marker=marker))
+    _count_row(figure, counts, draws)
+    best = int(np.nanargmin(held_out))
+    aria = (
         f"Error of {len(names)} candidates in {facts.study.layers[layer].name}, mean of {draws_text(draws)}: on "
-        f"held-out calibration text lowest, {significant(float(curves[0][2][best]))}, at λ = {names[best]}. "
-        f"{_chosen_words(found, counts[None], draws_text(draws))}"
+        f"held-out calibration text lowest, {significant(float(held_out[best]))}, at λ = {names[best]}."
     )
-    return figure
+    return _said(figure, found, counts[None], "held-out error", aria, draws_text(draws))
 
 
 def _by_model(facts: LineFacts, found: Selection) -> Figure:
@@ -185,54 +179,49 @@ def _by_model(facts: LineFacts, found: Selection) -> Figure:
     names, draws = [lam_text(lam) for lam in found.lams], len(found.perplexity)
     mean = mean_over_draws(found.perplexity)
     figure = _curves(names, honest_range(found.perplexity, np.zeros(0), pad=0.16), right=60)
-    faded: Role = {**QUALITY, "color": "var(--quality-faint)", "dash": "solid"}
+    faded: Role = {**QUALITY, "color": "var(--quality-faint)"}
     picks = found.pairs[:, 0, 1] if found.pairs.shape[1] else np.full(draws, -1)
+    curves = [(f"draw {seed}", faded, row) for seed, row in zip(facts.line.draws, found.perplexity, strict=True)]
+    for name, style, row in [*(curves if draws > 1 else []), ("mean", QUALITY, mean)]:
+        texts = [perplexity_text(value) if math.isfinite(value) else "not measured" for value in row.tolist()]
+        label = name if draws > 1 else "held-out part"
+        _add_curve(figure, name, style, names, row, texts, label, **({"mode": "lines"} if style is faded else {}))
     if draws > 1:
-        for draw, row in enumerate(found.perplexity):
-            texts = [perplexity_text(value) if math.isfinite(value) else "not measured" for value in row.tolist()]
-            name = f"draw {facts.line.draws[draw]}"
-            template = "%{text}<extra>" + name + "</extra>"
-            more = {"y": plain_numbers(row), "text": texts, "hovertemplate": template, "mode": "lines"}
-            figure["data"].append(line_trace(name, faded, names, "y", **more))
-    texts = [perplexity_text(value) if math.isfinite(value) else "not measured" for value in mean.tolist()]
-    label = "mean" if draws > 1 else "held-out part"
-    more = {"y": plain_numbers(mean), "text": texts, "hovertemplate": "%{text}<extra>" + label + "</extra>"}
-    figure["data"].append(line_trace("mean", QUALITY, names, "y", **more))
-    if draws > 1:
-        place = {"x": len(names) - 1, "y": float(mean[-1]), "xshift": 12, "yanchor": "middle"}
-        font = {"size": 12, "color": "var(--quality-ink)"}
-        figure["layout"]["annotations"].append(note("mean", **place, font=font))
+        _name_end(figure, "mean", ink_of(QUALITY), len(names) - 1, mean)
     chosen = [(int(k), draw) for draw, k in enumerate(picks.tolist()) if k >= 0]
-    figure["data"].append(
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": "chosen",
-            "x": [names[k] for k, _ in chosen],
-            "y": [float(found.perplexity[draw, k]) for k, draw in chosen],
-            "cliponaxis": False,
-            "text": [f"chosen in draw {facts.line.draws[draw]}: λ = {names[k]}" for k, draw in chosen],
-            "hovertemplate": "%{text}<extra></extra>",
-            "marker": {
-                "symbol": "diamond",
-                "size": 11,
-                "color": "var(--quality)",
-                "line": {"color": "var(--ink)", "width": 2},
-            },
-        }
-    )
-    counts = np.zeros(len(names), dtype=int)
-    for k, _ in chosen:
-        counts[k] += 1
+    edge = {"color": "var(--ink)", "width": 2}
+    figure["data"].append(scatter(
+        "chosen", "markers", x=[names[k] for k, _ in chosen],
+        y=[float(found.perplexity[draw, k]) for k, draw in chosen], cliponaxis=False,
+        text=[f"chosen in draw {facts.line.draws[draw]}: λ = {names[k]}" for k, draw in chosen], hovertemplate=HOVER,
+        marker={"symbol": "diamond", "size": 11, "color": "var(--quality)", "line": edge},
+    ))  # fmt: skip
+    counts = np.bincount([k for k, _ in chosen], minlength=len(names))
     _count_row(figure, counts, draws)
-    figure["title"] = "What “auto” chose: held-out perplexity"
-    set_finding(figure, _finding(found, counts[None]))
     best = int(np.nanargmin(mean))
-    figure["aria"] = (
+    aria = (
         f"Perplexity of the whole model on held-out calibration text for {len(names)} values of λ, "
-        f"{draws_text(draws)}: the mean is lowest, {perplexity_text(float(mean[best]))}, at λ = {names[best]}. "
-        f"{_chosen_words(found, counts[None], draws_text(draws))}"
+        f"{draws_text(draws)}: the mean is lowest, {perplexity_text(float(mean[best]))}, at λ = {names[best]}."
     )
+    return _said(figure, found, counts[None], "held-out perplexity", aria, draws_text(draws))
+
+
+def _add_curve(
+    figure: Figure, name: str, style: Role, names: list[str], row: np.ndarray, texts: list[str], label: str, **more: Any
+) -> None:
+    more |= {"y": plain_numbers(row), "text": texts, "hovertemplate": f"%{{text}}<extra>{label}</extra>"}
+    figure["data"].append(line_trace(name, style, names, **more))
+
+
+def _name_end(figure: Figure, name: str, color: str, last: int, row: np.ndarray) -> None:
+    add_note(figure, name, color, x=last, y=float(row[-1]), xshift=12, yanchor="middle")
+
+
+def _said(figure: Figure, found: Selection, counts: np.ndarray, title: str, aria: str, of: str) -> Figure:
+    """Give a figure its title, its finding and its words; ``counts`` C K of draws and layers ``of`` so many."""
+    figure["title"] = f"What “auto” chose: {title}"
+    set_finding(figure, _finding(found, counts))
+    figure["aria"] = f"{aria} {_chosen_words(found, counts, of)}"
     return figure
 
 
@@ -246,71 +235,34 @@ def _curves(names: list[str], span: tuple[float, float], *, right: int) -> Figur
 def _bars(found: Selection, counts: np.ndarray) -> Figure:
     names = [lam_text(lam) for lam in found.lams]
     figure = _curves(names, (0.0, 1.15 * max(float(counts.max()), 1.0)), right=14)
-    figure["data"].append(
-        {
-            "type": "bar",
-            "x": names,
-            "y": counts.tolist(),
-            "text": [str(count) for count in counts.tolist()],
-            "textposition": "outside",
-            "textfont": {"size": 14, "color": "var(--ink)"},
-            "cliponaxis": False,
-            "hovertemplate": "λ = %{x}: chosen %{y} times" + "<extra></extra>",
-            "marker": {"color": "var(--accent)"},
-            "width": 0.5,
-        }
-    )
+    figure["data"].append({
+        "type": "bar", "x": names, "y": counts.tolist(), "text": [str(count) for count in counts.tolist()],
+        "textposition": "outside", "textfont": {"size": 14, "color": "var(--ink)"}, "cliponaxis": False,
+        "hovertemplate": "λ = %{x}: chosen %{y} times<extra></extra>", "marker": {"color": "var(--accent)"},
+        "width": 0.5,
+    })  # fmt: skip
     return figure
-
-
-def _mark_chosen(
-    figure: Figure, names: list[str], values: np.ndarray, counts: np.ndarray, draws: int, style: Role
-) -> None:
-    at = np.flatnonzero(counts).tolist()
-    line = {"color": "var(--ink)", "width": 2}
-    marker = {"symbol": style["symbol"], "size": 13, "color": style["color"], "line": line}
-    figure["data"].append(
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": "chosen",
-            "x": [names[k] for k in at],
-            "y": [float(values[k]) for k in at],
-            "cliponaxis": False,
-            "hoverinfo": "skip",
-            "marker": marker,
-        }
-    )
-    _count_row(figure, counts, draws)
 
 
 def _count_row(figure: Figure, counts: np.ndarray, draws: int) -> None:
     """Above the plot: in how many draws each λ was chosen."""
-    place = {"yref": "paper", "y": 1, "yanchor": "bottom", "yshift": 2}
+    place = {"yref": "paper", "y": 1, "yshift": 2}
     if draws > 1:
-        quiet = {
-            "xref": "paper",
-            "x": 0,
-            "xanchor": "right",
-            "xshift": -8,
-            "font": {"size": 12, "color": "var(--ink-2)"},
-        }
-        figure["layout"]["annotations"].append(note("draws", **place, **quiet))
+        add_note(figure, "draws", "var(--ink-2)", **place, xref="paper", x=0, xanchor="right", xshift=-8)
     for k in np.flatnonzero(counts).tolist():
         text = "chosen" if draws == 1 else f"<b>{counts[k]}</b>"
-        here = {"xref": "x", "x": k, "xanchor": "center", "font": {"size": 12, "color": "var(--ink)"}}
-        figure["layout"]["annotations"].append(note(text, **place, **here))
+        add_note(figure, text, "var(--ink)", **place, xref="x", x=k, xanchor="center")
 
 
-def _cell_note(at: tuple[int, int], text: str, dark: bool) -> dict[str, object]:
-    color = "var(--on-dark)" if dark else "var(--on-light)"
+def _add_cell(figure: Figure, at: tuple[int, ...], text: str, color: str, narrow: dict[str, Any] | None = None) -> None:
     # By position: a name that looks like a number would be taken for one.
-    return note(text, x=at[1], y=at[0], xanchor="center", yanchor="middle", font={"size": 14, "color": color})
+    place = {"x": at[1], "y": at[0], "xanchor": "center", "yanchor": "middle"}
+    add_note(figure, text, color, narrow=narrow, size=14, **place)
 
 
-def _frame(column: int, row: int, dark: bool) -> dict[str, object]:
-    place = {"x0": column - 0.47, "x1": column + 0.47, "y0": row - 0.44, "y1": row + 0.44}
-    return {"type": "rect", **place, "line": {"color": "var(--on-dark)" if dark else "var(--on-light)", "width": 2}}
+def _on_cell(dark: bool) -> str:
+    """The colour of what stands on a cell."""
+    return "var(--on-dark)" if dark else "var(--on-light)"
 
 
 def _cell_hover(
@@ -328,10 +280,6 @@ def _cell_hover(
     return f"{text}<br>{chosen}"
 
 
-def _times(count: int, draws: int) -> str:
-    return "chosen" if draws == 1 else f"{count} of {draws} draws"
-
-
 def _pair(found: Selection, at: Sequence[int]) -> str:
     gamma = found.gammas[at[0]]
     text = f"λ = {lam_text(found.lams[at[1]])}"
@@ -347,13 +295,13 @@ def _finding(found: Selection, counts: np.ndarray) -> BoundValues | None:
     if len(at) > 1:
         return everywhere("No candidate was chosen more often than all others")
     point = _pair(found, at[0].tolist())
-    once = f"“auto” chose {point}"
+    lead = f"“auto” chose {point}"
     if total == 1:
-        return everywhere(fitting(once))
+        return everywhere(fitting(lead))
     if most == total:
-        return everywhere(fitting(f"“auto” chose {point} always", once))
-    counted = f"“auto” chose {point} most often, {number(most, 0)} of {number(total, 0)} times"  # fmt: skip
-    return everywhere(fitting(counted, f"“auto” chose {point} most often"))
+        return everywhere(fitting(f"{lead} always", lead))
+    often = f"{lead} most often"
+    return everywhere(fitting(f"{often}, {number(most, 0)} of {number(total, 0)} times", often))
 
 
 def _chosen_words(found: Selection, counts: np.ndarray, of: str) -> str:

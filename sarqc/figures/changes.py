@@ -41,9 +41,7 @@ class Ratio:
     def change_in(self, name: str, at: tuple[int, int]) -> str:
         """Return “31 % less drift”, of a name."""
         ratio = float(self.mean[at])
-        if ratio < 1:
-            return f"{change_text(ratio - 1)}\u00a0less {name}"
-        return f"{change_text(ratio - 1)}\u00a0more {name}"
+        return f"{change_text(ratio - 1)}{NBSP}{'less' if ratio < 1 else 'more'} {name}"
 
 
 def ratio_of(values: np.ndarray, reference: np.ndarray) -> Ratio:
@@ -53,6 +51,11 @@ def ratio_of(values: np.ndarray, reference: np.ndarray) -> Ratio:
         both = np.isfinite(values) & np.isfinite(reference) & (values > 0) & (reference > 0)
     above, below = (np.where(both, part, np.nan) for part in (values, reference))
     return Ratio(mean_over_draws(above) / mean_over_draws(below), paired_ratio(above, below))
+
+
+def is_unclear(difference: Difference) -> bool:
+    """Return True for a difference without axes of several draws that do not show it clearly."""
+    return bool(math.isfinite(difference.error) and difference.verdict(()) == 0)
 
 
 def change_text(change: float) -> str:

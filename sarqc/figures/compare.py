@@ -10,7 +10,7 @@ import numpy as np
 
 from sarqc.documents import Tuned
 from sarqc.errors import Refused
-from sarqc.figures.drawing import DRIFT, HELD_OUT, QUALITY, RECON, Figure, Point, Role
+from sarqc.figures.drawing import Figure, Point, Role
 from sarqc.figures.numbers import NBSP, lam_text, number, perplexity_text, significant
 from sarqc.figures.panels import Curve, Panel, stack
 from sarqc.figures.titles import everywhere, fitting, set_finding
@@ -120,10 +120,9 @@ def compare_view(studies: Sequence[Study], endings: Sequence[Ending] | None = No
     _check_comparable(studies)
     pairs = zip(studies, endings or [Ending()] * len(studies), strict=True)
     facts = [_Side(_chosen_facts(study), ending) for study, ending in pairs]
-    names = [f"{LETTERS[i]}: {one.study.title}" for i, one in enumerate(facts)]
     layers, layers_on = _layers(facts)
     return {
-        "studies": [{"id": one.study.id, "name": name} for one, name in zip(facts, names, strict=True)],
+        "studies": [{"id": one.study.id, "name": f"{LETTERS[i]}: {one.study.title}"} for i, one in enumerate(facts)],
         "differences": _recipe_differences(facts),
         "numbers": _numbers(facts),
         "layers": layers,
@@ -135,12 +134,10 @@ def compare_view(studies: Sequence[Study], endings: Sequence[Ending] | None = No
 
 def _check_comparable(studies: Sequence[Study]) -> None:
     """Raises ``Refused``: numbers of other models, or on other test texts, are not differences of methods."""
-    models = [study.model.name for study in studies]
-    tests = [_test(study) for study in studies]
     one_text = "Pick runs with one test text, window and number of test tokens, or run them again so."
     for what, values, remedy in (
-        ("the models differ", models, "Pick runs of one model."),
-        ("the test texts differ", tests, one_text),
+        ("the models differ", [study.model.name for study in studies], "Pick runs of one model."),
+        ("the test texts differ", map(_test, studies), one_text),
     ):
         known = list(dict.fromkeys(value for value in values if value))
         if len(known) > 1:
@@ -171,23 +168,18 @@ def _chosen_facts(study: Study) -> LineFacts:
 
 def _recipe_differences(facts: Sequence[_Side]) -> list[RecipeDifference]:
     """Fields in which the recipes (or, for shipped studies, the facts of the line) are not equal."""
-    described = []
-    for one in facts:
-        line = one.line
-        start = one.start
-        known = {
+    described: list[dict[str, Any]] = [
+        {
             "model": one.study.model.name,
-            "bits": line.bits,
-            "grid": line.grid,
-            "group_size": line.group_size,
-            "method": line.method,
-            "lambda": _lam(one),
-            "gamma": _gamma(line, start["gamma"]),
-            "draws": len(line.draws),
+            **{name: getattr(one.line, name) for name in ("bits", "grid", "group_size", "method")},
+            "lambda": None,
+            "gamma": None,
+            "draws": len(one.line.draws),
+            **(one.study.recipe or {}),
         }
-        described.append(
-            {**known, **{k: v for k, v in (one.study.recipe or {}).items() if k not in ("lambda", "gamma")}}
-        )
+        | {"lambda": _lam(one), "gamma": _gamma(one.line, one.start["gamma"])}
+        for one in facts
+    ]
     fields = dict.fromkeys(key for one in described for key in one)
     titles = {public_name(name): str(info.title) for name, info in Recipe.model_fields.items()}
     rows: list[RecipeDifference] = [
@@ -227,11 +219,7 @@ def _numbers(facts: Sequence[_Side]) -> list[ComparedNumber]:
     rows: list[tuple[str, str, list[float | None]]] = [
         ("Perplexity, unseen text", "perplexity", [_perplexity(one) for one in facts]),
         ("Perplexity, float model", "perplexity", [one.study.model.perplexity for one in facts]),
-        (
-            "Accuracy",
-            "share",
-            [at(one, one.facts.accuracy.mean if one.facts.accuracy else None) for one in facts],
-        ),
+        ("Accuracy", "share", [at(one, one.facts.accuracy.mean if one.facts.accuracy else None) for one in facts]),
         ("Reconstruction error, calibration text", "significant", [at(one, one.facts.recon) for one in facts]),
         ("Reconstruction error, unseen text", "significant", [at(one, one.facts.held_out) for one in facts]),
         ("Weight drift", "significant", [at(one, one.facts.drift) for one in facts]),
@@ -246,11 +234,10 @@ def _numbers(facts: Sequence[_Side]) -> list[ComparedNumber]:
 
 def _bits(one: _Side) -> float | None:
     """Bits of a weight in full; not known of a quantized checkpoint, which has grids of its own."""
-    line, study = one.line, one.study
-    if "opened" in study.protocol:
+    if "opened" in one.study.protocol:
         return None
-    shapes = [layer.shape for layer in study.layers]
-    return bits_per_weight(shapes, line.grid, line.bits, line.group_size)
+    shapes = [layer.shape for layer in one.study.layers]
+    return bits_per_weight(shapes, one.line.grid, one.line.bits, one.line.group_size)
 
 
 def _perplexity(one: _Side) -> float | None:
@@ -323,17 +310,19 @@ def _overlay(facts: Sequence[_Side]) -> Figure:
     lams = sorted({float(lam) for one in facts if has_lam(one.line) for lam in one.line.lams})
     names = [lam_text(lam) for lam in lams] or ["chosen"]
     quantities = (
-        ("Perplexity on unseen text, lower is better", perplexity_text, QUALITY,
+        ("Perplexity on unseen text, lower is better", perplexity_text,
          [one.facts.perplexity.mean if one.facts.perplexity else None for one in facts]),
-        ("Reconstruction error on calibration text", significant, RECON, [one.facts.recon for one in facts]),
-        ("Reconstruction error on unseen text", significant, HELD_OUT, [one.facts.held_out for one in facts]),
-        ("Weight drift, relative", significant, DRIFT, [one.facts.drift for one in facts]),
+        ("Reconstruction error on calibration text", significant, [one.facts.recon for one in facts]),
+        ("Reconstruction error on unseen text", significant, [one.facts.held_out for one in facts]),
+        ("Weight drift, relative", significant, [one.facts.drift for one in facts]),
     )  # fmt: skip
+    # By letters; what is not a curve over λ says what it is.
+    labels = [f"{LETTERS[i]}{', auto' if one.line.selected else ''}" for i, one in enumerate(facts)]
     stacked = []
-    for title, show, _, values in quantities:
+    for title, show, values in quantities:
         curves = tuple(
-            _curve(i, one, _on_axis(one, array, lams))
-            for i, (one, array) in enumerate(zip(facts, values, strict=True))
+            Curve(label, _series(i), _on_axis(one, array, lams), label=label, level=not has_lam(one.line))
+            for i, (label, one, array) in enumerate(zip(labels, facts, values, strict=True))
             if array is not None
         )
         if curves:
@@ -352,19 +341,11 @@ def _finding(facts: Sequence[_Side]) -> str:
     """Which study has the lowest perplexity at its chosen point; their draws need not be the same, so that no interval
     says how sure that is."""
     known = [(value, LETTERS[i]) for i, one in enumerate(facts) if (value := _perplexity(one)) is not None]
-    texts = sorted((value, perplexity_text(value), letter) for value, letter in known)
-    if len(texts) < 2 or texts[0][1] == texts[1][1]:
+    texts = [(perplexity_text(value), letter) for value, letter in sorted(known)]
+    if len(texts) < 2 or texts[0][0] == texts[1][0]:
         return ""
-    (_, lowest, best), (_, second, next_) = texts[:2]
-    next_text = next_
-    return fitting(f"{best} has the lowest perplexity: {lowest}, {next_text} {second}")
-
-
-def _curve(index: int, one: _Side, values: np.ndarray) -> Curve:
-    """A study's curve by its letter; what is not a curve over λ says what it is."""
-    level = not has_lam(one.line)
-    name = f"{LETTERS[index]}, auto" if one.line.selected else LETTERS[index]
-    return Curve(name, _series(index), values, label=name, level=level)
+    (lowest, best), (second, next_) = texts[:2]
+    return fitting(f"{best} has the lowest perplexity: {lowest}, {next_} {second}")
 
 
 def _series(index: int) -> Role:
@@ -378,7 +359,6 @@ def _on_axis(one: _Side, values: np.ndarray, lams: Sequence[float]) -> np.ndarra
     """The line's γ of its chosen point, laid on the common λ axis."""
     if not has_lam(one.line):
         return np.full((1, max(len(lams), 1)), float(values[0, 0]))
-    row = np.full(len(lams), np.nan)
-    for index, lam in enumerate(one.line.lams):
-        row[list(lams).index(float(lam))] = values[one.start["gamma"], index]
-    return row[None]
+    row = np.full((1, len(lams)), np.nan)
+    row[0, np.searchsorted(lams, one.line.lams)] = values[one.start["gamma"]]
+    return row

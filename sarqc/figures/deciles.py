@@ -6,22 +6,28 @@ channels saliency holds, and which it lets go, is in that difference.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from sarqc.figures.changes import SAME, change_text, times_text
 from sarqc.figures.drawing import (
     DRIFT,
+    PAPER,
     PLAIN_AXIS,
     Figure,
     Role,
+    add_note,
+    add_trace,
     apart,
     base_layout,
     bind,
+    bind_fields,
     even_ticks,
     honest_range,
-    note,
+    ink_of,
+    line_of,
+    line_shape,
+    marker_of,
+    scatter,
 )
 from sarqc.figures.layer_map import layer_label
 from sarqc.figures.numbers import number, point_names, significant
@@ -47,8 +53,9 @@ def deciles(facts: LineFacts) -> Figure | None:
     high = honest_range(_flat(inner), _flat(outer), always=(0.0,), pad=0.08)[1]
     count = chosen.shape[-1]
     layout = base_layout(left=50, right=72, top=8, bottom=24)
-    names_of_ends = ["least salient", "most salient"]
-    ends = {"tickvals": [0, count - 1], "ticktext": names_of_ends, "range": [-0.6, count - 0.4]}
+    ends = {
+        "tickvals": [0, count - 1], "ticktext": ["least salient", "most salient"], "range": [-0.6, count - 0.4],
+    }  # fmt: skip
     clear = {"ticks": "outside", "ticklen": 5, "tickcolor": "rgba(0,0,0,0)"}
     layout["xaxis"] = {**PLAIN_AXIS, **ends, **clear, "showgrid": False}
     layout["yaxis"] = {**PLAIN_AXIS, "range": [0, high], **even_ticks((0, high), 4)}
@@ -60,12 +67,10 @@ def deciles(facts: LineFacts) -> Figure | None:
         if (most := float(np.nanmax(chosen[:, 0]))) > high:
             reach = f"{names[0]} up to {significant(most)}"
             figure["subtitle"] += f"; {reach}".replace(" = ", "\u00a0=\u00a0")
-        grey: Role = {"color": "var(--ink-3)", "dash": "dot", "symbol": "circle"}
-        _add(figure, first, [names[0]] * len(names), grey)
+        _add(figure, first, [names[0]] * len(names), {"color": "var(--ink-3)", "dash": "dot", "symbol": "circle"})
     if twin is not None:
-        faint: Role = {"color": "var(--drift-faint)", "dash": "solid", "symbol": "square"}
-        _add(figure, twin, ["identity"] * len(names), faint)
-    _add(figure, chosen, names if several else [""], {**DRIFT, "dash": "solid"})
+        _add(figure, twin, ["identity"] * len(names), {**DRIFT, "color": "var(--drift-faint)"})
+    _add(figure, chosen, names if several else [""], DRIFT)
     _place_labels(figure, high)
     if twin is not None:
         _against_identity(figure, 100 * (chosen / twin - 1))
@@ -131,85 +136,46 @@ def _identity(facts: LineFacts) -> np.ndarray | None:
 
 def _add(figure: Figure, values: np.ndarray, labels: list[str], style: Role) -> None:
     """One curve (G, M, 10) with its name at its end."""
-    at, last = len(figure["data"]), values.shape[-1] - 1
-    marker = {"color": style["color"], "symbol": style["symbol"], "size": 6}
-    figure["data"].append(
-        {
-            "type": "scatter",
-            "mode": "lines+markers",
-            "name": labels[0],
-            "x": list(range(last + 1)),
-            "y": [],
-            "line": {"color": style["color"], "dash": style["dash"], "width": 2},
-            "marker": marker,
-            "hovertemplate": "decile %{x}: %{y:.4f}" + "<extra></extra>",
-        }
-    )
-    ink = "var(--drift-ink)" if style["color"] == DRIFT["color"] else "var(--ink-2)"
-    place: dict[str, Any] = {"x": last, "y": 0, "xshift": 10, "yanchor": "middle", "font": {"size": 12, "color": ink}}
-    figure["layout"]["annotations"].append(note(labels[0], **place))
-    figure["bindings"] += [
-        bind(f"data.{at}.y", values, "gamma", "lambda"),
-        bind(f"data.{at}.name", labels, "lambda"),
-        bind(f"layout.annotations.{at}.text", labels, "lambda"),
-    ]
+    count = values.shape[-1]
+    trace = scatter(
+        labels[0], "lines+markers", x=list(range(count)), line=line_of(style), marker=marker_of(style, 6),
+        hovertemplate="decile %{x}: %{y:.4f}<extra></extra>",
+    )  # fmt: skip
+    bind_fields(figure, add_trace(figure, trace, {"y": values}), {"name": labels}, "lambda")
+    ink = ink_of(DRIFT) if style is DRIFT else "var(--ink-2)"
+    path = add_note(figure, labels[0], ink, x=count - 1, y=0, xshift=10, yanchor="middle")
+    bind_fields(figure, path, {"text": labels}, "lambda")
 
 
 def _against_identity(figure: Figure, percent: np.ndarray) -> None:
     """A second panel: how much more each decile drifts than under identity at the same λ, (G, M, 10) in percent."""
-    layout, last = figure["layout"], percent.shape[-1] - 1
+    layout = figure["layout"]
     reach = max(float(np.nanmax(np.abs(percent))) * 1.15, 1.0)
     layout["margin"] |= {"t": 24, "r": 14}
     layout["xaxis"] |= {"domain": list(LEFT), "anchor": "y"}
     layout["xaxis2"] = {**layout["xaxis"], "domain": list(RIGHT), "anchor": "y2"}
     layout["xaxis2"]["ticktext"] = ["least", "most"]
     mark = next(step for step in (50, 20, 10, 5, 2, 1, 0.5) if step <= reach)
-    size = f"{mark:g}"
-    marks = {"tickvals": [-mark, 0, mark], "ticktext": [f"−{size} %", "0 %", f"+{size} %"]}
+    marks = {"tickvals": [-mark, 0, mark], "ticktext": [f"−{mark:g} %", "0 %", f"+{mark:g} %"]}
     layout["yaxis2"] = {**PLAIN_AXIS, **marks, "range": [-reach, reach], "anchor": "x2"}
-    layout["shapes"].append(
-        {
-            "type": "line",
-            "layer": "below",
-            "xref": "x2 domain",
-            "yref": "y2",
-            "x0": 0,
-            "x1": 1,
-            "y0": 0,
-            "y1": 0,
-            "line": {"color": "var(--ink-3)", "width": 1, "dash": "dot"},
-        }
-    )
-    figure["bindings"].append(bind(f"data.{len(figure['data'])}.y", percent, "gamma", "lambda"))
-    figure["data"].append(
-        {
-            "type": "scatter",
-            "mode": "lines+markers",
-            "name": "against identity",
-            "x": list(range(last + 1)),
-            "y": [],
-            "xaxis": "x2",
-            "yaxis": "y2",
-            "cliponaxis": False,
-            "line": {"color": DRIFT["color"], "width": 2},
-            "marker": {"color": DRIFT["color"], "symbol": DRIFT["symbol"], "size": 5},
-            "hovertemplate": "decile %{x}: %{y:+.1f} % against identity" + "<extra></extra>",
-        }
-    )
-    title = {"xref": "paper", "yref": "paper", "x": 1, "y": 1, "yshift": 6, "xanchor": "right"}
-    at = len(layout["annotations"])
-    layout["annotations"].append(note("saliency against identity", **title))
+    zero = line_shape((0, 1), [0], "var(--ink-3)", "dot", layer="below", xref="x2 domain", yref="y2")
+    layout["shapes"].append(zero)
+    trace = scatter(
+        "against identity", "lines+markers", x=list(range(percent.shape[-1])), xaxis="x2", yaxis="y2",
+        cliponaxis=False, line={"color": DRIFT["color"], "width": 2}, marker=marker_of(DRIFT, 5),
+        hovertemplate="decile %{x}: %{y:+.1f} % against identity<extra></extra>",
+    )  # fmt: skip
+    add_trace(figure, trace, {"y": percent})
     figure["narrow_below"] = NARROW_BELOW
     figure["narrow"] = {
         "layout.xaxis.domain": [0, 0.8],
         "layout.xaxis2.domain": [0, 0.8],
         "layout.yaxis.domain": list(UPPER),
         "layout.yaxis2.domain": list(LOWER),
-        f"layout.annotations.{at}.x": 0,
-        f"layout.annotations.{at}.xanchor": "left",
-        f"layout.annotations.{at}.y": LOWER[1],
-        "layout.margin.t": 8,
     }
+    below = {"x": 0, "xanchor": "left", "y": LOWER[1]}
+    add_note(figure, "saliency against identity", narrow=below, **PAPER, x=1, y=1, yshift=6, xanchor="right")
+    figure["narrow"]["layout.margin.t"] = 8
 
 
 def _place_labels(figure: Figure, high: float) -> None:
@@ -217,41 +183,30 @@ def _place_labels(figure: Figure, high: float) -> None:
     curves = [bound["values"] for bound in figure["bindings"] if "values" in bound and bound["path"].endswith(".y")]
     n_g, n_m, n_c = len(curves[0]), len(curves[0][0]), len(curves)
     heights = np.zeros((n_c, n_g, n_m))
-    shown = np.ones((n_c, n_g, n_m), dtype=bool)
-    for g in range(n_g):
-        for m in range(n_m):
-            ends = [curve[g][m][-1] for curve in curves]
-            there = [i for i, end in enumerate(ends) if end is not None and not (m == 0 and 0 < i == n_c - 1)]
-            placed = dict(zip(there, apart([ends[i] for i in there], LABEL_GAP * high, 0.0, 0.97 * high), strict=True))
-            for i in range(n_c):
-                shown[i, g, m] = i in placed
-                heights[i, g, m] = placed.get(i, 0.0)
+    shown = np.zeros((n_c, n_g, n_m), dtype=bool)
+    for g, m in np.ndindex(n_g, n_m):
+        ends = [curve[g][m][-1] for curve in curves]
+        there = [i for i, end in enumerate(ends) if end is not None and not (m == 0 and 0 < i == n_c - 1)]
+        heights[there, g, m] = apart([ends[i] for i in there], LABEL_GAP * high, 0.0, 0.97 * high)
+        shown[there, g, m] = True
     for i in range(n_c):
-        figure["bindings"] += [
-            bind(f"layout.annotations.{i}.y", heights[i], "gamma", "lambda"),
-            bind(f"layout.annotations.{i}.visible", shown[i].tolist(), "gamma", "lambda"),
-        ]
+        bind_fields(figure, f"layout.annotations.{i}", {"y": heights[i], "visible": shown[i].tolist()})
 
 
 def _aria(first: np.ndarray, shown: np.ndarray, names: list[str], lam: int) -> str:
     least, most = (number(float(shown[at]), 4) for at in (0, -1))
-    if len(names) < 2:
-        return (
-            f"Root-mean-square weight change by saliency decile, {names[lam]}: least salient {least}, most salient "
-            f"{most}."
-        )
-    return (
-        f"Root-mean-square weight change by saliency decile at {names[lam]}: least salient {least}, most salient "
-        f"{most}; at {names[0]} {number(float(first[0]), 4)} and {number(float(first[-1]), 4)}."
-    )
+    at, beside = f", {names[lam]}", ""
+    if len(names) > 1:
+        at = f" at {names[lam]}"
+        beside = f"; at {names[0]} {number(float(first[0]), 4)} and {number(float(first[-1]), 4)}"
+    return f"Root-mean-square weight change by saliency decile{at}: least salient {least}, most salient {most}{beside}."
 
 
 def _identity_aria(mine: np.ndarray, row: np.ndarray) -> str:
     if not np.isfinite(row).all():
         return ""
     changes = [f"{100 * (float(mine[at] / row[at]) - 1):+.1f} %".replace("-", "−") for at in (0, -1)]
-    text = (
-        f"Identity at this λ: {number(float(row[0]), 4)} and {number(float(row[-1]), 4)}; against it the least "
+    return (
+        f" Identity at this λ: {number(float(row[0]), 4)} and {number(float(row[-1]), 4)}; against it the least "
         f"salient drift {changes[0]}, the most salient {changes[1]}."
     )
-    return f" {text}"

@@ -10,12 +10,13 @@ study, ``{"path": "data.0.z", "array": "surface", "lambda": 0}``.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NotRequired, TypedDict, final
 
 import numpy as np
 
 Axis = Literal["gamma", "lambda"]
+BOTH: tuple[Axis, ...] = ("gamma", "lambda")
 _Lam = TypedDict("_Lam", {"lambda": int})  # a keyword of Python, so that a class can't name it
 _MaybeLam = TypedDict("_MaybeLam", {"lambda": NotRequired[int]})
 
@@ -101,11 +102,18 @@ DRIFT: Role = {"color": "var(--drift)", "dash": "solid", "symbol": "square"}
 PENALTY: Role = {"color": "var(--penalty)", "dash": "dash", "symbol": "circle"}
 ROLES = {"quality": QUALITY, "recon": RECON, "held_out": HELD_OUT, "drift": DRIFT, "penalty": PENALTY}
 
+PAPER = {"xref": "paper", "yref": "paper"}  # places as shares of the plot
+LAM_CORNER = {**PAPER, "x": 1, "y": 0, "yanchor": "top", "xshift": 6, "yshift": -4}  # of the axis' sign
+HOVER = "%{text}<extra></extra>"  # texts alone, under the pointer
 PERCENT = ".1~%"  # of ticks
+RING = {"color": "var(--surface)", "width": 2.5}  # the edge of what marks the shown point
+REFERENCE = {"color": "var(--ink-2)", "width": 1, "dash": "2px 3px"}  # the line of the float model
 SHADES = "Cividis"
 # Cividis in five places, from dark to light: plotly knows the whole by name only.
 CIVIDIS = ((0, 32, 76), (61, 78, 107), (124, 123, 120), (186, 174, 108), (255, 233, 69))
 PLAIN_AXIS = {"fixedrange": True, "zeroline": False, "gridcolor": "var(--grid)", "ticks": ""}
+# Of colours.
+SLIM_BAR = {"thickness": 8, "len": 1.0, "x": 1.02, "xpad": 0, "ypad": 2, "outlinewidth": 0, "ticks": ""}
 FONT = {
     "family": "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif",
     "size": 12,
@@ -168,7 +176,12 @@ def even_ticks(span: tuple[float, float], most: int) -> dict[str, Any]:
     rough = max((span[1] - span[0]) / most, 1e-12)
     base = 10.0 ** math.floor(math.log10(rough))
     step = base * next(times for times in (1, 2, 5, 10) if times * base >= rough * (1 - 1e-9))
-    return {"tick0": 0, "dtick": step, "tickformat": f".{max(0, -math.floor(math.log10(step) + 1e-9))}f"}
+    return {"tick0": 0, "dtick": step, "tickformat": f".{step_decimals(step)}f"}
+
+
+def step_decimals(step: float) -> int:
+    """Return the decimals of ticks that are so far apart."""
+    return max(0, -math.floor(math.log10(step) + 1e-9))
 
 
 def base_layout(*, left: int = 48, right: int = 16, top: int = 24, bottom: int = 36) -> dict[str, Any]:
@@ -193,14 +206,56 @@ def base_layout(*, left: int = 48, right: int = 16, top: int = 24, bottom: int =
     }
 
 
-def note(text: str, **place: Any) -> dict[str, Any]:
-    """A piece of text on a figure; ``place`` are plotly's annotation fields."""
-    return {"text": text, "showarrow": False, "font": {"size": 12}, "xanchor": "left", "yanchor": "bottom", **place}
+def ink_of(style: Role) -> str:
+    """Return the colour of words about a quantity."""
+    return style["color"].replace(")", "-ink)")
+
+
+def note(text: str, color: str = "", /, *, size: Any = 12, **place: Any) -> dict[str, Any]:
+    """Return a text on a figure; ``place`` are plotly's annotation fields."""
+    font = {"size": size, "color": color} if color else {"size": size}
+    return {"text": text, "showarrow": False, "font": font, "xanchor": "left", "yanchor": "bottom", **place}
+
+
+def add_note(figure: Figure, text: str, color: str = "", /, *, narrow: Any = None, **place: Any) -> str:
+    """Write a text on a figure, see ``note``, with its fields on a narrow screen; return its path."""
+    path = f"layout.annotations.{len(figure['layout']['annotations'])}"
+    figure["layout"]["annotations"].append(note(text, color, **place))
+    if narrow:
+        figure["narrow"] |= {f"{path}.{field}": value for field, value in narrow.items()}
+    return path
 
 
 def bind(path: str, values: Any, *over: Axis) -> BoundValues:
     """``values`` is nested by the axes in ``over``, and each entry is what belongs at ``path``."""
     return {"path": path, "over": list(over), "values": plain_numbers(values)}
+
+
+def bind_fields(figure: Figure, path: str, fields: Mapping[str, Any], *over: Axis) -> None:
+    """Bind fields of what is at a path; without axes over both."""
+    figure["bindings"] += [bind(f"{path}.{field}", values, *(over or BOTH)) for field, values in fields.items()]
+
+
+def add_trace(figure: Figure, trace: dict[str, Any], fields: Mapping[str, Any], *over: Axis) -> str:
+    """Add a trace with its bound fields, see ``bind_fields``; return its path."""
+    path = f"data.{len(figure['data'])}"
+    figure["data"].append(trace)
+    bind_fields(figure, path, fields, *over)
+    return path
+
+
+def line_shape(x: Sequence[float], y: Sequence[float], color: str, dash: str = "", /, **more: Any) -> dict[str, Any]:
+    """Return a thin straight line from the first to the last of ``x`` and of ``y``."""
+    line = {"color": color, "width": 1} | ({"dash": dash} if dash else {})
+    return {"type": "line", "x0": x[0], "x1": x[-1], "y0": y[0], "y1": y[-1], **more, "line": line}
+
+
+def error_bars(up: Any, down: Any, color: str, *, thickness: float = 1.5, width: float = 4) -> dict[str, Any]:
+    """Return bars of these lengths above and below points."""
+    return {
+        "type": "data", "symmetric": False, "array": up, "arrayminus": down, "thickness": thickness, "width": width,
+        "color": color,
+    }  # fmt: skip
 
 
 def position(lam: float, lams: Sequence[float]) -> float | None:
@@ -276,58 +331,39 @@ def apart(values: Sequence[float], gap: float, low: float = -math.inf, high: flo
     return [heights[at] - shift for at in range(len(values))]
 
 
-def line_trace(name: str, style: Role, x: Sequence[str], axis: str, **more: Any) -> dict[str, Any]:
+def scatter(name: str, mode: str, /, **more: Any) -> dict[str, Any]:
+    """Return a trace of lines, marks or texts; without ``x`` and ``y`` both are bound."""
+    return {"type": "scatter", "mode": mode, "name": name, "x": [], "y": [], **more}
+
+
+def line_of(style: Role, width: float = 2) -> dict[str, Any]:
+    """Return the line of a quantity's curve."""
+    return {"color": style["color"], "dash": style["dash"], "width": width}
+
+
+def marker_of(style: Role, size: float, **more: Any) -> dict[str, Any]:
+    """Return the marker of a quantity."""
+    return {"color": style["color"], "symbol": style["symbol"], "size": size, **more}
+
+
+def line_trace(
+    name: str, style: Role, x: Sequence[str], axis: str = "y", /, *, width: Any = 2, **more: Any
+) -> dict[str, Any]:
     """A curve over λ in the colour, dash and marker of its quantity."""
-    width = more.pop("width", 2)
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": name,
-        "x": list(x),
-        "y": [],
-        "yaxis": axis,
-        "connectgaps": True,
-        "cliponaxis": False,
-        "line": {"color": style["color"], "dash": style["dash"], "width": width},
-        "marker": {"color": style["color"], "symbol": style["symbol"], "size": 7},
-        "hovertemplate": "%{text}",
-        **more,
-    }
+    own = {"connectgaps": True, "cliponaxis": False, "line": line_of(style, width), "marker": marker_of(style, 7)}
+    return scatter(name, "lines+markers", x=list(x), yaxis=axis, **own, hovertemplate="%{text}") | more
 
 
 def ring_trace(style: Role, axis: str) -> dict[str, Any]:
     """The marker of the shown λ on one curve; its x and y are bound."""
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "shown λ",
-        "x": [],
-        "y": [],
-        "yaxis": axis,
-        "cliponaxis": False,
-        "hoverinfo": "skip",
-        "marker": {
-            "symbol": style["symbol"],
-            "size": 13,
-            "color": style["color"],
-            "line": {"color": "var(--surface)", "width": 2.5},
-        },
-    }
+    marker = {"symbol": style["symbol"], "size": 13, "color": style["color"], "line": RING}
+    return scatter("shown λ", "markers", yaxis=axis, cliponaxis=False, hoverinfo="skip", marker=marker)
 
 
 def edge_trace(axis: str) -> dict[str, Any]:
     """Points that lie off the scale, shown at its edge with their value."""
-    return {
-        "type": "scatter",
-        "mode": "markers+text",
-        "name": "off the scale",
-        "x": [],
-        "y": [],
-        "text": [],
-        "yaxis": axis,
-        "cliponaxis": False,
-        "hoverinfo": "skip",
-        "textposition": "middle right",
-        "textfont": {"size": 12, "color": "var(--ink-2)"},
-        "marker": {"size": 9, "symbol": [], "color": "var(--ink-2)"},
-    }
+    return scatter(
+        "off the scale", "markers+text", text=[], yaxis=axis, cliponaxis=False, hoverinfo="skip",
+        textposition="middle right", textfont={"size": 12, "color": "var(--ink-2)"},
+        marker={"size": 9, "symbol": [], "color": "var(--ink-2)"},
+    )  # fmt: skip

@@ -8,81 +8,81 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from sarqc.figures.changes import change_text, ratio_of, times_text
-from sarqc.figures.drawing import HELD_OUT, PLAIN_AXIS, Figure, Role, base_layout, bind, note
-from sarqc.figures.layer_map import frame, map_finding, short_name, show
+from sarqc.figures.changes import SAME, ratio_of, times_text
+from sarqc.figures.drawing import (
+    BOTH,
+    HELD_OUT,
+    PAPER,
+    PLAIN_AXIS,
+    Figure,
+    Role,
+    add_note,
+    add_trace,
+    base_layout,
+    bind,
+    bind_fields,
+    line_of,
+    marker_of,
+    scatter,
+)
+from sarqc.figures.layer_map import frame, framed, map_finding, short_name, show
 from sarqc.figures.layer_quantities import Quantity, slim_bar
-from sarqc.figures.numbers import draws_text, number, percent, point_names, significant
-from sarqc.figures.titles import at_each, everywhere, fitting, set_finding
+from sarqc.figures.numbers import draws_text, joined, number, percent, point_names, significant
+from sarqc.figures.titles import at_each, each_point, everywhere, fitting, set_finding
 from sarqc.study.experts import Experts, TokenCounts, token_counts, words
-from sarqc.study.facts import LineFacts, is_point
+from sarqc.study.facts import LineFacts, once_a_line
 from sarqc.study.paired import mean_over_draws
 
 MOST_DOTTED = 40  # with more experts in a block than this “few” has no mark beside its colour
 NONE_MARK = {"symbol": "x-thin", "line": {"color": "var(--bad)", "width": 2}}
 
 
+@once_a_line
 def counts_of(facts: LineFacts) -> TokenCounts | None:
     """Tokens of each expert in the line's draws; None for dense models and where the study did not count."""
-    return facts.study.once(facts.line, "token counts", lambda: _counts_of(facts))
-
-
-def _counts_of(facts: LineFacts) -> TokenCounts | None:
     experts, tokens = facts.study.experts, facts.read("tokens")
     return None if experts is None or tokens is None else token_counts(experts, tokens)
 
 
-def token_map(facts: LineFacts, counts: TokenCounts | None) -> Figure | None:
+def token_map(facts: LineFacts) -> Figure | None:
     """Blocks × experts, coloured by calibration tokens around the number of channels; a click selects the expert.
 
     Few tokens are orange, many blue, and an expert that no token reached is marked with a cross.
     """
-    if counts is None:
-        return None
-    figure = facts.study.once(facts.line, "token map", lambda: _token_map(counts))
-    if facts.layer is None or facts.study.layers[facts.layer].expert is None:
+    counts, figure = counts_of(facts), _token_map(facts)
+    if counts is None or figure is None or facts.layer is None or facts.study.layers[facts.layer].expert is None:
         return figure
     row, column = counts.experts.place(facts.study.layers[facts.layer])
     own = counts.experts.numbers[column]
-    shapes = [*figure["layout"]["shapes"], frame((own - 0.5, own + 0.5), row)]
-    return {**figure, "layout": {**figure["layout"], "shapes": shapes}}
+    return framed(figure, [frame((own - 0.5, own + 0.5), row)])
 
 
-def _token_map(counts: TokenCounts) -> Figure:
+@once_a_line
+def _token_map(facts: LineFacts) -> Figure | None:
     """The figure without a chosen layer."""
+    counts = counts_of(facts)
+    if counts is None:
+        return None
     experts = counts.experts
     rows = [str(block) for block in experts.blocks]
     layout = base_layout(left=34, right=58, top=8, bottom=38)
-    layout["xaxis"] = {
-        **PLAIN_AXIS,
-        "showgrid": False,
-        "nticks": 12,
-        "tickangle": 0,
-        "range": [experts.numbers[0] - 0.5, experts.numbers[-1] + 0.5],
-        "title": {"text": "expert", "standoff": 2},
-    }
+    layout["xaxis"] = _expert_axis(experts.numbers[0], experts.numbers[-1])
     layout["yaxis"] = {**PLAIN_AXIS, "showgrid": False, "type": "category", "categoryarray": rows, "nticks": 9}
     layout["yaxis"] |= {"title": {"text": "block", "standoff": 2}}
     trace = _token_cells(counts, counts.mean, rows)
-    trace["customdata"] = [
-        [_lead(counts, row, column) for column in range(len(experts.numbers))] for row in range(len(rows))
-    ]
-    data = [trace]
     wide = len(experts.numbers)
+    leads = {place: [found[0], tokens_text(counts, *place)] for place, found in experts.members.items()}
+    # Where a click on an expert leads, its first linear, and what the pointer is told; -1 where there is none.
+    trace["customdata"] = [[leads.get((row, column), [-1, ""]) for column in range(wide)] for row in range(len(rows))]
+    data = [trace]
     size = 9 if wide <= 16 else 5 if wide <= MOST_DOTTED else 3
     data += _marks(counts.none, experts, rows, {"size": size, **NONE_MARK})
     if wide <= MOST_DOTTED:
         few = {"symbol": "circle", "size": max(3, size // 2), "color": "var(--ink-2)"}
         data += _marks(counts.few, experts, rows, few)
-    figure: Figure = {
-        "data": data,
-        "layout": layout,
-        "bindings": [],
-        "title": f"Tokens by expert, × none, • under {number(experts.channels, 0)}"
-        if wide <= MOST_DOTTED
-        else "Tokens by expert, × none",
-        "aria": words(counts) + _extremes(counts),
-    }
+    under = f", • under {number(experts.channels, 0)}" if wide <= MOST_DOTTED else ""
+    figure: Figure = {"data": data, "layout": layout, "bindings": [], "title": f"Tokens by expert, × none{under}"}
+    figure["aria"] = f"{words(counts)} {_extremes(counts)}"
     set_finding(figure, everywhere(_tokens_finding(counts)))
     return figure
 
@@ -92,14 +92,15 @@ def _tokens_finding(counts: TokenCounts) -> str:
     experts = counts.experts.count
     total, none, few = (number(int(count), 0) for count in (experts, counts.none.sum(), counts.few.sum()))
     if counts.none.any():
-        return fitting(
-            f"{none} of {total} experts saw no token in some draw"
-            if len(counts.values) > 1
-            else f"{none} of {total} experts saw no token"
-        )
+        return fitting(f"{none} of {total} experts saw no token{' in some draw' if len(counts.values) > 1 else ''}")
     if counts.few.any():
         return fitting(f"{few} of {total} experts saw fewer tokens than channels")
     return "Every expert saw at least as many tokens as channels"
+
+
+def _expert_axis(first: int, last: int) -> dict[str, Any]:
+    ends = {"range": [first - 0.5, last + 0.5], "title": {"text": "expert", "standoff": 2}}
+    return {**PLAIN_AXIS, "showgrid": False, "nticks": 12, "tickangle": 0, **ends}
 
 
 def _token_cells(counts: TokenCounts, values: np.ndarray, rows: list[str]) -> dict[str, Any]:
@@ -129,7 +130,7 @@ def _token_cells(counts: TokenCounts, values: np.ndarray, rows: list[str]) -> di
         "colorscale": [[0, "var(--recon)"], [0.5, "var(--line)"], [1, "var(--accent)"]],
         "xgap": gap,
         "ygap": gap,
-        "hovertemplate": "block %{y} · expert %{x}" + ": %{customdata[1]}<extra></extra>",
+        "hovertemplate": "block %{y} · expert %{x}: %{customdata[1]}<extra></extra>",
         "colorbar": bar,
     }
 
@@ -143,37 +144,27 @@ def _marks(mask: np.ndarray, experts: Experts, rows: list[str], marker: dict[str
     return [{"type": "scatter", "mode": "markers", "x": x, "y": y, "marker": marker, "hoverinfo": "skip"}]
 
 
-def _lead(counts: TokenCounts, row: int, column: int) -> list[Any]:
-    """Where a click on an expert leads, its first linear, and what the pointer is told; -1 where there is none."""
-    members = counts.experts.members.get((row, column))
-    return [-1, ""] if members is None else [members[0], tokens_text(counts, row, column)]
-
-
 def tokens_text(counts: TokenCounts, row: int, column: int) -> str:
     """“31 of 2,048 tokens, fewer than the 256 channels”, with the range over the draws."""
     draws, (least, most) = len(counts.values), counts.range
     mean = number(float(counts.mean[row, column]), 0)
     text = f"{mean} of {number(counts.text, 0)} tokens"
     if draws > 1:
-        text = (
-            f"{text}, from {number(float(least[row, column]), 0)} to {number(float(most[row, column]), 0)} in "
-            f"{draws_text(draws)}"
-        )
+        low, high = (number(float(end[row, column]), 0) for end in (least, most))
+        text = f"{text}, from {low} to {high} in {draws_text(draws)}"
     if counts.few[row, column]:
-        channels = number(counts.experts.channels, 0)
-        text = f"{text}, fewer than the {channels} channels"
+        text = f"{text}, fewer than the {number(counts.experts.channels, 0)} channels"
     return text
 
 
 def _extremes(counts: TokenCounts) -> str:
     """Which expert saw least and which most, for those who don't see the map."""
-    mean, experts = counts.mean, counts.experts
-    least, most = (np.unravel_index(int(find(mean)), mean.shape) for find in (np.nanargmin, np.nanargmax))
-    return " " + (
-        f"Least in block {experts.blocks[least[0]]}, expert {experts.numbers[least[1]]}: "
-        f"{number(float(mean[least]), 0)} tokens; most in block {experts.blocks[most[0]]}, expert "
-        f"{experts.numbers[most[1]]}: {number(float(mean[most]), 0)} tokens."
-    )
+    mean, experts, parts = counts.mean, counts.experts, []
+    for which, find in (("Least", np.nanargmin), ("most", np.nanargmax)):
+        row, column = divmod(int(find(mean)), mean.shape[1])
+        tokens = number(float(mean[row, column]), 0)
+        parts.append(f"{which} in block {experts.blocks[row]}, expert {experts.numbers[column]}: {tokens} tokens")
+    return f"{'; '.join(parts)}."
 
 
 class TokenTable(TypedDict):
@@ -187,8 +178,9 @@ class TokenTable(TypedDict):
     tokens: list[list[float | None]]
 
 
-def token_table(counts: TokenCounts | None) -> TokenTable | None:
-    """The numbers of the token map: one row for each block, one column for each expert, mean over the draws."""
+def token_table(facts: LineFacts) -> TokenTable | None:
+    """Return the numbers of the token map; None for dense models."""
+    counts = counts_of(facts)
     if counts is None:
         return None
     return {
@@ -203,40 +195,33 @@ def token_table(counts: TokenCounts | None) -> TokenTable | None:
     }
 
 
-def expert_map(facts: LineFacts, quantity: Quantity | None, counts: TokenCounts | None) -> Figure | None:
+def expert_map(facts: LineFacts, quantity: Quantity | None) -> Figure | None:
     """The experts of the chosen layer's block, coloured by a quantity: experts across, their linears upwards, and their
     tokens on top.
 
     None unless the chosen layer belongs to an expert.
     """
-    if facts.layer is None or facts.study.layers[facts.layer].expert is None:
+    experts, chosen = facts.study.experts, None if facts.layer is None else facts.study.layers[facts.layer]
+    if experts is None or chosen is None or chosen.expert is None or quantity is None:
         return None
-    experts = facts.study.experts
-    if experts is None or quantity is None:
-        return None
-    chosen = facts.study.layers[facts.layer]
     own, (row, _) = chosen.expert, experts.place(chosen)
-    assert own is not None
     # One block is kept, that its layers share: a large mixture has many.
     kept: dict[int, tuple[Figure, list[str]]] = facts.study.once(facts.line, f"block by {quantity.name}", dict)
-    made = kept.get(row) or _block_map(facts, experts, row, quantity, counts)
+    made = kept.get(row) or _block_map(facts, experts, row, quantity)
     kept.clear()
     kept[row] = made
     figure, modules = made
-    shape = frame((own - 0.5, own + 0.5), modules.index(chosen.module))
-    return {**figure, "layout": {**figure["layout"], "shapes": [*figure["layout"]["shapes"], shape]}}
+    return framed(figure, [frame((own - 0.5, own + 0.5), modules.index(chosen.module))])
 
 
-def _block_map(
-    facts: LineFacts, experts: Experts, row: int, quantity: Quantity, counts: TokenCounts | None
-) -> tuple[Figure, list[str]]:
+def _block_map(facts: LineFacts, experts: Experts, row: int, quantity: Quantity) -> tuple[Figure, list[str]]:
     """The figure of a block without a chosen layer, and its modules from below."""
+    counts = counts_of(facts)
     members = {experts.numbers[c]: found for (r, c), found in experts.members.items() if r == row}
     modules = list(dict.fromkeys(facts.study.layers[at].module for found in members.values() for at in found))[::-1]
     n_g, n_m = quantity.values.shape[1:]
     z = np.full((n_g, n_m, len(modules), len(members)), np.nan)
-    missing = "not measured"
-    texts = [[[[missing] * len(members) for _ in modules] for _ in range(n_m)] for _ in range(n_g)]
+    texts = [[[["not measured"] * len(members) for _ in modules] for _ in range(n_m)] for _ in range(n_g)]
     leads: list[list[list[Any]]] = [[[-1, ""] for _ in members] for _ in modules]
     for column, (expert, layers) in enumerate(members.items()):
         reached = "" if counts is None else f", {tokens_text(counts, row, experts.numbers.index(expert))}"
@@ -245,13 +230,10 @@ def _block_map(
             z[:, :, line, column] = quantity.values[at]
             for g, m in np.ndindex(n_g, n_m):
                 texts[g][m][line][column] = quantity.text(float(z[g, m, line, column]), [at])
-            name_of = f"expert {expert} · {short_name(modules[line])}"
-            leads[line][column] = [at, name_of, reached]
+            leads[line][column] = [at, f"expert {expert} · {short_name(modules[line])}", reached]
     gap = 2 if len(members) <= 40 else 0
     layout = base_layout(left=48, right=52, top=6, bottom=38)
-    layout["xaxis"] = {**PLAIN_AXIS, "showgrid": False, "nticks": 12, "tickangle": 0}
-    layout["xaxis"] |= {"title": {"text": "expert", "standoff": 2}}
-    layout["xaxis"] |= {"range": [min(members) - 0.5, max(members) + 0.5], "anchor": "y"}
+    layout["xaxis"] = _expert_axis(min(members), max(members)) | {"anchor": "y"}
     top = 0.0 if counts is None else 0.24
     layout["yaxis"] = {**PLAIN_AXIS, "showgrid": False, "domain": [0, 1 - top]}
     names = [short_name(module) for module in modules]
@@ -291,7 +273,7 @@ def _add_tokens(figure: Figure, counts: TokenCounts, row: int, height: float) ->
     """A row with the block's tokens over the errors, in the colours of the token map."""
     rows = ["tokens"]
     trace = _token_cells(counts, counts.mean[row : row + 1], rows) | {"yaxis": "y2", "showscale": False}
-    trace["hovertemplate"] = "expert %{x}" + ": %{customdata[1]}<extra></extra>"
+    trace["hovertemplate"] = "expert %{x}: %{customdata[1]}<extra></extra>"
     texts = [tokens_text(counts, row, column) for column in range(len(counts.experts.numbers))]
     trace["customdata"] = [[[-1, text] for text in texts]]
     figure["layout"]["yaxis2"] = {**PLAIN_AXIS, "type": "category", "showgrid": False, "domain": [1 - height + 0.04, 1]}
@@ -304,25 +286,18 @@ MOST_POINTS = 400  # with more experts than this only the medians are drawn
 BINS = 6
 
 
-def tokens_error(facts: LineFacts, counts: TokenCounts | None) -> Figure | None:
+@once_a_line
+def tokens_error(facts: LineFacts) -> Figure | None:
     """Error on unseen text against the tokens that an expert saw, at the smallest λ and at the shown one.
 
     A point is an expert: the mean over its linears and over the draws. None for dense models and without unseen text.
     """
-    if counts is None:
+    counts, held = counts_of(facts), facts.read("held_out")
+    if counts is None or held is None:
         return None
-    return facts.study.once(facts.line, "error by tokens", lambda: _tokens_error(facts, counts))
-
-
-def _tokens_error(facts: LineFacts, counts: TokenCounts) -> Figure | None:
-    held = facts.read("held_out")
-    if held is None:
-        return None
-    by_layer = mean_over_draws(held)  # L G M
-    mean = counts.mean
     places = list(counts.experts.members)
-    tokens = np.array([mean[place] for place in places])  # P
-    errors = _by_expert(by_layer, counts.experts)  # P G M
+    tokens = np.array([counts.mean[place] for place in places])  # P
+    errors = _by_expert(mean_over_draws(held), counts.experts)  # P G M
     known = np.isfinite(errors).all(axis=(1, 2)) & (errors > 0).all(axis=(1, 2))
     if known.sum() < 4:
         return None
@@ -335,26 +310,36 @@ def _tokens_error(facts: LineFacts, counts: TokenCounts) -> Figure | None:
     layout["xaxis"] = _token_axis(tokens, np.array([np.median(x[group]) for group in groups]) if alone else x)
     layout["yaxis"] = _error_axis(np.stack([np.median(errors[group], axis=0) for group in groups]) if alone else errors)
     figure: Figure = {"data": [], "layout": layout, "bindings": [], "narrow": {}}
-    several = not is_point(facts.line) and len(facts.line.lams) > 1
+    names, several = point_names(facts.line), len(facts.line.lams) > 1
     if several:
-        first = errors[:, :, 0]  # P G
-        _add(figure, counts.experts, places, x, {"color": "var(--ink-3)", "dash": "dot", "symbol": "circle-open"},
-             np.repeat(first[:, :, None], errors.shape[2], axis=2), point_names(facts.line)[0], groups)  # fmt: skip
+        grey: Role = {"color": "var(--ink-3)", "dash": "dot", "symbol": "circle-open"}
+        first = np.broadcast_to(errors[:, :, :1], errors.shape)
+        _add(figure, counts.experts, places, x, grey, first, names[0], groups)
     _add(figure, counts.experts, places, x, HELD_OUT, errors, "shown", groups)
-    n_g, n_m = errors.shape[1:]
-    gains = [[_gains(tokens, errors[:, g], m) for m in range(n_m)] for g in range(n_g)]
-    names = point_names(facts.line)
+    few, many = (errors[third].mean(axis=0) for third in _thirds(tokens))  # G M
+
+    def changes(g: int, m: int) -> list[str]:
+        return [_change(float(part[g, m] / part[g, 0] - 1)) for part in (few, many)]
+
+    def briefly(g: int, m: int) -> str:
+        return "dotted: the same" if m == 0 else "fewest tokens <b>{}</b>, most <b>{}</b>".format(*changes(g, m))
+
+    def caption(g: int, m: int) -> str:
+        lead = f"{names[0]};" if m == 0 else f"{names[m]} against {names[0]} (dotted):"
+        return f"{lead} {briefly(g, m)}"
+
+    def aria(g: int, m: int) -> str:
+        text = (
+            f"Relative error on unseen text of {len(tokens)} experts, {names[m]}: {significant(float(few[g, m]))} in "
+            f"the third that saw fewest tokens, {significant(float(many[g, m]))} in the third that saw most."
+        )
+        return text if m == 0 else f"{text} Against {names[0]} that is {joined(changes(g, m))}."
+
     if several:
-        place = {"xref": "paper", "yref": "paper", "x": 0, "y": 1, "yshift": 6}
-        layout["annotations"].append(note("", **place, font={"size": 12, "color": "var(--ink-2)"}))
-        briefly = [[_briefly(gains[g][m], m) for m in range(n_m)] for g in range(n_g)]
-        figure["narrow_bindings"] = [bind("layout.annotations.0.text", briefly, "gamma", "lambda")]
-        figure["bindings"].append(
-            bind("layout.annotations.0.text", [[_caption(gains[g][m], names, m) for m in range(n_m)]
-                                               for g in range(n_g)], "gamma", "lambda")
-        )  # fmt: skip
-    arias = [[_aria(tokens, errors[:, g], names, m, gains[g][m]) for m in range(n_m)] for g in range(n_g)]
-    figure["bindings"].append(bind("aria", arias, "gamma", "lambda"))
+        path = add_note(figure, "", "var(--ink-2)", **PAPER, x=0, y=1, yshift=6)
+        figure["narrow_bindings"] = [bind(f"{path}.text", each_point(facts, briefly), *BOTH)]
+        bind_fields(figure, path, {"text": each_point(facts, caption)})
+    figure["bindings"].append(bind("aria", each_point(facts, aria), *BOTH))
     figure["title"] = "Error on unseen text by an expert’s tokens"
     by_draw = np.stack([_by_expert(one, counts.experts)[known] for one in held])  # D P G M
     set_finding(figure, at_each(facts, _few_against_many(tokens, by_draw)))
@@ -363,9 +348,7 @@ def _tokens_error(facts: LineFacts, counts: TokenCounts) -> Figure | None:
 
 def _few_against_many(tokens: np.ndarray, errors: np.ndarray) -> Callable[[int, int], str]:
     """The error (D P G M) of the third of experts with fewest tokens (P) against that of the third with most."""
-    order = np.argsort(tokens, kind="stable")
-    third = max(1, len(order) // 3)
-    ratio = ratio_of(errors[:, order[:third]].mean(axis=1), errors[:, order[-third:]].mean(axis=1))
+    ratio = ratio_of(*(errors[:, third].mean(axis=1) for third in _thirds(tokens)))
 
     def say(g: int, m: int) -> str:
         at = (g, m)
@@ -378,14 +361,16 @@ def _few_against_many(tokens: np.ndarray, errors: np.ndarray) -> Callable[[int, 
         times = float(ratio.mean[at])
         if times >= 2:
             return fitting(f"Experts with few tokens have {times_text(times)} the error of busy ones")
-        change = change_text(times - 1)
-        return fitting(
-            f"Experts with few tokens have {change}\u00a0less error than busy ones"
-            if times < 1
-            else f"Experts with few tokens have {change}\u00a0more error than busy ones"
-        )
+        return fitting(f"Experts with few tokens have {ratio.change_in('error', at)} than busy ones")
 
     return say
+
+
+def _thirds(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of the third of experts with fewest tokens, and of that with most."""
+    order = np.argsort(tokens, kind="stable")
+    third = max(1, len(order) // 3)
+    return order[:third], order[-third:]
 
 
 def _by_expert(by_layer: np.ndarray, experts: Experts) -> np.ndarray:
@@ -453,63 +438,19 @@ def _add(
     by_point = np.moveaxis(values, 0, -1)  # G M P
     if len(x) <= MOST_POINTS:
         lead = [
-            [
-                experts.members[place][0],
-                f"block {experts.blocks[place[0]]} · expert {experts.numbers[place[1]]}",
-            ]
-            for place in places
+            [experts.members[row, column][0], f"block {experts.blocks[row]} · expert {experts.numbers[column]}"]
+            for row, column in places
         ]
-        marker = {"color": style["color"], "symbol": style["symbol"], "size": 6, "opacity": 0.75}
-        figure["data"].append({
-            "type": "scatter", "mode": "markers", "name": name, "x": [round(v, 4) for v in x.tolist()], "y": [],
-            "customdata": lead, "marker": marker, "hovertemplate": "%{customdata[1]}: %{y:.3f}<extra></extra>",
-        })  # fmt: skip
-        figure["bindings"].append(bind(f"data.{len(figure['data']) - 1}.y", by_point, "gamma", "lambda"))
+        points = scatter(
+            name, "markers", x=[round(v, 4) for v in x.tolist()], customdata=lead,
+            marker=marker_of(style, 6, opacity=0.75), hovertemplate="%{customdata[1]}: %{y:.3f}<extra></extra>",
+        )  # fmt: skip
+        add_trace(figure, points, {"y": by_point})
     middle = np.stack([np.median(by_point[..., group], axis=-1) for group in groups], axis=-1)
-    figure["data"].append({
-        "type": "scatter", "mode": "lines", "name": f"median, {name}", "y": [], "hoverinfo": "skip",
-        "x": [round(float(np.median(x[group])), 4) for group in groups],
-        "line": {"color": style["color"], "dash": style["dash"], "width": 2.5},
-    })  # fmt: skip
-    figure["bindings"].append(bind(f"data.{len(figure['data']) - 1}.y", middle, "gamma", "lambda"))
-
-
-def _gains(tokens: np.ndarray, errors: np.ndarray, lam: int) -> tuple[float, float]:
-    """Change of the mean error from the smallest λ to this one: of the third with fewest tokens, and with most."""
-    order = np.argsort(tokens, kind="stable")
-    third = max(1, len(order) // 3)
-    few, many = errors[order[:third]].mean(axis=0), errors[order[-third:]].mean(axis=0)
-    return float(few[lam] / few[0] - 1), float(many[lam] / many[0] - 1)
+    along = [round(float(np.median(x[group])), 4) for group in groups]
+    medians = scatter(f"median, {name}", "lines", hoverinfo="skip", x=along, line=line_of(style, 2.5))
+    add_trace(figure, medians, {"y": middle})
 
 
 def _change(value: float) -> str:
-    if abs(value) < 0.005:
-        return "the same"
-    change = percent(abs(value))
-    return f"{change} less" if value < 0 else f"{change} more"
-
-
-def _briefly(gains: tuple[float, float], lam: int) -> str:
-    if lam == 0:
-        return "dotted: the same"
-    return f"fewest tokens <b>{_change(gains[0])}</b>, most <b>{_change(gains[1])}</b>"
-
-
-def _caption(gains: tuple[float, float], names: list[str], lam: int) -> str:
-    if lam == 0:
-        return f"{names[0]}; dotted: the same"
-    return f"{names[lam]} against {names[0]} (dotted): {_briefly(gains, lam)}"
-
-
-def _aria(tokens: np.ndarray, errors: np.ndarray, names: list[str], lam: int, gains: tuple[float, float]) -> str:
-    order = np.argsort(tokens, kind="stable")
-    third = max(1, len(order) // 3)
-    few, many = (errors[part, lam].mean() for part in (order[:third], order[-third:]))
-    text = (
-        f"Relative error on unseen text of {len(tokens)} experts, {names[lam]}: {significant(float(few))} in the "
-        f"third that saw fewest tokens, {significant(float(many))} in the third that saw most."
-    )
-    if lam == 0:
-        return text
-    few_change, many_change = map(_change, gains)
-    return f"{text} " + f"Against {names[0]} that is {few_change} and {many_change}."
+    return "the same" if abs(value) < SAME else f"{percent(abs(value))} {'less' if value < 0 else 'more'}"

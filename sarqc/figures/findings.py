@@ -10,32 +10,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import reduce
 from typing import Literal
 
 import numpy as np
 
-from sarqc.figures.changes import Ratio, change_text, ratio_of, times_text
+from sarqc.figures.changes import Ratio, change_text, is_unclear, ratio_of, times_text
+from sarqc.figures.ladder import NOUNS
 from sarqc.figures.layer_quantities import quantities_of, quantity_of
 from sarqc.figures.numbers import NBSP, counted, draws_text, joined, lam_text, number, small_percent
 from sarqc.figures.theorem import LOOSENESS, terms, theorem_terms
-from sarqc.figures.titles import error_of, trade_off
+from sarqc.figures.titles import each_point, error_of, least, trade_off
 from sarqc.study.document import Study
 from sarqc.study.facts import LineFacts, has_lam, line_facts
 from sarqc.study.ladder import LAMBDA, Ladder
-from sarqc.study.paired import spans, sweet_spots
+from sarqc.study.paired import spans
 
 Door = Literal["where", "trade_off", "steps", "text", "proof"]
 Say = Callable[[int, int], str]  # the sentence at positions of γ and λ
 
 TEXTS = {"held_out": "on unseen text", "recon": "on calibration text"}
-NOUNS = {"held_out": "error", "recon": "error on calibration text"}
+ERROR_NOUNS = {"held_out": "error", "recon": "error on calibration text"}
 NO_LOSS = 1e-9  # by this share a sum may fall short of half, as sums of rounded numbers do
-STEP_NAMES = {
-    "order": "activation order",
-    "range": "the searched range",
-    "refine": "refinement",
-}
 
 
 def findings(facts: LineFacts, climbed: Ladder | None) -> dict[Door, list[list[str]]]:
@@ -47,20 +42,12 @@ def findings(facts: LineFacts, climbed: Ladder | None) -> dict[Door, list[list[s
     """
     steps = _steps(facts) if climbed is None else _worth(climbed)
     return {
-        "where": _at_each(facts, _where(facts)),
-        "trade_off": _at_each(facts, _trade_off(facts)),
-        "steps": _at_each(facts, lambda g, m: steps),
-        "text": _at_each(facts, _text(facts)),
-        "proof": _at_each(facts, _proof(facts)),
+        "where": each_point(facts, _where(facts)),
+        "trade_off": each_point(facts, _trade_off(facts)),
+        "steps": each_point(facts, lambda g, m: steps),
+        "text": each_point(facts, _text(facts)),
+        "proof": each_point(facts, _proof(facts)),
     }
-
-
-def _at_each(facts: LineFacts, say: Say) -> list[list[str]]:
-    return [[say(g, m) for m in range(len(facts.line.lams))] for g in range(len(facts.line.gammas))]
-
-
-def _nothing(g: int, m: int) -> str:
-    return ""
 
 
 def _ordinal(rank: int) -> str:
@@ -70,15 +57,7 @@ def _ordinal(rank: int) -> str:
 
 
 def _place(before: int, behind: int, count: int, lowest: str, highest: str) -> str:
-    """“lowest of 7 …”, “joint 3rd lowest of 7 …”.
-
-    Args:
-        before: Number of values that are lower.
-        behind: Number of values that are higher.
-        count: Number of all values.
-        lowest: Name of the first place.
-        highest: Name of the last one.
-    """
+    """“lowest of 7 …”, “joint 3rd lowest of 7 …”, of the numbers of values that are lower, higher, and of all."""
     place = f"{_ordinal(before + 1)} {lowest}" if before else lowest
     if before and not behind:
         place = highest
@@ -94,7 +73,7 @@ def _where(facts: LineFacts) -> Say:
     """
     name = next((name for name in TEXTS if name in quantities_of(facts)), None)
     if name is None:
-        return _nothing
+        return lambda g, m: ""
     quantity = facts.study.once(facts.line, f"layers of {name}", lambda: quantity_of(facts, name))
     assert quantity is not None
 
@@ -142,8 +121,7 @@ def _rank(error: float, known: np.ndarray, on_text: str) -> str:
     if len(known) == 1:
         return "the only layer measured"
     larger, smaller = int((known > error).sum()), int((known < error).sum())
-    noun = "relative error"
-    place = _place(larger, smaller, len(known), f"largest {noun}", f"smallest {noun}")
+    place = _place(larger, smaller, len(known), "largest relative error", "smallest relative error")
     return f"{place} of {number(len(known), 0)} layers {on_text}"
 
 
@@ -156,16 +134,18 @@ def _trade_off(facts: LineFacts) -> Say:
     over = trade_off(facts)
     reference, last = over.reference, over.last
     base = f"λ = {lam_text(line.lams[reference])}".replace(" ", NBSP)
-    nouns = ("drift", NOUNS[text or "held_out"])
+    nouns = ("drift", ERROR_NOUNS[text or "held_out"])
     ratios = [(noun, ratio) for noun, ratio in zip(nouns, (over.drift, over.error), strict=True) if ratio is not None]
 
     def say(g: int, m: int) -> str:
+        at = (g, last if m == reference else m)
+        known = [(name, ratio) for name, ratio in ratios if ratio.known(at)]
+        if not known or at[1] == reference:
+            return ""
         if m == reference:
-            known = [(name, ratio) for name, ratio in ratios if ratio.known((g, last))]
             raising = f"raising λ from {lam_text(line.lams[m])} to {lam_text(line.lams[last])}"
-            return f"{raising} {_effect(*known[0], (g, last))}" if known and last != m else ""
-        known = [(name, ratio) for name, ratio in ratios if ratio.known((g, m))]
-        return _exchange(known, (g, m), base) if known else ""
+            return f"{raising} {_effect(*known[0], at)}"
+        return _exchange(known, at, base)
 
     return say
 
@@ -189,18 +169,13 @@ def _exchange(known: Sequence[tuple[str, Ratio]], at: tuple[int, int], base: str
         opposite = (moved[0][1].mean[at] < 1) != (moved[1][1].mean[at] < 1)
         return f"{first} {'for' if opposite else 'and'} {second} than at {base}"
     unclear = [name for name, ratio in still if not ratio.clear(at)]
+    names = [name for name, _ in still]
     if moved:
         name, ratio = moved[0]
-        change = ratio.change_in(name, at)
-        if unclear:
-            return f"{change} than at {base}, no clear change in {unclear[0]}"
-        if still:
-            return f"{change} than at {base}, with the same {still[0][0]}"
-        return f"{change} than at {base}"
-    names = [name for name, _ in still]
+        end = f", {'no clear change in' if unclear else 'with the same'} {names[0]}" if still else ""
+        return f"{ratio.change_in(name, at)} than at {base}{end}"
     if unclear:
-        either = reduce(lambda first, last: f"{first} or {last}", names)
-        return f"no clear change in {either} from {base}"
+        return f"no clear change in {' or '.join(names)} from {base}"
     return f"the same {joined(names)} as at {base}"
 
 
@@ -234,12 +209,11 @@ def _worth(climbed: Ladder) -> str:
     if (known and most.verdict(()) >= 0) or not most.mean < 0:
         return "no step alone clearly lowers perplexity"
     of_lam = f"λ = {lam_text(LAMBDA)}"
-    name = of_lam if step == "lambda" else STEP_NAMES[step]
+    name = of_lam if step == "lambda" else NOUNS[step]
     if step != "lambda" and lam is not None and lam.verdict(()) < 0:
         ratio = float(most.mean / lam.mean)
-        if round(ratio, 1) == 1:
-            return f"{name} alone is worth as much as {of_lam}"
-        return f"{name} alone is worth {times_text(ratio)} as much as {of_lam}"
+        times = "" if round(ratio, 1) == 1 else f"{times_text(ratio)} "
+        return f"{name} alone is worth {times}as much as {of_lam}"
     size = change_text(float(most.mean) / before)
     return f"{name} alone cuts perplexity most, by {size}{'' if known else ' (one draw)'}"
 
@@ -287,35 +261,28 @@ def _text(facts: LineFacts) -> Say:
         most = f"with {counted(count, 'sequence')}"
         if ratio is None or not ratio.known((g, m)):
             return f"error on unseen text {most} is least at λ = {best[g]}" if best[g] else ""
-        if not best[g]:
-            return _beside_calibration(ratio, (g, m))
-        return f"{_in_brief(ratio, (g, m))}; least {most} at λ = {best[g]}"
+        end = f"; least {most} at λ = {best[g]}" if best[g] else ""
+        return f"{_beside_calibration(ratio, (g, m), in_brief=bool(end))}{end}"
 
     return say
 
 
-def _beside_calibration(ratio: Ratio, at: tuple[int, int]) -> str:
-    """Unseen beside calibration text."""
+def _beside_calibration(ratio: Ratio, at: tuple[int, int], *, in_brief: bool) -> str:
+    """Unseen beside calibration text; in brief where more follows, and the comparison goes without saying."""
     if not ratio.clear(at):
-        return "no clear difference between unseen and calibration text"
-    if ratio.same(at):
-        return "unseen text has the same error as calibration text"
+        return (
+            "no clear extra error on unseen text"
+            if in_brief
+            else "no clear difference between unseen and calibration text"
+        )
     size = float(ratio.mean[at])
-    if size >= 2:
-        return f"unseen text has {times_text(size)} the error of calibration text"
-    return f"unseen text has {change_text(size - 1)}\u00a0{'less' if size < 1 else 'more'} error than calibration text"
-
-
-def _in_brief(ratio: Ratio, at: tuple[int, int]) -> str:
-    """The same where more follows, and the comparison goes without saying."""
-    if not ratio.clear(at):
-        return "no clear extra error on unseen text"
     if ratio.same(at):
-        return "the same error on unseen text"
-    size = float(ratio.mean[at])
-    if size >= 2:
-        return f"{times_text(size)} the error on unseen text"
-    return f"{change_text(size - 1)}\u00a0{'less' if size < 1 else 'more'} error on unseen text"
+        error, beside = "the same error", "as"
+    elif size >= 2:
+        error, beside = f"{times_text(size)} the error", "of"
+    else:
+        error, beside = ratio.change_in("error", at), "than"
+    return f"{error} on unseen text" if in_brief else f"unseen text has {error} {beside} calibration text"
 
 
 def _best_lam(facts: LineFacts, gamma: int) -> str:
@@ -326,9 +293,7 @@ def _best_lam(facts: LineFacts, gamma: int) -> str:
     unseen = facts.selected("held_out_by_size")  # D S G M
     if unseen is None or len(facts.line.sizes) < 2 or len(facts.line.lams) < 2 or not has_lam(facts.line):
         return ""
-    with np.errstate(invalid="ignore"):
-        errors = np.where(unseen[:, -1, gamma] > 0, unseen[:, -1, gamma], np.nan)
-    best, band = sweet_spots(errors[:, None])
+    best, band = least(unseen[:, -1, [gamma]])
     runs = spans(band[0])
     if best[0] is None or len(runs) != 1 or 2 * band[0].sum() > len(facts.line.lams):
         return ""
@@ -350,12 +315,8 @@ def _proof(facts: LineFacts) -> Say:
         if known is not None and loose is not None:
             gap, limit = known.gap.at((g, m)), float(known.bound[g, m])
             if math.isfinite(gap.mean) and math.isfinite(limit) and gap.mean != 0 and limit > 0:
-                unclear = math.isfinite(gap.error) and gap.verdict(()) == 0
-                loosely = f"Theorem\u00a01 is {loose[g][m]}\u00a0× too loose"
-                bound = "no clear gap to unseen text" if unclear else loosely
-        if not parts and not bound:
-            return ""
-        lead = ", ".join([draws_text(facts.n_draws), *parts])
-        return f"{lead}; {bound}" if bound else lead
+                loosely = f"; Theorem\u00a01 is {loose[g][m]}\u00a0× too loose"
+                bound = "; no clear gap to unseen text" if is_unclear(gap) else loosely
+        return f"{', '.join([draws_text(facts.n_draws), *parts])}{bound}" if parts or bound else ""
 
     return say

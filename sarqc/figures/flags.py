@@ -15,7 +15,7 @@ from sarqc.figures.dampings import TOOLS, Tool
 from sarqc.figures.drawing import position
 from sarqc.figures.numbers import baseline_title, computed_lam_text, lam_text, two_digits
 from sarqc.quantization.methods import METHODS
-from sarqc.study.facts import LineFacts, has_lam
+from sarqc.study.facts import LineFacts, has_lam, once
 from sarqc.study.shrinkage import ShrinkageLam, shrinkage_lam
 
 
@@ -54,27 +54,21 @@ def _flag(default: float, tools: Sequence[Tool]) -> Flag:
 
 DAMPINGS = tuple(_flag(default, list(tools)) for default, tools in groupby(TOOLS, key=lambda tool: tool.default))
 GPTQ = next(flag for flag in DAMPINGS if flag.name.split(", ")[0] == "GPTQ")
+NO_DAMPING = Flag(0.0, "no damping", "nothing is added to the Gram’s diagonal", "undamped")
 
 
-def _no_damping() -> Flag:
-    return Flag(0.0, "no damping", "nothing is added to the Gram’s diagonal", "undamped")
-
-
+@once
 def flags_of(facts: LineFacts) -> list[Flag]:
     """The flags of a line's λ axis, those alone that mean the same there; the lowest λ first."""
-    return facts.once("flags", lambda: _flags_of(facts))
-
-
-def _flags_of(facts: LineFacts) -> list[Flag]:
     line, entry = facts.line, METHODS.get(facts.line.method)
     if entry is None or not has_lam(line) or len(line.lams) < 2:
         return []
     found: list[Flag] = []
     if entry.make.lam_is_damping:
         shrinkage = shrinkage_lam(facts)
-        found += [_no_damping(), *DAMPINGS, *([] if shrinkage is None else [_of_shrinkage(shrinkage)])]
+        found += [NO_DAMPING, *DAMPINGS, *([] if shrinkage is None else [_of_shrinkage(shrinkage)])]
     elif entry.make.damps:
-        found.append(_no_damping())
+        found.append(NO_DAMPING)
     elif facts.baseline is not None and facts.baseline.lam == 0:
         found.append(Flag(0.0, baseline_title(facts.baseline), "λ = 0"))
     if entry.auto is not None and len(entry.auto.lams) > 1:

@@ -9,10 +9,11 @@ import numpy as np
 from sarqc.figures.drawing import (
     PERCENT,
     SHADES,
+    SLIM_BAR,
     Axis,
     Figure,
     base_layout,
-    bind,
+    bind_fields,
     honest_range,
     lam_axis,
     plain_numbers,
@@ -46,17 +47,11 @@ def gamma_grid(facts: LineFacts, quality_name: str = "perplexity") -> Figure | N
     gammas = [lam_text(value or 0.0) for value in line.gammas]
     names = lam_names(line)
     layout = base_layout(left=40, right=52, top=6, bottom=34)
-    layout["xaxis"] = {
-        **lam_axis(names),
-        "showgrid": False,
-        "title": {"text": "λ", "standoff": 2},
-        "tickfont": {"size": 11},
-    }
-    layout["xaxis"] |= {"range": [-0.5, len(line.lams) - 0.5]}
+    layout["xaxis"] = lam_axis(names) | {"showgrid": False, "title": {"text": "λ", "standoff": 2}}
+    layout["xaxis"] |= {"tickfont": {"size": 11}, "range": [-0.5, len(line.lams) - 0.5]}
     layout["yaxis"] = {"type": "category", "fixedrange": True, "ticks": "", "showgrid": False}
     layout["yaxis"] |= {"title": {"text": sign, "standoff": 2}, "range": [-0.53, len(gammas) - 0.47]}  # and the frame
-    bar = {"thickness": 8, "len": 1.0, "x": 1.02, "xpad": 0, "ypad": 2, "outlinewidth": 0, "nticks": 4, "ticks": "",
-           "tickfont": {"size": 11}, "tickformat": PERCENT if complete and by_accuracy else ""}  # fmt: skip
+    bar = SLIM_BAR | {"nticks": 4, "tickfont": {"size": 11}, "tickformat": PERCENT if complete and by_accuracy else ""}
     trace = {
         "type": "heatmap",
         "x": names,
@@ -79,8 +74,8 @@ def gamma_grid(facts: LineFacts, quality_name: str = "perplexity") -> Figure | N
     figure: Figure = {"data": [trace], "layout": layout, "bindings": [], "narrow": narrow, "narrow_below": NARROW}
     sides: tuple[tuple[str, int, Axis], ...] = (("x", len(names), "lambda"), ("y", len(gammas), "gamma"))
     for side, count, axis in sides:
-        for end, shift in enumerate((-0.5, 0.5)):
-            figure["bindings"].append(bind(f"layout.shapes.0.{side}{end}", [shift + i for i in range(count)], axis))
+        ends = {f"{side}{end}": [shift + i for i in range(count)] for end, shift in enumerate((-0.5, 0.5))}
+        bind_fields(figure, "layout.shapes.0", ends, axis)
     what = "reconstruction error"
     if complete:
         what = "accuracy" if by_accuracy else "perplexity on unseen text"
@@ -90,8 +85,8 @@ def gamma_grid(facts: LineFacts, quality_name: str = "perplexity") -> Figure | N
         draws = quality.values if complete and quality is not None else None if name is None else facts.selected(name)
         noun = "Perplexity" if complete else "Error"
         set_finding(figure, None if draws is None else everywhere(_finding(facts, draws, noun)))
-    ends = [show(float(end(values))) for end in (np.nanmin, np.nanmax)]
-    figure["aria"] = f"Map of {what} over λ and {sign}, from {ends[0]} to {ends[1]}."
+    least_text, most_text = (show(float(end(values))) for end in (np.nanmin, np.nanmax))
+    figure["aria"] = f"Map of {what} over λ and {sign}, from {least_text} to {most_text}."
     return figure
 
 

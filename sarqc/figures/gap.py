@@ -10,24 +10,30 @@ from typing import Any
 import numpy as np
 
 from sarqc.figures.drawing import (
+    BOTH,
     HELD_OUT,
+    PAPER,
     PLAIN_AXIS,
     RECON,
     Figure,
-    Role,
+    add_note,
+    add_trace,
     apart,
     base_layout,
     bind,
+    bind_fields,
     clamp,
     edge_trace,
     even_ticks,
     honest_range,
-    note,
+    ink_of,
+    line_of,
+    marker_of,
     plain_numbers,
     whiskers,
 )
 from sarqc.figures.numbers import draws_text, lam_text, point_names, significant
-from sarqc.figures.titles import at_each, fitting, least, set_finding
+from sarqc.figures.titles import at_each, each_point, fitting, least, set_finding, shown_layer
 from sarqc.study.facts import LineFacts, has_lam
 from sarqc.study.intervals import error_decimals, span_text
 from sarqc.study.paired import Difference, paired_difference
@@ -44,6 +50,10 @@ class _Sizes:
     calibration: Difference
     unseen: Difference
     gap: Difference  # unseen minus calibration, paired by draw
+
+    @property
+    def unit(self) -> str:
+        return "tokens" if self.in_tokens else "sequences"
 
 
 def gap(facts: LineFacts) -> Figure | None:
@@ -89,11 +99,8 @@ def _finding(facts: LineFacts, sizes: _Sizes) -> Callable[[int, int], str]:
         difference = change.at((g, m))
         if math.isfinite(difference.error) and difference.verdict(()) == 0:
             return "The gap does not clearly change with more text"
-        first_text = significant(first)
-        last_text = significant(last)
-        if last < first:
-            return fitting(f"The gap shrinks from {first_text} to {last_text} with more text")
-        return fitting(f"The gap grows from {first_text} to {last_text} with more text")
+        goes = "shrinks" if last < first else "grows"
+        return fitting(f"The gap {goes} from {significant(first)} to {significant(last)} with more text")
 
     return say
 
@@ -108,18 +115,14 @@ def _best_lam_moves(facts: LineFacts, errors: np.ndarray) -> str:
     first, last = best
     if first is None or last is None or band[0, last] or band[1, first] or not band.any(axis=1).all():
         return ""
-    first_text = lam_text(lams[first])
-    last_text = lam_text(lams[last])
-    if last < first:
-        return fitting(f"The best λ falls from {first_text} to {last_text} as the text grows")
-    return fitting(f"The best λ rises from {first_text} to {last_text} as the text grows")
+    goes = "falls" if last < first else "rises"
+    return fitting(f"The best λ {goes} from {lam_text(lams[first])} to {lam_text(lams[last])} as the text grows")
 
 
 def read_sizes(facts: LineFacts) -> _Sizes | None:
     """The errors by amount of calibration of the layer, or their mean over layers; None where nobody looked."""
     line = facts.line
-    arrays = [facts.selected(name) for name in ("recon_by_size", "held_out_by_size")]
-    calibration, unseen = arrays
+    calibration, unseen = (facts.selected(name) for name in ("recon_by_size", "held_out_by_size"))
     if calibration is None or unseen is None or not line.sizes:
         return None
     given = facts.study.protocol.get("calibration")
@@ -153,17 +156,10 @@ def _amount_axis(sizes: _Sizes) -> dict[str, Any]:
         "type": "log",
         "range": [ends[0] - pad, ends[1] + pad],
         "tickvals": sizes.amounts,
-        "ticktext": [_amount(amount) for amount in sizes.amounts],
+        "ticktext": [f"{amount:,}" for amount in sizes.amounts],
         "tickangle": 0,
-        "title": {
-            "text": "tokens of calibration text" if sizes.in_tokens else "sequences of calibration text",
-            "standoff": 4,
-        },
+        "title": {"text": f"{sizes.unit} of calibration text", "standoff": 4},
     }
-
-
-def _amount(amount: int) -> str:
-    return f"{amount:,}"
 
 
 def _add_faint(figure: Figure, sizes: _Sizes, span: tuple[float, float]) -> None:
@@ -172,57 +168,51 @@ def _add_faint(figure: Figure, sizes: _Sizes, span: tuple[float, float]) -> None
     for style, found in ((RECON, sizes.calibration), (HELD_OUT, sizes.unseen)):
         values = found.mean[..., 0].T  # G S
         faint = {"color": "var(--ink-3)", "dash": style["dash"], "width": 1.5}
-        figure["bindings"].append(bind(f"data.{len(figure['data'])}.y", values, "gamma"))
-        figure["data"].append(_trace(sizes, "smallest λ", mode="lines", line=faint, hoverinfo="skip", cliponaxis=True))
+        trace = _trace(sizes, "smallest λ", mode="lines", line=faint, hoverinfo="skip", cliponaxis=True)
+        add_trace(figure, trace, {"y": values}, "gamma")
         off.append((values, clamp(values, span)[1]))
     if not any(side.any() for _, side in off):
         return
-    at, columns = len(figure["data"]), ("x", "y", "text", "marker.symbol")
-    figure["data"].append({**edge_trace("y"), "textposition": "bottom right"})
-    rows: dict[str, list[list[Any]]] = {name: [] for name in columns}
-    for g in range(len(off[0][0])):
-        edge = [
-            (sizes.amounts[s], float(clamp(values[g, s], span)[0]), f" {significant(values[g, s])}")
+    edges = [
+        [
+            (sizes.amounts[s], float(clamp(values[g, s], span)[0]), f" {significant(values[g, s])}", "triangle-up")
             for values, side in off
             for s in np.flatnonzero(side[g]).tolist()
         ]
-        for name, column in zip(columns, [*zip(*edge, strict=True)] or [()] * 3, strict=False):
-            rows[name].append(list(column))
-        rows["marker.symbol"].append(["triangle-up"] * len(edge))
-    figure["bindings"] += [bind(f"data.{at}.{name}", rows[name], "gamma") for name in columns]
+        for g in range(len(off[0][0]))
+    ]
+    columns = {
+        name: [[mark[place] for mark in edge] for edge in edges]
+        for place, name in enumerate(("x", "y", "text", "marker.symbol"))
+    }
+    add_trace(figure, {**edge_trace("y"), "textposition": "bottom right"}, columns, "gamma")
 
 
 def _add_shown(figure: Figure, sizes: _Sizes) -> None:
     """The shaded gap and the two curves that bound it."""
-    below, above = len(figure["data"]), len(figure["data"]) + 1
     plain = {"mode": "lines", "line": {"width": 0, "color": "rgba(0,0,0,0)"}, "hoverinfo": "skip"}
-    figure["data"].append(_trace(sizes, "lower bound", **plain))
-    figure["data"].append(_trace(sizes, "gap", **plain, fill="tonexty", fillcolor="var(--gap)"))
-    for at, found in ((below, sizes.calibration), (above, sizes.unseen)):
-        figure["bindings"].append(bind(f"data.{at}.y", _by_point(found.mean), "gamma", "lambda"))
-    at_point = "%{x:,} tokens: %{text}" if sizes.in_tokens else "%{x:,} sequences: %{text}"
+    add_trace(figure, _trace(sizes, "lower bound", **plain), {"y": _by_point(sizes.calibration.mean)})
+    shaded = _trace(sizes, "gap", **plain, fill="tonexty", fillcolor="var(--gap)")
+    add_trace(figure, shaded, {"y": _by_point(sizes.unseen.mean)})
     for name, style, found in (
         ("calibration text", RECON, sizes.calibration),
         ("unseen text", HELD_OUT, sizes.unseen),
     ):
-        at, mean, doubt = len(figure["data"]), _by_point(found.mean), _by_point(found.doubt)
-        trace = _trace(sizes, name, mode="lines+markers", line={**_line(style), "width": 2.5}, text=[])
-        trace |= {"marker": {"color": style["color"], "symbol": style["symbol"], "size": 8}}
-        trace["hovertemplate"] = f"{at_point}<extra>{name}</extra>"
-        figure["bindings"] += [
-            bind(f"data.{at}.y", mean, "gamma", "lambda"),
-            bind(f"data.{at}.text", _texts(mean, doubt), "gamma", "lambda"),
-        ]
+        mean, doubt = _by_point(found.mean), _by_point(found.doubt)
+        trace = _trace(
+            sizes, name, mode="lines+markers", line=line_of(style, 2.5), text=[], marker=marker_of(style, 8),
+            hovertemplate=f"%{{x:,}} {sizes.unit}: %{{text}}<extra>{name}</extra>",
+        )  # fmt: skip
+        fields = {"y": mean, "text": _texts(mean, doubt)}
         if np.isfinite(doubt).any():
             trace["error_y"] = {"type": "data", "array": [], "thickness": 1.5, "width": 4, "color": style["color"]}
-            bars = np.where(np.isfinite(doubt), doubt, 0.0)
-            figure["bindings"].append(bind(f"data.{at}.error_y.array", bars, "gamma", "lambda"))
-        figure["data"].append(trace)
+            fields["error_y.array"] = np.where(np.isfinite(doubt), doubt, 0.0)
+        add_trace(figure, trace, fields)
 
 
 def _add_labels(figure: Figure, sizes: _Sizes, span: tuple[float, float], smallest: str) -> None:
     """Names at the lines' ends, never nearer than ``LABEL_GAP``; at the left the smallest λ's."""
-    layout, room = figure["layout"], span[1] - span[0]
+    room = span[1] - span[0]
     low, high = _by_point(sizes.calibration.mean)[..., -1], _by_point(sizes.unseen.mean)[..., -1]
     pairs = np.stack([low, high], axis=-1).tolist()
     placed = np.array([[apart(pair, LABEL_GAP * room) for pair in row] for row in pairs])  # G M 2
@@ -230,37 +220,24 @@ def _add_labels(figure: Figure, sizes: _Sizes, span: tuple[float, float], smalle
         ("unseen text", HELD_OUT, placed[..., 1]),
         ("calibration text", RECON, placed[..., 0]),
     ):
-        at = len(layout["annotations"])
-        ink = style["color"].replace(")", "-ink)")
         place = {"x": math.log10(sizes.amounts[-1]), "y": 0, "xshift": 12, "yanchor": "middle"}
-        layout["annotations"].append(note(text, **place, font={"size": 12, "color": ink}))
-        clipped = np.clip(heights, span[0] + 0.03 * room, span[1] - 0.03 * room)
-        figure["bindings"].append(bind(f"layout.annotations.{at}.y", clipped, "gamma", "lambda"))
-        figure["narrow"][f"layout.annotations.{at}.visible"] = False
+        path = add_note(figure, text, ink_of(style), narrow={"visible": False}, **place)
+        bind_fields(figure, path, {"y": np.clip(heights, span[0] + 0.03 * room, span[1] - 0.03 * room)})
     figure["narrow"]["layout.margin.r"] = 16
     if smallest:
-        corner = {"xref": "paper", "yref": "paper", "x": 1, "y": 1, "xanchor": "right", "yanchor": "top", "yshift": -2}
-        font = {"size": 12, "color": "var(--ink-2)"}
-        layout["annotations"].append(note(f"grey: λ = {smallest}", **corner, font=font))
+        corner = {**PAPER, "x": 1, "y": 1, "xanchor": "right", "yanchor": "top", "yshift": -2}
+        add_note(figure, f"grey: λ = {smallest}", "var(--ink-2)", **corner)
 
 
 def _add_words(figure: Figure, facts: LineFacts, sizes: _Sizes) -> None:
     """Above the plot the gap at the least and at the most text; the whole in words for who can't see it."""
-    points, layout = point_names(facts.line), figure["layout"]
-    shape = _by_point(sizes.gap.mean).shape[:2]
-    long, short, arias = [], [], []
-    unit = "tokens" if sizes.in_tokens else "sequences"
-    for g in range(shape[0]):
-        long.append([f"{points[m]}   gap {_ends(sizes, g, m)} {unit}" for m in range(shape[1])])
-        short.append([f"{points[m]}  gap {_ends(sizes, g, m, brief=True)}" for m in range(shape[1])])
-        arias.append([_aria(facts, sizes, g, m, points[m]) for m in range(shape[1])])
-    at = len(layout["annotations"])
-    layout["annotations"].append(
-        note("", xref="paper", yref="paper", x=0, y=1, yshift=4, font={"size": 12, "color": "var(--ink)"})
-    )
-    figure["bindings"].append(bind(f"layout.annotations.{at}.text", long, "gamma", "lambda"))
-    figure["narrow_bindings"].append(bind(f"layout.annotations.{at}.text", short, "gamma", "lambda"))
-    figure["bindings"].append(bind("aria", arias, "gamma", "lambda"))
+    points = point_names(facts.line)
+    long = each_point(facts, lambda g, m: f"{points[m]}   gap {_ends(sizes, g, m)} {sizes.unit}")
+    short = each_point(facts, lambda g, m: f"{points[m]}  gap {_ends(sizes, g, m, brief=True)}")
+    path = add_note(figure, "", "var(--ink)", **PAPER, x=0, y=1, yshift=4)
+    bind_fields(figure, path, {"text": long})
+    figure["narrow_bindings"].append(bind(f"{path}.text", short, *BOTH))
+    figure["bindings"].append(bind("aria", each_point(facts, lambda g, m: _aria(facts, sizes, g, m)), *BOTH))
 
 
 def _ends(sizes: _Sizes, g: int, m: int, *, brief: bool = False) -> str:
@@ -274,7 +251,7 @@ def _ends(sizes: _Sizes, g: int, m: int, *, brief: bool = False) -> str:
             ends.append(f"<b>{significant(value)}</b>")
         else:
             text, space, interval = _with_interval(value, doubt).partition(" ")
-            ends.append(f"<b>{text}</b>{space}{interval} at {_amount(sizes.amounts[s])}")
+            ends.append(f"<b>{text}</b>{space}{interval} at {sizes.amounts[s]:,}")
     return " → ".join(ends)
 
 
@@ -284,23 +261,18 @@ def _with_interval(value: float, doubt: float) -> str:
     return span_text(value, value - doubt, value + doubt, max(2, min(6, error_decimals(doubt))))
 
 
-def _aria(facts: LineFacts, sizes: _Sizes, g: int, m: int, point: str) -> str:
-    unit = "tokens" if sizes.in_tokens else "sequences"
-    parts = [f"with {_amount(sizes.amounts[s])} {unit} of calibration text {_errors(sizes, s, g, m)}" for s in (0, -1)]
-    where = "mean of all layers" if facts.layer is None else facts.study.layers[facts.layer].name
+def _aria(facts: LineFacts, sizes: _Sizes, g: int, m: int) -> str:
+    parts = []
+    for s in (0, -1):
+        errors = [
+            f"{significant(value)} on {text}"
+            for text, found in (("calibration text", sizes.calibration), ("unseen text", sizes.unseen))
+            if math.isfinite(value := float(found.mean[s, g, m]))
+        ]
+        measured = " and ".join(errors) or "not measured"
+        parts.append(f"with {sizes.amounts[s]:,} {sizes.unit} of calibration text {measured}")
+    where, point = shown_layer(facts, "mean of all layers"), point_names(facts.line)[m]
     return f"Reconstruction error, {where}, {point}, {draws_text(facts.n_draws)}: {'; '.join(parts)}."
-
-
-def _errors(sizes: _Sizes, s: int, g: int, m: int) -> str:
-    """The errors that were measured at one amount of text and one point."""
-    calibration, unseen = (float(found.mean[s, g, m]) for found in (sizes.calibration, sizes.unseen))
-    if math.isfinite(calibration) and math.isfinite(unseen):
-        return f"{significant(calibration)} on calibration text and {significant(unseen)} on unseen text"
-    if math.isfinite(calibration):
-        return f"{significant(calibration)} on calibration text"
-    if math.isfinite(unseen):
-        return f"{significant(unseen)} on unseen text"
-    return "not measured"
 
 
 def _by_point(values: np.ndarray) -> np.ndarray:
@@ -316,10 +288,6 @@ def _texts(mean: np.ndarray, doubt: np.ndarray) -> list[list[list[str]]]:
         ]
         for means, doubts in zip(mean, doubt, strict=True)
     ]
-
-
-def _line(style: Role) -> dict[str, str]:
-    return {"color": style["color"], "dash": style["dash"]}
 
 
 def _trace(sizes: _Sizes, name: str, **more: Any) -> dict[str, Any]:

@@ -5,11 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from sarqc.figures.drawing import DRIFT, HELD_OUT, PENALTY, PERCENT, QUALITY, RECON, Figure, Role, bind, note
+from sarqc.figures.drawing import (
+    DRIFT,
+    HELD_OUT,
+    PAPER,
+    PENALTY,
+    PERCENT,
+    QUALITY,
+    RECON,
+    Figure,
+    Role,
+    add_note,
+    bind,
+    bind_fields,
+    ink_of,
+)
 from sarqc.figures.flags import DAMPINGS, flags_of, flags_text, not_flagged, planted
 from sarqc.figures.numbers import (
     accuracy_text,
@@ -23,7 +37,7 @@ from sarqc.figures.numbers import (
 )
 from sarqc.figures.panels import AXIS, BAND, Curve, Panel, band_shape, stack
 from sarqc.figures.scales import SCALE_WORDS, on_scale
-from sarqc.figures.titles import along_finding, drift_finding, error_finding, quality_finding, set_finding
+from sarqc.figures.titles import along_finding, drift_finding, error_finding, quality_finding, set_finding, shown_layer
 from sarqc.quantization.methods import entry_of
 from sarqc.study.facts import LineFacts, Quality, equal_points, is_point, lam_index
 from sarqc.study.paired import spans
@@ -50,12 +64,12 @@ def hero(facts: LineFacts, shown: Shown = "perplexity", *, scale: str = "raw") -
     if panel is None:
         return None
     figure = _drawn(facts, scaled, quality, [replace(panel, alone=True)], is_axis=True)
-    figure["title"] = panel.title
+    figure["title"], figure["subtitle"] = panel.title, draws_text(facts.n_draws)
     if shown in ("perplexity", "accuracy"):
-        figure["subtitle"] = _subtitle(facts, quality)
+        if quality is not None and quality.ends is not None:
+            figure["subtitle"] += ", 95 % intervals"
         set_finding(figure, quality_finding(facts, shown))
     else:
-        figure["subtitle"] = _subtitle(facts, None)
         set_finding(figure, error_finding(facts) if shown == "error" else drift_finding(facts))
     return figure
 
@@ -73,12 +87,9 @@ def curves(facts: LineFacts, *, scale: str = "raw") -> Figure:
 
 def _panel(facts: LineFacts, quality: Quality | None, shown: Shown, scale: str) -> Panel | None:
     """The panel of a quantity; None where it was not measured."""
-    if shown == "error":
-        measured = facts.recon is not None or facts.held_out is not None
-        return _error_panel(facts, SCALE_WORDS[scale]) if measured else None
-    if shown == "drift":
-        measured = facts.drift is not None or facts.sar is not None
-        return _drift_panel(facts, SCALE_WORDS[scale]) if measured else None
+    if shown in ("error", "drift"):
+        panel = (_error_panel if shown == "error" else _drift_panel)(facts, SCALE_WORDS[scale])
+        return panel if panel.curves else None
     return None if quality is None else _quality_panel(facts, quality, shown)
 
 
@@ -95,13 +106,6 @@ def _drawn(
     return figure
 
 
-def _subtitle(facts: LineFacts, quality: Quality | None) -> str:
-    """What the bars around the points are."""
-    if quality is None or quality.ends is None:
-        return draws_text(facts.n_draws)
-    return f"{draws_text(facts.n_draws)}, 95 % intervals"
-
-
 def _gammas(facts: LineFacts) -> range:
     return range(len(facts.line.gammas))
 
@@ -115,14 +119,9 @@ def _twin(facts: LineFacts) -> tuple[LineFacts | None, str]:
 
 def _quality_panel(facts: LineFacts, quality: Quality, name: str) -> Panel:
     what = "saliency" if facts.identity is not None else "this grid" if facts.plain is not None else ""
-    curves = [
-        Curve(
-            "perplexity" if name == "perplexity" else "accuracy",
-            QUALITY, quality.mean, quality.ends, label=what,
-        )
-    ]  # fmt: skip
+    curves = [Curve(name, QUALITY, quality.mean, quality.ends, label=what)]
     twin, beside = _twin(facts)
-    twin_quality = None if twin is None else (twin.accuracy if name == "accuracy" else twin.perplexity)
+    twin_quality: Quality | None = getattr(twin, name, None)
     if twin is not None and twin_quality is not None:
         curves.append(_ghost(facts, twin, twin_quality.mean, QUALITY, beside))
     base = facts.baseline
@@ -130,26 +129,19 @@ def _quality_panel(facts: LineFacts, quality: Quality, name: str) -> Panel:
     if base is not None and quality.baseline_mean is not None and facts.baseline_position is None:
         points = ((baseline_name(base), base.lam, quality.baseline_mean), *_heavier_damping(facts, name))
     pinned = () if quality.baseline_mean is None else (quality.baseline_mean,)
-    model, of_model = facts.study.model, facts.layer is None
+    model, whole = facts.study.model, "" if facts.layer is None else ", whole model"
     if name == "accuracy":
-        title = (
-            "Accuracy, higher is better" if of_model else "Accuracy, whole model, higher is better"
-        )  # fmt: skip
-        short = "Accuracy" if of_model else "Accuracy, whole model"
-        return Panel(title, accuracy_text, tuple(curves), 1.35, short, model.accuracy, PERCENT, pinned, points)
-    title = (
-        "Perplexity on unseen text, lower is better"
-        if of_model
-        else "Perplexity on unseen text, whole model, lower is better"
-    )
-    short = "Perplexity, unseen text" if of_model else "Perplexity, whole model"
-    return Panel(title, perplexity_text, tuple(curves), 1.35, short, model.perplexity, "", pinned, points)
+        title, short, show, ticks = f"Accuracy{whole}, higher is better", f"Accuracy{whole}", accuracy_text, PERCENT
+    else:
+        title, short = f"Perplexity on unseen text{whole}, lower is better", f"Perplexity{whole or ', unseen text'}"
+        show, ticks = perplexity_text, ""
+    return Panel(title, show, tuple(curves), 1.35, short, getattr(model, name), ticks, pinned, points)
 
 
 def _heavier_damping(facts: LineFacts, name: str) -> tuple[tuple[str, float, float], ...]:
     """GPTQ with more than its usual damping: points of the identity curve, where that was measured."""
     twin = facts.identity
-    quality = None if twin is None else (twin.accuracy if name == "accuracy" else twin.perplexity)
+    quality: Quality | None = getattr(twin, name, None)
     if twin is None or quality is None or facts.baseline is None or facts.baseline.method != "gptq":
         return ()
     places = [(flag.lam, lam_index(twin.line, flag.lam)) for flag in DAMPINGS[1:]]
@@ -158,13 +150,12 @@ def _heavier_damping(facts: LineFacts, name: str) -> tuple[tuple[str, float, flo
 
 
 def _error_panel(facts: LineFacts, words: str) -> Panel:
-    curves: list[Curve] = []
-    if facts.held_out is not None:
-        name = "unseen text"
-        curves.append(Curve(name, HELD_OUT, facts.held_out, label=name, short="unseen"))
-    if facts.recon is not None:
-        name = "calibration text"
-        curves.append(Curve(name, RECON, facts.recon, label=name, short="calibration"))
+    texts = (("unseen", HELD_OUT, facts.held_out), ("calibration", RECON, facts.recon))
+    curves = [
+        Curve(f"{text} text", style, values, label=f"{text} text", short=text)
+        for text, style, values in texts
+        if values is not None
+    ]
     twin, _ = _twin(facts)
     if twin is not None and twin.held_out is not None and facts.held_out is not None:
         curves.append(_ghost(facts, twin, twin.held_out, HELD_OUT, ""))
@@ -180,8 +171,7 @@ def _title(facts: LineFacts, what: str, words: str) -> str:
 def _drift_panel(facts: LineFacts, words: str) -> Panel:
     curves: list[Curve] = []
     if facts.drift is not None:
-        name = "drift"
-        curves.append(Curve(name, DRIFT, facts.drift, label=name, short=name))
+        curves.append(Curve("drift", DRIFT, facts.drift, label="drift", short="drift"))
     if facts.sar is not None:
         entry = entry_of(facts.line.method)
         weighted = entry is not None and entry.make.saliency == "saliency"
@@ -199,11 +189,7 @@ def _drift_panel(facts: LineFacts, words: str) -> Panel:
     return Panel(_title(facts, what, words), significant, tuple(curves), 0.95, "Weights:")
 
 
-_NAMES = {
-    QUALITY["color"]: "quality",
-    HELD_OUT["color"]: "unseen text",
-    DRIFT["color"]: "drift",
-}
+_NAMES = {QUALITY["color"]: "quality", HELD_OUT["color"]: "unseen text", DRIFT["color"]: "drift"}
 
 
 def _ghost(facts: LineFacts, twin: LineFacts, values: np.ndarray, style: Role, label: str) -> Curve:
@@ -227,29 +213,21 @@ def _add_band(figure: Figure, facts: LineFacts, quality: Quality | None) -> None
         at = len(layout["shapes"])
         layout["shapes"].append(band_shape(0, 0))
         edges = [(run[slot][0] - 0.4, run[slot][1] + 0.4) if slot < len(run) else (0.0, 0.0) for run in runs]
-        figure["bindings"] += [
-            bind(f"layout.shapes.{at}.x0", [edge[0] for edge in edges], "gamma"),
-            bind(f"layout.shapes.{at}.x1", [edge[1] for edge in edges], "gamma"),
-        ]
+        bind_fields(
+            figure, f"layout.shapes.{at}", dict(zip(("x0", "x1"), zip(*edges, strict=True), strict=True)), "gamma"
+        )
     if any(runs):
-        at = len(layout["annotations"])
-        font = {"size": 12, "color": "var(--quality-ink)"}
         widest = [max(run, key=lambda span: span[1] - span[0], default=None) for run in runs]
         holds_words = min(end - first + 0.8 for first, end in filter(None, widest)) > 0.22 * len(facts.line.lams)
         at_end = holds_words and quality is facts.perplexity  # the baseline's name stands at a small λ, above the curve
-        side = {"xanchor": "right", "xshift": -5} if at_end else {"xanchor": "left", "xshift": 5}
-        words = note(
-            "best λ in here, 95\u00a0% sure", xref="x", yref="paper", x=0, y=1, yanchor="top", yshift=-2, font=font
-        )
-        layout["annotations"].append({**words, **side, "name": BAND})
+        side = {"xanchor": "right", "xshift": -5} if at_end else {"xshift": 5}
+        place = {"xref": "x", "yref": "paper", "x": 0, "y": 1, "yanchor": "top", "yshift": -2, **side, "name": BAND}
         if holds_words:  # on a ground of their own, over λ's line
-            layout["annotations"][at]["bgcolor"] = "var(--band-solid)"
-        figure["narrow"][f"layout.annotations.{at}.opacity"] = 0
+            place["bgcolor"] = "var(--band-solid)"
+        text = "best λ in here, 95\u00a0% sure"
+        path = add_note(figure, text, ink_of(QUALITY), narrow={"opacity": 0}, **place)
         places = [0 if span is None else span[1] + 0.4 if at_end else span[0] - 0.4 for span in widest]
-        figure["bindings"] += [
-            bind(f"layout.annotations.{at}.x", places, "gamma"),
-            bind(f"layout.annotations.{at}.visible", [bool(run) for run in runs], "gamma"),
-        ]
+        bind_fields(figure, path, {"x": places, "visible": [bool(run) for run in runs]}, "gamma")
 
 
 def _add_flags(figure: Figure, facts: LineFacts, *, room: int) -> None:
@@ -274,27 +252,21 @@ def _add_flags(figure: Figure, facts: LineFacts, *, room: int) -> None:
     sign = next(at for at, one in enumerate(layout["annotations"]) if one.get("name") == AXIS)
     layout["annotations"][sign]["yshift"] = -(room + LANE * lanes)
     figure["narrow"][f"layout.annotations.{sign}.yshift"] = -(room + LANE * few)
-    font = {"size": 11, "color": "var(--ink-2)"}
     # Poles pass behind the names at their left.
     for one, small in reversed(list(zip(wide, narrow, strict=True))):
-        at = len(layout["annotations"])
         pole = {"showarrow": True, "arrowhead": 0, "arrowwidth": 1, "arrowcolor": "var(--ink-3)", "ax": 0}
         place = {"xref": "x", "yref": "paper", "x": one.place, "y": 0, "ay": room + _depth(one.lane)}
-        place["yanchor"] = "middle"
-        layout["annotations"].append(
-            note(f" {one.flag.label()}", **(pole | place), font=font, borderpad=0, bgcolor="var(--surface)")
-            | {"hovertext": one.flag.words}
-        )
-        figure["narrow"][f"layout.annotations.{at}.ay"] = room + _depth(small.lane)
+        ground = {"yanchor": "middle", "size": 11, "borderpad": 0, "bgcolor": "var(--surface)"}
+        on_narrow: dict[str, Any] = {"ay": room + _depth(small.lane)}
         if one.flag.short:
-            figure["narrow"][f"layout.annotations.{at}.text"] = f" {one.flag.label(short=True)}"
+            on_narrow["text"] = f" {one.flag.label(short=True)}"
+        more = {**pole, **place, **ground, "hovertext": one.flag.words}
+        add_note(figure, f" {one.flag.label()}", "var(--ink-2)", narrow=on_narrow, **more)
     if words:
-        at = len(layout["annotations"])
-        place = {"xref": "paper", "yref": "paper", "x": 0, "y": 0, "yanchor": "middle"}
-        place["yshift"] = -(room + _depth(lanes - 1))
-        layout["annotations"].append(note(words[0].upper() + words[1:], **place, font=font))
-        figure["narrow"][f"layout.annotations.{at}.yshift"] = -(room + _depth(few - 1))
-        figure["narrow"][f"layout.annotations.{at}.text"] = "Other tools: identity penalty"
+        heights = (-(room + _depth(count - 1)) for count in (lanes, few))
+        place = {**PAPER, "x": 0, "y": 0, "yanchor": "middle", "size": 11, "yshift": next(heights)}
+        on_narrow = {"yshift": next(heights), "text": "Other tools: identity penalty"}
+        add_note(figure, words[0].upper() + words[1:], "var(--ink-2)", narrow=on_narrow, **place)
 
 
 def _depth(lane: int) -> float:
@@ -308,18 +280,15 @@ def _aria(facts: LineFacts, quality: Quality | None, name: str, gamma: int) -> s
     parts: list[str] = []
     best = None if quality is None else quality.best[gamma]
     if quality is not None and best is not None:
-        value, point = float(quality.mean[gamma, best]), point_names(facts.line)[best]
-        if name == "accuracy":
-            parts.append(f"accuracy is highest, {accuracy_text(value)}, at {point}")
-        else:
-            parts.append(f"perplexity is lowest, {perplexity_text(value)}, at {point}")
+        value = float(quality.mean[gamma, best])
+        most = f"highest, {accuracy_text(value)}" if name == "accuracy" else f"lowest, {perplexity_text(value)}"
+        parts.append(f"{name} is {most}, at {point_names(facts.line)[best]}")
     for values, noun in zip((facts.recon, facts.held_out, facts.drift, facts.sar), _NOUNS, strict=True):
         if values is not None and np.isfinite(values[gamma]).all() and len(lams) > 1:
             first, last = (significant(float(values[gamma, at])) for at in (0, -1))
             parts.append(f"{noun} goes from {first} at λ = {lam_text(lams[0])} to {last}")
     line, draws = f"{facts.line.spoken_title} at {facts.line.bits} bits", draws_text(facts.n_draws)
-    where = "all layers" if facts.layer is None else facts.study.layers[facts.layer].name
-    text = f"Curves over λ for {line}, {where}, {draws}: {'; '.join(parts) or 'nothing was measured'}."
+    text = f"Curves over λ for {line}, {shown_layer(facts)}, {draws}: {'; '.join(parts) or 'nothing was measured'}."
     flags = flags_text(facts)
     return f"{text} Flags on the axis: {flags}." if flags else text
 

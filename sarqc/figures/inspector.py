@@ -11,10 +11,23 @@ from functools import cache
 
 import numpy as np
 
-from sarqc.figures.drawing import PLAIN_AXIS, Figure, base_layout, bind, honest_range, note
+from sarqc.figures.drawing import (
+    BOTH,
+    PAPER,
+    PLAIN_AXIS,
+    Figure,
+    add_note,
+    add_trace,
+    base_layout,
+    bind,
+    bind_fields,
+    honest_range,
+    scatter,
+)
 from sarqc.figures.layer_map import layer_label
 from sarqc.figures.numbers import number, point_names, significant
-from sarqc.study.facts import LineFacts
+from sarqc.figures.titles import each_point
+from sarqc.study.facts import LineFacts, once
 
 MOST_LEVELS = 32  # more are too close to be told apart
 MOST_NAMED = 8  # levels
@@ -34,12 +47,9 @@ class WeightGroup:
     other: np.ndarray  # G M C, True where another level lies nearer to the weight
 
 
+@once
 def read_group(facts: LineFacts, layer: int) -> WeightGroup | None:
     """The group of a layer; None where the study holds none."""
-    return facts.once(f"group of layer {layer}", lambda: _read_group(facts, layer))
-
-
-def _read_group(facts: LineFacts, layer: int) -> WeightGroup | None:
     names = ("group_place", "group_weight", "group_codes", "group_zero", "group_step")
     arrays = [facts.read(name, layer) for name in names]
     if any(array is None for array in arrays):
@@ -63,13 +73,14 @@ def inspector(facts: LineFacts, layer: int) -> Figure | None:
     group = read_group(facts, layer)
     if group is None:
         return None
-    channels = group.first + np.arange(len(group.weight))
+    channels = range(group.first, group.first + len(group.weight))
+    ends = (channels[0] - 1, channels[-1] + 1)
     drawn = group.levels.shape[-2] <= MOST_LEVELS
     low, high = _heights(group, drawn=drawn)
     digits = max(0, 3 - math.floor(math.log10((high - low) or 1.0)))
     layout = base_layout(left=56, right=16, top=30, bottom=38)
     layout["xaxis"] = {
-        **PLAIN_AXIS, "showgrid": False, "range": [int(channels[0]) - 1, int(channels[-1]) + 1], "nticks": 9,
+        **PLAIN_AXIS, "showgrid": False, "range": list(ends), "nticks": 9,
         "title": {"text": "input channel", "standoff": 6, "font": {"size": 12}},
     }  # fmt: skip
     layout["yaxis"] = {**PLAIN_AXIS, "showgrid": False, "range": [low, high], "nticks": 5}
@@ -81,7 +92,7 @@ def inspector(facts: LineFacts, layer: int) -> Figure | None:
         "title": f"Weight by weight: {layer_label(info)}, output {group.row}, inputs {channels[0]} to {channels[-1]}",
     }
     if drawn:
-        _add_levels(figure, group, (int(channels[0]) - 1, int(channels[-1]) + 1), digits)
+        _add_levels(figure, group, ends, digits)
     for wanted, color in ((False, "var(--ink-3)"), (True, "var(--recon)")):
         _add_arrows(figure, group, group.other == wanted, 0.03 * (high - low), digits, color)
     _add_weights(figure, group, channels, digits)
@@ -91,7 +102,7 @@ def inspector(facts: LineFacts, layer: int) -> Figure | None:
     figure["narrow"] = {"layout.annotations.1.visible": False}
     if len(channels) > NARROW_CHANNELS:
         figure["narrow"] |= {
-            "layout.xaxis.range": [int(channels[0]) - 1, int(channels[NARROW_CHANNELS - 1]) + 0.7],
+            "layout.xaxis.range": [ends[0], channels[NARROW_CHANNELS - 1] + 0.7],
             "layout.xaxis.title.text": f"input channel, the first {NARROW_CHANNELS} of {len(channels)}",
         }
     return figure
@@ -113,24 +124,20 @@ def _add_path(figure: Figure, paths: list[list[str]], color: str, width: float) 
     figure["layout"]["shapes"].append(
         {"type": "path", "path": "", "layer": "below", "fillcolor": color, "line": {"color": color, "width": width}}
     )
-    figure["bindings"].append(bind(f"layout.shapes.{at}.path", paths, "gamma", "lambda"))
+    bind_fields(figure, f"layout.shapes.{at}", {"path": paths})
 
 
 def _name_levels(figure: Figure, group: WeightGroup, digits: int) -> None:
     """Names of the levels in the place of ticks, where all channels have the same; of many levels only some."""
     if group.levels.shape[-1] > 1:
         return
-    layout, count = figure["layout"], group.levels.shape[-2]
-    layout["yaxis"]["showticklabels"] = False
+    count = group.levels.shape[-2]
+    figure["layout"]["yaxis"]["showticklabels"] = False
     place = {"xref": "paper", "x": 0, "xshift": -4, "y": 0, "xanchor": "right", "yanchor": "middle"}
     for level in range(0, count, math.ceil(count / MOST_NAMED)):
-        at, heights = len(layout["annotations"]), group.levels[..., level, 0]  # G M
-        layout["annotations"].append(note("", **place, font={"size": 12, "color": "var(--ink-2)"}))
+        heights = group.levels[..., level, 0]  # G M
         names = [[number(height, digits) if height else "0" for height in row] for row in heights.tolist()]
-        figure["bindings"] += [
-            bind(f"layout.annotations.{at}.y", heights, "gamma", "lambda"),
-            bind(f"layout.annotations.{at}.text", names, "gamma", "lambda"),
-        ]
+        bind_fields(figure, add_note(figure, "", "var(--ink-2)", **place), {"y": heights, "text": names})
 
 
 def _add_levels(figure: Figure, group: WeightGroup, ends: tuple[int, int], digits: int) -> None:
@@ -169,26 +176,15 @@ def _add_arrows(figure: Figure, group: WeightGroup, chosen: np.ndarray, head: fl
     _add_path(figure, paths, color, 1.5)
 
 
-def _add_weights(figure: Figure, group: WeightGroup, channels: np.ndarray, digits: int) -> None:
+def _add_weights(figure: Figure, group: WeightGroup, channels: range, digits: int) -> None:
     """The float weights, and the level that each takes as text for the pointer."""
-    figure["data"].append(
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": "float weights",
-            "x": channels.tolist(),
-            "y": np.round(group.weight, digits).tolist(),
-            "text": [],
-            "marker": {
-                "symbol": "circle",
-                "size": 5,
-                "color": "var(--surface)",
-                "line": {"color": "var(--ink)", "width": 1.25},
-            },
-            "hovertemplate": "input %{x}: float weight %{y}<br>takes %{text}" + "<extra></extra>",
-            "meta": {"row": group.row, "first": group.first, "count": len(group.weight)},  # where the group is
-        }
-    )
+    edge = {"color": "var(--ink)", "width": 1.25}
+    trace = scatter(
+        "float weights", "markers", x=[*channels], y=np.round(group.weight, digits).tolist(), text=[],
+        marker={"symbol": "circle", "size": 5, "color": "var(--surface)", "line": edge},
+        hovertemplate="input %{x}: float weight %{y}<br>takes %{text}<extra></extra>",
+        meta={"row": group.row, "first": group.first, "count": len(group.weight)},  # where the group is
+    )  # fmt: skip
     name = cache(lambda level: number(level, digits))  # few levels, taken by many weights
     taken = [
         [
@@ -197,7 +193,7 @@ def _add_weights(figure: Figure, group: WeightGroup, channels: np.ndarray, digit
         ]
         for row in zip(group.taken.tolist(), group.other.tolist(), strict=True)
     ]
-    figure["bindings"].append(bind(f"data.{len(figure['data']) - 1}.text", taken, "gamma", "lambda"))
+    add_trace(figure, trace, {"text": taken})
 
 
 def _add_words(figure: Figure, facts: LineFacts, group: WeightGroup, name: str, span: tuple[float, float]) -> None:
@@ -206,40 +202,25 @@ def _add_words(figure: Figure, facts: LineFacts, group: WeightGroup, name: str, 
     points, count = point_names(facts.line), len(group.weight)
     reach = np.abs(group.levels).max(axis=(-2, -1))  # G M
     is_beyond = (group.levels.min(axis=(-2, -1)) < span[0]) | (group.levels.max(axis=(-2, -1)) > span[1])
-    beyond = [
-        [significant(far) if out else "" for far, out in zip(*row, strict=True)]
-        for row in zip(reach.tolist(), is_beyond.tolist(), strict=True)
-    ]
     others = group.other.sum(axis=-1)  # G M
-    place = {"xref": "paper", "yref": "paper", "x": 0, "y": 1, "yshift": 6, "font": {"size": 12, "color": "var(--ink)"}}
+
+    def lead(g: int, m: int) -> str:
+        return f'{points[m]}: <span style="color:var(--recon-ink)">{others[g, m]} of {count}</span>'
+
+    def text(g: int, m: int) -> str:
+        far = f"; levels up to {significant(float(reach[g, m]))}, beyond the picture" if is_beyond[g, m] else ""
+        return f"{lead(g, m)} weights do not take the nearest level{far}"
+
+    def aria(g: int, m: int) -> str:
+        return (
+            f"One group of {count} weights of {name} at {points[m]} and the levels of its grid: {others[g, m]} of them "
+            "do not take the nearest level."
+        )
+
+    path = add_note(figure, "", "var(--ink)", **PAPER, x=0, y=1, yshift=6)
     key = "○ float weight, arrow: to the level it takes; lines: levels"
-    right = {"x": 1, "xanchor": "right", "font": {"size": 12, "color": "var(--ink-2)"}}
-    figure["layout"]["annotations"] += [note("", **place), note(key, **(place | right))]
-    texts, narrow, arias = [], [], []
-    for row, further in zip(others.tolist(), beyond, strict=True):
-        shares = [f'<span style="color:var(--recon-ink)">{other} of {count}</span>' for other in row]
-        texts.append([_off_words(*words) for words in zip(points, shares, further, strict=True)])
-        narrow.append(
-            [f"{point}: {share} not at the nearest level" for point, share in zip(points, shares, strict=True)]
-        )
-        arias.append(
-            [
-                (
-                    f"One group of {count} weights of {name} at {point} and the levels of its grid: {other} of them "
-                    "do not take the nearest level."
-                )
-                for point, other in zip(points, row, strict=True)
-            ]
-        )
-    figure["bindings"] += [
-        bind("layout.annotations.0.text", texts, "gamma", "lambda"),
-        bind("aria", arias, "gamma", "lambda"),
-    ]
-    figure["narrow_bindings"] = [bind("layout.annotations.0.text", narrow, "gamma", "lambda")]
-
-
-def _off_words(point: str, share: str, beyond: str) -> str:
-    """How many weights are not at their nearest level at a point; ``beyond``: where levels end outside the picture."""
-    if not beyond:
-        return f"{point}: {share} weights do not take the nearest level"
-    return f"{point}: {share} weights do not take the nearest level; levels up to {beyond}, beyond the picture"
+    add_note(figure, key, "var(--ink-2)", **PAPER, x=1, y=1, yshift=6, xanchor="right")
+    bind_fields(figure, path, {"text": each_point(facts, text)})
+    figure["bindings"].append(bind("aria", each_point(facts, aria), *BOTH))
+    narrow = each_point(facts, lambda g, m: f"{lead(g, m)} not at the nearest level")
+    figure["narrow_bindings"] = [bind(f"{path}.text", narrow, *BOTH)]

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypedDict
 
-from sarqc.figures.drawing import PLAIN_AXIS, QUALITY, Figure, bar_lengths, base_layout, note
+from sarqc.figures.changes import is_unclear
+from sarqc.figures.drawing import (
+    HOVER,
+    PAPER,
+    PLAIN_AXIS,
+    QUALITY,
+    Figure,
+    add_note,
+    bar_lengths,
+    base_layout,
+    error_bars,
+)
 from sarqc.figures.numbers import difference_decimals, draws_text, lam_text, number, perplexity_text, span_of
 from sarqc.figures.titles import everywhere, fitting, set_finding
 from sarqc.plain import measured
@@ -28,15 +38,9 @@ class _Side(NamedTuple):
 
 
 _KL = 1.0  # nats, the size that decides how many decimals a difference has
-
-
-def _kl_text(value: float) -> str:
-    return number(value, 3)
-
-
 SIDES = (
     _Side("perplexity", "Perplexity on unseen text", "Perplexity", perplexity_text, "x", (0.0, 0.47)),
-    _Side("kl", "KL to the float model, nats a token", "KL, nats", _kl_text, "x2", (0.53, 1.0)),
+    _Side("kl", "KL to the float model, nats a token", "KL, nats", lambda value: number(value, 3), "x2", (0.53, 1.0)),
 )
 NAMES = {"nearest": "Round to nearest", "gptq": "GPTQ 1 %"}
 NOUNS = {  # in a sentence
@@ -85,12 +89,6 @@ def step_words(step: str, fitting: Mapping[str, str | int | float], lam: float) 
     return fitting_text({name: fitting[name]})
 
 
-def _narrow_rows(names: list[str]) -> dict[str, Any]:
-    """What a narrow drawing has in the place of the names of its rows, with room for the longest."""
-    room = max(74, 8 * max(map(len, names), default=0))
-    return {"layout.margin.l": room, "layout.margin.r": 8, "layout.yaxis.ticktext": names}
-
-
 class LadderStep(TypedDict):
     """A step that can be taken earlier or later."""
 
@@ -99,7 +97,7 @@ class LadderStep(TypedDict):
 
 
 class Worth(TypedDict):
-    """What a step is worth in perplexity, with the ends of the 95 % interval; null where one draw can't say."""
+    """A difference with the ends of its 95 % interval; null where one draw can't say."""
 
     mean: float | None
     low: float | None
@@ -119,20 +117,16 @@ class LadderWords(TypedDict):
 
 def ladder_words(climbed: Ladder) -> LadderWords:
     """Return the steps of a ladder with what each is worth, and its sentence."""
-    titles = {
-        "order": "order",
-        "range": "range",
-        "refine": "refinement",
-        "lambda": f"λ = {lam_text(LAMBDA)}",
-    }
+    titles = {"refine": "refinement", "lambda": f"λ = {lam_text(LAMBDA)}"}
     alone, last = (
-        [_worth(each[step]["perplexity"]) for step in climbed.steps] for each in (climbed.alone, climbed.last)
+        [worth_of(each[step]["perplexity"]) for step in climbed.steps] for each in (climbed.alone, climbed.last)
     )
-    steps: list[LadderStep] = [{"name": step, "title": titles[step]} for step in climbed.steps]
+    steps: list[LadderStep] = [{"name": step, "title": titles.get(step, step)} for step in climbed.steps]
     return {"steps": steps, "alone": alone, "last": last, "words": _sentence(climbed)}
 
 
-def _worth(difference: Difference) -> Worth:
+def worth_of(difference: Difference) -> Worth:
+    """Return a difference without axes as plain numbers."""
     mean, low, high = (measured(float(value)) for value in (difference.mean, difference.low, difference.high))
     return {"mean": mean, "low": low, "high": high, "clear": difference.verdict(()) != 0}
 
@@ -147,14 +141,17 @@ def ladder_figure(rungs: Sequence[Rung], bits: int, waiting: Mapping[str, str] =
     """
     names = {rung.step: rung_name(rung) for rung in rungs} | dict(waiting)
     layout = base_layout(left=168, right=16, top=26, bottom=24)
-    layout["yaxis"] = {**PLAIN_AXIS, "range": [len(names) - 0.4, -0.6], "showgrid": False}
-    layout["yaxis"] |= {"tickvals": list(range(len(names))), "ticktext": [*names.values()]}
-    layout["yaxis"] |= {"tickfont": {"size": 12, "color": "var(--ink)"}}
+    layout["yaxis"] = {**PLAIN_AXIS, "range": [len(names) - 0.4, -0.6], "showgrid": False} | {
+        "tickvals": list(range(len(names))), "ticktext": [*names.values()],
+        "tickfont": {"size": 12, "color": "var(--ink)"},
+    }  # fmt: skip
     figure: Figure = {"data": [], "layout": layout, "bindings": [], "narrow": {}}
     sides = [side for side in SIDES if rungs and all(side.quality in rung.values for rung in rungs)]
     for side in sides:
         _add_side(figure, rungs, side if len(sides) > 1 else side._replace(domain=(0.0, 1.0)))
-    figure["narrow"] |= _narrow_rows([SHORT.get(step, name) for step, name in names.items()])
+    short = [SHORT.get(step, name) for step, name in names.items()]
+    room = max(74, 8 * max(map(len, short), default=0))
+    figure["narrow"] |= {"layout.margin.l": room, "layout.margin.r": 8, "layout.yaxis.ticktext": short}
     figure["title"] = "What each step is worth"
     set_finding(figure, everywhere(_finding(rungs)))
     figure["aria"] = _aria(rungs, bits)
@@ -175,23 +172,20 @@ def _finding(rungs: Sequence[Rung]) -> str:
 def _sentence(climbed: Ladder) -> str:
     """What λ is worth on the min–max grid, and what on the grid with every other step taken."""
     alone, last = (steps["lambda"]["perplexity"] for steps in (climbed.alone, climbed.last))
-    changes = [span_of(difference, climbed.rungs[0].mean("perplexity")) for difference in (alone, last)]
-    on_plain = f"{changes[0]} on the min–max grid"
-    after = f"{changes[1]} after the others"
-    return f"λ = {lam_text(LAMBDA)} in perplexity: {_with_doubt(on_plain, alone)}; {_with_doubt(after, last)}."
-
-
-def _with_doubt(words: str, difference: Difference) -> str:
-    """Words on a difference, with a remark where several draws do not show it clearly."""
-    unclear = math.isfinite(difference.error) and difference.verdict(()) == 0
-    return f"{words}, which is not clear of 0" if unclear else words
+    value = climbed.rungs[0].mean("perplexity")
+    parts = [
+        f"{span_of(worth, value)} {where}{', which is not clear of 0' if is_unclear(worth) else ''}"
+        for worth, where in ((alone, "on the min–max grid"), (last, "after the others"))
+    ]
+    return f"λ = {lam_text(LAMBDA)} in perplexity: {'; '.join(parts)}."
 
 
 def _add_side(figure: Figure, rungs: Sequence[Rung], side: _Side) -> None:
     layout = figure["layout"]
     values = [rung.mean(side.quality) for rung in rungs]
     width = max(values) - min(values)
-    bars = [_bar_of(rung.differences[side.quality], width) if rung.differences else (0.0, 0.0) for rung in rungs]
+    differences = [rung.differences.get(side.quality) for rung in rungs]
+    bars = [(0.0, 0.0) if change is None else _bar_of(change, width) for change in differences]
     # An interval without an end reaches out of the axis.
     low = min(value - min(down, width) for value, (down, _) in zip(values, bars, strict=True))
     high = max(value + min(up, width) for value, (_, up) in zip(values, bars, strict=True))
@@ -199,31 +193,27 @@ def _add_side(figure: Figure, rungs: Sequence[Rung], side: _Side) -> None:
     layout[f"{side.axis[0]}axis{side.axis[1:]}"] = {
         **PLAIN_AXIS, "domain": list(side.domain), "range": [low - 2 * pad, high + 2 * pad], "nticks": 4, "anchor": "y",
     }  # fmt: skip
-    figure["data"].append(_bars(side, values, bars, [_hover(rung, value, side) for rung, value in zip(
-        rungs, values, strict=True)]))  # fmt: skip
-    for at, rung in enumerate(rungs):
+    texts = [_hover(rung, value, side) for rung, value in zip(rungs, values, strict=True)]
+    figure["data"].append(_bars(side, values, bars, texts))
+    for at, (rung, difference) in enumerate(zip(rungs, differences, strict=True)):
         ends, (down, up) = (values[at], values[max(at - 1, 0)]), bars[at]
         first, last = min(*ends, values[at] - down), max(*ends, values[at] + up)
         left = first - low > high - last  # the words stand on the emptier side
-        text = side.show(values[at]) if not rung.differences else span_of(
-            rung.differences[side.quality], 50.0 if side.quality == "perplexity" else _KL)  # fmt: skip
-        place: dict[str, Any] = {"x": first if left else last}
-        place |= {"xref": side.axis, "yref": "y", "y": at, "xanchor": "right" if left else "left"}
-        font = {"size": 12, "color": "var(--ink)" if rung.step == "lambda" else "var(--ink-2)"}
-        layout["annotations"].append(note(text, **place, yanchor="middle", xshift=-6 if left else 6, font=font))
-        if rung.differences:  # on a phone without the interval
-            difference = rung.differences[side.quality]
+        text, narrow = side.show(values[at]), None
+        if difference is not None:
+            text = span_of(difference, 50.0 if side.quality == "perplexity" else _KL)
             mean, doubt = float(difference.mean), float(difference.doubt)
             coarse = 0 if abs(mean) >= 100 else 1 if abs(mean) >= 1 else 2
-            short = number(mean, coarse if side.quality == "perplexity" else difference_decimals(doubt, _KL))
-            figure["narrow"][f"layout.annotations.{len(layout['annotations']) - 1}.text"] = short
-    at = len(layout["annotations"])
-    layout["annotations"].append(note(side.title, xref="paper", yref="paper", x=side.domain[0], y=1, yshift=4))
-    figure["narrow"] |= {f"layout.annotations.{at}.text": side.short}
+            decimals = coarse if side.quality == "perplexity" else difference_decimals(doubt, _KL)
+            narrow = {"text": number(mean, decimals)}  # on a phone without the interval
+        place = {"x": first, "xanchor": "right", "xshift": -6} if left else {"x": last, "xshift": 6}
+        place |= {"xref": side.axis, "yref": "y", "y": at, "yanchor": "middle"}
+        color = "var(--ink)" if rung.step == "lambda" else "var(--ink-2)"
+        add_note(figure, text, color, narrow=narrow, **place)
+    add_note(figure, side.title, narrow={"text": side.short}, **PAPER, x=side.domain[0], y=1, yshift=4)
 
 
 def _bar_of(difference: Difference, width: float) -> tuple[float, float]:
-    """Lengths of a step's interval below and above its end."""
     down, up = bar_lengths(difference.mean, (difference.low, difference.high), width)
     return float(down), float(up)
 
@@ -241,27 +231,16 @@ def _bars(side: _Side, values: list[float], bars: list[tuple[float, float]], tex
         "xaxis": side.axis,
         "width": 0.5,
         "marker": {"color": "var(--quality-faint)", "line": {"color": QUALITY["color"], "width": 1.5}},
-        "error_x": {
-            "type": "data",
-            "symmetric": False,
-            "array": [up for _, up in bars],
-            "arrayminus": [down for down, _ in bars],
-            "thickness": 1.5,
-            "width": 4,
-            "color": QUALITY["color"],
-        },
+        "error_x": error_bars([up for _, up in bars], [down for down, _ in bars], QUALITY["color"]),
         "text": texts,
         "textposition": "none",
-        "hovertemplate": "%{text}<extra></extra>",
+        "hovertemplate": HOVER,
     }
 
 
 def _hover(rung: Rung, value: float, side: _Side) -> str:
-    name, text = rung_name(rung), side.show(value)
-    if not rung.differences:
-        return f"{name}: {text}"
-    change = span_of(rung.differences[side.quality], 1.0)
-    return f"{name}: {text}, {change} in this step"
+    change = f", {span_of(rung.differences[side.quality], 1.0)} in this step" if rung.differences else ""
+    return f"{rung_name(rung)}: {side.show(value)}{change}"
 
 
 def _aria(rungs: Sequence[Rung], bits: int) -> str:

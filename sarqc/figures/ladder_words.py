@@ -12,24 +12,24 @@ import numpy as np
 from sarqc.documents import LadderEnd, LadderRow, LadderRun
 from sarqc.figures.drawing import Figure
 from sarqc.figures.ladder import NAMES, NOUNS, ladder_figure, rung_name, step_words
-from sarqc.figures.numbers import counted, draws_text, joined, number, perplexity_text, span_of
-from sarqc.figures.sentence import Piece, piece, pieces
-from sarqc.figures.view import Column, DataTable
+from sarqc.figures.numbers import counted, draws_text, listed, number, perplexity_text, span_of, unsigned
+from sarqc.figures.sentence import Piece, in_a_row, piece, pieces
+from sarqc.figures.view import DataTable, Headings, data_table
 from sarqc.study.ladder import QUALITIES, LadderPoint, Rung, rungs_of
 from sarqc.study.paired import Difference
 
 ENDS: dict[LadderEnd, str] = {"draws": "all draws were made", "budget": "the budget was spent"}
-_COLUMNS: tuple[Column, ...] = (
-    {"key": "step", "title": "Step", "kind": "text"},
-    {"key": "draws", "title": "Draws", "kind": "plain"},
-    {"key": "perplexity", "title": "Perplexity, unseen text", "kind": "perplexity"},
-    {"key": "perplexity_difference", "title": "In this step, paired", "kind": "difference"},
-    {"key": "perplexity_low", "title": "95 % from", "kind": "difference"},
-    {"key": "perplexity_high", "title": "95 % to", "kind": "difference"},
-    {"key": "kl", "title": "KL to the float model, nats a token", "kind": "significant"},
-    {"key": "kl_difference", "title": "In this step, paired", "kind": "significant"},
-    {"key": "kl_low", "title": "95 % from", "kind": "significant"},
-    {"key": "kl_high", "title": "95 % to", "kind": "significant"},
+_COLUMNS: Headings = (
+    ("step", "Step", "text"),
+    ("draws", "Draws", "plain"),
+    ("perplexity", "Perplexity, unseen text", "perplexity"),
+    ("perplexity_difference", "In this step, paired", "difference"),
+    ("perplexity_low", "95 % from", "difference"),
+    ("perplexity_high", "95 % to", "difference"),
+    ("kl", "KL to the float model, nats a token", "significant"),
+    ("kl_difference", "In this step, paired", "significant"),
+    ("kl_low", "95 % from", "significant"),
+    ("kl_high", "95 % to", "significant"),
 )
 
 
@@ -72,12 +72,7 @@ def ladder_table(ladder: LadderRun, rungs: Sequence[Rung]) -> DataTable:
             ends = zip(("difference", "low", "high"), (difference.mean, difference.low, difference.high), strict=True)
             row |= {f"{name}_{end}": float(value) for end, value in ends if np.isfinite(value)}
         rows.append(row)
-    columns = [
-        Column(key=column["key"], title=column["title"], kind=column["kind"])
-        for column in _COLUMNS
-        if any(column["key"] in row for row in rows)
-    ]
-    return {"columns": columns, "rows": [{column["key"]: row.get(column["key"]) for column in columns} for row in rows]}
+    return data_table(_COLUMNS, rows)
 
 
 def ladder_sentence(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
@@ -89,10 +84,7 @@ def ladder_sentence(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
     if ladder["end"]:
         models = counted(ladder["measured"], "model")
         parts.append([piece(f"It ended because {ENDS[ladder['end']]}, after {models}.")])
-    said: list[Piece] = []
-    for part in parts:
-        said += [piece(" "), *part] if said else part
-    return said
+    return in_a_row(parts)
 
 
 def _is_reached(row: LadderRow) -> bool:
@@ -151,9 +143,9 @@ def _worths(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
         said = pieces([f"{lead} {best} is worth the most: ", gain, "."])
     rest = [_change(name, changes[name], value) for name in (*gains, *costs) if name != best]
     if unclear:
-        rest.append(f"{_list(unclear)} {'is' if len(unclear) == 1 else 'are'} not clear of 0")
+        rest.append(f"{listed(unclear)} {'is' if len(unclear) == 1 else 'are'} not clear of 0")
     more = [_change(name, changes[name], value) for name in alone if name != best]
-    rest += [f"on one draw alone {_list(more)}"] if known and more else more
+    rest += [f"on one draw alone {listed(more)}"] if known and more else more
     if rest:
         text = "; ".join(rest)
         start = text[0] if text.startswith("λ") else text[0].upper()
@@ -163,18 +155,8 @@ def _worths(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
 
 def _change(name: str, change: Difference, value: float) -> str:
     """“refinement saves 0.6”."""
-    return f"{name} {'costs' if change.mean > 0 else 'saves'} {_size(change, value)}"
-
-
-def _size(change: Difference, value: float) -> str:
-    """The size of a change, without its sign and its interval."""
-    return span_of(change.scaled(math.copysign(1.0, float(change.mean))), value).partition(" ")[0]
-
-
-def _list(names: Sequence[str]) -> str:
-    """“a, b and c”."""
-    *first, last = names
-    return joined([", ".join(first), last]) if first else last
+    size = span_of(unsigned(change), value).partition(" ")[0]
+    return f"{name} {'costs' if change.mean > 0 else 'saves'} {size}"
 
 
 def _lowest(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
@@ -203,9 +185,7 @@ def _small_print(ladder: LadderRun, rungs: Sequence[Rung], recipe: Mapping[str, 
             "its points."
         )
     if len({*counts}) > 1:
-        lines.append(
-            f"The last steps have {draws_text(min(counts))}, the first {draws_text(max(counts))}."
-        )  # fmt: skip
+        lines.append(f"The last steps have {draws_text(min(counts))}, the first {draws_text(max(counts))}.")
     if counts and max(counts) == 1:
         lines.append("One draw has no intervals: whether a difference holds in others, it can’t say.")
     by_step = {row["step"]: row.get("bits_per_weight") for row in ladder["rows"]}

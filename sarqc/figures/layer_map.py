@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sarqc.figures.changes import times_text
-from sarqc.figures.drawing import PLAIN_AXIS, BoundValues, Figure, base_layout, bind, plain_numbers
+from sarqc.figures.drawing import BOTH, PLAIN_AXIS, BoundValues, Figure, base_layout, bind, bind_fields, plain_numbers
 from sarqc.figures.findings import fewest_for_half
 from sarqc.figures.layer_quantities import Quantity
 from sarqc.figures.numbers import NBSP, lam_text, number
@@ -41,10 +41,6 @@ class _Column:
     worst: bool = False
     pooled: bool = False
 
-    @property
-    def middle(self) -> float:
-        return (self.left + self.right) / 2
-
 
 def layer_map(facts: LineFacts, quantity: Quantity | None) -> Figure | None:
     """Blocks × kinds of linear, coloured by a quantity of each layer; a click selects the layer.
@@ -55,8 +51,7 @@ def layer_map(facts: LineFacts, quantity: Quantity | None) -> Figure | None:
     if quantity is None:
         return None
     figure, frames = facts.study.once(facts.line, f"map of {quantity.name}", lambda: _every_layer(facts, quantity))
-    shapes = [*figure["layout"]["shapes"], *frames.get(facts.layer, [])]
-    return {**figure, "layout": {**figure["layout"], "shapes": shapes}}
+    return framed(figure, frames.get(facts.layer, []))
 
 
 def _every_layer(facts: LineFacts, quantity: Quantity) -> tuple[Figure, dict[int | None, list[dict[str, Any]]]]:
@@ -65,17 +60,16 @@ def _every_layer(facts: LineFacts, quantity: Quantity) -> tuple[Figure, dict[int
     n_g, n_m = quantity.values.shape[1:]
     z = np.full((n_g, n_m, len(rows), len(columns)), np.nan)
     leads: list[list[list[Any]]] = [[[-1, ""] for _ in columns] for _ in rows]
-    missing = "not measured"
-    texts: list[list[Any]] = [[[[missing] * len(columns) for _ in rows] for _ in range(n_m)] for _ in range(n_g)]
+    texts: list[list[Any]] = [[[["not measured"] * len(columns) for _ in rows] for _ in range(n_m)] for _ in range(n_g)]
     for (r, c), layers in members.items():
         column = columns[c]
         worst, pick = quantity.extreme(layers)
         z[:, :, r, c] = worst if column.worst else quantity.pooled(layers)
+        kind = f"block {rows[r]} · {column.module}"
         if column.worst:
-            kind = _extreme_name(quantity, layer_label(facts.study.layers[pick]))
-        else:
-            kind = f"block {rows[r]} · {column.module}"
-            kind = _pooled_name(quantity, kind, len(layers)) if column.pooled else kind
+            kind = f"{layer_label(facts.study.layers[pick])}, the {quantity.stripe}"
+        elif column.pooled:
+            kind += f", {'mean of ' if quantity.stripe else ''}{len(layers)} experts"
         leads[r][c] = [pick, kind]
         for g, m in np.ndindex(n_g, n_m):
             texts[g][m][r][c] = quantity.text(float(z[g, m, r, c]), layers)
@@ -107,29 +101,11 @@ def _every_layer(facts: LineFacts, quantity: Quantity) -> tuple[Figure, dict[int
     figure: Figure = {"data": [trace], "layout": layout, "bindings": []}
     arias = [[_aria(facts, quantity, quantity.values[:, g, m], m) for m in range(n_m)] for g in range(n_g)]
     show(figure, quantity, quantity.colours(z), texts, arias)
-    figure["title"] = _title(quantity, pooled=pooled)
+    stripes = {"fewest": "; narrow: expert with fewest", "worst": "; narrow: worst expert"}
+    figure["title"] = f"Every layer{stripes.get(quantity.stripe, '') if pooled else ''}"
     set_finding(figure, map_finding(facts, quantity, range(len(quantity.values)), "layers"))
     figure["subtitle"] = f": {quantity.title}"
     return figure, frames
-
-
-def _extreme_name(quantity: Quantity, layer: str) -> str:
-    return f"{layer}, the fewest" if quantity.stripe == "fewest" else f"{layer}, the worst"
-
-
-def _pooled_name(quantity: Quantity, layers: str, count: int) -> str:
-    if quantity.stripe:
-        return f"{layers}, mean of {count} experts"
-    return f"{layers}, {count} experts"
-
-
-def _title(quantity: Quantity, *, pooled: bool) -> str:
-    """``pooled``: whether experts share cells, of which a stripe tells the worst."""
-    if not pooled or not quantity.stripe:
-        return "Every layer"
-    if quantity.stripe == "fewest":
-        return "Every layer; narrow: expert with fewest"
-    return "Every layer; narrow: worst expert"
 
 
 def map_finding(facts: LineFacts, quantity: Quantity, layers: Sequence[int], noun: str) -> BoundValues | None:
@@ -152,44 +128,34 @@ def map_finding(facts: LineFacts, quantity: Quantity, layers: Sequence[int], nou
             )
         if quantity.name in ERRORS:
             count = fewest_for_half(known)
-            return "" if count is None else fitting(_half(count, known.size, noun))
+            of = f"of {number(known.size, 0)} {noun} {'makes' if count == 1 else 'make'} up half the error"
+            return "" if count is None else fitting(f"{number(count, 0)} {of}")
         largest, middle = layers[int(np.nanargmax(column))], float(np.median(known))
-        label = layer_label(facts.study.layers[largest])
-        is_drift = quantity.name == "drift"
-        text = f"{label}: the largest drift" if is_drift else f"{label}: the largest penalty"
+        what = "drift" if quantity.name == "drift" else "penalty"
+        text = f"{layer_label(facts.study.layers[largest])}: the largest {what}"
         if middle <= 0:
             return fitting(text)
-        times = times_text(float(known.max()) / middle)
-        return fitting(f"{text}, {times} the median", text)
+        return fitting(f"{text}, {times_text(float(known.max()) / middle)} the median", text)
 
     return at_each(facts, say)
 
 
-def _half(count: int, total: int, noun: str) -> str:
-    return f"{number(count, 0)} of {number(total, 0)} {noun} {'makes' if count == 1 else 'make'} up half the error"
-
-
 def _most_chosen(quantity: Quantity, known: np.ndarray, noun: str) -> str:
     """What “auto” chose most often in most of the layers."""
-    sign = "λ" if quantity.name == "lambda" else "γ"
-    counts = [(int(np.isclose(known, step).sum()), step) for step in quantity.steps]
-    most = max(count for count, _ in counts)
-    first, *others = [step for count, step in counts if count == most]
+    sign, counts = quantity.sign, quantity.counts(known)
+    most = max(counts.values())
+    first, *others = [step for step, count in counts.items() if count == most]
     if others:
         return f"No {sign} was chosen in more {noun} than the others"
-    return fitting(
-        f"{sign}{NBSP}={NBSP}{lam_text(first)} was chosen in {number(most, 0)} of {number(known.size, 0)} {noun}"
-    )
+    of = f"{number(most, 0)} of {number(known.size, 0)} {noun}"
+    return fitting(f"{sign}{NBSP}={NBSP}{lam_text(first)} was chosen in {of}")
 
 
 def show(figure: Figure, quantity: Quantity, z: np.ndarray, texts: Any, arias: list[list[str]]) -> None:
     """Puts colours (G M …), texts and sentences into a figure: bound to γ and λ where those change the quantity."""
     if quantity.follows:
-        figure["bindings"] += [
-            bind("data.0.z", z, "gamma", "lambda"),
-            bind("data.0.text", texts, "gamma", "lambda"),
-            bind("aria", arias, "gamma", "lambda"),
-        ]
+        bind_fields(figure, "data.0", {"z": z, "text": texts})
+        figure["bindings"].append(bind("aria", arias, *BOTH))
     else:
         figure["data"][0] |= {"z": plain_numbers(z[0, 0]), "text": texts[0][0]}
         figure["aria"] = arias[0][0]
@@ -235,21 +201,20 @@ def _name_axis(columns: list[_Column]) -> dict[str, Any]:
         for group in set(groups) & set(GROUPS):
             inside = [place for place, one in enumerate(groups) if one == group]
             texts[inside[len(inside) // 2]] += f"<br>{GROUPS[group]}"
-    return {
-        "tickvals": [round(column.left + 0.5) for column in named],
-        "ticktext": texts,
-        "tickangle": 0,
-        "range": [columns[0].left, columns[-1].right],
-        "fixedrange": True,
-        "showgrid": False,
-        "zeroline": False,
-        "ticks": "",
-    }
+    ticks = {"tickvals": [round(column.left + 0.5) for column in named], "ticktext": texts, "tickangle": 0}
+    ends = [columns[0].left, columns[-1].right]
+    return ticks | {"range": ends, "fixedrange": True, "showgrid": False, "zeroline": False, "ticks": ""}
 
 
 def short_name(module: str) -> str:
     """“down” for experts.down_proj."""
     return module.rsplit(".", 1)[-1].removesuffix("_proj")
+
+
+def framed(figure: Figure, frames: Sequence[dict[str, Any]]) -> Figure:
+    """Return the figure of a whole line with the marks of the chosen layer."""
+    shapes = [*figure["layout"]["shapes"], *frames]
+    return {**figure, "layout": {**figure["layout"], "shapes": shapes}}
 
 
 def frame(across: tuple[float, float], row: float) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.figures.drawing import CIVIDIS, SHADES
+from sarqc.figures.drawing import CIVIDIS, SHADES, SLIM_BAR
 from sarqc.figures.numbers import lam_text, number, point_names, significant
-from sarqc.study.facts import LineFacts, Selection
+from sarqc.study.facts import LineFacts, Selection, once_a_line
 from sarqc.study.paired import mean_over_draws
 
 # name in an address → what a card is called, in a list; the first that a line has is shown without a wish
@@ -95,12 +95,17 @@ class Quantity:
             return significant(value)
         chosen = self.samples[:, list(layers)]
         known = chosen[np.isfinite(chosen)]
-        sign = "λ" if self.name == "lambda" else "γ"
-        choice = f"{sign} = {lam_text(value)}"
-        if known.size <= 1:
-            return choice
-        times = int(np.isclose(known, value).sum())
-        return f"{choice}, {times} of {known.size} choices"
+        choice = f"{self.sign} = {lam_text(value)}"
+        return choice if known.size <= 1 else f"{choice}, {np.isclose(known, value).sum()} of {known.size} choices"
+
+    @property
+    def sign(self) -> str:
+        """Of what “auto” chose."""
+        return "λ" if self.name == "lambda" else "γ"
+
+    def counts(self, known: np.ndarray) -> dict[float, int]:
+        """Return how many of the numbers are each of the candidates."""
+        return {step: int(np.isclose(known, step).sum()) for step in self.steps}
 
     def colours(self, values: np.ndarray) -> np.ndarray:
         """Numbers as places on the scale of colours: logarithms, or positions among the candidates."""
@@ -141,10 +146,8 @@ class Quantity:
         if not known.size:
             return f"Nothing was measured for {called}."
         if self.steps:
-            sign = "λ" if self.name == "lambda" else "γ"
-            counts = [(int(np.isclose(known, step).sum()), step) for step in self.steps]
-            said = [f"{lam_text(step)} in {count}" for count, step in counts if count]
-            return f"{sign} that “auto” chose most often in each of {called}: {', '.join(said)}."
+            said = [f"{lam_text(step)} in {count}" for step, count in self.counts(known).items() if count]
+            return f"{self.sign} that “auto” chose most often in each of {called}: {', '.join(said)}."
         parts = []
         if self.name == "tokens":
             at = int(np.nanargmin(values))
@@ -152,22 +155,17 @@ class Quantity:
         at = int(np.nanargmax(values))
         parts.append(f"largest in {name(at)}, {self._plain(float(values.flat[at]))}")
         parts.append(f"median {self._plain(float(np.median(known)))}")
-        quantity = SPOKEN[self.name]
-        layers = called
-        values_text = ", ".join(parts)
-        if not self.follows:
-            return f"{quantity} of {layers}: {values_text}."
-        return f"{quantity} of {layers}, {point_names(facts.line)[lam]}: {values_text}."
+        where = f"{called}, {point_names(facts.line)[lam]}" if self.follows else called
+        return f"{SPOKEN[self.name]} of {where}: {', '.join(parts)}."
 
     def _plain(self, value: float) -> str:
         return number(value, 0) if self.name == "tokens" else significant(value)
 
 
+@once_a_line
 def quantities_of(facts: LineFacts) -> list[str]:
     """Names of the quantities that a line has, the one shown without a wish first."""
-    return facts.study.once(
-        facts.line, "quantities", lambda: [name for name in QUANTITIES if _samples(facts, name) is not None]
-    )
+    return [name for name in QUANTITIES if _samples(facts, name) is not None]
 
 
 def quantity_of(facts: LineFacts, name: str | None = None) -> Quantity | None:
@@ -191,10 +189,9 @@ def _samples(facts: LineFacts, name: str) -> np.ndarray | None:
     """Numbers of each draw, D L or D L G M; None where the line has no such, or they would tell nothing."""
     if name in ("lambda", "gamma"):
         found = facts.selection
-        chosen = (
-            None if found is None or found.by != "layer" else getattr(found, name[:3] if name == "lambda" else name)
-        )
-        return chosen if found is not None and chosen is not None and len(_steps(found, name)) > 1 else None
+        if found is None or found.by != "layer" or len(_steps(found, name)) < 2:
+            return None
+        return found.lam if name == "lambda" else found.gamma
     if name == "tokens" and all(layer.expert is None for layer in facts.study.layers):
         return None  # every layer of a dense model sees all of them
     array = facts.read(name)
@@ -222,18 +219,7 @@ def log_span(values: np.ndarray, lams: Sequence[float]) -> tuple[float, float]:
 
 def slim_bar(places: list[float], names: list[str]) -> dict[str, Any]:
     """A slim colour bar, named at these places."""
-    return {
-        "thickness": 8,
-        "len": 1.0,
-        "x": 1.02,
-        "xpad": 0,
-        "ypad": 2,
-        "outlinewidth": 0,
-        "tickvals": places,
-        "ticktext": names,
-        "ticks": "",
-        "tickfont": {"size": 11},
-    }
+    return {"tickvals": places, "ticktext": names, **SLIM_BAR, "tickfont": {"size": 11}}
 
 
 def _flat(count: int) -> list[list[Any]]:
@@ -242,7 +228,7 @@ def _flat(count: int) -> list[list[Any]]:
     for step in range(count):
         place = step / max(count - 1, 1) * (len(CIVIDIS) - 1)
         colour = [round(float(np.interp(place, range(len(CIVIDIS)), part))) for part in zip(*CIVIDIS, strict=True)]
-        name = f"rgb({colour[0]}, {colour[1]}, {colour[2]})"
+        name = f"rgb({', '.join(map(str, colour))})"
         stops += [[step / count, name], [(step + 1) / count, name]]
     return stops
 

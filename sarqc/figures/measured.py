@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from sarqc.figures.flags import flags_of, not_flagged
@@ -11,60 +11,15 @@ from sarqc.study.document import Line, ModelFacts
 from sarqc.study.facts import BaselinePoint, LineFacts, is_point
 from sarqc.study.stamp import shown
 
-GRID_WORDS = {
-    "symmetric": "symmetric",
-    "full_range": "full-range symmetric",
-    "asymmetric": "asymmetric",
-    "affine": "affine",
-}
-# Of the protocol of a study: headings, names of fields, and words among their values.
-_HEADINGS = {
-    "calibration": "Calibration text",
-    "held_out": "Unseen text",
-    "test": "Test text",
-    "task": "Task",
-    "tasks": "Tasks",
-    "task_limit": "Task limit",
-    "items": "Items",
-    "device": "Device",
-    "versions": "Versions",
-    "weights": "Weights",
-    "distillation": "Distillation",
-    "rotation": "Rotation",
-}
-_FIELDS = {
-    "corpus": "corpus",
-    "text": "text",
-    "part": "part",
-    "samples": "samples",
-    "length": "length",
-    "tokens": "tokens",
-    "begin": "begin",
-    "held_out_samples": "held out samples",
-    "sampling": "sampling",
-    "seed": "seed",
-    "written_by": "written by",
-    "window": "window",
-    "windows": "windows",
-    "predicted_tokens": "predicted tokens",
-    "only_the_first_tokens": "only the first tokens",
-    "dtype": "dtype",
-    "device": "device",
-}
-_VALUES = {
-    "random": "random",
-    "sequential": "sequential",
-    "first half": "first half",
-    "second half, calibration has the first": "second half, calibration has the first",
-}
+GRID_WORDS = {"full_range": "full-range symmetric"}  # where it is not called by its name
+# Of the protocol of a study, where a heading is not the name of its field.
+_HEADINGS = {"calibration": "Calibration text", "held_out": "Unseen text", "test": "Test text"}
 
 
 def grid_text(grid: str, group_size: int | None) -> str:
     """“asymmetric, groups of 128”."""
-    kind = GRID_WORDS.get(grid, grid)
-    if group_size is None:
-        return f"{kind}, one scale per channel"
-    return f"{kind}, groups of {group_size}"
+    scales = "one scale per channel" if group_size is None else f"groups of {group_size}"
+    return f"{GRID_WORDS.get(grid, grid)}, {scales}"
 
 
 class Fact(TypedDict):
@@ -77,14 +32,13 @@ class Fact(TypedDict):
 def how_measured(facts: LineFacts) -> list[Fact]:
     """The protocol as pairs of a heading and a plain text."""
     study, line = facts.study, facts.line
-    names = {one.name for one in study.lines if one.bits == line.bits}
     pairs = [
         ("Model", _model_text(study.model)),
         ("Grid", f"{line.bits} bits, {grid_text(line.grid, line.group_size)}"),
         ("Method", f"{line.label} ({line.method})"),
     ]
     if facts.baseline is not None:
-        pairs.append(("Compared with", _baseline_text(facts.baseline, names)))
+        pairs.append(("Compared with", _baseline_text(facts.baseline, facts)))
     if line.selected:
         pairs.append(("λ and γ", _how_chosen(line)))
     seeds = ", ".join(str(seed) for seed in line.draws)
@@ -96,20 +50,13 @@ def how_measured(facts: LineFacts) -> list[Fact]:
             continue
         pairs.append((_HEADINGS.get(key, key.replace("_", " ").capitalize()), _plain_text(value)))
     if facts.perplexity is not None and len(line.draws) > 1:
-        bars = (
-            (
-                "beside values the 95 % interval over calibration draws, beside differences the 95 % interval "
-                "(Student’s t) of the paired difference to the baseline over calibration draws"
-            )
-            if is_point(line)
-            else "95 % interval (Student’s t) of the paired difference to the baseline over calibration draws"
-        )
+        bars = "95 % interval (Student’s t) of the paired difference to the baseline over calibration draws"
+        if is_point(line):
+            bars = f"beside values the 95 % interval over calibration draws, beside differences the {bars}"
         pairs.append(("Error bars, “from … to …”", bars))
-    if facts.perplexity is not None and len(line.draws) > 1 and len(line.lams) > 1:
-        text = (
-            "holds the best of the λ tried with 95 % confidence: all that no other λ clearly beats (paired Student’s t)"
-        )
-        pairs.append(("Green band", text))
+        if len(line.lams) > 1:
+            text = "holds the best of the λ tried with 95 % confidence: all that no other λ clearly beats"
+            pairs.append(("Green band", f"{text} (paired Student’s t)"))
     if "kl" in line.arrays:
         text = "KL(float ‖ quantized) in nats at temperature 1, mean over the tokens that perplexity predicts"
         pairs.append(("KL to the float model", text))
@@ -157,11 +104,11 @@ def _model_text(model: ModelFacts) -> str:
     return f"{model.name}, {_whole(model.parameters)} parameters, {percent(model.share_quantized, 1)} quantized"
 
 
-def _baseline_text(base: BaselinePoint, names: Collection[str]) -> str:
-    """What a line is compared with; where another line's λ stands for it, that too. ``names``: of the study's lines."""
-    if base.method in names:
-        return f"{baseline_name(base)}, in the same calibration draws"
-    return f"{baseline_name(base)}, λ = {lam_text(base.lam)} of {base.held_by}, in the same calibration draws"
+def _baseline_text(base: BaselinePoint, facts: LineFacts) -> str:
+    """What a line is compared with; where another line's λ stands for it, that too."""
+    of_width = (one.name for one in facts.study.lines if one.bits == facts.line.bits)
+    holder = "" if base.method in of_width else f", λ = {lam_text(base.lam)} of {base.held_by}"
+    return f"{baseline_name(base)}{holder}, in the same calibration draws"
 
 
 def _pictures(line: Line) -> list[tuple[str, str]]:
@@ -182,13 +129,11 @@ def _pictures(line: Line) -> list[tuple[str, str]]:
 
 def _how_chosen(line: Line) -> str:
     """What “auto” chose among, and by what."""
-    comma = ", "  # between numbers, which may have one themselves
     lams, gammas = (
-        comma.join(lam_text(value) for value in values if value is not None)
+        ", ".join(lam_text(value) for value in values if value is not None)
         for values in (line.candidate_lams, line.candidate_gammas)
     )
-    lams = lams or "candidates"
-    among = f"λ of {lams} and γ of {gammas}" if gammas else f"λ of {lams}"
+    among = f"λ of {lams or 'candidates'}" + (f" and γ of {gammas}" if gammas else "")
     if line.selected == "layer":
         return f"auto: each layer chose {among} by its error on a held-out part of the calibration text"
     return f"auto: one {among} for the model, by perplexity on a held-out part of the calibration text"
@@ -197,20 +142,14 @@ def _how_chosen(line: Line) -> str:
 def _plain_text(value: Any) -> str:
     if isinstance(value, Mapping):
         known = {key: item for key, item in value.items() if item is not None}
-        return ", ".join(f"{_field_text(str(key))} {_plain_text(item)}" for key, item in known.items())
+        return ", ".join(f"{str(key).replace('_', ' ')} {_plain_text(item)}" for key, item in known.items())
     if isinstance(value, list | tuple):
         return ", ".join(_plain_text(item) for item in value) or "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
         return _whole(value)
-    if isinstance(value, float):
-        return str(value)
-    return _VALUES[value] if value in _VALUES else str(value)
-
-
-def _field_text(key: str) -> str:
-    return _FIELDS.get(key, key.replace("_", " "))
+    return str(value)
 
 
 def _whole(value: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache, reduce
+from functools import lru_cache
 
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line
@@ -14,10 +14,7 @@ from sarqc.study.intervals import number as number
 from sarqc.study.paired import Difference
 
 NBSP = "\u00a0"
-_WORDS = (  # from two on
-    "two", "three", "four", "five", "six", "seven",
-    "eight", "nine", "ten", "eleven", "twelve",
-)  # fmt: skip
+_WORDS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 
 
 def lam_text(value: float) -> str:
@@ -57,24 +54,23 @@ def decimals_for(value: float) -> int:
 
 
 def draws_text(count: int) -> str:
-    """Return “one draw” or “five draws”."""
-    return ("one draw" if count == 1 else f"{_counted(count)} draws") if count else "no draws"
-
-
-def _counted(count: int) -> str:
-    return _WORDS[count - 2] if 2 <= count < len(_WORDS) + 2 else str(count)
+    """Return “no draws”, “one draw” or “five draws”."""
+    return f"{_WORDS[count] if count < len(_WORDS) else count} draw{'' if count == 1 else 's'}"
 
 
 def sets_text(count: int) -> str:
-    """Draws, said to who has not heard of them."""
-    if not count:
-        return "no calibration sets"
-    return "one calibration set" if count == 1 else f"{_counted(count)} calibration sets"
+    """Return “five calibration sets”, for those who have not heard of draws."""
+    return draws_text(count).replace("draw", "calibration set")
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return “a”, “a and b”, “a, b and c”; empty without any."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def joined(names: Sequence[str]) -> str:
     """Return a list in words: “λ and γ”, “λ and γ and α”."""
-    return reduce(lambda first, last: f"{first} and {last}", names)
+    return " and ".join(names)
 
 
 def percent(value: float, decimals: int = 0) -> str:
@@ -116,6 +112,11 @@ def span_of(difference: Difference, value: float) -> str:
     """The same of a difference without axes. ``value``: of what it is the difference, for its decimals."""
     decimals = difference_decimals(float(difference.doubt), value)
     return span_text(float(difference.mean), float(difference.low), float(difference.high), decimals)
+
+
+def unsigned(difference: Difference) -> Difference:
+    """The difference the way round that is not negative: “2.9 better” has no sign."""
+    return difference.scaled(-1 if difference.mean < 0 else 1)
 
 
 Format = Callable[[float], str]

@@ -13,19 +13,28 @@ from typing import Any, Literal
 import numpy as np
 
 from sarqc.figures.drawing import (
+    BOTH,
+    PAPER,
+    REFERENCE,
     Figure,
     Role,
+    add_note,
+    add_trace,
     apart,
     bar_lengths,
     base_layout,
     bind,
+    bind_fields,
     clamp,
     edge_trace,
+    error_bars,
     honest_range,
+    ink_of,
     lam_axis,
     line_trace,
-    note,
     ring_trace,
+    scatter,
+    step_decimals,
     value_axis,
     whiskers,
 )
@@ -98,9 +107,8 @@ def stack(lams: Sequence[float], names: Sequence[str], panels: Sequence[Panel], 
         top = bottom - gap
     layout["xaxis"]["anchor"] = "y" if len(panels) == 1 else f"y{len(panels)}"
     if len(names) > 1:
-        before = {"xref": "paper", "yref": "paper", "x": 0, "y": 0, "xanchor": "left", "yanchor": "top"}
-        figure["narrow"][f"layout.annotations.{len(layout['annotations'])}.xshift"] = -10  # ticks begin near it
-        layout["annotations"].append(note("λ", **before) | {"name": AXIS})
+        near = {"xshift": -10}  # where ticks begin on a narrow screen
+        add_note(figure, "λ", narrow=near, **PAPER, x=0, y=0, yanchor="top", name=AXIS)
     return figure
 
 
@@ -128,20 +136,9 @@ def axis_name(index: int) -> str:
 
 def _add_marker(figure: Figure, axis: str, names: list[str], span: Sequence[float]) -> None:
     """The shown λ in one panel: a trace and not a shape, so that it lies above the grid and below the curves."""
-    at = len(figure["data"])
-    figure["data"].append(
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": "marker",
-            "x": [],
-            "y": list(span),
-            "yaxis": axis,
-            "hoverinfo": "skip",
-            "line": {"color": "var(--ink)", "width": 1.5},
-        }
-    )
-    figure["bindings"].append(bind(f"data.{at}.x", [[name, name] for name in names], "lambda"))
+    line = {"color": "var(--ink)", "width": 1.5}
+    trace = scatter("marker", "lines", y=list(span), yaxis=axis, hoverinfo="skip", line=line)
+    add_trace(figure, trace, {"x": [[name, name] for name in names]}, "lambda")
 
 
 def _add_panel(
@@ -153,16 +150,16 @@ def _add_panel(
     lams: Sequence[float],
     ring: bool,
 ) -> None:
-    layout, bindings = figure["layout"], figure["bindings"]
     span = _panel_range(panel, lams)
-    layout["yaxis" + axis[1:]] = value_axis(domain, span, ticks=5 if panel.weight > 1.2 else 4)
+    values = value_axis(domain, span, ticks=5 if panel.weight > 1.2 else 4)
+    figure["layout"]["yaxis" + axis[1:]] = values
     if panel.ticks:
-        layout["yaxis" + axis[1:]]["tickformat"] = panel.ticks
+        values["tickformat"] = panel.ticks
     beyond = _break_side(panel, span)
     if beyond:
-        _break_axis(layout["yaxis" + axis[1:]], span, beyond)
+        _break_axis(values, span, beyond)
     if ring:
-        _add_marker(figure, axis, names, layout["yaxis" + axis[1:]]["range"])
+        _add_marker(figure, axis, names, values["range"])
     off: list[tuple[np.ndarray, np.ndarray]] = []
     ends: list[tuple[Curve, np.ndarray]] = []
     # Faint curves first, so that what is compared lies behind what is shown.
@@ -179,23 +176,14 @@ def _add_panel(
             if len(names) == 1:  # a line over one place has no length
                 dash = {"symbol": "line-ew-open", "size": 14, "line": {"width": 2, "color": curve.style["color"]}}
                 trace |= {"mode": "markers", "marker": {**trace["marker"], **dash}}
-        at = len(figure["data"])
+        bound: dict[str, Any] = {}
         if curve.ends is not None and np.isfinite(curve.ends[0]).any():
-            trace["error_y"] = {
-                "type": "data",
-                "symmetric": False,
-                "array": [],
-                "arrayminus": [],
-                "thickness": 1.5,
-                "width": 4,
-                "color": curve.style["color"],
-            }
-            bars = bar_lengths(curve.values, curve.ends, span[1] - span[0])
-            for part, lengths in zip(("arrayminus", "array"), bars, strict=True):
-                bindings.append(bind(f"data.{at}.error_y.{part}", np.where(side == 0, lengths, 0.0), "gamma"))
-        figure["data"].append(trace)
+            trace["error_y"] = error_bars([], [], curve.style["color"])
+            down, up = bar_lengths(curve.values, curve.ends, span[1] - span[0])
+            for part, lengths in (("arrayminus", down), ("array", up)):
+                bound[f"error_y.{part}"] = np.where(side == 0, lengths, 0.0)
         texts = [[_hover(curve, panel.show, row, i) for i in range(len(names))] for row in range(len(drawn))]
-        bindings += [bind(f"data.{at}.y", drawn, "gamma"), bind(f"data.{at}.text", texts, "gamma")]
+        add_trace(figure, trace, {**bound, "y": drawn, "text": texts}, "gamma")
         if not curve.faint:
             off.append((curve.values, side))
         if curve.label:
@@ -203,26 +191,24 @@ def _add_panel(
     for label, lam, value in panel.points:
         place = next((name for name, value_ in zip(names, lams, strict=True) if abs(value_ - lam) < 1e-9), None)
         if place is not None:
-            figure["data"].append(
-                _named_point(label, place, float(clamp(np.array(value), span)[0]), axis, panel, value)
-            )
-    _name_first_point(layout, panel, lams, axis, span)
+            edge = {"width": 2, "color": "var(--ink-2)"}
+            marker = {"symbol": "diamond-open", "size": 10, "color": "var(--ink-2)", "line": edge}
+            figure["data"].append(scatter(
+                label, "markers", x=[place], y=[float(clamp(np.array(value), span)[0])], yaxis=axis,
+                text=[panel.show(value)], hovertemplate="%{text}", cliponaxis=False, marker=marker,
+            ))  # fmt: skip
+    _name_first_point(figure, panel, lams, axis, span)
     if ring:
         _add_rings(figure, panel, axis, names, span)
     _add_off_scale(figure, off, axis, names, span, panel.show)
     if beyond:
         _add_beyond_break(figure, panel, axis, span, beyond)
-    elif (
-        ends
-        and ring
-        and len(names) > FEW_LAMS
-        and panel.reference is not None
-        and span[0] <= panel.reference <= span[1]
-    ):
-        ends.append(_reference_end(panel, panel.reference, len(ends[0][1])))
-        _add_reference(figure, panel, axis, span, len(names), at_end=True)
-    else:
-        _add_reference(figure, panel, axis, span, len(names))
+    elif panel.reference is not None:
+        at_end = bool(ends) and ring and len(names) > FEW_LAMS and span[0] <= panel.reference <= span[1]
+        if at_end:  # among the names at the lines' ends, which keep apart from each other
+            along, text = np.full((len(ends[0][1]), 1), panel.reference), f"float {panel.show(panel.reference)}"
+            ends.append((Curve("float model", panel.curves[0].style, along, label=text, faint=True), along))
+        _add_reference(figure, panel, panel.reference, axis, span, len(names), at_end=at_end)
     if ring and panel.has_value_at_point:
         _add_value(figure, panel, axis, names, span)
     else:
@@ -269,47 +255,35 @@ def _break_axis(axis: dict[str, Any], span: tuple[float, float], side: Literal[-
     first, last = math.ceil(span[0] / step - 1e-9), math.floor(span[1] / step + 1e-9)
     values = [step * at for at in range(first, last + 1)]
     unit, sign = (100, f"{NBSP}%") if "%" in axis["tickformat"] else (1, "")
-    decimals = max(0, -math.floor(math.log10(unit * step) + 1e-9))
+    decimals = step_decimals(unit * step)
     axis |= {"tickvals": values, "ticktext": [f"{number(unit * value, decimals)}{sign}" for value in values]}
 
 
 def _add_beyond_break(figure: Figure, panel: Panel, axis: str, span: tuple[float, float], side: Literal[-1, 1]) -> None:
     """The float model as a line beyond the break of the axis."""
     assert panel.reference is not None
-    layout, edge, room = figure["layout"], span[0] if side < 0 else span[1], BREAK_ROOM * (span[1] - span[0])
-    height = edge + side * 0.75 * room
-    line = {"color": "var(--ink-2)", "width": 1, "dash": "2px 3px"}
-    ends = {"xref": "paper", "yref": axis, "x0": 0, "x1": 1, "y0": height, "y1": height}
-    layout["shapes"].append({"type": "line", "line": line, **ends})
-    font = {"size": 12, "color": "var(--ink-2)"}
-    words = {"xref": "paper", "yref": axis, "x": 1, "y": height, "xanchor": "right", "yanchor": "bottom"}
-    text = f"float model {panel.show(panel.reference)}"
-    layout["annotations"].append(note(text, **words | {"font": font}))
-    sign = {"xref": "paper", "yref": axis, "x": 0, "y": edge + side * 0.25 * room, "xshift": -12}
-    place = {"xanchor": "right", "yanchor": "middle", "font": {"size": 16, "color": "var(--ink-2)"}}
-    layout["annotations"].append(note("≈", **sign | place))
+    edge, room = span[0] if side < 0 else span[1], BREAK_ROOM * (span[1] - span[0])
+    height, place = edge + side * 0.75 * room, {"xref": "paper", "yref": axis, "xanchor": "right"}
+    across = {"xref": "paper", "yref": axis, "x0": 0, "x1": 1, "y0": height, "y1": height}
+    figure["layout"]["shapes"].append({"type": "line", "line": REFERENCE, **across})
+    add_note(figure, f"float model {panel.show(panel.reference)}", "var(--ink-2)", **place, x=1, y=height)
+    middle = {"y": edge + side * 0.25 * room, "yanchor": "middle", "size": 16}
+    add_note(figure, "≈", "var(--ink-2)", **place, x=0, xshift=-12, **middle)
 
 
 def _add_value(figure: Figure, panel: Panel, axis: str, names: list[str], span: tuple[float, float]) -> None:
     """The shown value in large type beside its point, on the side that has more room, above the curves there."""
     (curve,) = (each for each in panel.curves if not each.faint)
     heights, is_left = _room_for_value(panel, span)
-    at = len(figure["layout"]["annotations"])
-    ink = curve.style["color"].replace(")", "-ink)")
-    place = {"xref": "x", "yref": axis, "x": 0, "y": 0, "yanchor": "bottom", "yshift": 8, "xshift": 12}
-    font = {"size": VALUE_SIZE, "color": ink}
-    figure["layout"]["annotations"].append(note("", **place | {"font": font}))
+    place = {"xref": "x", "yref": axis, "x": 0, "y": 0, "yshift": 8, "xshift": 12}
+    path = add_note(figure, "", ink_of(curve.style), size=VALUE_SIZE, **place)
     texts = [
         [f"<b>{panel.show(float(value))}</b>" if math.isfinite(value) else "" for value in row] for row in curve.values
     ]
-    path = f"layout.annotations.{at}"
-    figure["bindings"] += [
-        bind(f"{path}.text", texts, "gamma", "lambda"),
-        bind(f"{path}.y", heights, "gamma", "lambda"),
-        bind(f"{path}.x", list(range(len(names))), "lambda"),
-        bind(f"{path}.xanchor", np.where(is_left, "right", "left").tolist(), "gamma", "lambda"),
-        bind(f"{path}.xshift", np.where(is_left, -12, 12).tolist(), "gamma", "lambda"),
-    ]
+    bind_fields(figure, path, {"text": texts, "y": heights})
+    bind_fields(figure, path, {"x": list(range(len(names)))}, "lambda")
+    sides = {"xanchor": np.where(is_left, "right", "left").tolist(), "xshift": np.where(is_left, -12, 12).tolist()}
+    bind_fields(figure, path, sides)
 
 
 def _room_for_value(panel: Panel, span: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
@@ -355,28 +329,8 @@ def _hover(curve: Curve, show: Format, row: int, column: int) -> str:
     return span_text(value, low, high, difference_decimals((high - low) / 2, value))
 
 
-def _named_point(label: str, place: str, y: float, axis: str, panel: Panel, value: float) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": label,
-        "x": [place],
-        "y": [y],
-        "yaxis": axis,
-        "text": [panel.show(value)],
-        "hovertemplate": "%{text}",
-        "cliponaxis": False,
-        "marker": {
-            "symbol": "diamond-open",
-            "size": 10,
-            "color": "var(--ink-2)",
-            "line": {"width": 2, "color": "var(--ink-2)"},
-        },
-    }
-
-
 def _name_first_point(
-    layout: dict[str, Any], panel: Panel, lams: Sequence[float], axis: str, span: tuple[float, float]
+    figure: Figure, panel: Panel, lams: Sequence[float], axis: str, span: tuple[float, float]
 ) -> None:
     """The name of the baseline at its point: it belongs to that alone, and not to the λ of the shown curve."""
     for label, lam, value in panel.points[:1]:
@@ -386,21 +340,14 @@ def _name_first_point(
             beside = np.concatenate([curve.values[:, at : at + 2].ravel() for curve in panel.curves])
             above = np.nanmax(beside, initial=value) - value <= value - np.nanmin(beside, initial=value)
             side = {"yshift": 3, "yanchor": "bottom"} if above else {"yshift": -3, "yanchor": "top"}
-            place = {"xref": "x", "yref": axis, "x": at, "y": value, "xshift": 8, **side}
-            layout["annotations"].append(note(label, **place, font={"size": 12, "color": "var(--ink-2)"}))
+            add_note(figure, label, "var(--ink-2)", xref="x", yref=axis, x=at, y=value, xshift=8, **side)
 
 
 def _add_rings(figure: Figure, panel: Panel, axis: str, names: list[str], span: tuple[float, float]) -> None:
     for curve in panel.curves:
-        if curve.faint:
-            continue
-        at = len(figure["data"])
-        figure["data"].append(ring_trace(curve.style, axis))
-        drawn = clamp(curve.values, span)[0]
-        figure["bindings"] += [
-            bind(f"data.{at}.x", [[name] for name in names], "lambda"),
-            bind(f"data.{at}.y", drawn[..., None], "gamma", "lambda"),
-        ]
+        if not curve.faint:
+            path = add_trace(figure, ring_trace(curve.style, axis), {"x": [[name] for name in names]}, "lambda")
+            bind_fields(figure, path, {"y": clamp(curve.values, span)[0][..., None]})
 
 
 def _add_off_scale(
@@ -413,17 +360,9 @@ def _add_off_scale(
 ) -> None:
     if not any(side.any() for _, side in off):
         return
-    at = len(figure["data"])
-    figure["data"].append(edge_trace(axis))
-    rows = off[0][0].shape[0]
-    columns: dict[str, list[list[Any]]] = {
-        "x": [],
-        "y": [],
-        "text": [],
-        "textposition": [],
-        "marker.symbol": [],
-    }
-    for row in range(rows):
+    fields = ("x", "y", "text", "textposition", "marker.symbol")
+    columns: dict[str, list[list[Any]]] = {name: [] for name in fields}
+    for row in range(len(off[0][0])):
         found = [
             (names[i], values[row, i], side[row, i]) for values, side in off for i in np.flatnonzero(side[row]).tolist()
         ]
@@ -441,18 +380,11 @@ def _add_off_scale(
         columns["text"].append([f" {text}" if text else "" for text in texts])
         columns["textposition"].append(["bottom right" if side > 0 else "top right" for _, _, side in found])
         columns["marker.symbol"].append(["triangle-up" if side > 0 else "triangle-down" for _, _, side in found])
-    figure["bindings"] += [bind(f"data.{at}.{path}", values, "gamma") for path, values in columns.items()]
-
-
-def _reference_end(panel: Panel, value: float, rows: int) -> tuple[Curve, np.ndarray]:
-    """The float model's name among those at the lines' ends, which keep apart from each other."""
-    along = np.full((rows, 1), value)
-    text = f"float {panel.show(value)}"
-    return Curve("float model", panel.curves[0].style, along, label=text, faint=True), along
+    add_trace(figure, edge_trace(axis), columns, "gamma")
 
 
 def _add_reference(
-    figure: Figure, panel: Panel, axis: str, span: tuple[float, float], n_lams: int, *, at_end: bool = False
+    figure: Figure, panel: Panel, value: float, axis: str, span: tuple[float, float], n_lams: int, *, at_end: bool
 ) -> None:
     """The float model: a thin line, or where it is off the scale a word at that edge.
 
@@ -461,64 +393,50 @@ def _add_reference(
     With ``at_end`` they stand on a narrow screen alone, in a room of their own below the scale: beside the line points
     would be under them.
     """
-    value, layout = panel.reference, figure["layout"]
-    if value is None:
-        return
-    shown = panel.show(value)
-    text = f"float model {shown}"
-    font = {"size": 12, "color": "var(--ink-2)"}
-    right = {"xref": "paper", "yref": axis, "x": 1, "xanchor": "right", "font": font}
-    left = {"xref": "paper", "yref": axis, "x": 0, "xanchor": "left", "xshift": 4, "font": font}
+    text = f"float model {panel.show(value)}"
+    ink, right = "var(--ink-2)", {"xref": "paper", "yref": axis, "x": 1, "xanchor": "right"}
+    left = {"xref": "paper", "yref": axis, "x": 0, "xshift": 4}
     if value < span[0]:
-        below = f"↓ float model {shown}, off the scale"
-        layout["annotations"].append(note(below, y=span[0], yanchor="bottom", **left))
+        add_note(figure, f"↓ {text}, off the scale", ink, y=span[0], **left)
         return
     if value > span[1]:
-        above = f"↑ float model {shown}, off the scale"
-        layout["annotations"].append(note(above, y=span[1], yanchor="top", **right))
+        add_note(figure, f"↑ {text}, off the scale", ink, y=span[1], yanchor="top", **right)
         return
-    line = {"color": "var(--ink-2)", "width": 1, "dash": "2px 3px"}
     across = {"xref": "x", "x0": -0.45, "x1": n_lams - 1} if at_end else {"xref": "paper", "x0": 0, "x1": 1}
-    layout["shapes"].append({"type": "line", "yref": axis, "y0": value, "y1": value, "line": line, **across})
+    line = {"type": "line", "yref": axis, "y0": value, "y1": value, "line": REFERENCE}
+    figure["layout"]["shapes"].append(line | across)
     if at_end:
         lowest = span[0] - NARROW_ROOM * (span[1] - span[0])
-        figure["narrow"] |= {
-            f"layout.annotations.{len(layout['annotations'])}.visible": True,
-            f"layout.yaxis{axis[1:]}.range": [lowest, span[1]],
-        }
-        dotted = f"dotted: float model {shown}"
-        layout["annotations"].append(note(dotted, y=lowest, yanchor="bottom", visible=False, **left))
+        add_note(figure, f"dotted: {text}", ink, narrow={"visible": True}, y=lowest, visible=False, **left)
+        figure["narrow"][f"layout.yaxis{axis[1:]}.range"] = [lowest, span[1]]
     elif n_lams > FEW_LAMS:
-        layout["annotations"].append(note(text, y=value, yanchor="bottom", **right))
+        add_note(figure, text, ink, y=value, **right)
     else:
-        middle = (span[0] + span[1]) / 2
-        layout["annotations"].append(note(text, y=value, yanchor="top" if value > middle else "bottom", **left))
+        add_note(figure, text, ink, y=value, yanchor="top" if value > sum(span) / 2 else "bottom", **left)
 
 
 def _add_title(figure: Figure, panel: Panel, top: float, ring: bool) -> None:
     """The panel's title; with a ring, the shown values stand in it, in the colours of their curves."""
-    layout = figure["layout"]
-    at = len(layout["annotations"])
-    place = {"xref": "paper", "yref": "paper", "x": 0, "y": top, "xanchor": "left", "yanchor": "bottom", "yshift": 2}
-    layout["annotations"].append(note("" if panel.alone else panel.title, **place))
+    path = add_note(figure, "" if panel.alone else panel.title, **PAPER, x=0, y=top, yshift=2)
     if not ring:
         return
-    curves = [curve for curve in panel.curves if not curve.faint]
-    texts = []
-    for row in range(curves[0].values.shape[0]):
-        texts.append([_title_text(panel, curves, row, column) for column in range(curves[0].values.shape[1])])
-    figure["bindings"].append(bind(f"layout.annotations.{at}.text", texts, "gamma", "lambda"))
-    named = [[_short_title(panel, row, column) for column in range(len(texts[0]))] for row in range(len(texts))]
-    figure["narrow_bindings"].append(bind(f"layout.annotations.{at}.text", named, "gamma", "lambda"))
+    rows, columns = panel.curves[0].values.shape
+    texts, named = (
+        [[title(panel, row, column) for column in range(columns)] for row in range(rows)]
+        for title in (_title_text, _short_title)
+    )
+    bind_fields(figure, path, {"text": texts})
+    figure["narrow_bindings"].append(bind(f"{path}.text", named, *BOTH))
 
 
-def _title_text(panel: Panel, curves: list[Curve], row: int, column: int) -> str:
+def _title_text(panel: Panel, row: int, column: int) -> str:
     shown = []
-    for curve in curves:
+    for curve in panel.curves:
+        if curve.faint:
+            continue
         value = float(curve.values[row, column])
         text = panel.show(value) if math.isfinite(value) else "not measured"
-        ink = curve.style["color"].replace(")", "-ink)")
-        shown.append(f'<span style="color:{ink}"><b>{text}</b></span>')
+        shown.append(f'<span style="color:{ink_of(curve.style)}"><b>{text}</b></span>')
     values = "  ·  ".join(shown)
     return values if panel.alone else f"{panel.title}   {values}"
 
@@ -530,7 +448,7 @@ def _short_title(panel: Panel, row: int, column: int) -> str:
         value = float(curve.values[row, column])
         if not math.isfinite(value) or (curve.faint and not curve.short):
             continue
-        ink = "var(--ink-2)" if curve.faint else curve.style["color"].replace(")", "-ink)")
+        ink = "var(--ink-2)" if curve.faint else ink_of(curve.style)
         name = f"{curve.short} " if curve.short else ""
         shown.append(f'<span style="color:{ink}">{name}<b>{panel.show(value)}</b></span>')
     values = " · ".join(shown)
@@ -548,24 +466,16 @@ def _add_end_labels(
 ) -> None:
     if not ends:
         return
-    layout, first = figure["layout"], len(figure["layout"]["annotations"])
-    rows = ends[0][1].shape[0]
-    heights: list[list[float]] = [[] for _ in ends]
-    for row in range(rows):
-        raw = [_last(drawn[row], (span[0] + span[1]) / 2) for _, drawn in ends]
-        room = span[1] - span[0]
-        placed = apart(raw, gap * room, span[0] + 0.06 * room, span[1] - 0.06 * room)
-        for one, value in zip(heights, placed, strict=True):
-            one.append(value)
-    for offset, (curve, _) in enumerate(ends):
-        at = first + offset
-        ink = curve.style["color"].replace("-faint", "").replace(")", "-ink)")
-        place = {"xref": "x", "yref": axis, "x": n_lams - 1, "y": 0, "xanchor": "left", "yanchor": "middle"}
-        font = {"size": 12, "color": "var(--ink-2)" if curve.faint else ink}
-        layout["annotations"].append(note(curve.label, xshift=12, **{**place, "font": font}))
-        figure["bindings"].append(bind(f"layout.annotations.{at}.y", heights[offset], "gamma"))
-        if ring:
-            figure["narrow"][f"layout.annotations.{at}.visible"] = False
+    room = span[1] - span[0]
+    placed = []
+    for drawn in zip(*(drawn for _, drawn in ends), strict=True):
+        raw = [_last(row, sum(span) / 2) for row in drawn]
+        placed.append(apart(raw, gap * room, span[0] + 0.06 * room, span[1] - 0.06 * room))
+    for (curve, _), heights in zip(ends, zip(*placed, strict=True), strict=True):
+        ink = "var(--ink-2)" if curve.faint else ink_of(curve.style)
+        place = {"xref": "x", "yref": axis, "x": n_lams - 1, "y": 0, "yanchor": "middle", "xshift": 12}
+        path = add_note(figure, curve.label, ink, narrow={"visible": False} if ring else None, **place)
+        bind_fields(figure, path, {"y": heights}, "gamma")
 
 
 def _last(row: np.ndarray, otherwise: float) -> float:

@@ -12,13 +12,14 @@ from typing import Any, Literal, NamedTuple, TypedDict
 import numpy as np
 
 from sarqc.errors import Refused
-from sarqc.figures.drawing import PLAIN_AXIS, Figure, apart, base_layout, note
+from sarqc.figures.drawing import HOVER, PAPER, PLAIN_AXIS, Figure, add_note, apart, base_layout, note, scatter
 from sarqc.figures.numbers import number, perplexity_text, plus_minus
 from sarqc.figures.titles import everywhere, fitting, set_finding
 
 SERIES = 4  # colours that can be told apart
 LABELLED = 4  # names at one size; more cover each other
 SERIES_ROOM = 18  # pixels for the name of a series
+CORNER = {**PAPER, "x": 0, "y": 1, "xshift": -50}  # above the axis' numbers
 
 Size = Literal["bits", "mib"]
 Quality = Literal["log_ratio", "perplexity"]
@@ -97,12 +98,9 @@ def pareto_view(runs: Sequence[ParetoRun], size: Size = "bits", quality: Quality
     _write(figure, labels)
     words = _words(runs, known, groups, best)
     if size == "bits":
-        words += " " + "Bits in full are those of codes, scales, and zero points or biases."
+        words += " Bits in full are those of codes, scales, and zero points or biases."
     set_finding(figure, everywhere(_finding(best, len(known), len(groups))))
-    size_text = _title(size)
-    quality_text = _words_of(quality)
-    count = len(known)
-    figure["aria"] = f"{size_text} against {quality_text}, {count} runs." + f" {words}"
+    figure["aria"] = f"{_title(size)} against {_words_of(quality)}, {len(known)} runs. {words}"
     return {"figure": figure, "words": words}
 
 
@@ -110,11 +108,11 @@ def _finding(best: int, known: int, groups: int) -> str:
     """How many runs no other run beats in both."""
     if known < 2:
         return ""
-    count = number(best, 0)
-    total = number(known, 0)
-    if groups == 1:
-        return fitting(f"{count} of {total} runs {'is' if best == 1 else 'are'} on the frontier of size and quality")
-    return fitting(f"{count} of {total} runs {'is' if best == 1 else 'are'} on a frontier of size and quality")
+    return fitting(f"{_on_frontier(number(best, 0), number(known, 0), groups)} of size and quality")
+
+
+def _on_frontier(best: str, known: str, groups: int) -> str:
+    return f"{best} of {known} runs {'is' if best == '1' else 'are'} on {'the' if groups == 1 else 'a'} frontier"
 
 
 def _size(run: ParetoRun, size: Size) -> float | None:
@@ -131,7 +129,7 @@ def _layout(size: Size, quality: Quality, room: int) -> dict[str, Any]:
     layout["xaxis"] = {**PLAIN_AXIS, "title": {"text": _title(size)}, "nticks": 8}
     layout["yaxis"] = {**PLAIN_AXIS, "nticks": 6}
     above = f"{_words_of(quality)}, lower is better"
-    layout["annotations"].append(note(above, xref="paper", yref="paper", x=0, y=1, xshift=-50, yshift=6 + room))
+    layout["annotations"].append(note(above, **CORNER, yshift=6 + room))
     return layout
 
 
@@ -153,40 +151,27 @@ def _draw(
     colour = f"var(--series-{index + 1})"
     style = {"color": colour, "width": 2, "shape": "hv"}
     series = f"{group[0].model}, {group[0].test}"
-    figure["data"].append(
-        {
-            "type": "scatter", "mode": "lines", "name": f"frontier of {series}",
-            "hoverinfo": "skip", "line": style,
-            "x": [xs[at] for at in on], "y": [ys[at] for at in on],
-        }
-    )  # fmt: skip
-    points: dict[str, Any] = {
-        "type": "scatter",
-        "mode": "markers",
-        "name": series,
-        "x": xs,
-        "y": ys,
-        "customdata": [run.id for run in group],
-        "text": [_hover(run) for run in group],
-        "hovertemplate": "%{text}<extra></extra>",
-        "marker": {
-            "size": 9,
-            "symbol": ("circle", "square", "diamond", "cross")[index],
-            "color": [colour if at in on else "var(--surface)" for at in range(len(group))],
-            "line": {"color": colour, "width": 1.5},
-        },
+    best = {"x": [xs[at] for at in on], "y": [ys[at] for at in on]}
+    figure["data"].append(scatter(f"frontier of {series}", "lines", hoverinfo="skip", line=style, **best))
+    marker = {
+        "size": 9,
+        "symbol": ("circle", "square", "diamond", "cross")[index],
+        "color": [colour if at in on else "var(--surface)" for at in range(len(group))],
+        "line": {"color": colour, "width": 1.5},
     }
+    points = scatter(
+        series, "markers", x=xs, y=ys, customdata=[run.id for run in group], text=[_hover(run) for run in group],
+        hovertemplate=HOVER, marker=marker,
+    )  # fmt: skip
     errors = [run.error for run in group]
     if quality == "log_ratio" and any(error is not None for error in errors):
         bars = {"array": [error or 0.0 for error in errors], "color": colour, "thickness": 1, "width": 3}
         points["error_y"] = {"type": "data", **bars}
     figure["data"].append(points)
+    ink = f"var(--series-{index + 1}-ink)"
     if named:
-        place = {"xref": "paper", "yref": "paper", "x": 0, "y": 1, "xshift": -50}
-        font = {"size": 12, "color": f"var(--series-{index + 1}-ink)"}
-        words = ("●", "■", "◆", "✚")[index] + f" {series}"
-        figure["layout"]["annotations"].append(note(words, **place, yshift=6 + SERIES_ROOM * index, font=font))
-    return [_Label(xs[at], ys[at], group[at].name, f"var(--series-{index + 1}-ink)") for at in on]
+        add_note(figure, f"{'●■◆✚'[index]} {series}", ink, **CORNER, yshift=6 + SERIES_ROOM * index)
+    return [_Label(xs[at], ys[at], group[at].name, ink) for at in on]
 
 
 def _write(figure: Figure, labels: Sequence[_Label]) -> None:
@@ -196,9 +181,7 @@ def _write(figure: Figure, labels: Sequence[_Label]) -> None:
     for x in dict.fromkeys(label.x for label in labels):
         column = [label for label in labels if label.x == x][:LABELLED]
         for label, y in zip(column, apart([label.y for label in column], gap), strict=True):
-            place = {"x": x, "y": y, "xref": "x", "yref": "y", "xshift": 8, "yshift": 2}
-            font = {"size": 12, "color": label.colour}
-            figure["layout"]["annotations"].append(note(label.name, **place, font=font))
+            add_note(figure, label.name, label.colour, x=x, y=y, xref="x", yref="y", xshift=8, yshift=2)
 
 
 def _hover(run: ParetoRun) -> str:
@@ -216,17 +199,8 @@ def _hover(run: ParetoRun) -> str:
 def _words(
     runs: Sequence[ParetoRun], known: Sequence[ParetoRun], groups: dict[tuple[str, str], list[ParetoRun]], best: int
 ) -> str:
-    if len(groups) == 1:
-        lead = (
-            f"{best} of {len(known)} runs {'is' if best == 1 else 'are'} on the frontier: no other is both smaller "
-            "and better."
-        )
-    else:
-        lead = (
-            f"{best} of {len(known)} runs {'is' if best == 1 else 'are'} on a frontier: no other is both smaller and "
-            "better."
-        )
-    words = [lead]
+    lead = _on_frontier(str(best), str(len(known)), len(groups))
+    words = [f"{lead}: no other is both smaller and better."]
     if len(groups) > 1:
         words.append("Models and test texts have frontiers of their own: their perplexities can’t be compared.")
     if left := len(runs) - len(known):

@@ -9,24 +9,30 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from sarqc.figures.drawing import (
     HELD_OUT,
+    PAPER,
     PLAIN_AXIS,
     RECON,
+    RING,
     Figure,
     Role,
+    add_note,
+    add_trace,
     base_layout,
     bind,
+    bind_fields,
     clamp,
     even_ticks,
     honest_range,
-    note,
+    line_of,
     plain_numbers,
 )
-from sarqc.figures.numbers import lam_text, point_names, significant
+from sarqc.figures.numbers import lam_text, point_names, significant, two_digits
 from sarqc.figures.titles import set_finding, trade_off_finding
 from sarqc.quantization.hull import weight_intervals
 from sarqc.study.facts import LineFacts, is_point, line_facts
@@ -58,12 +64,8 @@ def plane(facts: LineFacts) -> Figure | None:
     span_y = honest_range(every[0], every[1], pad=0.14)
     span_x = honest_range(points.drift[:, points.inner], points.drift[:, ~points.inner], pad=0.08)
     layout = base_layout(left=52, right=14, top=6 if points.lines is None else 20, bottom=34)
-    layout["xaxis"] = {
-        **PLAIN_AXIS,
-        "range": list(span_x),
-        **even_ticks(span_x, 6),
-        "title": {"text": "", "standoff": 4},
-    }
+    title = {"text": "", "standoff": 4}
+    layout["xaxis"] = {**PLAIN_AXIS, "range": list(span_x), **even_ticks(span_x, 6), "title": title}
     layout["yaxis"] = {**PLAIN_AXIS, "range": list(span_y), **even_ticks(span_y, 5)}
     figure: Figure = {"data": [], "layout": layout, "bindings": []}
     x, side_x = clamp(points.drift, span_x)
@@ -71,13 +73,12 @@ def plane(facts: LineFacts) -> Figure | None:
     for name, style, values in points.errors:
         y, side_y = clamp(values, span_y)
         supports.append([plane_intervals(drift, row) for drift, row in zip(points.drift, values, strict=True)])
-        _add_curve(figure, points, supports[-1], (name, style), (x, y), (side_x != 0) | (side_y != 0))
+        _add_curve(figure, points, supports[-1], name, style, x, y, (side_x != 0) | (side_y != 0))
     _name_points(figure, points, x, clamp(points.errors[0][2], span_y)[0])
     hollow = [any(NOBODY in curve[g] for curve in supports) for g in range(len(points.drift))]
     words = ["drift (open marks: off the convex hull)" if some else "drift" for some in hollow]
-    figure["bindings"].append(bind("layout.xaxis.title.text", words, "gamma"))
     arias = [_aria(points, supports[0][g], g) for g in range(len(points.drift))]
-    figure["bindings"].append(bind("aria", arias, "gamma"))
+    figure["bindings"] += [bind("layout.xaxis.title.text", words, "gamma"), bind("aria", arias, "gamma")]
     figure["title"] = "Error against drift"
     set_finding(figure, trade_off_finding(facts))
     if points.lines is None:
@@ -109,16 +110,16 @@ def _of_line(facts: LineFacts) -> _Points:
 def _of_methods(facts: LineFacts) -> _Points:
     """Every line of one point at this width and with the same quantities measured."""
     study, line = facts.study, facts.line
-    found = []
-    for other in study.lines:
-        if other.bits != line.bits or not is_point(other):
-            continue
-        one = facts
-        if other.name != line.name:
-            one = line_facts(study, method=other.name, bits=line.bits, layer=facts.layer, with_identity=False)
-        alike = [getattr(one, name) is None for name in ("drift", "recon", "held_out")]
-        if alike == [getattr(facts, name) is None for name in ("drift", "recon", "held_out")]:
-            found.append(one)
+    every = [
+        facts if other.name == line.name
+        else line_facts(study, method=other.name, bits=line.bits, layer=facts.layer, with_identity=False)
+        for other in study.lines if other.bits == line.bits and is_point(other)
+    ]  # fmt: skip
+
+    def measured(one: LineFacts) -> list[bool]:
+        return [quantity is not None for quantity in (one.drift, one.recon, one.held_out)]
+
+    found = [one for one in every if measured(one) == measured(facts)]
     drift = np.concatenate([one.drift for one in found if one.drift is not None], axis=1)
     labels, lines = [one.line.label for one in found], [one.line.name for one in found]
     return _Points(labels, drift, _errors(found), np.ones(len(found), dtype=bool), [lines.index(line.name)], lines)
@@ -134,57 +135,43 @@ def _errors(found: list[LineFacts]) -> tuple[tuple[str, Role, np.ndarray], ...]:
 
 
 def _add_curve(
-    figure: Figure,
-    points: _Points,
-    supports: list[list[Interval]],
-    curve: tuple[str, Role],
-    place: tuple[np.ndarray, np.ndarray],
-    off: np.ndarray,
-) -> None:
+    figure: Figure, points: _Points, supports: list[list[Interval]], name: str, style: Role,
+    x: np.ndarray, y: np.ndarray, off: np.ndarray,
+) -> None:  # fmt: skip
     """One error: the way through its points, their hull, the points themselves, and the shown one."""
-    (name, style), (x, y) = curve, place
-    data, bindings = figure["data"], figure["bindings"]
     if points.lines is None:
-        path = {"color": style["color"], "dash": style["dash"], "width": 2}
-        bindings += [bind(f"data.{len(data)}.x", x, "gamma"), bind(f"data.{len(data)}.y", y, "gamma")]
-        data.append(_trace("way", mode="lines", line=path, hoverinfo="skip"))
-    hulls = [_hull(points.drift[g], supports[g]) for g in range(len(x))]
-    for key, values in (("x", x), ("y", y)):
-        along = [[float(values[g, k]) for k in hull] for g, hull in enumerate(hulls)]
-        bindings.append(bind(f"data.{len(data)}.{key}", along, "gamma"))
-    data.append(_trace("hull", mode="lines", line={"color": "var(--ink-2)", "width": 1}, hoverinfo="skip"))
+        way = _trace("way", mode="lines", line=line_of(style), hoverinfo="skip")
+        add_trace(figure, way, {"x": x, "y": y}, "gamma")
+    # The supported points from the smallest drift to the largest.
+    hulls = [
+        [k for k in np.argsort(drift, kind="stable") if supports[g][k] != NOBODY]
+        for g, drift in enumerate(points.drift)
+    ]
+    along = {key: [values[g, hull] for g, hull in enumerate(hulls)] for key, values in (("x", x), ("y", y))}
+    thin = {"color": "var(--ink-2)", "width": 1}
+    add_trace(figure, _trace("hull", mode="lines", line=thin, hoverinfo="skip"), along, "gamma")
     symbols = np.where(off, "triangle-right", style["symbol"]).tolist()
     symbols = [
         [f"{symbol}-open" if interval == NOBODY else symbol for symbol, interval in zip(row, support, strict=True)]
         for row, support in zip(symbols, supports, strict=True)
     ]
     texts = [[f"{one}<br>{weight_text(end)}" for one, end in zip(points.names, row, strict=True)] for row in supports]
-    at, edge = len(data), {"width": 1.5, "color": style["color"]}
-    template = "%{text}<extra>" + name + "</extra>"
+    edge = {"width": 1.5, "color": style["color"]}
     marker = {"color": style["color"], "size": 7, "symbol": [], "line": edge}
-    data.append(_trace(name, mode="markers", text=[], hovertemplate=template, marker=marker))
-    if points.lines is not None:
-        data[at]["customdata"] = points.lines
-    ring = {"size": 12, "color": style["color"], "symbol": [], "line": {"color": "var(--surface)", "width": 2.5}}
-    data.append(_trace("shown", mode="markers", hoverinfo="skip", marker=ring))
-    bindings += [
-        bind(f"data.{at}.x", x, "gamma"),
-        bind(f"data.{at}.y", y, "gamma"),
-        bind(f"data.{at}.text", texts, "gamma"),
-        bind(f"data.{at}.marker.symbol", symbols, "gamma"),
-        bind(f"data.{at + 1}.x", x[:, points.shown, None], "gamma", "lambda"),
-        bind(f"data.{at + 1}.y", y[:, points.shown, None], "gamma", "lambda"),
-        bind(f"data.{at + 1}.marker.symbol", [[[row[k]] for k in points.shown] for row in symbols], "gamma", "lambda"),
-    ]
+    template = f"%{{text}}<extra>{name}</extra>"
+    own = {} if points.lines is None else {"customdata": points.lines}
+    marks = _trace(name, mode="markers", text=[], hovertemplate=template, marker=marker, **own)
+    add_trace(figure, marks, {"x": x, "y": y, "text": texts, "marker.symbol": symbols}, "gamma")
+    ring = {"size": 12, "color": style["color"], "symbol": [], "line": RING}
+    shown = {
+        "x": x[:, points.shown, None], "y": y[:, points.shown, None],
+        "marker.symbol": [[[row[k]] for k in points.shown] for row in symbols],
+    }  # fmt: skip
+    add_trace(figure, _trace("shown", mode="markers", hoverinfo="skip", marker=ring), shown)
 
 
-def _trace(name: str, **more: object) -> dict[str, object]:
+def _trace(name: str, **more: Any) -> dict[str, Any]:
     return {"type": "scatter", "name": name, "x": [], "y": [], "cliponaxis": False, **more}
-
-
-def _hull(drift: np.ndarray, supports: list[Interval]) -> list[int]:
-    """The supported points from the smallest drift to the largest."""
-    return sorted((k for k, interval in enumerate(supports) if interval != NOBODY), key=lambda k: float(drift[k]))
 
 
 def weight_text(interval: Interval) -> str:
@@ -192,36 +179,29 @@ def weight_text(interval: Interval) -> str:
     lowest, highest = interval
     if interval == NOBODY:
         return "no weight μ selects this point"
-    low, high = (lam_text(float(f"{end:.2g}")) for end in interval)
+    low, high = (lam_text(two_digits(end)) for end in interval)
     if lowest == 0 and math.isinf(highest):
-        return "minimises reconstruction + μ · drift²<br>for every μ"
-    if lowest == highest:
-        return f"minimises reconstruction + μ · drift²<br>for μ = {low} alone"
-    if lowest == 0:
-        return f"minimises reconstruction + μ · drift²<br>for μ up to {high}"
-    if math.isinf(highest):
-        return f"minimises reconstruction + μ · drift²<br>for μ from {low} on"
-    return f"minimises reconstruction + μ · drift²<br>for μ from {low} to {high}"
+        weights = "every μ"
+    elif lowest == highest:
+        weights = f"μ = {low} alone"
+    elif lowest == 0:
+        weights = f"μ up to {high}"
+    else:
+        weights = f"μ from {low} on" if math.isinf(highest) else f"μ from {low} to {high}"
+    return f"minimises reconstruction + μ · drift²<br>for {weights}"
 
 
 def _name_points(figure: Figure, points: _Points, x: np.ndarray, y: np.ndarray) -> None:
     """Labels: both ends of the way, or above the plot the one method that is shown."""
-    layout = figure["layout"]
-    if points.lines is not None and len(points.lines) < 2:
-        return
     if points.lines is not None:
-        place = {"xref": "paper", "yref": "paper", "x": 0, "y": 1, "yshift": 2}
-        layout["annotations"].append(note(f"shown: {points.names[points.shown[0]]}", **place))
+        if len(points.lines) > 1:
+            add_note(figure, f"shown: {points.names[points.shown[0]]}", **PAPER, x=0, y=1, yshift=2)
         return
     last = len(points.names) - 1
     for which, yanchor, yshift in ((0, "top", -8), (last, "bottom", -2)):
-        at = len(layout["annotations"])
         place = {"xanchor": "left", "xshift": 8} if which else {"xanchor": "center"}
-        layout["annotations"].append(note(points.names[which], x=0, y=0, yanchor=yanchor, yshift=yshift, **place))
-        figure["bindings"] += [
-            bind(f"layout.annotations.{at}.x", [float(row[which]) for row in x], "gamma"),
-            bind(f"layout.annotations.{at}.y", [float(row[which]) for row in y], "gamma"),
-        ]
+        path = add_note(figure, points.names[which], x=0, y=0, yanchor=yanchor, yshift=yshift, **place)
+        bind_fields(figure, path, {"x": x[:, which], "y": y[:, which]}, "gamma")
 
 
 def _aria(points: _Points, supports: list[Interval], gamma: int) -> str:

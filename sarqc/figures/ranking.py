@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from sarqc.figures.changes import is_unclear
 from sarqc.figures.drawing import (
+    HOVER,
+    PAPER,
     PLAIN_AXIS,
     QUALITY,
+    REFERENCE,
     Figure,
+    add_note,
     bar_lengths,
     base_layout,
     clamp,
+    error_bars,
     honest_range,
-    note,
+    ink_of,
+    line_shape,
+    scatter,
     whiskers,
 )
 from sarqc.figures.numbers import (
@@ -31,19 +38,18 @@ from sarqc.figures.numbers import (
     number,
     perplexity_text,
     span_of,
+    unsigned,
 )
 from sarqc.figures.titles import everywhere, fitting, set_finding
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line, Study
-from sarqc.study.facts import BaselinePoint, LineFacts, Quality, has_lam, line_facts
+from sarqc.study.facts import BaselinePoint, LineFacts, Quality, has_lam, line_facts, once_a_line
 from sarqc.study.paired import Difference, interval_of_draws, paired_items
 
 WIDE = 760  # pixels of the figure, below which it is drawn as on a phone
 # Two panels side by side, with a column of values between them; narrower on a phone.
 LEFT, RIGHT = (0.0, 0.42), (0.58, 1.0)
 NARROW_LEFT, NARROW_RIGHT = (0.0, 0.33), (0.64, 1.0)
-_PENALTIES = {"identity": "identity", "saliency": "saliency"}
-_GRIDS = {"affine": "affine", "asymmetric": "asymmetric"}
 LONGEST = 44  # characters of a label that there is room for
 LONG = 26  # characters of a short label that takes more room on a phone
 ROOMY = 9  # up to this many rows, a λ has a line of its own under the method's name
@@ -64,19 +70,13 @@ class _Row:
     baseline: str = ""  # the same without a word on its grid
 
 
+@once_a_line  # the quality of a model is the same whichever layer of it is shown
 def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None:
     """Every method of the study at this width, each at its own best λ; None where there is nothing to compare."""
-    # The quality of a model is the same whichever layer of it is shown.
-    return facts.study.once(facts.line, f"methods by {quality_name}", lambda: _methods(facts, quality_name))
-
-
-def _methods(facts: LineFacts, quality_name: str) -> Figure | None:
     lower = quality_name == "perplexity"
     bits, factor = facts.line.bits, 1.0 if lower else 100.0
-    every = facts.study.once(
-        None, f"{quality_name} of methods at {bits} bits", lambda: _rows(facts.study, bits, quality_name, factor)
-    )
-    rows = list(every)
+    every = f"{quality_name} of methods at {bits} bits"
+    rows = [*facts.study.once(None, every, lambda: _rows(facts.study, bits, quality_name, factor))]
     if len(rows) < 2:
         return None
     rows.sort(key=lambda row: row.value, reverse=lower)  # drawn from below: the best comes last and stands highest
@@ -84,24 +84,25 @@ def _methods(facts: LineFacts, quality_name: str) -> Figure | None:
     reference = facts.study.model.perplexity if lower else facts.study.model.accuracy
     fitted = any(row.against != row.baseline for row in rows)  # longer names on both sides
     layout = base_layout(left=308 if fitted else 250, right=204 if fitted else 150, top=24, bottom=24)
-    layout["yaxis"] = {**PLAIN_AXIS, "range": [-0.6 if reference is None else -1.2, len(rows) - 0.4], "showgrid": False}
-    layout["yaxis"] |= {"tickvals": list(range(len(rows))), "ticktext": _ticks(rows, facts.line.name)}
-    layout["yaxis"] |= {"tickfont": {"size": 12, "color": "var(--ink)"}, "ticks": "outside", "ticklen": 4}
-    layout["yaxis"] |= {"tickcolor": "rgba(0,0,0,0)"}
+    lowest = -0.6 if reference is None else -1.2
+    layout["yaxis"] = {**PLAIN_AXIS, "range": [lowest, len(rows) - 0.4], "showgrid": False} | {
+        "tickvals": list(range(len(rows))), "ticktext": _ticks(rows, facts.line.name),
+        "tickfont": {"size": 12, "color": "var(--ink)"}, "ticks": "outside", "ticklen": 4,
+        "tickcolor": "rgba(0,0,0,0)",
+    }  # fmt: skip
     figure: Figure = {"data": [], "layout": layout, "bindings": [], "narrow": {}, "narrow_below": WIDE}
     for at, row in enumerate(rows):
-        if row.line == facts.line.name:
-            layout["shapes"].append(_stripe(at))
+        if row.line == facts.line.name:  # over the whole width, margins too
+            across = {"type": "rect", "xref": "paper", "yref": "y", "x0": -1, "x1": 2, "y0": at - 0.5, "y1": at + 0.5}
+            stripe = {"line": {"width": 0}, "fillcolor": "var(--accent-soft)", "layer": "below"}
+            layout["shapes"].append(across | stripe)
     _add_values(figure, rows, show, reference)
     _add_differences(figure, rows, lower)
-    if lower:
-        values = "Perplexity, lower is better", "Perplexity"
-        differences = "Difference, 95 %", "Difference"
-    else:
-        values = "Accuracy, higher is better", "Accuracy"
-        differences = "Difference, points, 95 %", "Difference, points"
-    _add_title(figure, *values, LEFT[0], NARROW_LEFT[0])
-    _add_title(figure, *differences, RIGHT[0], NARROW_RIGHT[0])
+    value, side = ("Perplexity", "lower") if lower else ("Accuracy", "higher")
+    change = _with_unit("Difference", lower, ", ")
+    place = {**PAPER, "y": 1, "yshift": 4}
+    add_note(figure, f"{value}, {side} is better", narrow={"text": value, "x": NARROW_LEFT[0]}, **place, x=LEFT[0])
+    add_note(figure, f"{change}, 95 %", narrow={"text": change, "x": NARROW_RIGHT[0]}, **place, x=RIGHT[0])
     short = [f"<b>{row.short}</b>" if row.line == facts.line.name else row.short for row in rows]
     figure["narrow"] |= {
         "layout.margin.l": 202 if fitted or any(len(row.short) > LONG for row in rows) else 176,
@@ -115,12 +116,9 @@ def _methods(facts: LineFacts, quality_name: str) -> Figure | None:
     }
     figure["aria"] = _aria(facts, rows, show, lower)
     set_finding(figure, everywhere(_finding(rows, lower)))
-    most = max((row.difference.among for row in rows), default=1)
-    figure["title"] = (
-        f"Every method of this study, each at its best λ (chosen of up to {most})"
-        if most > 1
-        else "Every method of this study"
-    )
+    most = max(row.difference.among for row in rows)
+    each = f", each at its best λ (chosen of up to {most})" if most > 1 else ""
+    figure["title"] = f"Every method of this study{each}"
     return figure
 
 
@@ -156,9 +154,8 @@ _NONE = Difference(np.array(0.0), _NOTHING, np.array(0), np.array(0))  # of a ba
 def _short(line: Line) -> str:
     """“GPTQ + saliency range ×3 auto”: the label with one word for each thing that it says."""
     fitting_ = line.fitting
-    grid = str(fitting_.get("grid"))
     words = {
-        "grid": _GRIDS.get(grid, grid),
+        "grid": str(fitting_.get("grid")),
         "range": "joint range" if fitting_.get("range") == "joint" else "range",
         "order": "order",
         "refine": f"×{fitting_.get('refine')}",
@@ -168,11 +165,11 @@ def _short(line: Line) -> str:
         "stopping": "stopped",
         "distill": "distilled",
         "rotate": "rotated" if fitting_.get("rotate") == "r1" else "rotated with values",
-        "first_order": f"β {_number_of(fitting_, 'first_order')}",
+        "first_order": f"β {fitting_.get('first_order')}",
         "distill_by": "by block",
         "distill_codes": "codes",
         "distill_norms": "norms",
-        "distill_lambda": f"at {_number_of(fitting_, 'distill_lambda')}",
+        "distill_lambda": f"at {fitting_.get('distill_lambda')}",
     }
     return " ".join(
         [_short_title(line.method), *(words[mark] for mark in fitting_), *(["auto"] if line.selected else [])]
@@ -184,12 +181,8 @@ def _short_title(method: str) -> str:
     if method not in METHODS:
         return method
     title = METHODS[method].title
-    name, _, penalty = title.removesuffix(" penalty").rpartition(" + ")
-    return f"{name} + {_PENALTIES[penalty]}" if penalty in _PENALTIES else title
-
-
-def _number_of(values: Mapping[str, str | int | float], name: str) -> str:
-    return str(values.get(name))
+    short = title.removesuffix(" penalty")
+    return short if short.endswith((" + identity", " + saliency")) else title
 
 
 def _against_names(base: BaselinePoint) -> tuple[str, str]:
@@ -219,9 +212,9 @@ def _alone(one: LineFacts, quality: Quality, at: tuple[int, int], *, lower: bool
 def _point(one: LineFacts, best: tuple[int, int]) -> str:
     line = one.line
     parts = [f"λ = {lam_text(line.lams[best[1]])}"] if has_lam(line) and len(line.lams) > 1 else []
-    return ", ".join(
-        parts + ([f"{line.sign} = {lam_text(line.gammas[best[0]] or 0.0)}"] if len(line.gammas) > 1 else [])
-    )
+    if len(line.gammas) > 1:
+        parts.append(f"{line.sign} = {lam_text(line.gammas[best[0]] or 0.0)}")
+    return ", ".join(parts)
 
 
 def _ticks(rows: list[_Row], shown: str) -> list[str]:
@@ -233,12 +226,6 @@ def _ticks(rows: list[_Row], shown: str) -> list[str]:
         joint = "<br>" if len(rows) <= ROOMY else ", "
         texts.append(f'{text}{joint}<span style="color:var(--ink-2)">{row.point}</span>' if row.point else text)
     return texts
-
-
-def _stripe(at: int) -> dict[str, Any]:
-    """The shown method stands on a stripe over the whole width, margins too."""
-    across = {"type": "rect", "xref": "paper", "yref": "y", "x0": -1, "x1": 2, "y0": at - 0.5, "y1": at + 0.5}
-    return {**across, "line": {"width": 0}, "fillcolor": "var(--accent-soft)", "layer": "below"}
 
 
 Ends = tuple[np.ndarray, np.ndarray]
@@ -257,31 +244,24 @@ def _add_values(figure: Figure, rows: list[_Row], show: Format, reference: float
     ends = (np.array([row.ends[0] for row in rows]), np.array([row.ends[1] for row in rows]))
     best = np.arange(len(rows)) >= min(len(rows) // 4, len(rows) - 2)
     span = _range(values, ends, best, [] if reference is None else [reference])
-    drawn, side = clamp(values, span)
     layout["xaxis"] = {**PLAIN_AXIS, "domain": list(LEFT), "range": list(span), "nticks": 4, "anchor": "y"}
     layout["xaxis"]["tickformat"] = ",.0%" if show is accuracy_text else ""
     texts = [_value_words(row, show) for row in rows]
-    figure["data"].append(_dots("value", rows, drawn, side, _bars(values, ends, side, span), texts, "x"))
+    figure["data"].append(_dots("value", rows, values, ends, span, texts, "x"))
     for at, row in enumerate(rows):
         place = {"xref": "paper", "yref": "y", "x": LEFT[1] + 0.12, "y": at, "xanchor": "right", "yanchor": "middle"}
-        figure["narrow"][f"layout.annotations.{len(layout['annotations'])}.x"] = NARROW_LEFT[1] + 0.25
-        layout["annotations"].append(note(show(row.value), **place, font={"size": 12, "color": "var(--quality-ink)"}))
+        add_note(figure, show(row.value), ink_of(QUALITY), narrow={"x": NARROW_LEFT[1] + 0.25}, **place)
     if reference is None:
         return
-    font = {"size": 12, "color": "var(--ink-2)"}
-    text, foot = f"float model {show(reference)}", {"yref": "y", "y": -1.2, "yanchor": "bottom"}
-    foot["font"] = font
+    text, low = f"float model {show(reference)}", reference < sum(span) / 2
+    foot = {"yref": "y", "y": -1.2, "xanchor": "left" if low else "right"}
     if span[0] <= reference <= span[1]:
-        line = {"color": "var(--ink-2)", "width": 1, "dash": "2px 3px"}
-        shape = {"type": "line", "xref": "x", "yref": "y", "x0": reference, "x1": reference}
-        layout["shapes"].append({**shape, "y0": -0.6, "y1": len(rows) - 0.4, "line": line})
-        low = reference < (span[0] + span[1]) / 2
-        layout["annotations"].append(note(text, xref="x", x=reference, **foot, xanchor="left" if low else "right"))
+        place = {"x0": reference, "x1": reference, "y0": -0.6, "y1": len(rows) - 0.4}
+        layout["shapes"].append({"type": "line", "xref": "x", "yref": "y", **place, "line": REFERENCE})
+        add_note(figure, text, "var(--ink-2)", xref="x", x=reference, **foot)
         return
-    low = reference < span[0]
     arrow = f"← {text}" if low else f"{text} →"
-    x, xanchor = (LEFT[0], "left") if low else (LEFT[1], "right")
-    layout["annotations"].append(note(arrow, xref="paper", x=x, **{**foot, "xanchor": xanchor}))
+    add_note(figure, arrow, "var(--ink-2)", xref="paper", x=LEFT[0] if low else LEFT[1], **foot)
 
 
 def _add_differences(figure: Figure, rows: list[_Row], lower: bool) -> None:
@@ -294,73 +274,39 @@ def _add_differences(figure: Figure, rows: list[_Row], lower: bool) -> None:
     span = _range(values, (low, high), known, []) if known.sum() > 1 else (-1.0, 1.0)
     least = max(0.05 * (span[1] - span[0]), 0.02)
     span = (min(span[0], -least), max(span[1], least))
-    drawn, side = clamp(values, span)
     layout["xaxis2"] = {**PLAIN_AXIS, "domain": list(RIGHT), "range": list(span), "nticks": 4, "anchor": "y"}
-    zero = {"type": "line", "xref": "x2", "yref": "y", "x0": 0, "x1": 0, "y0": -0.6, "y1": len(rows) - 0.4}
-    layout["shapes"].append({**zero, "line": {"color": "var(--ink-3)", "width": 1}, "layer": "below"})
+    zero = line_shape([0], (-0.6, len(rows) - 0.4), "var(--ink-3)", xref="x2", yref="y")
+    layout["shapes"].append(zero | {"layer": "below"})
     texts = [f"{row.label}: {_against(row, lower)}" for row in rows]
-    trace = _dots("difference", rows, drawn, side, _bars(values, (low, high), side, span), texts, "x2")
-    open_ = [f"{symbol}-open" if not row.against else symbol
-             for symbol, row in zip(trace["marker"]["symbol"], rows, strict=True)]  # fmt: skip
-    trace["marker"]["symbol"] = open_
+    trace = _dots("difference", rows, values, (low, high), span, texts, "x2")
+    symbols = zip(trace["marker"]["symbol"], rows, strict=True)
+    trace["marker"]["symbol"] = [symbol if row.against else f"{symbol}-open" for symbol, row in symbols]
     figure["data"].append(trace)
     for at, row in enumerate(rows):
-        known_here = math.isfinite(row.difference.mean)
-        text = "baseline" if not row.against and known_here else "–"
-        if row.against and known_here:
-            mean = float(row.difference.mean)  # the bar is the interval; in figures it is in the text of the point
-            text = f"{number(mean, difference_decimals(float(row.difference.doubt), 50.0))}  {row.against}"
-        figure["narrow"][f"layout.annotations.{len(layout['annotations'])}.opacity"] = 0
+        text = "–"
+        if known[at] and not row.against:
+            text = "baseline"
+        elif known[at]:  # the bar is the interval; in figures it is in the text of the point
+            decimals = difference_decimals(float(row.difference.doubt), 50.0)
+            text = f"{number(float(values[at]), decimals)}  {row.against}"
         place = {"xref": "paper", "yref": "y", "x": 1, "xshift": 8, "y": at, "yanchor": "middle"}
-        layout["annotations"].append(note(text, **place, font={"size": 12, "color": "var(--ink-2)"}))
-
-
-def _bars(values: np.ndarray, ends: Ends, side: np.ndarray, span: tuple[float, float]) -> dict[str, list[float]]:
-    """Lengths of the bars on both sides; none beside a point that is drawn at the edge."""
-    lengths = bar_lengths(values, ends, span[1] - span[0])
-    down, up = (np.where(side == 0, length, 0.0).tolist() for length in lengths)
-    return {"array": up, "arrayminus": down}
+        add_note(figure, text, "var(--ink-2)", narrow={"opacity": 0}, **place)
 
 
 def _dots(
-    name: str,
-    rows: list[_Row],
-    x: np.ndarray,
-    side: np.ndarray,
-    bars: dict[str, list[float]],
-    texts: list[str],
-    axis: str,
+    name: str, rows: list[_Row], values: np.ndarray, ends: Ends, span: tuple[float, float], texts: list[str], axis: str
 ) -> dict[str, Any]:
+    """Points with their bars; none beside a point that is drawn at the edge."""
+    drawn, side = clamp(values, span)
+    down, up = (np.where(side == 0, bar, 0.0).tolist() for bar in bar_lengths(values, ends, span[1] - span[0]))
     symbols = ["triangle-right" if off > 0 else "triangle-left" if off < 0 else QUALITY["symbol"] for off in side]
     edge = {"width": 1.5, "color": QUALITY["color"]}
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": [float(value) if math.isfinite(value) else None for value in x],
-        "y": list(range(len(rows))),
-        "xaxis": axis,
-        "yaxis": "y",
-        "error_x": {
-            "type": "data",
-            "symmetric": False,
-            **bars,
-            "thickness": 1.5,
-            "width": 4,
-            "color": QUALITY["color"],
-        },
-        "marker": {"color": QUALITY["color"], "symbol": symbols, "size": 10, "line": edge},
-        "customdata": [row.line for row in rows],
-        "text": texts,
-        "hovertemplate": "%{text}<extra></extra>",
-        "cliponaxis": False,
-    }
-
-
-def _add_title(figure: Figure, text: str, short: str, x: float, narrow_x: float) -> None:
-    at = len(figure["layout"]["annotations"])
-    figure["layout"]["annotations"].append(note(text, xref="paper", yref="paper", x=x, y=1, yshift=4))
-    figure["narrow"] |= {f"layout.annotations.{at}.text": short, f"layout.annotations.{at}.x": narrow_x}
+    return scatter(
+        name, "markers", x=[value if math.isfinite(value) else None for value in drawn.tolist()],
+        y=list(range(len(rows))), xaxis=axis, yaxis="y", error_x=error_bars(up, down, QUALITY["color"]),
+        marker={"color": QUALITY["color"], "symbol": symbols, "size": 10, "line": edge},
+        customdata=[row.line for row in rows], text=texts, hovertemplate=HOVER, cliponaxis=False,
+    )  # fmt: skip
 
 
 def _value_words(row: _Row, show: Format) -> str:
@@ -369,9 +315,7 @@ def _value_words(row: _Row, show: Format) -> str:
     if math.isnan(low):
         return value
     ends = f"{show(low)} upwards" if math.isinf(high) else f"{show(low)} to {show(high)}"
-    if show is accuracy_text:
-        return f"{value} ({ends} over draws and items)"
-    return f"{value} ({ends} over draws)"
+    return f"{value} ({ends} over draws{' and items' if show is accuracy_text else ''})"
 
 
 def _against(row: _Row, lower: bool) -> str:
@@ -383,21 +327,20 @@ def _against(row: _Row, lower: bool) -> str:
     mean = float(row.difference.mean)
     if mean == 0:
         return f"as much as {row.against}"
-    clear, apart = row.difference.verdict(()) != 0, row.difference.scaled(-1 if mean < 0 else 1)
-    if math.isfinite(row.difference.error) and not clear:
+    if is_unclear(row.difference):
         difference = _with_unit(span_of(row.difference, 50.0), lower)
         words = f"no significant difference from {row.against}: {difference}"
     else:
-        difference = _with_unit(span_of(apart, 50.0), lower)
-        words = f"{difference} lower than {row.against}" if mean < 0 else f"{difference} higher than {row.against}"
+        difference = _with_unit(span_of(unsigned(row.difference), 50.0), lower)
+        words = f"{difference} {'lower' if mean < 0 else 'higher'} than {row.against}"
     if row.difference.among <= 1:
         return words
     return f"{words}, chosen of {row.difference.among} points"
 
 
-def _with_unit(difference: str, lower: bool) -> str:
+def _with_unit(difference: str, lower: bool, space: str = " ") -> str:
     """A difference of perplexities, or of accuracies in percentage points."""
-    return difference if lower else f"{difference} points"
+    return difference if lower else f"{difference}{space}points"
 
 
 def _finding(rows: list[_Row], lower: bool) -> str:
@@ -409,33 +352,17 @@ def _finding(rows: list[_Row], lower: bool) -> str:
         return fitting(lead)
     if not math.isfinite(difference.error):
         return fitting(f"{lead}, on one draw", lead)
-    unclear = f"{lead}, not clearly"
+    side, unclear = "below" if lower else "above", f"{lead}, not clearly"
     if difference.verdict(()) != (-1 if lower else 1):
-        return fitting(
-            f"{lead}, not clearly below {best.against}" if lower else f"{lead}, not clearly above {best.against}",
-            unclear,
-            lead,
-        )
+        return fitting(f"{unclear} {side} {best.against}", unclear, lead)
     size = _with_unit(number(abs(mean), difference_decimals(float(difference.doubt), 50.0)), lower)
-    return fitting(
-        *(
-            f"{lead}, {size} below {name}" if lower else f"{lead}, {size} above {name}"
-            for name in (best.against, best.baseline)
-        ),
-        lead,
-    )
+    return fitting(*(f"{lead}, {size} {side} {name}" for name in (best.against, best.baseline)), lead)
 
 
 def _aria(facts: LineFacts, rows: list[_Row], show: Format, lower: bool) -> str:
     parts = []
     for row in reversed(rows):
-        method, value = row.label, show(row.value)
-        words = f"{method} at {row.point} {value}" if row.point else ""
-        words = words or f"{method} {value}"
+        words = f"{row.label}{f' at {row.point}' if row.point else ''} {show(row.value)}"
         parts.append(f"{words}, {_against(row, lower)}" if row.against else words)
-    bits = facts.line.bits
-    draws = draws_text(facts.n_draws)
-    methods = "; ".join(parts)
-    if lower:
-        return f"Perplexity of each method at {bits} bits, {draws}, best first: {methods}."
-    return f"Accuracy of each method at {bits} bits, {draws}, best first: {methods}."
+    what, draws = "Perplexity" if lower else "Accuracy", draws_text(facts.n_draws)
+    return f"{what} of each method at {facts.line.bits} bits, {draws}, best first: {'; '.join(parts)}."

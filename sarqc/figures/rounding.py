@@ -14,15 +14,21 @@ import numpy as np
 from sarqc.figures.drawing import (
     DRIFT,
     HELD_OUT,
+    HOVER,
     PERCENT,
     PLAIN_AXIS,
     RECON,
     Figure,
     Role,
+    add_note,
     apart,
     base_layout,
-    note,
+    ink_of,
+    line_of,
+    line_shape,
+    marker_of,
     plain_numbers,
+    scatter,
     value_axis,
 )
 from sarqc.figures.numbers import number, percent
@@ -79,8 +85,7 @@ def rounding_figure(curves: RoundingCurves) -> Figure:
         **PLAIN_AXIS, "range": [0, curves.most], "nticks": 6, "title": {"text": "Steps", "standoff": 4},
     }  # fmt: skip
     layout["yaxis"] = {**value_axis((0.0, 1.0), (low, high)), "tickformat": PERCENT}
-    start = {"type": "line", "xref": "x", "yref": "y", "x0": 0, "x1": curves.most, "y0": 1, "y1": 1}
-    layout["shapes"].append({**start, "line": {"color": "var(--line)", "width": 1}})
+    layout["shapes"].append(line_shape((0, curves.most), [1], "var(--line)", xref="x", yref="y"))
     figure: Figure = {
         "data": [*_of_blocks(curves), *(_mean(curves, *words) for words in _MEANS)], "layout": layout, "bindings": [],
         "narrow": {"layout.margin.r": 78, "layout.margin.l": 44}, "title": TITLE,
@@ -89,11 +94,8 @@ def rounding_figure(curves: RoundingCurves) -> Figure:
     ends = [float(curves.mean(name)[-1]) for name, *_ in _MEANS]
     heights = apart(ends, _APART * (high - low), low, high)
     for (_, long, short, style), height in zip(_MEANS, heights, strict=True):
-        at = len(layout["annotations"])
-        ink = style["color"].replace(")", "-ink)")
         place = {"xref": "paper", "yref": "y", "x": 1, "y": height, "yanchor": "middle", "xshift": 6}
-        layout["annotations"].append(note(long, **place, font={"size": 12, "color": ink}))
-        figure["narrow"] |= {f"layout.annotations.{at}.text": short}
+        add_note(figure, long, ink_of(style), narrow={"text": short}, **place)
     set_finding(figure, everywhere(_finding(curves)))
     figure["aria"] = _aria(curves)
     return figure
@@ -117,44 +119,32 @@ def _of_blocks(curves: RoundingCurves) -> list[dict[str, Any]]:
         count = len(block.checks)
         own = values[:count].tolist()
         kept.append((block, own[steps.index(block.kept)]))
-        traces.append({
-            "type": "scatter", "mode": "lines", "name": f"block {block.block}", "x": steps[:count],
-            "y": plain_numbers(own), "hoverinfo": "skip", "line": {"color": "var(--held-out-faint)", "width": 1},
-        })  # fmt: skip
-    marks = {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "kept",
-        "x": [block.kept for block, _ in kept],
-        "y": plain_numbers([value for _, value in kept]),
-        "cliponaxis": False,
-        "text": [
-            (f"Block {block.block} keeps step {number(block.kept, 0)}: held-out error {percent(value, 1)} of its start")
-            for block, value in kept
-        ],
-        "hovertemplate": "%{text}<extra></extra>",
-        "marker": {
-            "symbol": "diamond",
-            "size": 8,
-            "color": "var(--held-out-faint)",
-            "line": {"color": HELD_OUT["color"], "width": 1},
-        },
-    }
+        line = {"color": "var(--held-out-faint)", "width": 1}
+        x, y = steps[:count], plain_numbers(own)
+        traces.append(scatter(f"block {block.block}", "lines", x=x, y=y, hoverinfo="skip", line=line))
+    texts = [
+        f"Block {block.block} keeps step {number(block.kept, 0)}: held-out error {percent(value, 1)} of its start"
+        for block, value in kept
+    ]
+    edge = {"color": HELD_OUT["color"], "width": 1}
+    marks = scatter(
+        "kept", "markers", x=[block.kept for block, _ in kept], y=plain_numbers([value for _, value in kept]),
+        cliponaxis=False, text=texts, hovertemplate=HOVER,
+        marker={"symbol": "diamond", "size": 8, "color": "var(--held-out-faint)", "line": edge},
+    )  # fmt: skip
     return [*traces, marks]
 
 
 def _mean(curves: RoundingCurves, name: str, long: str, _short: str, style: Role) -> dict[str, Any]:
     values, steps = curves.mean(name), curves.steps[: curves.shared].tolist()
-    return {
-        "type": "scatter", "mode": "lines+markers", "name": long, "x": steps, "y": plain_numbers(values),
-        "line": {"color": style["color"], "dash": style["dash"], "width": 2},
-        "marker": {"color": style["color"], "symbol": style["symbol"], "size": 6}, "cliponaxis": False,
-        "text": [
-            f"Step {number(step, 0)}: {long} {percent(value, 1)} of the start"
-            for step, value in zip(steps, values.tolist(), strict=True)
-        ],
-        "hovertemplate": "%{text}<extra></extra>",
-    }  # fmt: skip
+    texts = [
+        f"Step {number(step, 0)}: {long} {percent(value, 1)} of the start"
+        for step, value in zip(steps, values.tolist(), strict=True)
+    ]
+    return scatter(
+        long, "lines+markers", x=steps, y=plain_numbers(values), line=line_of(style), marker=marker_of(style, 6),
+        cliponaxis=False, text=texts, hovertemplate=HOVER,
+    )  # fmt: skip
 
 
 def _finding(curves: RoundingCurves) -> str:
@@ -165,11 +155,6 @@ def _finding(curves: RoundingCurves) -> str:
 def _aria(curves: RoundingCurves) -> str:
     ends = [f"{long} {percent(float(curves.mean(name)[-1]), 1)} of the start" for name, long, _, _ in _MEANS]
     count = len(curves.blocks)
-    return f"{curves.words()} " + (
-        f"Mean of one block after {number(int(curves.steps[curves.shared - 1]), 0)} steps: {', '.join(ends)}."
-        if count == 1
-        else (
-            f"Mean of {number(count, 0)} blocks after {number(int(curves.steps[curves.shared - 1]), 0)} steps: "
-            f"{', '.join(ends)}."
-        )
-    )
+    blocks = "one block" if count == 1 else f"{number(count, 0)} blocks"
+    steps = number(int(curves.steps[curves.shared - 1]), 0)
+    return f"{curves.words()} Mean of {blocks} after {steps} steps: {', '.join(ends)}."

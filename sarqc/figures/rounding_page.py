@@ -34,7 +34,7 @@ def rounding_view(said: Iterable[Mapping[str, Any]]) -> RoundingView | None:
     if curves is None:
         return None
     rows = [{key: plain(value) for key, value in row.items()} for row in rounding_rows(curves)]
-    columns: list[Column] = [{"key": key, "title": HEADINGS[key][0], "kind": HEADINGS[key][1]} for key in _COLUMNS]
+    columns = [Column(key=key, title=HEADINGS[key][0], kind=HEADINGS[key][1]) for key in _COLUMNS]
     return {
         "figure": rounding_figure(curves),
         "table": {"columns": columns, "rows": rows},

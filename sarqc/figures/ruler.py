@@ -17,31 +17,38 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from sarqc.figures.changes import Ratio, change_text, ratio_of
+from sarqc.figures.changes import Ratio, is_unclear, ratio_of
 from sarqc.figures.dampings import TOOLS, Tool
 from sarqc.figures.drawing import (
+    HOVER,
+    PAPER,
     PLAIN_AXIS,
     QUALITY,
+    RING,
     Figure,
+    add_note,
     bar_lengths,
     base_layout,
     bind,
+    bind_fields,
     clamp,
     edge_trace,
+    error_bars,
     even_ticks,
     honest_range,
-    note,
+    line_shape,
+    marker_of,
     plain_numbers,
     position,
+    scatter,
     whiskers,
 )
 from sarqc.figures.flags import GPTQ
-from sarqc.figures.numbers import NBSP, difference_decimals, draws_text, lam_names, lam_text, number
-from sarqc.figures.titles import at_each, fitting, set_finding
+from sarqc.figures.numbers import difference_decimals, draws_text, lam_names, lam_text, number, span_of, unsigned
+from sarqc.figures.titles import at_each, fitting, set_finding, shown_layer
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line
-from sarqc.study.facts import LineFacts, has_lam, lam_index, line_facts
-from sarqc.study.intervals import span_text
+from sarqc.study.facts import LineFacts, has_lam, lam_index, line_facts, once
 from sarqc.study.paired import Difference, paired_ratio
 
 IDENTITY = "rqc-gbs"  # the method whose λ is the damping of GPTQ
@@ -84,13 +91,10 @@ class Steps:
         return at if at in self.larger else self.larger[0]
 
 
+@once
 def read_steps(facts: LineFacts) -> Steps | None:
     """Return the steps for a line whose solver damps; None for other lines, and for a study without the perplexity of
     the identity line at the default of GPTQ and at a larger λ."""
-    return facts.once("steps of the ruler", lambda: _read_steps(facts))
-
-
-def _read_steps(facts: LineFacts) -> Steps | None:
     identity = _identity_of(facts)
     quality = None if identity is None else identity.perplexity
     start = None if identity is None else lam_index(identity.line, GPTQ.lam)
@@ -157,11 +161,9 @@ def ruler(facts: LineFacts) -> Figure | None:
     _add_tools(figure, steps)
     _add_words(figure, facts, steps)
     figure["title"] = "Perplexity against the damping of GPTQ"
+    intervals = ", 95 % intervals" if np.isfinite(steps.perplexity.error).any() else ""
     whose = "" if steps.is_shown else f", {steps.facts.line.label}"
-    draws = draws_text(steps.facts.n_draws)
-    if np.isfinite(steps.perplexity.error).any():
-        draws = f"{draws}, 95 % intervals"
-    figure["subtitle"] = f", {draws}{whose}"
+    figure["subtitle"] = f", {draws_text(steps.facts.n_draws)}{intervals}{whose}"
     verdict = _verdict(steps)
     set_finding(figure, at_each(facts, lambda g, m: verdict))
     return figure
@@ -172,28 +174,15 @@ def _add_changes(figure: Figure, steps: Steps, span: tuple[float, float]) -> Non
     mean, ends = steps.perplexity.mean, (steps.perplexity.low, steps.perplexity.high)
     drawn, side = clamp(mean, span)
     down, up = (np.where(side == 0, bar, 0.0) for bar in bar_lengths(mean, ends, span[1] - span[0]))
-    line = {"color": "var(--ink-3)", "width": 1, "dash": "dot"}
-    zero = {"type": "line", "layer": "below", "xref": "paper", "yref": "y", "x0": 0, "x1": 1, "y0": 0, "y1": 0}
-    figure["layout"]["shapes"].append({**zero, "line": line})
+    zero = line_shape((0, 1), [0], "var(--ink-3)", "dot", layer="below", xref="paper", yref="y")
+    figure["layout"]["shapes"].append(zero)
     color = QUALITY["color"]
-    figure["data"].append(
-        {
-            "type": "scatter",
-            "mode": "lines+markers",
-            "name": "change in perplexity",
-            "x": list(range(len(mean))),
-            "y": plain_numbers(drawn),
-            "cliponaxis": False,
-            "line": {"color": color, "width": 2},
-            "marker": {"color": color, "symbol": QUALITY["symbol"], "size": 7},
-            "error_y": {
-                "type": "data", "symmetric": False, "array": plain_numbers(up), "arrayminus": plain_numbers(down),
-                "thickness": 1.5, "width": 4, "color": color,
-            },
-            "text": ["<br>".join(_hover(steps, m)) for m in range(len(mean))],
-            "hovertemplate": "%{text}<extra></extra>",
-        }
-    )  # fmt: skip
+    figure["data"].append(scatter(
+        "change in perplexity", "lines+markers", x=list(range(len(mean))), y=plain_numbers(drawn), cliponaxis=False,
+        line={"color": color, "width": 2}, marker=marker_of(QUALITY, 7),
+        error_y=error_bars(plain_numbers(up), plain_numbers(down), color),
+        text=["<br>".join(_hover(steps, m)) for m in range(len(mean))], hovertemplate=HOVER,
+    ))  # fmt: skip
     off = np.flatnonzero(side).tolist()
     if off:
         texts = [f" {number(float(mean[m]), difference_decimals(math.nan, _reference(steps)))}" for m in off]
@@ -201,22 +190,17 @@ def _add_changes(figure: Figure, steps: Steps, span: tuple[float, float]) -> Non
         edge = edge_trace("y") | {"x": off, "y": [float(drawn[m]) for m in off], "text": texts}
         edge["marker"] = {**edge["marker"], "symbol": symbols}
         figure["data"].append({**edge, "textposition": ["bottom right" if side[m] > 0 else "top right" for m in off]})
-    surface = {"color": "var(--surface)", "width": 2.5}
-    figure["data"].append(
-        {
-            "type": "scatter", "mode": "markers", "name": "shown step", "x": [], "y": [], "cliponaxis": False,
-            "hoverinfo": "skip",
-            "marker": {"symbol": QUALITY["symbol"], "size": 13, "color": color, "line": surface},
-        }
-    )  # fmt: skip
+    ring = {"symbol": QUALITY["symbol"], "size": 13, "color": color, "line": RING}
+    figure["data"].append(scatter("shown step", "markers", cliponaxis=False, hoverinfo="skip", marker=ring))
 
 
 def _hover(steps: Steps, m: int) -> list[str]:
+    lead = f"λ = {lam_text(steps.lams[m])}:"
     if m == steps.start:
-        return [f"λ = {lam_text(steps.lams[m])}: the default of GPTQ"]
+        return [f"{lead} the default of GPTQ"]
     if not math.isfinite(steps.perplexity.mean[m]):
-        return [f"λ = {lam_text(steps.lams[m])}: not measured"]
-    return [f"λ = {lam_text(steps.lams[m])}: {steps.changes[m]}", *_others(steps, m)]
+        return [f"{lead} not measured"]
+    return [f"{lead} {steps.changes[m]}", *_others(steps, m)]
 
 
 def _add_tools(figure: Figure, steps: Steps) -> None:
@@ -225,24 +209,16 @@ def _add_tools(figure: Figure, steps: Steps) -> None:
     layout, ink = figure["layout"], "var(--ink-2)"
     layout["yaxis2"] = {**PLAIN_AXIS, "domain": list(STRIP), "range": [len(rows) - 0.4, -0.6], "showgrid": False}
     layout["yaxis2"] |= {"tickvals": [], "ticktext": [], "anchor": "x"}
-    places = [place for place, _ in rows]
     hovers = [[f"λ = {lam_text(tools[0].default)}:", *(tool.words for tool in tools)] for _, tools in rows]
-    figure["data"].append(
-        {
-            "type": "scatter", "mode": "markers", "name": "defaults of tools", "x": plain_numbers(places),
-            "y": list(range(len(rows))), "yaxis": "y2", "cliponaxis": False,
-            "text": ["<br>".join(lines) for lines in hovers],
-            "hovertemplate": "%{text}<extra></extra>",
-            "marker": {"symbol": "triangle-up", "size": 10, "color": ink},
-        }
-    )  # fmt: skip
+    figure["data"].append(scatter(
+        "defaults of tools", "markers", x=plain_numbers([place for place, _ in rows]), y=list(range(len(rows))),
+        yaxis="y2", cliponaxis=False, text=["<br>".join(lines) for lines in hovers], hovertemplate=HOVER,
+        marker={"symbol": "triangle-up", "size": 10, "color": ink},
+    ))  # fmt: skip
     for row, (place, tools) in enumerate(rows):
-        at, text = len(layout["annotations"]), _names(tools, NAMED)
-        if tools[0].default == GPTQ.lam:
-            text = f"you are here with {text}"
+        text = f"{'you are here with ' if tools[0].default == GPTQ.lam else ''}{_names(tools, NAMED)}"
         spot = {"xref": "x", "yref": "y2", "x": place, "y": row, "xshift": 9, "yanchor": "middle"}
-        layout["annotations"].append(note(text, **spot, font={"size": 12, "color": ink}))
-        figure["narrow"][f"layout.annotations.{at}.text"] = _names(tools, 1)
+        add_note(figure, text, ink, narrow={"text": _names(tools, 1)}, **spot)
 
 
 def tool_rows(lams: Sequence[float]) -> list[tuple[float, list[Tool]]]:
@@ -254,11 +230,8 @@ def tool_rows(lams: Sequence[float]) -> list[tuple[float, list[Tool]]]:
 
 def _names(tools: Sequence[Tool], most: int) -> str:
     """“GPTQ, llm-compressor and 6 more”."""
-    names = [tool.name for tool in tools]
-    rest = len(names) - most
-    if rest <= 0:
-        return ", ".join(names)
-    return f"{', '.join(names[:most])} and {rest} more"
+    names = ", ".join(tool.name for tool in tools[:most])
+    return f"{names} and {len(tools) - most} more" if len(tools) > most else names
 
 
 def _add_words(figure: Figure, facts: LineFacts, steps: Steps) -> None:
@@ -266,19 +239,17 @@ def _add_words(figure: Figure, facts: LineFacts, steps: Steps) -> None:
     targets = [steps.target(lam) for lam in facts.line.lams]
     wide, narrow = ([_words(steps, m, narrow=is_narrow) for m in targets] for is_narrow in (False, True))
     line, tools = _aria(facts, steps)
-    layout, at = figure["layout"], len(figure["layout"]["annotations"])
-    corner = {"xref": "paper", "yref": "paper", "x": 0, "y": 1, "yshift": 6, "xshift": -50}
-    layout["annotations"].append(note("", **corner, font={"size": 12, "color": "var(--ink)"}))
+    layout = figure["layout"]
+    path = add_note(figure, "", "var(--ink)", **PAPER, x=0, y=1, yshift=6, xshift=-50)
     drawn = clamp(steps.perplexity.mean, tuple(layout["yaxis"]["range"]))[0]
     ring = next(i for i, trace in enumerate(figure["data"]) if trace["name"] == "shown step")
-    figure["bindings"] += [
-        bind(f"layout.annotations.{at}.text", wide, "lambda"),
-        bind(f"data.{ring}.x", [[float(m)] for m in targets], "lambda"),
-        bind(f"data.{ring}.y", [[float(drawn[m])] for m in targets], "lambda"),
-        bind("aria", [f"{line} {step_words(steps, m)} {tools}" for m in targets], "lambda"),
-    ]
+    bind_fields(figure, path, {"text": wide}, "lambda")
+    places = {"x": [[float(m)] for m in targets], "y": [[float(drawn[m])] for m in targets]}
+    bind_fields(figure, f"data.{ring}", places, "lambda")
+    arias = [f"{line} {step_words(steps, m)} {tools}" for m in targets]
+    figure["bindings"].append(bind("aria", arias, "lambda"))
     figure["narrow"]["layout.margin.t"] = layout["margin"]["t"] + 16
-    figure["narrow_bindings"].append(bind(f"layout.annotations.{at}.text", narrow, "lambda"))
+    figure["narrow_bindings"].append(bind(f"{path}.text", narrow, "lambda"))
 
 
 def step_words(steps: Steps, m: int) -> str:
@@ -299,21 +270,14 @@ def _words(steps: Steps, m: int, *, narrow: bool) -> str:
 def _perplexity_text(steps: Steps, m: int) -> str:
     """“2.3 less perplexity (1.4 to 3.2)”, or that there is no clear change."""
     here, reference = steps.perplexity.at((m,)), _reference(steps)
-    mean = float(here.mean)
-    apart = here.scaled(-1 if mean < 0 else 1)
-    decimals = difference_decimals(float(apart.doubt), reference)
+    side = "less" if here.mean < 0 else "more"
     if not math.isfinite(here.error):
-        size = number(abs(mean), decimals)
-        if mean < 0:
-            return f"{size} less perplexity on one draw"
-        return f"{size} more perplexity on one draw" if mean else "equal perplexity"
-    if here.verdict(()) == 0:
-        interval = span_text(mean, float(here.low), float(here.high), decimals)
-        return f"no clear change in perplexity: {interval}"
-    size, _, interval = span_text(float(apart.mean), float(apart.low), float(apart.high), decimals).partition(" ")
-    if mean < 0:
-        return f"{size} less perplexity {interval}"
-    return f"{size} more perplexity {interval}"
+        size = number(abs(float(here.mean)), difference_decimals(float(here.doubt), reference))
+        return f"{size} {side} perplexity on one draw" if here.mean else "equal perplexity"
+    if is_unclear(here):
+        return f"no clear change in perplexity: {span_of(here, reference)}"
+    size, _, interval = span_of(unsigned(here), reference).partition(" ")
+    return f"{size} {side} perplexity {interval}"
 
 
 def _reference(steps: Steps) -> float:
@@ -329,15 +293,11 @@ def _others(steps: Steps, m: int) -> list[str]:
     return [_change(ratio, m, noun) for ratio, noun in pairs if ratio is not None and ratio.known((0, m))]
 
 
-# Of a quantity: no clear change, equal, less, more.
 def _change(ratio: Ratio, m: int, noun: str) -> str:
     """“13 % less drift”."""
     if not ratio.clear((0, m)):
         return f"no clear change in {noun}"
-    if ratio.same((0, m)):
-        return f"equal {noun}"
-    share = float(ratio.mean[0, m]) - 1
-    return f"{change_text(share)}{NBSP}{'less' if share < 0 else 'more'} {noun}"
+    return f"equal {noun}" if ratio.same((0, m)) else ratio.change_in(noun, (0, m))
 
 
 def _verdict(steps: Steps) -> str:
@@ -347,8 +307,7 @@ def _verdict(steps: Steps) -> str:
     if not math.isfinite(here.error):
         return f"You already regularise: GPTQ’s damping is λ = {lam_text(GPTQ.lam)}"
     if here.verdict(()) < 0:
-        lam = lam_text(steps.lams[best])
-        default = lam_text(GPTQ.lam)
+        lam, default = lam_text(steps.lams[best]), lam_text(GPTQ.lam)
         return fitting(f"You already regularise; λ = {lam} is better than GPTQ’s {default}")
     return "You already regularise; no larger λ is clearly better"
 
@@ -360,8 +319,7 @@ def _aria(facts: LineFacts, steps: Steps) -> tuple[str, str]:
         for _, tools in tool_rows(steps.lams)
     )
     line = f"{steps.facts.line.spoken_title} at {steps.facts.line.bits} bits"
-    where = "all layers" if facts.layer is None else facts.study.layers[facts.layer].name
-    text = f"The damping of GPTQ as λ, {line}, {where}, {draws_text(steps.facts.n_draws)}."
+    text = f"The damping of GPTQ as λ, {line}, {shown_layer(facts)}, {draws_text(steps.facts.n_draws)}."
     return text, f"Defaults: {tools}."
 
 

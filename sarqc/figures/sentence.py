@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypedDict
+from typing import Literal, TypedDict, cast
 
 import numpy as np
 
+from sarqc.figures.changes import SAME, is_unclear
 from sarqc.figures.flags import GPTQ, flags_of
 from sarqc.figures.numbers import (
     NBSP,
@@ -34,9 +35,10 @@ from sarqc.figures.numbers import (
     perplexity_text,
     sets_text,
     small_percent,
+    unsigned,
 )
 from sarqc.quantization.methods import AS_FOUND
-from sarqc.study.facts import LineFacts, Quality, Selection, has_lam
+from sarqc.study.facts import LineFacts, Quality, Selection, has_lam, once
 from sarqc.study.intervals import interval_text, limits_text
 from sarqc.study.paired import Difference, spans
 from sarqc.study.shrinkage import regret, shrinkage_lam
@@ -70,15 +72,8 @@ class _Wording:
     better: Literal[-1, 1]  # the sign of a difference that is better
     where: str  # behind a value: the text that it was measured on
 
-    @property
-    def comparative(self) -> str:
-        """“lower” or “higher”, whichever is better."""
-        return "lower" if self.better < 0 else "higher"
-
-    @property
-    def superlative(self) -> str:
-        """“lowest” or “highest”, whichever is best."""
-        return "lowest" if self.better < 0 else "highest"
+    comparative: str  # which way is better
+    superlative: str
 
     def apart(self, difference: Difference, reference: float) -> str:
         """“3.2 points”, of a difference as it is."""
@@ -106,11 +101,11 @@ class _Wording:
 _WORDINGS = {
     "perplexity": _Wording(
         "perplexity", lambda facts: facts.perplexity, lambda facts: facts.study.model.perplexity, perplexity_text,
-        False, -1, " on unseen text",
+        False, -1, " on unseen text", "lower", "lowest",
     ),
     "accuracy": _Wording(
         "accuracy", lambda facts: facts.accuracy, lambda facts: facts.study.model.accuracy, accuracy_text,
-        True, 1, "",
+        True, 1, "", "higher", "highest",
     ),
 }  # fmt: skip
 
@@ -118,14 +113,18 @@ _WORDINGS = {
 def sentence(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "perplexity") -> list[Piece]:
     """The pieces of the sentence for one point of a line, by the quality that is shown."""
     wording = _WORDINGS[quality]
-    parts = [
+    return in_a_row([
         _quality_part(facts, gamma, lam, wording),
         _drift_part(facts, gamma, lam),
-        facts.once(f"band of {quality}, {gamma}", lambda: _band_part(facts, gamma, wording)),
-    ]
+        _band_part(facts, gamma, wording),
+    ])  # fmt: skip
+
+
+def in_a_row(sentences: Iterable[list[Piece]]) -> list[Piece]:
+    """Return sentences with a blank between them, without empty ones."""
     said: list[Piece] = []
-    for part in filter(None, parts):
-        said += [piece(" "), *part] if said else part
+    for sentence_ in filter(None, sentences):
+        said += [piece(" "), *sentence_] if said else sentence_
     return said
 
 
@@ -133,8 +132,8 @@ def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "
     """Further facts of the point, one plain sentence each: what “auto” chose, errors, the quality that is not shown,
     what saliency adds."""
     lines: list[str] = [] if facts.selection is None else _chosen_texts(facts.selection)
-    lines += filter(None, [_error_text(facts, gamma, lam), _damping_text(facts, gamma, _WORDINGS[quality])])
-    lines += filter(None, [_shrinkage_text(facts)] if quality == "perplexity" else [])
+    further = [_error_text(facts, gamma, lam), _damping_text(facts, gamma, _WORDINGS[quality])]
+    lines += filter(None, further + ([_shrinkage_text(facts)] if quality == "perplexity" else []))
     at = (gamma, lam)
     other = _WORDINGS["accuracy" if quality == "perplexity" else "perplexity"]
     measured, reference = other.of(facts), other.reference(facts)
@@ -147,10 +146,11 @@ def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "
         lines.append(f"{text}.")
     # At λ = 0 saliency and identity are one and the same computation: nothing to compare.
     same = has_lam(facts.line) and facts.line.lams[lam] == 0
-    if facts.to_identity is not None and math.isfinite(facts.to_identity.mean[at]) and not same:
-        lines.append(_beside_text(facts, "Saliency against identity", facts.to_identity, at))
-    if facts.to_plain is not None and math.isfinite(facts.to_plain.mean[at]):
-        lines.append(_beside_text(facts, "This grid against the plain one", facts.to_plain, at))
+    twins = (("Saliency against identity", None if same else facts.to_identity),
+             ("This grid against the plain one", facts.to_plain))  # fmt: skip
+    for what, difference in twins:
+        if difference is not None and math.isfinite(difference.mean[at]):
+            lines.append(_compared_text(what, difference, at))
     return lines
 
 
@@ -171,11 +171,9 @@ def pieces(parts: Sequence[object], role: str = "") -> list[Piece]:
         if isinstance(part, list):
             found += part
         elif isinstance(part, dict):
-            found.append(Piece(text=part["text"], role=part["role"], verdict=part["verdict"]))
+            found.append(cast(Piece, part))
         else:
-            match = re.fullmatch(r"( *)(.*?)( *)", str(part))
-            assert match is not None
-            lead, words, trail = match.groups()
+            lead, words, trail = re.split(r"^( *)(.*?)( *)$", str(part))[1:4]
             found += [piece(*one) for one in ((lead, ""), (words, role), (trail, "")) if one[0]]
     return found
 
@@ -184,15 +182,13 @@ def _verdict(text: str, role: str) -> Piece:
     return piece(text, role, verdict=True)
 
 
+def _lam(text: str) -> Piece:
+    """Words on λ, which are never broken into two lines."""
+    return piece(text.replace(" ", NBSP), "lambda")
+
+
 def _is_baseline(facts: LineFacts, lam: int) -> bool:
     return facts.baseline_position == lam
-
-
-def _model(facts: LineFacts) -> str:
-    """The model that is spoken of: the whole one beside a single layer, whose quality is not that of the model."""
-    if facts.layer is None:
-        return f"the {facts.line.bits}-bit model"
-    return f"the whole {facts.line.bits}-bit model"
 
 
 def _where(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
@@ -214,20 +210,18 @@ def _where(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
 
 def _auto_part(facts: LineFacts) -> list[Piece]:
     """How λ was chosen, with its value where the whole model has one."""
-    found = facts.selection
+    found, model = facts.selection, "for the whole model on held-out calibration text"
     if facts.line.selected == "layer":
         open_ = {"λ": len(facts.line.candidate_lams) > 1, "γ": len(facts.line.candidate_gammas) > 1}
         open_["α"] = found is not None and found.strength is not None
         signs = joined([sign for sign, is_open in open_.items() if is_open] or ["λ"])
         return pieces(["With ", piece(signs, "lambda"), " chosen layer by layer on held-out calibration text"])
     if found is None or not np.isfinite(found.lam).any():
-        return pieces(["With ", piece("λ", "lambda"), " chosen for the whole model on held-out calibration text"])
+        return pieces(["With ", piece("λ", "lambda"), f" chosen {model}"])
     low, high = (lam_text(value) for value in (np.nanmin(found.lam), np.nanmax(found.lam)))
     if low == high:
-        lam = piece(f"λ = {low}".replace(" ", NBSP), "lambda")
-        return pieces(["With ", lam, ", chosen for the whole model on held-out calibration text,"])
-    span = piece(f"λ from {low} to {high}".replace(" ", NBSP), "lambda")
-    return pieces(["With ", span, ", chosen for the whole model on held-out calibration text in each draw,"])
+        return pieces(["With ", _lam(f"λ = {low}"), f", chosen {model},"])
+    return pieces(["With ", _lam(f"λ from {low} to {high}"), f", chosen {model} in each draw,"])
 
 
 def _chosen_texts(found: Selection) -> list[str]:
@@ -235,9 +229,13 @@ def _chosen_texts(found: Selection) -> list[str]:
     texts = [_chosen_text(found)] if len(found.lams) * len(found.gammas) > 1 or found.strength is None else []
     if found.strength is not None:
         values, counts = np.unique(found.strength[np.isfinite(found.strength)], return_counts=True)
-        each = ", ".join(f"{lam_text(value)} ({n}×)" for value, n in zip(values.tolist(), counts, strict=True))
+        each = _each(values, counts)
         texts.append(f"“auto” chose α of the shift: {each}." if each else "What was chosen of α was not recorded.")
     return texts
+
+
+def _each(values: Iterable[float], counts: Iterable[int]) -> str:
+    return ", ".join(f"{lam_text(value)} ({count}×)" for value, count in zip(values, counts, strict=True))
 
 
 def _chosen_text(found: Selection) -> str:
@@ -256,21 +254,19 @@ def _chosen_text(found: Selection) -> str:
     among = len(found.lams) * len(found.gammas)
     if found.by == "model":
         if len(kinds) == 1:
-            return f"“auto” chose {point} of {among} {'values.' if len(pairs) == 1 else 'values in every draw.'}"
-        each = ", ".join(f"{lam_text(found.lams[m])} ({n}×)" for (_, m), n in zip(kinds.tolist(), counts, strict=True))
-        return f"“auto” chose among {among} values of λ in {draws_text(len(pairs))}: {each}."  # fmt: skip
+            return f"“auto” chose {point} of {among} values{'' if len(pairs) == 1 else ' in every draw'}."
+        each = _each([found.lams[m] for _, m in kinds.tolist()], counts)
+        return f"“auto” chose among {among} values of λ in {draws_text(len(pairs))}: {each}."
     if len(kinds) == 1:
         return f"“auto” chose {point} of {among} candidates everywhere."
-    one_draw = found.lam.shape[0] == 1
-    return (
-        f"“auto” chose among {among} candidates, most often {point} ({counts.max()} of {len(pairs)} "
-        f"{'layers).' if one_draw else 'layers and draws).'}"
-    )
+    of = "layers" if found.lam.shape[0] == 1 else "layers and draws"
+    return f"“auto” chose among {among} candidates, most often {point} ({counts.max()} of {len(pairs)} {of})."
 
 
 def _quality_part(facts: LineFacts, gamma: int, lam: int, wording: _Wording) -> list[Piece]:
     quality, at, base = wording.of(facts), (gamma, lam), facts.baseline
-    subject = [_where(facts, gamma, lam), f" {_model(facts)}"]
+    whole = "" if facts.layer is None else "whole "  # beside a single layer, whose quality is not that of the model
+    subject = [_where(facts, gamma, lam), f" the {whole}{facts.line.bits}-bit model"]
     if quality is None or not math.isfinite(quality.mean[at]):
         return pieces([*subject, f" has no measured {wording.name}."])
     value = piece(f"{wording.name} {wording.show(float(quality.mean[at]))}", "quality")
@@ -316,19 +312,14 @@ def _against(quality: Quality, at: tuple[int, int], name: str, wording: _Wording
         sample = "" if is_followed else f" with {_sample_text(draws, quality)}"
         difference = wording.with_interval(here, reference, size)
         return [f", no measurable difference to {baseline}{sample}: ", difference, "."]
-    difference = wording.with_interval(_apart(here), reference, _judged(here, reference, wording))
+    difference = wording.with_interval(unsigned(here), reference, _judged(here, reference, wording))
     return [": ", difference, f" than {baseline}."]
 
 
 def _judged(difference: Difference, reference: float, wording: _Wording) -> Piece:
     """“3.2 better”."""
-    size = wording.apart(_apart(difference), reference)
+    size = wording.apart(unsigned(difference), reference)
     return _verdict(f"{size} {'better' if difference.mean * wording.better > 0 else 'worse'}", "quality")
-
-
-def _apart(difference: Difference) -> Difference:
-    """The difference the way round that is not negative: “2.9 better” has no sign."""
-    return difference.scaled(-1 if difference.mean < 0 else 1)
 
 
 def _best_of_curve(facts: LineFacts, quality: Quality, gamma: int, wording: _Wording) -> list[Piece]:
@@ -338,10 +329,9 @@ def _best_of_curve(facts: LineFacts, quality: Quality, gamma: int, wording: _Wor
         return []
     if best == facts.baseline_position:
         return [piece(f"No other λ tried has a {wording.comparative} {wording.name}.")]
-    lam = piece(f"λ = {lam_text(facts.line.lams[best])}".replace(" ", NBSP), "lambda")
     here, reference = among.at((best,)), quality.baseline_mean or 1.0
-    apart = _apart(here)
-    lead = [f"The {wording.superlative} on this curve, ", lam]
+    apart = unsigned(here)
+    lead = [f"The {wording.superlative} on this curve, ", _lam(f"λ = {lam_text(facts.line.lams[best])}")]
     if not math.isfinite(here.error):
         size = wording.apart(apart, reference)
         return pieces([*lead, f", is {size} {wording.comparative} on the one draw measured."])
@@ -354,22 +344,20 @@ def _best_of_curve(facts: LineFacts, quality: Quality, gamma: int, wording: _Wor
     return [piece(f"No λ tried is better, as far as {sample} can tell.")]
 
 
-def _less_or_more(change: float, same: str = "") -> str:
+def _less_or_more(change: float, same: str = "", less: str = "less", more: str = "more") -> str:
     """“31 % less”; ``same`` for a change below half a percent."""
-    if abs(change) < 0.005:
-        return same
-    return f"{percent(abs(change))} {'less' if change < 0 else 'more'}"
+    return same if abs(change) < SAME else f"{percent(abs(change))} {less if change < 0 else more}"
 
 
 def _drift_part(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
     """How far the weights of the chosen layer, or of all, drift, and what that costs on the calibration text: relative
     to the baseline, or absolute at it."""
     at = (gamma, lam)
+    weights = "Its weights " if facts.layer is None else "In this layer the weights "
     change, cost = _change(facts, "drift", at), _change(facts, "recon", at)
     if change is not None:
         far = _verdict(_less_or_more(change, "just as far"), "drift")
-        drift = pieces(["drift ", far], "drift")
-        clause = pieces([_weights(facts), drift])
+        clause = pieces([weights, pieces(["drift ", far], "drift")])
         if cost is None or not (words := _less_or_more(cost)):
             return [*clause, piece(".")]
         error = pieces([_verdict(words, "recon"), " error"], "recon")
@@ -378,37 +366,26 @@ def _drift_part(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
         return pieces([clause, joint, error, " on calibration text."])
     if facts.drift is None or not math.isfinite(facts.drift[at]):
         return []
-    by = piece(f"drift by {small_percent(facts.drift[at])}", "drift")
-    return pieces([_weights(facts), by, " of their size."])
-
-
-def _weights(facts: LineFacts) -> str:
-    return "Its weights " if facts.layer is None else "In this layer the weights "
-
-
-_TEXTS = {"recon": "calibration text", "held_out": "unseen text"}
+    return pieces([weights, piece(f"drift by {small_percent(facts.drift[at])}", "drift"), " of their size."])
 
 
 def _error_text(facts: LineFacts, gamma: int, lam: int) -> str:
     """How well both texts are reproduced: relative to the baseline, or absolute at it; empty where not measured."""
     at, where = (gamma, lam), "Over all layers" if facts.layer is None else "In this layer"
-    changes = [_reproduced(name, change) for name in _TEXTS if (change := _change(facts, name, at)) is not None]
+    texts = (("recon", facts.recon, "calibration text"), ("held_out", facts.held_out, "unseen text"))
+    changes = [
+        f"{_less_or_more(change, 'just as well', 'better', 'worse')} on {text}"
+        for name, _, text in texts
+        if (change := _change(facts, name, at)) is not None
+    ]
     if changes:
         return f"{where} outputs are reproduced {joined(changes)}."
-    errors = {"recon": facts.recon, "held_out": facts.held_out}
     shares = [
-        f"{small_percent(values[at])} on {_TEXTS[name]}"
-        for name, values in errors.items()
+        f"{small_percent(values[at])} on {text}"
+        for _, values, text in texts
         if values is not None and math.isfinite(values[at])
     ]
     return f"{where} the output error is {joined(shares)}." if shares else ""
-
-
-def _reproduced(name: str, change: float) -> str:
-    """“31 % better on unseen text”."""
-    if abs(change) < 0.005:
-        return f"just as well on {_TEXTS[name]}"
-    return f"{percent(abs(change))} {'better' if change < 0 else 'worse'} on {_TEXTS[name]}"
 
 
 def _change(facts: LineFacts, name: str, at: tuple[int, int]) -> float | None:
@@ -419,6 +396,7 @@ def _change(facts: LineFacts, name: str, at: tuple[int, int]) -> float | None:
     return float(change[at])
 
 
+@once
 def _band_part(facts: LineFacts, gamma: int, wording: _Wording) -> list[Piece]:
     """The sweet spot at this γ, with its doubt; and plainly, when no λ beats the baseline."""
     quality = wording.of(facts)
@@ -436,16 +414,14 @@ def _band_part(facts: LineFacts, gamma: int, wording: _Wording) -> list[Piece]:
     ends = [tuple(lam_text(lams[at]) for at in run) for run in runs]
     (low, high), *others = ends
     if others:
-        words = [low if low == high else f"{low} to {high}" for low, high in ends]
-        words = [word.replace(" ", NBSP) for word in words]
-        shown, lead, end = f"{', '.join(words[:-1])} or {words[-1]}", "The best λ is ", ""
+        words = [low if low == high else f"{low} to {high}".replace(" ", NBSP) for low, high in ends]
+        shown, lead, end = piece(f"{', '.join(words[:-1])} or {words[-1]}", "lambda"), "The best λ is ", ""
     elif low == high:
-        shown, lead, end = f"λ = {lam_text(lams[best])}".replace(" ", NBSP), "Of those tried ", " is the best"
+        shown, lead, end = _lam(f"λ = {lam_text(lams[best])}"), "Of those tried ", " is the best"
     else:
-        shown, lead, end = joined([low, high]).replace(" ", NBSP), "The best λ lies between ", ""
+        shown, lead, end = _lam(joined([low, high])), "The best λ lies between ", ""
     end += " for the whole model" if of_model else ""
-    clause = [lead, piece(shown, "lambda"), f"{end} (95{NBSP}% confidence, {sample})."]
-    return [*pieces(clause), *help_text]
+    return [*pieces([lead, shown, f"{end} (95{NBSP}% confidence, {sample})."]), *help_text]
 
 
 def _no_help(facts: LineFacts, quality: Quality, gamma: int, wording: _Wording) -> list[Piece]:
@@ -469,10 +445,10 @@ def _beside_baseline(quality: Quality, at: tuple[int, int], name: str, wording: 
     difference, reference = quality.to_baseline, quality.baseline_mean or math.nan
     assert difference is not None
     here = difference.at(at)
-    if math.isfinite(here.error) and here.verdict(()) == 0:
+    if is_unclear(here):
         size = wording.apart(here, reference)
         return f"no measurable difference to {name} ({size}, {wording.interval(here, reference)})"
-    apart = _apart(here)
+    apart = unsigned(here)
     size, side = wording.apart(apart, reference), "above" if here.mean >= 0 else "below"
     if not math.isfinite(here.error):
         return f"{size} {side} {name} on one draw"
@@ -515,17 +491,13 @@ def _shrinkage_text(facts: LineFacts) -> str:
     return f"{clause}: perplexity {size} above {beside}, {wording.interval(cost, reference)}."
 
 
-def _beside_text(facts: LineFacts, what: str, difference: Difference, at: tuple[int, int]) -> str:
-    """How the line compares with another of its kind, which is said of every quality."""
-    return facts.once(f"{what} at {at}", lambda: _compared_text(what, difference, at))
-
-
 def _compared_text(what: str, difference: Difference, at: tuple[int, int]) -> str:
+    """How the line compares with another of its kind."""
     wording, here = _WORDINGS["perplexity"], difference.at(at)
     if not math.isfinite(here.error):
         return f"{what}: {wording.apart(here, 50.0)} in perplexity, on one draw."
     if here.verdict(()) == 0:
         size, interval = wording.apart(here, 50.0), wording.interval(here, 50.0)
         return f"{what}: no measurable difference ({size}, {interval})."
-    apart, side = _apart(here), "lower" if here.mean < 0 else "higher"
+    apart, side = unsigned(here), "lower" if here.mean < 0 else "higher"
     return f"{what}: perplexity {wording.apart(apart, 50.0)} {side}, {wording.interval(apart, 50.0)}."

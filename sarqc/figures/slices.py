@@ -94,20 +94,10 @@ def contents(study: Study, detail: Detail = "opening", further: FurtherLayers = 
 
 
 def _remedy(detail: Detail, opening: Line) -> str:
-    if detail == "every":
-        return (
-            "These files hold every line with its layers and draws taken together, and of every line each layer and "
-            "each draw on its own. The app shows all from the study, which can be downloaded here."
-        )
-    if detail == "none":
-        return (
-            "These files hold every line with its layers and draws taken together, and of no line each layer and "
-            "each draw on its own. The app shows all from the study, which can be downloaded here."
-        )
+    lines = {"every": "every line", "none": "no line", "opening": f"“{opening.label}” at {opening.bits} bits"}
     return (
-        f"These files hold every line with its layers and draws taken together, and of “{opening.label}” at "
-        f"{opening.bits} bits each layer and each draw on its own. The app shows all from the study, which can be "
-        "downloaded here."
+        f"These files hold every line with its layers and draws taken together, and of {lines[detail]} each layer and "
+        "each draw on its own. The app shows all from the study, which can be downloaded here."
     )
 
 
@@ -165,13 +155,8 @@ def _view(study: Study, line: Line, piece: Slice) -> Iterator[tuple[str, Any]]:
     yield f"views/{name}", view
     scales = [one["name"] for one in view["scales"] if one["name"] != view["scale"]]
     quantities = [one["name"] for one in view["quantities"] if one["name"] != view["quantity"]]
-    yield (
-        f"parts/{name}",
-        {
-            "scale": {one: shown.by_scale(one) for one in scales},
-            "quantity": {one: shown.by_quantity(one) for one in quantities},
-        },
-    )
+    parts = {"scale": {one: shown.by_scale(one) for one in scales}}
+    yield f"parts/{name}", parts | {"quantity": {one: shown.by_quantity(one) for one in quantities}}
     tables = {figure: table_of(shown.facts, figure) for figure in _OF_VIEW}
     yield f"tables/{name}", tables | {"gamma_grid": tables["plane"]}  # the numbers of one line at every point
     for pooling in POOLINGS:

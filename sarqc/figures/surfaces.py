@@ -8,10 +8,23 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from sarqc.figures.drawing import SHADES, Binding, BoundArray, Figure, Means, base_layout, bind, note
+from sarqc.figures.drawing import (
+    PAPER,
+    SHADES,
+    SLIM_BAR,
+    Binding,
+    BoundArray,
+    Figure,
+    Means,
+    add_note,
+    base_layout,
+    bind,
+    bind_fields,
+    note,
+)
 from sarqc.figures.numbers import number, point_names, significant
 from sarqc.study.document import SIGNED_ZERO
-from sarqc.study.facts import LineFacts, layer_slice
+from sarqc.study.facts import LineFacts, layer_slice, once_a_line
 from sarqc.study.paired import mean_over_draws
 
 BOTH_SIGNS = [[0, "var(--drift)"], [0.5, "var(--line)"], [1, "var(--recon)"]]
@@ -20,6 +33,10 @@ CAMERA: dict[str, dict[str, float]] = {
     "eye": {"x": 1.17, "y": -1.27, "z": 0.8},
     "center": {"x": 0, "y": 0, "z": -0.15},
     "up": {"x": 0, "y": 0, "z": 1},
+}
+LIGHTING = {
+    "lighting": {"ambient": 0.75, "diffuse": 0.55, "specular": 0.05, "roughness": 0.9, "fresnel": 0.05},
+    "contours": {axis: {"highlight": False} for axis in "xyz"},
 }
 
 
@@ -114,12 +131,12 @@ def pooling_choices(arrays: Arrays) -> list[PoolingChoice]:
 
 def surface_layer(facts: LineFacts) -> int:
     """The layer whose surface is shown: the chosen one, or for all layers the one that drifts most."""
-    if facts.layer is not None:
-        return facts.layer
-    return facts.study.once(facts.line, "drifts most", lambda: _drifts_most(facts.read("drift")))
+    return _drifts_most(facts) if facts.layer is None else facts.layer
 
 
-def _drifts_most(drift: np.ndarray | None) -> int:
+@once_a_line
+def _drifts_most(facts: LineFacts) -> int:
+    drift = facts.read("drift")
     if drift is None:
         return 0
     by_layer = mean_over_draws(drift)  # L G M
@@ -128,16 +145,15 @@ def _drifts_most(drift: np.ndarray | None) -> int:
 
 def weight_figures(facts: LineFacts, arrays: Arrays, layer: int) -> dict[str, Figure | None]:
     """Every drawing of the weight changes by name; those of a further pooling have its name after a colon."""
-    figures: dict[str, Figure | None] = {}
+    figures: dict[str, Figure | None] = dict.fromkeys(("surfaces", "surfaces_flat", "surfaces_difference"))
     for pooling in POOLINGS:
         array, end = arrays.get(pooling.array), "" if pooling is POOLINGS[0] else f":{pooling.name}"
-        if array is None and end:
-            continue
-        figures |= {
-            f"surfaces{end}": None if array is None else surfaces(facts, arrays, layer, pooling, flat=False),
-            f"surfaces_flat{end}": None if array is None else surfaces(facts, arrays, layer, pooling, flat=True),
-            f"surfaces_difference{end}": None if array is None else difference(facts, array, layer, pooling),
-        }
+        if array is not None:
+            figures |= {
+                f"surfaces{end}": surfaces(facts, arrays, layer, pooling, flat=False),
+                f"surfaces_flat{end}": surfaces(facts, arrays, layer, pooling, flat=True),
+                f"surfaces_difference{end}": difference(facts, array, layer, pooling),
+            }
     return figures
 
 
@@ -148,9 +164,8 @@ def surfaces(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling = PO
     """
     array = arrays[pooling.array]
     scale = array["scale"]
-    layout = (
-        base_layout(left=24, right=60, top=24, bottom=24) if flat else base_layout(left=8, right=8, top=8, bottom=0)
-    )
+    margins = {"left": 24, "right": 60, "top": 24, "bottom": 24}
+    layout = base_layout(**margins if flat else {"left": 8, "right": 8, "top": 8, "bottom": 0})
     what, low = ("Ŵ − W", -scale) if pooling.signed else ("|Ŵ − W|", 0)
     figure: Figure = {"data": [], "layout": layout, "bindings": []}
     for side, (x0, x1) in enumerate(_sides(facts, 0.06 if flat else 0.0)):
@@ -165,12 +180,10 @@ def surfaces(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling = PO
         if flat:
             trace |= {"type": "heatmap", "zmin": low, "zmax": scale} | _flat_axes(layout, suffix, (x0, x1), pooling)
             if x1 == 1.0:  # one scale for both sides
-                trace |= {
-                    "showscale": True,
-                    "colorbar": {**_BAR, "nticks": 4, "title": {"text": what, "font": {"size": 11}}},
-                }
+                bar = {**SLIM_BAR, "nticks": 4, "title": {"text": what, "font": {"size": 11}}}
+                trace |= {"showscale": True, "colorbar": bar}
         else:
-            trace |= {"type": "surface", "cmin": low, "cmax": scale, "scene": f"scene{suffix}", **_lighting()}
+            trace |= {"type": "surface", "cmin": low, "cmax": scale, "scene": f"scene{suffix}", **LIGHTING}
             layout[f"scene{suffix}"] = _scene((1 - x1, 1 - x0), scale, pooling, what)
         figure["data"].append(trace)
     _bind_sides(figure, facts, pooling.array, what, cut_values(facts, layer, pooling.array, scale), flat=flat)
@@ -195,7 +208,6 @@ def _sides(facts: LineFacts, gap: float) -> list[tuple[float, float]]:
     return [(0.0, (1 - gap / 2) / 2), ((1 + gap / 2) / 2, 1.0)]
 
 
-_BAR = {"thickness": 8, "len": 1.0, "x": 1.02, "xpad": 0, "ypad": 2, "outlinewidth": 0, "ticks": ""}
 _WHERE = {
     False: "inputs from %{x}, outputs from %{y}",
     True: "inputs from saliency rank %{x}, outputs from %{y}",
@@ -284,21 +296,11 @@ def _bind_sides(
             place = {"x": (x0 + x1) / 2, "y": 1, "xanchor": "center", "yanchor": "bottom", "yshift": 2}
         else:
             place = {"x": 0.02, "y": 1 - x0, "xanchor": "left", "yanchor": "top", "yshift": -2}
-        place |= {"xref": "paper", "yref": "paper"}
-        text = note(texts[0][0], **place, font={"size": 12, "color": "var(--ink)"})
-        figure["layout"]["annotations"].append(text)
-        path = f"layout.annotations.{side}.text"
+        path = add_note(figure, texts[0][0], "var(--ink)", **place, **PAPER)
         if side < len(sides) - 1:
-            figure["bindings"].append(bind(path, [row[0] for row in texts], "gamma"))
+            bind_fields(figure, path, {"text": [row[0] for row in texts]}, "gamma")
         elif side == 1:
-            figure["bindings"].append(bind(path, texts, "gamma", "lambda"))
-
-
-def _lighting() -> dict[str, Any]:
-    return {
-        "lighting": {"ambient": 0.75, "diffuse": 0.55, "specular": 0.05, "roughness": 0.9, "fresnel": 0.05},
-        "contours": {axis: {"highlight": False} for axis in "xyz"},
-    }
+            bind_fields(figure, path, {"text": texts})
 
 
 def _scene(domain: tuple[float, float], scale: float, pooling: Pooling, what: str) -> dict[str, Any]:
@@ -316,33 +318,22 @@ def _scene(domain: tuple[float, float], scale: float, pooling: Pooling, what: st
     side = {**quiet, "showticklabels": False}
     low = -1.02 * scale if pooling.signed else 0
     font = {"size": 11, "color": "var(--ink-2)"}
+    inputs = "inputs by saliency" if pooling.by_saliency else "input channels"
     return {
         "domain": {"x": [0, 1], "y": list(domain)},
         "aspectmode": "manual",
         "aspectratio": {"x": 1.15, "y": 1.15, "z": 0.62},
         "camera": CAMERA,
-        "xaxis": {
-            **side,
-            "title": {"text": "inputs by saliency" if pooling.by_saliency else "input channels", "font": font},
-        },
+        "xaxis": {**side, "title": {"text": inputs, "font": font}},
         "yaxis": {**side, "title": {"text": "output channels", "font": font}},
-        "zaxis": {
-            **quiet,
-            "range": [low, scale * 1.02],
-            "nticks": 4,
-            "title": {"text": what, "font": font},
-        },
+        "zaxis": {**quiet, "range": [low, scale * 1.02], "nticks": 4, "title": {"text": what, "font": font}},
     }
 
 
 def _surface_aria(facts: LineFacts, lam: int, name: str, scale: float, words: str) -> str:
     points = point_names(facts.line)
-    if len(points) > 1:
-        return (
-            f"Size of the weight changes in {name}, {words}, at {points[0]} and at {points[lam]}, on one scale up to "
-            f"{number(scale, 3)}."
-        )
-    return f"Size of the weight changes in {name}, {words}, ({points[0]}), up to {number(scale, 3)}."
+    where = f"at {points[0]} and at {points[lam]}, on one scale" if len(points) > 1 else f"({points[0]}),"
+    return f"Size of the weight changes in {name}, {words}, {where} up to {number(scale, 3)}."
 
 
 def difference(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling = POOLINGS[0]) -> Figure | None:
@@ -357,8 +348,7 @@ def difference(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling
     for axis in ("xaxis", "yaxis"):
         layout[axis] = {"visible": False, "fixedrange": True}
     trace = _both_signs(0.6 * scale) | _places(facts, layer, array, pooling)
-    place = {"xref": "paper", "yref": "paper", "x": 0.5, "y": 1, "xanchor": "center", "yshift": 2}
-    layout["annotations"].append(note("", **place, font={"size": 12, "color": "var(--ink)"}))
+    layout["annotations"].append(note("", "var(--ink)", **PAPER, x=0.5, y=1, xanchor="center", yshift=2))
     meaning = "blue is less, orange more" if pooling.signed else "blue drifts less, orange more"
     words = [f"{name} minus {names[0]}: {meaning}" for name in names]
     name, cells_text = facts.study.layers[layer].name, pooling.words
@@ -370,15 +360,13 @@ def difference(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling
 
 def _both_signs(reach: float) -> dict[str, Any]:
     """A map whose colours go from less through nothing to more, with its scale at the right."""
+    most = number(reach, 2)
     return {
         "type": "heatmap",
         "z": [],
         "zmin": -reach,
         "zmax": reach,
         "colorscale": [[0, "var(--drift)"], [0.5, "var(--surface)"], [1, "var(--recon)"]],
-        "colorbar": {
-            "thickness": 8, "len": 1.0, "x": 1.02, "xpad": 0, "ypad": 2, "outlinewidth": 0, "ticks": "",
-            "tickvals": [-reach, 0, reach], "ticktext": [f"{number(-reach, 2)}", "0", f"+{number(reach, 2)}"],
-        },
+        "colorbar": {**SLIM_BAR, "tickvals": [-reach, 0, reach], "ticktext": [number(-reach, 2), "0", f"+{most}"]},
         "hovertemplate": "%{z:+.3r}<extra></extra>",
-    }  # fmt: skip
+    }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, overload
+import math
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -113,20 +115,16 @@ def table_of(
     study = facts.study
     shown = slice(offset, None if limit is None else offset + limit)
     if figure in ("hero", "plane", "gamma_grid"):
-        n_g, n_m = len(facts.line.gammas), len(facts.line.lams)
-        points = point_rows(facts, [(g, m) for g in range(n_g) for m in range(n_m)])
-        points = _with_flags(points, facts) if figure == "hero" else points
+        points = _with_flags(point_rows(facts), facts) if figure == "hero" else point_rows(facts)
         return {"columns": points["columns"], "rows": points["rows"][shown], "total": len(points["rows"])}
     if figure not in (*TABLES, "ladder", "map"):
         have = ", ".join(("hero", "plane", "gamma_grid", "map", "ladder", *TABLES))
         raise NotFound(f"no table of “{figure}”", f"study {study.id}", f"There are tables of {have}.")
     if figure == "map":
-        layers = _Layers(facts)
-        total, present = len(layers), layers.known()
-        part = [{key: plain(value) for key, value in row.items()} for row in layers[shown]]
+        total, present, made = _layers(facts, shown)
+        part = [_plain(row) for row in made]
     else:
-        made = _ladder(facts, steps) if figure == "ladder" else TABLES[figure](facts)
-        rows = [{key: plain(value) for key, value in row.items()} for row in made]
+        rows = [_plain(row) for row in (_ladder(facts, steps) if figure == "ladder" else TABLES[figure](facts))]
         total, part = len(rows), rows[shown]
         present = {key for row in rows for key, value in row.items() if value is not None}
     columns: list[Column] = [
@@ -137,6 +135,10 @@ def table_of(
     return {"columns": columns, "rows": part, "total": total}
 
 
+def _plain(row: Row) -> Row:
+    return {key: plain(value) for key, value in row.items()}
+
+
 class TablePart(DataTable):
     """A part of a table, and how many rows the whole has."""
 
@@ -145,14 +147,16 @@ class TablePart(DataTable):
 
 def _with_flags(points: DataTable, facts: LineFacts) -> DataTable:
     """The points of the main figure with the flags of its axis: beside their λ, or below where no point has it."""
-    flags = [(flag, lam_index(facts.line, flag.lam)) for flag in flags_of(facts)]
-    if not flags:
+    said = [
+        (f"{flag.name} ({flag.value}): {flag.tools}", flag.lam, lam_index(facts.line, flag.lam))
+        for flag in flags_of(facts)
+    ]
+    if not said:
         return points
-    said = [(f"{flag.name} ({flag.value}): {flag.tools}", flag.lam, place) for flag, place in flags]
-    rows: list[Row] = []
-    for row in points["rows"]:
-        here = [text for text, _, place in said if place == row["at"][1]]
-        rows.append({**row, "flag": "; ".join(here) or None})
+    rows: list[Row] = [
+        {**row, "flag": "; ".join(text for text, _, place in said if place == row["at"][1]) or None}
+        for row in points["rows"]
+    ]
     nothing = dict.fromkeys(column["key"] for column in points["columns"])
     rows += [{**nothing, "lambda": lam, "flag": text} for text, lam, place in said if place is None]
     column: Column = {"key": "flag", "title": "Flag on the axis", "kind": "text"}
@@ -169,57 +173,35 @@ def _points(facts: LineFacts) -> Iterator[tuple[tuple[int, int], Row]]:
 def _deciles(facts: LineFacts) -> Iterator[Row]:
     values = decile_drift(facts)
     identity = None if facts.identity is None else decile_drift(facts.identity)
-    twins = list(facts.identity.line.lams) if facts.identity is not None else []
-    if values is None:
-        return
-    for at, named in _points(facts):
+    twins = [] if facts.identity is None else list(facts.identity.line.lams)
+    for at, named in _points(facts) if values is not None else ():
         lam = named["lambda"]
-        other = None if identity is None or lam not in twins else identity[0, twins.index(lam)]
-        for decile in range(values.shape[-1]):
-            twin = None if other is None else other[decile]
-            mine = values[at][decile]
-            more = None if twin is None else mine / twin - 1
-            drifts = {"rms_drift": mine, "identity_rms_drift": twin, "against_identity": more}
+        for decile, mine in enumerate(values[at] if values is not None else ()):
+            twin = math.nan if identity is None or lam not in twins else identity[0, twins.index(lam), decile]
+            drifts = {"rms_drift": mine, "identity_rms_drift": twin, "against_identity": mine / twin - 1}
             yield {**named, "decile": decile + 1, **drifts}
 
 
-class _Layers(Sequence[Row]):
+def _layers(facts: LineFacts, shown: slice) -> tuple[int, set[str], Iterator[Row]]:
     """Every quantity that the map can be coloured by, of each layer at every (γ, λ); those that λ does not change stand
-    in every row. Rows are made when they are asked for.
+    in every row. Return how many rows there are, the keys of the columns that say something, and the shown rows.
     """
-
-    def __init__(self, facts: LineFacts) -> None:
-        found = [quantity_of(facts, name) for name in quantities_of(facts)]
-        self._arrays = {COLUMN_OF.get(one.name, one.name): one.values for one in found if one is not None}
-        self._names, self._points = [layer.name for layer in facts.study.layers], list(_points(facts))
-
-    def known(self) -> set[str]:
-        """Keys of the columns that say something."""
-        named = {key for _, row in self._points for key, value in row.items() if value is not None}
-        return {"layer", *named, *(name for name, values in self._arrays.items() if np.isfinite(values).any())}
-
-    def __len__(self) -> int:
-        return len(self._names) * len(self._points)
-
-    @overload
-    def __getitem__(self, index: int) -> Row: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Row]: ...
-    def __getitem__(self, index: int | slice) -> Row | Sequence[Row]:
-        if not isinstance(index, slice):
-            at = range(len(self))[index]
-            return self[at : at + 1][0]
-        layers, points = np.divmod(np.arange(len(self))[index], len(self._points))
-        g, m = np.array([place for place, _ in self._points])[points].T
-        numbers = [
-            values[layers, g % values.shape[1], m % values.shape[2]].tolist() for values in self._arrays.values()
-        ]
-        columns = {"layer": [self._names[layer] for layer in layers], **dict(zip(self._arrays, numbers, strict=True))}
-        named = [self._points[point][1] for point in points]
-        return [
-            {**row, **dict(zip(columns, values, strict=True))}
-            for row, *values in zip(named, *columns.values(), strict=True)
-        ]
+    found = [quantity_of(facts, name) for name in quantities_of(facts)]
+    arrays = {COLUMN_OF.get(one.name, one.name): one.values for one in found if one is not None}
+    every, names = list(_points(facts)), [layer.name for layer in facts.study.layers]
+    total = len(names) * len(every)
+    present = {key for _, row in every for key, value in row.items() if value is not None}
+    present |= {"layer", *(name for name, values in arrays.items() if np.isfinite(values).any())}
+    layers, points = np.divmod(np.arange(total)[shown], len(every))
+    g, m = np.array([place for place, _ in every])[points].T
+    numbers = {
+        name: values[layers, g % values.shape[1], m % values.shape[2]].tolist() for name, values in arrays.items()
+    }
+    rows = (
+        {**every[point][1], "layer": names[layer], **{name: values[at] for name, values in numbers.items()}}
+        for at, (layer, point) in enumerate(zip(layers, points, strict=True))
+    )
+    return total, present, rows
 
 
 def _gap(facts: LineFacts) -> Iterator[Row]:
@@ -237,16 +219,10 @@ def _theorem(facts: LineFacts) -> Iterator[Row]:
     known = terms(facts)
     if known is None:
         return
+    gap = {"gap": known.gap.mean, "gap_low": known.gap.low, "gap_high": known.gap.high}
+    columns = gap | {"bound": known.bound, "limit": known.limit, "radius": known.radius}
     for at, named in _points(facts):
-        yield {
-            **named,
-            "gap": known.gap.mean[at],
-            "gap_low": known.gap.low[at],
-            "gap_high": known.gap.high[at],
-            "bound": known.bound[at],
-            "limit": known.limit[at],
-            "radius": known.radius[at],
-        }
+        yield {**named, **{name: values[at] for name, values in columns.items()}}
 
 
 def _methods(facts: LineFacts) -> Iterator[Row]:
@@ -268,11 +244,12 @@ def _methods(facts: LineFacts) -> Iterator[Row]:
 
 def _selection(facts: LineFacts) -> Iterator[Row]:
     found = facts.selection
-    for d, seed in enumerate(facts.line.draws if found is not None else ()):
-        for index, layer in enumerate(facts.study.layers):
-            if found is not None and facts.layer in (None, index):
-                gamma = None if found.gamma is None else found.gamma[d, index]
-                yield {"draw": seed, "layer": layer.name, "lambda": found.lam[d, index], "gamma": gamma}
+    if found is None:
+        return
+    for (d, seed), (index, layer) in product(enumerate(facts.line.draws), enumerate(facts.study.layers)):
+        if facts.layer in (None, index):
+            gamma = None if found.gamma is None else found.gamma[d, index]
+            yield {"draw": seed, "layer": layer.name, "lambda": found.lam[d, index], "gamma": gamma}
 
 
 def _weights(facts: LineFacts) -> Iterator[Row]:

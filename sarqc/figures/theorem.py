@@ -17,21 +17,26 @@ from typing import Any, TypedDict, TypeVar
 import numpy as np
 
 from sarqc.figures.drawing import (
+    BOTH,
     DRIFT,
     HELD_OUT,
+    LAM_CORNER,
     PLAIN_AXIS,
     Figure,
     Role,
+    add_note,
+    add_trace,
     base_layout,
     bind,
+    bind_fields,
+    ink_of,
     lam_axis,
     line_trace,
-    note,
     ring_trace,
 )
 from sarqc.figures.numbers import NBSP, draws_text, lam_names, number, percent, point_names
-from sarqc.figures.titles import at_each, fitting, set_finding
-from sarqc.study.facts import LineFacts, over_layers
+from sarqc.figures.titles import at_each, each_point, fitting, set_finding, shown_layer
+from sarqc.study.facts import LineFacts, once, once_a_line, over_layers
 from sarqc.study.intervals import error_decimals, span_text
 from sarqc.study.paired import Difference, mean_over_draws, paired_difference
 
@@ -39,7 +44,6 @@ Number = TypeVar("Number", bound=Any)
 DELTA = 0.05  # the bound holds with probability 1 − δ
 LOOSENESS = "bound ÷ gap"  # the quantity of that name
 _ARRAYS = ("recon", "held_out", "drift", "tokens", "weight_norm", "token_norm", "output_energy", "held_out_energy")
-GAP: Role = {"color": HELD_OUT["color"], "dash": "solid", "symbol": HELD_OUT["symbol"]}
 LIMIT: Role = {"color": "var(--ink-3)", "dash": "dot", "symbol": "circle"}
 
 
@@ -73,11 +77,10 @@ class Terms:
 
 def terms(facts: LineFacts) -> Terms | None:
     """What the study says about Theorem 1; None where it holds no unseen text or no norms of tokens."""
-    if facts.layer is None:  # of thousands of layers: kept
-        return facts.study.once(facts.line, "terms", lambda: _terms(facts))
-    return facts.once("terms", lambda: _terms(facts))
+    return (_terms_of_line if facts.layer is None else _terms)(facts)
 
 
+@once
 def _terms(facts: LineFacts) -> Terms | None:
     read = (_of_layers(facts, name) for name in _ARRAYS)
     arrays = [array for array in read if array is not None and np.isfinite(array).any()]
@@ -108,6 +111,9 @@ def _terms(facts: LineFacts) -> Terms | None:
     )
 
 
+_terms_of_line = once_a_line(_terms)  # of thousands of layers
+
+
 def _of_layers(facts: LineFacts, name: str) -> np.ndarray | None:
     """A quantity of all layers, or of the chosen one as if there were no other: D L …"""
     if facts.layer is None:
@@ -125,7 +131,7 @@ def theorem(facts: LineFacts) -> Figure | None:
     curves = (
         ("largest possible, R²·M²", LIMIT, known.limit),
         ("bound of Theorem 1", DRIFT, known.bound),
-        ("measured gap", GAP, np.abs(known.gap.mean)),
+        ("measured gap", HELD_OUT, np.abs(known.gap.mean)),
     )
     positive = np.concatenate([values[np.isfinite(values) & (values > 0)] for _, _, values in curves])
     low, high = math.floor(np.log10(positive.min()) - 0.1), math.ceil(np.log10(positive.max()) + 0.35)
@@ -144,11 +150,8 @@ def theorem(facts: LineFacts) -> Figure | None:
     for label, style, values in curves:
         _add_curve(figure, label, style, np.where(values > 0, values, np.nan), names)
     if len(names) > 1:
-        corner = {"xref": "paper", "yref": "paper", "x": 1, "y": 0, "xanchor": "left", "yanchor": "top"}
-        layout["annotations"].append(note("λ", **corner, xshift=6, yshift=-4))
-    points = point_names(facts.line)
-    spoken = [[_aria(known, g, m, points[m], facts) for m in range(len(names))] for g in range(len(facts.line.gammas))]
-    figure["bindings"].append(bind("aria", spoken, "gamma", "lambda"))
+        add_note(figure, "λ", **LAM_CORNER)
+    figure["bindings"].append(bind("aria", each_point(facts, lambda g, m: _aria(known, g, m, facts)), *BOTH))
     set_finding(figure, at_each(facts, lambda g, m: _finding(known, (g, m))))
     return figure
 
@@ -172,88 +175,73 @@ class Term(TypedDict):
     sentence: str
 
 
+@once
 def theorem_terms(facts: LineFacts) -> list[Term] | None:
     """The quantities of the theorem in the order in which they explain each other; None as for ``terms``."""
-    return facts.once("quantities of the theorem", lambda: _theorem_terms(facts))
-
-
-def _theorem_terms(facts: LineFacts) -> list[Term] | None:
     known = terms(facts)
     if known is None:
         return None
-
-    def at_each(text: Callable[[int, int], str]) -> list[list[str]]:
-        return [[text(g, m) for m in range(known.bound.shape[1])] for g in range(known.bound.shape[0])]
-
-    def everywhere(text: str) -> list[list[str]]:
-        return at_each(lambda g, m: text)
-
-    rows = (
+    rows: tuple[tuple[str, Callable[[int, int], str], str], ...] = (
         (
             "measured gap",
-            at_each(lambda g, m: _gap_text(known, g, m)),
+            lambda g, m: _gap_text(known, g, m),
             "Error on unseen text minus error on calibration text: what calibration could not see. Like the other "
             "errors here it is per token, over the mean of ‖W x‖² on the calibration text.",
         ),
         (
             "bound",
-            at_each(lambda g, m: _times(known.bound[g, m])),
+            lambda g, m: _times(known.bound[g, m]),
             f"With probability {100 * (1 - DELTA):g} % the true gap is smaller: R²·M²·√(ln(2·|Q|/δ)/2n), with the "
             f"drift R, the largest norm M of a token, n tokens, |Q| code matrices and δ = {DELTA:g}.",
         ),
         (
             LOOSENESS,
-            at_each(lambda g, m: _times(known.bound[g, m] / abs(known.gap.mean[g, m]))),
+            lambda g, m: _times(known.bound[g, m] / abs(known.gap.mean[g, m])),
             "How loose the bound is. It shows which way each term pulls; as a number it certifies nothing.",
         ),
         (
             "R",
-            at_each(lambda g, m: percent(float(known.radius[g, m]), 1)),
+            lambda g, m: percent(float(known.radius[g, m]), 1),
             "The drift ‖ΔW‖, here over ‖W‖. The bound grows with its square, and λ holds it down.",
         ),
         (
             "M",
-            everywhere(number(known.token_norm, 1)),
+            lambda g, m: number(known.token_norm, 1),
             "The largest norm of a token. The bound takes every token to be as large as this one and to point "
             "where the weights drifted most: the main reason why it is loose.",
         ),
         (
             "R²·M²",
-            at_each(lambda g, m: _limit_text(known, g, m)),
+            lambda g, m: _limit_text(known, g, m),
             "The largest error that a token can have. A bound above it says nothing at all.",
         ),
         (
             "n",
-            everywhere(number(known.n_tokens, 0)),
+            lambda g, m: number(known.n_tokens, 0),
             "Calibration tokens. The bound falls with √n, if tokens were independent.",
         ),
         (
             "ln|Q|",
-            everywhere(number(known.log_count, 0)),
+            lambda g, m: number(known.log_count, 0),
             "Logarithm of the number of code matrices, all of which the statement covers at once: "
             "bits · weights · ln 2. The second reason why it is loose.",
         ),
     )
-    return [Term(symbol=symbol, values=values, sentence=sentence) for symbol, values, sentence in rows]
+    return [Term(symbol=symbol, values=each_point(facts, say), sentence=words) for symbol, say, words in rows]
 
 
 def _add_curve(figure: Figure, label: str, style: Role, values: np.ndarray, names: list[str]) -> None:
     """A curve (G, M), its name above its left end or below it where a curve is above, and a ring at the shown λ."""
-    at, texts = len(figure["data"]), [[_times(value) for value in row] for row in values]
-    trace = line_trace(label, style, names, "y", text=[], hovertemplate="λ = %{x}: %{text}<extra>" + label + "</extra>")
-    ring = ring_trace(style, "y")
-    figure["data"] += [trace, ring]
-    ink = style["color"].replace(")", "-ink)") if style is not LIMIT else "var(--ink-2)"
-    place = len(figure["layout"]["annotations"])
+    texts = [[_times(value) for value in row] for row in values]
+    hover = f"λ = %{{x}}: %{{text}}<extra>{label}</extra>"
+    add_trace(
+        figure, line_trace(label, style, names, text=[], hovertemplate=hover), {"y": values, "text": texts}, "gamma"
+    )
+    ring = add_trace(figure, ring_trace(style, "y"), {"x": [[name] for name in names]}, "lambda")
+    bind_fields(figure, ring, {"y": values[..., None]})
     where = {"yanchor": "top", "yshift": -6} if style is LIMIT else {"yshift": 6}
-    figure["layout"]["annotations"].append(note(label, x=0, y=0, xshift=-4, **where, font={"size": 12, "color": ink}))
-    figure["bindings"] += [
-        bind(f"data.{at}.y", values, "gamma"),
-        bind(f"data.{at}.text", texts, "gamma"),
-        bind(f"data.{at + 1}.x", [[name] for name in names], "lambda"),
-        bind(f"data.{at + 1}.y", values[..., None], "gamma", "lambda"),
-        bind(f"layout.annotations.{place}.y", np.log10(values[:, 0]), "gamma"),
-    ]
+    path = add_note(figure, label, "var(--ink-2)" if style is LIMIT else ink_of(style), x=0, y=0, xshift=-4, **where)
+    bind_fields(figure, path, {"y": np.log10(values[:, 0])}, "gamma")
 
 
 def _gap_text(known: Terms, g: int, m: int) -> str:
@@ -284,8 +272,8 @@ def _decade(exponent: int) -> str:
     return "10" + str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
-def _aria(known: Terms, g: int, m: int, point: str, facts: LineFacts) -> str:
-    layer = "mean of all layers" if facts.layer is None else facts.study.layers[facts.layer].name
+def _aria(known: Terms, g: int, m: int, facts: LineFacts) -> str:
+    layer, point = shown_layer(facts, "mean of all layers"), point_names(facts.line)[m]
     bound, limit = _times(known.bound[g, m]), _times(known.limit[g, m])
     return (
         f"Theorem 1, {layer}, {point}, {draws_text(facts.n_draws)}: measured gap {_gap_text(known, g, m)}, bound "

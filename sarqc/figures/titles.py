@@ -17,7 +17,8 @@ import numpy as np
 from sarqc.figures.changes import Ratio, ratio_of, times_text
 from sarqc.figures.drawing import Axis, BoundValues, Figure, bind
 from sarqc.figures.numbers import NBSP, lam_text, small_percent
-from sarqc.study.facts import LineFacts, Quality, has_lam, lam_index
+from sarqc.study.document import Told
+from sarqc.study.facts import LineFacts, Quality, has_lam, lam_index, once
 from sarqc.study.paired import spans, sweet_spots
 
 LONGEST = 60  # characters of a finding
@@ -62,9 +63,19 @@ def finding_at(figure: Figure, at: Mapping[Axis, int]) -> str:
     return str(value)
 
 
+def each_point(facts: LineFacts, say: Callable[[int, int], Told]) -> list[list[Told]]:
+    """Return what belongs to every γ, then λ, of a line by their positions."""
+    return [[say(g, m) for m in range(len(facts.line.lams))] for g in range(len(facts.line.gammas))]
+
+
+def shown_layer(facts: LineFacts, every: str = "all layers") -> str:
+    """Return the name of the facts' layer, or what all together are called."""
+    return every if facts.layer is None else facts.study.layers[facts.layer].name
+
+
 def at_each(facts: LineFacts, say: Callable[[int, int], str]) -> BoundValues | None:
     """Return the findings of a figure at every γ and λ of a line; None where all are empty."""
-    values = [[say(g, m) for m in range(len(facts.line.lams))] for g in range(len(facts.line.gammas))]
+    values = each_point(facts, say)
     return bind("finding", values, "gamma", "lambda") if any(any(row) for row in values) else None
 
 
@@ -112,12 +123,9 @@ def quality_finding(facts: LineFacts, name: str) -> BoundValues | None:
     return at_each(facts, lambda g, m: best_lam(facts.line.lams, quality.best[g], quality.band[g], BEST[name]))
 
 
+@once
 def error_finding(facts: LineFacts) -> BoundValues | None:
     """Return which λ has the smallest reconstruction error, on unseen text where that was measured."""
-    return facts.once("finding of the error", lambda: _error_finding(facts))
-
-
-def _error_finding(facts: LineFacts) -> BoundValues | None:
     name = error_of(facts)
     values = None if name is None else facts.selected(name)
     if name is None or values is None or not has_lam(facts.line):
@@ -153,53 +161,43 @@ class TradeOff:
 
     def along(self, g: int) -> str:
         """What drift and error do from the reference to the largest λ."""
-        at = (g, self.last)
-        parts = [
-            change for ratio, noun in ((self.drift, DRIFT), (self.error, ERROR)) if (change := _change(ratio, at, noun))
-        ]
-        return fitting(self._rise(", ".join(parts)), self._rise(parts[0])) if parts else ""
-
-    def _rise(self, changes: str) -> str:
-        first, last = lam_point(self.lams[self.reference]), lam_text(self.lams[self.last])
-        return f"From {first} to {last}: {changes}"
+        return self._rise(self._changes((g, self.last)))
 
     def drift_along(self, g: int) -> str:
         """What drift does from the reference to the largest λ."""
-        at = (g, self.last)
-        change = _change(self.drift, at, DRIFT)
-        return fitting(self._rise(change)) if change else ""
+        return self._rise(_change(self.drift, (g, self.last), DRIFT))
+
+    def _changes(self, at: tuple[int, int]) -> list[str]:
+        return _change(self.drift, at, DRIFT) + _change(self.error, at, ERROR)
+
+    def _rise(self, changes: list[str]) -> str:
+        return self._with(changes, f"From {lam_point(self.lams[self.reference])} to {lam_text(self.lams[self.last])}")
+
+    def _with(self, changes: list[str], lead: str) -> str:
+        return fitting(*(f"{lead}: {words}" for words in (", ".join(changes), changes[0]))) if changes else ""
 
     def at(self, g: int, m: int) -> str:
         """What a λ does to drift and error, against the reference; at the reference what all λ do."""
         if m == self.reference:
             return self.along(g)
-        at = (g, m)
-        drift = _change(self.drift, at, DRIFT)
-        error = _change(self.error, at, ERROR)
-        both = [part for part in (drift, error) if part]
-        if not both:
-            return ""
-        point, reference = lam_point(self.lams[m]), lam_text(self.lams[self.reference])
-        return fitting(*(f"{point} against {reference}: {changes}" for changes in (", ".join(both), both[0])))
+        lead = f"{lam_point(self.lams[m])} against {lam_text(self.lams[self.reference])}"
+        return self._with(self._changes((g, m)), lead)
 
 
-def trade_off(facts: LineFacts) -> TradeOff:
-    """Return how drift and error of a line change with λ."""
-    return facts.once("trade-off", lambda: TradeOff(facts))
+trade_off = once(TradeOff)
 
 
-def _change(ratio: Ratio | None, at: tuple[int, int], noun: str) -> str:
-    """“13 % less drift”, “equal drift”, “drift unclear”; empty where it was not measured."""
+def _change(ratio: Ratio | None, at: tuple[int, int], noun: str) -> list[str]:
+    """“13 % less drift”, “equal drift”, “drift unclear”; nothing where it was not measured."""
     if ratio is None or not ratio.known(at):
-        return ""
-    name = noun
+        return []
     if not ratio.clear(at):
-        return f"{name} unclear"
+        return [f"{noun} unclear"]
     if ratio.same(at):
-        return f"equal {name}"
+        return [f"equal {noun}"]
     if ratio.mean[at] >= 3:
-        return f"{times_text(float(ratio.mean[at]))} the {name}"
-    return ratio.change_in(name, at)
+        return [f"{times_text(float(ratio.mean[at]))} the {noun}"]
+    return [ratio.change_in(noun, at)]
 
 
 def trade_off_finding(facts: LineFacts) -> BoundValues | None:
@@ -209,24 +207,18 @@ def trade_off_finding(facts: LineFacts) -> BoundValues | None:
     return at_each(facts, trade_off(facts).at)
 
 
+@once
 def drift_finding(facts: LineFacts) -> BoundValues | None:
     """Return what λ does to drift over its whole range."""
-    return facts.once("finding of drift", lambda: _drift_finding(facts))
-
-
-def _drift_finding(facts: LineFacts) -> BoundValues | None:
     if not has_lam(facts.line) or len(facts.line.lams) < 2:
         return None
     over = trade_off(facts)
     return at_each(facts, lambda g, m: over.drift_along(g))
 
 
+@once
 def along_finding(facts: LineFacts) -> BoundValues | None:
     """Return what λ does to drift and error over its whole range; of a line without λ, its drift and error."""
-    return facts.once("finding along λ", lambda: _along_finding(facts))
-
-
-def _along_finding(facts: LineFacts) -> BoundValues | None:
     if not has_lam(facts.line) or len(facts.line.lams) < 2:
         return absolute_finding(facts)
     over = trade_off(facts)

@@ -9,34 +9,34 @@ from collections.abc import Sequence
 from typing import Any
 
 from sarqc.documents import Standing, Tuning, TuningRow
-from sarqc.figures.drawing import Figure, note
-from sarqc.figures.numbers import NBSP, joined, lam_text, percent
-from sarqc.figures.view import Column, DataTable
+from sarqc.figures.drawing import LAM_CORNER, Figure, add_note, line_shape
+from sarqc.figures.numbers import NBSP, lam_text, listed, percent
+from sarqc.figures.view import DataTable, Headings, data_table
 from sarqc.quantization.methods import METHODS
 
 MANY = 9  # λ; more names than that don't fit beside each other on a narrow screen
-HEADINGS: tuple[Column, ...] = (
-    {"key": "method", "title": "Method", "kind": "text"},
-    {"key": "lambda", "title": "λ", "kind": "plain"},
-    {"key": "gamma", "title": "γ", "kind": "plain"},
-    {"key": "standing", "title": "Standing", "kind": "text"},
-    {"key": "draws", "title": "Draws", "kind": "plain"},
-    {"key": "perplexity", "title": "Perplexity", "kind": "perplexity"},
-    {"key": "log_ratio", "title": "ln(perplexity / float model’s)", "kind": "significant"},
-    {"key": "worse", "title": "Above the best, paired", "kind": "significant"},
-    {"key": "worse_low", "title": "95 % from", "kind": "significant"},
-    {"key": "worse_high", "title": "95 % to", "kind": "significant"},
-    {"key": "better", "title": "Below GPTQ 1 %, paired", "kind": "significant"},
-    {"key": "better_low", "title": "95 % from", "kind": "significant"},
-    {"key": "better_high", "title": "95 % to", "kind": "significant"},
-    {"key": "kl", "title": "KL to the float model, nats a token", "kind": "significant"},
-    {"key": "kl_error", "title": "± standard error", "kind": "significant"},
-    {"key": "accuracy", "title": "Accuracy on tasks", "kind": "share"},
-    {"key": "accuracy_error", "title": "± standard error", "kind": "share"},
-    {"key": "more_accurate", "title": "Above GPTQ 1 %, paired", "kind": "share"},
-    {"key": "more_accurate_low", "title": "95 % from", "kind": "share"},
-    {"key": "more_accurate_high", "title": "95 % to", "kind": "share"},
-    {"key": "layer_error", "title": "ln error of layers, unseen text", "kind": "significant"},
+HEADINGS: Headings = (
+    ("method", "Method", "text"),
+    ("lambda", "λ", "plain"),
+    ("gamma", "γ", "plain"),
+    ("standing", "Standing", "text"),
+    ("draws", "Draws", "plain"),
+    ("perplexity", "Perplexity", "perplexity"),
+    ("log_ratio", "ln(perplexity / float model’s)", "significant"),
+    ("worse", "Above the best, paired", "significant"),
+    ("worse_low", "95 % from", "significant"),
+    ("worse_high", "95 % to", "significant"),
+    ("better", "Below GPTQ 1 %, paired", "significant"),
+    ("better_low", "95 % from", "significant"),
+    ("better_high", "95 % to", "significant"),
+    ("kl", "KL to the float model, nats a token", "significant"),
+    ("kl_error", "± standard error", "significant"),
+    ("accuracy", "Accuracy on tasks", "share"),
+    ("accuracy_error", "± standard error", "share"),
+    ("more_accurate", "Above GPTQ 1 %, paired", "share"),
+    ("more_accurate_low", "95 % from", "share"),
+    ("more_accurate_high", "95 % to", "share"),
+    ("layer_error", "ln error of layers, unseen text", "significant"),
 )
 # The word for each standing: title, chart, sentence, table, log and lists have no others.
 STANDINGS: dict[Standing, str] = {
@@ -46,14 +46,6 @@ STANDINGS: dict[Standing, str] = {
     "ruled_out": "ruled out by errors of layers",
     "not_reached": "not reached",
     "baseline": "baseline",
-}
-# The same of so many λ.
-COUNTS: dict[Standing, str] = {
-    "best": "best",
-    "as_good": "as good as the best",
-    "worse": "worse",
-    "ruled_out": "ruled out by errors of layers",
-    "not_reached": "not reached",
 }
 
 
@@ -69,8 +61,8 @@ def of_standing(tuning: Tuning, standing: Standing) -> list[TuningRow]:
 
 def standing_counts(tuning: Tuning) -> str:
     """“1 best, 2 as good as the best, 6 not reached”: of the standings that there are, in their order."""
-    counts = [(len(of_standing(tuning, standing)), words) for standing, words in COUNTS.items()]
-    return ", ".join(f"{count} {words}" for count, words in counts if count)
+    counts = {standing: len(of_standing(tuning, standing)) for standing in STANDINGS if standing != "baseline"}
+    return ", ".join(f"{count} {STANDINGS[standing]}" for standing, count in counts.items() if count)
 
 
 def spans_text(spans: Sequence[Sequence[float]]) -> str:
@@ -81,12 +73,6 @@ def spans_text(spans: Sequence[Sequence[float]]) -> str:
     ])  # fmt: skip
 
 
-def listed(numbers: Sequence[str]) -> str:
-    """“0”, “0 and 0.1”, “0, 0.1 and 0.5”."""
-    first, last = numbers[:-1], numbers[-1:]
-    return joined([*filter(None, [", ".join(first)]), *last]) if numbers else ""
-
-
 def saved(better: float) -> float:
     """The share of GPTQ's perplexity that is saved, of a difference of logarithms; negative: that it costs more."""
     return -math.expm1(-better)
@@ -94,15 +80,10 @@ def saved(better: float) -> float:
 
 def tuning_table(tuning: Tuning) -> DataTable:
     """Everything known of each λ and baseline; columns that hold nothing yet are left out."""
-    rows: list[dict[str, Any]] = [
-        {**row, "method": title_of(row), "standing": STANDINGS[row["standing"]]} for row in tuning["rows"]
-    ]
-    columns = [
-        Column(key=column["key"], title=column["title"], kind=column["kind"])
-        for column in HEADINGS
-        if any(row.get(column["key"]) is not None for row in rows)
-    ]
-    return {"columns": columns, "rows": [{column["key"]: row.get(column["key"]) for column in columns} for row in rows]}
+    return data_table(
+        HEADINGS,
+        [{**row, "method": title_of(row), "standing": STANDINGS[row["standing"]]} for row in tuning["rows"]],
+    )
 
 
 def title_of(row: TuningRow) -> str:
@@ -118,9 +99,8 @@ def lam_of(row: TuningRow) -> float:
 
 def savings_text(row: TuningRow) -> str:
     """“4.3 % less perplexity than GPTQ 1 % (3.1 to 5.6 %)”; without the interval where none is known."""
-    better, low, high = row["better"], row["better_low"], row["better_high"]
-    assert better is not None
-    return savings_words(better, low, high)
+    assert row["better"] is not None
+    return savings_words(row["better"], row["better_low"], row["better_high"])
 
 
 def savings_words(better: float, low: float | None, high: float | None) -> str:
@@ -138,11 +118,9 @@ def savings_words(better: float, low: float | None, high: float | None) -> str:
 
 def level_of(value: float) -> dict[str, Any]:
     """A dotted line over all λ."""
-    line = {"color": "var(--ink-2)", "width": 1.5, "dash": "dot"}
-    return {
-        "type": "line", "xref": "paper", "yref": "y", "x0": 0, "x1": 1, "y0": value, "y1": value, "line": line,
-        "layer": "below",
-    }  # fmt: skip
+    shape = line_shape((0, 1), [value], "var(--ink-2)", "dot", xref="paper", yref="y") | {"layer": "below"}
+    shape["line"]["width"] = 1.5
+    return shape
 
 
 def name_axis(figure: Figure, names: Sequence[str], best: int | None) -> None:
@@ -153,8 +131,5 @@ def name_axis(figure: Figure, names: Sequence[str], best: int | None) -> None:
     figure["layout"]["xaxis"]["ticktext"] = ticks
     if len(names) > MANY:  # the best one keeps its name, and every other one from there
         start = 0 if best is None else best % 2
-        figure["narrow"]["layout.xaxis.ticktext"] = [
-            text if at % 2 == start else "" for at, text in enumerate(ticks)
-        ]  # fmt: skip
-    corner = {"xref": "paper", "yref": "paper", "x": 1, "y": 0, "xanchor": "left", "yanchor": "top"}
-    figure["layout"]["annotations"].append(note("λ", **corner, xshift=6, yshift=-4))
+        figure["narrow"]["layout.xaxis.ticktext"] = [text if at % 2 == start else "" for at, text in enumerate(ticks)]
+    add_note(figure, "λ", **LAM_CORNER)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sarqc.documents import Tuning, TuningRow
-from sarqc.figures.drawing import HELD_OUT, Figure, base_layout, lam_axis, note, value_axis
+from sarqc.figures.drawing import HELD_OUT, HOVER, PAPER, Figure, add_note, base_layout, lam_axis, scatter, value_axis
 from sarqc.figures.numbers import lam_text, percent
 from sarqc.figures.panels import band_shape
 from sarqc.figures.tuning import candidates, lam_of, name_axis
@@ -66,16 +66,10 @@ def _finding(tuning: Tuning, rows: Sequence[TuningRow]) -> str:
 
 
 def _add_title(figure: Figure) -> None:
-    text = "Error of layers on unseen text, above each layer’s best λ"
-    place = {"xref": "paper", "yref": "paper", "x": 0, "y": 1, "yanchor": "bottom", "yshift": 5}
-    figure["layout"]["annotations"] += [
-        note(f"<b>{text}</b>", **place, font={"size": 12, "color": "var(--ink)"}),
-        note("one dot a layer, line: mean", **{**place, "x": 1, "xanchor": "right"}),
-    ]
-    figure["narrow"] |= {
-        "layout.annotations.0.text": "<b>Error of layers, above each one’s best λ</b>",
-        "layout.annotations.1.visible": False,
-    }
+    text, place = "<b>Error of layers on unseen text, above each layer’s best λ</b>", {**PAPER, "y": 1, "yshift": 5}
+    short = {"text": "<b>Error of layers, above each one’s best λ</b>"}
+    add_note(figure, text, "var(--ink)", narrow=short, **place, x=0)
+    add_note(figure, "one dot a layer, line: mean", narrow={"visible": False}, **place, x=1, xanchor="right")
 
 
 def _add_layers(figure: Figure, rows: Sequence[TuningRow], names: Sequence[str]) -> None:
@@ -90,22 +84,20 @@ def _add_layers(figure: Figure, rows: Sequence[TuningRow], names: Sequence[str])
     high = max(_FEWEST_SHOWN, min(2 * middle, float(finite.max()))) if len(finite) else 0.5
     span = (-0.06 * high, 1.1 * high)
     figure["layout"]["yaxis"] = {**value_axis((0.0, 1.0), span), "tickformat": ".1~%"}
-    figure["data"].append({
-        "type": "scatter", "mode": "markers", "name": "layers", "x": [name for name, value in dots if value <= span[1]],
-        "y": [float(f"{value:.4g}") for _, value in dots if value <= span[1]], "yaxis": "y", "hoverinfo": "skip",
-        "marker": {"symbol": "circle", "size": 4, "color": "var(--held-out-faint)"},
-    })  # fmt: skip
-    figure["data"].append({
-        "type": "scatter", "mode": "lines+markers", "name": "mean of layers", "x": list(names),
-        "y": [float(f"{value:.5g}") if math.isfinite(value) else None for value in means], "yaxis": "y",
-        "text": [
-            f"λ = {name}: error of layers {percent(value, 1)} above each one’s best"
-            if math.isfinite(value) else ""
-            for name, value in zip(names, means, strict=True)
-        ],
-        "hovertemplate": "%{text}<extra></extra>", "line": {"color": HELD_OUT["color"], "width": 2},
-        "marker": {"symbol": "circle", "size": 6, "color": HELD_OUT["color"]},
-    })  # fmt: skip
+    shown = [(name, float(f"{value:.4g}")) for name, value in dots if value <= span[1]]
+    faint = {"symbol": "circle", "size": 4, "color": "var(--held-out-faint)"}
+    x, y = [name for name, _ in shown], [value for _, value in shown]
+    figure["data"].append(scatter("layers", "markers", x=x, y=y, yaxis="y", hoverinfo="skip", marker=faint))
+    texts = [
+        f"λ = {name}: error of layers {percent(value, 1)} above each one’s best" if math.isfinite(value) else ""
+        for name, value in zip(names, means, strict=True)
+    ]
+    figure["data"].append(scatter(
+        "mean of layers", "lines+markers", x=list(names),
+        y=[float(f"{value:.5g}") if math.isfinite(value) else None for value in means], yaxis="y", text=texts,
+        hovertemplate=HOVER, line={"color": HELD_OUT["color"], "width": 2},
+        marker={"symbol": "circle", "size": 6, "color": HELD_OUT["color"]},
+    ))  # fmt: skip
 
 
 def _aria(tuning: Tuning, rows: Sequence[TuningRow]) -> str:

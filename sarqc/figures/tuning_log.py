@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
+import numpy as np
+
 from sarqc.documents import Tuning, TuningTurn
 from sarqc.figures.numbers import joined, lam_text
 from sarqc.figures.tuning import STANDINGS, candidates, lam_of, spans_text
 from sarqc.figures.tuning_race import MEASURED, Mark, mark_of
 from sarqc.figures.tuning_words import ENDS
+from sarqc.study.paired import spans
 
 
 class LogLine(TypedDict):
@@ -55,10 +58,10 @@ def tuning_legend(tuning: Tuning) -> list[LegendEntry]:
 def _turn_words(turn: TuningTurn, tuning: Tuning, lams: Sequence[float]) -> str:
     """One turning point; ``lams``: all λ, of which neighbours are named as spans."""
 
-    def named(some: Sequence[float]) -> str:
-        return _named(some, lams)
-
-    out, left = named(turn["out"]), named(turn["left"])
+    out, left = (  # “0 to 0.02 and 2”: neighbours on the axis as a span
+        spans_text([(lams[first], lams[last]) for first, last in spans(np.isin(lams, some))])
+        for some in (turn["out"], turn["left"])
+    )
     leading = "" if turn["leading"] is None else lam_text(turn["leading"])
     match turn["what"]:
         case "screening":
@@ -75,16 +78,3 @@ def _turn_words(turn: TuningTurn, tuning: Tuning, lams: Sequence[float]) -> str:
             return f"Asking {names} of {left}" if left else f"Asking {names}"
         case "end":
             return f"Ended {ENDS[tuning['end']]}" if tuning["end"] else "Ended"
-
-
-def _named(some: Sequence[float], lams: Sequence[float]) -> str:
-    """“0 to 0.02 and 2”: neighbours on the axis as a span."""
-    spans: list[list[float]] = []
-    for at, lam in enumerate(lams):
-        if lam not in some:
-            continue
-        if at and spans and spans[-1][1] == lams[at - 1]:
-            spans[-1][1] = lam
-        else:
-            spans.append([lam, lam])
-    return spans_text(spans)

@@ -13,12 +13,26 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import groupby
+from textwrap import wrap
 from typing import Any, Literal
 
 import numpy as np
 
 from sarqc.documents import Tuning, TuningRow
-from sarqc.figures.drawing import Figure, base_layout, even_ticks, honest_range, lam_axis, note, value_axis
+from sarqc.figures.drawing import (
+    HOVER,
+    PAPER,
+    Figure,
+    add_note,
+    base_layout,
+    error_bars,
+    even_ticks,
+    honest_range,
+    lam_axis,
+    scatter,
+    step_decimals,
+    value_axis,
+)
 from sarqc.figures.numbers import draws_text, lam_text, percent
 from sarqc.figures.panels import band_shape
 from sarqc.figures.tuning import (
@@ -114,8 +128,7 @@ def finding(tuning: Tuning) -> tuple[str, str]:
     if low is None or low <= 0:
         return "No measurable saving at the best λ" if tuning["end"] else "No measurable saving yet", draws
     is_alone = len(tuning["band"]) == 1 and tuning["band"][0][0] == tuning["band"][0][1]
-    lams = spans_text(tuning["band"])
-    return f"λ = {lams} saves the most perplexity" if is_alone else f"λ = {lams} save the most perplexity", draws
+    return f"λ = {spans_text(tuning['band'])} {'saves' if is_alone else 'save'} the most perplexity", draws
 
 
 def _first_finding(tuning: Tuning) -> str:
@@ -143,7 +156,7 @@ def _axis(tuning: Tuning, rows: Sequence[TuningRow]) -> dict[str, Any]:
     low, high = honest_range(seen, np.zeros(0), always=(0.0,), pad=0.0) if len(seen) else (0.0, 0.1)
     step = even_ticks((low, high), 5)["dtick"]
     low, high = step * math.floor(low / step + 0.02), step * math.ceil(high / step - 0.02)
-    decimals = max(0, -math.floor(math.log10(100 * step) + 1e-9))
+    decimals = step_decimals(100 * step)
     ticks = [step * at for at in range(round(low / step), round(high / step) + 1)]
     span = high - low
     above = _TOP_ROOM if tuning["band"] else 0.04
@@ -158,27 +171,18 @@ def _axis(tuning: Tuning, rows: Sequence[TuningRow]) -> dict[str, Any]:
 
 def _lam_axis(names: Sequence[str]) -> dict[str, Any]:
     """λ at the places 0, 1, 2, …, so that a draw can stand beside its λ."""
-    axis = lam_axis(names)
-    for key in ("categoryorder", "categoryarray"):
-        del axis[key]
+    axis = {key: value for key, value in lam_axis(names).items() if not key.startswith("category")}
     return {**axis, "type": "linear", "tickvals": [*range(len(names))], "showgrid": False, "anchor": "y"}
 
 
 def _add_titles(figure: Figure, tuning: Tuning, rows: Sequence[TuningRow]) -> None:
     """What the axis is, and what dots and bars are, above the panel."""
-    place = {"xref": "paper", "yref": "paper", "y": 1, "yanchor": "bottom", "yshift": 5}
-    ink = {"size": 12, "color": "var(--ink)"}
-    text = "<b>Perplexity saved against GPTQ’s default</b>, same calibration text"
-    figure["layout"]["annotations"].append(note(text, x=0, **place, font=ink))
-    figure["narrow"]["layout.annotations.0.text"] = "<b>Perplexity saved against GPTQ’s default</b>"
-    if not any(of_draws(row) for row in rows):
-        return
-    text = "one dot a draw, intervals need two draws"
-    if tuning["best"] is not None:
-        text = "one dot a draw, bars 95 %"
-    words = note(text, x=1, **{**place, "xanchor": "right"}, font={"size": 12, "color": _GREY})
-    figure["layout"]["annotations"].append(words)
-    figure["narrow"]["layout.annotations.1.visible"] = False
+    place, text = {**PAPER, "y": 1, "yshift": 5}, "<b>Perplexity saved against GPTQ’s default</b>"
+    add_note(figure, f"{text}, same calibration text", "var(--ink)", narrow={"text": text}, **place, x=0)
+    if any(of_draws(row) for row in rows):
+        bars = "intervals need two draws" if tuning["best"] is None else "bars 95 %"
+        right = {**place, "x": 1, "xanchor": "right"}
+        add_note(figure, f"one dot a draw, {bars}", _GREY, narrow={"visible": False}, **right)
 
 
 def _add_band(figure: Figure, tuning: Tuning, rows: Sequence[TuningRow]) -> None:
@@ -191,12 +195,8 @@ def _add_band(figure: Figure, tuning: Tuning, rows: Sequence[TuningRow]) -> None
         words = STANDINGS["best" if is_best_alone else "as_good"]
         if len(words) * _LETTER > (end - start + 0.9) * column:
             words = "as good as<br>the best"
-        at = len(figure["layout"]["annotations"])
-        figure["layout"]["annotations"].append(note(
-            f"<b>{words}</b>", x=(start + end) / 2, xref="x", xanchor="center", y=1, yref="paper", yanchor="top",
-            yshift=-6, font={"size": 12, "color": "var(--quality-ink)"},
-        ))  # fmt: skip
-        figure["narrow"][f"layout.annotations.{at}.visible"] = False
+        place = {"x": (start + end) / 2, "xref": "x", "xanchor": "center", "y": 1, "yref": "paper", "yanchor": "top"}
+        add_note(figure, f"<b>{words}</b>", "var(--quality-ink)", narrow={"visible": False}, **place, yshift=-6)
 
 
 def _freer_side(rows: Sequence[TuningRow]) -> Literal[0, 1]:
@@ -210,12 +210,9 @@ def _add_default(figure: Figure, rows: Sequence[TuningRow]) -> None:
     """The zero line, with its name where the fewest marks are near."""
     figure["layout"]["shapes"].append(level_of(0.0))
     side = _freer_side(rows)
-    anchor = "right" if side else "left"
-    figure["narrow"][f"layout.annotations.{len(figure['layout']['annotations'])}.text"] = "GPTQ 1 %"
-    figure["layout"]["annotations"].append(note(
-        "GPTQ’s default, 1 %", x=side, xref="paper", xanchor=anchor, xshift=4 - 8 * side, y=0, yref="y",
-        yanchor="bottom", yshift=2, font={"size": 12, "color": "var(--ink)"},
-    ))  # fmt: skip
+    place = {"x": side, "xref": "paper", "xanchor": "right" if side else "left", "xshift": 4 - 8 * side}
+    narrow = {"text": "GPTQ 1 %"}
+    add_note(figure, "GPTQ’s default, 1 %", "var(--ink)", narrow=narrow, **place, y=0, yref="y", yshift=2)
 
 
 def _add_levels(figure: Figure, tuning: Tuning) -> None:
@@ -230,22 +227,21 @@ def _add_levels(figure: Figure, tuning: Tuning) -> None:
         levels.append(("float model", saved(gptq["log_ratio"])))
     beyond = {"↓": 0, "↑": 0}
     for title, value in levels:
-        font = {"size": 12, "color": _GREY}
-        right = {"xref": "paper", "x": 1, "xanchor": "right", "xshift": -4, "font": font}
+        right = {"xref": "paper", "x": 1, "xanchor": "right", "xshift": -4}
         text = f"{title} {percent(value, 0 if abs(value) >= 0.1 else 1)}"
         if lowest <= value <= high:
             figure["layout"]["shapes"].append(level_of(value))
-            figure["layout"]["annotations"].append(note(text, **right, y=value, yref="y", yanchor="bottom", yshift=2))
+            add_note(figure, text, _GREY, **right, y=value, yref="y", yshift=2)
             continue
         arrow = "↑" if value > high else "↓"
         shift = 15 * beyond[arrow] + 2
         beyond[arrow] += 1
-        place = {"y": 1, "yref": "y domain", "yanchor": "top", "yshift": -shift}
+        place: dict[str, Any] = {"y": 1, "yref": "y domain", "yanchor": "top", "yshift": -shift}
         if arrow == "↓":  # above the row of ghosts, away from the name of the zero line
-            place = {"y": lowest, "yref": "y", "yanchor": "bottom", "yshift": shift}
+            place = {"y": lowest, "yref": "y", "yshift": shift}
             if _freer_side(candidates(tuning)) == 1:
                 place |= {"x": 0, "xanchor": "left", "xshift": 4}
-        figure["layout"]["annotations"].append(note(f"{arrow} {text}", **{**right, **place}))
+        add_note(figure, f"{arrow} {text}", _GREY, **{**right, **place})
 
 
 def interval_of(row: TuningRow) -> tuple[float, float] | None:
@@ -264,34 +260,18 @@ def _add_draws(figure: Figure, rows: Sequence[TuningRow]) -> None:
     low, high = _scale(figure)
     dots = [(at, row, draw, value) for at, row in enumerate(rows) for draw, value in enumerate(of_draws(row))]
     figure["narrow"][f"data.{len(figure['data'])}.marker.size"] = 5
-    figure["data"].append(
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": "draws",
-            "yaxis": "y",
-            "cliponaxis": False,
-            "ids": [f"{lam_text(lam_of(row))} draw {draw + 1}" for _, row, draw, _ in dots],
-            "x": [at + _beside(draw) for at, _, draw, _ in dots],
-            "y": [min(max(value, low), high) for _, _, _, value in dots],
-            "text": [
-                (
-                    f"λ = {lam_text(lam_of(row))}, draw {draw + 1}: {percent(abs(value), 1)} "
-                    f"{'less' if value >= 0 else 'more'}"
-                )
-                for _, row, draw, value in dots
-            ],
-            "hovertemplate": "%{text}<extra></extra>",
-            "marker": {
-                "symbol": "circle",
-                "size": 6,
-                "color": [
-                    "var(--quality-faint)" if row["standing"] in ("best", "as_good") else _FAINT
-                    for _, row, _, _ in dots
-                ],
-            },
-        }
-    )
+    texts = [
+        f"λ = {lam_text(lam_of(row))}, draw {draw + 1}: {percent(abs(value), 1)} {'less' if value >= 0 else 'more'}"
+        for _, row, draw, value in dots
+    ]
+    good = [row["standing"] in ("best", "as_good") for _, row, _, _ in dots]
+    colors = ["var(--quality-faint)" if is_good else _FAINT for is_good in good]
+    figure["data"].append(scatter(
+        "draws", "markers", yaxis="y", cliponaxis=False,
+        ids=[f"{lam_text(lam_of(row))} draw {draw + 1}" for _, row, draw, _ in dots],
+        x=[at + _beside(draw) for at, _, draw, _ in dots], y=[min(max(value, low), high) for *_, value in dots],
+        text=texts, hovertemplate=HOVER, marker={"symbol": "circle", "size": 6, "color": colors},
+    ))  # fmt: skip
 
 
 def _beside(draw: int) -> float:
@@ -322,15 +302,12 @@ def _add_marks(figure: Figure, rows: Sequence[TuningRow]) -> None:
             ghosts if kind in _GHOSTS or row["better"] is None else min(max(saved(row["better"]), low), high)
             for _, row in own
         ]  # fmt: skip
-        trace: dict[str, Any] = {
-            "type": "scatter", "mode": "markers", "name": _kind_words(kind),
-            "yaxis": "y", "cliponaxis": False, "ids": [lam_text(lam_of(row)) for _, row in own],
-            "x": [at for at, _ in own], "y": heights, "text": [_hover(row) for _, row in own],
-            "hovertemplate": "%{text}<extra></extra>",
-            "marker": {
-                "symbol": "circle", "size": size, "color": fill, "line": {"width": width, "color": edge, "dash": dash}
-            },
-        }  # fmt: skip
+        line = {"width": width, "color": edge, "dash": dash}
+        trace = scatter(
+            _kind_words(kind), "markers", yaxis="y", cliponaxis=False, ids=[lam_text(lam_of(row)) for _, row in own],
+            x=[at for at, _ in own], y=heights, text=[_hover(row) for _, row in own], hovertemplate=HOVER,
+            marker={"symbol": "circle", "size": size, "color": fill, "line": line},
+        )  # fmt: skip
         if kind not in (*_GHOSTS, "measured"):
             trace["error_y"] = _intervals([row for _, row in own], heights, (low, high), edge)
         figure["narrow"][f"data.{len(figure['data'])}.marker.size"] = narrow
@@ -348,19 +325,13 @@ def _intervals(
         first, last = interval_of(row) or (height, height)
         up.append(max(0.0, min(last, scale[1]) - height))
         down.append(max(0.0, height - max(first, scale[0])))
-    return {
-        "type": "data", "symmetric": False, "array": up, "arrayminus": down, "thickness": 4, "width": 0, "color": color
-    }  # fmt: skip
+    return error_bars(up, down, color, thickness=4, width=0)
 
 
 def _hover(row: TuningRow) -> str:
     """“λ = 0.2, best: 4.3 % less perplexity than GPTQ 1 % (3.1 to 5.6 %), 6 draws”."""
-    lam, standing = lam_text(lam_of(row)), mark_words(row)
-    if row["better"] is None:
-        return f"λ = {lam}, {standing}"
-    saving = savings_text(row)
-    draws = draws_text(row["draws"])
-    return f"λ = {lam}, {standing}: {saving}, {draws}"
+    lead = f"λ = {lam_text(lam_of(row))}, {mark_words(row)}"
+    return lead if row["better"] is None else f"{lead}: {savings_text(row)}, {draws_text(row['draws'])}"
 
 
 def _ghost_groups(rows: Sequence[TuningRow]) -> list[tuple[int, int, str]]:
@@ -379,23 +350,18 @@ def _ghost_groups(rows: Sequence[TuningRow]) -> list[tuple[int, int, str]]:
 
 def _add_ghost_words(figure: Figure, rows: Sequence[TuningRow]) -> None:
     """Below each group of ghosts why they were not measured."""
+    height = _scale(figure)[0] - 1.6 * _ghost_depth(figure)
+    below = {"xref": "x", "xanchor": "center", "y": height, "yref": "y", "yanchor": "top", "yshift": 2}
     for first, last, words in _ghost_groups(rows):
-        at = len(figure["layout"]["annotations"])
-        figure["layout"]["annotations"].append(note(
-            words, x=(first + last) / 2, xref="x", xanchor="center", y=_scale(figure)[0] - 1.6 * _ghost_depth(figure),
-            yref="y", yanchor="top", yshift=2, font={"size": 12, "color": _GREY},
-        ))  # fmt: skip
-        figure["narrow"][f"layout.annotations.{at}.visible"] = False
+        add_note(figure, words, _GREY, narrow={"visible": False}, x=(first + last) / 2, **below)
 
 
 def _add_nothing_yet(figure: Figure, rows: Sequence[TuningRow]) -> None:
     """What will be here."""
     if any(row["better"] is not None for row in rows):
         return
-    at, text = len(figure["layout"]["annotations"]), _TO_COME
-    place = {"x": 0.5, "xref": "paper", "xanchor": "center", "y": 0.6, "yref": "paper", "yanchor": "middle"}
-    figure["layout"]["annotations"].append(note(text, **place, font={"size": 12, "color": _GREY}))
-    figure["narrow"][f"layout.annotations.{at}.text"] = text.replace(", ", ",<br>", 1)
+    place = {**PAPER, "x": 0.5, "xanchor": "center", "y": 0.6, "yanchor": "middle"}
+    add_note(figure, _TO_COME, _GREY, narrow={"text": _TO_COME.replace(", ", ",<br>", 1)}, **place)
 
 
 def _kind_words(kind: Mark) -> str:
@@ -404,14 +370,7 @@ def _kind_words(kind: Mark) -> str:
 
 def _wrapped(text: str, width: float) -> str:
     """Words in as many lines as a width in pixels needs."""
-    lines = [""]
-    for word in text.split():
-        longer = f"{lines[-1]} {word}".strip()
-        if lines[-1] and len(longer) * _LETTER > width:
-            lines.append(word)
-        else:
-            lines[-1] = longer
-    return "<br>".join(lines)
+    return "<br>".join(wrap(text, max(1, int(width / _LETTER)), break_long_words=False, break_on_hyphens=False))
 
 
 def _add_reasons(figure: Figure, rows: Sequence[TuningRow]) -> None:
@@ -425,22 +384,17 @@ def _add_reasons(figure: Figure, rows: Sequence[TuningRow]) -> None:
         bottom, top = max(min(ends), low), min(max(ends), high)
         room = figure["layout"]["yaxis"]["range"]
         is_above = bottom - room[0] < (_LINE_ROOM * (words.count("<br>") + 1) + 0.03) * (room[1] - room[0])
-        position = len(figure["layout"]["annotations"])
-        figure["layout"]["annotations"].append(note(
-            words, x=at, xref="x", xanchor="center", y=top if is_above else bottom, yref="y",
-            yanchor="bottom" if is_above else "top", yshift=10 if is_above else -10, font={"size": 12, "color": _GREY},
-            bgcolor=_HOLLOW,
-        ))  # fmt: skip
-        figure["narrow"][f"layout.annotations.{position}.visible"] = False
+        side = {"y": top, "yshift": 10} if is_above else {"y": bottom, "yanchor": "top", "yshift": -10}
+        place = {"x": at, "xref": "x", "xanchor": "center", "yref": "y", **side, "bgcolor": _HOLLOW}
+        add_note(figure, words, _GREY, narrow={"visible": False}, **place)
 
 
 def _aria(tuning: Tuning, rows: Sequence[TuningRow]) -> str:
     """The drawing in words: each λ by its standing, and what it saves."""
     draws = f"; {draws_text(tuning['draws'])}" if tuning["draws"] else ""
     text = f"The search for λ of {METHODS[tuning['method']].title}: {standing_counts(tuning)}{draws}."
-    comma = ", "  # between numbers, which may have one themselves
     groups: dict[str, list[str]] = {}
     for row in sorted(rows, key=lambda row: [*_MARKS][::-1].index(mark_of(row))):
         said = lam_text(lam_of(row)) + (f" ({savings_text(row)})" if row["better"] is not None else "")
         groups.setdefault(mark_words(row), []).append(said)
-    return text + "".join(f" {words[0].upper()}{words[1:]}: λ = {comma.join(each)}." for words, each in groups.items())
+    return text + "".join(f" {words[0].upper()}{words[1:]}: λ = {', '.join(each)}." for words, each in groups.items())

@@ -8,17 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from sarqc.documents import End, Tuning, TuningRow, TuningTasks
-from sarqc.figures.numbers import NBSP, counted, draws_text, joined, lam_text, number, percent, plus_minus
-from sarqc.figures.sentence import Piece, piece, pieces
-from sarqc.figures.tuning import (
-    candidates,
-    listed,
-    of_standing,
-    saved,
-    savings_text,
-    savings_words,
-    spans_text,
-)
+from sarqc.figures.numbers import NBSP, counted, draws_text, joined, lam_text, listed, number, percent, plus_minus
+from sarqc.figures.sentence import Piece, in_a_row, piece, pieces
+from sarqc.figures.tuning import candidates, of_standing, saved, savings_text, savings_words, spans_text
 from sarqc.study.elimination import DELTA
 
 ENDS: dict[End, str] = {
@@ -40,11 +32,7 @@ def tuning_sentence(tuning: Tuning) -> list[Piece]:
         parts = [_keep(tuning, best), _accuracy(tuning, best)]
     else:
         parts = [_take(tuning, best), _as_good(tuning, best), _accuracy(tuning, best), _edge(tuning, best)]
-    parts += [_left_out(tuning), _end(tuning)]
-    said: list[Piece] = []
-    for part in (part for part in parts if part):
-        said += [piece(" "), *part] if said else part
-    return said
+    return in_a_row([*parts, _left_out(tuning), _end(tuning)])
 
 
 def tuning_small_print(tuning: Tuning, recipe: Mapping[str, Any]) -> list[str]:
@@ -86,13 +74,10 @@ def _tasks(tasks: TuningTasks, has_ended: bool) -> str:
     names, value, error = joined(tasks["names"]), tasks["accuracy_float"], tasks["accuracy_float_error"]
     if not tasks["draws"]:
         return f"{names}: not asked, the budget was spent before." if has_ended else f"{names}: asked at the end."
-    draws = draws_text(tasks["draws"])
+    asked = f"{names}: asked of the λ that are left and of the baselines in {draws_text(tasks['draws'])}"
     if value is None or error is None:
-        return f"{names}: asked of the λ that are left and of the baselines in {draws}."
-    return (
-        f"{names}: asked of the λ that are left and of the baselines in {draws}; the float model answers "
-        f"{plus_minus(100 * value, 100 * error, 50.0)}{NBSP}% right."
-    )
+        return f"{asked}."
+    return f"{asked}; the float model answers {plus_minus(100 * value, 100 * error, 50.0)}{NBSP}% right."
 
 
 def _too_little(tuning: Tuning) -> list[Piece]:
@@ -152,7 +137,9 @@ def _point(tuning: Tuning, best: TuningRow, lam: float) -> list[Piece]:
     point = [piece(_sign("λ", lam), "lambda")]
     if best["gamma"] is not None:
         point = pieces([point, " at ", _sign("γ", best["gamma"])])
-    blocks = "" if tuning["blocks"] is None else f" with {_blocks(tuning['blocks'])} quantized and no other"
+    blocks = ""
+    if (own := tuning["blocks"]) is not None:
+        blocks = f" with block{'' if len(own) == 1 else 's'} {listed([*map(str, own)])} quantized and no other"
     if lam == 0:
         return pieces([point, f", which is not a penalty at all{',' if blocks else ''}{blocks}"])
     return pieces([point, blocks]) if blocks else point
@@ -174,20 +161,11 @@ def _keep(tuning: Tuning, best: TuningRow) -> list[Piece]:
     count = sum(len(of_standing(tuning, standing)) for standing in ("best", "as_good", "worse"))
     assert best["lambda"] is not None
     saving = "" if best["better"] is None else savings_text(best)
-    said = (
-        f"The best of the {count} compared, λ = {lam_text(best['lambda'])}, has {saving}, on "
-        f"{draws_text(tuning['draws'])}."
-    )
     lead = "Keep what you have, GPTQ 1 %: no measurable difference."
     if best["better_high"] is not None and best["better_high"] < 0:
         lead = "Keep GPTQ 1 %: every λ is measurably worse."
-    return [piece(f"{lead} {said}")]
-
-
-def _blocks(blocks: list[int]) -> str:
-    if len(blocks) == 1:
-        return f"block {blocks[0]}"
-    return f"blocks {joined([', '.join(map(str, blocks[:-1])), str(blocks[-1])])}"
+    said = f"The best of the {count} compared, λ = {lam_text(best['lambda'])}, has {saving}"
+    return [piece(f"{lead} {said}, on {draws_text(tuning['draws'])}.")]
 
 
 def _as_good(tuning: Tuning, best: TuningRow) -> list[Piece]:

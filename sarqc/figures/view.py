@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
+
+import numpy as np
 
 from sarqc.errors import NotFound, Refused
 from sarqc.figures.auto_choice import selection
 from sarqc.figures.deciles import deciles
 from sarqc.figures.drawing import Figure, Point
 from sarqc.figures.equation import Equation, equation
-from sarqc.figures.expert_maps import TokenTable, counts_of, expert_map, token_map, token_table, tokens_error
+from sarqc.figures.expert_maps import TokenTable, expert_map, token_map, token_table, tokens_error
 from sarqc.figures.findings import Door, findings
 from sarqc.figures.flags import flags_of
 from sarqc.figures.gamma_grid import gamma_grid
 from sarqc.figures.gap import gap
 from sarqc.figures.hero import Shown, curves, hero
 from sarqc.figures.inspector import inspector
-from sarqc.figures.ladder import LadderWords, ladder_figure, ladder_words
+from sarqc.figures.ladder import LadderWords, Worth, ladder_figure, ladder_words, worth_of
 from sarqc.figures.layer_map import layer_label, layer_map
 from sarqc.figures.layer_quantities import QUANTITIES, quantities_of, quantity_of
 from sarqc.figures.measured import Fact, grid_text, how_measured
@@ -31,17 +33,17 @@ from sarqc.figures.scales import SCALES, scales_of
 from sarqc.figures.sentence import Piece, QualityName, sentence, small_print
 from sarqc.figures.surfaces import Arrays, PoolingChoice, pooling_choices, surface_arrays, surface_layer, weight_figures
 from sarqc.figures.theorem import Term, theorem, theorem_terms
-from sarqc.plain import measured, plain
+from sarqc.figures.titles import each_point
+from sarqc.plain import plain
 from sarqc.quantization.methods import METHODS, fitting_text, public_method
 from sarqc.study.as_recipe import AsRecipe, as_recipe
 from sarqc.study.document import Line, Second, Study, one_draw
-from sarqc.study.experts import TokenCounts
 from sarqc.study.facts import LineFacts, Quality, has_lam, is_point, lam_index, line_facts
 from sarqc.study.kept_codes import KeptCodes, kept_codes
 from sarqc.study.ladder import ladder
 
-# key, heading, kind of number: how the browser writes it, and what the CSV's column is called
-COLUMNS: tuple[tuple[str, str, str], ...] = (
+Headings = Sequence[tuple[str, str, str]]  # key, heading, kind of number: how the browser writes it
+COLUMNS: Headings = (
     ("lambda", "λ", "plain"),
     ("gamma", "γ", "plain"),
     ("perplexity", "Perplexity, unseen text", "perplexity"),
@@ -164,16 +166,12 @@ class Choice(TypedDict):
     title: str
 
 
-class BestDifference(TypedDict):
+class BestDifference(Worth):
     """The best λ of a γ, and how it differs from the baseline: its 95 % interval holds for all λ among which it was
     chosen. Null where that was not measured, or one draw can't say."""
 
     at: int
     chosen_of: int
-    mean: float | None
-    low: float | None
-    high: float | None
-    clear: bool  # of 0
 
 
 class Told(TypedDict):
@@ -266,7 +264,6 @@ class ShownLine:
     facts: LineFacts
     surface: int  # the layer whose surface is shown
     arrays: Arrays
-    counts: TokenCounts | None
 
     @classmethod
     def of(
@@ -291,9 +288,7 @@ class ShownLine:
             at = 0  # all layers of it are this one
         facts = line_facts(study, method=line.name, bits=line.bits, layer=at)
         surface = surface_layer(facts)
-        return cls(
-            study, line, usual, seed, draws, facts, surface, surface_arrays(facts, surface), counts_of(facts)
-        )  # fmt: skip
+        return cls(study, line, usual, seed, draws, facts, surface, surface_arrays(facts, surface))
 
     def view(self, scale: str | None = None, quantity: str | None = None, steps: str | None = None) -> View:
         """The whole view, see ``lab_view``."""
@@ -303,7 +298,6 @@ class ShownLine:
             raise Refused(f"unknown quantity “{quantity}”", "view", f"Choose one of {', '.join(QUANTITIES)}.")
         by_scale, by_quantity, by_steps = self.by_scale(scale), self.by_quantity(quantity), self.by_steps(steps)
         study, line, facts = self.study, self.line, self.facts
-        n_g, n_m = len(line.gammas), len(line.lams)
         return {
             "title": line_title(facts),
             "study": _study_facts(study),
@@ -342,8 +336,8 @@ class ShownLine:
             "poolings": pooling_choices(self.arrays),
             "surface_layer": self.surface,
             "findings": by_steps["findings"],
-            "table": point_rows(facts, [(g, m) for g in range(n_g) for m in range(n_m)]),
-            "tokens": token_table(self.counts),
+            "table": point_rows(facts),
+            "tokens": token_table(facts),
             "theorem": theorem_terms(facts),
             "ladder": by_steps["ladder"],
             "ruler": ruler_targets(facts),
@@ -372,7 +366,7 @@ class ShownLine:
             "quantity": None if coloured is None else coloured.name,
             "figures": {
                 "map": layer_map(self.facts, coloured),
-                "map_experts": expert_map(self.facts, coloured, self.counts),
+                "map_experts": expert_map(self.facts, coloured),
             },
         }
 
@@ -393,8 +387,8 @@ class ShownLine:
             "gamma_grid_accuracy": None if facts.accuracy is None else gamma_grid(facts, "accuracy"),
             **weight_figures(facts, self.arrays, self.surface),
             "inspector": inspector(facts, self.surface),
-            "tokens": token_map(facts, self.counts),
-            "tokens_error": tokens_error(facts, self.counts),
+            "tokens": token_map(facts),
+            "tokens_error": tokens_error(facts),
             "methods": methods(facts) if several else None,
             "methods_accuracy": methods(facts, "accuracy") if several and facts.accuracy is not None else None,
             **{name: draw(facts) for name, draw in FIGURES.items()},
@@ -425,12 +419,11 @@ def lab_view(
 
 
 def _told(facts: LineFacts, quality: Quality | None, name: QualityName) -> Told:
-    n_g, n_m = len(facts.line.gammas), len(facts.line.lams)
     return {
-        "band": [[False] * n_m] * n_g if quality is None else quality.band.tolist(),
-        "best": [None if quality is None else _best_difference(quality, g) for g in range(n_g)],
-        "sentences": [[sentence(facts, g, m, name) for m in range(n_m)] for g in range(n_g)],
-        "small_print": [[small_print(facts, g, m, name) for m in range(n_m)] for g in range(n_g)],
+        "band": each_point(facts, lambda g, m: quality is not None and bool(quality.band[g, m])),
+        "best": [None if quality is None else _best_difference(quality, g) for g in range(len(facts.line.gammas))],
+        "sentences": each_point(facts, lambda g, m: sentence(facts, g, m, name)),
+        "small_print": each_point(facts, lambda g, m: small_print(facts, g, m, name)),
     }
 
 
@@ -439,10 +432,7 @@ def _best_difference(quality: Quality, gamma: int) -> BestDifference | None:
     if best is None or among is None:
         return None
     here = among.at((best,))
-    mean, low, high = (measured(float(value)) for value in (here.mean, here.low, here.high))
-    return {
-        "at": best, "chosen_of": here.among, "mean": mean, "low": low, "high": high, "clear": here.verdict(()) != 0,
-    }  # fmt: skip
+    return {"at": best, "chosen_of": here.among, **worth_of(here)}
 
 
 def line_title(facts: LineFacts) -> str:
@@ -493,21 +483,13 @@ def start_of(facts: LineFacts) -> Point:
 
 
 def _study_facts(study: Study) -> ViewStudy:
-    model = study.model
     return {
         "id": study.id,
         "title": study.title,
         "created": study.created,
         "prefix": study.prefix,
         "unseen": (study.protocol.get("held_out") or {}).get("corpus"),
-        "model": {
-            "name": model.name,
-            "parameters": model.parameters,
-            "share_quantized": model.share_quantized,
-            "perplexity": model.perplexity,
-            "accuracy": model.accuracy,
-            "accuracy_standard_error": model.accuracy_standard_error,
-        },
+        "model": cast(ViewModel, study.model.model_dump()),
         "recipe": study.recipe,
         "flags": list(study.flags),
         "kept": kept_codes(study),
@@ -559,33 +541,40 @@ def _blocks(study: Study) -> list[tuple[int, int]] | None:
     return list(first.items())
 
 
-def point_rows(facts: LineFacts, grid: Sequence[tuple[int, int]]) -> DataTable:
+def point_rows(facts: LineFacts) -> DataTable:
     """Every number behind the curves, one row per point; columns that hold nothing are left out."""
-    rows = [_row(facts, g, m) for g, m in grid]
+    grid = [*np.ndindex(len(facts.line.gammas), len(facts.line.lams))]
+    rows = [_row(facts, *at) for at in grid]
+    table = data_table(COLUMNS, rows, facts.line.sign)
+    return {
+        "columns": table["columns"],
+        "rows": [row | {"at": [*at]} for row, at in zip(table["rows"], grid, strict=True)],
+    }
+
+
+def data_table(headings: Headings, rows: Sequence[Mapping[str, Any]], sign: str = "γ") -> DataTable:
+    """Return rows as a table, without the columns that hold nothing; ``sign``: of the column gamma."""
     columns: list[Column] = [
-        {"key": key, "title": facts.line.sign if key == "gamma" else title, "kind": kind}
-        for key, title, kind in COLUMNS
-        if any(row[key] is not None for row in rows)
+        {"key": key, "title": sign if key == "gamma" else title, "kind": kind}
+        for key, title, kind in headings
+        if any(row.get(key) is not None for row in rows)
     ]
-    keys = [column["key"] for column in columns] + ["at"]
-    return {"columns": columns, "rows": [{key: row[key] for key in keys} for row in rows]}
+    return {"columns": columns, "rows": [{column["key"]: row.get(column["key"]) for column in columns} for row in rows]}
 
 
 def _row(facts: LineFacts, g: int, m: int) -> dict[str, Any]:
     at = (g, m)
-    row: dict[str, Any] = {key: None for key, _, _ in COLUMNS}
     line = facts.line
-    row |= {"at": [g, m], "gamma": line.gammas[g]}
+    row: dict[str, Any] = {"gamma": line.gammas[g]}
     if has_lam(line) or line.selected:
         row["lambda"] = "auto" if line.selected else line.lams[m]
     for name, quality in (("perplexity", facts.perplexity), ("accuracy", facts.accuracy)):
         if quality is None:
             continue
         row[name] = float(quality.mean[at])
-        if quality.to_baseline is not None:
-            row[f"{name}_difference"] = float(quality.to_baseline.mean[at])
-            row[f"{name}_low"] = float(quality.to_baseline.low[at])
-            row[f"{name}_high"] = float(quality.to_baseline.high[at])
+        if (paired := quality.to_baseline) is not None:
+            for end, values in (("difference", paired.mean), ("low", paired.low), ("high", paired.high)):
+                row[f"{name}_{end}"] = float(values[at])
     if facts.perplexity is not None and facts.perplexity.band.any() and not is_point(line):
         row["sweet_spot"] = bool(facts.perplexity.band[at])
     for name in ("recon", "held_out", "sar", "drift"):

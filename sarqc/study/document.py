@@ -82,7 +82,7 @@ from sarqc.quantization.methods import FITTING, entry_of, public_method, title_o
 from sarqc.recipe import recorded, renamed
 from sarqc.study import tensors
 from sarqc.study.experts import Experts, experts_of, unreached_is_unknown
-from sarqc.study.stamp import Stamp
+from sarqc.study.stamp import Stamp, first_wrong
 
 SCHEMA_VERSION = 4
 SIGNED_ZERO = 128  # stands for 0 in ``surface_signed``
@@ -184,21 +184,13 @@ class LaterBlocks(_Document):
     def words(self) -> str:
         """“from block 20: 0.3” after a λ; with γ “from block 20: λ = 0.3, γ = 0.5”."""
         if self.gamma is None:
-            values = f"{self.lam:g}"
-        else:
-            lam = "" if self.lam is None else f"λ = {self.lam:g}, "
-            values = f"{lam}γ = {self.gamma:g}"
-        return f"from block {self.from_block}: {values}"
+            return f"from block {self.from_block}: {self.lam:g}"
+        lam = "" if self.lam is None else f"λ = {self.lam:g}, "
+        return f"from block {self.from_block}: {lam}γ = {self.gamma:g}"
 
 
-_NAMED_MARKS = (
-    "refine",
-    "refit",
-    "distill",
-    "distill_codes",
-    "distill_norms",
-    "distill_lambda",
-)  # values that do not say what they are
+# Fitting whose values do not say what they are.
+_NAMED_MARKS = ("refine", "refit", "distill", "distill_codes", "distill_norms", "distill_lambda")
 
 
 class Line(_Document):
@@ -234,19 +226,17 @@ class Line(_Document):
     @property
     def name(self) -> str:
         """Name that sets the line apart from others of its width: method, fitting of the grid, later blocks, “auto”."""
-        marks = [
-            f"{name}{value}" if name in _NAMED_MARKS else str(value)
-            for name, value in self.fitting.items()
-            if name != "first_order"
-        ]
-        if "first_order" in self.fitting:
-            marks.append(f"beta{self.fitting['first_order']:g}")
+        fitting = dict(self.fitting)
+        beta = fitting.pop("first_order", None)
+        marks = [f"{name}{value}" if name in _NAMED_MARKS else str(value) for name, value in fitting.items()]
+        if beta is not None:
+            marks.append(f"beta{beta:g}")
         if self.second != "gamma":
             marks.append(self.second.replace("_", "-"))
         if self.later is not None:
-            values = {"lambda": self.later.lam, "gamma": self.later.gamma}
-            marks += [f"from{self.later.from_block}"]
-            marks += [f"{name}{value:g}" for name, value in values.items() if value is not None]
+            values = (("lambda", self.later.lam), ("gamma", self.later.gamma))
+            later = [f"{name}{value:g}" for name, value in values if value is not None]
+            marks += [f"from{self.later.from_block}", *later]
         return "-".join([self.method, *marks, *(["auto"] if self.selected else [])])
 
     @property
@@ -264,7 +254,8 @@ class Line(_Document):
     @property
     def spoken_title(self) -> str:
         """Title; that of a method unknown here as it stands."""
-        return title_of(self.method, self.fitting) if _is_known(self) else self.title
+        is_known = entry_of(self.method) is not None and set(self.fitting) <= set(FITTING)
+        return title_of(self.method, self.fitting) if is_known else self.title
 
     @property
     def sign(self) -> str:
@@ -331,11 +322,9 @@ class Study(_Document):
         try:
             study = cls.model_validate(document | {"schema_version": SCHEMA_VERSION})
         except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(str(part) for part in first["loc"])[:100]
-            what = f"study.json is wrong at {place}: {first['msg'][0].lower() + first['msg'][1:]}"
-            raise Refused(what, where, tensors.REMEDY) from None
-        study = study.model_copy(update={"lines": tuple(map(_with_title_of_today, study.lines))})
+            raise Refused(f"study.json {first_wrong(error)}", where, tensors.REMEDY) from None
+        lines = tuple(line.model_copy(update={"title": line.spoken_title}) for line in study.lines)
+        study = study.model_copy(update={"lines": lines})
         study._folder = folder
         return study
 
@@ -452,7 +441,7 @@ class Study(_Document):
         array = self.array(line, name, layer)
         return np.where(array == 255, np.nan, array) if name == "correct" else array.astype(np.float64)
 
-    def once(self, line: Line | None, what: str, make: Callable[[], Told]) -> Told:
+    def once(self, line: Line | None, what: Hashable, make: Callable[[], Told]) -> Told:
         """Return the result of ``make``, computed once and kept, for results that take long.
 
         Args:
@@ -465,15 +454,6 @@ class Study(_Document):
             self._once[key] = make()
         told: Told = self._once[key]
         return told
-
-
-def _with_title_of_today(line: Line) -> Line:
-    """Today's title of the method, so that it has one name wherever it is shown."""
-    return line.model_copy(update={"title": line.spoken_title})
-
-
-def _is_known(line: Line) -> bool:
-    return entry_of(line.method) is not None and set(line.fitting) <= set(FITTING)
 
 
 def _read_document(folder: Path) -> dict[str, Any]:

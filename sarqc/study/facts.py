@@ -8,11 +8,11 @@ Axes in comments: D calibration draws, L layers, G γ values, M λ values, T tes
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, wraps
 from itertools import product
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 import numpy as np
 
@@ -40,6 +40,7 @@ BASELINE_POINTS: dict[str, tuple[float, tuple[str, ...]]] = {
     "omniquant": (0.0, ("sarqc-omniquant",)),
     "signround": (0.0, ("sarqc-signround",)),
 }
+P = ParamSpec("P")
 IDENTITY_OF = {"sarqc-gbs": "rqc-gbs", "sarqc-gs": "rqc-gs"}
 
 
@@ -152,9 +153,9 @@ class LineFacts:
     plain: LineFacts | None  # of a line on a better fitted grid, the same on the plain one
     to_plain: Difference | None  # perplexity, this grid minus the plain one at equal γ and λ, G M
     selection: Selection | None  # of a line whose λ was chosen by “auto”
-    _once: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+    _once: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
-    def once(self, what: str, make: Callable[[], Told]) -> Told:
+    def once(self, what: Hashable, make: Callable[[], Told]) -> Told:
         """Return the result of ``make`` about these facts, computed once, and kept as they are."""
         if what not in self._once:
             self._once[what] = make()
@@ -184,6 +185,28 @@ class LineFacts:
         if self.line.method not in holders:
             return None
         return lam_index(self.line, self.baseline.lam)
+
+
+def once(make: Callable[Concatenate[LineFacts, P], Told]) -> Callable[Concatenate[LineFacts, P], Told]:
+    """Return the function, computed once for the same facts and arguments, see ``LineFacts.once``."""
+
+    @wraps(make)
+    def kept(facts: LineFacts, /, *args: P.args, **named: P.kwargs) -> Told:
+        return facts.once((make, *args, *named.items()), lambda: make(facts, *args, **named))
+
+    return kept
+
+
+def once_a_line(make: Callable[Concatenate[LineFacts, P], Told]) -> Callable[Concatenate[LineFacts, P], Told]:
+    """Return a function of facts that no layer changes, computed once for a line, see ``Study.once``."""
+
+    @wraps(make)
+    def kept(facts: LineFacts, /, *args: P.args, **named: P.kwargs) -> Told:
+        return facts.study.once(
+            facts.line, (make, *args, *named.items()), lambda: make(facts, *args, **named)
+        )  # fmt: skip
+
+    return kept
 
 
 def has_lam(line: Line) -> bool:

@@ -17,7 +17,7 @@ relative to the float layer's output, drift to ‖W‖, as in ``Study``; NaN was
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
@@ -25,6 +25,7 @@ import numpy as np
 from sarqc.errors import NotFound
 from sarqc.study.document import ROTATED, Line, Study
 from sarqc.study.facts import has_lam
+from sarqc.study.paired import mean_over_draws
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,12 +46,7 @@ def frame(study: Study, table: Table = "points") -> pd.DataFrame:
     """
     import pandas as pd
 
-    makers: dict[str, Callable[[Study, Line], pd.DataFrame]] = {
-        "points": _points,
-        "layers": _layers,
-        "candidates": _candidates,
-        "texts": _texts,
-    }
+    makers = {"points": _points, "layers": _layers, "candidates": _candidates, "texts": _texts}
     if table not in makers:
         raise NotFound(f"unknown table “{table}”", f"study {study.id}", f"There are {', '.join(get_args(Table))}.")
     parts = [part for line in study.lines if len(part := makers[table](study, line))]
@@ -86,7 +82,7 @@ def _points(study: Study, line: Line) -> pd.DataFrame:
     for name in QUANTITIES:
         values = study.read(line, name)  # D L G M
         if values is not None:
-            rows[name] = _mean(values, 1).reshape(-1)
+            rows[name] = mean_over_draws(values.swapaxes(0, 1)).reshape(-1)
     return rows
 
 
@@ -127,7 +123,8 @@ def _candidates(study: Study, line: Line) -> pd.DataFrame:
         shape = (len(line.draws), len(layers), len(gammas), len(line.candidate_lams))
         same = np.isclose(np.array(line.candidate_lams), lams[:, first, None, None], rtol=1e-6)
         if picked is not None:
-            same = same & _equal(np.array(gammas)[:, None], picked[:, first, None, None])
+            chosen = picked[:, first, None, None]
+            same = same & np.isclose(np.array(gammas)[:, None], chosen, rtol=1e-6, equal_nan=True)
         rows["chosen"] = np.broadcast_to(same, shape).reshape(-1)
     return rows
 
@@ -135,34 +132,18 @@ def _candidates(study: Study, line: Line) -> pd.DataFrame:
 def _texts(study: Study, line: Line) -> pd.DataFrame:
     import pandas as pd
 
-    rows = []
-    for text in line.texts:
-        for way in ("greedy", "sampled"):
-            said = text[way]
-            rows.append(
-                {
-                    "method": line.name,
-                    "bits": line.bits,
-                    "prompt": text["prompt"],
-                    "way": way,
-                    "float": "".join(said["float"]["pieces"]),
-                    "quantized": "".join(said["quantized"]["pieces"]),
-                    "divergence": said["divergence"],
-                    "kl": float(np.mean(said["kl"])) if said["kl"] else math.nan,
-                }
-            )
+    rows = [
+        {
+            "method": line.name,
+            "bits": line.bits,
+            "prompt": text["prompt"],
+            "way": way,
+            "float": "".join(text[way]["float"]["pieces"]),
+            "quantized": "".join(text[way]["quantized"]["pieces"]),
+            "divergence": text[way]["divergence"],
+            "kl": float(np.mean(text[way]["kl"])) if text[way]["kl"] else math.nan,
+        }
+        for text in line.texts
+        for way in ("greedy", "sampled")
+    ]
     return pd.DataFrame(rows)
-
-
-def _mean(values: np.ndarray, axis: int) -> np.ndarray:
-    """Mean of the measured values, NaN without any."""
-    known = np.isfinite(values)
-    count = known.sum(axis=axis)
-    total = np.where(known, values, 0.0).sum(axis=axis)
-    means: np.ndarray = np.where(count > 0, total / np.maximum(count, 1), np.nan)
-    return means
-
-
-def _equal(values: np.ndarray, others: np.ndarray) -> np.ndarray:
-    same: np.ndarray = np.isclose(values, others, rtol=1e-6, equal_nan=True)
-    return same

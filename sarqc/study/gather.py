@@ -146,23 +146,17 @@ def _check_names(groups: dict[tuple[object, ...], list[_Run]]) -> None:
 def _joined(runs: Sequence[_Run], writer: StudyWriter) -> Line:
     """One line over all draws, γ and λ of the runs."""
     lines = [run.line for run in runs]
-    whole = lines[0].model_copy(
-        update={
-            "draws": tuple(sorted({draw for line in lines for draw in line.draws})),
-            "gammas": tuple(sorted({gamma for line in lines for gamma in line.gammas}, key=_none_first)),
-            "lams": tuple(sorted({lam for line in lines for lam in line.lams})),
-            "chosen": lines[0].chosen if len(lines) == 1 else None,
-            "texts": lines[0].texts if len(lines) == 1 else (),
-            "speed": lines[0].speed if len(lines) == 1 else None,
-        }
-    )
+    axes = {name: {value for line in lines for value in getattr(line, name)} for name in _PLACES.values()}
+    update: dict[str, Any] = {
+        name: tuple(sorted(values, key=lambda value: -math.inf if value is None else value))
+        for name, values in axes.items()
+    }
+    if len(lines) > 1:
+        update |= {"chosen": None, "texts": (), "speed": None}
+    whole = lines[0].model_copy(update=update)
     names = list(dict.fromkeys(name for line in lines for name in line.arrays))
     arrays = dict(_arrays(runs, whole, names, writer))
     return whole.model_copy(update={"arrays": arrays})
-
-
-def _none_first(value: float | None) -> float:
-    return -math.inf if value is None else value
 
 
 def _arrays(runs: Sequence[_Run], whole: Line, names: Sequence[str], writer: StudyWriter) -> Iterator[tuple[str, Any]]:

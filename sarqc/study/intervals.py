@@ -43,11 +43,7 @@ def interval_text(low: float, high: float, decimals: int) -> str:
 
     The ratio of few draws may have no upper end.
     """
-    if math.isinf(high):
-        return f"from {limit_text(low, decimals)} upwards"
-    if math.isinf(low):
-        return f"from {limit_text(high, decimals)} downwards"
-    return f"from {limit_text(low, decimals)} to {limit_text(high, decimals)}"
+    return f"from {limits_text(low, high, decimals)}"
 
 
 def limits_text(low: float, high: float, decimals: int) -> str:
@@ -71,6 +67,5 @@ def span_text(mean: float, low: float, high: float, decimals: int) -> str:
     text = number(mean, decimals)
     if math.isnan(low) or math.isnan(high):
         return text
-    if math.isinf(low) or math.isinf(high):
-        return f"{text} ({interval_text(low, high, decimals)})"
-    return f"{text} ({limits_text(low, high, decimals)})"
+    limits = limits_text if math.isfinite(low) and math.isfinite(high) else interval_text
+    return f"{text} ({limits(low, high, decimals)})"

@@ -192,11 +192,7 @@ def _place_of(study: Study, bits: int, methods: Sequence[str], draws: tuple[int,
     """
     for method in methods:
         for line in sorted(study.lines, key=lambda line: len(line.fitting)):
-            if (
-                line.method == method
-                and line.bits == bits
-                and line.draws == draws
-                and not (line.selected or line.later)
-            ):
+            is_plain = not (line.selected or line.later)
+            if is_plain and (line.method, line.bits, line.draws) == (method, bits, draws):
                 return _Place(line, len(line.lams) - 1)
     return None

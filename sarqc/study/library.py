@@ -120,8 +120,7 @@ class Library:
             for root in self._roots:
                 if (root / study_id / "study.json").is_file():
                     return root / study_id
-        remedy = "GET /api/studies lists what there is."
-        raise NotFound(f"no study “{study_id}”", "studies", remedy)
+        raise NotFound(f"no study “{study_id}”", "studies", "GET /api/studies lists what there is.")
 
     def origin(self, folder: Path) -> Origin:
         """Return the origin of the study in a folder: shipped, run, command_line or uploaded."""
@@ -144,10 +143,8 @@ class Library:
         folder = self.folder(study_id)
         origin = self.origin(folder)
         if origin == "shipped":
-            raise Conflict(
-                "it is part of the app and can't be deleted", f"study {study_id}",
-                "Leave it out of the comparison.",
-            )  # fmt: skip
+            what = "it is part of the app and can't be deleted"
+            raise Conflict(what, f"study {study_id}", "Leave it out of the comparison.")
         if origin == "run":
             raise Conflict("it belongs to a run of this host", f"study {study_id}", "Delete the run.")
         return folder

@@ -117,10 +117,14 @@ class Stamp(_Part):
         try:
             return cls.model_validate(document)
         except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(str(part) for part in first["loc"])[:100]
-            what = f"{FILE} is wrong at {place}: {first['msg'][0].lower() + first['msg'][1:]}"
-            raise Refused(what, str(folder), "Export the model again.") from None
+            raise Refused(f"{FILE} {first_wrong(error)}", str(folder), "Export the model again.") from None
+
+
+def first_wrong(error: ValidationError) -> str:
+    """Return “is wrong at layers.0.name: …”, of the first place of a document that is."""
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])[:100]
+    return f"is wrong at {place}: {first['msg'][0].lower()}{first['msg'][1:]}"
 
 
 def shown(digest: str) -> str:

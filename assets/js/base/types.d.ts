@@ -541,12 +541,12 @@ export interface Told {
 
 /** The best λ of a γ, and how it differs from the baseline: its 95 % interval holds for all λ among which it was chosen. Null where that was not measured, or one draw can't say. */
 export interface BestDifference {
-  at: number;
-  chosen_of: number;
   mean: number | null;
   low: number | null;
   high: number | null;
   clear: boolean;
+  at: number;
+  chosen_of: number;
 }
 
 /** A part of a sentence; `role` is the quantity that it speaks of. */
@@ -666,7 +666,7 @@ export interface LadderStep {
   title: string;
 }
 
-/** What a step is worth in perplexity, with the ends of the 95 % interval; null where one draw can't say. */
+/** A difference with the ends of its 95 % interval; null where one draw can't say. */
 export interface Worth {
   mean: number | null;
   low: number | null;
