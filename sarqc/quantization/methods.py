@@ -60,21 +60,16 @@ FITTING = tuple(FITTING_WORDS)
 
 
 def fitting_text(fitting: Mapping[str, str | int | float]) -> str:
-    """Return the fitting of the grid in words as “searched range, activation order”.
-
-    Empty for the plain one.
+    """Return the fitting of the grid in words as “searched range, activation order”; empty for the plain one.
 
     Args:
         fitting: The values of ``FITTING`` that are not plain, see ``Method.fitting``.
     """
-    return ", ".join(_fitted(name, value) for name, value in fitting.items())
-
-
-def _fitted(name: str, value: str | int | float) -> str:
-    words, shown = FITTING_WORDS[name], value if isinstance(value, str) else str(value)
-    if isinstance(words, str):
-        return words.format(value=shown)
-    return words.get(shown, shown)
+    parts = []
+    for name, value in fitting.items():
+        words, shown = FITTING_WORDS[name], str(value)
+        parts.append(words.format(value=shown) if isinstance(words, str) else words.get(shown, shown))
+    return ", ".join(parts)
 
 
 # Ranges that a search tries, as shares of a group's ends in fortieths: those that shrink at both ends alike. A joint
@@ -101,32 +96,23 @@ CHECKS = 20  # of learned rounding with early stopping, evenly over its steps
 
 
 def _check_number(name: str, value: float | None, highest: float = math.inf) -> None:
-    if value is None or not math.isfinite(value) or value < 0 or value > highest:
-        value_text = str(value)
-        highest_text = f"{highest:g}"
-        if math.isinf(highest):
-            what = f"{name} is {value_text}, but must be a number 0 or more"
-            raise Refused(what, "method", f"Give {name} a value 0 or more.")
-        what = f"{name} is {value_text}, but must be a number between 0 and {highest_text}"
-        raise Refused(what, "method", f"Give {name} a value between 0 and {highest_text}.")
+    if value is None or math.isinf(value) or not 0 <= value <= highest:
+        allowed = "0 or more" if math.isinf(highest) else f"between 0 and {highest:g}"
+        what = f"{name} is {value}, but must be a number {allowed}"
+        raise Refused(what, "method", f"Give {name} a value {allowed}.")
 
 
-def _check_passes(passes: int) -> None:
-    if not 0 <= passes <= MOST_PASSES:
-        what = f"{passes} passes of refinement"
-        raise Refused(what, "method", f"Give a whole number between 0 and {MOST_PASSES}.")
-
-
-def _check_rounds(rounds: int) -> None:
-    if not 0 <= rounds <= MOST_ROUNDS:
-        what = f"{rounds} rounds of refitting"
-        raise Refused(what, "method", f"Give a whole number between 0 and {MOST_ROUNDS}.")
-
-
-def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        what = f"{name} is “{value}”"
-        raise Refused(what, "method", f"Choose one of {', '.join(allowed)}.")
+# Fields that several families have, with the values that they may take.
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "mode": get_args(ScaleMode),
+    "normalise": get_args(Normalise),
+    "warm_start": get_args(WarmStart),
+    "stopping": get_args(Stopping),
+    "range": get_args(Range),
+    "order": get_args(Order),
+    "expert_damping": get_args(ExpertDamping),
+}
+_MOST = {"refine": (MOST_PASSES, "passes of refinement"), "refit": (MOST_ROUNDS, "rounds of refitting")}
 
 
 # Operations that a GPU starts for one linear, beside those of its point, and in a learned step: from runs on an H100,
@@ -169,9 +155,7 @@ class Workload:
 def _fitting(work: Workload, source: Range, passes: int, rounds: int = 0) -> Count:
     """Work of the fitting of the grid, for one point of every linear.
 
-    A round of refitting makes the normal equations, the errors' product with the Gram and that of the errors that would
-    follow, a large product each; it solves the equations of each row, two for each group at most, and is followed by
-    passes.
+    A round of refitting takes three large products and the equations of each row, and is followed by passes.
     """
     passes += rounds * max(passes, 1)
     started = (passes + rounds) * len(work.shapes) * _STARTED_OF_POINT
@@ -186,7 +170,6 @@ def _fitting(work: Workload, source: Range, passes: int, rounds: int = 0) -> Cou
 
 
 def _refitting_bytes(work: Workload, rounds: int) -> int:
-    """Memory of the normal equations of the rows that a refit takes at once, with their factors, in bytes."""
     _, width = work.largest()
     return 4 * _OF_REFIT * width * width if rounds else 0
 
@@ -208,6 +191,20 @@ class Method:
     has_channel_scales: ClassVar[bool] = False  # so that codes, scales and zero points alone don't make the weights
     solver: ClassVar[str]  # module whose function ``solve`` is as in ``solving.Solver``; by name, as it needs torch
     reported: ClassVar[tuple[str, ...]] = ()  # fields that a report's ``chosen`` names
+    damps: ClassVar[bool] = False  # λ is added to the diagonal of a Gram; λ = 0 then damps nothing
+
+    def __post_init__(self) -> None:
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        if "lam" in values:
+            _check_number("λ", self.lam)
+        for name, allowed in _CHOICES.items():
+            if name in values and values[name] not in allowed:
+                called = "warm start" if name == "warm_start" else name
+                raise Refused(f"{called} is “{values[name]}”", "method", f"Choose one of {', '.join(allowed)}.")
+        for name, (most, repetitions) in _MOST.items():
+            if not 0 <= values.get(name, 0) <= most:
+                what = f"{values[name]} {repetitions}"
+                raise Refused(what, "method", f"Give a whole number between 0 and {most}.")
 
     @property
     def lam(self) -> float | None:
@@ -249,11 +246,6 @@ class Method:
         return "one"
 
     @property
-    def damps(self) -> bool:
-        """True if λ adds to the diagonal of a Gram; λ = 0 then damps nothing."""
-        return False
-
-    @property
     def lam_is_damping(self) -> bool:
         """True if λ is the damping of GPTQ: the same share of the mean diagonal on every channel."""
         return self.damps and self.saliency == "identity"
@@ -286,10 +278,9 @@ class Method:
             Refused: If the method does not have a value of that name, or a value is not valid.
         """
         has = [field.name for field in fields(self)]
-        for name in choices:
-            if name not in has:
-                what = f"{type(self).__name__} has no “{name}”"
-                raise Refused(what, "method", f"It has {', '.join(has) or 'nothing'}.")
+        if missing := next((name for name in choices if name not in has), None):
+            what = f"{type(self).__name__} has no “{missing}”"
+            raise Refused(what, "method", f"It has {', '.join(has) or 'nothing'}.")
         return replace(self, **choices)
 
     def points(self, lams: Sequence[float], gammas: Sequence[float | None] = (None,)) -> list[Self]:
@@ -307,8 +298,7 @@ class Method:
         if not self.sweeps():
             return [self] * (len(lams) * len(gammas))
         if any(gamma is not None for gamma in gammas) and all(field.name != "gamma" for field in fields(self)):
-            what = f"{type(self).__name__} has no γ to sweep"
-            raise Refused(what, "sweep", "Leave the γ values out.")
+            raise Refused(f"{type(self).__name__} has no γ to sweep", "sweep", "Leave the γ values out.")
         return [
             self.with_(lam=lam) if gamma is None else self.with_(lam=lam, gamma=gamma)
             for gamma in gammas
@@ -374,11 +364,6 @@ class RoundToNearest(Method):
     refine: int = 0
     refit: int = 0
 
-    def __post_init__(self) -> None:
-        _check_choice("range", self.range, get_args(Range))
-        _check_passes(self.refine)
-        _check_rounds(self.refit)
-
     @property
     def aim(self) -> Aim:
         return "outputs" if self.refine or self.refit else "weights"
@@ -422,6 +407,7 @@ class ColumnSolver(Method):
 
     solver: ClassVar[str] = "sarqc.quantization.column_solver"
     reported: ClassVar[tuple[str, ...]] = ("lam", "gamma", "saliency", "static_groups")
+    damps: ClassVar[bool] = True
     begins_with_found: ClassVar[bool] = False  # with the codes that a layer was found with, not column by column
 
     lam: float = 0.01
@@ -439,23 +425,13 @@ class ColumnSolver(Method):
     block_size: int = 64  # columns between two trailing updates: speed only, never the result
 
     def __post_init__(self) -> None:
-        _check_number("λ", self.lam)
-        _check_choice("range", self.range, get_args(Range))
-        _check_choice("order", self.order, get_args(Order))
-        _check_choice("expert_damping", self.expert_damping, get_args(ExpertDamping))
-        _check_passes(self.refine)
-        _check_rounds(self.refit)
+        super().__post_init__()
         if self.saliency == "saliency":
             _check_number("γ", self.gamma, highest=1.0)
         elif self.gamma is not None:
-            what = "γ has no meaning without saliency"
-            raise Refused(what, "method", "Leave γ out, or use sarqc-gbs.")
+            raise Refused("γ has no meaning without saliency", "method", "Leave γ out, or use sarqc-gbs.")
         _check_number("the shift's strength", self.shift_strength)
         _check_number("β", self.first_order, highest=1.0)
-
-    @property
-    def damps(self) -> bool:
-        return True
 
     @property
     def has_static_groups(self) -> bool:
@@ -572,6 +548,7 @@ class ScaleSearch(Method):
 
     solver: ClassVar[str] = "sarqc.quantization.scale_search"
     has_channel_scales: ClassVar[bool] = True
+    needs: ClassVar[frozenset[str]] = frozenset({"gram", "abs_mean"})
     reported: ClassVar[tuple[str, ...]] = ("lam", "saliency", "mode", "include_identity")
 
     lam: float = 0.0
@@ -582,13 +559,6 @@ class ScaleSearch(Method):
     refine: int = 0
     refit: int = 0
 
-    def __post_init__(self) -> None:
-        _check_number("λ", self.lam)
-        _check_choice("mode", self.mode, get_args(ScaleMode))
-        _check_choice("range", self.range, get_args(Range))
-        _check_passes(self.refine)
-        _check_rounds(self.refit)
-
     @property
     def weighing(self) -> Weighing:
         return "ratio" if self.saliency == "saliency" else "one"
@@ -596,10 +566,6 @@ class ScaleSearch(Method):
     @property
     def unit(self) -> Unit:
         return "layer" if self.mode == "per_linear" else "group"
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"gram", "abs_mean"})
 
     def working_bytes(self, work: Workload) -> int:
         return super().working_bytes(work) + _refitting_bytes(work, self.refit)
@@ -632,6 +598,8 @@ class LearnedMethod(Method):
     before the first step, ``"none"`` takes them as they are.
     """
 
+    aim: ClassVar[Aim] = "block outputs"
+    unit: ClassVar[Unit] = "block"
     learns: ClassVar[str]  # its name in errors
     where_it_diverges: ClassVar[str]  # what to try where an objective is not finite
 
@@ -639,21 +607,9 @@ class LearnedMethod(Method):
     saliency: Saliency = "saliency"
     normalise: Normalise = "initial"
 
-    def __post_init__(self) -> None:
-        _check_number("λ", self.lam)
-        _check_choice("normalise", self.normalise, get_args(Normalise))
-
-    @property
-    def aim(self) -> Aim:
-        return "block outputs"
-
     @property
     def weighing(self) -> Weighing:
         return "root" if self.saliency == "saliency" else "one"
-
-    @property
-    def unit(self) -> Unit:
-        return "block"
 
     @property
     def needs(self) -> frozenset[str]:
@@ -729,11 +685,6 @@ class LearnedRounding(LearnedMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_choice("warm start", self.warm_start, get_args(WarmStart))
-        _check_choice("stopping", self.stopping, get_args(Stopping))
-        _check_choice("range", self.range, get_args(Range))
-        _check_choice("order", self.order, get_args(Order))
-        _check_passes(self.refine)
         if self.range == "joint":
             raise Refused(
                 "learned rounding begins at ranges that shrink at both ends alike, and range is “joint”",
@@ -975,11 +926,9 @@ def method(name: str, **choices: Any) -> Method:
     """
     entry = METHODS.get(public_method(name))
     if entry is None:
-        what = f"unknown method “{name}”"
-        raise Refused(what, "method", f"Choose one of {', '.join(METHODS)}.")
+        raise Refused(f"unknown method “{name}”", "method", f"Choose one of {', '.join(METHODS)}.")
     for choice in choices:
-        if choice not in entry.tunes + entry.options:
-            has = ", ".join(entry.tunes + entry.options) or "nothing"
-            what = f"{name} has no “{choice}” to choose"
-            raise Refused(what, "method", f"It lets you choose {has}.")
+        if choice not in entry.defaults():
+            has = ", ".join(entry.defaults()) or "nothing"
+            raise Refused(f"{name} has no “{choice}” to choose", "method", f"It lets you choose {has}.")
     return entry.make.with_(**choices)
