@@ -107,19 +107,17 @@ class LayerBatch:
         return replace(self, linears=tuple(linears))
 
     def _chosen(self, context: Context) -> Iterator[QuantizedLayer]:
-        selecting = []
-        for linear in self.linears:
-            train, validation = linear.parts
-            selecting.append(
-                SelectionJob(linear.info.name, linear.weight, train, validation, linear.held_out, linear.found)
-            )
+        selecting = [
+            SelectionJob(linear.info.name, linear.weight, train, validation, linear.held_out, linear.found)
+            for linear in self.linears
+            for train, validation in [linear.parts]
+        ]
         candidates = self._points(self.candidates)
         if any(job.found is not None for job in selecting):
             solvers = [point for point in candidates if isinstance(point, ColumnSolver)]
             return (repair_layer(job, self.grid, solvers, context) for job in selecting)
-        return iter(
-            select_layers(selecting, self.grid, candidates, channel_fraction=self.channel_fraction, context=context)
-        )
+        fraction = self.channel_fraction
+        return iter(select_layers(selecting, self.grid, candidates, channel_fraction=fraction, context=context))
 
     def _at_each_point(self, context: Context) -> Iterator[QuantizedLayer]:
         points = self._points([self.method])[0].points(self.lams)

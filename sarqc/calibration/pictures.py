@@ -128,9 +128,7 @@ SURFACES = ("surface", "surface_mean", "surface_sorted", "surface_mean_sorted", 
 
 
 RELATIVE = ("recon", "held_out", "sar", "drift")
-ALONG_LAMBDA = (
-    *RELATIVE, *SURFACES, "deciles", "group_codes", "group_zero", "group_step",
-)  # fmt: skip
+ALONG_LAMBDA = (*RELATIVE, *SURFACES, "deciles", "group_codes", "group_zero", "group_step")
 
 
 SCALARS = ("weight_norm", "token_norm", "output_energy", "held_out_energy", "shrinkage_oas", "shrinkage_lw")
@@ -158,15 +156,15 @@ def numbers_of(
         values = [getattr(report, f"relative_{name}") for report in reports]
         return np.array([np.nan if value is None else value for value in values], dtype=np.float32)
 
+    texts = (statistics,) if held_out is None else (statistics, held_out)
+    norms = [math.nan if text.max_norm is None else float(text.max_norm) for text in texts]
     return LayerNumbers(
         lams=lams,
         tokens=reports[0].n_tokens,
         **{name: numbers(name) for name in RELATIVE},
         weight_norm=_scalar(float(weight.double().norm())),
-        token_norm=_scalar(_largest_norm(statistics, held_out)),
-        output_energy=_scalar(
-            _energy([(r.recon_loss, r.relative_recon) for r in reports], statistics.n_tokens),
-        ),
+        token_norm=_scalar(math.nan if any(map(math.isnan, norms)) else max(norms)),
+        output_energy=_scalar(_energy([(r.recon_loss, r.relative_recon) for r in reports], statistics.n_tokens)),
         held_out_energy=_scalar(
             _energy([(r.held_out_loss, r.relative_held_out) for r in reports], held_out.n_tokens if held_out else 0)
         ),
@@ -195,8 +193,7 @@ def curve_of(
     """
     plain = weight.float()
     deltas = [layer.dequantized.float() - plain for layer in solved]
-    inputs = statistics.abs_mean.to(weight.device)
-    order = saliency_order(inputs, plain)
+    order = saliency_order(statistics.abs_mean.to(weight.device), plain)
     pictures = [surfaces(delta, order) for delta in deltas]
     group = inspect_group(weight, solved, grid)
     numbers = numbers_of(lams, [layer.report for layer in solved], weight, statistics, held_out)
@@ -209,12 +206,6 @@ def curve_of(
         group_place=np.array([group.row, group.first]),
         **{f"group_{name}": getattr(group, name).numpy() for name in ("weight", "codes", "zero", "step")},
     )
-
-
-def _largest_norm(*texts: LayerStatistics | None) -> float:
-    """M_X over the texts; NaN if one of them was not measured."""
-    norms = [math.nan if text.max_norm is None else float(text.max_norm) for text in texts if text is not None]
-    return math.nan if any(map(math.isnan, norms)) else max(norms)
 
 
 def _energy(losses: Sequence[tuple[float | None, float | None]], n_tokens: int) -> float:
@@ -267,7 +258,7 @@ def inspect_group(weight: Tensor, solved: Sequence[QuantizedLayer], grid: Grid) 
         weight=weight[row, first:last].to("cpu", torch.float32, copy=True),  # the model's own is written over later
         codes=torch.stack([(one.codes[row, first:last].int() - grid.lowest).to(torch.uint8) for one in solved]).cpu(),
         zero=torch.stack([_zero(one, row, group) - grid.lowest for one in solved]).cpu(),
-        step=torch.stack([_steps(one, row, group, first, last) for one in solved]).cpu(),
+        step=torch.stack([_steps(one, row, group, slice(first, last)) for one in solved]).cpu(),
     )
 
 
@@ -277,9 +268,9 @@ def _zero(layer: QuantizedLayer, row: int, group: int) -> Tensor:
     return zero if layer.biases is None else -layer.biases[row, group].float() / layer.scales[row, group].float()
 
 
-def _steps(layer: QuantizedLayer, row: int, group: int, first: int, last: int) -> Tensor:
+def _steps(layer: QuantizedLayer, row: int, group: int, channels: slice) -> Tensor:
     """Distances of neighbouring levels of each channel, in the unit of the float weight: (K,)."""
-    step = layer.scales[row, group].float().repeat(last - first)  # (K,)
+    step = layer.scales[row, group].float().repeat(channels.stop - channels.start)  # (K,)
     if layer.row_scale is not None:
         step = step * layer.row_scale[row].float()
-    return step if layer.channel_scale is None else step / layer.channel_scale[first:last].float()
+    return step if layer.channel_scale is None else step / layer.channel_scale[channels].float()

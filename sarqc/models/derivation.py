@@ -15,6 +15,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Hashable
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -188,44 +189,33 @@ class _Pass:
         """Return a context in which the model's forward pass is written down."""
         hooks = ExitStack()
         for index, block in enumerate(self.blocks):
-            hooks.callback(block.register_forward_pre_hook(self._entered(index), with_kwargs=True).remove)
-            hooks.callback(block.register_forward_hook(self._left(index)).remove)
+            hooks.callback(block.register_forward_pre_hook(partial(self._entered, index), with_kwargs=True).remove)
+            hooks.callback(block.register_forward_hook(partial(self._left, index)).remove)
             for path, module in block.named_modules():
                 if is_linear(module) or is_stacked(module):
-                    hook = self._read(index, path)
+                    hook = partial(self._read, index, path)
                     hooks.callback(module.register_forward_pre_hook(hook, with_kwargs=True).remove)
                 if routes_tokens(module):
                     _stub(module, hooks)
         hooks.callback(head.register_forward_hook(self._headed).remove)
         return hooks
 
-    def _entered(self, index: int) -> Any:
-        def hook(_module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-            self.calls.append(index)
-            self.states.append(first_tensor(given, named))
+    def _entered(self, index: int, _module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+        self.calls.append(index)
+        self.states.append(first_tensor(given, named))
 
-        return hook
+    def _left(self, index: int, _module: nn.Module, _given: Any, returned: Any) -> None:
+        self.returned[index] = returned
 
-    def _left(self, index: int) -> Any:
-        def hook(_module: nn.Module, _given: Any, returned: Any) -> None:
-            self.returned[index] = returned
-
-        return hook
-
-    def _read(self, index: int, path: str) -> Any:
-        def hook(_module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-            self.reads[index].append((path, first_tensor(given, named)))
-
-        return hook
+    def _read(self, index: int, path: str, _module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+        self.reads[index].append((path, first_tensor(given, named)))
 
     def _headed(self, _module: nn.Module, _given: Any, made: Tensor) -> None:
         self.of_head = made
 
 
 def _blocks(model: nn.Module, where: str) -> tuple[str, nn.ModuleList]:
-    """The list of modules with the most parameters of those that a pass over text uses; of lists within each other the
-    outermost.
-    """
+    """The list of modules that a pass over text uses with the most parameters; the outermost of nested ones."""
     lists = [(path, module) for path, module in model.named_modules() if isinstance(module, nn.ModuleList) and module]
     used = _used(model, [child for _, module in lists for child in module])
     lists = [(path, module) for path, module in lists if any(child in used for child in module)]
@@ -270,10 +260,8 @@ def _check_order(seen: _Pass, where: str) -> None:
     times = Counter(seen.calls)
     for index, block in enumerate(seen.blocks):
         if times[index] != 1:
-            what = (
-                f"block {seen.path}.{index} ({type(block).__name__}) is called {times[index]} times in a forward pass"
-            )
-            raise Refused(what, where, _OTHER)
+            name = f"{seen.path}.{index} ({type(block).__name__})"
+            raise Refused(f"block {name} is called {times[index]} times in a forward pass", where, _OTHER)
     if seen.calls != sorted(seen.calls):
         raise Refused(f"the blocks of {seen.path} are not called in their order", where, _OTHER)
 
@@ -354,20 +342,15 @@ def _replace_fakes(model: nn.Module) -> None:
         tables: list[dict[str, Any]] = [module._parameters, module._buffers]
         for table in tables:
             for name, tensor in table.items():
-                if tensor is None:
-                    continue
-                if id(tensor) not in made:
+                if tensor is not None and id(tensor) not in made:
                     meta = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
                     is_parameter = isinstance(tensor, nn.Parameter)
                     made[id(tensor)] = nn.Parameter(meta, requires_grad=False) if is_parameter else meta
-                table[name] = made[id(tensor)]
+                table[name] = made.get(id(tensor))
 
 
 def _stored(model: PreTrainedModel) -> dict[str, StoredTensor]:
-    """The tensors of the model's checkpoints: what transformers writes, as views of its parameters.
-
-    A tensor that transformers puts together from several is left out: nothing is known of its place.
-    """
+    """The tensors that transformers writes, as views of parameters; without those put together from several."""
     from transformers.core_model_loading import revert_weight_conversion
 
     own = model.state_dict()
@@ -430,12 +413,6 @@ def _linears(
                 is_part=tensor is None, is_small=few < _FEW or few * _LOPSIDED < many,
             )  # fmt: skip
     return found
-
-
-def _states_in(returned: Any) -> Tensor:
-    states = returned[0] if isinstance(returned, tuple | list) else returned
-    assert isinstance(states, Tensor)
-    return states
 
 
 def _path_of(model: nn.Module, module: nn.Module) -> str:

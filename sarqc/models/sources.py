@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
@@ -75,15 +76,19 @@ def with_sources(decoder: Decoder, model: PreTrainedModel) -> Decoder:
         for number, kind in enumerate(decoder.kinds):
             own = [index for index, of_kind in enumerate(decoder.kind_of) if of_kind == number]
             # Blocks of a kind may differ by their number: an operation is accepted if the first and the last have it.
-            found = []
+            probed = []
             for index in dict.fromkeys((own[0], own[-1])):
                 prefix = f"{decoder.blocks}.{index}."
                 changeable = {
                     name for name, parameter in blocks[index].named_parameters()
                     if shared[id(parameter)] == 1 and f"{prefix}{name}" in whole
                 }  # fmt: skip
-                found.append(_Probe(blocks[index], kind, calls[index], decoder.heads, changeable, generator).groups())
-            kinds.append(kind.model_copy(update={"groups": tuple(map(_agreed, *found)) if found[1:] else found[0]}))
+                probed.append(_Probe(blocks[index], kind, calls[index], decoder.heads, changeable, generator).groups())
+            groups = tuple(
+                first if first == last else InputGroup(first.linears, None)
+                for first, last in zip(probed[0], probed[-1], strict=True)
+            )
+            kinds.append(kind.model_copy(update={"groups": groups}))
     return decoder.model_copy(update={"kinds": tuple(kinds)})
 
 
@@ -100,10 +105,6 @@ class LittleMemory(TorchFunctionMode):
             if shape.numel() > _LARGE and (func is torch.empty or len(shape) == 3):
                 return func((), **{name: value for name, value in kwargs.items() if name != "size"}).expand(shape)
         return func(*args, **kwargs)
-
-
-def _agreed(first: InputGroup, last: InputGroup) -> InputGroup:
-    return first if first == last else InputGroup(first.linears, None)
 
 
 @dataclass
@@ -167,9 +168,9 @@ class _Probe:
 
     def _candidates(self, group: InputGroup, earlier: Sequence[str]) -> Iterator[InputGroup]:
         """The group with each operation that could take up its scale."""
-        first, experts = group.linears[0], self._kind.experts
-        readers = {experts.path if experts is not None and self._is_expert(path) else path for path in group.linears}
-        given = self._seen.reads[experts.path if experts is not None and self._is_expert(first) else first]
+        first = group.linears[0]
+        readers = set(map(self._reader, group.linears))
+        given = self._seen.reads[self._reader(first)]
         others = tuple(path for path, read in self._seen.reads.items() if read == given and path not in readers)
         norm = self._seen.made_by.get(given)
         if norm is not None:
@@ -199,6 +200,11 @@ class _Probe:
 
     def _is_expert(self, path: str) -> bool:
         return self._kind.experts is not None and path.startswith(f"{self._kind.experts.path}.")
+
+    def _reader(self, path: str) -> str:
+        """The module that is called with what a linear reads: for an expert's that of all experts."""
+        experts = self._kind.experts
+        return experts.path if experts is not None and self._is_expert(path) else path
 
     def _is_taken_up(self, group: InputGroup) -> bool:
         """Whether the block computes the same after the operation took up a random scale."""
@@ -238,13 +244,8 @@ class _Probe:
                 {name: value * scale if value is states else value for name, value in named.items()},
             )
 
-        experts = self._kind.experts
-        paths = {
-            experts.path if experts is not None and self._is_expert(path) else path
-            for path in (*group.linears, *group.also)
-        }
         with ExitStack() as changes:
-            for path in sorted(paths):
+            for path in sorted(set(map(self._reader, (*group.linears, *group.also)))):
                 module = self._block.get_submodule(path)
                 if is_plain_linear(module) or routes_tokens(module) or is_stacked(module):  # a product: of its input
                     changes.callback(module.register_forward_pre_hook(multiply, with_kwargs=True).remove)
@@ -279,29 +280,23 @@ class _Probe:
         """One pass in which inputs and outputs of modules are written down."""
         seen = _Seen()
 
-        def read(path: str) -> Callable[..., None]:
-            def hook(_module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-                states = first_tensor(given, named)
-                seen.held.append(states)
-                seen.times[path] += 1
-                seen.reads[path] = identity(states)
+        def read(path: str, _module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+            states = first_tensor(given, named)
+            seen.held.append(states)
+            seen.times[path] += 1
+            seen.reads[path] = identity(states)
 
-            return hook
-
-        def made(path: str) -> Callable[..., None]:
-            def hook(_module: nn.Module, _given: Any, output: Any) -> None:
-                if isinstance(output, Tensor):
-                    seen.held.append(output)
-                    seen.made_by[identity(output)] = path
-
-            return hook
+        def made(path: str, _module: nn.Module, _given: Any, output: Any) -> None:
+            if isinstance(output, Tensor):
+                seen.held.append(output)
+                seen.made_by[identity(output)] = path
 
         with ExitStack() as hooks:
             for path, module in self._block.named_modules():
                 if is_linear(module) or is_stacked(module) or _has_columns(module):
-                    hooks.callback(module.register_forward_pre_hook(read(path), with_kwargs=True).remove)
+                    hooks.callback(module.register_forward_pre_hook(partial(read, path), with_kwargs=True).remove)
                 elif _has_channels(module):
-                    hooks.callback(module.register_forward_hook(made(path)).remove)
+                    hooks.callback(module.register_forward_hook(partial(made, path)).remove)
             self._results()
         return seen
 
@@ -341,10 +336,7 @@ def _apart(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
 
 
 def _fill(model: PreTrainedModel, generator: torch.Generator) -> None:
-    """Gives all parameters and stored buffers random numbers, but those that ``_small_functions`` replaces NaN.
-
-    So a weight that is used otherwise than by its module is noticed.
-    """
+    """Give all parameters and stored buffers random numbers, but those that ``_small_functions`` replaces NaN."""
     unused: set[int] = set()
     used: set[int] = set()
     for module in model.modules():
