@@ -73,12 +73,12 @@ def judge(samples: list[dict[str, Any]], limits: Limits | None = None) -> list[P
 
     Tests see the prompt too: some call a function that it defines.
     """
-    return run_programs([_program(sample["filtered_resps"][0][0], sample["doc"]) for sample in samples], limits)
-
-
-def _program(written: str, row: dict[str, Any]) -> Program:
-    tests = row["test"]
-    return Program(f"{written}\n{tests}", f"{row['prompt']}\n{tests}", row["entry_point"])
+    programs = []
+    for sample in samples:
+        written, row = sample["filtered_resps"][0][0], sample["doc"]
+        tests = row["test"]
+        programs.append(Program(f"{written}\n{tests}", f"{row['prompt']}\n{tests}", row["entry_point"]))
+    return run_programs(programs, limits)
 
 
 def score(samples: list[dict[str, Any]], loaded: LoadedModel) -> dict[str, Any]:

@@ -406,8 +406,7 @@ def _check_promises(checkpoint: Checkpoint) -> None:
             f"the files have {max(blocks) + 1} blocks, and config.json says {checkpoint.n_blocks}",
             where, TOGETHER,
         )  # fmt: skip
-    names = [f"{family.in_file(layer.name)}.weight" for layer in checkpoint.linears]
-    for name in names:
+    for name in (f"{family.in_file(layer.name)}.weight" for layer in checkpoint.linears):
         if checkpoint.dtypes[name] not in FLOATS:
             raise _not_float(name, checkpoint.dtypes[name], where)
 
@@ -429,12 +428,8 @@ def _check_stored(checkpoint: Checkpoint, decoder: Decoder) -> None:
 
 def other_shape(name: str, shape: Sequence[int], stored: Sequence[int] | None, where: str) -> Refused:
     """Return the refusal of a tensor whose shape is not that of the configuration; ``stored`` is None without it."""
-    what = (
-        f"config.json asks for {name} of {shape}, which is not there"
-        if stored is None
-        else f"config.json asks for {name} of {shape}, and it is {stored}"
-    )
-    return Refused(what, where, TOGETHER)
+    instead = "which is not there" if stored is None else f"and it is {stored}"
+    return Refused(f"config.json asks for {name} of {shape}, {instead}", where, TOGETHER)
 
 
 def _not_float(name: str, dtype: str, where: str) -> Refused:

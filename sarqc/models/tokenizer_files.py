@@ -140,7 +140,8 @@ def encode(text: str, folder: Path, where: str, vocabulary: int) -> np.ndarray:
         Refused: If the tokenizer is damaged, or gives tokens outside the vocabulary.
     """
     has_fast = (folder / FAST).exists()
-    array = np.asarray(_fast_ids(text, folder, where) if has_fast else _slow_ids(text, folder, where), dtype=np.int64)
+    ids = _fast_ids(text, folder, where) if has_fast else _slow(folder, where, lambda own: own(text)["input_ids"])
+    array = np.asarray(ids, dtype=np.int64)
     if array.size and array.max() >= vocabulary:
         raise Refused(
             f"its tokenizer gives the token {array.max()}, and the model knows {vocabulary}",
@@ -171,7 +172,10 @@ def _beginning(folder: Path, _identity: tuple[object, ...], where: str, vocabula
     ids = [token for token, _ in takewhile(lambda pair: pair[0] == pair[1], of_two)]
     if not ids:
         return NOTHING
-    names = map(_fast(folder, where).id_to_token, ids) if (folder / FAST).exists() else _slow_names(ids, folder, where)
+    if (folder / FAST).exists():
+        names = map(_fast(folder, where).id_to_token, ids)
+    else:
+        names = _slow(folder, where, lambda own: own.convert_ids_to_tokens(ids))
     return Beginning(tuple(ids), "".join(map(str, names)))
 
 
@@ -225,16 +229,6 @@ def _has_expressions(tokenizer: Tokenizer) -> bool:
     return any(b'"Regex"' in state for state in parts)
 
 
-def _slow_ids(text: str, folder: Path, where: str) -> list[int]:
-    ids: list[int] = _slow(folder, where, lambda tokenizer: tokenizer(text)["input_ids"])
-    return ids
-
-
-def _slow_names(ids: list[int], folder: Path, where: str) -> list[str]:
-    names: list[str] = _slow(folder, where, lambda tokenizer: tokenizer.convert_ids_to_tokens(ids))
-    return names
-
-
 def _slow(folder: Path, where: str, ask: Callable[[Any], Any]) -> Any:
     """The answer of a tokenizer without tokenizer.json."""
     from transformers import AutoTokenizer
@@ -242,5 +236,4 @@ def _slow(folder: Path, where: str, ask: Callable[[Any], Any]) -> Any:
     try:
         return ask(AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False))
     except Exception as error:  # its vocabulary is the library's to judge
-        what = f"its tokenizer can't be read: {type(error).__name__}"
-        raise Refused(what, where, _AGAIN) from None
+        raise Refused(f"its tokenizer can't be read: {type(error).__name__}", where, _AGAIN) from None

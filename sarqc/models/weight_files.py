@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from sarqc.errors import Refused
-from sarqc.models.checkpoint import TOGETHER, Checkpoint
+from sarqc.models.checkpoint import Checkpoint, other_shape
 from sarqc.models.decoder import Decoder, DerivedFamily
 from sarqc.models.linears import is_fused_parameter, slices_of
 from sarqc.models.tensor_files import INDEX, SINGLE
@@ -78,8 +78,7 @@ class WeightFiles:
     def _fill_stored(
         self, model: nn.Module, decoder: Decoder, names: list[str], device: torch.device, dtype: torch.dtype
     ) -> None:
-        """Fills parameters and stored buffers of a derived model, by their paths, from the tensors that are views of
-        them."""
+        """Fill parameters and stored buffers of a derived model from the tensors that are views of them."""
         family = self._checkpoint.family
         ties: dict[str, str] = getattr(model, "all_tied_weights_keys", {})
         assert isinstance(family, DerivedFamily)
@@ -113,20 +112,12 @@ class WeightFiles:
 
     def _checked(self, path: str, shape: tuple[int, ...]) -> Tensor:
         name = self._checkpoint.family.in_file(path)
-        if self._checkpoint.shapes.get(name) != shape:
-            found = self._checkpoint.shapes.get(name)
-            raise Refused(
-                f"config.json asks for {name} of {shape}, " + (f"and it is {found}" if found else "which is not there"),
-                self._checkpoint.name,
-                TOGETHER,
-            )
+        if (stored := self._checkpoint.shapes.get(name)) != shape:
+            raise other_shape(name, shape, stored, self._checkpoint.name)
         return self.read(name)
 
     def _check_finite(self, path: str, value: Tensor) -> None:
-        """Looks at a tensor the first time that it is filled in: a streamed block comes often.
-
-        By its ends, which NaN passes through: a mask would take ten times as long.
-        """
+        """Look at the ends of a tensor, which NaN passes through, the first time that it is filled in."""
         name = self._checkpoint.family.in_file(path)
         if name in self._finite:
             return
