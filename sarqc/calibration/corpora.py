@@ -19,13 +19,13 @@ from pathlib import Path
 
 import numpy as np
 import tokenizers
-from pydantic import BaseModel, ConfigDict
 
 from sarqc.calibration.uploaded_texts import UPLOADED, text_path
 from sarqc.documents import CalibrationProtocol
 from sarqc.errors import Fix, NotFound, Refused, TooLarge, Unreachable, disk_full, in_recipe, is_disk_full
 from sarqc.files.artefacts import ArtefactStore, chain_key
 from sarqc.files.names import file_identity, is_regular, path_of, shortened
+from sarqc.models.architecture import Frozen
 from sarqc.models.catalogue import embedded_models
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.hub import NotCached, ask, unreachable, within
@@ -33,10 +33,8 @@ from sarqc.models.tokenizer_files import FAST, NOTHING, Beginning, beginning_of,
 from sarqc.settings import Settings
 
 
-class CorpusEntry(BaseModel):
+class CorpusEntry(Frozen):
     """One text as a form offers it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     title: str

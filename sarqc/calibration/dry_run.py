@@ -73,10 +73,6 @@ def dry_run(
 
     Returns:
         The solved linears, each as the model would get it; with ``points`` at each of them.
-
-    Raises:
-        torch.OutOfMemoryError: If the device has too little memory.
-        SarqcError: For errors of the mathematics.
     """
     random = torch.Generator().manual_seed(seed)  # of the CPU, so that every device gets the same numbers
     context = Context.on(loaded.device, budget_bytes)
@@ -102,14 +98,7 @@ def random_like(states: Tensor, random: Generator) -> Tensor:
 
 
 def random_statistics(width: int, random: Generator, device: torch.device, *, shifted: bool) -> LayerStatistics:
-    """Return statistics of random inputs, with a Gram that has a Cholesky factor.
-
-    Args:
-        width: Number of input channels.
-        random: Generator of the CPU.
-        device: Device of the statistics.
-        shifted: Whether there is a cross term too.
-    """
+    """Return statistics of random inputs; the Gram has a Cholesky factor, and ``shifted`` adds a cross term."""
     inputs = torch.randn(min(width, _TOKENS), width, generator=random).to(device)
     floats = inputs + _SHIFT * torch.randn(inputs.shape, generator=random).to(device) if shifted else None
     statistics = LayerStatistics.from_inputs(inputs, floats)

@@ -20,9 +20,7 @@ class InputMeans:
     def drift_scale(self, weight: Tensor, gamma: float | None) -> Tensor:
         """Return S (I,) as a column solver has it, S² = h̄ · s²/mean(s²), but for the number of tokens.
 
-        Args:
-            weight: (O, I), the float weight.
-            gamma: γ of the saliency s; None for s = 1.
+        Without γ the saliency s of the float weight (O, I) is 1.
         """
         s = torch.ones_like(self.absolute) if gamma is None else saliency(self.absolute, weight, gamma)
         return s * (self.square.mean() / s.square().mean()).sqrt()

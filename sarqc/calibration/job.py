@@ -133,15 +133,7 @@ def calibration_job(
     per_channel: tuple[str, ...],
     found: FoundModel | None = None,
 ) -> CalibrationJob:
-    """Return the calibration that a recipe means for one checkpoint.
-
-    Args:
-        recipe: The recipe.
-        checkpoint: The checkpoint.
-        sequences: Calibration and held-out sequences.
-        per_channel: Names of the linears without groups.
-        found: The quantized checkpoint of the recipe, if it has one.
-    """
+    """Return the calibration that a recipe means for a checkpoint; ``per_channel`` names linears without groups."""
     grids = grids_of(recipe, checkpoint.layers, per_channel) if found is None else found.grids
     candidates = recipe.candidates() if recipe.auto_by() == "layer" else ()
     if recipe.repairs:

@@ -39,6 +39,11 @@ class LinearData:
         first, *others = self.parts
         return sum(others, first)
 
+    def checked(self, grid: Grid, name: str, row_scale: Tensor | None = None) -> CheckedLayer:
+        """Return the linear as solvers take it; ``name`` is its name in errors."""
+        statistics = self.statistics()
+        return CheckedLayer(self.weight, statistics, grid, self.held_out, row_scale, found=self.found, name=name)
+
 
 @dataclass(frozen=True)
 class LayerBatch:
@@ -121,16 +126,7 @@ class LayerBatch:
 
     def _at_each_point(self, context: Context) -> Iterator[QuantizedLayer]:
         points = self._points([self.method])[0].points(self.lams)
-        solving = [
-            LayerJob(
-                CheckedLayer(
-                    linear.weight, linear.statistics(), self.grid, linear.held_out, found=linear.found,
-                    name=linear.info.name,
-                ),
-                points,
-            )
-            for linear in self.linears
-        ]  # fmt: skip
+        solving = [LayerJob(linear.checked(self.grid, linear.info.name), points) for linear in self.linears]
         return (step.layer for step in only_solved(quantize(solving, context)))  # one layer after the other
 
     def _points(self, methods: Sequence[Method]) -> list[Method]:

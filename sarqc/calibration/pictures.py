@@ -65,12 +65,8 @@ def saliency_order(abs_mean: Tensor, weight: Tensor) -> Tensor:
 def drift_by_saliency(delta: Tensor, order: Tensor, parts: int = DECILES) -> Tensor:
     """Return the root-mean-square ΔW (parts,) of the channels in each tenth of saliency, least salient first.
 
-    A layer with fewer channels than parts repeats the nearest channel's value.
-
-    Args:
-        delta: ΔW (O, I).
-        order: (I,), channels as ``saliency_order`` ranks them, so that methods can be compared.
-        parts: Number of parts.
+    ``order`` (I,) is that of ``saliency_order``. A layer with fewer channels than parts repeats the nearest channel's
+    value.
     """
     by_channel = column_energies(delta)[order] / len(delta)  # (I,)
     bounds = torch.linspace(0, len(order), parts + 1).round().long().tolist()
@@ -181,16 +177,7 @@ def curve_of(
     held_out: LayerStatistics | None,
     grid: Grid,
 ) -> LayerCurve:
-    """Return the numbers and pictures of one layer.
-
-    Args:
-        lams: Values of λ.
-        solved: Quantized layer at each λ.
-        weight: (O, I), the float weight.
-        statistics: Statistics that the layer was solved on.
-        held_out: Statistics of unseen text; None without any.
-        grid: Grid of the layer.
-    """
+    """Return the numbers and pictures of one layer, quantized at each λ; see ``numbers_of``."""
     plain = weight.float()
     deltas = [layer.dequantized.float() - plain for layer in solved]
     order = saliency_order(statistics.abs_mean.to(weight.device), plain)
@@ -242,13 +229,7 @@ def largest_group(weight: Tensor, group_size: int) -> tuple[int, int]:
 
 
 def inspect_group(weight: Tensor, solved: Sequence[QuantizedLayer], grid: Grid) -> InspectedGroup:
-    """Return the layer's largest group at every point.
-
-    Args:
-        weight: (O, I), the float weight.
-        solved: Quantized layer at each point.
-        grid: Grid of the layer.
-    """
+    """Return the largest group of a weight (O, I) at every point."""
     size = grid.group_size_for(weight.shape[-1])
     row, group = largest_group(weight, size)
     first, last = group * size, group * size + min(size, MOST_CHANNELS)

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from sarqc.checkpoints.patterns import by_pattern
 from sarqc.checkpoints.stored_linear import AGAIN, Headers, Scheme, StoredLinear, groups_of
-from sarqc.models.architecture import first_problem
+from sarqc.models.architecture import Strict, first_problem
 
 _WEIGHTS_ALONE = "Quantize it again for weights alone, with integers."
 _FLOATS = ("F16", "BF16", "F32", "F64")
 
 
-class _Weights(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
-
+class _Weights(Strict):
     num_bits: int
     type: str = "int"
     symmetric: bool = True
@@ -26,18 +24,14 @@ class _Weights(BaseModel):
     dynamic: bool | str = False
 
 
-class _Group(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
-
+class _Group(Strict):
     targets: list[str]
     weights: _Weights | None = None
     input_activations: dict[str, Any] | None = None
     output_activations: dict[str, Any] | None = None
 
 
-class _Config(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
-
+class _Config(Strict):
     config_groups: dict[str, _Group] = Field(min_length=1)
     kv_cache_scheme: dict[str, Any] | None = None
     transform_config: dict[str, Any] | None = None

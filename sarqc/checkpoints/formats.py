@@ -64,10 +64,7 @@ class Carrier:
 def why_not(recipe: Recipe, checkpoint_format: Format, layers: Sequence[LayerInfo] = ()) -> Refused | None:
     """Return the reason why a format can't carry a recipe's result; None if it can.
 
-    Args:
-        recipe: The recipe.
-        checkpoint_format: The format.
-        layers: Layers of the model, if they are known.
+    ``layers`` are those of the model, if they are known.
     """
     if checkpoint_format == "plain":
         return None
@@ -120,11 +117,6 @@ def _misfit(recipe: Recipe, checkpoint_format: Format, layers: Sequence[LayerInf
 def check_format(recipe: Recipe, checkpoint_format: str, layers: Sequence[LayerInfo] = ()) -> Format:
     """Return the format if a recipe's result can be written in it.
 
-    Args:
-        recipe: The recipe.
-        checkpoint_format: Name of the format.
-        layers: Layers of the model, if they are known.
-
     Raises:
         Refused: For an unknown format, a recipe that tunes, or a result that the format can't carry.
     """
@@ -142,11 +134,6 @@ def check_format(recipe: Recipe, checkpoint_format: str, layers: Sequence[LayerI
 
 def check_export(recipe: Recipe, wanted: str, layers: Sequence[LayerInfo] = ()) -> ExportFormat:
     """Return a checkpoint format that can carry a recipe's result, or ``STATISTICS`` for a recipe that tunes.
-
-    Args:
-        recipe: The recipe.
-        wanted: Name of the format.
-        layers: Layers of the model, if they are known.
 
     Raises:
         Refused: If the result can't be exported in this format.

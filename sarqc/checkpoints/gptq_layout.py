@@ -9,21 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from sarqc.checkpoints.patterns import by_pattern
 from sarqc.checkpoints.stored_linear import AGAIN, Headers, Layout, Scheme, StoredLinear, groups_of
-from sarqc.models.architecture import first_problem
+from sarqc.models.architecture import Strict, first_problem
 
 GPTQ_BITS = (2, 3, 4, 8)
 AWQ_BITS = tuple(range(2, 9))
 _AGAIN = "Export it as auto_round, which has room for all zero points, or quantize it symmetrically."
 
 
-class GPTQConfig(BaseModel):
+class GPTQConfig(Strict):
     """Settings of a linear that all of these formats have."""
-
-    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
 
     bits: int
     group_size: int = -1
@@ -92,11 +90,7 @@ def _words(numbers: int, bits: int) -> int:
 
 
 def gptq(headers: Headers, said: Mapping[str, Any]) -> Words:
-    """Return the linears of a checkpoint in GPTQ's format, by its ``quantization_config``.
-
-    Raises:
-        Refused: For a dialect that is not read here.
-    """
+    """Return the linears of a checkpoint in GPTQ's format by its configuration; other dialects are refused."""
     dialect = said.get("checkpoint_format") or said.get("format") or "gptq"
     if dialect not in ("gptq", "gptq_v2"):
         raise headers.refused(
@@ -107,11 +101,7 @@ def gptq(headers: Headers, said: Mapping[str, Any]) -> Words:
 
 
 def awq(headers: Headers, said: Mapping[str, Any]) -> Words:
-    """Return the linears of a checkpoint in AWQ's format, by its ``quantization_config``.
-
-    Raises:
-        Refused: For a dialect that is not read here.
-    """
+    """Return the linears of a checkpoint in AWQ's format by its configuration; other dialects are refused."""
     dialect = said.get("checkpoint_format") or said.get("format") or said.get("version") or "gemm"
     if str(dialect).lower() != "gemm":
         raise headers.refused(f"its codes are laid out as “{dialect}”", "Quantize it again with version gemm.")
@@ -121,11 +111,7 @@ def awq(headers: Headers, said: Mapping[str, Any]) -> Words:
 
 
 def check_words(headers: Headers, said: Mapping[str, Any]) -> None:
-    """Check that no setting changes the meaning of codes, or adds something to them.
-
-    Raises:
-        Refused: If there is such a setting.
-    """
+    """Refuse settings that change the meaning of codes, or add something to them."""
     if (words := said.get("pack_dtype", "int32")) != "int32":
         raise headers.refused(f"its codes are packed in words of {words}", "Quantize it again with pack_dtype int32.")
     for name, what in (
@@ -149,14 +135,7 @@ def by_rules(headers: Headers, said: Mapping[str, Any]) -> Callable[[str], Mappi
     """Return a function that gives the settings of a linear.
 
     These are the settings for all, overridden by those of the first of GPTQModel's ``dynamic`` rules that matches the
-    beginning of the linear's name.
-
-    Args:
-        headers: Headers of the checkpoint.
-        said: Its ``quantization_config``.
-
-    Raises:
-        Refused: For rules that are invalid or take too long.
+    beginning of the linear's name. Rules that are invalid or take too long are refused.
     """
     dynamic = said.get("dynamic")
     rules = (

@@ -27,13 +27,8 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 def save_plain(loaded: LoadedModel, folder: Path, beside: Mapping[str, str] = NOTHING) -> None:
     """Write the model with its dequantized weights as an ordinary checkpoint, in the original dtype.
 
-    Quantized weights are representable in that dtype, so a model loaded from it has exactly the evaluated weights. The
-    folder appears whole or not at all.
-
-    Args:
-        loaded: The quantized model.
-        folder: New folder.
-        beside: Further files, as texts by name.
+    Quantized weights are representable in that dtype, so a model loaded from it has exactly the evaluated weights.
+    See ``codes.Writer`` for the arguments.
     """
     with new_checkpoint(loaded, folder, beside) as partial:
         write_weights(partial, stored_tensors(loaded))
@@ -66,9 +61,6 @@ def new_checkpoint(
         folder: Final folder; it appears at the end.
         beside: Further files, as texts by name.
         config: Entries of config.json beside those of the original.
-
-    Yields:
-        A temporary folder for the weights.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-", ignore_cleanup_errors=True) as made:

@@ -129,12 +129,7 @@ def log_probabilities(loaded: LoadedModel, ids: np.ndarray, continued: np.ndarra
 
 
 def kl_divergence(original: Tensor, quantized: Tensor) -> Tensor:
-    """Return KL(original ‖ quantized) in nats at each place, (T,) float64 and at least 0.
-
-    Args:
-        original: (T, V), log-probabilities.
-        quantized: (T, V), log-probabilities.
-    """
+    """Return KL(original ‖ quantized) in nats at each place, (T,) float64, of log-probabilities (T, V)."""
     p, q = original.double(), quantized.double()
     return (p.exp() * (p - q)).sum(dim=-1).clamp(min=0)
 

@@ -95,12 +95,7 @@ def _packed(codes: Tensor) -> Tensor:
 
 
 def why_no_kernel(loaded: LoadedModel, grids: Mapping[str, Grid]) -> str:
-    """Return the reason why no kernel takes the quantized model; empty if one does.
-
-    Args:
-        loaded: The quantized model.
-        grids: Grids by layer name.
-    """
+    """Return the reason why no kernel takes the quantized model; empty if one does."""
     device = _DEVICES.get(loaded.device.type)
     if device is None:
         return f"PyTorch has no 4-bit kernel for {loaded.device.type}"

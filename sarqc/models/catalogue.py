@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sarqc.errors import NotFound, SarqcError
 from sarqc.files.names import path_of, read_object, shortened
 from sarqc.models import download as hub
+from sarqc.models.architecture import Frozen
 from sarqc.models.checkpoint import Checkpoint, read_checkpoint
 from sarqc.models.derived import is_described
 from sarqc.models.families import fitting_group_sizes, is_written
@@ -31,10 +32,8 @@ _EXPORTED = re.compile(r"[0-9A-Z]{26}/[A-Za-z0-9_][\w.-]*", re.ASCII)
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 
 
-class ModelEntry(BaseModel):
+class ModelEntry(Frozen):
     """A model as offered by the form; ``suggested`` is a recipe to begin with."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     title: str
@@ -46,10 +45,8 @@ class ModelEntry(BaseModel):
     opened: tuple[str, ...] = ()  # quantized checkpoints of it on this host, by their names in recipes
 
 
-class EmbeddedCorpus(BaseModel):
+class EmbeddedCorpus(Frozen):
     """A text file that ships with an embedded model."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     file: str
@@ -57,10 +54,8 @@ class EmbeddedCorpus(BaseModel):
     role: str  # "calibration", "held_out", "test"
 
 
-class EmbeddedModel(BaseModel):
+class EmbeddedModel(Frozen):
     """Content of ``sarqc.json`` beside an embedded model's weights."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     title: str
     description: str
@@ -315,13 +310,7 @@ def _unpacked(model: GgufModel, settings: Settings, *, unpack: bool) -> Path:
 
 
 def checkpoint_of(model: str, revision: str | None, settings: Settings, *, download: bool = False) -> Checkpoint:
-    """Return a model's checkpoint without its weights.
-
-    Args:
-        model: Name of a model, or path of a folder or file.
-        revision: Commit, tag or branch of a Hub model.
-        settings: Settings of the host.
-        download: Download and unpack, see ``fetch``.
+    """Return a model's checkpoint without its weights; the arguments are those of ``fetch``.
 
     Raises:
         NotCached: If the model is not ready on this host, without ``download``.

@@ -298,11 +298,7 @@ class Checkpoint:
 
 
 def read_checkpoint(folder: Path, name: str | None = None) -> Checkpoint:
-    """Return the checkpoint in a folder.
-
-    Args:
-        folder: The folder.
-        name: Its name for people; None for the path.
+    """Return the checkpoint in a folder; ``name`` is that for people, None for the path.
 
     Raises:
         Refused: If it can't or must not be loaded.

@@ -83,10 +83,6 @@ class WithoutNumbers(FakeTensorMode):
 def model_of(config: dict[str, Any], where: str) -> PreTrainedModel:
     """Return the causal language model of a config.json; within ``FakeTensorMode`` it takes no memory.
 
-    Args:
-        config: The configuration.
-        where: Its name for errors.
-
     Raises:
         Refused: If transformers has no such model, or can't make it of these values.
     """
@@ -116,11 +112,7 @@ def model_of(config: dict[str, Any], where: str) -> PreTrainedModel:
 
 
 def derive(model: PreTrainedModel, where: str) -> Decoder:
-    """Return the description of a decoder.
-
-    Args:
-        model: The model, made within the same ``FakeTensorMode``.
-        where: Its name for errors.
+    """Return the description of a decoder, made within the same ``FakeTensorMode`` as the model.
 
     Raises:
         Refused: If its forward pass can't be followed, or if its blocks are not called once each in their order.

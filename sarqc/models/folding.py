@@ -58,14 +58,9 @@ class Fold:
 
 
 def folds(block: nn.Module, groups: Sequence[InputGroup], heads: int) -> list[Fold]:
-    """Return the groups of a block in the order of a foldable search: readers before what they read.
+    """Return the groups of a block with this many query heads in the order of a foldable search: readers first.
 
     So ``source_scale`` of one step is known as the row scale of its source when that is solved.
-
-    Args:
-        block: The block.
-        groups: Its input groups.
-        heads: Number of query heads.
     """
     return [_fold(block, group, heads) for group in reversed(groups)]
 
@@ -75,11 +70,6 @@ def channel_ties(rows: int, channels: int, head_dim: int) -> Tensor | None:
 
     Under grouped-query attention several query heads read one head of values: channel (h, d) comes from row (h //
     repeats) · head_dim + d.
-
-    Args:
-        rows: Rows of the linear.
-        channels: Channels of its readers.
-        head_dim: Width of a head.
     """
     if rows == channels:
         return torch.arange(channels)

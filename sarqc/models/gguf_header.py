@@ -155,14 +155,15 @@ class _Reading:
         fields: dict[str, Scalar] = {}
         lengths: dict[str, int] = {}
         for _ in range(n_fields):
-            key = self._name()
+            key = self._string()
             if key in fields or key in lengths:
                 raise self._damaged(f"{shortened(key)!r} is there twice")
             kind = self._number("<I")
             if kind == _ARRAY:
                 lengths[key] = self._pass_list(key)
             else:
-                fields[key] = self._text(key) if kind == _STRING else self._number(self._format(kind, key))
+                is_text, name = kind == _STRING, repr(shortened(key))
+                fields[key] = self._string(_LONGEST_TEXT, name) if is_text else self._number(self._format(kind, key))
         found = list(self._tensors(n_tensors))
         alignment = fields.get("general.alignment", 32)
         if not isinstance(alignment, int) or not 8 <= alignment <= 1 << 16 or alignment & (alignment - 1):
@@ -182,7 +183,7 @@ class _Reading:
     def _tensors(self, count: int) -> Iterator[tuple[str, tuple[int, ...], int, int]]:
         """Name, shape, type and offset of each."""
         for _ in range(count):
-            name = self._name()
+            name = self._string()
             n_dimensions = self._number("<I")
             if not 1 <= n_dimensions <= _MOST_DIMENSIONS:
                 raise self._damaged(f"{shortened(name)!r} has {n_dimensions:,} dimensions")
@@ -221,13 +222,7 @@ class _Reading:
             raise self._damaged(f"{shortened(key)!r} is of type {kind}, which is not known here")
         return _NUMBERS[kind]
 
-    def _name(self) -> str:
-        return self._string(_LONGEST_NAME, "a name")
-
-    def _text(self, key: str) -> str:
-        return self._string(_LONGEST_TEXT, repr(shortened(key)))
-
-    def _string(self, most: int, what: str) -> str:
+    def _string(self, most: int = _LONGEST_NAME, what: str = "a name") -> str:
         length = self._number("<Q")
         if length > most:
             raise self._damaged(f"{what} has {length:,} bytes")

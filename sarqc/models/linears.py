@@ -94,10 +94,12 @@ def weight_of(block: nn.Module, path: str) -> Tensor:
     """Return the weight (O, I) of the linear, or (I,) of the norm, at a path within a block: the model's own memory."""
     container, number, name = _split(path)
     if number is not None and is_stacked(experts := block.get_submodule(container)):
-        return _slice_of(experts, number, name)
+        fused, half = _place(experts, name)
+        weight = experts.get_parameter(fused)[number]
+        return _half(experts, weight.mT if _says(experts, "is_transposed", False) else weight, half)
     module = block.get_submodule(path)
-    weight = module.get_parameter("weight")
-    return weight.mT if _is_transposed_linear(module) else weight
+    own = module.get_parameter("weight")
+    return own.mT if _is_transposed_linear(module) else own
 
 
 def bias_of(block: nn.Module, path: str) -> Tensor | None:
@@ -106,9 +108,7 @@ def bias_of(block: nn.Module, path: str) -> Tensor | None:
     if number is not None and is_stacked(experts := block.get_submodule(container)):
         fused, half = _place(experts, name)
         biases: Tensor | None = getattr(experts, f"{fused}_bias", None)
-        if biases is None or half is None:
-            return None if biases is None else biases[number]
-        return _half(biases[number], half, is_concatenated=_says(experts, "is_concatenated", True))
+        return None if biases is None else _half(experts, biases[number], half)
     bias: Tensor | None = getattr(block.get_submodule(path), "bias", None)
     return bias
 
@@ -150,13 +150,7 @@ def readers_of_states(experts: nn.Module) -> tuple[str, ...]:
 
 
 def inside_expert(block: nn.Module, path: str, states: Tensor) -> Tensor:
-    """Return what the second linear of an expert reads (N, F) for the hidden states (N, D) that the expert is given.
-
-    Args:
-        block: The block.
-        path: Path of the expert in it, such as mlp.experts.7.
-        states: The hidden states.
-    """
+    """Return what the second linear of the expert at a path, such as mlp.experts.7, reads (N, F) for states (N, D)."""
     container = path.rpartition(".")[0]
     experts: Any = block.get_submodule(container)
     names = readers_of_states(experts) if is_stacked(experts) else ("gate_proj", "up_proj")
@@ -196,16 +190,10 @@ def is_fused_parameter(module: nn.Module, name: str) -> bool:
     return last in _PARTS and is_stacked(module.get_submodule(container))
 
 
-def _slice_of(experts: nn.Module, number: int, name: str) -> Tensor:
-    fused, half = _place(experts, name)
-    weight = experts.get_parameter(fused)[number]
-    if _says(experts, "is_transposed", False):
-        weight = weight.mT
-    return weight if half is None else _half(weight, half, is_concatenated=_says(experts, "is_concatenated", True))
-
-
-def _half(rows: Tensor, half: int, *, is_concatenated: bool) -> Tensor:
-    return rows.chunk(2)[half] if is_concatenated else rows[half::2]
+def _half(experts: nn.Module, rows: Tensor, half: int | None) -> Tensor:
+    if half is None:
+        return rows
+    return rows.chunk(2)[half] if _says(experts, "is_concatenated", True) else rows[half::2]
 
 
 def _place(experts: nn.Module, name: str) -> _Slice:

@@ -56,11 +56,7 @@ def recorded_calls(model: PreTrainedModel, decoder: Decoder, tokens: Tensor) -> 
 def head_input(model: PreTrainedModel, decoder: Decoder, tokens: Tensor, hidden: Tensor | None = None) -> Tensor:
     """Return the input (B, T, D) of the head for tokens (B, T).
 
-    Args:
-        model: The model.
-        decoder: Its description.
-        tokens: The tokens.
-        hidden: Output of the last block (B, T, D), whose blocks are not run then; None to run them.
+    With the last block's output ``hidden`` (B, T, D) no block is run.
     """
     seen: list[Tensor] = []
 
@@ -80,14 +76,7 @@ def head_input(model: PreTrainedModel, decoder: Decoder, tokens: Tensor, hidden:
 def logits_of(
     model: PreTrainedModel, decoder: Decoder, states: Tensor, head: Callable[[Tensor], Tensor] | None = None
 ) -> Tensor:
-    """Return the logits (…, V) of head inputs (…, D), with all that the model does after its head.
-
-    Args:
-        model: The model.
-        decoder: Its description.
-        states: Inputs of the head.
-        head: Another head than the model's; None for its own.
-    """
+    """Return the logits (…, V) of head inputs (…, D), with all that the model does after its own or another head."""
     whole = states.reshape(1, -1, states.shape[-1])
     own = model.get_submodule(decoder.head)
     if not decoder.logits_are_changed:

@@ -56,10 +56,8 @@ _DIFFERENT = 1e-3
 def with_sources(decoder: Decoder, model: PreTrainedModel) -> Decoder:
     """Return a description with the operations that take up channel scales, and the float readers beside each group.
 
-    Args:
-        decoder: The description.
-        model: The model, whose buffers have their numbers; all of its parameters are replaced. Made within
-            ``LittleMemory`` it takes little.
+    The model's buffers have their numbers; all of its parameters are replaced. Made within ``LittleMemory`` it takes
+    little.
     """
     generator = torch.Generator().manual_seed(0)
     _fill(model, generator)
@@ -109,14 +107,7 @@ class LittleMemory(TorchFunctionMode):
 
 @dataclass
 class _Seen:
-    """What one pass through a block shows.
-
-    Attributes:
-        reads: Input of each linear, stack of experts and router, by path.
-        made_by: Path of the module with one weight for each channel that made a tensor.
-        times: Number of calls by path.
-        held: Tensors whose memory must not be given to another one.
-    """
+    """Inputs and outputs of modules in one pass through a block, by path or by ``identity``."""
 
     reads: dict[str, Hashable] = field(default_factory=dict)
     made_by: dict[Hashable, str] = field(default_factory=dict)
@@ -125,16 +116,7 @@ class _Seen:
 
 
 class _Probe:
-    """A block with random numbers.
-
-    Args:
-        block: The block.
-        kind: Its kind.
-        call: How the model calls it.
-        heads: Number of query heads.
-        changeable: Names of its parameters that are tensors in checkpoints, and in no other block.
-        generator: Generator of the random numbers.
-    """
+    """A block with random numbers; ``changeable`` are its parameters that are tensors of this block alone."""
 
     def __init__(
         self, block: nn.Module, kind: BlockKind, call: BlockCall, heads: int, changeable: set[str],

@@ -24,14 +24,6 @@ class Streaming:
 
     Changed blocks are kept in a folder of their own under ``scratch``, which goes with this object; remains of dead
     processes are removed.
-
-    Args:
-        model: The model, whose blocks have no weights.
-        blocks: Path of its blocks.
-        files: The checkpoint's weights.
-        device: Device of the weights.
-        dtype: Dtype of the weights.
-        scratch: Folder for changed blocks.
     """
 
     def __init__(

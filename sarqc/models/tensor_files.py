@@ -8,12 +8,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
 
 from sarqc.errors import Refused
 from sarqc.files.names import file_identity, is_regular, read_object
-from sarqc.models.architecture import first_problem
+from sarqc.models.architecture import Strict, first_problem
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
@@ -30,10 +30,8 @@ class TensorEntry:
     file: Path
 
 
-class _Index(BaseModel):
+class _Index(Strict):
     """File of each tensor."""
-
-    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
 
     weight_map: dict[str, str]
 

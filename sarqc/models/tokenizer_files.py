@@ -13,19 +13,18 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from tokenizers import Tokenizer
 
 from sarqc.errors import Refused
 from sarqc.files.names import file_identity, is_regular, read_object
-from sarqc.models.architecture import first_problem
+from sarqc.models.architecture import Strict, first_problem
 from sarqc.models.tokenizing import ids_of, whole
 
 FAST = "tokenizer.json"
 _SLOW = ("tokenizer.model", "vocab.json")
 _AGAIN = "Download the checkpoint again."
 CPU_SECONDS, CPU_SECONDS_EACH_MIB = 30, 10  # of a tokenizer with expressions of its own; usual ones take one for 5 MiB
-_STRICT = ConfigDict(strict=True, frozen=True, extra="ignore")
 
 Token = str | dict[str, Any] | None
 
@@ -50,10 +49,8 @@ class Beginning:
 NOTHING = Beginning()
 
 
-class _TokenizerConfig(BaseModel):
+class _TokenizerConfig(Strict):
     """tokenizer_config.json, as far as its values are used when a tokenizer is made."""
-
-    model_config = _STRICT
 
     tokenizer_class: str | None = None
     model_max_length: float | None = None
@@ -69,10 +66,8 @@ class _TokenizerConfig(BaseModel):
     clean_up_tokenization_spaces: bool | None = None
 
 
-class _GenerationConfig(BaseModel):
+class _GenerationConfig(Strict):
     """generation_config.json, as far as a text's end depends on it."""
-
-    model_config = _STRICT
 
     bos_token_id: int | list[int] | None = None
     eos_token_id: int | list[int] | None = None
@@ -93,11 +88,7 @@ _SETTINGS: dict[str, type[BaseModel] | None] = {
 
 
 def check_settings(folder: Path, where: str) -> None:
-    """Check the small files beside the weights.
-
-    Raises:
-        Refused: If one is damaged or asks for code to be run.
-    """
+    """Refuse small files beside the weights that are damaged or ask for code to be run."""
     for name, model in _SETTINGS.items():
         if not (folder / name).exists():
             continue
@@ -154,13 +145,7 @@ def encode(text: str, folder: Path, where: str, vocabulary: int) -> np.ndarray:
 def beginning_of(folder: Path, where: str, vocabulary: int) -> Beginning:
     """Return what a model's tokenizer puts before every text: what an empty text and another one begin with.
 
-    Args:
-        folder: Folder of the checkpoint.
-        where: Its name in errors.
-        vocabulary: Size of the model's vocabulary.
-
-    Raises:
-        Refused: As ``encode``.
+    Arguments and refusals are those of ``encode``.
     """
     return _beginning(folder, tokenizer_identity(folder), where, vocabulary)
 

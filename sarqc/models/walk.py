@@ -102,15 +102,10 @@ class BlockWalk:
 
 
 class DerivedCalls:
-    """Calls of a derived model's blocks, as its own forward pass makes them for sequences of one length.
+    """Calls of a derived model's blocks, as its own forward pass makes them for batches of tokens (B, T).
 
     Each size of a batch has its own: some models check the sizes of masks, and some fold heads into them. Arguments
     that depend on the tokens, such as embeddings for each block, are recorded again whenever a batch passes.
-
-    Args:
-        loaded: The model.
-        decoder: Its description.
-        batches: Tokens (B, T) of each batch.
     """
 
     def __init__(self, loaded: LoadedModel, decoder: Decoder, batches: list[Tensor]) -> None:
@@ -131,12 +126,7 @@ class DerivedCalls:
         return [(call.others, call.named) for call in calls]
 
     def of(self, block: nn.Module, size: int, batch: int | None) -> Arguments:
-        """Return the arguments of a block beside the states, by position and by name.
-
-        Args:
-            block: The block.
-            size: Number of sequences.
-            batch: Number of their batch; None for sequences of several batches.
+        """Return the arguments of a block for a number of sequences of a batch; None for sequences of several batches.
 
         Raises:
             Refused: For sequences of several batches, if the arguments depend on the tokens.

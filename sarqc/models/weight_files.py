@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -22,22 +22,43 @@ from sarqc.models.tensor_files import INDEX, SINGLE
 SHARD_BYTES = 4 << 30  # a model larger than this is written as several files
 
 
-class WeightFiles:
-    """Tensors by their names in the files, read on demand."""
+class TensorReader:
+    """Tensors by their names in the files, read on demand.
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
-        self._checkpoint = checkpoint
+    Args:
+        places: File of each tensor.
+    """
+
+    def __init__(self, places: Mapping[str, Path]) -> None:
+        self._places = places
         self._open = ExitStack()
         self._files: dict[Path, Any] = {}
-        self._finite: set[str] = set()  # names of tensors that were looked at
 
     def read(self, name: str) -> Tensor:
-        """Return a tensor on the CPU, in its stored dtype."""
-        path = self._checkpoint.files[name]
+        """Return a tensor on the CPU, in its stored dtype.
+
+        Raises:
+            KeyError: If there is no such tensor.
+        """
+        path = self._places[name]
         if path not in self._files:
             self._files[path] = self._open.enter_context(safetensors.safe_open(path, "pt"))
         tensor: Tensor = self._files[path].get_tensor(name)
         return tensor
+
+    def close(self) -> None:
+        """Close the files; the next ``read`` opens its file again."""
+        self._files.clear()
+        self._open.close()
+
+
+class WeightFiles(TensorReader):
+    """Weights of a checkpoint, read and filled into its model."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        super().__init__(checkpoint.files)
+        self._checkpoint = checkpoint
+        self._finite: set[str] = set()  # names of tensors that were looked at
 
     def fill(self, model: nn.Module, path: str, device: torch.device, dtype: torch.dtype) -> None:
         """Fill the parameters of the module at a path with copies of the values in the files, then close the files.
@@ -104,11 +125,6 @@ class WeightFiles:
             else:
                 holder.register_buffer(last, value)
         self.close()
-
-    def close(self) -> None:
-        """Close the files; the next ``read`` opens its file again."""
-        self._files.clear()
-        self._open.close()
 
     def _checked(self, path: str, shape: tuple[int, ...]) -> Tensor:
         name = self._checkpoint.family.in_file(path)

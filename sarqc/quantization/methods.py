@@ -60,11 +60,7 @@ FITTING = tuple(FITTING_WORDS)
 
 
 def fitting_text(fitting: Mapping[str, str | int | float]) -> str:
-    """Return the fitting of the grid in words as “searched range, activation order”; empty for the plain one.
-
-    Args:
-        fitting: The values of ``FITTING`` that are not plain, see ``Method.fitting``.
-    """
+    """Return a ``Method.fitting`` in words as “searched range, activation order”; empty for the plain one."""
     parts = []
     for name, value in fitting.items():
         words, shown = FITTING_WORDS[name], str(value)
@@ -444,13 +440,9 @@ class ColumnSolver(Method):
         return self.refine > 0 or self.refit > 0
 
     def lam_for(self, n_tokens: int, width: int) -> float:
-        """Return the λ for a linear that a number of tokens reached.
+        """Return the λ for a linear with ``width`` input channels that a number of tokens reached.
 
         Without any token the Gram is 0 and no λ has a meaning: the method's own is returned.
-
-        Args:
-            n_tokens: Calibration tokens that reached the linear.
-            width: Its input channels.
         """
         if self.expert_damping == "plain" or n_tokens == 0:
             return self.lam
@@ -495,13 +487,9 @@ class ColumnSolver(Method):
         return 4 * min(work.budget_bytes // RECORDED_SHARE, inputs)  # up to three times as much is worked in
 
     def numbers_of_point(self, rows: int, width: int, group_size: int, *, shifted: bool) -> int:
-        """Return the count of numbers in working precision that one linear takes at one point.
+        """Return the count of numbers in working precision that one linear (O, I) takes at one point.
 
-        Args:
-            rows: Output channels.
-            width: Input channels.
-            group_size: Channels of a group.
-            shifted: True if the point has a shift, which needs targets of its own.
+        A shift needs targets of its own.
         """
         numbers = width * width + (9 * width + 3 * group_size) * rows
         if self.improves_codes:
@@ -901,13 +889,9 @@ def entry_of(name: str) -> MethodEntry | None:
 
 
 def title_of(name: str, fitting: Mapping[str, str | int | float] = MappingProxyType({})) -> str:
-    """Return the title of a method with its fitting as “GPTQ 1 %, searched range”.
+    """Return the title of a method with its ``Method.fitting`` as “GPTQ 1 %, searched range”.
 
     An unknown method is called by its public name.
-
-    Args:
-        name: Public name.
-        fitting: See ``Method.fitting``.
     """
     entry = entry_of(name)
     return ", ".join(filter(None, [name if entry is None else entry.title, fitting_text(fitting)]))

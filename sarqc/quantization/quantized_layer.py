@@ -131,10 +131,10 @@ class FoundCodes:
 
     def to(self, device: torch.device) -> FoundCodes:
         """Return the same codes on another device."""
-        codes, scales, zero_points, weight = (
-            part.to(device) for part in (self.codes, self.scales, self.zero_points, self.weight)
-        )
-        return FoundCodes(codes, scales, zero_points, weight, self.is_affine)
+        return replace(
+            self, codes=self.codes.to(device), scales=self.scales.to(device),
+            zero_points=self.zero_points.to(device), weight=self.weight.to(device),
+        )  # fmt: skip
 
     def weight_of(self, codes: Tensor) -> Tensor:
         """Return the weight (O, I) that the format's own loader makes of other codes (O, I) on the same scales.
