@@ -89,7 +89,11 @@ def dry_run(
         del outputs
         if job.method.unit == "layer":
             return list(_linear(loaded, job, data, context, spread, points, random))
-        return list(_whole_block(loaded, job, data, context))
+        by_block = layers_by_block(loaded.checkpoint.layers)[largest_block(loaded)]
+        layers = {layer.path_in_block(loaded.family.blocks): layer for layer in by_block}
+        once = replace(job, method=job.method.shortest(), curves=Curves())
+        steps = solve_block(loaded, once, layers, data, context)
+        return [step.quantized for step in steps if isinstance(step, SolvedLayer)]
 
 
 def random_like(states: Tensor, random: Generator) -> Tensor:
@@ -151,16 +155,3 @@ def _linear(
         else chain.from_iterable(batch.solved(context) for batch in together)
     )  # fmt: skip
     yield from (step.quantized for step in steps if isinstance(step, SolvedLayer))
-
-
-def _whole_block(
-    loaded: LoadedModel, job: CalibrationJob, data: BlockData, context: Context
-) -> Iterator[QuantizedLayer]:
-    layers = {
-        layer.path_in_block(loaded.family.blocks): layer
-        for layer in layers_by_block(loaded.checkpoint.layers)[largest_block(loaded)]
-    }
-    once = replace(job, method=job.method.shortest(), curves=Curves())
-    for step in solve_block(loaded, once, layers, data, context):
-        if isinstance(step, SolvedLayer):
-            yield step.quantized

@@ -95,9 +95,11 @@ def offered(settings: Settings) -> list[ModelEntry]:
     entries = []
     quantized = quantized_folders(settings)
     for name, (folder, model) in embedded_models(settings).items():
-        checkpoint = read_checkpoint(folder, name)
-        title, description = model.title, model.description
-        entries.append(_entry(name, title, description, checkpoint, "embedded", model.suggested, quantized))
+        entry = ModelEntry(
+            name=name, title=model.title, description=model.description, where="embedded",
+            suggested={"model": name} | model.suggested,
+        )  # fmt: skip
+        entries.append(_described(entry, read_checkpoint(folder, name), quantized))
     for name, folder in declared_models(settings).items():
         try:
             files = gguf_files(folder)
@@ -111,9 +113,10 @@ def offered(settings: Settings) -> list[ModelEntry]:
         except (SarqcError, OSError):  # an OSError: a folder that is being written or taken away
             continue  # not a model for us; naming it in a recipe says why
         # No text: only its owner knows on what it will be used.
-        suggested = {"length": min(256, checkpoint.max_positions), **_fitting_groups(checkpoint)}
+        suggested = {"model": name, "length": min(256, checkpoint.max_positions)} | _fitting_groups(checkpoint)
         what = "Local GGUF file." if files else "Local checkpoint."
-        entries.append(_entry(name, name, what, checkpoint, "local", suggested, quantized))
+        entry = ModelEntry(name=name, title=name, description=what, where="local", suggested=suggested)
+        entries.append(_described(entry, checkpoint, quantized))
     titles, fetched = dict(_HUB_OFFERS), settings.fetched_models()
     for name in titles if fetched is None else fetched:
         entries.append(
@@ -202,26 +205,12 @@ def quantized_folders(settings: Settings) -> dict[str, dict[str, Any]]:
 _SHAPE = ("model_type", "hidden_size", "intermediate_size", "num_hidden_layers", "vocab_size")  # those of one model
 
 
-def _entry(
-    name: str,
-    title: str,
-    description: str,
-    checkpoint: Checkpoint,
-    where: str,
-    suggested: dict[str, Any],
-    quantized: dict[str, dict[str, Any]],
-) -> ModelEntry:
+def _described(entry: ModelEntry, checkpoint: Checkpoint, quantized: dict[str, dict[str, Any]]) -> ModelEntry:
+    """An entry with what its checkpoint adds."""
     shape = [checkpoint.config.get(field) for field in _SHAPE]
-    return ModelEntry(
-        name=name,
-        title=title,
-        description=description,
-        family=checkpoint.family.title,
-        parameters=checkpoint.parameters,
-        where=where,
-        suggested={"model": name} | suggested,
-        opened=tuple(one for one, config in quantized.items() if [config.get(field) for field in _SHAPE] == shape),
-    )
+    opened = tuple(name for name, config in quantized.items() if [config.get(field) for field in _SHAPE] == shape)
+    facts = {"family": checkpoint.family.title, "parameters": checkpoint.parameters, "opened": opened}
+    return entry.model_copy(update=facts)
 
 
 def local_folder(model: str, settings: Settings) -> Path | None:

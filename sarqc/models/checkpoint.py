@@ -134,15 +134,13 @@ class Checkpoint:
         """Return the linears to quantize of a block, grouped by the tensor they read, with its float readers."""
         prefix, groups = f"{self.family.blocks}.{block}.", []
         for group in self.all_groups(block):
-            parts: dict[bool, list[str]] = {True: [], False: []}
-            for path in group.linears:
-                parts[f"{prefix}{path}" in self._quantized].append(path)
-            if not parts[True]:
+            quantized = tuple(path for path in group.linears if f"{prefix}{path}" in self._quantized)
+            if not quantized:
                 continue
-            source = group.source
-            if f"{prefix}{source}" in self._left_float:
-                source = None  # its rows are divided as a part of its solution
-            groups.append(InputGroup(tuple(parts[True]), source, (*group.also, *parts[False])))
+            left = (path for path in group.linears if path not in quantized)
+            # The rows of a quantized source are divided as a part of its solution.
+            source = None if f"{prefix}{group.source}" in self._left_float else group.source
+            groups.append(InputGroup(quantized, source, (*group.also, *left)))
         return tuple(groups)
 
     @cached_property
@@ -256,19 +254,14 @@ class Checkpoint:
                     f"Names are like {small[0]}; all others are quantized anyway." if small
                     else "It has no linears of few rows or columns; all others are quantized anyway.",
                 ).about("include")  # fmt: skip
+        part = replace(self, only=only, of_blocks=blocks, excluded=exclude, included=include)
+        if part.layers:
+            return self if only is None and blocks is None and not exclude and not include else part
         if only is None:
-            part = replace(self, of_blocks=blocks, excluded=exclude, included=include)
-            if not part.layers:
-                what, remedy = "no layer is left to quantize", "Exclude fewer layers."
-                raise Refused(what, in_recipe("exclude"), remedy).about("exclude")
-            return part if blocks is not None or exclude or include else self
-        alone = replace(self, only=only, of_blocks=blocks, excluded=exclude, included=include)
-        if not alone.layers:
-            raise Refused(
-                f"no linear “{only}” in the model", in_recipe("layer"),
-                f"Give a full name such as {self.layers[0].name}, or leave it out.",
-            )  # fmt: skip
-        return alone
+            what, remedy = "no layer is left to quantize", "Exclude fewer layers."
+            raise Refused(what, in_recipe("exclude"), remedy).about("exclude")
+        remedy = f"Give a full name such as {self.layers[0].name}, or leave it out."
+        raise Refused(f"no linear “{only}” in the model", in_recipe("layer"), remedy)
 
     def _lacks(self, name: str) -> Refused:
         stored = self.family.in_file(name)

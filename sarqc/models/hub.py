@@ -67,19 +67,14 @@ def within(seconds: float, key: Hashable, work: Callable[[], T]) -> T:
 
 
 def _answer(key: Hashable, future: Future[Any], work: Callable[[], Any]) -> None:
+    settle: Callable[[Any], None] = future.set_result
     try:
         answer = work()
     except Exception as error:
-        _forget(key)
-        future.set_exception(error)
-    else:
-        _forget(key)
-        future.set_result(answer)
-
-
-def _forget(key: Hashable) -> None:
+        settle, answer = future.set_exception, error
     with _lock:
         _under_way.pop(key, None)
+    settle(answer)
 
 
 def ask(key: Hashable, question: Callable[[], T], name: str, settings: Settings, *, remedy: str) -> T:

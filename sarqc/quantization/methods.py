@@ -165,11 +165,6 @@ def _fitting(work: Workload, source: Range, passes: int, rounds: int = 0) -> Cou
     )
 
 
-def _refitting_bytes(work: Workload, rounds: int) -> int:
-    _, width = work.largest()
-    return 4 * _OF_REFIT * width * width if rounds else 0
-
-
 def _started(work: Workload) -> Count:
     """Operations that a GPU starts for each layer at all its points."""
     return Count(started=len(work.shapes) * (_STARTED_OF_LINEAR + _STARTED_OF_POINT * work.points))
@@ -187,6 +182,7 @@ class Method:
     has_channel_scales: ClassVar[bool] = False  # so that codes, scales and zero points alone don't make the weights
     solver: ClassVar[str]  # module whose function ``solve`` is as in ``solving.Solver``; by name, as it needs torch
     reported: ClassVar[tuple[str, ...]] = ()  # fields that a report's ``chosen`` names
+    weighed: ClassVar[Weighing] = "one"  # S as a function of saliency, see ``weighing``
     damps: ClassVar[bool] = False  # λ is added to the diagonal of a Gram; λ = 0 then damps nothing
 
     def __post_init__(self) -> None:
@@ -239,7 +235,7 @@ class Method:
         ``"one"``: S = 1. ``"gamma"``: mean|x|^γ / mean|W|^(1-γ). ``"ratio"``: mean|x| / mean|W|. ``"root"``: the square
         root of the ratio.
         """
-        return "one"
+        return self.weighed if self.saliency == "saliency" else "one"
 
     @property
     def lam_is_damping(self) -> bool:
@@ -328,7 +324,8 @@ class Method:
     def working_bytes(self, work: Workload) -> int:
         """Return the memory at the peak beside weights and statistics, in bytes."""
         rows, width = work.largest()
-        return 4 * 6 * rows * width
+        refitting = _OF_REFIT * width if self.fitting().get("refit") else 0  # normal equations of some rows, factors
+        return 4 * (6 * rows + refitting) * width
 
     def recorded_bytes(self, work: Workload) -> int:
         """Return the memory of recordings of the method's operations on a GPU in bytes, see ``recorded.Recorder``."""
@@ -368,9 +365,6 @@ class RoundToNearest(Method):
     def needs(self) -> frozenset[str]:
         return frozenset({"gram"}) if self.fitting() else frozenset()
 
-    def working_bytes(self, work: Workload) -> int:
-        return super().working_bytes(work) + _refitting_bytes(work, self.refit)
-
     def count(self, work: Workload) -> Count:
         return _started(work) + _fitting(work, self.range, self.refine, self.refit)
 
@@ -403,6 +397,7 @@ class ColumnSolver(Method):
 
     solver: ClassVar[str] = "sarqc.quantization.column_solver"
     reported: ClassVar[tuple[str, ...]] = ("lam", "gamma", "saliency", "static_groups")
+    weighed: ClassVar[Weighing] = "gamma"
     damps: ClassVar[bool] = True
     begins_with_found: ClassVar[bool] = False  # with the codes that a layer was found with, not column by column
 
@@ -454,10 +449,6 @@ class ColumnSolver(Method):
     @property
     def aim(self) -> Aim:
         return "outputs" if self.shift == "none" else "float outputs"
-
-    @property
-    def weighing(self) -> Weighing:
-        return "gamma" if self.saliency == "saliency" else "one"
 
     @property
     def alpha(self) -> float | None:
@@ -536,6 +527,7 @@ class ScaleSearch(Method):
 
     solver: ClassVar[str] = "sarqc.quantization.scale_search"
     has_channel_scales: ClassVar[bool] = True
+    weighed: ClassVar[Weighing] = "ratio"
     needs: ClassVar[frozenset[str]] = frozenset({"gram", "abs_mean"})
     reported: ClassVar[tuple[str, ...]] = ("lam", "saliency", "mode", "include_identity")
 
@@ -548,15 +540,8 @@ class ScaleSearch(Method):
     refit: int = 0
 
     @property
-    def weighing(self) -> Weighing:
-        return "ratio" if self.saliency == "saliency" else "one"
-
-    @property
     def unit(self) -> Unit:
         return "layer" if self.mode == "per_linear" else "group"
-
-    def working_bytes(self, work: Workload) -> int:
-        return super().working_bytes(work) + _refitting_bytes(work, self.refit)
 
     def recorded_bytes(self, work: Workload) -> int:
         if work.together == 1:
@@ -586,6 +571,7 @@ class LearnedMethod(Method):
     before the first step, ``"none"`` takes them as they are.
     """
 
+    weighed: ClassVar[Weighing] = "root"
     aim: ClassVar[Aim] = "block outputs"
     unit: ClassVar[Unit] = "block"
     learns: ClassVar[str]  # its name in errors
@@ -594,10 +580,6 @@ class LearnedMethod(Method):
     lam: float = 0.0
     saliency: Saliency = "saliency"
     normalise: Normalise = "initial"
-
-    @property
-    def weighing(self) -> Weighing:
-        return "root" if self.saliency == "saliency" else "one"
 
     @property
     def needs(self) -> frozenset[str]:

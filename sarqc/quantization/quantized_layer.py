@@ -137,18 +137,26 @@ class FoundCodes:
         )  # fmt: skip
 
     def weight_of(self, codes: Tensor) -> Tensor:
-        """Return the weight (O, I) that the format's own loader makes of other codes (O, I) on the same scales.
+        """Return the weight (O, I) that the format's own loader makes of other codes (O, I) on the same scales."""
+        return loaded_weight(codes, self.scales, self.zero_points, is_affine=self.is_affine)
 
-        The weight is rounded once. With biases, which MLX alone has, the product is rounded before they are added.
-        """
-        dtype = self.scales.dtype
-        if self.is_affine:
-            size = codes.shape[-1] // self.scales.shape[-1]
-            scales, biases = (part.repeat_interleave(size, dim=1) for part in (self.scales, self.zero_points))
-            return codes.to(dtype) * scales + biases.to(dtype)
-        work = torch.promote_types(dtype, torch.float32)
-        codes, scales, zero_points = (part.to(work) for part in (codes, self.scales, self.zero_points))
-        return dequantize_groups(codes, scales, zero_points, is_affine=False).to(dtype)
+
+def loaded_weight(codes: Tensor, scales: Tensor, offsets: Tensor, *, is_affine: bool) -> Tensor:
+    """Return the weight (O, I) that a format's own loader makes of codes (O, I), in the dtype of the scales (O, G).
+
+    Args:
+        codes: In the numbering of the offsets.
+        scales: Scales of groups.
+        offsets: (O, G), zero points or biases.
+        is_affine: True for biases.
+    """
+    dtype = scales.dtype
+    if is_affine:
+        size = codes.shape[-1] // scales.shape[-1]
+        scales, biases = (part.repeat_interleave(size, dim=1) for part in (scales, offsets))
+        return codes.to(dtype) * scales + biases.to(dtype)  # MLX rounds the product before it adds
+    work = torch.promote_types(dtype, torch.float32)
+    return dequantize_groups(codes.to(work), scales.to(work), offsets.to(work), is_affine=False).to(dtype)
 
 
 class CheckedLayer:
