@@ -81,7 +81,10 @@ def dry_run(
         walks = Walks(loaded, job)
         held = [walk.hidden for walk in walks.all()]  # as long as the run holds them
         for walk in walks.all():
-            walk.hidden = [random_like(states, random) for states in walk.hidden[:1]]
+            walk.hidden = [
+                torch.randn(states.shape, generator=random).to(states.device, states.dtype)
+                for states in walk.hidden[:1]
+            ]
         data = walks.collect(block)
         outputs = [torch.empty_like(states) for states in chain.from_iterable(held)]
         for walk in walks.all():
@@ -94,11 +97,6 @@ def dry_run(
         once = replace(job, method=job.method.shortest(), curves=Curves())
         steps = solve_block(loaded, once, layers, data, context)
         return [step.quantized for step in steps if isinstance(step, SolvedLayer)]
-
-
-def random_like(states: Tensor, random: Generator) -> Tensor:
-    """Return random states of the same shape, dtype and device, with a variance of 1."""
-    return torch.randn(states.shape, generator=random).to(states.device, states.dtype)
 
 
 def random_statistics(width: int, random: Generator, device: torch.device, *, shifted: bool) -> LayerStatistics:

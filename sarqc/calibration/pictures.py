@@ -8,7 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -81,8 +83,7 @@ def _scalar(value: float) -> np.ndarray:
     return np.array(value, dtype=np.float32)
 
 
-def _unknown() -> np.ndarray:
-    return _scalar(math.nan)
+_UNKNOWN = partial(_scalar, math.nan)
 
 
 @dataclass(frozen=True)
@@ -99,8 +100,12 @@ class LayerNumbers:
     token_norm: np.ndarray  # (), the largest ‖x‖₂ of a token of the calibration and the held-out text
     output_energy: np.ndarray  # (), mean of ‖W x‖² over calibration tokens
     held_out_energy: np.ndarray  # (), the same over held-out tokens, NaN without any
-    shrinkage_oas: np.ndarray = field(default_factory=_unknown, kw_only=True)  # (), ρ as in ``Shrinkage``, NaN in
-    shrinkage_lw: np.ndarray = field(default_factory=_unknown, kw_only=True)  # files of former versions
+    shrinkage_oas: np.ndarray = field(
+        default_factory=partial(_scalar, math.nan), kw_only=True
+    )  # (), ρ as in ``Shrinkage``, NaN in
+    shrinkage_lw: np.ndarray = field(
+        default_factory=partial(_scalar, math.nan), kw_only=True
+    )  # files of former versions
 
 
 @dataclass(frozen=True)
@@ -184,14 +189,13 @@ def curve_of(
     pictures = [surfaces(delta, order) for delta in deltas]
     group = inspect_group(weight, solved, grid)
     numbers = numbers_of(lams, [layer.report for layer in solved], weight, statistics, held_out)
+    arrays: dict[str, Any] = {name: np.stack([one[name].cpu().numpy() for one in pictures]) for name in SURFACES}
+    arrays |= {f"group_{name}": getattr(group, name).numpy() for name in ("weight", "codes", "zero", "step")}
     return LayerCurve(
-        lams=lams,
-        tokens=numbers.tokens,
-        **{name: getattr(numbers, name) for name in (*RELATIVE, *SCALARS)},
-        **{name: np.stack([one[name].cpu().numpy() for one in pictures]) for name in SURFACES},
+        **vars(numbers),
+        **arrays,
         deciles=np.stack([drift_by_saliency(delta, order).cpu().numpy() for delta in deltas]),
         group_place=np.array([group.row, group.first]),
-        **{f"group_{name}": getattr(group, name).numpy() for name in ("weight", "codes", "zero", "step")},
     )
 
 

@@ -275,15 +275,17 @@ def measure_accuracy(
     )
 
 
+@dataclass
 class _Answered:
     """Replacement of lm-eval's cache, which gets each answer as soon as it exists: counts them."""
 
-    def __init__(self, total: int, tell: Callable[[int, int], object]) -> None:
-        self._done, self._total, self._tell = 0, total, tell
+    total: int
+    tell: Callable[[int, int], object]
+    done: int = 0
 
     def add_partial(self, attribute: str, request: Any, answer: Any) -> None:
-        self._done += 1
-        self._tell(self._done, self._total)
+        self.done += 1
+        self.tell(self.done, self.total)
 
 
 def _mean(samples: list[dict[str, Any]], metric: str) -> tuple[float, float]:

@@ -81,13 +81,11 @@ def embedded_models(settings: Settings) -> dict[str, tuple[Path, EmbeddedModel]]
 
     Models of the app come first, then pretrained ones that were brought to this host.
     """
-    found = {}
-    shipped, brought = (
-        sorted(root.glob("*/sarqc.json")) for root in (settings.embedded_models_dir(), settings.pretrained_dir)
-    )
-    for path in (*shipped, *brought):
-        found[path.parent.name] = (path.parent, EmbeddedModel.model_validate_json(path.read_text(encoding="utf-8")))
-    return found
+    return {
+        path.parent.name: (path.parent, EmbeddedModel.model_validate_json(path.read_text(encoding="utf-8")))
+        for root in (settings.embedded_models_dir(), settings.pretrained_dir)
+        for path in sorted(root.glob("*/sarqc.json"))
+    }
 
 
 def offered(settings: Settings) -> list[ModelEntry]:

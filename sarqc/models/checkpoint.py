@@ -86,8 +86,8 @@ class Checkpoint:
         """Names of the tensors that are parameters: without stored buffers, and a tied head only as the embedding."""
         twice = f"{self.family.head}.weight" if self.tied else None
         own = set()
-        if isinstance(self.family, DerivedFamily) and self.decoder is not None:
-            own = {self.family.tensor_in_file(name) for name in self.decoder.stored}
+        if isinstance(self.family, DerivedFamily):
+            own = set(map(self.family.tensor_in_file, self.family.decoder.stored))
         return tuple(name for name in self.shapes if (name.endswith(_PARAMETERS) or name in own) and name != twice)
 
     @property
@@ -184,8 +184,8 @@ class Checkpoint:
 
     def dtype_of(self, path: str) -> str:
         """Return the dtype in the files of the parameter at a full path, which may be the weight of an expert."""
-        if isinstance(self.family, DerivedFamily) and self.decoder is not None:
-            linear = self.decoder.linears.get(path.removesuffix(".weight"))
+        if isinstance(self.family, DerivedFamily):
+            linear = self.family.decoder.linears.get(path.removesuffix(".weight"))
             if linear is not None and path.endswith(".weight"):
                 return self.dtypes[self.family.tensor_in_file(linear.tensor)]
         return self.dtypes[self.family.in_file(path)]
@@ -324,7 +324,7 @@ def promised_checkpoint(name: str, config: dict[str, Any]) -> Checkpoint:
         Refused: As for ``check_config``.
     """
     architecture, family = check_config(config, name)
-    if isinstance(family, DerivedFamily) and family.decoder is not None:
+    if isinstance(family, DerivedFamily):
         decoder = family.decoder
         tied = f"{decoder.head}.weight" if decoder.tied else None
         shapes = {name: tensor.shape for name, tensor in decoder.stored.items() if tensor.parameter != tied}
@@ -375,8 +375,8 @@ def check_config(
 def _check_promises(checkpoint: Checkpoint) -> None:
     """Refuses configuration and files that do not belong together, or hold no floats."""
     family, where = checkpoint.family, checkpoint.name
-    if checkpoint.decoder is not None:
-        _check_stored(checkpoint, checkpoint.decoder)
+    if isinstance(family, DerivedFamily):
+        _check_stored(checkpoint, family)
         return
     promised = list(promised_shapes(checkpoint.architecture, family))
     if (head := f"{family.head}.weight") in checkpoint.shapes and head not in dict(promised):
@@ -400,10 +400,9 @@ def _check_promises(checkpoint: Checkpoint) -> None:
             raise _not_float(name, checkpoint.dtypes[name], where)
 
 
-def _check_stored(checkpoint: Checkpoint, decoder: Decoder) -> None:
+def _check_stored(checkpoint: Checkpoint, family: DerivedFamily) -> None:
     """Refuses files without a tensor of the decoder, or with another shape or no floats in its place."""
-    family = checkpoint.family
-    assert isinstance(family, DerivedFamily)
+    decoder = family.decoder
     for name, tensor in decoder.stored.items():
         there = family.tensor_in_file(name)
         stored = checkpoint.shapes.get(there)

@@ -159,8 +159,7 @@ class Decoder(Frozen):
 
     def shape(self, path: str) -> tuple[int, int]:
         """Return (out_features, in_features) of a linear to quantize, by its full path."""
-        rows, columns = self.linears[path].shape
-        return rows, columns
+        return self.linears[path].shape
 
     def architecture(self) -> Architecture:
         """Return the sizes for a plan."""
@@ -182,7 +181,7 @@ class DerivedFamily(Family):
         renamed: Names in the checkpoint that differ from those that transformers would write, by the latter.
     """
 
-    decoder: Decoder | None = field(default=None, compare=False)
+    decoder: Decoder = field(kw_only=True, compare=False)
     in_checkpoint: Mapping[str, str] = field(default_factory=dict, compare=False)
     renamed: Mapping[str, str] = field(default_factory=dict, compare=False)
 
@@ -197,7 +196,6 @@ class DerivedFamily(Family):
             block: The block, a module of PyTorch.
             prefix: Its path with a full stop.
         """
-        assert self.decoder is not None
         for path, whole in block.state_dict(keep_vars=True).items():
             for name in self.decoder.tensors_of.get(f"{prefix}{path}", ()):
                 tensor = self.decoder.stored[name]

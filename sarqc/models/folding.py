@@ -9,6 +9,7 @@ Axes: O out_features, I channels of the tensor that a group reads, R rows of the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -134,23 +135,16 @@ def write_folded(
 
 
 def _fold(block: nn.Module, group: InputGroup, heads: int) -> Fold:
-    channels = weight_of(block, group.linears[0]).shape[-1]
-    ties = None
+    channels, ties = weight_of(block, group.linears[0]).shape[-1], None
     if group.source is not None:
-        weight = _weight_or_none(block, group.source)
-        if weight is not None and (weight.ndim == 2 or len(weight) == channels):
-            # Not from the configuration: where its head_dim is missing, what that means depends on the family.
-            ties = channel_ties(len(weight), channels, channels // heads)
+        with suppress(AttributeError):  # a norm may have no weight
+            weight = weight_of(block, group.source)
+            if weight.ndim == 2 or len(weight) == channels:
+                # Not from the configuration: where its head_dim is missing, what that means depends on the family.
+                ties = channel_ties(len(weight), channels, channels // heads)
     if ties is None:
         return Fold(group.linears, None, torch.zeros(channels, dtype=torch.long))
     return Fold(group.linears, group.source, ties)
-
-
-def _weight_or_none(block: nn.Module, path: str) -> Tensor | None:
-    try:
-        return weight_of(block, path)
-    except AttributeError:
-        return None  # a norm may have none
 
 
 def _shared_scale(group: InputGroup, layers: Mapping[str, ScaledLayer]) -> Tensor | None:

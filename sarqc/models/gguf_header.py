@@ -10,7 +10,7 @@ import hashlib
 import re
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 from pathlib import Path
@@ -106,7 +106,8 @@ def read_header(files: tuple[Path, ...], where: str) -> GgufHeader:
     Raises:
         Refused: If a file is missing, damaged, or of a kind that is not read.
     """
-    whole: GgufHeader | None = None
+    pieces: list[GgufHeader] = []
+    tensors: dict[str, GgufTensor] = {}
     digest = hashlib.sha256()
     for number, path in enumerate(files):
         if not is_regular(path):
@@ -119,14 +120,12 @@ def read_header(files: tuple[Path, ...], where: str) -> GgufHeader:
         place = piece.fields.get("split.no", 0), piece.fields.get("split.count", 1)
         if place != (number, len(files)):
             raise Refused(f"{path.name} says it is piece {place[0]} of {place[1]}", where, _AGAIN)
-        if whole is not None and (twice := whole.tensors.keys() & piece.tensors.keys()):
+        if twice := tensors.keys() & piece.tensors.keys():
             raise Refused(f"{min(twice)} is in two pieces", where, _AGAIN)
         digest.update(piece.identity.encode())
-        whole = piece if whole is None else GgufHeader(
-            files, whole.fields, whole.lengths, whole.tensors | piece.tensors, ""
-        )  # fmt: skip
-    assert whole is not None
-    return GgufHeader(files, whole.fields, whole.lengths, whole.tensors, digest.hexdigest())
+        pieces.append(piece)
+        tensors |= piece.tensors
+    return replace(pieces[0], files=files, tensors=tensors, identity=digest.hexdigest())
 
 
 @lru_cache(maxsize=64)

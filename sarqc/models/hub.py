@@ -124,5 +124,5 @@ def unreachable(error: Exception) -> str:
 
 def configure(settings: Settings) -> None:
     """Set the time-outs of the Hub's client, which reads them on import: call this before."""
-    os.environ.setdefault("HF_HUB_ETAG_TIMEOUT", str(max(1, int(settings.hub_timeout))))
-    os.environ.setdefault("HF_HUB_DOWNLOAD_TIMEOUT", str(max(1, int(settings.hub_timeout))))
+    for name in ("HF_HUB_ETAG_TIMEOUT", "HF_HUB_DOWNLOAD_TIMEOUT"):
+        os.environ.setdefault(name, str(max(1, int(settings.hub_timeout))))

@@ -14,21 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from inspect import signature
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-_FUSED = {"gate_proj": ("gate_up_proj", 0), "up_proj": ("gate_up_proj", 1), "down_proj": ("down_proj", None)}
+_FUSED: dict[str, tuple[str, int | None]] = {
+    "gate_proj": ("gate_up_proj", 0),
+    "up_proj": ("gate_up_proj", 1),
+    "down_proj": ("down_proj", None),
+}
 _PARTS = {"gate_up_proj": ("gate_proj", "up_proj"), "up_proj": ("up_proj",), "down_proj": ("down_proj",)}
 _UNSAID: dict[str, dict[str, bool]] = {"Llama4TextExperts": {"is_transposed": True}, "LongcatFlashExperts": {}}
-
-
-class _Slice(NamedTuple):
-    """Place of an expert's linear."""
-
-    parameter: str  # that has all experts
-    half: int | None  # of its rows; None for all
 
 
 def is_linear(module: nn.Module) -> bool:
@@ -126,7 +123,7 @@ def as_parameters(block: nn.Module, weights: Mapping[str, Tensor]) -> dict[str, 
         container, number, name = _split(path)
         module = block.get_submodule(container)
         if number is not None and is_stacked(module):
-            stacked.add(f"{container}.{_place(module, name).parameter}")
+            stacked.add(f"{container}.{_place(module, name)[0]}")
         else:
             transposed = _is_transposed_linear(block.get_submodule(path))
             parameters[f"{path}.weight"] = weight.mT if transposed else weight
@@ -196,8 +193,9 @@ def _half(experts: nn.Module, rows: Tensor, half: int | None) -> Tensor:
     return rows.chunk(2)[half] if _says(experts, "is_concatenated", True) else rows[half::2]
 
 
-def _place(experts: nn.Module, name: str) -> _Slice:
-    return _Slice("up_proj", None) if name == "up_proj" and _first(experts) == "up_proj" else _Slice(*_FUSED[name])
+def _place(experts: nn.Module, name: str) -> tuple[str, int | None]:
+    """The parameter that has a linear of all experts, and the half of its rows; None for all."""
+    return ("up_proj", None) if name == _first(experts) == "up_proj" else _FUSED[name]
 
 
 def _first(experts: nn.Module) -> str:

@@ -115,16 +115,19 @@ class _Seen:
     held: list[Tensor] = field(default_factory=list)
 
 
+@dataclass
 class _Probe:
-    """A block with random numbers; ``changeable`` are its parameters that are tensors of this block alone."""
+    """A block with random numbers."""
 
-    def __init__(
-        self, block: nn.Module, kind: BlockKind, call: BlockCall, heads: int, changeable: set[str],
-        generator: torch.Generator,
-    ) -> None:  # fmt: skip
-        self._block, self._kind, self._call, self._heads = block, kind, call, heads
-        self._changeable, self._generator = changeable, generator
-        self._hidden = torch.randn(call.hidden.shape, generator=generator)  # (B, T, D)
+    block: nn.Module
+    kind: BlockKind
+    call: BlockCall
+    heads: int
+    changeable: set[str]  # parameters that are tensors in checkpoints, and in no other block
+    generator: torch.Generator
+
+    def __post_init__(self) -> None:
+        self._hidden = torch.randn(self.call.hidden.shape, generator=self.generator)  # (B, T, D)
 
     def groups(self) -> tuple[InputGroup, ...]:
         """Return the input groups with the operations that were accepted; without any if the block can't be run."""
@@ -132,12 +135,12 @@ class _Probe:
             self._seen, self._own = self._watched(), self._results()
             return tuple(self._accepted())
         except Exception:  # see above
-            return tuple(InputGroup(group.linears, None) for group in self._kind.groups)
+            return tuple(InputGroup(group.linears, None) for group in self.kind.groups)
 
     def _accepted(self) -> Iterator[InputGroup]:
         earlier: list[str] = []  # linears of the groups before that take up no scale
-        experts_have = self._kind.experts is not None and self._is_linear_in_up(self._kind.experts.path)
-        for group in self._kind.groups:
+        experts_have = self.kind.experts is not None and self._is_linear_in_up(self.kind.experts.path)
+        for group in self.kind.groups:
             expert = group.linears[0].removesuffix(".down_proj")
             if self._is_expert(expert) and expert != group.linears[0]:
                 yield replace(group, source=f"{expert}.up_proj" if experts_have else None)
@@ -156,7 +159,7 @@ class _Probe:
         others = tuple(path for path, read in self._seen.reads.items() if read == given and path not in readers)
         norm = self._seen.made_by.get(given)
         if norm is not None:
-            width = weight_of(self._block, first).shape[-1]
+            width = weight_of(self.block, first).shape[-1]
             if self._can_take_up(norm) and all(self._can_follow(path, width) for path in others):
                 yield InputGroup(group.linears, norm, others)
         elif not others:
@@ -164,33 +167,33 @@ class _Probe:
 
     def _can_take_up(self, path: str) -> bool:
         """Whether the parameters of a norm can be divided."""
-        parameters = self._block.get_submodule(path).named_parameters(recurse=False)
-        return all(f"{path}.{name}" in self._changeable for name, _ in parameters)
+        parameters = self.block.get_submodule(path).named_parameters(recurse=False)
+        return all(f"{path}.{name}" in self.changeable for name, _ in parameters)
 
     def _can_divide(self, path: str) -> bool:
         """Whether the rows of a quantized linear can be divided; its bias is divided in its checkpoint."""
-        module = self._block.get_submodule(path)
-        has_bias = bias_of(self._block, path) is not None
-        return is_plain_linear(module) and (not has_bias or f"{path}.bias" in self._changeable)
+        module = self.block.get_submodule(path)
+        has_bias = bias_of(self.block, path) is not None
+        return is_plain_linear(module) and (not has_bias or f"{path}.bias" in self.changeable)
 
     def _can_follow(self, path: str, width: int) -> bool:
         """Whether the columns of a float reader can be multiplied; it must not read another tensor as well."""
-        module = self._block.get_submodule(path)
-        if self._seen.times[path] != 1 or f"{path}.weight" not in self._changeable or is_stacked(module):
+        module = self.block.get_submodule(path)
+        if self._seen.times[path] != 1 or f"{path}.weight" not in self.changeable or is_stacked(module):
             return False
-        return weight_of(self._block, path).shape[-1] == width and (is_plain_linear(module) or not is_linear(module))
+        return weight_of(self.block, path).shape[-1] == width and (is_plain_linear(module) or not is_linear(module))
 
     def _is_expert(self, path: str) -> bool:
-        return self._kind.experts is not None and path.startswith(f"{self._kind.experts.path}.")
+        return self.kind.experts is not None and path.startswith(f"{self.kind.experts.path}.")
 
     def _reader(self, path: str) -> str:
         """The module that is called with what a linear reads: for an expert's that of all experts."""
-        experts = self._kind.experts
+        experts = self.kind.experts
         return experts.path if experts is not None and self._is_expert(path) else path
 
     def _is_taken_up(self, group: InputGroup) -> bool:
         """Whether the block computes the same after the operation took up a random scale."""
-        fold = folds(self._block, [group], self._heads)[0]
+        fold = folds(self.block, [group], self.heads)[0]
         if fold.source is None:
             return False
         scale = self._powers(int(fold.ties.max()) + 1)[fold.ties]
@@ -202,16 +205,16 @@ class _Probe:
 
     def _powers(self, number: int) -> Tensor:
         """Random scales, powers of two."""
-        return torch.randint(-_EXPONENT, _EXPONENT + 1, (number,), generator=self._generator).float().exp2()
+        return torch.randint(-_EXPONENT, _EXPONENT + 1, (number,), generator=self.generator).float().exp2()
 
     def _is_linear_in_up(self, path: str) -> bool:
         """Whether what an expert's second linear reads is proportional to the outputs of its last one before."""
-        experts = self._block.get_submodule(path)
+        experts = self.block.get_submodule(path)
         if any(name.endswith("bias") for name, _ in experts.named_parameters(recurse=False)):
             return False  # stored in one tensor for all experts, which nothing divides by parts
-        width = weight_of(self._block, f"{path}.0.down_proj").shape[1]
+        width = weight_of(self.block, f"{path}.0.down_proj").shape[1]
         scale = self._powers(width)
-        *gate, up = torch.randn(len(readers_of_states(experts)), _TOKENS, width, generator=self._generator)
+        *gate, up = torch.randn(len(readers_of_states(experts)), _TOKENS, width, generator=self.generator)
         own, other = (between_products(experts, [*gate, values]) for values in (up, up / scale))
         return _apart([other * scale], [own]) <= _EQUAL
 
@@ -228,7 +231,7 @@ class _Probe:
 
         with ExitStack() as changes:
             for path in sorted(set(map(self._reader, (*group.linears, *group.also)))):
-                module = self._block.get_submodule(path)
+                module = self.block.get_submodule(path)
                 if is_plain_linear(module) or routes_tokens(module) or is_stacked(module):  # a product: of its input
                     changes.callback(module.register_forward_pre_hook(multiply, with_kwargs=True).remove)
                 else:
@@ -241,7 +244,7 @@ class _Probe:
     def _divided(self, fold: Fold, channel_scale: Tensor) -> Iterator[None]:
         """A context in which an operation has taken up a scale (I,)."""
         assert fold.source is not None
-        module, rows = self._block.get_submodule(fold.source), fold.source_scale(channel_scale)
+        module, rows = self.block.get_submodule(fold.source), fold.source_scale(channel_scale)
         with ExitStack() as changes:
             if is_linear(module):
                 hook = module.register_forward_hook(lambda _module, _given, made: made / rows)
@@ -254,8 +257,8 @@ class _Probe:
 
     def _results(self) -> list[Tensor]:
         """All floating-point numbers that the block returns or writes into its arguments."""
-        _, others, named = self._call
-        returned = self._block(self._hidden.clone(), *others, **named)
+        _, others, named = self.call
+        returned = self.block(self._hidden.clone(), *others, **named)
         return [tensor.clone() for tensor in _tensors((returned, others, named)) if tensor.is_floating_point()]
 
     def _watched(self) -> _Seen:
@@ -274,7 +277,7 @@ class _Probe:
                 seen.made_by[identity(output)] = path
 
         with ExitStack() as hooks:
-            for path, module in self._block.named_modules():
+            for path, module in self.block.named_modules():
                 if is_linear(module) or is_stacked(module) or _has_columns(module):
                     hooks.callback(module.register_forward_pre_hook(partial(read, path), with_kwargs=True).remove)
                 elif _has_channels(module):

@@ -46,9 +46,7 @@ def read_tensors(folder: Path, where: str) -> dict[str, TensorEntry]:
     for path in weight_files(folder, where):
         for name, entry in _read_header(path, where).items():
             if name in tensors:
-                first = tensors[name].file.name
-                second = path.name
-                raise Refused(f"{name} is in {first} and in {second}", where, _AGAIN)
+                raise Refused(f"{name} is in {tensors[name].file.name} and in {path.name}", where, _AGAIN)
             tensors[name] = entry
     return tensors
 
@@ -61,12 +59,10 @@ def weight_files(folder: Path, where: str) -> list[Path]:
     """
     if (folder / INDEX).is_file():
         try:
-            names = sorted(
-                {*_Index.model_validate(read_object(folder / INDEX, where, remedy=_AGAIN)).weight_map.values()}
-            )
+            index = _Index.model_validate(read_object(folder / INDEX, where, remedy=_AGAIN))
         except ValidationError as error:
-            what = f"{INDEX} is damaged: {first_problem(error)}"
-            raise Refused(what, where, _AGAIN) from None
+            raise Refused(f"{INDEX} is damaged: {first_problem(error)}", where, _AGAIN) from None
+        names = sorted({*index.weight_map.values()})
     elif (folder / SINGLE).is_file():
         names = [SINGLE]
     else:

@@ -48,18 +48,16 @@ class BlockWalk:
         self.hidden: list[Tensor] = []  # of (B, T, D)
         self._arguments: dict[nn.Module, dict[str, Any]] = {}  # by block
         self._calls: DerivedCalls | None = None
-        decoder = loaded.checkpoint.decoder
-        if decoder is not None:
-            with torch.no_grad():
-                batches = [batch.to(loaded.device) for batch in sequences.split(per_batch)] if len(sequences) else []
-                self.hidden = [recorded_calls(loaded.model, decoder, batch)[0].hidden for batch in batches]
-                self._calls = DerivedCalls(loaded, decoder, batches) if batches else None
+        if not len(sequences):
             return
+        batches = [batch.to(loaded.device) for batch in sequences.split(per_batch)]
         with torch.no_grad():
-            embed = model.get_submodule(family.embedding)
-            if len(sequences):
-                self.hidden = [embed(batch.to(loaded.device)) for batch in sequences.split(per_batch)]
-                self._arguments = _arguments_of(model, loaded.blocks(), sequences[:1].to(loaded.device))
+            if (decoder := loaded.checkpoint.decoder) is not None:
+                self.hidden = [recorded_calls(model, decoder, batch)[0].hidden for batch in batches]
+                self._calls = DerivedCalls(loaded, decoder, batches)
+            else:
+                self.hidden = list(map(model.get_submodule(family.embedding), batches))
+                self._arguments = _arguments_of(model, loaded.blocks(), batches[0][:1])
 
     def through(self, block: nn.Module, hidden: Tensor, batch: int) -> Tensor:
         """Return the outputs of the block for states (B, T, D) of the sequences of a batch."""

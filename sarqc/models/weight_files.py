@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from sarqc.errors import Refused
 from sarqc.models.checkpoint import Checkpoint, other_shape
-from sarqc.models.decoder import Decoder, DerivedFamily
+from sarqc.models.decoder import DerivedFamily
 from sarqc.models.linears import is_fused_parameter, slices_of
 from sarqc.models.tensor_files import INDEX, SINGLE
 
@@ -68,9 +68,9 @@ class WeightFiles(TensorReader):
         Raises:
             Refused: For a tensor that is missing, of another shape, or holds NaN or infinity.
         """
-        module, decoder = model.get_submodule(path), self._checkpoint.decoder
-        if decoder is not None:
-            self._fill_stored(model, decoder, [f"{path}.{name}" for name in module.state_dict()], device, dtype)
+        module = model.get_submodule(path)
+        if self._checkpoint.decoder is not None:
+            self._fill_stored(model, [f"{path}.{name}" for name in module.state_dict()], device, dtype)
             return
         for name, parameter in list(module.named_parameters()):
             whole = f"{path}.{name}" if path else name
@@ -94,15 +94,14 @@ class WeightFiles(TensorReader):
         assert decoder is not None
         tied = f"{decoder.head}.weight" if self._checkpoint.tied else None
         names = [name for name in model.state_dict() if not name.startswith(f"{blocks}.") and name != tied]
-        self._fill_stored(model, decoder, names, device, dtype)
+        self._fill_stored(model, names, device, dtype)
 
-    def _fill_stored(
-        self, model: nn.Module, decoder: Decoder, names: list[str], device: torch.device, dtype: torch.dtype
-    ) -> None:
+    def _fill_stored(self, model: nn.Module, names: list[str], device: torch.device, dtype: torch.dtype) -> None:
         """Fill parameters and stored buffers of a derived model from the tensors that are views of them."""
         family = self._checkpoint.family
         ties: dict[str, str] = getattr(model, "all_tied_weights_keys", {})
         assert isinstance(family, DerivedFamily)
+        decoder = family.decoder
         for name in names:
             path, _, last = name.rpartition(".")
             holder, stored = model.get_submodule(path), decoder.tensors_of.get(name)

@@ -779,6 +779,7 @@ _LEARNED = ("epochs", "normalise")
 _ROUNDED = ("steps", "normalise", "warm_start", "range", "order", "refine", "stopping")
 _SEARCHED = Candidates("model", tuple(step / 10 for step in range(1, 11)))
 _SOLVED = Candidates("layer", (0.25, 0.5, 0.75), (0.1, 0.15, 0.35, 0.5))
+_LEARNED_THROUGH = Candidates("model", (0.01, 0.05, 0.1, 0.15))
 _SHIFTED = Candidates("layer", strengths=(0.0, 0.25, 0.5, 0.75, 1.0))
 
 METHODS: dict[str, MethodEntry] = {
@@ -833,7 +834,7 @@ METHODS: dict[str, MethodEntry] = {
     ),
     "sarqc-omniquant": MethodEntry(
         "OmniQuant + saliency penalty", LearnedClipping(lam=0.05), ("lam",), "omniquant", _LEARNED,
-        Candidates("model", (0.01, 0.05, 0.1, 0.15)),
+        _LEARNED_THROUGH,
         about="OmniQuant with a penalty on drift of salient weights", also="omniquant+saliency",
     ),
     "signround": MethodEntry(
@@ -842,7 +843,7 @@ METHODS: dict[str, MethodEntry] = {
     ),
     "sarqc-signround": MethodEntry(
         "SignRound + saliency penalty", LearnedRounding(lam=0.05), ("lam",), "signround", _ROUNDED,
-        Candidates("model", (0.01, 0.05, 0.1, 0.15)),
+        _LEARNED_THROUGH,
         about="SignRound with a penalty on drift of salient weights", also="signround+saliency",
     ),
 }  # fmt: skip
