@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import chain
+from itertools import chain, groupby
 from typing import NamedTuple
 
 import torch
@@ -124,16 +124,12 @@ def batches(layers: dict[str, LayerInfo], storages: Mapping[str, torch.dtype]) -
     So an expert's result does not depend on the layers that were kept from an earlier attempt, see ``whole_batches``.
     Those of a batch have one dtype of ``storages``.
     """
-    grouped: list[list[str]] = []
-    for path, layer in layers.items():
-        before = grouped[-1][-1] if grouped else path
-        last = layers[before]
-        alike = layer.shape == last.shape and storages[path] == storages[before]
-        if grouped and alike and None not in (layer.expert, last.expert):
-            grouped[-1].append(path)
-        else:
-            grouped.append([path])
-    return grouped
+
+    def kind(path: str) -> object:
+        layer = layers[path]
+        return path if layer.expert is None else (layer.shape, storages[path])
+
+    return [list(together) for _, together in groupby(layers, kind)]
 
 
 def whole_batches(

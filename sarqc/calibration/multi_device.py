@@ -139,15 +139,14 @@ def _serve(pipe: Connection, device: torch.device, threads: int, budget_bytes: i
     with suppress(EOFError):
         while True:
             part: LayerBatch = pipe.recv()
-            pipe.send(_answer(part.on(device), context))
-
-
-def _answer(part: LayerBatch, context: Context) -> Told | Exception:
-    try:
-        return [_on_the_host(step) for step in part.solved(context)]
-    except Exception as error:
-        error.add_note(traceback.format_exc())
-        return error
+            there = part.on(device)
+            answer: Told | Exception
+            try:
+                answer = [_on_the_host(step) for step in there.solved(context)]
+            except Exception as error:
+                error.add_note(traceback.format_exc())
+                answer = error
+            pipe.send(answer)
 
 
 def _end_with_parent() -> None:

@@ -100,12 +100,8 @@ class LayerNumbers:
     token_norm: np.ndarray  # (), the largest ‖x‖₂ of a token of the calibration and the held-out text
     output_energy: np.ndarray  # (), mean of ‖W x‖² over calibration tokens
     held_out_energy: np.ndarray  # (), the same over held-out tokens, NaN without any
-    shrinkage_oas: np.ndarray = field(
-        default_factory=partial(_scalar, math.nan), kw_only=True
-    )  # (), ρ as in ``Shrinkage``, NaN in
-    shrinkage_lw: np.ndarray = field(
-        default_factory=partial(_scalar, math.nan), kw_only=True
-    )  # files of former versions
+    shrinkage_oas: np.ndarray = field(default_factory=_UNKNOWN, kw_only=True)  # (), ρ as in ``Shrinkage``, NaN in
+    shrinkage_lw: np.ndarray = field(default_factory=_UNKNOWN, kw_only=True)  # files of former versions
 
 
 @dataclass(frozen=True)

@@ -140,18 +140,14 @@ def check_export(recipe: Recipe, wanted: str, layers: Sequence[LayerInfo] = ()) 
     """
     if recipe.kind == "tune" and wanted == STATISTICS:
         return STATISTICS
-    if recipe.quantized_checkpoint is not None or wanted == AS_IT_WAS:
-        return _check_repaired(recipe, wanted)
-    if wanted == STATISTICS:
-        remedy = f"Export the model as {' or '.join(FORMATS)}, or tune with this recipe."
-        raise Refused("only tuning keeps statistics of the float model", f"format {wanted}", remedy)
-    return check_format(recipe, wanted, layers)
-
-
-def _check_repaired(recipe: Recipe, wanted: str) -> ExportFormat:
     where = f"format {wanted}"
     if recipe.quantized_checkpoint is None:
-        raise Refused("the recipe has no quantized checkpoint", where, f"Use one of {', '.join(FORMATS)}.")
+        if wanted == AS_IT_WAS:
+            raise Refused("the recipe has no quantized checkpoint", where, f"Use one of {', '.join(FORMATS)}.")
+        if wanted == STATISTICS:
+            remedy = f"Export the model as {' or '.join(FORMATS)}, or tune with this recipe."
+            raise Refused("only tuning keeps statistics of the float model", where, remedy)
+        return check_format(recipe, wanted, layers)
     if not recipe.repairs:
         raise Refused("the checkpoint was measured as it was found, and not changed", where, "Repair it first.")
     if wanted != AS_IT_WAS:

@@ -116,14 +116,13 @@ def offered(settings: Settings) -> list[ModelEntry]:
         entry = ModelEntry(name=name, title=name, description=what, where="local", suggested=suggested)
         entries.append(_described(entry, checkpoint, quantized))
     titles, fetched = dict(_HUB_OFFERS), settings.fetched_models()
-    for name in titles if fetched is None else fetched:
-        entries.append(
-            ModelEntry(
-                name=name, title=titles.get(name, name), description="From the Hugging Face Hub.", where="hub",
-                suggested={"model": name} | _HUB_SUGGESTED,
-            )
-        )  # fmt: skip
-    return entries
+    return entries + [
+        ModelEntry(
+            name=name, title=titles.get(name, name), description="From the Hugging Face Hub.", where="hub",
+            suggested={"model": name} | _HUB_SUGGESTED,
+        )
+        for name in (titles if fetched is None else fetched)
+    ]  # fmt: skip
 
 
 def _is_unknown(folder: Path, name: str) -> bool:

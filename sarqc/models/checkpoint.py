@@ -385,8 +385,7 @@ def _check_promises(checkpoint: Checkpoint) -> None:
         stored = checkpoint.shapes.get(name)
         if stored != shape:
             raise other_shape(name, shape, stored, where)
-        if checkpoint.dtypes[name] not in FLOATS:
-            raise _not_float(name, checkpoint.dtypes[name], where)
+        _check_float(checkpoint, name)
     prefix = family.in_file(f"{family.blocks}.")
     blocks = {int(number) for name in checkpoint.shapes if name.startswith(prefix)
               if (number := name.removeprefix(prefix).partition(".")[0]).isdecimal()}  # fmt: skip
@@ -395,9 +394,8 @@ def _check_promises(checkpoint: Checkpoint) -> None:
             f"the files have {max(blocks) + 1} blocks, and config.json says {checkpoint.n_blocks}",
             where, TOGETHER,
         )  # fmt: skip
-    for name in (f"{family.in_file(layer.name)}.weight" for layer in checkpoint.linears):
-        if checkpoint.dtypes[name] not in FLOATS:
-            raise _not_float(name, checkpoint.dtypes[name], where)
+    for layer in checkpoint.linears:
+        _check_float(checkpoint, f"{family.in_file(layer.name)}.weight")
 
 
 def _check_stored(checkpoint: Checkpoint, family: DerivedFamily) -> None:
@@ -410,8 +408,8 @@ def _check_stored(checkpoint: Checkpoint, family: DerivedFamily) -> None:
             continue
         if stored != tensor.shape:
             raise other_shape(there, tensor.shape, stored, checkpoint.name)
-        if checkpoint.dtypes[there] not in FLOATS and tensor.parameter not in decoder.integers:
-            raise _not_float(there, checkpoint.dtypes[there], checkpoint.name)
+        if tensor.parameter not in decoder.integers:
+            _check_float(checkpoint, there)
 
 
 def other_shape(name: str, shape: Sequence[int], stored: Sequence[int] | None, where: str) -> Refused:
@@ -420,5 +418,6 @@ def other_shape(name: str, shape: Sequence[int], stored: Sequence[int] | None, w
     return Refused(f"config.json asks for {name} of {shape}, {instead}", where, TOGETHER)
 
 
-def _not_float(name: str, dtype: str, where: str) -> Refused:
-    return Refused(f"{name} is stored as {dtype}", where, "Give a float checkpoint.")
+def _check_float(checkpoint: Checkpoint, name: str) -> None:
+    if (dtype := checkpoint.dtypes[name]) not in FLOATS:
+        raise Refused(f"{name} is stored as {dtype}", checkpoint.name, "Give a float checkpoint.")

@@ -271,7 +271,7 @@ def _kind(
         experts = StackedExperts(path=path, number=number)
     floats, quantized = [], set()
     for path, module in block.named_modules():
-        reason = None
+        own, reason = list(module.parameters(recurse=False)), None
         if is_linear(module):
             rows, _ = rows_and_columns(module)
             if not times[path]:
@@ -285,16 +285,15 @@ def _kind(
         elif is_stacked(module):
             reason = None if experts is not None and path == experts.path else "a second stack of experts"
         else:
-            matrices = [parameter for parameter in module.parameters(recurse=False) if parameter.ndim > 1]
-            if matrices:
-                is_router = experts is not None and any(len(matrix) == n_routes for matrix in matrices)
-                reason = "a router" if is_router else "not a linear"
-                floats.append((path, reason, sum(map(torch.numel, matrices))))
-            continue
+            own = [parameter for parameter in own if parameter.ndim > 1]
+            if not own:
+                continue
+            is_router = experts is not None and any(len(matrix) == n_routes for matrix in own)
+            reason = "a router" if is_router else "not a linear"
         if reason is None:
             quantized.add(path)
         else:
-            floats.append((path, reason, sum(parameter.numel() for parameter in module.parameters(recurse=False))))
+            floats.append((path, reason, sum(map(torch.numel, own))))
     groups: dict[Hashable, list[str]] = {}
     downs: list[tuple[str, ...]] = []
     for path, given in reads:
@@ -317,10 +316,7 @@ def _kind(
 
 
 def _routes(block: nn.Module, path: str, experts: StackedExperts) -> bool:
-    """Whether a linear with a row for each expert stands beside them, or alone in a module there.
-
-    Keys, values and linears of a shared expert may have as many rows.
-    """
+    """True for a linear with a row for each expert that stands beside them, or alone in a module there."""
     owner, holder = experts.path.rpartition(".")[0], path.rpartition(".")[0]
     if owner and not path.startswith(f"{owner}."):
         return False

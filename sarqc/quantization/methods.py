@@ -186,7 +186,7 @@ class Method:
     damps: ClassVar[bool] = False  # λ is added to the diagonal of a Gram; λ = 0 then damps nothing
 
     def __post_init__(self) -> None:
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values = vars(self)
         if "lam" in values:
             _check_number("λ", self.lam)
         for name, allowed in _CHOICES.items():
@@ -269,7 +269,7 @@ class Method:
         Raises:
             Refused: If the method does not have a value of that name, or a value is not valid.
         """
-        has = [field.name for field in fields(self)]
+        has = vars(self)
         if missing := next((name for name in choices if name not in has), None):
             what = f"{type(self).__name__} has no “{missing}”"
             raise Refused(what, "method", f"It has {', '.join(has) or 'nothing'}.")
@@ -289,7 +289,7 @@ class Method:
         """
         if not self.sweeps():
             return [self] * (len(lams) * len(gammas))
-        if any(gamma is not None for gamma in gammas) and all(field.name != "gamma" for field in fields(self)):
+        if "gamma" not in vars(self) and any(gamma is not None for gamma in gammas):
             raise Refused(f"{type(self).__name__} has no γ to sweep", "sweep", "Leave the γ values out.")
         return [
             self.with_(lam=lam) if gamma is None else self.with_(lam=lam, gamma=gamma)
@@ -509,8 +509,7 @@ class FoundDescent(ColumnSolver):
     @classmethod
     def of(cls, solver: ColumnSolver) -> FoundDescent:
         """Return the descent on the objective of this solver, with at least as many passes as its own refinement."""
-        values = {field.name: getattr(solver, field.name) for field in fields(solver)}
-        return cls(**values | {"refine": max(solver.refine, cls.refine)})
+        return cls(**vars(solver) | {"refine": max(solver.refine, cls.refine)})
 
 
 @dataclass(frozen=True)
@@ -737,8 +736,10 @@ class Candidates:
     def axes(self) -> dict[str, tuple[float, ...]]:
         """Return the values to choose from, by field of the method; fields without any are left out."""
         given = {"lam": self.lams, "gamma": self.gammas, "shift_strength": self.strengths}
-        known = {field: tuple(value for value in values if value is not None) for field, values in given.items()}
-        return {field: values for field, values in known.items() if values}
+        return {
+            field: known for field, values in given.items()
+            if (known := tuple(value for value in values if value is not None))
+        }  # fmt: skip
 
     def points(self, base: Method, tuned: Sequence[str]) -> list[Method]:
         """Return the methods to compare, γ outermost and α innermost.

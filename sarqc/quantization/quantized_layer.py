@@ -304,13 +304,11 @@ def _check(
 def _check_found(weight: Tensor, found: FoundCodes | None) -> None:
     if found is None:
         return
-    rows, width = weight.shape
-    shapes = {tuple(found.codes.shape), tuple(found.weight.shape)}
-    groups = found.scales.shape[-1]
-    if shapes != {(rows, width)} or found.scales.shape != found.zero_points.shape or width % groups:
+    is_of_weight = found.codes.shape == found.weight.shape == weight.shape
+    if not is_of_weight or found.scales.shape != found.zero_points.shape or weight.shape[1] % found.scales.shape[-1]:
         raise Refused(
             f"codes are {tuple(found.codes.shape)} with scales {tuple(found.scales.shape)}, the weight is "
-            f"{(rows, width)}",
+            f"{tuple(weight.shape)}",
             "quantized checkpoint",
             "Give the checkpoint that was made of this model.",
         )
