@@ -64,7 +64,7 @@ def fitting_text(fitting: Mapping[str, str | int | float]) -> str:
     parts = []
     for name, value in fitting.items():
         words, shown = FITTING_WORDS[name], str(value)
-        parts.append(words.format(value=shown) if isinstance(words, str) else words.get(shown, shown))
+        parts.append(words.replace("{value}", shown) if isinstance(words, str) else words.get(shown, shown))
     return ", ".join(parts)
 
 
