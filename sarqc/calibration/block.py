@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import chain
+from itertools import chain, groupby
 from typing import NamedTuple
 
 import torch
@@ -24,7 +24,7 @@ from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import Method
-from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
+from sarqc.quantization.quantized_layer import CheckedLayer, FoundCodes, QuantizedLayer
 from sarqc.quantization.solve import only_solved, quantize
 from sarqc.quantization.solving import BlockRun, Context, Epoch, LayerJob, StepCheck
 
@@ -44,13 +44,10 @@ class BlockData:
     held_out_inputs: list[Tensor] = field(default_factory=list)  # of held-out sequences, if the method needs them
     held_out_targets: list[Tensor] = field(default_factory=list)
 
-    def statistics(self, path: str) -> LayerStatistics:
-        """Return the statistics of all calibration sequences."""
-        first, *others = (part[path] for part in self.parts)
-        return sum(others, first)
-
-    def held_out_of(self, path: str) -> LayerStatistics | None:
-        return None if self.held_out is None else self.held_out[path]
+    def linear(self, path: str, info: LayerInfo, weight: Tensor, found: FoundCodes | None = None) -> LinearData:
+        """Return the linear at a path with its statistics."""
+        held_out = None if self.held_out is None else self.held_out[path]
+        return LinearData(info, weight, tuple(part[path] for part in self.parts), held_out, found)
 
 
 def solve_block(
@@ -90,46 +87,29 @@ def solve_block(
         return
     started = time.perf_counter()
     index = next(iter(layers.values())).block
+    linears = {path: data.linear(path, layer, weights[path]) for path, layer in layers.items()}
     solved: list[Layers] = []  # at each point
     try:
         if job.method.unit == "group":
-            solved += (
-                _by_group(loaded, job, layers, weights, data, point) for point in job.method.points(job.curve_lams())
-            )
+            solved += (_by_group(loaded, job, linears, point) for point in job.method.points(job.curve_lams()))
         else:
-            solved += yield from _through_the_block(job, layers, weights, data, index)
+            solved += yield from _through_the_block(job, linears, data, index)
     except SarqcError as error:
         raise error.at(f"{loaded.family.blocks}.{index}") from None
     seconds = (time.perf_counter() - started) / len(layers)
-    for path, layer in layers.items():
-        points = [at_point[path] for at_point in solved]
-        curve = curve_of(
-            job.curve_lams(), points, weights[path], data.statistics(path), data.held_out_of(path),
-            job.grids[layer.name],
-        )  # fmt: skip
-        yield SolvedLayer(layer, points[job.own_point()], curve, seconds, from_cache=False)
+    for path, linear in linears.items():
+        points, grid = [at_point[path] for at_point in solved], job.grids[linear.info.name]
+        curve = curve_of(job.curve_lams(), points, linear.weight, linear.statistics(), linear.held_out, grid)
+        yield SolvedLayer(linear.info, points[job.own_point()], curve, seconds, from_cache=False)
 
 
 def layer_batches(
     job: CalibrationJob, layers: dict[str, LayerInfo], weights: dict[str, Tensor], data: BlockData
 ) -> Iterator[LayerBatch]:
-    """Yield the linears of a block as they are solved together, by a method that works on single layers.
-
-    Args:
-        job: The calibration.
-        layers: Layers by path within the block.
-        weights: Their weights (O, I) by path, each in its own dtype.
-        data: Statistics of their inputs.
-    """
+    """Yield the linears of a block as they are solved together, by a method that works on single layers."""
     for together in batches(layers, {path: weight.dtype for path, weight in weights.items()}):
         linears = (
-            LinearData(
-                layers[path],
-                weights[path],
-                tuple(part[path] for part in data.parts),
-                data.held_out_of(path),
-                None if job.found is None else job.found.layer(layers[path]),
-            )
+            data.linear(path, layers[path], weights[path], None if job.found is None else job.found.layer(layers[path]))
             for path in together
         )
         yield LayerBatch(
@@ -142,21 +122,14 @@ def batches(layers: dict[str, LayerInfo], storages: Mapping[str, torch.dtype]) -
     """Return the paths of linears that are solved together: experts' of one shape in a row, every other by itself.
 
     So an expert's result does not depend on the layers that were kept from an earlier attempt, see ``whole_batches``.
-
-    Args:
-        layers: Layers by path.
-        storages: Dtypes in which they are stored, by path; those of a batch have one dtype.
+    Those of a batch have one dtype of ``storages``.
     """
-    grouped: list[list[str]] = []
-    for path, layer in layers.items():
-        before = grouped[-1][-1] if grouped else path
-        last = layers[before]
-        alike = layer.shape == last.shape and storages[path] == storages[before]
-        if grouped and alike and None not in (layer.expert, last.expert):
-            grouped[-1].append(path)
-        else:
-            grouped.append([path])
-    return grouped
+
+    def kind(path: str) -> object:
+        layer = layers[path]
+        return path if layer.expert is None else (layer.shape, storages[path])
+
+    return [list(together) for _, together in groupby(layers, kind)]
 
 
 def whole_batches(
@@ -181,11 +154,7 @@ def solve_points(
 ) -> Iterator[tuple[str, list[QuantizedLayer]]]:
     """Solve linears of one block, each by itself at all points, from statistics alone.
 
-    Args:
-        block: Linears with their statistics.
-        grids: Grids by name.
-        points: Methods of one family that differ in λ and γ.
-        context: Budget and recorder.
+    Points are methods of one family that differ in λ and γ.
 
     Yields:
         Path and results of each linear, as soon as it is solved.
@@ -221,36 +190,14 @@ def solve_curve(
     return solved, curve_of(lams, solved, weight, statistics, held_out, grid)
 
 
-def _checked(
-    path: str,
-    job: CalibrationJob,
-    layers: dict[str, LayerInfo],
-    weights: dict[str, Tensor],
-    data: BlockData,
-    *,
-    name: str,
-    row_scale: Tensor | None = None,
-) -> CheckedLayer:
-    """A linear as solvers take it; ``name`` is its name in errors."""
-    grid = job.grids[layers[path].name]
-    return CheckedLayer(weights[path], data.statistics(path), grid, data.held_out_of(path), row_scale, name=name)
-
-
-def _by_group(
-    loaded: LoadedModel,
-    job: CalibrationJob,
-    layers: dict[str, LayerInfo],
-    weights: dict[str, Tensor],
-    data: BlockData,
-    point: Method,
-) -> Layers:
+def _by_group(loaded: LoadedModel, job: CalibrationJob, linears: dict[str, LinearData], point: Method) -> Layers:
     """Linears that read one tensor share a scale. Readers come first: their scale divides the rows of their source."""
-    found: Layers = {}
+    solved: Layers = {}
     row_scales: dict[str, Tensor] = {}
-    block = loaded.blocks()[next(iter(layers.values())).block]
+    block = loaded.blocks()[next(iter(linears.values())).info.block]
     for fold in folds(block, loaded.groups(block), loaded.checkpoint.architecture.num_attention_heads):
         solving = [
-            LayerJob(_checked(path, job, layers, weights, data, name=path, row_scale=row_scales.get(path)), [point])
+            LayerJob(linears[path].checked(job.grids[linears[path].info.name], path, row_scales.get(path)), [point])
             for path in fold.linears
         ]
         steps = only_solved(quantize(solving, Context(ties=fold.ties)))
@@ -258,18 +205,18 @@ def _by_group(
         scale = group[fold.linears[0]].channel_scale
         if fold.source is None:
             group = {path: layer.flagged("not_foldable") for path, layer in group.items()}
-        elif scale is not None and fold.source in layers:
+        elif scale is not None and fold.source in linears:
             row_scales[fold.source] = fold.source_scale(scale)
-        found |= group
-    return found
+        solved |= group
+    return solved
 
 
 def _through_the_block(
-    job: CalibrationJob, layers: dict[str, LayerInfo], weights: dict[str, Tensor], data: BlockData, index: int
+    job: CalibrationJob, linears: dict[str, LinearData], data: BlockData, index: int
 ) -> Generator[EpochDone | RoundingChecked, None, list[Layers]]:
     """All linears through the block that they make; returns them by path, at each point."""
-    paths, points = list(layers), job.method.points(job.curve_lams())
-    solving = [LayerJob(_checked(path, job, layers, weights, data, name=path), points) for path in paths]
+    paths, points = list(linears), job.method.points(job.curve_lams())
+    solving = [LayerJob(linear.checked(job.grids[linear.info.name], path), points) for path, linear in linears.items()]
     solved: list[Layers] = [{} for _ in points]
     context = Context(
         block=BlockRun(data.forward, data.inputs, data.targets, data.held_out_inputs, data.held_out_targets)

@@ -104,10 +104,6 @@ class BesideFloatWalk:
     def pass_float(self, block: nn.Module, *, with_means: bool = False) -> Mapping[str, InputMeans]:
         """Move the float states past a block whose weights are float.
 
-        Args:
-            block: The block.
-            with_means: Whether the inputs of its linears are averaged.
-
         Returns:
             Means over the inputs of its linears on the calibration sequences, by path; empty without ``with_means``.
         """

@@ -6,7 +6,8 @@ Axes: B sequences of a batch, T tokens of a sequence, D hidden size, N tokens, K
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 import torch
@@ -96,30 +97,21 @@ class _Found(Generic[_Total]):
     def keepers(self) -> dict[str, Callable[..., None]]:
         """Hooks that keep inputs until the next batch."""
 
-        def keeper(path: str) -> Callable[..., None]:
-            def keep(_module: nn.Module, given: tuple[Tensor, ...]) -> None:
-                self._float_inputs[path] = given[0]
+        def keep(path: str, _module: nn.Module, given: tuple[Tensor, ...]) -> None:
+            self._float_inputs[path] = given[0]
 
-            return keep
-
-        return {path: keeper(path) for path in self._hooked_paths()}
+        return {path: partial(keep, path) for path in self.adders()}
 
     def adders(self) -> dict[str, Callable[..., None]]:
         """Hooks that add inputs to the statistics."""
 
-        def adder(path: str) -> Callable[..., None]:
-            def add(_module: nn.Module, given: tuple[Tensor, ...]) -> None:
-                self._add(self._shared[path], given[0], self._float_inputs.pop(path, None))
+        def add(path: str, _module: nn.Module, given: tuple[Tensor, ...]) -> None:
+            self._add(self._shared[path], given[0], self._float_inputs.pop(path, None))
 
-            return add
-
-        hooks = {path: adder(path) for path in self._shared}
+        hooks: dict[str, Callable[..., None]] = {path: partial(add, path) for path in self._shared}
         if self._n_experts:
             hooks[self._experts] = self._add_experts
         return hooks
-
-    def _hooked_paths(self) -> list[str]:
-        return [*self._shared, *([self._experts] if self._n_experts else [])]
 
     def _add_experts(self, module: nn.Module, given: tuple[Tensor, ...]) -> None:
         """A hook of the module that holds the experts, whose first argument is the hidden states (N, D)."""
@@ -148,24 +140,19 @@ def _ending(hooks: dict[str, Callable[..., None]]) -> dict[str, Callable[..., No
     """The same hooks for one pass; the last one called raises ``_AllSeen`` after its work."""
     left = set(hooks)
 
-    def ending(path: str) -> Callable[..., None]:
-        def call(module: nn.Module, given: tuple[Tensor, ...]) -> None:
-            hooks[path](module, given)
-            left.discard(path)
-            if not left:
-                raise _AllSeen
+    def call(path: str, module: nn.Module, given: tuple[Tensor, ...]) -> None:
+        hooks[path](module, given)
+        left.discard(path)
+        if not left:
+            raise _AllSeen
 
-        return call
-
-    return {path: ending(path) for path in hooks}
+    return {path: partial(call, path) for path in hooks}
 
 
 @contextmanager
 def _hooked(block: nn.Module, hooks: dict[str, Callable[..., None]]) -> Iterator[None]:
     """Hooks before the forward pass of some modules of the block, by path, and none of them afterwards."""
-    handles = [block.get_submodule(path).register_forward_pre_hook(hook) for path, hook in hooks.items()]
-    try:
+    with ExitStack() as handles:
+        for path, hook in hooks.items():
+            handles.callback(block.get_submodule(path).register_forward_pre_hook(hook).remove)
         yield
-    finally:
-        for handle in handles:
-            handle.remove()

@@ -19,13 +19,13 @@ from pathlib import Path
 
 import numpy as np
 import tokenizers
-from pydantic import BaseModel, ConfigDict
 
 from sarqc.calibration.uploaded_texts import UPLOADED, text_path
 from sarqc.documents import CalibrationProtocol
 from sarqc.errors import Fix, NotFound, Refused, TooLarge, Unreachable, disk_full, in_recipe, is_disk_full
 from sarqc.files.artefacts import ArtefactStore, chain_key
 from sarqc.files.names import file_identity, is_regular, path_of, shortened
+from sarqc.models.architecture import Frozen
 from sarqc.models.catalogue import embedded_models
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.hub import NotCached, ask, unreachable, within
@@ -33,10 +33,8 @@ from sarqc.models.tokenizer_files import FAST, NOTHING, Beginning, beginning_of,
 from sarqc.settings import Settings
 
 
-class CorpusEntry(BaseModel):
+class CorpusEntry(Frozen):
     """One text as a form offers it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     title: str
@@ -57,6 +55,11 @@ class HubCorpus:
     role: str
     documents: int | None = None  # number of documents from the beginning, streamed; None: all of a small dataset
     joined_by: str = "\n\n"
+
+    @property
+    def folder(self) -> Path:
+        """Folder of its file in a mirror."""
+        return Path(self.dataset, self.config or "")
 
 
 _WIKITEXT = ("Salesforce/wikitext", "wikitext-2-raw-v1")
@@ -103,11 +106,11 @@ def offered(settings: Settings) -> list[CorpusEntry]:
     for name in declared_files(settings):
         entries.append(CorpusEntry(name=name, title=name, role="any", where="local", source=name))
     for name, hub in _HUB.items():
-        title = hub.title
-        if _is_partial(hub, settings):
-            title = f"{title} (partial)"
-        here = _file_of(hub, settings) is not None
-        entries.append(CorpusEntry(name=name, title=title, role=hub.role, where="hub", source=hub.dataset, here=here))
+        path = _file_of(hub, settings)
+        title = f"{hub.title} (partial)" if path is not None and _is_partial(path, hub) else hub.title
+        entries.append(CorpusEntry(
+            name=name, title=title, role=hub.role, where="hub", source=hub.dataset, here=path is not None
+        ))  # fmt: skip
     return entries
 
 
@@ -130,10 +133,6 @@ class Text:
     written_by: str = ""
     begin: Beginning = NOTHING
     first: int | None = None
-
-    def beginning_with(self, begin: Beginning) -> Text:
-        """Return the text for sequences that begin with what the tokenizer has put before it."""
-        return replace(self, ids=self.ids[len(begin) :], begin=begin)
 
     def limited(self, limit: int | None, *, is_asked: bool = False) -> Text:
         """Return the first tokens of the text.
@@ -233,22 +232,12 @@ def text_of(
             source, checkpoint.folder, tokenizer_identity(checkpoint.folder), checkpoint.name,
             checkpoint.architecture.vocab_size, settings.artefacts_root(),
         )  # fmt: skip
-    text = replace(text, written_by=_writer(source.path, checkpoint, settings))
+    writers = {folder: name for name, (folder, _) in embedded_models(settings).items() if folder != checkpoint.folder}
+    text = replace(text, written_by=writers.get(source.path.parent, ""))
     if begin == "none":
         return text
-    return text.beginning_with(beginning_of(checkpoint.folder, checkpoint.name, checkpoint.architecture.vocab_size))
-
-
-def _writer(path: Path, checkpoint: Checkpoint, settings: Settings) -> str:
-    """The embedded model that a text was sampled from, where that is not the one that reads it; else empty."""
-    return next(
-        (
-            name
-            for name, (folder, _) in embedded_models(settings).items()
-            if path.parent == folder and folder != checkpoint.folder
-        ),
-        "",
-    )
+    first = beginning_of(checkpoint.folder, checkpoint.name, checkpoint.architecture.vocab_size)
+    return replace(text, ids=text.ids[len(first) :], begin=first)
 
 
 _one_at_a_time = threading.Lock()
@@ -313,10 +302,7 @@ def _source(name: str, settings: Settings, *, download: bool = False) -> _Source
         path_here = declared_files(settings).get(name) or path_of(name)
     if path_here is None:
         names = ", ".join(entry.name for entry in offered(settings))
-        raise NotFound(
-            f"no text “{shortened(name)}”", "text",
-            f"Give the path of a text file or one of {names}.",
-        )  # fmt: skip
+        raise NotFound(f"no text “{shortened(name)}”", "text", f"Give the path of a text file or one of {names}.")
     if not is_regular(path_here):
         raise Refused("it is not a regular file", _place(name), "Give a UTF-8 text file.")
     if path_here.stat().st_size > settings.text_mib * 2**20:
@@ -343,8 +329,7 @@ def _read(source: _Source) -> tuple[str, str]:
             documents, joined_by = tuple(islice(_rows(source.path), corpus.documents)), corpus.joined_by
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        what = f"the text can't be read: {reason}"
-        raise Refused(what, where, "Give a UTF-8 text file.") from None
+        raise Refused(f"the text can't be read: {reason}", where, "Give a UTF-8 text file.") from None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise Refused(
             f"the text can't be read: {type(error).__name__} {error}",
@@ -357,7 +342,7 @@ def _read(source: _Source) -> tuple[str, str]:
     if corpus is None:
         return text, source.name
     words = [source.name]
-    if source.path.name.startswith(f"{corpus.split}.partial."):
+    if _is_partial(source.path, corpus):
         words.append("partial")
     if corpus.documents is not None:
         words.append(f"the first {len(documents):,} documents")
@@ -367,31 +352,27 @@ def _read(source: _Source) -> tuple[str, str]:
 def _hub_file(name: str, settings: Settings, *, download: bool) -> Path:
     """The file of a corpus of the Hub: the mirror's where there is one, else this host's own copy."""
     corpus = _HUB[name]
-    if settings.data_dir is None:
-        path = _own_copy(corpus, settings)
-        if not path.is_file():
-            _fetch(name, path, settings, download=download)
+    if (path := _file_of(corpus, settings)) is not None:
         return path
-    mirrored = _mirror_file(corpus, settings)
-    if mirrored is None:
-        raise NotFound(
-            f"the mirror has no {corpus.split}.jsonl or {corpus.split}.txt",
-            f"{name} in {Path(corpus.dataset) / (corpus.config or '')}",
-            "Add it to the mirror, or give the path of a text file.",
-        )
-    return mirrored
-
-
-def _own_copy(corpus: HubCorpus, settings: Settings) -> Path:
-    return settings.texts_dir() / corpus.dataset / (corpus.config or "") / f"{corpus.split}.jsonl"
+    if settings.data_dir is not None:
+        where = f"{name} in {corpus.folder}"
+        what = f"the mirror has no {corpus.split}.jsonl or {corpus.split}.txt"
+        raise NotFound(what, where, "Add it to the mirror, or give the path of a text file.")
+    path = settings.texts_dir() / corpus.folder / f"{corpus.split}.jsonl"
+    _fetch(name, path, settings, download=download)
+    return path
 
 
 def _file_of(corpus: HubCorpus, settings: Settings) -> Path | None:
-    """The file of a corpus of the Hub that is on this host; None where there is none yet."""
-    if settings.data_dir is not None:
-        return _mirror_file(corpus, settings)
-    path = _own_copy(corpus, settings)
-    return path if path.is_file() else None
+    """The file of a corpus of the Hub that is on this host, a mirror's part only when there is no other."""
+    folder = (settings.data_dir or settings.texts_dir()) / corpus.folder
+    endings = (".jsonl",) if settings.data_dir is None else (".jsonl", ".txt", ".partial.jsonl", ".partial.txt")
+    paths = (folder / f"{corpus.split}{ending}" for ending in endings)
+    return next((path for path in paths if path.is_file()), None)
+
+
+def _is_partial(path: Path, corpus: HubCorpus) -> bool:
+    return path.name.startswith(f"{corpus.split}.partial.")
 
 
 def _rows(path: Path) -> Iterator[str]:
@@ -399,20 +380,6 @@ def _rows(path: Path) -> Iterator[str]:
     with path.open(encoding="utf-8", newline="\n") as lines:
         for line in lines:
             yield str(json.loads(line)["text"]) if path.suffix == ".jsonl" else line
-
-
-def _mirror_file(corpus: HubCorpus, settings: Settings) -> Path | None:
-    """The mirror's file of a corpus; one that holds only a part is taken when there is no other."""
-    if settings.data_dir is None:
-        return None
-    folder = settings.data_dir / corpus.dataset / (corpus.config or "")
-    names = [f"{corpus.split}{suffix}" for suffix in (".jsonl", ".txt", ".partial.jsonl", ".partial.txt")]
-    return next((folder / name for name in names if (folder / name).is_file()), None)
-
-
-def _is_partial(corpus: HubCorpus, settings: Settings) -> bool:
-    path = _mirror_file(corpus, settings)
-    return path is not None and path.name.startswith(f"{corpus.split}.partial.")
 
 
 _REMEDY = "Check the connection, set SARQC_DATA_DIR to a mirror, or give the path of a text file."

@@ -73,10 +73,6 @@ def dry_run(
 
     Returns:
         The solved linears, each as the model would get it; with ``points`` at each of them.
-
-    Raises:
-        torch.OutOfMemoryError: If the device has too little memory.
-        SarqcError: For errors of the mathematics.
     """
     random = torch.Generator().manual_seed(seed)  # of the CPU, so that every device gets the same numbers
     context = Context.on(loaded.device, budget_bytes)
@@ -85,7 +81,10 @@ def dry_run(
         walks = Walks(loaded, job)
         held = [walk.hidden for walk in walks.all()]  # as long as the run holds them
         for walk in walks.all():
-            walk.hidden = [random_like(states, random) for states in walk.hidden[:1]]
+            walk.hidden = [
+                torch.randn(states.shape, generator=random).to(states.device, states.dtype)
+                for states in walk.hidden[:1]
+            ]
         data = walks.collect(block)
         outputs = [torch.empty_like(states) for states in chain.from_iterable(held)]
         for walk in walks.all():
@@ -93,23 +92,15 @@ def dry_run(
         del outputs
         if job.method.unit == "layer":
             return list(_linear(loaded, job, data, context, spread, points, random))
-        return list(_whole_block(loaded, job, data, context))
-
-
-def random_like(states: Tensor, random: Generator) -> Tensor:
-    """Return random states of the same shape, dtype and device, with a variance of 1."""
-    return torch.randn(states.shape, generator=random).to(states.device, states.dtype)
+        by_block = layers_by_block(loaded.checkpoint.layers)[largest_block(loaded)]
+        layers = {layer.path_in_block(loaded.family.blocks): layer for layer in by_block}
+        once = replace(job, method=job.method.shortest(), curves=Curves())
+        steps = solve_block(loaded, once, layers, data, context)
+        return [step.quantized for step in steps if isinstance(step, SolvedLayer)]
 
 
 def random_statistics(width: int, random: Generator, device: torch.device, *, shifted: bool) -> LayerStatistics:
-    """Return statistics of random inputs, with a Gram that has a Cholesky factor.
-
-    Args:
-        width: Number of input channels.
-        random: Generator of the CPU.
-        device: Device of the statistics.
-        shifted: Whether there is a cross term too.
-    """
+    """Return statistics of random inputs; the Gram has a Cholesky factor, and ``shifted`` adds a cross term."""
     inputs = torch.randn(min(width, _TOKENS), width, generator=random).to(device)
     floats = inputs + _SHIFT * torch.randn(inputs.shape, generator=random).to(device) if shifted else None
     statistics = LayerStatistics.from_inputs(inputs, floats)
@@ -162,16 +153,3 @@ def _linear(
         else chain.from_iterable(batch.solved(context) for batch in together)
     )  # fmt: skip
     yield from (step.quantized for step in steps if isinstance(step, SolvedLayer))
-
-
-def _whole_block(
-    loaded: LoadedModel, job: CalibrationJob, data: BlockData, context: Context
-) -> Iterator[QuantizedLayer]:
-    layers = {
-        layer.path_in_block(loaded.family.blocks): layer
-        for layer in layers_by_block(loaded.checkpoint.layers)[largest_block(loaded)]
-    }
-    once = replace(job, method=job.method.shortest(), curves=Curves())
-    for step in solve_block(loaded, once, layers, data, context):
-        if isinstance(step, SolvedLayer):
-            yield step.quantized

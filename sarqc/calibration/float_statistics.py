@@ -31,14 +31,7 @@ def float_statistics(
 
     The model must be float until the last block is given. Missing statistics are collected in one walk, which ends at
     the last requested block. Of several workers one collects them, before it gives the first block, and the others
-    wait.
-
-    Args:
-        loaded: The float model.
-        sequences: (samples, length), token ids.
-        blocks: Numbers of the blocks.
-        keys: Key of the statistics for each of the model's blocks.
-        store: Store of the artefacts.
+    wait. ``keys`` are those of the statistics for each of the model's blocks.
     """
     if store.claims.crew > 1 and not all(store.touch(keys[block], SUFFIX) for block in blocks):
         with store.claims.alone(keys[max(blocks)]):

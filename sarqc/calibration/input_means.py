@@ -20,9 +20,7 @@ class InputMeans:
     def drift_scale(self, weight: Tensor, gamma: float | None) -> Tensor:
         """Return S (I,) as a column solver has it, S² = h̄ · s²/mean(s²), but for the number of tokens.
 
-        Args:
-            weight: (O, I), the float weight.
-            gamma: γ of the saliency s; None for s = 1.
+        Without γ the saliency s of the float weight (O, I) is 1.
         """
         s = torch.ones_like(self.absolute) if gamma is None else saliency(self.absolute, weight, gamma)
         return s * (self.square.mean() / s.square().mean()).sqrt()
@@ -32,21 +30,20 @@ class RunningMeans:
     """The means while batches of inputs arrive."""
 
     def __init__(self) -> None:
-        self._absolute: Tensor | None = None
-        self._square: Tensor | None = None
+        self._absolute: Tensor | float = 0.0
+        self._square: Tensor | float = 0.0
         self._tokens = 0
 
     def add(self, inputs: Tensor, float_inputs: Tensor | None = None) -> None:
         """Add a batch of inputs (..., I); ``float_inputs`` have no part in it."""
         x = inputs.reshape(-1, inputs.shape[-1]).float()  # (N, I)
-        absolute, square = x.abs().sum(dim=0), x.square().sum(dim=0)
-        self._absolute = absolute if self._absolute is None else self._absolute + absolute
-        self._square = square if self._square is None else self._square + square
+        self._absolute += x.abs().sum(dim=0)
+        self._square += x.square().sum(dim=0)
         self._tokens += len(x)
 
     def total(self) -> InputMeans:
         """Return the means of all batches so far, at least one."""
-        assert self._absolute is not None
-        assert self._square is not None
+        assert isinstance(self._absolute, Tensor)
+        assert isinstance(self._square, Tensor)
         tokens = max(1, self._tokens)
         return InputMeans(self._absolute / tokens, self._square / tokens)

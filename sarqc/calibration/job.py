@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from sarqc.calibration.corpora import Sequences
-from sarqc.calibration.pictures import LayerCurve
+from sarqc.calibration.pictures import RELATIVE, LayerCurve
 from sarqc.events import PointDone
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.families import LayerInfo
@@ -133,15 +133,7 @@ def calibration_job(
     per_channel: tuple[str, ...],
     found: FoundModel | None = None,
 ) -> CalibrationJob:
-    """Return the calibration that a recipe means for one checkpoint.
-
-    Args:
-        recipe: The recipe.
-        checkpoint: The checkpoint.
-        sequences: Calibration and held-out sequences.
-        per_channel: Names of the linears without groups.
-        found: The quantized checkpoint of the recipe, if it has one.
-    """
+    """Return the calibration that a recipe means for a checkpoint; ``per_channel`` names linears without groups."""
     grids = grids_of(recipe, checkpoint.layers, per_channel) if found is None else found.grids
     candidates = recipe.candidates() if recipe.auto_by() == "layer" else ()
     if recipe.repairs:
@@ -170,20 +162,15 @@ def told_points(solved: SolvedLayer) -> Iterator[PointDone]:
     """Yield the points of a layer that was kept as a whole."""
     curve = solved.curve
     for index in range(len(curve.lams)):
-        yield _point_done(solved.info, curve.lams, index, (getattr(curve, name)[index] for name in _TOLD))
+        yield _point_done(solved.info, curve.lams, index, (getattr(curve, name)[index] for name in RELATIVE))
 
 
 def told_point(layer: LayerInfo, lams: tuple[float, ...], index: int, quantized: QuantizedLayer) -> PointDone:
     """Return the point of a curve over ``lams`` that was just solved."""
-    values = (getattr(quantized.report, f"relative_{name}") for name in _TOLD)
-    return _point_done(layer, lams, index, values)
-
-
-_TOLD = ("recon", "held_out", "sar", "drift")
+    return _point_done(layer, lams, index, (getattr(quantized.report, f"relative_{name}") for name in RELATIVE))
 
 
 def _point_done(layer: LayerInfo, lams: tuple[float, ...], index: int, values: Iterable[float | None]) -> PointDone:
     """Point in the precision of curves, so that it is the same for a layer that was solved or kept."""
     numbers = (None if value is None or math.isnan(value) else float(np.float32(value)) for value in values)
-    recon, held_out, sar, drift = numbers
-    return PointDone(layer.name, index, len(lams), lams[index], recon, held_out, sar, drift)
+    return PointDone(layer.name, index, len(lams), lams[index], *numbers)

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import safetensors.torch
 import torch
@@ -23,16 +23,8 @@ from sarqc.models.host_copies import on_host
 from sarqc.quantization.quantized_layer import LayerReport, QuantizedLayer
 
 SUFFIX = ".layer"
-_TENSORS = (
-    "scales",
-    "zero_points",
-    "dequantized",
-    "channel_scale",
-    "row_scale",
-    "biases",
-)  # None: not in the file
-
-
+# None: not in the file
+_TENSORS = ("scales", "zero_points", "dequantized", "channel_scale", "row_scale", "biases")
 MOST_WAITING = 3  # layers, each still on its device
 
 
@@ -44,8 +36,7 @@ def write_layer(store: ArtefactStore, key: str, solved: SolvedLayer) -> None:
         "report": quantized.report.to_json(), "lams": curve.lams, "seconds": solved.seconds, "codes": asdict(packing),
     }  # fmt: skip
     tensors = {"document": torch.frombuffer(bytearray(json.dumps(document).encode()), dtype=torch.uint8)}
-    tensors |= {"codes": codes}
-    tensors |= {name: part for name in _TENSORS if (part := getattr(quantized, name)) is not None}
+    tensors |= {"codes": codes} | {name: part for name in _TENSORS if (part := getattr(quantized, name)) is not None}
     if torch.equal(quantized.stored(), quantized.dequantized):
         del tensors["dequantized"]  # two thirds of the file
     tensors |= {f"curve.{name}": torch.from_numpy(getattr(curve, name)) for name in CURVE_ARRAYS}
@@ -112,16 +103,10 @@ def read_layer(store: ArtefactStore, key: str, info: LayerInfo) -> SolvedLayer |
     document = json.loads(bytes(tensors["document"].numpy()))
     report = document["report"]
     report |= {name: tuple(report.get(name, ())) for name in ("flags", "candidates", "checks")}
-    quantized = QuantizedLayer(
-        codes=unpacked(tensors["codes"], Packing(**document["codes"])),
-        scales=tensors["scales"],
-        zero_points=tensors["zero_points"],
-        channel_scale=tensors.get("channel_scale"),
-        dequantized=tensors.get("dequantized", torch.empty(0)),
-        report=LayerReport(**report),
-        row_scale=tensors.get("row_scale"),
-        biases=tensors.get("biases"),
-    )
+    parts: dict[str, Any] = {"channel_scale": None, "dequantized": torch.empty(0)}
+    parts |= {name: tensors[name] for name in _TENSORS if name in tensors}
+    codes = unpacked(tensors["codes"], Packing(**document["codes"]))
+    quantized = QuantizedLayer(codes=codes, report=LayerReport(**report), **parts)
     if "dequantized" not in tensors:
         quantized = replace(quantized, dequantized=quantized.stored())
     known = {name: tensors.get(f"curve.{name}") for name in CURVE_ARRAYS}

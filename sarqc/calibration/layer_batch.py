@@ -39,6 +39,11 @@ class LinearData:
         first, *others = self.parts
         return sum(others, first)
 
+    def checked(self, grid: Grid, name: str, row_scale: Tensor | None = None) -> CheckedLayer:
+        """Return the linear as solvers take it; ``name`` is its name in errors."""
+        statistics = self.statistics()
+        return CheckedLayer(self.weight, statistics, grid, self.held_out, row_scale, found=self.found, name=name)
+
 
 @dataclass(frozen=True)
 class LayerBatch:
@@ -107,32 +112,21 @@ class LayerBatch:
         return replace(self, linears=tuple(linears))
 
     def _chosen(self, context: Context) -> Iterator[QuantizedLayer]:
-        selecting = []
-        for linear in self.linears:
-            train, validation = linear.parts
-            selecting.append(
-                SelectionJob(linear.info.name, linear.weight, train, validation, linear.held_out, linear.found)
-            )
+        selecting = [
+            SelectionJob(linear.info.name, linear.weight, train, validation, linear.held_out, linear.found)
+            for linear in self.linears
+            for train, validation in [linear.parts]
+        ]
         candidates = self._points(self.candidates)
         if any(job.found is not None for job in selecting):
             solvers = [point for point in candidates if isinstance(point, ColumnSolver)]
             return (repair_layer(job, self.grid, solvers, context) for job in selecting)
-        return iter(
-            select_layers(selecting, self.grid, candidates, channel_fraction=self.channel_fraction, context=context)
-        )
+        fraction = self.channel_fraction
+        return iter(select_layers(selecting, self.grid, candidates, channel_fraction=fraction, context=context))
 
     def _at_each_point(self, context: Context) -> Iterator[QuantizedLayer]:
         points = self._points([self.method])[0].points(self.lams)
-        solving = [
-            LayerJob(
-                CheckedLayer(
-                    linear.weight, linear.statistics(), self.grid, linear.held_out, found=linear.found,
-                    name=linear.info.name,
-                ),
-                points,
-            )
-            for linear in self.linears
-        ]  # fmt: skip
+        solving = [LayerJob(linear.checked(self.grid, linear.info.name), points) for linear in self.linears]
         return (step.layer for step in only_solved(quantize(solving, context)))  # one layer after the other
 
     def _points(self, methods: Sequence[Method]) -> list[Method]:

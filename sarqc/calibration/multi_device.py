@@ -16,6 +16,8 @@ import traceback
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any, Self
@@ -27,7 +29,6 @@ from sarqc.calibration.job import SolvedLayer
 from sarqc.calibration.layer_batch import LayerBatch
 from sarqc.errors import WorkerLost
 from sarqc.events import PointDone
-from sarqc.quantization.quantized_layer import QuantizedLayer
 from sarqc.quantization.solving import Context
 
 _AHEAD = 2  # tasks for each device: the next one is there when one is done
@@ -135,24 +136,17 @@ def _serve(pipe: Connection, device: torch.device, threads: int, budget_bytes: i
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     torch.set_num_threads(threads)
     context = Context.on(device, budget_bytes)
-    while (part := _next(pipe)) is not None:
-        pipe.send(_answer(part.on(device), context))
-
-
-def _next(pipe: Connection) -> LayerBatch | None:
-    try:
-        part: LayerBatch = pipe.recv()
-    except EOFError:
-        return None
-    return part
-
-
-def _answer(part: LayerBatch, context: Context) -> Told | Exception:
-    try:
-        return [_on_the_host(step) for step in part.solved(context)]
-    except Exception as error:
-        error.add_note(traceback.format_exc())
-        return error
+    with suppress(EOFError):
+        while True:
+            part: LayerBatch = pipe.recv()
+            there = part.on(device)
+            answer: Told | Exception
+            try:
+                answer = [_on_the_host(step) for step in there.solved(context)]
+            except Exception as error:
+                error.add_note(traceback.format_exc())
+                answer = error
+            pipe.send(answer)
 
 
 def _end_with_parent() -> None:
@@ -164,17 +158,12 @@ def _end_with_parent() -> None:
 
 
 def _on_the_host(step: SolvedLayer | PointDone) -> SolvedLayer | PointDone:
+    """A layer on the CPU, like one that was read from the store."""
     if isinstance(step, PointDone):
         return step
-    return SolvedLayer(step.info, _as_kept(step.quantized), step.curve, step.seconds, step.from_cache)
-
-
-def _as_kept(layer: QuantizedLayer) -> QuantizedLayer:
-    """On the CPU, as a layer that was read from the store."""
-    parts: dict[str, Any] = {
-        name: value.cpu() for name, value in vars(layer).items() if isinstance(value, torch.Tensor)
-    }
-    return QuantizedLayer(**{**vars(layer), **parts})
+    fields = vars(step.quantized).items()
+    parts: dict[str, Any] = {name: value.cpu() for name, value in fields if isinstance(value, torch.Tensor)}
+    return replace(step, quantized=replace(step.quantized, **parts))
 
 
 def _allow_files() -> None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -65,12 +67,8 @@ def saliency_order(abs_mean: Tensor, weight: Tensor) -> Tensor:
 def drift_by_saliency(delta: Tensor, order: Tensor, parts: int = DECILES) -> Tensor:
     """Return the root-mean-square ΔW (parts,) of the channels in each tenth of saliency, least salient first.
 
-    A layer with fewer channels than parts repeats the nearest channel's value.
-
-    Args:
-        delta: ΔW (O, I).
-        order: (I,), channels as ``saliency_order`` ranks them, so that methods can be compared.
-        parts: Number of parts.
+    ``order`` (I,) is that of ``saliency_order``. A layer with fewer channels than parts repeats the nearest channel's
+    value.
     """
     by_channel = column_energies(delta)[order] / len(delta)  # (I,)
     bounds = torch.linspace(0, len(order), parts + 1).round().long().tolist()
@@ -85,8 +83,7 @@ def _scalar(value: float) -> np.ndarray:
     return np.array(value, dtype=np.float32)
 
 
-def _unknown() -> np.ndarray:
-    return _scalar(math.nan)
+_UNKNOWN = partial(_scalar, math.nan)
 
 
 @dataclass(frozen=True)
@@ -103,8 +100,8 @@ class LayerNumbers:
     token_norm: np.ndarray  # (), the largest ‖x‖₂ of a token of the calibration and the held-out text
     output_energy: np.ndarray  # (), mean of ‖W x‖² over calibration tokens
     held_out_energy: np.ndarray  # (), the same over held-out tokens, NaN without any
-    shrinkage_oas: np.ndarray = field(default_factory=_unknown, kw_only=True)  # (), ρ as in ``Shrinkage``, NaN in
-    shrinkage_lw: np.ndarray = field(default_factory=_unknown, kw_only=True)  # files of former versions
+    shrinkage_oas: np.ndarray = field(default_factory=_UNKNOWN, kw_only=True)  # (), ρ as in ``Shrinkage``, NaN in
+    shrinkage_lw: np.ndarray = field(default_factory=_UNKNOWN, kw_only=True)  # files of former versions
 
 
 @dataclass(frozen=True)
@@ -128,9 +125,7 @@ SURFACES = ("surface", "surface_mean", "surface_sorted", "surface_mean_sorted", 
 
 
 RELATIVE = ("recon", "held_out", "sar", "drift")
-ALONG_LAMBDA = (
-    *RELATIVE, *SURFACES, "deciles", "group_codes", "group_zero", "group_step",
-)  # fmt: skip
+ALONG_LAMBDA = (*RELATIVE, *SURFACES, "deciles", "group_codes", "group_zero", "group_step")
 
 
 SCALARS = ("weight_norm", "token_norm", "output_energy", "held_out_energy", "shrinkage_oas", "shrinkage_lw")
@@ -158,15 +153,15 @@ def numbers_of(
         values = [getattr(report, f"relative_{name}") for report in reports]
         return np.array([np.nan if value is None else value for value in values], dtype=np.float32)
 
+    texts = (statistics,) if held_out is None else (statistics, held_out)
+    norms = [math.nan if text.max_norm is None else float(text.max_norm) for text in texts]
     return LayerNumbers(
         lams=lams,
         tokens=reports[0].n_tokens,
         **{name: numbers(name) for name in RELATIVE},
         weight_norm=_scalar(float(weight.double().norm())),
-        token_norm=_scalar(_largest_norm(statistics, held_out)),
-        output_energy=_scalar(
-            _energy([(r.recon_loss, r.relative_recon) for r in reports], statistics.n_tokens),
-        ),
+        token_norm=_scalar(math.nan if any(map(math.isnan, norms)) else max(norms)),
+        output_energy=_scalar(_energy([(r.recon_loss, r.relative_recon) for r in reports], statistics.n_tokens)),
         held_out_energy=_scalar(
             _energy([(r.held_out_loss, r.relative_held_out) for r in reports], held_out.n_tokens if held_out else 0)
         ),
@@ -183,38 +178,21 @@ def curve_of(
     held_out: LayerStatistics | None,
     grid: Grid,
 ) -> LayerCurve:
-    """Return the numbers and pictures of one layer.
-
-    Args:
-        lams: Values of λ.
-        solved: Quantized layer at each λ.
-        weight: (O, I), the float weight.
-        statistics: Statistics that the layer was solved on.
-        held_out: Statistics of unseen text; None without any.
-        grid: Grid of the layer.
-    """
+    """Return the numbers and pictures of one layer, quantized at each λ; see ``numbers_of``."""
     plain = weight.float()
     deltas = [layer.dequantized.float() - plain for layer in solved]
-    inputs = statistics.abs_mean.to(weight.device)
-    order = saliency_order(inputs, plain)
+    order = saliency_order(statistics.abs_mean.to(weight.device), plain)
     pictures = [surfaces(delta, order) for delta in deltas]
     group = inspect_group(weight, solved, grid)
     numbers = numbers_of(lams, [layer.report for layer in solved], weight, statistics, held_out)
+    arrays: dict[str, Any] = {name: np.stack([one[name].cpu().numpy() for one in pictures]) for name in SURFACES}
+    arrays |= {f"group_{name}": getattr(group, name).numpy() for name in ("weight", "codes", "zero", "step")}
     return LayerCurve(
-        lams=lams,
-        tokens=numbers.tokens,
-        **{name: getattr(numbers, name) for name in (*RELATIVE, *SCALARS)},
-        **{name: np.stack([one[name].cpu().numpy() for one in pictures]) for name in SURFACES},
+        **vars(numbers),
+        **arrays,
         deciles=np.stack([drift_by_saliency(delta, order).cpu().numpy() for delta in deltas]),
         group_place=np.array([group.row, group.first]),
-        **{f"group_{name}": getattr(group, name).numpy() for name in ("weight", "codes", "zero", "step")},
     )
-
-
-def _largest_norm(*texts: LayerStatistics | None) -> float:
-    """M_X over the texts; NaN if one of them was not measured."""
-    norms = [math.nan if text.max_norm is None else float(text.max_norm) for text in texts if text is not None]
-    return math.nan if any(map(math.isnan, norms)) else max(norms)
 
 
 def _energy(losses: Sequence[tuple[float | None, float | None]], n_tokens: int) -> float:
@@ -251,13 +229,7 @@ def largest_group(weight: Tensor, group_size: int) -> tuple[int, int]:
 
 
 def inspect_group(weight: Tensor, solved: Sequence[QuantizedLayer], grid: Grid) -> InspectedGroup:
-    """Return the layer's largest group at every point.
-
-    Args:
-        weight: (O, I), the float weight.
-        solved: Quantized layer at each point.
-        grid: Grid of the layer.
-    """
+    """Return the largest group of a weight (O, I) at every point."""
     size = grid.group_size_for(weight.shape[-1])
     row, group = largest_group(weight, size)
     first, last = group * size, group * size + min(size, MOST_CHANNELS)
@@ -267,7 +239,7 @@ def inspect_group(weight: Tensor, solved: Sequence[QuantizedLayer], grid: Grid) 
         weight=weight[row, first:last].to("cpu", torch.float32, copy=True),  # the model's own is written over later
         codes=torch.stack([(one.codes[row, first:last].int() - grid.lowest).to(torch.uint8) for one in solved]).cpu(),
         zero=torch.stack([_zero(one, row, group) - grid.lowest for one in solved]).cpu(),
-        step=torch.stack([_steps(one, row, group, first, last) for one in solved]).cpu(),
+        step=torch.stack([_steps(one, row, group, slice(first, last)) for one in solved]).cpu(),
     )
 
 
@@ -277,9 +249,9 @@ def _zero(layer: QuantizedLayer, row: int, group: int) -> Tensor:
     return zero if layer.biases is None else -layer.biases[row, group].float() / layer.scales[row, group].float()
 
 
-def _steps(layer: QuantizedLayer, row: int, group: int, first: int, last: int) -> Tensor:
+def _steps(layer: QuantizedLayer, row: int, group: int, channels: slice) -> Tensor:
     """Distances of neighbouring levels of each channel, in the unit of the float weight: (K,)."""
-    step = layer.scales[row, group].float().repeat(last - first)  # (K,)
+    step = layer.scales[row, group].float().repeat(channels.stop - channels.start)  # (K,)
     if layer.row_scale is not None:
         step = step * layer.row_scale[row].float()
-    return step if layer.channel_scale is None else step / layer.channel_scale[first:last].float()
+    return step if layer.channel_scale is None else step / layer.channel_scale[channels].float()

@@ -161,11 +161,11 @@ class Walks:
         self._wants_targets = "block" in needs
         self._judges_outputs = "held_out" in needs
         self._floats: list[BlockWalk] = []
-        self._held_out_float: BlockWalk | None = None
+        self._held_out_float: list[BlockWalk] = []
         if job.inputs_from == "quantized" and needs & {"cross", "block"}:
             self._floats = [BlockWalk(loaded, part) for part in sequences.split(job.parts())]
             if self._judges_outputs:
-                self._held_out_float = BlockWalk(loaded, torch.from_numpy(job.sequences.held_out.copy()))
+                self._held_out_float = [BlockWalk(loaded, torch.from_numpy(job.sequences.held_out.copy()))]
         # Of the float block, by walk, where they are what the next block reads; empty after a block that was passed.
         self._outputs: list[list[Tensor]] = []
 
@@ -174,7 +174,7 @@ class Walks:
         return [*self._parts, self._held_out, *self._float_walks()]
 
     def _float_walks(self) -> list[BlockWalk]:
-        return self._floats if self._held_out_float is None else [*self._floats, self._held_out_float]
+        return [*self._floats, *self._held_out_float]
 
     def collect(self, block: nn.Module) -> BlockData:
         """Return the inputs of the solution of the block's layers; the float states are moved past the block."""
@@ -190,11 +190,10 @@ class Walks:
         targets: list[Tensor] = []
         held_out_targets: list[Tensor] = []
         if self._wants_targets:
-            if self._floats:
-                self.pass_float(block)
+            self.pass_float(block)
             targets = self._floats[0].hidden if self._floats else outputs[0]
         if self._judges_outputs:
-            held_out_targets = held_out_outputs if self._held_out_float is None else self._held_out_float.hidden
+            held_out_targets = self._held_out_float[0].hidden if self._held_out_float else held_out_outputs
         return BlockData(
             parts=tuple(statistics for statistics, _ in collected),
             held_out=held_out if len(self._job.sequences.held_out) else None,

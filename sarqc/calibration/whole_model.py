@@ -5,8 +5,7 @@ Axes: N sequences, B sequences of a step, T tokens of a sequence, D hidden size,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from sarqc.calibration.input_means import InputMeans
+from sarqc.calibration.input_means import InputMeans, RunningMeans
 from sarqc.calibration.job import CalibrationJob
 from sarqc.calibration.pipeline import layers_by_block
 from sarqc.models.linears import as_parameters
@@ -49,20 +48,25 @@ def float_model(loaded: LoadedModel, job: CalibrationJob) -> FloatModel:
         loaded: The model, whose linears are modules of their own.
         job: The calibration with its sequences.
     """
-    sums: dict[str, list[Tensor]] = {}
-    with torch.no_grad(), _added(loaded, sums):
-        calibration = [loaded.head_input(tokens) for tokens in _steps(loaded, job.sequences.calibration)]
+    names = [layer.name for layer in loaded.checkpoint.layers]
+    means = {name: RunningMeans() for name in names}
     with torch.no_grad():
+        with ExitStack() as hooks:
+            for name, running in means.items():
+                hook = partial(_add, running)
+                hooks.callback(loaded.model.get_submodule(name).register_forward_pre_hook(hook).remove)
+            calibration = [loaded.head_input(tokens) for tokens in _steps(loaded, job.sequences.calibration)]
         held_out = [loaded.head_input(tokens) for tokens in _steps(loaded, job.sequences.held_out)]
-    tokens = job.sequences.calibration.size
-    layers = loaded.checkpoint.layers
     return FloatModel(
         calibration,
         held_out,
-        {layer.name: InputMeans(*(total / tokens for total in sums[layer.name])) for layer in layers},
-        {layer.name: loaded.weight(layer.name).to(loaded.stored_as(f"{layer.name}.weight"), copy=True)
-         for layer in layers},
-    )  # fmt: skip
+        {name: running.total() for name, running in means.items()},
+        {name: loaded.weight(name).to(loaded.stored_as(f"{name}.weight"), copy=True) for name in names},
+    )
+
+
+def _add(running: RunningMeans, _module: nn.Module, given: tuple[Tensor, ...]) -> None:
+    running.add(given[0])
 
 
 class BesideFloat:
@@ -113,20 +117,14 @@ class BesideFloat:
 
     def _parameters(self, weights: Weights) -> dict[str, Tensor]:
         """Weights by the names of their parameters within ``_HeadInput``, in the dtype that the model computes in."""
-        linears = {name for paths in self._paths.values() for name in paths}
-        found = {
-            f"model.{name}.weight": weight.to(self._loaded.compute_dtype)
-            for name, weight in weights.items()
-            if name not in linears
-        }
+        left = {name: weight.to(self._loaded.compute_dtype) for name, weight in weights.items()}
+        parameters: dict[str, Tensor] = {}
         for index, paths in self._paths.items():
-            of_block: Mapping[str, Tensor] = {
-                path: weights[name].to(self._loaded.compute_dtype) for name, path in paths.items()
-            }
-            parameters = as_parameters(self._loaded.blocks()[index], of_block)
+            of_block = {path: left.pop(name) for name, path in paths.items()}
             prefix = f"model.{self._loaded.family.blocks}.{index}"
-            found |= {f"{prefix}.{name}": parameter for name, parameter in parameters.items()}
-        return found
+            own = as_parameters(self._loaded.blocks()[index], of_block)
+            parameters |= {f"{prefix}.{name}": parameter for name, parameter in own.items()}
+        return parameters | {f"model.{name}.weight": weight for name, weight in left.items()}  # of norms
 
 
 class _HeadInput(nn.Module):
@@ -146,23 +144,3 @@ def _steps(loaded: LoadedModel, sequences: np.ndarray) -> list[Tensor]:
     """Sequences (N, T) in their order, as tokens (B, T) of each step."""
     ids = torch.from_numpy(sequences.copy()).to(loaded.device)
     return list(ids.split(SEQUENCES_OF_A_STEP)) if len(ids) else []
-
-
-@contextmanager
-def _added(loaded: LoadedModel, sums: dict[str, list[Tensor]]) -> Iterator[None]:
-    """A context in which Σ |x| and Σ x² (I,) over all tokens are added up for each quantized linear, in float32."""
-
-    def add(name: str, _module: nn.Module, given: tuple[Tensor, ...]) -> None:
-        x = given[0].detach().float().flatten(0, -2)
-        for total, part in zip(sums.setdefault(name, [0 * x[0], 0 * x[0]]), (x.abs(), x.square()), strict=True):
-            total += part.sum(dim=0)
-
-    handles = [
-        loaded.model.get_submodule(layer.name).register_forward_pre_hook(partial(add, layer.name))
-        for layer in loaded.checkpoint.layers
-    ]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()

@@ -13,17 +13,10 @@ _AGAIN = "Quantize it again for weights alone, with the data type int."
 
 
 def auto_round(headers: Headers, said: Mapping[str, Any]) -> Words:
-    """Return the linears of a checkpoint by its ``packing_format``.
+    """Return the linears of a checkpoint by the ``packing_format`` of its ``quantization_config``.
 
     “auto_round:auto_gptq” is GPTQ's format in its first convention, “auto_round” and “auto_round:gptqmodel” are that in
-    its second one, “auto_round:auto_awq” is AWQ's.
-
-    Args:
-        headers: Headers of the checkpoint.
-        said: Its ``quantization_config``.
-
-    Raises:
-        Refused: For a kind that is not read here.
+    its second one, “auto_round:auto_awq” is AWQ's. Other kinds are refused.
     """
     kind = str(said.get("data_type", "int"))
     if kind != "int":
@@ -51,13 +44,6 @@ def by_extra_config(headers: Headers, said: Mapping[str, Any]) -> Callable[[str]
 
     These are the settings for all, overridden by those of ``extra_config`` under the linear's name, or else under the
     first pattern that matches in it. Entries under the names of linears are not patterns.
-
-    Args:
-        headers: Headers of the checkpoint.
-        said: Its ``quantization_config``.
-
-    Raises:
-        Refused: For patterns that take too long.
     """
     extra = said.get("extra_config")
     own: dict[str, Mapping[str, Any]] = {

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any
-
-import safetensors
-from torch import Tensor
 
 from sarqc.files.names import read_object
 from sarqc.models.tensor_files import read_tensors
+from sarqc.models.weight_files import TensorReader
 
 _AGAIN = "Write or download the checkpoint again."
 
 
-class CheckpointReader:
+class CheckpointReader(TensorReader):
     """Tensors of a folder by name, and its configuration; a context manager that closes the files.
 
     Attributes:
@@ -28,9 +24,7 @@ class CheckpointReader:
 
     def __init__(self, folder: Path) -> None:
         self.config: dict[str, Any] = read_object(folder / "config.json", folder.name, remedy=_AGAIN)
-        self._places = {name: entry.file for name, entry in read_tensors(folder, folder.name).items()}
-        self._open = ExitStack()
-        self._files: dict[Path, Any] = {}
+        super().__init__({name: entry.file for name, entry in read_tensors(folder, folder.name).items()})
 
     def __contains__(self, name: str) -> bool:
         return name in self._places
@@ -38,18 +32,6 @@ class CheckpointReader:
     def path_of(self, name: str) -> Path:
         """Return the file that contains a tensor."""
         return self._places[name]
-
-    def read(self, name: str) -> Tensor:
-        """Return a tensor on the CPU.
-
-        Raises:
-            KeyError: If there is no such tensor.
-        """
-        path = self._places[name]
-        if path not in self._files:
-            self._files[path] = self._open.enter_context(safetensors.safe_open(path, "pt"))
-        tensor: Tensor = self._files[path].get_tensor(name)
-        return tensor
 
     @property
     def names(self) -> list[str]:
@@ -59,7 +41,5 @@ class CheckpointReader:
     def __enter__(self) -> CheckpointReader:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._open.close()
+    def __exit__(self, *error: object) -> None:
+        self.close()

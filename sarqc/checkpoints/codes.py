@@ -6,20 +6,24 @@ Axes: O out_features, I in_features, G groups of a row; R rows of numbers, C num
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sarqc.checkpoints.plain import stored_tensors
+from sarqc.checkpoints.plain import NOTHING, new_checkpoint, stored_tensors
 from sarqc.errors import Refused
 from sarqc.models.host_copies import on_host
 from sarqc.models.loading import LoadedModel
+from sarqc.models.weight_files import write_weights
 from sarqc.quantization.grid import Grid, dequantize_groups
 from sarqc.quantization.quantized_layer import QuantizedLayer
 
 _ROWS_AT_ONCE = 1024
+Contents = tuple[dict[str, Any], Iterator[tuple[str, Tensor]]]  # entries of config.json, and all tensors by name
 
 
 class Coded(NamedTuple):
@@ -54,17 +58,46 @@ class Levels(NamedTuple):
         return dequantize_groups(codes, scales, offsets, self.is_affine).to(dtype)
 
 
+@dataclass(frozen=True)
+class Writer:
+    """Writer of a format with codes, called with a quantized model.
+
+    The folder appears whole or not at all.
+    """
+
+    contents: Callable[[LoadedModel, Mapping[str, QuantizedLayer], Mapping[str, Grid]], Contents]
+
+    def __call__(
+        self,
+        loaded: LoadedModel,
+        layers: Mapping[str, QuantizedLayer],
+        grids: Mapping[str, Grid],
+        folder: Path,
+        beside: Mapping[str, str] = NOTHING,
+    ) -> None:
+        """Write the model with codes in place of the quantized weights.
+
+        Args:
+            loaded: The quantized model.
+            layers: Quantized layers by name, with the weights of the model.
+            grids: Grids of the layers by name.
+            folder: New folder.
+            beside: Further files, as texts by name.
+
+        Raises:
+            Refused: For a model that the format can't carry.
+        """
+        config, tensors = self.contents(loaded, layers, grids)
+        with new_checkpoint(loaded, folder, beside, config) as partial:
+            write_weights(partial, tensors)
+
+
 def tensors_and_codes(
     loaded: LoadedModel, layers: Mapping[str, QuantizedLayer], grids: Mapping[str, Grid]
 ) -> Iterator[tuple[str, Tensor | Coded]]:
     """Yield every tensor of the checkpoint under its name there, on the CPU, with codes in place of quantized weights.
 
     Quantized weights that are not tensors of their own there remain values.
-
-    Args:
-        loaded: The quantized model.
-        layers: Quantized layers by name.
-        grids: Grids of the layers by name.
 
     Raises:
         Refused: If the codes do not make the weight of the model.
@@ -77,23 +110,13 @@ def tensors_and_codes(
         name = in_file[stored]
         layer, grid = layers[name], grids[name]
         if not torch.equal(tensor, layer.stored().to(tensor.device, tensor.dtype)):
-            raise Refused(
-                "its codes and scales alone are not the model's weight",
-                name,
-                "Use mode foldable, or the format plain.",
-            )
+            what = "its codes and scales alone are not the model's weight"
+            raise Refused(what, name, "Use mode foldable, or the format plain.")
         yield stored, coded(stored.removesuffix(".weight"), layer, grid, tensor.dtype)
 
 
 def coded(name: str, layer: QuantizedLayer, grid: Grid, dtype: torch.dtype) -> Coded:
-    """Return a layer's numbers in the numbering of files, on the CPU.
-
-    Args:
-        name: Of the linear in the checkpoint, without “.weight”.
-        layer: The quantized layer.
-        grid: Its grid.
-        dtype: Of scales and biases.
-    """
+    """Return a layer's numbers in the numbering of files, on the CPU, with scales and biases in ``dtype``."""
     return Coded(
         name,
         _unsigned(layer.codes, grid.lowest),
@@ -111,16 +134,11 @@ def with_codes(loaded: LoadedModel, layers: Mapping[str, QuantizedLayer]) -> lis
 
 
 def refuse_biases(layers: Mapping[str, QuantizedLayer], grids: Mapping[str, Grid]) -> None:
-    """Check that no grid has biases, for a format that has no place for them.
-
-    Raises:
-        Refused: If a grid has biases.
-    """
+    """Refuse grids with biases, for a format that has no place for them."""
     for name in layers:
         if grids[name].is_affine:
-            raise Refused(
-                "its grid has biases, for which the format has no place", name, "Use another grid, or the format mlx."
-            )
+            what = "its grid has biases, for which the format has no place"
+            raise Refused(what, name, "Use another grid, or the format mlx.")
 
 
 def tensors_with_codes_as(
@@ -129,17 +147,7 @@ def tensors_with_codes_as(
     layers: Mapping[str, QuantizedLayer],
     grids: Mapping[str, Grid],
 ) -> Iterator[tuple[str, Tensor]]:
-    """Yield every tensor of the checkpoint, with those of ``stored_as`` for a quantized linear.
-
-    Args:
-        stored_as: Function that returns the tensors of a quantized linear.
-        loaded: The quantized model.
-        layers: Quantized layers by name.
-        grids: Grids of the layers by name.
-
-    Raises:
-        Refused: As for ``tensors_and_codes``.
-    """
+    """Yield every tensor of the checkpoint, with those of ``stored_as`` for a quantized linear."""
     for stored, found in tensors_and_codes(loaded, layers, grids):
         if isinstance(found, Coded):
             yield from stored_as(found)
@@ -169,16 +177,9 @@ def float_linears(loaded: LoadedModel) -> list[str]:
 
 
 def pack_bits(numbers: Tensor, bits: int) -> Tensor:
-    """Pack unsigned numbers into one string of bits a row, lowest first.
+    """Return words (R, P) int32 with unsigned numbers (R, C) uint8 as one string of bits a row, lowest first.
 
     A number may lie across two words, and only the end of a row is padded.
-
-    Args:
-        numbers: (R, C) uint8.
-        bits: Bits of each number.
-
-    Returns:
-        The words (R, P) int32.
     """
     width = numbers.shape[-1] * bits
     packed = []
@@ -191,16 +192,7 @@ def pack_bits(numbers: Tensor, bits: int) -> Tensor:
 
 
 def unpack_bits(words: Tensor, bits: int, count: int) -> Tensor:
-    """Return the first numbers of each row that ``pack_bits`` has packed.
-
-    Args:
-        words: (R, P) int32.
-        bits: Bits of each number.
-        count: Numbers of a row.
-
-    Returns:
-        The numbers (R, count) uint8.
-    """
+    """Return the first numbers (R, count) uint8 of each row that ``pack_bits`` has packed into words (R, P) int32."""
     unpacked = []
     for rows in words.contiguous().split(_ROWS_AT_ONCE):
         in_bytes = np.ascontiguousarray(rows.numpy().astype("<i4")).view(np.uint8)  # (R, 4P)

@@ -8,7 +8,6 @@ Axes: O out_features, I in_features, G groups of a row.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,7 +16,9 @@ from torch import Tensor
 from sarqc.checkpoints.checkpoint_reader import CheckpointReader
 from sarqc.checkpoints.codes import (
     Coded,
+    Contents,
     Levels,
+    Writer,
     float_linears,
     pack_bits,
     refuse_biases,
@@ -25,41 +26,20 @@ from sarqc.checkpoints.codes import (
     unpack_bits,
     with_codes,
 )
-from sarqc.checkpoints.plain import NOTHING, new_checkpoint
 from sarqc.models.loading import LoadedModel
-from sarqc.models.weight_files import write_weights
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.quantized_layer import QuantizedLayer
 
 LAYOUT_VERSION = "0.20.0"  # of compressed-tensors, whose layout this is; that of 3 bits was another before 0.18
 
 
-def save_packed(
-    loaded: LoadedModel,
-    layers: Mapping[str, QuantizedLayer],
-    grids: Mapping[str, Grid],
-    folder: Path,
-    beside: Mapping[str, str] = NOTHING,
-) -> None:
-    """Write the model with packed codes, scales and zero points in place of the quantized weights.
-
-    The folder appears whole or not at all.
-
-    Args:
-        loaded: The quantized model.
-        layers: Quantized layers by name, with the weights of the model.
-        grids: Grids of the layers by name.
-        folder: New folder.
-        beside: Further files, as texts by name.
-
-    Raises:
-        Refused: For a model that the format can't carry.
-    """
+@Writer
+def save_packed(loaded: LoadedModel, layers: Mapping[str, QuantizedLayer], grids: Mapping[str, Grid]) -> Contents:
+    """Return the contents with packed codes, scales and zero points."""
     refuse_biases(layers, grids)
     by_name = {loaded.family.in_file(name): grids[name] for name in with_codes(loaded, layers)}
     config = {"quantization_config": quantization_config(float_linears(loaded), by_name)}
-    with new_checkpoint(loaded, folder, beside, config) as partial:
-        write_weights(partial, tensors_with_codes_as(packed_tensors, loaded, layers, grids))
+    return config, tensors_with_codes_as(packed_tensors, loaded, layers, grids)
 
 
 def packed_tensors(coded: Coded) -> Iterator[tuple[str, Tensor]]:
@@ -89,14 +69,10 @@ def levels_in_packed(files: CheckpointReader, name: str, bits: int, width: int) 
 
 
 def quantization_config(others: Sequence[str], grids: Mapping[str, Grid]) -> dict[str, Any]:
-    """Return the entry of config.json for the quantized linears.
+    """Return the entry of config.json for linears without codes and grids of the quantized linears by name.
 
     The first scheme is meant for all linears; further schemes, such as that of layers which groups do not divide, name
     theirs.
-
-    Args:
-        others: Linears without codes, which readers leave alone.
-        grids: Grids of the quantized linears by name.
     """
     by_grid: dict[Grid, list[str]] = {}
     for name, grid in grids.items():

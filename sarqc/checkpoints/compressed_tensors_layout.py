@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from sarqc.checkpoints.patterns import by_pattern
 from sarqc.checkpoints.stored_linear import AGAIN, Headers, Scheme, StoredLinear, groups_of
-from sarqc.models.architecture import first_problem
+from sarqc.models.architecture import Strict, first_problem
 
 _WEIGHTS_ALONE = "Quantize it again for weights alone, with integers."
 _FLOATS = ("F16", "BF16", "F32", "F64")
 
 
-class _Weights(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
-
+class _Weights(Strict):
     num_bits: int
     type: str = "int"
     symmetric: bool = True
@@ -26,18 +24,14 @@ class _Weights(BaseModel):
     dynamic: bool | str = False
 
 
-class _Group(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
-
+class _Group(Strict):
     targets: list[str]
     weights: _Weights | None = None
     input_activations: dict[str, Any] | None = None
     output_activations: dict[str, Any] | None = None
 
 
-class _Config(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
-
+class _Config(Strict):
     config_groups: dict[str, _Group] = Field(min_length=1)
     kv_cache_scheme: dict[str, Any] | None = None
     transform_config: dict[str, Any] | None = None
@@ -75,8 +69,7 @@ class CompressedTensors:
             if group.weights is None:
                 continue
             if group.weights.type != "int" or group.weights.dynamic:
-                what = f"its weights are stored as {group.weights.type}"
-                raise headers.refused(what, _WEIGHTS_ALONE)
+                raise headers.refused(f"its weights are stored as {group.weights.type}", _WEIGHTS_ALONE)
             targets += [(target, group.weights) for target in group.targets]
         self._named = dict(reversed(targets))  # the first of a name counts
         patterns = ((target.removeprefix("re:"), said) for target, said in targets if target.startswith("re:"))
@@ -96,15 +89,16 @@ class CompressedTensors:
             raise headers.refused(f"{bits} bits are not read here", "2 to 8 bits are.", module)
         strategy = weights.strategy or ("group" if weights.group_size else "channel")
         if strategy not in ("group", "channel"):
-            what = f"its scales are one for each {strategy}"
-            raise headers.refused(what, "Those for groups or for whole rows are read.", module)
+            remedy = "Those for groups or for whole rows are read."
+            raise headers.refused(f"its scales are one for each {strategy}", remedy, module)
         codes, scales, zeros, sides, order = (
             f"{module}.{part}"
             for part in ("weight_packed" if layout == "packed" else "weight", "weight_scale", "weight_zero_point",
                          "weight_shape", "weight_g_idx")
         )  # fmt: skip
         scheme = Scheme(bits, weights.group_size if strategy == "group" else None, weights.symmetric)
-        groups = self._groups(scales)
+        entry = headers.tensors.get(scales)
+        groups = entry.shape[1] if entry is not None and len(entry.shape) == 2 else 1
         headers.check(scales, (out, groups), _FLOATS)
         if layout == "packed":
             self._check_words(codes, out, width, bits)
@@ -125,10 +119,6 @@ class CompressedTensors:
 
     def _is_in_bytes(self, name: str) -> bool:
         return name in self._headers and self._headers.tensors[name].dtype == "I8"
-
-    def _groups(self, scales: str) -> int:
-        entry = self._headers.tensors.get(scales)
-        return entry.shape[1] if entry is not None and len(entry.shape) == 2 else 1
 
     def _check_words(self, codes: str, out: int, width: int, bits: int) -> None:
         headers, in_each = self._headers, 32 // bits

@@ -65,16 +65,6 @@ def _reordered(numbers: Tensor, order: tuple[int, ...], bits: int) -> Tensor:
     return numbers.unflatten(1, (-1, 8))[:, :, list(order)].flatten(1) if bits == 4 else numbers
 
 
-def loaded_weight(place: StoredLinear, levels: Levels) -> Tensor:
-    """Return the weight (O, I) that the format's own loader makes of these numbers, in its dtype, bit for bit."""
-    dtype = levels.scales.dtype
-    if place.layout != "mlx":
-        return levels.weight(dtype)
-    size = place.shape[1] // levels.scales.shape[1]
-    scales, biases = (part.repeat_interleave(size, dim=1) for part in (levels.scales, levels.offsets))
-    return levels.codes.to(dtype) * scales + biases  # MLX rounds the product before it adds
-
-
 def as_stored(place: StoredLinear, codes: Tensor) -> Tensor:
     """Return unsigned codes (O, I) uint8 as the place's first tensor stores them; of a stack the expert's slice."""
     bits = place.bits

@@ -35,12 +35,6 @@ IN_WORDS: dict[Loads, str] = {
     "no": "does not load",
     "not_run": "not run here",
 }
-# What the table says in words of its own.
-_OF_TABLE = (
-    "Linux on x86_64, without a GPU",
-    "there was no GPU",
-    "there was no GPU, and on a CPU its kernels know 16 bits alone",
-)
 
 
 @dataclass(frozen=True)
@@ -70,10 +64,7 @@ class Carrier:
 def why_not(recipe: Recipe, checkpoint_format: Format, layers: Sequence[LayerInfo] = ()) -> Refused | None:
     """Return the reason why a format can't carry a recipe's result; None if it can.
 
-    Args:
-        recipe: The recipe.
-        checkpoint_format: The format.
-        layers: Layers of the model, if they are known.
+    ``layers`` are those of the model, if they are known.
     """
     if checkpoint_format == "plain":
         return None
@@ -81,11 +72,8 @@ def why_not(recipe: Recipe, checkpoint_format: Format, layers: Sequence[LayerInf
     if (reason := recipe.to_method().why_not_packed()) is not None:
         return Refused(reason, where, "Set mode to foldable, or use the format plain.")
     if recipe.bits not in PACKED_BITS:
-        return Refused(
-            f"{recipe.bits}-bit weights can't be packed here", where,
-            f"Use {', '.join(map(str, PACKED_BITS))} bits, or the format plain.",
-        )  # fmt: skip
-    found = _GRIDS[checkpoint_format](recipe)
+        remedy = f"Use {', '.join(map(str, PACKED_BITS))} bits, or the format plain."
+        return Refused(f"{recipe.bits}-bit weights can't be packed here", where, remedy)
     parts = [layer for layer in layers if not layer.has_own_tensor]
     if parts and (checkpoint_format != "packed" or len(parts) == len(layers)):
         return Refused(
@@ -94,100 +82,51 @@ def why_not(recipe: Recipe, checkpoint_format: Format, layers: Sequence[LayerInf
             where,
             "Use the format plain." if len(parts) == len(layers) else "Use the format packed or plain.",
         )
-    if found is None:
-        found = _SHAPES[checkpoint_format](recipe, layers)
-    return None if found is None else Refused(found[0], where, found[1])
+    misfit = _misfit(recipe, checkpoint_format, layers)
+    return None if misfit is None else Refused(misfit[0], where, f"{misfit[1]}, or use the format plain.")
 
 
-_Why = tuple[str, str] | None  # what, and the remedy
-
-
-def _no_biases() -> _Why:
-    return (
-        "the format has no place for the biases of the affine grid",
-        "Use another grid or the format mlx, or use the format plain.",
-    )
-
-
-def _packed_grid(recipe: Recipe) -> _Why:
-    if recipe.grid == "affine":
-        return _no_biases()
-    if recipe.grid == "asymmetric" and recipe.bits != 4:
-        return (
-            f"no reader takes the format’s zero points at {recipe.bits} bits",
-            "Use 4 bits, a grid without zero points or the format gptq, or use the format plain.",
-        )
-    return None
-
-
-def _gptq_grid(recipe: Recipe) -> _Why:
-    return _no_biases() if recipe.grid == "affine" else None
-
-
-def _mlx_grid(recipe: Recipe) -> _Why:
-    if recipe.grid == "asymmetric":
+def _misfit(recipe: Recipe, checkpoint_format: Format, layers: Sequence[LayerInfo]) -> tuple[str, str] | None:
+    """The property of a grid or a linear that a format has no place for, and the remedy beside the format plain."""
+    is_mlx = checkpoint_format == "mlx"
+    if recipe.grid == "affine" and not is_mlx:
+        return "the format has no place for the biases of the affine grid", "Use another grid or the format mlx"
+    if recipe.grid == "asymmetric" and is_mlx:
         return (
             "the format has no place for zero points, only for biases, to which they would have to be rounded",
-            "Use the grid symmetric, full_range or affine, or the format packed or gptq, or use the format plain.",
+            "Use the grid symmetric, full_range or affine, or the format packed or gptq",
         )
-    if recipe.group_size is not None and recipe.group_size % MLX_GROUP:
+    if recipe.grid == "asymmetric" and checkpoint_format == "packed" and recipe.bits != 4:
         return (
-            f"its groups are multiples of {MLX_GROUP} channels",
-            "Use groups of 32, 64 or 128, or use the format plain.",
+            f"no reader takes the format’s zero points at {recipe.bits} bits",
+            "Use 4 bits, a grid without zero points or the format gptq",
         )
-    return None
-
-
-def _any_shape(recipe: Recipe, layers: Sequence[LayerInfo]) -> _Why:
-    return None
-
-
-def _gptq_shape(recipe: Recipe, layers: Sequence[LayerInfo]) -> _Why:
+    if is_mlx and (recipe.group_size or 0) % MLX_GROUP:
+        return f"its groups are multiples of {MLX_GROUP} channels", "Use groups of 32, 64 or 128"
     for layer in layers:
-        if any(side % GPTQ_SIDE for side in layer.shape):
-            sides = " × ".join(map(str, layer.shape))
-            what = f"{GPTQ_SIDE} does not divide both sides of {layer.name}, {sides}"
-            return what, "Use the format packed, or use the format plain."
+        rows, columns = layer.shape
+        if is_mlx and columns % MLX_GROUP:
+            what = f"{MLX_GROUP} does not divide the {columns} input channels of {layer.name}"
+            return what, "Use the format packed"
+        if checkpoint_format == "gptq" and (rows % GPTQ_SIDE or columns % GPTQ_SIDE):
+            what = f"{GPTQ_SIDE} does not divide both sides of {layer.name}, {rows} × {columns}"
+            return what, "Use the format packed"
     return None
-
-
-def _mlx_shape(recipe: Recipe, layers: Sequence[LayerInfo]) -> _Why:
-    for layer in layers:
-        if layer.shape[1] % MLX_GROUP:
-            what = f"{MLX_GROUP} does not divide the {layer.shape[1]} input channels of {layer.name}"  # fmt: skip
-            return what, "Use the format packed, or use the format plain."
-    return None
-
-
-_GRIDS = {"packed": _packed_grid, "gptq": _gptq_grid, "mlx": _mlx_grid}
-_SHAPES = {"packed": _any_shape, "gptq": _gptq_shape, "mlx": _mlx_shape}
 
 
 def check_format(recipe: Recipe, checkpoint_format: str, layers: Sequence[LayerInfo] = ()) -> Format:
     """Return the format if a recipe's result can be written in it.
-
-    Args:
-        recipe: The recipe.
-        checkpoint_format: Name of the format.
-        layers: Layers of the model, if they are known.
 
     Raises:
         Refused: For an unknown format, a recipe that tunes, or a result that the format can't carry.
     """
     known = next((name for name in FORMATS if name == checkpoint_format), None)
     if known is None:
-        raise Refused(
-            f"unknown checkpoint format “{checkpoint_format}”", "format",
-            f"Choose one of {', '.join(FORMATS)}.",
-        )  # fmt: skip
+        what = f"unknown checkpoint format “{checkpoint_format}”"
+        raise Refused(what, "format", f"Choose one of {', '.join(FORMATS)}.")
     if recipe.compares_models:
-        raise Refused(
-            "tuning compares models and keeps none of them"
-            if recipe.kind == "tune"
-            else "a ladder compares models and keeps none of them",
-            f"format {checkpoint_format}",
-            "Run the recipe that it ends with, and save that model.",
-        )
+        what = f"{'tuning' if recipe.kind == 'tune' else 'a ladder'} compares models and keeps none of them"
+        raise Refused(what, f"format {known}", "Run the recipe that it ends with, and save that model.")
     if (refused := why_not(recipe, known, layers)) is not None:
         raise refused
     return known
@@ -196,37 +135,24 @@ def check_format(recipe: Recipe, checkpoint_format: str, layers: Sequence[LayerI
 def check_export(recipe: Recipe, wanted: str, layers: Sequence[LayerInfo] = ()) -> ExportFormat:
     """Return a checkpoint format that can carry a recipe's result, or ``STATISTICS`` for a recipe that tunes.
 
-    Args:
-        recipe: The recipe.
-        wanted: Name of the format.
-        layers: Layers of the model, if they are known.
-
     Raises:
         Refused: If the result can't be exported in this format.
     """
     if recipe.kind == "tune" and wanted == STATISTICS:
         return STATISTICS
-    if recipe.quantized_checkpoint is not None or wanted == AS_IT_WAS:
-        return _check_repaired(recipe, wanted)
-    if wanted == STATISTICS:
-        raise Refused(
-            "only tuning keeps statistics of the float model", f"format {wanted}",
-            f"Export the model as {' or '.join(FORMATS)}, or tune with this recipe.",
-        )  # fmt: skip
-    return check_format(recipe, wanted, layers)
-
-
-def _check_repaired(recipe: Recipe, wanted: str) -> ExportFormat:
     where = f"format {wanted}"
     if recipe.quantized_checkpoint is None:
-        raise Refused("the recipe has no quantized checkpoint", where, f"Use one of {', '.join(FORMATS)}.")
+        if wanted == AS_IT_WAS:
+            raise Refused("the recipe has no quantized checkpoint", where, f"Use one of {', '.join(FORMATS)}.")
+        if wanted == STATISTICS:
+            remedy = f"Export the model as {' or '.join(FORMATS)}, or tune with this recipe."
+            raise Refused("only tuning keeps statistics of the float model", where, remedy)
+        return check_format(recipe, wanted, layers)
     if not recipe.repairs:
         raise Refused("the checkpoint was measured as it was found, and not changed", where, "Repair it first.")
     if wanted != AS_IT_WAS:
-        raise Refused(
-            "a repaired checkpoint is written in the files that it was found in", where,
-            f"Use the format {AS_IT_WAS}.",
-        )  # fmt: skip
+        what = "a repaired checkpoint is written in the files that it was found in"
+        raise Refused(what, where, f"Use the format {AS_IT_WAS}.")
     return AS_IT_WAS
 
 
@@ -271,7 +197,7 @@ def who_can_load(
             what = refused.what[0].upper() + refused.what[1:]
             carriers.append(Carrier(name, False, (), what, fixes=_fixes(recipe, name, layers)))
             continue
-        note = "; ".join(filter(None, (_NOTES[name](recipe), loader_note, _of_parts(name, layers))))
+        note = "; ".join(filter(None, (_note(recipe, name), loader_note, _of_parts(name, layers))))
         given = () if is_mixture is None else answers(name, recipe.bits, recipe.grid, is_mixture=is_mixture)
         carriers.append(Carrier(name, True, given, note, tried() if given else ""))
     return tuple(carriers)
@@ -298,59 +224,41 @@ def _of_parts(checkpoint_format: Format, layers: Sequence[LayerInfo]) -> str:
     )
 
 
-def _plain_note(recipe: Recipe) -> str:
-    return "An ordinary checkpoint of the same size as the original; nothing else needed"
-
-
-def _packed_note(recipe: Recipe) -> str:
+def _note(recipe: Recipe, checkpoint_format: Format) -> str:
+    if checkpoint_format == "plain":
+        return "An ordinary checkpoint of the same size as the original; nothing else needed"
+    if checkpoint_format == "mlx":
+        note = "Codes with scales and biases as MLX has them, for Apple’s and other processors"
+        if recipe.group_size in (32, 64, 128):
+            return note
+        return f"{note}; a group here is several there with one scale, so it is larger than the plan says"
+    if checkpoint_format == "gptq":
+        if recipe.grid != "asymmetric":
+            return "Codes in GPTQ’s format, in its first convention, with one zero point throughout"
+        return "Codes and zero points in GPTQ’s format; in its second convention, gptq_v2, which alone has room for all"
+    note = "Codes in the pack-quantized format of compressed-tensors"
     if recipe.grid == "asymmetric":
-        return (
-            "Codes in the pack-quantized format of compressed-tensors, with packed zero points, which SGLang and "
-            "OpenVINO’s frontend say that they read"
-        )
+        return f"{note}, with packed zero points, which SGLang and OpenVINO’s frontend say that they read"
     if recipe.bits == 3:
-        note = (
-            "Codes in the pack-quantized format of compressed-tensors, 0.18 or newer: the layout of 3 bits changed "
-            "there"
-        )
-    else:
-        note = "Codes in the pack-quantized format of compressed-tensors"
+        note += ", 0.18 or newer: the layout of 3 bits changed there"
     if recipe.group_size is None or recipe.indivisible != "per_channel":
         return note
-    mixed = "where some layers have groups and others whole rows, not with transformers' dequantize=True"
-    return f"{note}; {mixed}"
-
-
-def _gptq_note(recipe: Recipe) -> str:
-    if recipe.grid == "asymmetric":
-        return "Codes and zero points in GPTQ’s format; in its second convention, gptq_v2, which alone has room for all"
-    return "Codes in GPTQ’s format, in its first convention, with one zero point throughout"
-
-
-def _mlx_note(recipe: Recipe) -> str:
-    note = "Codes with scales and biases as MLX has them, for Apple’s and other processors"
-    if recipe.group_size in (32, 64, 128):
-        return note
-    larger = "a group here is several there with one scale, so it is larger than the plan says"
-    return f"{note}; {larger}"
-
-
-_NOTES = {"plain": _plain_note, "packed": _packed_note, "gptq": _gptq_note, "mlx": _mlx_note}
+    return f"{note}; where some layers have groups and others whole rows, not with transformers' dequantize=True"
 
 
 @cache
 def table() -> dict[str, Any]:
     """Return the results of ``make loaders``: day, host, small models, readers and their answers by kind."""
-    found: dict[str, Any] = json.loads(TABLE.read_text(encoding="utf-8"))
-    return found
+    document: dict[str, Any] = json.loads(TABLE.read_text(encoding="utf-8"))
+    return document
 
 
 def tried() -> str:
     """Return a sentence on the day and the conditions of the tests of the readers."""
-    found = table()
+    results = table()
     return (
-        f"Tried on {found['date']} on {found['host']}, with small models of this format, width, grid and kind: "
-        f"{found['tokens']} greedy tokens beside those of the model that was exported"
+        f"Tried on {results['date']} on {results['host']}, with small models of this format, width, grid and kind: "
+        f"{results['tokens']} greedy tokens beside those of the model that was exported"
     )
 
 
@@ -363,17 +271,13 @@ def kind_of(checkpoint_format: str, bits: int, grid: str, *, is_mixture: bool) -
 def answers(checkpoint_format: Format, bits: int, grid: str, *, is_mixture: bool) -> tuple[Answer, ...]:
     """Return the result of every reader with a checkpoint of this kind, without readers for other formats."""
     given = table()["answers"].get(kind_of(checkpoint_format, bits, grid, is_mixture=is_mixture), {})
-    found = []
+    answered = []
     for reader in table()["readers"]:
         if reader["formats"] and checkpoint_format not in reader["formats"]:
             continue
-        answer = given.get(reader["name"])
-        if answer is None:
-            words = reader["not_run"] if reader["not_run"] else "this kind was not given to it"
-            found.append(Answer(reader["name"], reader["version"], "not_run", words))
-        else:
-            found.append(Answer(reader["name"], reader["version"], answer["loads"], answer["words"]))
-    return tuple(found)
+        not_run = {"loads": "not_run", "words": reader["not_run"] or "this kind was not given to it"}
+        answered.append(Answer(reader["name"], reader["version"], **given.get(reader["name"], not_run)))
+    return tuple(answered)
 
 
 def in_words(answers: Sequence[Answer]) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,49 +21,30 @@ from sarqc import __version__
 from sarqc.checkpoints.checkpoint_reader import CheckpointReader
 from sarqc.checkpoints.codes import (
     Coded,
+    Contents,
     Levels,
+    Writer,
     float_linears,
     pack_bits,
     refuse_biases,
     tensors_with_codes_as,
     unpack_bits,
 )
-from sarqc.checkpoints.plain import NOTHING, new_checkpoint
 from sarqc.errors import Refused
 from sarqc.models.loading import LoadedModel
-from sarqc.models.weight_files import write_weights
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.quantized_layer import QuantizedLayer
 
 
-def save_gptq(
-    loaded: LoadedModel,
-    layers: Mapping[str, QuantizedLayer],
-    grids: Mapping[str, Grid],
-    folder: Path,
-    beside: Mapping[str, str] = NOTHING,
-) -> None:
-    """Write the model with ``qweight``, ``qzeros``, ``scales`` and ``g_idx`` in place of the quantized weights.
-
-    The folder appears whole or not at all.
-
-    Args:
-        loaded: The quantized model.
-        layers: Quantized layers by name, with the weights of the model.
-        grids: Grids of the layers by name.
-        folder: New folder.
-        beside: Further files, as texts by name.
-
-    Raises:
-        Refused: For a model that the format can't carry.
-    """
+@Writer
+def save_gptq(loaded: LoadedModel, layers: Mapping[str, QuantizedLayer], grids: Mapping[str, Grid]) -> Contents:
+    """Return the contents with ``qweight``, ``qzeros``, ``scales`` and ``g_idx``."""
     refuse_biases(layers, grids)
     by_name = {loaded.family.in_file(name): grids[name] for name in layers}
     blocks = loaded.family.in_file(loaded.family.blocks)
     others = [name for name in float_linears(loaded) if name.startswith(f"{blocks}.")]
     config = {"quantization_config": quantization_config(others, by_name)}
-    with new_checkpoint(loaded, folder, beside, config) as partial:
-        write_weights(partial, tensors_with_codes_as(_tensors, loaded, layers, grids))
+    return config, tensors_with_codes_as(_tensors, loaded, layers, grids)
 
 
 def _tensors(coded: Coded) -> Iterator[tuple[str, Tensor]]:
@@ -77,7 +57,6 @@ def _tensors(coded: Coded) -> Iterator[tuple[str, Tensor]]:
 
 
 def _groups_of_channels(width: int, groups: int) -> Tensor:
-    """The number of the group of each channel, (I,)."""
     return torch.arange(width, dtype=torch.int32) // (width // groups)
 
 
@@ -100,15 +79,7 @@ def read_gptq(files: CheckpointReader, name: str) -> Levels:
 
 
 def levels_in_gptq(files: CheckpointReader, name: str, bits: int, width: int, *, less_one: bool) -> Levels:
-    """Return the stored numbers of a linear.
-
-    Args:
-        files: The checkpoint.
-        name: Name of the linear there.
-        bits: Bit width.
-        width: Input channels.
-        less_one: True for the first convention.
-    """
+    """Return the stored numbers of a linear with this many input channels; ``less_one`` is the first convention."""
     scales, zeros = files.read(f"{name}.scales").T, files.read(f"{name}.qzeros")  # (O, G), (G, W)
     if less_one and 32 % bits == 0:
         # Added to whole words, as it was taken away: what runs over from a zero point of 0 goes back to where it was.
@@ -120,14 +91,10 @@ def levels_in_gptq(files: CheckpointReader, name: str, bits: int, width: int, *,
 
 
 def quantization_config(others: Sequence[str], grids: Mapping[str, Grid]) -> dict[str, Any]:
-    """Return the entry of config.json for the quantized linears.
+    """Return the entry of config.json for linears in blocks without codes and grids of the quantized linears by name.
 
     ``dynamic`` has GPTQModel's rules for single linears: “-:” for those without codes, “+:” for those of another grid
     than most, such as layers which groups do not divide.
-
-    Args:
-        others: Linears in blocks without codes, which readers leave alone.
-        grids: Grids of the quantized linears by name.
     """
     kinds = list(grids.values())
     usual = max(dict.fromkeys(kinds), key=kinds.count)

@@ -7,84 +7,68 @@ points along its rows, AWQ both along rows of the transposed weight, at 4 bits i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from sarqc.checkpoints.patterns import by_pattern
 from sarqc.checkpoints.stored_linear import AGAIN, Headers, Layout, Scheme, StoredLinear, groups_of
-from sarqc.models.architecture import first_problem
+from sarqc.models.architecture import Strict, first_problem
 
 GPTQ_BITS = (2, 3, 4, 8)
 AWQ_BITS = tuple(range(2, 9))
 _AGAIN = "Export it as auto_round, which has room for all zero points, or quantize it symmetrically."
 
 
-class GPTQConfig(BaseModel):
+class GPTQConfig(Strict):
     """Settings of a linear that all of these formats have."""
-
-    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
 
     bits: int
     group_size: int = -1
     sym: bool = True
 
 
+@dataclass(frozen=True)
 class Words:
-    """Linears stored as ``qweight``, ``qzeros`` and ``scales``.
+    """Linears stored as ``qweight``, ``qzeros`` and ``scales``."""
 
-    Args:
-        headers: Headers of the checkpoint.
-        layout: GPTQ's or AWQ's.
-        settings_of: Function that returns the settings of a linear by its name.
-        less_one: True if zero points are stored less one, as in the first convention of GPTQ's format.
-        any_zero_point: True if its readers accept other zero points than that of a symmetric grid.
-    """
-
-    def __init__(
-        self,
-        headers: Headers,
-        layout: Layout,
-        settings_of: Callable[[str], Mapping[str, Any]],
-        *,
-        less_one: bool = False,
-        any_zero_point: bool = True,
-    ) -> None:
-        self._headers, self._layout, self._settings_of = headers, layout, settings_of
-        self._less_one, self._any_zero_point = less_one, any_zero_point
+    headers: Headers
+    layout: Layout  # GPTQ's or AWQ's
+    settings_of: Callable[[str], Mapping[str, Any]]  # of a linear by its name
+    less_one: bool = False  # zero points are stored less one, as in the first convention of GPTQ's format
+    any_zero_point: bool = True  # its readers accept other zero points than that of a symmetric grid
 
     def place(self, module: str, shape: tuple[int, int], expert: int | None = None) -> StoredLinear | None:
         """Return the place of a linear's codes, see ``Reader.place``."""
-        headers = self._headers
+        headers = self.headers
         weight, zeros, scales, order = (f"{module}.{part}" for part in ("qweight", "qzeros", "scales", "g_idx"))
         if weight not in headers:
             return None
         try:
-            settings = GPTQConfig.model_validate(self._settings_of(module))
+            settings = GPTQConfig.model_validate(self.settings_of(module))
         except ValidationError as error:
             raise headers.refused(f"quantization_config: {first_problem(error)}", AGAIN, module) from None
         bits = settings.bits
-        few = GPTQ_BITS if self._layout == "gptq" else AWQ_BITS
+        few = GPTQ_BITS if self.layout == "gptq" else AWQ_BITS
         if bits not in few:
             raise headers.refused(f"{bits} bits are not read here", f"{', '.join(map(str, few))} bits are.", module)
-        if not settings.sym and not self._any_zero_point:
+        if not settings.sym and not self.any_zero_point:
             what = "its zero points are stored less one, and its readers know one zero point throughout then"
             raise headers.refused(what, _AGAIN, module)
         out, width = shape
         scheme = Scheme(bits, None if settings.group_size < 1 else settings.group_size, settings.sym)
-        headers.check(scales, (groups := self._count(scales), out), ("F16", "BF16", "F32"))
-        sides = (_words(width, bits), out) if self._layout == "gptq" else (width, _words(out, bits))
+        entry = headers.tensors.get(scales)
+        groups = entry.shape[0] if entry is not None and len(entry.shape) == 2 else 0
+        headers.check(scales, (groups, out), ("F16", "BF16", "F32"))
+        sides = (_words(width, bits), out) if self.layout == "gptq" else (width, _words(out, bits))
         headers.check(weight, sides, ("I32",))
         headers.check(zeros, (groups, _words(out, bits)), ("I32",))
         size, run = groups_of(headers, module, width, scheme, groups, order)
         return StoredLinear(
-            self._layout, module, shape, bits, size, "full_range" if settings.sym else "asymmetric",
-            tuple(name for name in (weight, zeros, scales, order) if name in headers), expert, run, self._less_one,
+            self.layout, module, shape, bits, size, "full_range" if settings.sym else "asymmetric",
+            tuple(name for name in (weight, zeros, scales, order) if name in headers), expert, run, self.less_one,
         )  # fmt: skip
-
-    def _count(self, scales: str) -> int:
-        entry = self._headers.tensors.get(scales)
-        return entry.shape[0] if entry is not None and len(entry.shape) == 2 else 0
 
 
 def _words(numbers: int, bits: int) -> int:
@@ -92,11 +76,7 @@ def _words(numbers: int, bits: int) -> int:
 
 
 def gptq(headers: Headers, said: Mapping[str, Any]) -> Words:
-    """Return the linears of a checkpoint in GPTQ's format, by its ``quantization_config``.
-
-    Raises:
-        Refused: For a dialect that is not read here.
-    """
+    """Return the linears of a checkpoint in GPTQ's format by its configuration; other dialects are refused."""
     dialect = said.get("checkpoint_format") or said.get("format") or "gptq"
     if dialect not in ("gptq", "gptq_v2"):
         raise headers.refused(
@@ -107,11 +87,7 @@ def gptq(headers: Headers, said: Mapping[str, Any]) -> Words:
 
 
 def awq(headers: Headers, said: Mapping[str, Any]) -> Words:
-    """Return the linears of a checkpoint in AWQ's format, by its ``quantization_config``.
-
-    Raises:
-        Refused: For a dialect that is not read here.
-    """
+    """Return the linears of a checkpoint in AWQ's format by its configuration; other dialects are refused."""
     dialect = said.get("checkpoint_format") or said.get("format") or said.get("version") or "gemm"
     if str(dialect).lower() != "gemm":
         raise headers.refused(f"its codes are laid out as “{dialect}”", "Quantize it again with version gemm.")
@@ -121,11 +97,7 @@ def awq(headers: Headers, said: Mapping[str, Any]) -> Words:
 
 
 def check_words(headers: Headers, said: Mapping[str, Any]) -> None:
-    """Check that no setting changes the meaning of codes, or adds something to them.
-
-    Raises:
-        Refused: If there is such a setting.
-    """
+    """Refuse settings that change the meaning of codes, or add something to them."""
     if (words := said.get("pack_dtype", "int32")) != "int32":
         raise headers.refused(f"its codes are packed in words of {words}", "Quantize it again with pack_dtype int32.")
     for name, what in (
@@ -149,14 +121,7 @@ def by_rules(headers: Headers, said: Mapping[str, Any]) -> Callable[[str], Mappi
     """Return a function that gives the settings of a linear.
 
     These are the settings for all, overridden by those of the first of GPTQModel's ``dynamic`` rules that matches the
-    beginning of the linear's name.
-
-    Args:
-        headers: Headers of the checkpoint.
-        said: Its ``quantization_config``.
-
-    Raises:
-        Refused: For rules that are invalid or take too long.
+    beginning of the linear's name. Rules that are invalid or take too long are refused.
     """
     dynamic = said.get("dynamic")
     rules = (

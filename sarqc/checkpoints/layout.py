@@ -22,6 +22,7 @@ from sarqc.models.families import LayerInfo
 
 QuantizedFormat = Literal["compressed-tensors", "gptq", "awq", "mlx", "auto-round"]
 READ = "compressed-tensors, GPTQ, AWQ, AutoRound or MLX"
+_GIVE = f"Give a checkpoint of {READ}, with integer weights."
 _OF_OTHERS = "Give the float checkpoint that it was made from as the model."
 
 
@@ -74,12 +75,10 @@ def describe(folder: Path, checkpoint: Checkpoint) -> CheckpointLayout:
     """
     if not (folder / "config.json").is_file() and (found := next(iter(sorted(folder.glob("*.gguf"))), None)):
         what = f"{found.name} is a GGUF file, which is read as a model and not beside one"
-        raise Refused(what, folder.name, _give())
+        raise Refused(what, folder.name, _GIVE)
     headers = Headers(folder)
     if (said := headers.config.get("model_type")) != (original := checkpoint.config.get("model_type")):
-        type_text = repr(said)
-        original_text = repr(original)
-        raise headers.refused(f"it is a model of type {type_text}, and the original is {original_text}", _OF_OTHERS)
+        raise headers.refused(f"it is a model of type {said!r}, and the original is {original!r}", _OF_OTHERS)
     checkpoint_format, reader, made_by = _reader(headers)
     is_mlx = checkpoint_format == "mlx"
     family = checkpoint.family
@@ -110,7 +109,7 @@ def describe(folder: Path, checkpoint: Checkpoint) -> CheckpointLayout:
         floats[name] = (there, expert)
     layers = tuple(info for name, info in infos.items() if name in places)
     if not layers:
-        raise headers.refused("no linear of the original has codes there", _give())
+        raise headers.refused("no linear of the original has codes there", _GIVE)
     _check_rest(headers, checkpoint, places, floats)
     return CheckpointLayout(folder, checkpoint_format, made_by, layers, places, floats)
 
@@ -136,12 +135,7 @@ def _reader(headers: Headers) -> tuple[QuantizedFormat, Reader, str]:
         return "awq", awq(headers, said), maker
     if method in ("auto-round", "intel/auto-round"):
         return "auto-round", auto_round(headers, said), maker
-    what = f"it was quantized as “{shortened(method)}”, which is not read here"
-    raise headers.refused(what, _give())
-
-
-def _give() -> str:
-    return f"Give a checkpoint of {READ}, with integer weights."
+    raise headers.refused(f"it was quantized as “{shortened(method)}”, which is not read here", _GIVE)
 
 
 def _made_by(said: Mapping[str, Any]) -> str:

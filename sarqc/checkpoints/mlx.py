@@ -11,45 +11,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from sarqc.checkpoints.checkpoint_reader import CheckpointReader
-from sarqc.checkpoints.codes import Coded, Levels, pack_bits, tensors_and_codes, unpack_bits
-from sarqc.checkpoints.plain import NOTHING, new_checkpoint
+from sarqc.checkpoints.codes import Coded, Contents, Levels, Writer, pack_bits, tensors_and_codes, unpack_bits
 from sarqc.errors import Refused
 from sarqc.models.loading import LoadedModel
-from sarqc.models.weight_files import write_weights
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.quantized_layer import QuantizedLayer
 
 GROUPS = (128, 64, 32)
 
 
-def save_mlx(
-    loaded: LoadedModel,
-    layers: Mapping[str, QuantizedLayer],
-    grids: Mapping[str, Grid],
-    folder: Path,
-    beside: Mapping[str, str] = NOTHING,
-) -> None:
-    """Write the model with ``weight``, ``scales`` and ``biases`` of each quantized linear.
-
-    A block's experts are written as one stack. The folder appears whole or not at all.
-
-    Args:
-        loaded: The quantized model.
-        layers: Quantized layers by name, with the weights of the model.
-        grids: Grids of the layers by name.
-        folder: New folder.
-        beside: Further files, as texts by name.
-
-    Raises:
-        Refused: For a model that the format can't carry.
-    """
+@Writer
+def save_mlx(loaded: LoadedModel, layers: Mapping[str, QuantizedLayer], grids: Mapping[str, Grid]) -> Contents:
+    """Return the contents with ``weight``, ``scales`` and ``biases`` of linears, a block's experts as one stack."""
     sizes: dict[str, int] = {}
     for info in loaded.checkpoint.layers:
         grid = grids[info.name]
@@ -84,8 +63,7 @@ def save_mlx(
                     yield f"{name}.{part}", _as_stored(stacked)
 
     config = _config(next(iter(grids.values())).bits, sizes) | _in_other_words(loaded.checkpoint.config)
-    with new_checkpoint(loaded, folder, beside, config) as partial:
-        write_weights(partial, tensors())
+    return config, tensors()
 
 
 def group_of(channels: int) -> int | None:

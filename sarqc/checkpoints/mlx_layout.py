@@ -12,15 +12,7 @@ _AFFINE = "Convert it again with the mode affine."
 
 
 class Mlx:
-    """Linears by their shapes, as mlx-lm takes them where its configuration does not name them.
-
-    Args:
-        headers: Headers of the checkpoint.
-        said: Its ``quantization`` entry.
-
-    Raises:
-        Refused: If the codes are not of the mode affine.
-    """
+    """Linears by their shapes, as mlx-lm takes them where its configuration does not name them; mode affine alone."""
 
     def __init__(self, headers: Headers, said: Mapping[str, Any]) -> None:
         self._headers = headers
@@ -29,16 +21,7 @@ class Mlx:
                 raise headers.refused(f"its codes are of the mode “{mode}”", _AFFINE)
 
     def place(self, module: str, shape: tuple[int, int], expert: int | None = None) -> StoredLinear | None:
-        """Return the place of a linear's codes, or in a stack of one expert's; None if it has none.
-
-        Args:
-            module: Name of the linear or stack in the checkpoint.
-            shape: (O, I).
-            expert: Number of the expert in a stack.
-
-        Raises:
-            Refused: For codes that can't be read here.
-        """
+        """Return the place of a linear's codes, or in a stack of one expert's, see ``Reader.place``."""
         headers, (out, width) = self._headers, shape
         codes, scales, biases = (f"{module}.{part}" for part in ("weight", "scales", "biases"))
         if scales not in headers:

@@ -15,15 +15,9 @@ from sarqc.recipe import Recipe
 
 
 def model_card(recipe: Recipe, summary: Summary, checkpoint_format: Format, family: Family | None = None) -> str:
-    """Return the card in Markdown, with the protocol of every number.
+    """Return the card of a finished run in Markdown, with the protocol of every number.
 
     Of files and folders of this host only the names are given: their paths mean nothing to a reader elsewhere.
-
-    Args:
-        recipe: The recipe.
-        summary: Summary of the finished run.
-        checkpoint_format: Format of the export.
-        family: Family of the model, for notes on its loaders.
     """
     groups = "each output row with one scale" if recipe.group_size is None else f"groups of {recipe.group_size}"
     own, device, versions = f"format: {checkpoint_format}", summary["device"], summary["protocol"]["versions"]
@@ -38,7 +32,7 @@ def model_card(recipe: Recipe, summary: Summary, checkpoint_format: Format, fami
         + (", apart from what took up the channel scales." if _is_folded(recipe) else "")
         + (", apart from the norms, which were tuned." if _tunes_norms(recipe) else "")
         + ("" if _is_folded(recipe) or _tunes_norms(recipe) else "."),
-        _rotated(summary),
+        "" if (rotation := summary.get("rotation")) is None else rotation["words"],
         _weights(summary),
         _per_channel(recipe),
         _starved(recipe, summary),
@@ -53,11 +47,11 @@ def model_card(recipe: Recipe, summary: Summary, checkpoint_format: Format, fami
         "## How",
         "```yaml\n" + yaml.safe_dump(recipe.to_json(), sort_keys=False, allow_unicode=True) + "```",
         _chosen(summary),
-        _distilled(summary),
+        "" if (distillation := summary.get("distillation")) is None else distillation["words"],
         f"On {device}, with " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".",
         "## What was measured",
         _measurements(summary),
-        _written(summary),
+        "" if (written := summary.get("written")) is None else f"## Read again\n\n{written['words']}",
         _stamp(summary),
         "## Who can load it",
         f"{tried()}.",
@@ -80,24 +74,6 @@ def model_card(recipe: Recipe, summary: Summary, checkpoint_format: Format, fami
         if given and Path(given).expanduser().exists():
             text = text.replace(given, Path(given).name)
     return text
-
-
-def _written(summary: Summary) -> str:
-    """Result of reading the files again; empty before they are written."""
-    written = summary.get("written")
-    return "" if written is None else f"## Read again\n\n{written['words']}"
-
-
-def _distilled(summary: Summary) -> str:
-    """Outcome of the distillation of scales; empty without one."""
-    distillation = summary.get("distillation")
-    return "" if distillation is None else distillation["words"]
-
-
-def _rotated(summary: Summary) -> str:
-    """The rotation of the residual stream before; empty without one."""
-    rotation = summary.get("rotation")
-    return "" if rotation is None else rotation["words"]
 
 
 def _stamp(summary: Summary) -> str:

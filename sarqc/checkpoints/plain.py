@@ -27,13 +27,8 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 def save_plain(loaded: LoadedModel, folder: Path, beside: Mapping[str, str] = NOTHING) -> None:
     """Write the model with its dequantized weights as an ordinary checkpoint, in the original dtype.
 
-    Quantized weights are representable in that dtype, so a model loaded from it has exactly the evaluated weights. The
-    folder appears whole or not at all.
-
-    Args:
-        loaded: The quantized model.
-        folder: New folder.
-        beside: Further files, as texts by name.
+    Quantized weights are representable in that dtype, so a model loaded from it has exactly the evaluated weights.
+    See ``codes.Writer`` for the arguments.
     """
     with new_checkpoint(loaded, folder, beside) as partial:
         write_weights(partial, stored_tensors(loaded))
@@ -54,6 +49,23 @@ def stored_tensors(loaded: LoadedModel) -> Iterator[tuple[str, Tensor]]:
 
 
 @contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """Yield a temporary folder beside a new one, which it becomes at the end of the context; after an error it is gone.
+
+    Everybody may read what is in it, as far as the process allows.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-", ignore_cleanup_errors=True) as made:
+        partial = Path(made)
+        yield partial
+        if folder.is_dir():
+            folder.rmdir()  # an empty one; a full one was refused before
+        for path in (partial, *partial.rglob("*")):
+            path.chmod(usual_mode(0o755 if path.is_dir() else 0o644))
+        os.rename(partial, folder)  # nothing is left to clean up then
+
+
+@contextmanager
 def new_checkpoint(
     loaded: LoadedModel, folder: Path, beside: Mapping[str, str], config: dict[str, Any] | None = None
 ) -> Iterator[Path]:
@@ -66,31 +78,17 @@ def new_checkpoint(
         folder: Final folder; it appears at the end.
         beside: Further files, as texts by name.
         config: Entries of config.json beside those of the original.
-
-    Yields:
-        A temporary folder for the weights.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-", ignore_cleanup_errors=True) as made:
-        partial = Path(made)
+    with whole_folder(folder) as partial:
         yield partial
         # Without the pointer to code in the original's folder, which is not in this one.
         described = {name: said for name, said in loaded.checkpoint.config.items() if name != "auto_map"}
         if not loaded.checkpoint.tied and "tie_word_embeddings" in described:
             described["tie_word_embeddings"] = False  # not every reader looks whether the two stored ones differ
-        _write_json(partial / "config.json", described | (config or {}))
+        text = json.dumps(described | (config or {}), indent=2, sort_keys=True) + "\n"
+        (partial / "config.json").write_text(text, encoding="utf-8")
         if (loaded.checkpoint.folder / "generation_config.json").is_file():
             loaded.model.generation_config.save_pretrained(partial)
         loaded.tokenizer.save_pretrained(partial)
         for name, text in beside.items():
             (partial / name).write_text(text, encoding="utf-8")
-        if folder.is_dir():
-            folder.rmdir()  # an empty one; a full one was refused in the plan
-        for path in partial.iterdir():
-            path.chmod(usual_mode(0o644))  # some writers make files that only their owner may read
-        partial.chmod(usual_mode(0o755))
-        os.rename(partial, folder)  # nothing is left to clean up then
-
-
-def _write_json(path: Path, document: dict[str, Any]) -> None:
-    path.write_text(json.dumps(document, indent=2, sort_keys=True) + "\n", encoding="utf-8")

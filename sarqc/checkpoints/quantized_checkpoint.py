@@ -7,9 +7,7 @@ Axes: O out_features, I in_features, G groups of a row.
 
 from __future__ import annotations
 
-import os
 import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,15 +17,16 @@ import torch
 from torch import Tensor
 
 from sarqc.checkpoints.checkpoint_reader import CheckpointReader
-from sarqc.checkpoints.decode import as_stored, levels_of, loaded_weight
+from sarqc.checkpoints.decode import as_stored, levels_of
 from sarqc.checkpoints.layout import CheckpointLayout, QuantizedFormat, describe
+from sarqc.checkpoints.plain import whole_folder
 from sarqc.checkpoints.stored_linear import AGAIN, StoredLinear
 from sarqc.errors import Conflict, Refused
-from sarqc.files.modes import usual_mode
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.families import LayerInfo
 from sarqc.models.tensor_files import byte_ranges
 from sarqc.quantization.grid import Grid
+from sarqc.quantization.quantized_layer import loaded_weight
 
 SPREAD = "its groups are not contiguous, so each column is a group by itself with its own scale"
 
@@ -119,7 +118,7 @@ class QuantizedCheckpoint:
             levels.scales.contiguous(),
             zero_points.to(torch.int16).contiguous(),
             levels.offsets.contiguous() if levels.is_affine else None,
-            loaded_weight(place, levels),
+            loaded_weight(*levels[:3], is_affine=levels.is_affine),
             SPREAD if place.is_spread else "",
         )
 
@@ -131,7 +130,8 @@ class QuantizedCheckpoint:
         """
         place = self._described.places.get(name.removesuffix(".weight"))
         if place is not None and name.endswith(".weight"):
-            return loaded_weight(place, levels_of(place, self._files))
+            levels = levels_of(place, self._files)
+            return loaded_weight(*levels[:3], is_affine=levels.is_affine)
         there, expert = self._described.floats[name]
         tensor = self._files.read(there)
         return tensor if expert is None else tensor[expert]
@@ -156,12 +156,8 @@ class QuantizedCheckpoint:
         for name in codes:
             if name not in by_name:
                 raise Refused("it has no codes there", f"{self.folder.name}: {name}", "Leave it out.")
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(
-            dir=folder.parent, prefix=f".{folder.name}-", ignore_cleanup_errors=True
-        ) as made:
-            partial = Path(made) / "files"
-            shutil.copytree(self.folder, partial, copy_function=shutil.copyfile)
+        with whole_folder(folder) as partial:
+            shutil.copytree(self.folder, partial, copy_function=shutil.copyfile, dirs_exist_ok=True)
             ranges: dict[Path, dict[str, tuple[int, int]]] = {}
             for name, numbers in codes.items():
                 place = self._place(by_name[name])
@@ -176,9 +172,6 @@ class QuantizedCheckpoint:
                 with path.open("r+b") as file:
                     file.seek(begin)
                     file.write(stored.numpy().tobytes())
-            for path in (partial, *partial.rglob("*")):
-                path.chmod(usual_mode(0o755 if path.is_dir() else 0o644))
-            os.rename(partial, folder)
 
     def _unsigned(self, info: LayerInfo, codes: Tensor) -> Tensor:
         grid = self.grids[info.name]

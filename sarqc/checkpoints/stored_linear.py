@@ -103,11 +103,7 @@ class Headers:
             return not any(file.read(end - begin))
 
     def check(self, name: str, shape: tuple[int, ...], types: tuple[str, ...]) -> None:
-        """Check that a tensor is there, with this shape and one of these types.
-
-        Raises:
-            Refused: Otherwise.
-        """
+        """Refuse a tensor that is missing, or of another shape or type."""
         entry = self.tensors.get(name)
         if entry is None:
             raise self.refused(f"{name} is not there", AGAIN)
@@ -125,12 +121,9 @@ def groups_of(
         headers: Headers of the checkpoint.
         module: Name of the linear there.
         width: Input channels.
-        scheme: Grid by the configuration.
+        scheme: Grid by the configuration; it is refused if the groups contradict it.
         groups: Number of groups in the scales of a row.
         order: Name of the tensor with the group of each channel; it may be missing in the file.
-
-    Raises:
-        Refused: If groups and scheme contradict each other.
     """
     size = scheme.group_size or width
     if groups != -(-width // size):

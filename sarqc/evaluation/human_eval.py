@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from sarqc.errors import Refused
@@ -48,18 +49,11 @@ def definition() -> Iterator[None]:
     import evaluate
 
     fetch = evaluate.load
-    evaluate.load = lambda *_, **__: _NoMetric()
+    evaluate.load = lambda *_, **__: SimpleNamespace(compute=lambda **_: None)  # judges nothing
     try:
         yield
     finally:
         evaluate.load = fetch
-
-
-class _NoMetric:
-    """Replacement of the metric that the definition tries when it is read; it runs and judges nothing."""
-
-    def compute(self, **_: Any) -> None:
-        return None
 
 
 def arguments(max_positions: int) -> dict[str, Any]:
@@ -73,12 +67,12 @@ def judge(samples: list[dict[str, Any]], limits: Limits | None = None) -> list[P
 
     Tests see the prompt too: some call a function that it defines.
     """
-    return run_programs([_program(sample["filtered_resps"][0][0], sample["doc"]) for sample in samples], limits)
-
-
-def _program(written: str, row: dict[str, Any]) -> Program:
-    tests = row["test"]
-    return Program(f"{written}\n{tests}", f"{row['prompt']}\n{tests}", row["entry_point"])
+    programs = []
+    for sample in samples:
+        written, row = sample["filtered_resps"][0][0], sample["doc"]
+        tests = row["test"]
+        programs.append(Program(f"{written}\n{tests}", f"{row['prompt']}\n{tests}", row["entry_point"]))
+    return run_programs(programs, limits)
 
 
 def score(samples: list[dict[str, Any]], loaded: LoadedModel) -> dict[str, Any]:

@@ -120,8 +120,8 @@ def drained(steps: Steps, check: Callable[[], object] = bool) -> tuple[Perplexit
             next(steps)
             check()
         except StopIteration as end:
-            found: tuple[Perplexity, Divergence | None] = end.value
-            return found
+            measured: tuple[Perplexity, Divergence | None] = end.value
+            return measured
 
 
 @torch.no_grad()  # in its steps, not between them
@@ -215,8 +215,7 @@ def _predictions(
 ) -> Iterator[_Prediction]:
     """Predictions of all tokens but the ``given`` first ones of each window, window by window.
 
-    Logits are many times as wide as states, so that no more than ``LOGIT_BYTES`` of them are made at once: those of the
-    whole batch, or where a single window has more, of one stretch of it after the other.
+    At most ``LOGIT_BYTES`` of logits are made at once: of the whole batch, or of stretches of a single window.
     """
     float_head = loaded.float_head()
     at_once = _positions_in(LOGIT_BYTES, loaded)

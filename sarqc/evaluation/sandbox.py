@@ -256,13 +256,9 @@ def _failure(status: int, lines: list[str]) -> ProgramResult:
 
 
 def _bubblewrap(limits: Limits, denied: int) -> list[str]:
-    """Return the command that runs what follows in bubblewrap.
+    """Return the command that runs what follows in bubblewrap; under root as a user of its own.
 
-    As root it makes the namespaces as root, and what follows runs as a user that nobody else is: the kernel counts
-    processes by user, and those of root, in a user namespace too, have no limit.
-
-    Raises:
-        Refused: If bubblewrap is not installed.
+    The kernel counts processes by user, and those of root have no limit.
     """
     program = shutil.which("bwrap")
     if program is None:
@@ -302,11 +298,7 @@ def _visible() -> list[str]:
 
 
 def _write_filter(descriptor: int) -> None:
-    """Write the filter of system calls that bubblewrap gives to the kernel.
-
-    Raises:
-        OSError: If libseccomp is not there or does not know a call.
-    """
+    """Write the filter of system calls that bubblewrap gives to the kernel; raises ``OSError`` without libseccomp."""
     library = ctypes.CDLL("libseccomp.so.2")
     library.seccomp_init.restype = ctypes.c_void_p
     rules = ctypes.c_void_p(library.seccomp_init(0x7FFF0000))  # allow what has no rule

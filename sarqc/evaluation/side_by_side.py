@@ -5,7 +5,6 @@ Axes: T tokens of a continuation, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -98,10 +97,6 @@ def continuation(
         to_the_end: Continue after an end of text.
     """
     noise = np.random.default_rng([seed, *(int(token) for token in ids)]).random(new_tokens)
-    choose: Callable[[Tensor, int], int] = {
-        "greedy": lambda logits, step: int(logits.argmax()),
-        "sampled": lambda logits, step: invert(nucleus(logits), float(noise[step])),
-    }[mode]
     ends = set() if to_the_end else _ends_of_text(loaded)
     tokens = torch.from_numpy(np.array(ids, dtype=np.int64)).to(loaded.device)[None]
     chosen: list[int] = []
@@ -109,8 +104,9 @@ def continuation(
     with torch.no_grad():
         while len(chosen) < new_tokens:
             output = loaded.model(tokens, past_key_values=cache, use_cache=True, logits_to_keep=1)
-            cache, logits = output.past_key_values, output.logits[0, -1]  # (V,)
-            chosen.append(choose(_finite(logits).double().cpu(), len(chosen)))
+            cache, logits = output.past_key_values, _finite(output.logits[0, -1]).double().cpu()  # (V,)
+            is_greedy, uniform = mode == "greedy", float(noise[len(chosen)])
+            chosen.append(int(logits.argmax()) if is_greedy else invert(nucleus(logits), uniform))
             if chosen[-1] in ends:
                 break
             tokens = torch.tensor([chosen[-1:]], device=loaded.device)
@@ -129,12 +125,7 @@ def log_probabilities(loaded: LoadedModel, ids: np.ndarray, continued: np.ndarra
 
 
 def kl_divergence(original: Tensor, quantized: Tensor) -> Tensor:
-    """Return KL(original ‖ quantized) in nats at each place, (T,) float64 and at least 0.
-
-    Args:
-        original: (T, V), log-probabilities.
-        quantized: (T, V), log-probabilities.
-    """
+    """Return KL(original ‖ quantized) in nats at each place, (T,) float64, of log-probabilities (T, V)."""
     p, q = original.double(), quantized.double()
     return (p.exp() * (p - q)).sum(dim=-1).clamp(min=0)
 

@@ -95,22 +95,15 @@ def _packed(codes: Tensor) -> Tensor:
 
 
 def why_no_kernel(loaded: LoadedModel, grids: Mapping[str, Grid]) -> str:
-    """Return the reason why no kernel takes the quantized model; empty if one does.
-
-    Args:
-        loaded: The quantized model.
-        grids: Grids by layer name.
-    """
+    """Return the reason why no kernel takes the quantized model; empty if one does."""
     device = _DEVICES.get(loaded.device.type)
     if device is None:
         return f"PyTorch has no 4-bit kernel for {loaded.device.type}"
     if loaded.device.type == "cuda" and torch.cuda.get_device_capability(loaded.device) < (8, 0):
         return "PyTorch's 4-bit kernel needs a GPU of compute capability 8.0 or more"
+    modules = dict(loaded.model.named_modules())
     for name, grid in grids.items():
-        try:
-            linear = loaded.model.get_submodule(name)
-        except AttributeError:
-            linear = None
+        linear = modules.get(name)
         if not isinstance(linear, nn.Linear):
             return f"PyTorch's 4-bit kernel takes linears, and {name} is a slice of a tensor with several"
         rows, columns = linear.weight.shape
@@ -144,12 +137,9 @@ def kernel_difference(linear: nn.Linear, fast: Int4Linear) -> float:
     """Return ‖kernel's output - the evaluated weight's‖ / ‖the latter‖ on the same 16 random inputs, in float32."""
     inputs = torch.randn(16, linear.in_features, generator=torch.Generator().manual_seed(0)).to(linear.weight.device)
     inputs = inputs.to(DTYPE)  # (N, I)
-    expected = nn.functional.linear(inputs.float(), linear.weight.float(), _float(linear.bias))  # (N, O)
+    bias = None if linear.bias is None else linear.bias.float()
+    expected = nn.functional.linear(inputs.float(), linear.weight.float(), bias)  # (N, O)
     return float((fast(inputs).float() - expected).norm() / expected.norm().clamp(min=1e-30))
-
-
-def _float(bias: Tensor | None) -> Tensor | None:
-    return None if bias is None else bias.float()
 
 
 def measure_speed(
@@ -194,6 +184,7 @@ def measure_speed(
     for _ in range(repeats + 1):
         for which, model in models.items():  # in turn, so that whatever else the host does hits both
             seconds[which].append(_seconds(model, prompt.to(loaded.device), decoded))
+    rates = {which: _rates(counted, length - decoded, decoded) for which, (_, *counted) in seconds.items()}
     protocol: SpeedProtocol = {
         "sequence_length": length,
         "prompt_tokens": length - decoded,
@@ -202,7 +193,7 @@ def measure_speed(
         "repeats": repeats,
         "of_repeats": "median, with the smallest and the largest",
         "dtype": str(DTYPE).removeprefix("torch."),
-        "device": _device_name(loaded.device),
+        "device": torch.cuda.get_device_name(loaded.device) if loaded.device.type == "cuda" else loaded.device.type,
         "threads": torch.get_num_threads() if loaded.device.type == "cpu" else None,
         "float_model": "the quantized weights as floating-point numbers, as fast as the originals",
         "torch": torch.__version__,
@@ -210,17 +201,13 @@ def measure_speed(
     if difference is not None:
         protocol["fed"] = "our codes and zero points; scales, biases, head, embeddings and norms rounded to bfloat16"
         protocol["largest_relative_difference"] = difference
-    rates = {
-        which: _rates(
-            [(length - decoded) / prefill for prefill, _ in counted], [decoded / decode for _, decode in counted]
-        )
-        for which, counted in ((which, of_model[1:]) for which, of_model in seconds.items())
-    }
     kernel = None if reason else _DEVICES[loaded.device.type].kernel
     return SpeedMeasured(rates["float"], rates.get("quantized"), kernel, reason, protocol)
 
 
-def _rates(prefill: list[float], decode: list[float]) -> Rates:
+def _rates(seconds: list[tuple[float, float]], prompt_tokens: int, decoded: int) -> Rates:
+    prefill = [prompt_tokens / of_prompt for of_prompt, _ in seconds]
+    decode = [decoded / of_tokens for _, of_tokens in seconds]
     return {
         "prefill": statistics.median(prefill),
         "prefill_spread": [min(prefill), max(prefill)],
@@ -256,7 +243,3 @@ def _seconds(model: nn.Module, prompt: Tensor, decoded: int) -> tuple[float, flo
             token = output.logits[:, -1:].argmax(dim=-1)
             output = model(token, past_key_values=output.past_key_values, use_cache=True, logits_to_keep=1)
         return read - started, now() - read
-
-
-def _device_name(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

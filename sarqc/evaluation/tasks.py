@@ -31,15 +31,12 @@ if TYPE_CHECKING:  # a plan asks for tasks without loading torch
 
 @dataclass(frozen=True)
 class _Rows:
-    """Place of a task's items on the Hub, and so in a mirror: the split that lm-eval evaluates.
-
-    ``folder``: that of lm-eval's definition, below its own tasks.
-    """
+    """Place of a task's items on the Hub, and so in a mirror: the split that lm-eval evaluates."""
 
     dataset: str
     config: str | None
     split: str
-    folder: str
+    folder: str  # of lm-eval's definition, below its own tasks
 
     def file(self, mirror: Path) -> Path:
         return mirror / self.dataset / (self.config or "") / f"{self.split}.jsonl"
@@ -76,6 +73,10 @@ _USUAL: dict[str, _Rows] = {
 _POOLED: dict[str, tuple[str, ...]] = {"mmlu": tuple(f"mmlu_{subject}" for subject in _MMLU_SUBJECTS)}
 
 
+def _members(name: str) -> tuple[str, ...]:
+    return _POOLED.get(name, (name,))
+
+
 @dataclass(frozen=True)
 class Accuracy:
     """One task's accuracy with its standard error over items; ``correct`` is 0 or 1 for each item, in order.
@@ -109,22 +110,22 @@ def known_task(name: str, settings: Settings) -> None:
             does not allow it or can't isolate them.
         NotFound: If the mirror lacks a file of the task.
     """
-    if name in embedded_tasks(settings):
+    embedded = embedded_tasks(settings)
+    if name in embedded:
         return
     if name == human_eval.TASK:
         human_eval.require_permission(settings)
     if name in _USUAL or name in _POOLED:
         _mirror_files(name, settings)
         return
-    if name in published_tasks():
-        _runs_no_programs(name)
-    else:
+    runs_programs = published_tasks().get(name)
+    if runs_programs is None:
         usual = [task for task in _USUAL if not task.startswith("mmlu_")]
-        raise Refused(
-            f"no single task “{name}”",
-            "tasks",
-            f"Give one of {', '.join([*embedded_tasks(settings), *usual, *_POOLED])}, or another task of lm-eval.",
-        )
+        remedy = f"Give one of {', '.join([*embedded, *usual, *_POOLED])}, or another task of lm-eval."
+        raise Refused(f"no single task “{name}”", "tasks", remedy)
+    if runs_programs:  # as the user of this process
+        what = "lm-eval would run programs that the model writes without isolating them"
+        raise Refused(what, f"task {name}", f"Use {human_eval.TASK}, the one such task that is isolated here.")
 
 
 @dataclass(frozen=True)
@@ -179,12 +180,8 @@ def items_key(name: str, settings: Settings) -> tuple[str, ...]:
         NotFound: If the mirror lacks a file of the task.
     """
     files = {} if name in embedded_tasks(settings) else _mirror_files(name, settings)
-    if not files:
-        return ()
-    digest = hashlib.sha256()
-    for path in files.values():
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return (digest.hexdigest()[:16],)
+    digests = b"".join(hashlib.sha256(path.read_bytes()).digest() for path in files.values())
+    return (hashlib.sha256(digests).hexdigest()[:16],) if files else ()
 
 
 def measure_accuracy(
@@ -248,8 +245,7 @@ def measure_accuracy(
         **(human_eval.arguments(positions) if writes_programs else {}),
     )
     members = {
-        member: sorted(results["samples"][member], key=lambda sample: sample["doc_id"])
-        for member in _POOLED.get(name, (name,))
+        member: sorted(results["samples"][member], key=lambda sample: sample["doc_id"]) for member in _members(name)
     }
     samples = [sample for of_member in members.values() for sample in of_member]
     judged = human_eval.score(samples, loaded) if writes_programs else {}
@@ -279,15 +275,17 @@ def measure_accuracy(
     )
 
 
+@dataclass
 class _Answered:
     """Replacement of lm-eval's cache, which gets each answer as soon as it exists: counts them."""
 
-    def __init__(self, total: int, tell: Callable[[int, int], object]) -> None:
-        self._done, self._total, self._tell = 0, total, tell
+    total: int
+    tell: Callable[[int, int], object]
+    done: int = 0
 
     def add_partial(self, attribute: str, request: Any, answer: Any) -> None:
-        self._done += 1
-        self._tell(self._done, self._total)
+        self.done += 1
+        self.tell(self.done, self.total)
 
 
 def _mean(samples: list[dict[str, Any]], metric: str) -> tuple[float, float]:
@@ -298,7 +296,7 @@ def _mean(samples: list[dict[str, Any]], metric: str) -> tuple[float, float]:
 
 def _mirror_files(name: str, settings: Settings) -> dict[str, Path]:
     """The mirror's files of a usual task or of a group's tasks, by task; empty without a mirror. May raise NotFound."""
-    members = [member for member in _POOLED.get(name, (name,)) if member in _USUAL]
+    members = [member for member in _members(name) if member in _USUAL]
     if settings.data_dir is None or not members:
         return {}
     files = {member: _USUAL[member].file(settings.data_dir) for member in members}
@@ -316,22 +314,21 @@ def _mirror_files(name: str, settings: Settings) -> dict[str, Path]:
 def _load(manager: Any, name: str, settings: Settings) -> tuple[list[Any], str]:
     """lm-eval's tasks for a name, with their rows read, and the source: “embedded”, “mirror” or “hub”."""
     _quieten()
-    with human_eval.definition() if name == human_eval.TASK else nullcontext():
-        return _read(manager, name, settings)
-
-
-def _read(manager: Any, name: str, settings: Settings) -> tuple[list[Any], str]:
-    embedded = embedded_tasks(settings)
-    if name in embedded:
-        return list(manager.load(_task_config(name, embedded[name]))["tasks"].values()), "embedded"
-    files = _mirror_files(name, settings)
-    if files:
+    wanted: Any
+    if (embedded := embedded_tasks(settings).get(name)) is not None:
+        wanted, source = _task_config(name, embedded), "embedded"
+    elif files := _mirror_files(name, settings):
         # A group made on the spot is how lm-eval lets a definition of its own be changed in part.
         members = [{"task": member, **_from_file(_USUAL[member].split, path)} for member, path in files.items()]
-        return list(manager.load({"group": f"{name} of the mirror", "task": members})["tasks"].values()), "mirror"
+        wanted, source = {"group": f"{name} of the mirror", "task": members}, "mirror"
+    else:
+        wanted, source = list(_members(name)), "hub"
     try:
-        return list(manager.load(list(_POOLED.get(name, (name,))))["tasks"].values()), "hub"
+        with human_eval.definition() if name == human_eval.TASK else nullcontext():
+            return list(manager.load(wanted)["tasks"].values()), source
     except Exception as error:  # whatever a transport raises means the same here
+        if source != "hub":
+            raise
         raise Unreachable(
             f"could not download the rows from the Hugging Face Hub ({type(error).__name__})",
             f"task {name}",
@@ -340,10 +337,7 @@ def _read(manager: Any, name: str, settings: Settings) -> tuple[list[Any], str]:
 
 
 def _quieten() -> None:
-    """Turns off warnings about intended overrides, progress bars and lm-eval's report on the host.
-
-    A group would leave a bar for each subject, and the report starts a dozen programs for every evaluation.
-    """
+    """Turn off warnings about intended overrides, progress bars and lm-eval's report, which starts many programs."""
     import datasets
     from lm_eval import evaluator
     from lm_eval.api import task
@@ -390,21 +384,11 @@ def _manager(name: str, settings: Settings) -> Any:
 
     if name in embedded_tasks(settings):  # and defined here
         return tasks.TaskManager(include_defaults=False)
-    usual = _USUAL.get(_POOLED.get(name, (name,))[0])
+    usual = _USUAL.get(_members(name)[0])
     if usual is None:
         return _Shared.get("", tasks.TaskManager)
     path = Path(tasks.__file__).parent / usual.folder
     return _Shared.get(usual.folder, lambda: tasks.TaskManager(include_path=path, include_defaults=False))
-
-
-def _runs_no_programs(name: str) -> None:
-    """Refuses a task of lm-eval that runs the model's programs as the user of this process."""
-    if published_tasks()[name]:
-        raise Refused(
-            "lm-eval would run programs that the model writes without isolating them",
-            f"task {name}",
-            f"Use {human_eval.TASK}, the one such task that is isolated here.",
-        )
 
 
 def _task_config(name: str, file: Path) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from sarqc.errors import Refused
 from sarqc.models.decoder import Decoder
 from sarqc.models.linears import weight_of
 from sarqc.models.loading import LoadedModel
-from sarqc.models.partial_pass import head_input, replaced
+from sarqc.models.partial_pass import first_tensor, head_input, replaced
 from sarqc.models.walk import BlockWalk
 
 _TOKENS = 16
@@ -87,12 +88,13 @@ def _reads(block: nn.Module, decoder: Decoder, index: int) -> Iterator[dict[str,
     """A context in which the inputs of the linears of a block outside its experts are kept, by path."""
     reads: dict[str, list[Tensor]] = {path: [] for group in _shared_groups(decoder, index) for path in group}
 
-    def keep(path: str) -> Callable[..., None]:
-        return lambda _module, given, named: reads[path].append(next(iter((*given, *named.values()))))
+    def keep(path: str, _module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+        reads[path].append(next(iter((*given, *named.values()))))
 
     with ExitStack() as hooks:
         for path in reads:
-            hooks.callback(block.get_submodule(path).register_forward_pre_hook(keep(path), with_kwargs=True).remove)
+            module = block.get_submodule(path)
+            hooks.callback(module.register_forward_pre_hook(partial(keep, path), with_kwargs=True).remove)
         yield reads
 
 
@@ -130,18 +132,13 @@ def _is_near(first: Tensor, second: Tensor) -> bool:
 def _rounded_blocks(loaded: LoadedModel, decoder: Decoder, inputs: list[Tensor]) -> AbstractContextManager[None]:
     """A context in which each block has rounded linears during its forward pass; its inputs are kept."""
 
-    def forward_of(index: int) -> Callable[..., Any]:
+    def forward(index: int, own: Callable[..., Any], *given: Any, **named: Any) -> Any:
         block = loaded.blocks()[index]
-        own = block.forward
+        inputs.append(first_tensor(given, named))
+        with loaded.at(block), _rounded(block, decoder, index):
+            return own(*given, **named)
 
-        def forward(*given: Any, **named: Any) -> Any:
-            inputs.append(next(value for value in (*given, *named.values()) if isinstance(value, Tensor)))
-            with loaded.at(block), _rounded(block, decoder, index):
-                return own(*given, **named)
-
-        return forward
-
-    return replaced(loaded.blocks(), forward_of)
+    return replaced(loaded.blocks(), lambda index: partial(forward, index, loaded.blocks()[index].forward))
 
 
 @contextmanager

@@ -25,6 +25,18 @@ _Activation = Literal[
 _STRICT = ConfigDict(strict=True, frozen=True, extra="ignore", allow_inf_nan=False, populate_by_name=True)
 
 
+class Frozen(BaseModel):
+    """A description that does not change."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Strict(BaseModel):
+    """A part of a document from outside: values of exactly these types, among others that are ignored."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+
 class Rope(BaseModel):
     """Rotation of queries and keys by their positions: ``rope_parameters``, formerly ``rope_scaling``."""
 

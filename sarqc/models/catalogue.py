@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sarqc.errors import NotFound, SarqcError
 from sarqc.files.names import path_of, read_object, shortened
 from sarqc.models import download as hub
+from sarqc.models.architecture import Frozen
 from sarqc.models.checkpoint import Checkpoint, read_checkpoint
 from sarqc.models.derived import is_described
 from sarqc.models.families import fitting_group_sizes, is_written
@@ -31,10 +32,8 @@ _EXPORTED = re.compile(r"[0-9A-Z]{26}/[A-Za-z0-9_][\w.-]*", re.ASCII)
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 
 
-class ModelEntry(BaseModel):
+class ModelEntry(Frozen):
     """A model as offered by the form; ``suggested`` is a recipe to begin with."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     title: str
@@ -46,10 +45,8 @@ class ModelEntry(BaseModel):
     opened: tuple[str, ...] = ()  # quantized checkpoints of it on this host, by their names in recipes
 
 
-class EmbeddedCorpus(BaseModel):
+class EmbeddedCorpus(Frozen):
     """A text file that ships with an embedded model."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     file: str
@@ -57,10 +54,8 @@ class EmbeddedCorpus(BaseModel):
     role: str  # "calibration", "held_out", "test"
 
 
-class EmbeddedModel(BaseModel):
+class EmbeddedModel(Frozen):
     """Content of ``sarqc.json`` beside an embedded model's weights."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     title: str
     description: str
@@ -86,13 +81,11 @@ def embedded_models(settings: Settings) -> dict[str, tuple[Path, EmbeddedModel]]
 
     Models of the app come first, then pretrained ones that were brought to this host.
     """
-    found = {}
-    shipped, brought = (
-        sorted(root.glob("*/sarqc.json")) for root in (settings.embedded_models_dir(), settings.pretrained_dir)
-    )
-    for path in (*shipped, *brought):
-        found[path.parent.name] = (path.parent, EmbeddedModel.model_validate_json(path.read_text(encoding="utf-8")))
-    return found
+    return {
+        path.parent.name: (path.parent, EmbeddedModel.model_validate_json(path.read_text(encoding="utf-8")))
+        for root in (settings.embedded_models_dir(), settings.pretrained_dir)
+        for path in sorted(root.glob("*/sarqc.json"))
+    }
 
 
 def offered(settings: Settings) -> list[ModelEntry]:
@@ -100,9 +93,11 @@ def offered(settings: Settings) -> list[ModelEntry]:
     entries = []
     quantized = quantized_folders(settings)
     for name, (folder, model) in embedded_models(settings).items():
-        checkpoint = read_checkpoint(folder, name)
-        title, description = model.title, model.description
-        entries.append(_entry(name, title, description, checkpoint, "embedded", model.suggested, quantized))
+        entry = ModelEntry(
+            name=name, title=model.title, description=model.description, where="embedded",
+            suggested={"model": name} | model.suggested,
+        )  # fmt: skip
+        entries.append(_described(entry, read_checkpoint(folder, name), quantized))
     for name, folder in declared_models(settings).items():
         try:
             files = gguf_files(folder)
@@ -116,18 +111,18 @@ def offered(settings: Settings) -> list[ModelEntry]:
         except (SarqcError, OSError):  # an OSError: a folder that is being written or taken away
             continue  # not a model for us; naming it in a recipe says why
         # No text: only its owner knows on what it will be used.
-        suggested = {"length": min(256, checkpoint.max_positions), **_fitting_groups(checkpoint)}
+        suggested = {"model": name, "length": min(256, checkpoint.max_positions)} | _fitting_groups(checkpoint)
         what = "Local GGUF file." if files else "Local checkpoint."
-        entries.append(_entry(name, name, what, checkpoint, "local", suggested, quantized))
+        entry = ModelEntry(name=name, title=name, description=what, where="local", suggested=suggested)
+        entries.append(_described(entry, checkpoint, quantized))
     titles, fetched = dict(_HUB_OFFERS), settings.fetched_models()
-    for name in titles if fetched is None else fetched:
-        entries.append(
-            ModelEntry(
-                name=name, title=titles.get(name, name), description="From the Hugging Face Hub.", where="hub",
-                suggested={"model": name} | _HUB_SUGGESTED,
-            )
-        )  # fmt: skip
-    return entries
+    return entries + [
+        ModelEntry(
+            name=name, title=titles.get(name, name), description="From the Hugging Face Hub.", where="hub",
+            suggested={"model": name} | _HUB_SUGGESTED,
+        )
+        for name in (titles if fetched is None else fetched)
+    ]  # fmt: skip
 
 
 def _is_unknown(folder: Path, name: str) -> bool:
@@ -207,26 +202,12 @@ def quantized_folders(settings: Settings) -> dict[str, dict[str, Any]]:
 _SHAPE = ("model_type", "hidden_size", "intermediate_size", "num_hidden_layers", "vocab_size")  # those of one model
 
 
-def _entry(
-    name: str,
-    title: str,
-    description: str,
-    checkpoint: Checkpoint,
-    where: str,
-    suggested: dict[str, Any],
-    quantized: dict[str, dict[str, Any]],
-) -> ModelEntry:
+def _described(entry: ModelEntry, checkpoint: Checkpoint, quantized: dict[str, dict[str, Any]]) -> ModelEntry:
+    """An entry with what its checkpoint adds."""
     shape = [checkpoint.config.get(field) for field in _SHAPE]
-    return ModelEntry(
-        name=name,
-        title=title,
-        description=description,
-        family=checkpoint.family.title,
-        parameters=checkpoint.parameters,
-        where=where,
-        suggested={"model": name} | suggested,
-        opened=tuple(one for one, config in quantized.items() if [config.get(field) for field in _SHAPE] == shape),
-    )
+    opened = tuple(name for name, config in quantized.items() if [config.get(field) for field in _SHAPE] == shape)
+    facts = {"family": checkpoint.family.title, "parameters": checkpoint.parameters, "opened": opened}
+    return entry.model_copy(update=facts)
 
 
 def local_folder(model: str, settings: Settings) -> Path | None:
@@ -315,13 +296,7 @@ def _unpacked(model: GgufModel, settings: Settings, *, unpack: bool) -> Path:
 
 
 def checkpoint_of(model: str, revision: str | None, settings: Settings, *, download: bool = False) -> Checkpoint:
-    """Return a model's checkpoint without its weights.
-
-    Args:
-        model: Name of a model, or path of a folder or file.
-        revision: Commit, tag or branch of a Hub model.
-        settings: Settings of the host.
-        download: Download and unpack, see ``fetch``.
+    """Return a model's checkpoint without its weights; the arguments are those of ``fetch``.
 
     Raises:
         NotCached: If the model is not ready on this host, without ``download``.

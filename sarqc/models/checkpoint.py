@@ -86,8 +86,8 @@ class Checkpoint:
         """Names of the tensors that are parameters: without stored buffers, and a tied head only as the embedding."""
         twice = f"{self.family.head}.weight" if self.tied else None
         own = set()
-        if isinstance(self.family, DerivedFamily) and self.decoder is not None:
-            own = {self.family.tensor_in_file(name) for name in self.decoder.stored}
+        if isinstance(self.family, DerivedFamily):
+            own = set(map(self.family.tensor_in_file, self.family.decoder.stored))
         return tuple(name for name in self.shapes if (name.endswith(_PARAMETERS) or name in own) and name != twice)
 
     @property
@@ -134,15 +134,13 @@ class Checkpoint:
         """Return the linears to quantize of a block, grouped by the tensor they read, with its float readers."""
         prefix, groups = f"{self.family.blocks}.{block}.", []
         for group in self.all_groups(block):
-            parts: dict[bool, list[str]] = {True: [], False: []}
-            for path in group.linears:
-                parts[f"{prefix}{path}" in self._quantized].append(path)
-            if not parts[True]:
+            quantized = tuple(path for path in group.linears if f"{prefix}{path}" in self._quantized)
+            if not quantized:
                 continue
-            source = group.source
-            if f"{prefix}{source}" in self._left_float:
-                source = None  # its rows are divided as a part of its solution
-            groups.append(InputGroup(tuple(parts[True]), source, (*group.also, *parts[False])))
+            left = (path for path in group.linears if path not in quantized)
+            # The rows of a quantized source are divided as a part of its solution.
+            source = None if f"{prefix}{group.source}" in self._left_float else group.source
+            groups.append(InputGroup(quantized, source, (*group.also, *left)))
         return tuple(groups)
 
     @cached_property
@@ -186,8 +184,8 @@ class Checkpoint:
 
     def dtype_of(self, path: str) -> str:
         """Return the dtype in the files of the parameter at a full path, which may be the weight of an expert."""
-        if isinstance(self.family, DerivedFamily) and self.decoder is not None:
-            linear = self.decoder.linears.get(path.removesuffix(".weight"))
+        if isinstance(self.family, DerivedFamily):
+            linear = self.family.decoder.linears.get(path.removesuffix(".weight"))
             if linear is not None and path.endswith(".weight"):
                 return self.dtypes[self.family.tensor_in_file(linear.tensor)]
         return self.dtypes[self.family.in_file(path)]
@@ -256,19 +254,14 @@ class Checkpoint:
                     f"Names are like {small[0]}; all others are quantized anyway." if small
                     else "It has no linears of few rows or columns; all others are quantized anyway.",
                 ).about("include")  # fmt: skip
+        part = replace(self, only=only, of_blocks=blocks, excluded=exclude, included=include)
+        if part.layers:
+            return self if only is None and blocks is None and not exclude and not include else part
         if only is None:
-            part = replace(self, of_blocks=blocks, excluded=exclude, included=include)
-            if not part.layers:
-                what, remedy = "no layer is left to quantize", "Exclude fewer layers."
-                raise Refused(what, in_recipe("exclude"), remedy).about("exclude")
-            return part if blocks is not None or exclude or include else self
-        alone = replace(self, only=only, of_blocks=blocks, excluded=exclude, included=include)
-        if not alone.layers:
-            raise Refused(
-                f"no linear “{only}” in the model", in_recipe("layer"),
-                f"Give a full name such as {self.layers[0].name}, or leave it out.",
-            )  # fmt: skip
-        return alone
+            what, remedy = "no layer is left to quantize", "Exclude fewer layers."
+            raise Refused(what, in_recipe("exclude"), remedy).about("exclude")
+        remedy = f"Give a full name such as {self.layers[0].name}, or leave it out."
+        raise Refused(f"no linear “{only}” in the model", in_recipe("layer"), remedy)
 
     def _lacks(self, name: str) -> Refused:
         stored = self.family.in_file(name)
@@ -298,11 +291,7 @@ class Checkpoint:
 
 
 def read_checkpoint(folder: Path, name: str | None = None) -> Checkpoint:
-    """Return the checkpoint in a folder.
-
-    Args:
-        folder: The folder.
-        name: Its name for people; None for the path.
+    """Return the checkpoint in a folder; ``name`` is that for people, None for the path.
 
     Raises:
         Refused: If it can't or must not be loaded.
@@ -335,7 +324,7 @@ def promised_checkpoint(name: str, config: dict[str, Any]) -> Checkpoint:
         Refused: As for ``check_config``.
     """
     architecture, family = check_config(config, name)
-    if isinstance(family, DerivedFamily) and family.decoder is not None:
+    if isinstance(family, DerivedFamily):
         decoder = family.decoder
         tied = f"{decoder.head}.weight" if decoder.tied else None
         shapes = {name: tensor.shape for name, tensor in decoder.stored.items() if tensor.parameter != tied}
@@ -386,8 +375,8 @@ def check_config(
 def _check_promises(checkpoint: Checkpoint) -> None:
     """Refuses configuration and files that do not belong together, or hold no floats."""
     family, where = checkpoint.family, checkpoint.name
-    if checkpoint.decoder is not None:
-        _check_stored(checkpoint, checkpoint.decoder)
+    if isinstance(family, DerivedFamily):
+        _check_stored(checkpoint, family)
         return
     promised = list(promised_shapes(checkpoint.architecture, family))
     if (head := f"{family.head}.weight") in checkpoint.shapes and head not in dict(promised):
@@ -396,8 +385,7 @@ def _check_promises(checkpoint: Checkpoint) -> None:
         stored = checkpoint.shapes.get(name)
         if stored != shape:
             raise other_shape(name, shape, stored, where)
-        if checkpoint.dtypes[name] not in FLOATS:
-            raise _not_float(name, checkpoint.dtypes[name], where)
+        _check_float(checkpoint, name)
     prefix = family.in_file(f"{family.blocks}.")
     blocks = {int(number) for name in checkpoint.shapes if name.startswith(prefix)
               if (number := name.removeprefix(prefix).partition(".")[0]).isdecimal()}  # fmt: skip
@@ -406,16 +394,13 @@ def _check_promises(checkpoint: Checkpoint) -> None:
             f"the files have {max(blocks) + 1} blocks, and config.json says {checkpoint.n_blocks}",
             where, TOGETHER,
         )  # fmt: skip
-    names = [f"{family.in_file(layer.name)}.weight" for layer in checkpoint.linears]
-    for name in names:
-        if checkpoint.dtypes[name] not in FLOATS:
-            raise _not_float(name, checkpoint.dtypes[name], where)
+    for layer in checkpoint.linears:
+        _check_float(checkpoint, f"{family.in_file(layer.name)}.weight")
 
 
-def _check_stored(checkpoint: Checkpoint, decoder: Decoder) -> None:
+def _check_stored(checkpoint: Checkpoint, family: DerivedFamily) -> None:
     """Refuses files without a tensor of the decoder, or with another shape or no floats in its place."""
-    family = checkpoint.family
-    assert isinstance(family, DerivedFamily)
+    decoder = family.decoder
     for name, tensor in decoder.stored.items():
         there = family.tensor_in_file(name)
         stored = checkpoint.shapes.get(there)
@@ -423,19 +408,16 @@ def _check_stored(checkpoint: Checkpoint, decoder: Decoder) -> None:
             continue
         if stored != tensor.shape:
             raise other_shape(there, tensor.shape, stored, checkpoint.name)
-        if checkpoint.dtypes[there] not in FLOATS and tensor.parameter not in decoder.integers:
-            raise _not_float(there, checkpoint.dtypes[there], checkpoint.name)
+        if tensor.parameter not in decoder.integers:
+            _check_float(checkpoint, there)
 
 
 def other_shape(name: str, shape: Sequence[int], stored: Sequence[int] | None, where: str) -> Refused:
     """Return the refusal of a tensor whose shape is not that of the configuration; ``stored`` is None without it."""
-    what = (
-        f"config.json asks for {name} of {shape}, which is not there"
-        if stored is None
-        else f"config.json asks for {name} of {shape}, and it is {stored}"
-    )
-    return Refused(what, where, TOGETHER)
+    instead = "which is not there" if stored is None else f"and it is {stored}"
+    return Refused(f"config.json asks for {name} of {shape}, {instead}", where, TOGETHER)
 
 
-def _not_float(name: str, dtype: str, where: str) -> Refused:
-    return Refused(f"{name} is stored as {dtype}", where, "Give a float checkpoint.")
+def _check_float(checkpoint: Checkpoint, name: str) -> None:
+    if (dtype := checkpoint.dtypes[name]) not in FLOATS:
+        raise Refused(f"{name} is stored as {dtype}", checkpoint.name, "Give a float checkpoint.")

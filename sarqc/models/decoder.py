@@ -8,15 +8,15 @@ from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from sarqc.models.architecture import Architecture
+from sarqc.models.architecture import Architecture, Frozen
 from sarqc.models.families import Family, InputGroup
 
 Shape = tuple[int, ...]
 
 
-class StackedExperts(BaseModel):
+class StackedExperts(Frozen):
     """The experts of a block in one tensor for each of their linears.
 
     Attributes:
@@ -24,13 +24,11 @@ class StackedExperts(BaseModel):
         number: Number of experts.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     path: str
     number: int = Field(ge=1)
 
 
-class BlockKind(BaseModel):
+class BlockKind(Frozen):
     """Blocks with the same modules in the same order.
 
     Attributes:
@@ -42,15 +40,13 @@ class BlockKind(BaseModel):
             entry is the hidden state.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     module: str
     groups: tuple[InputGroup, ...]
     experts: StackedExperts | None = None
     outputs: int = 0
 
 
-class StoredTensor(BaseModel):
+class StoredTensor(Frozen):
     """A tensor of a checkpoint as a view of the parameter that it fills.
 
     Attributes:
@@ -60,15 +56,13 @@ class StoredTensor(BaseModel):
         offset: Its first number there.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     parameter: str
     shape: Shape
     stride: Shape = ()
     offset: int = 0
 
 
-class Linear(BaseModel):
+class Linear(Frozen):
     """A linear to quantize.
 
     Attributes:
@@ -79,8 +73,6 @@ class Linear(BaseModel):
         is_small: True for a linear of few rows or columns, which stays float unless a recipe includes it.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     shape: tuple[int, int]
     tensor: str
     is_own: bool
@@ -88,17 +80,15 @@ class Linear(BaseModel):
     is_small: bool = False
 
 
-class FloatModule(BaseModel):
+class FloatModule(Frozen):
     """Modules of blocks that stay float; “*” in a path stands for the number of a block."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     path: str
     reason: str
     parameters: int
 
 
-class Decoder(BaseModel):
+class Decoder(Frozen):
     """The parts of a decoder, derived from its configuration.
 
     Attributes:
@@ -119,8 +109,6 @@ class Decoder(BaseModel):
         experts_per_token: Experts that a token is routed to; None without experts.
         floats: Linears and other large tensors of blocks that stay float, with the reason.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     title: str
     model_type: str
@@ -171,8 +159,7 @@ class Decoder(BaseModel):
 
     def shape(self, path: str) -> tuple[int, int]:
         """Return (out_features, in_features) of a linear to quantize, by its full path."""
-        rows, columns = self.linears[path].shape
-        return rows, columns
+        return self.linears[path].shape
 
     def architecture(self) -> Architecture:
         """Return the sizes for a plan."""
@@ -194,7 +181,7 @@ class DerivedFamily(Family):
         renamed: Names in the checkpoint that differ from those that transformers would write, by the latter.
     """
 
-    decoder: Decoder | None = field(default=None, compare=False)
+    decoder: Decoder = field(kw_only=True, compare=False)
     in_checkpoint: Mapping[str, str] = field(default_factory=dict, compare=False)
     renamed: Mapping[str, str] = field(default_factory=dict, compare=False)
 
@@ -209,7 +196,6 @@ class DerivedFamily(Family):
             block: The block, a module of PyTorch.
             prefix: Its path with a full stop.
         """
-        assert self.decoder is not None
         for path, whole in block.state_dict(keep_vars=True).items():
             for name in self.decoder.tensors_of.get(f"{prefix}{path}", ()):
                 tensor = self.decoder.stored[name]

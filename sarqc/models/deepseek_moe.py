@@ -23,6 +23,7 @@ from transformers.models.llama.modeling_llama import (
     LlamaRMSNorm,
     LlamaRotaryEmbedding,
 )
+from transformers.models.qwen2_moe.modeling_qwen2_moe import Qwen2MoeMLP as GatedMLP  # of any width, without biases
 
 
 class DeepseekConfig(PreTrainedConfig):
@@ -109,21 +110,6 @@ class DeepseekRotaryEmbedding(LlamaRotaryEmbedding):
         return (angles.cos() * self.attention_scaling).to(x.dtype), (angles.sin() * self.attention_scaling).to(x.dtype)
 
 
-class DeepseekMLP(nn.Module):
-    """A gated MLP of some width: dense, one expert, or the shared experts together."""
-
-    def __init__(self, config: DeepseekConfig, width: int) -> None:
-        super().__init__()
-        self.gate_proj = nn.Linear(config.hidden_size, width, bias=False)
-        self.up_proj = nn.Linear(config.hidden_size, width, bias=False)
-        self.down_proj = nn.Linear(width, config.hidden_size, bias=False)
-        self.act_fn = ACT2FN[config.hidden_act]
-
-    def forward(self, hidden_states: Tensor) -> Tensor:
-        narrow: Tensor = self.down_proj(self.act_fn(self.gate_proj(hidden_states)) * self.up_proj(hidden_states))
-        return narrow
-
-
 class DeepseekRouter(nn.Module):
     """Router that returns the experts of each token and their weights."""
 
@@ -150,7 +136,7 @@ class DeepseekExperts(nn.ModuleList):
 
     def __init__(self, config: DeepseekConfig) -> None:
         assert config.n_routed_experts is not None  # else every block is dense
-        super().__init__(DeepseekMLP(config, config.moe_intermediate_size) for _ in range(config.n_routed_experts))
+        super().__init__(GatedMLP(config, config.moe_intermediate_size) for _ in range(config.n_routed_experts))
         self.act_fn = ACT2FN[config.hidden_act]
 
     def forward(self, tokens: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
@@ -181,7 +167,7 @@ class DeepseekMoE(nn.Module):
         self.gate = DeepseekRouter(config)
         self.experts = DeepseekExperts(config)
         shared = config.n_shared_experts or 0
-        self.shared_experts = DeepseekMLP(config, config.moe_intermediate_size * shared) if shared else None
+        self.shared_experts = GatedMLP(config, config.moe_intermediate_size * shared) if shared else None
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         tokens = hidden_states.reshape(-1, hidden_states.shape[-1])
@@ -198,7 +184,7 @@ class DeepseekDecoderLayer(LlamaDecoderLayer):
         # LLaMA's parts read keys that both configurations have, and call whatever stands where its MLP would.
         self.self_attn = LlamaAttention(config=config, layer_idx=layer_idx)  # type: ignore[arg-type]  # see above
         experts = config.has_experts(layer_idx)
-        mlp = DeepseekMoE(config) if experts else DeepseekMLP(config, config.intermediate_size)
+        mlp = DeepseekMoE(config) if experts else GatedMLP(config, config.intermediate_size)
         self.mlp = mlp  # type: ignore[assignment]  # see above
         self.input_layernorm = DeepseekRMSNorm(config.hidden_size, eps=config.rms_norm_eps)
         self.post_attention_layernorm = DeepseekRMSNorm(config.hidden_size, eps=config.rms_norm_eps)

@@ -15,6 +15,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Hashable
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,10 +83,6 @@ class WithoutNumbers(FakeTensorMode):
 def model_of(config: dict[str, Any], where: str) -> PreTrainedModel:
     """Return the causal language model of a config.json; within ``FakeTensorMode`` it takes no memory.
 
-    Args:
-        config: The configuration.
-        where: Its name for errors.
-
     Raises:
         Refused: If transformers has no such model, or can't make it of these values.
     """
@@ -115,11 +112,7 @@ def model_of(config: dict[str, Any], where: str) -> PreTrainedModel:
 
 
 def derive(model: PreTrainedModel, where: str) -> Decoder:
-    """Return the description of a decoder.
-
-    Args:
-        model: The model, made within the same ``FakeTensorMode``.
-        where: Its name for errors.
+    """Return the description of a decoder, made within the same ``FakeTensorMode`` as the model.
 
     Raises:
         Refused: If its forward pass can't be followed, or if its blocks are not called once each in their order.
@@ -188,44 +181,33 @@ class _Pass:
         """Return a context in which the model's forward pass is written down."""
         hooks = ExitStack()
         for index, block in enumerate(self.blocks):
-            hooks.callback(block.register_forward_pre_hook(self._entered(index), with_kwargs=True).remove)
-            hooks.callback(block.register_forward_hook(self._left(index)).remove)
+            hooks.callback(block.register_forward_pre_hook(partial(self._entered, index), with_kwargs=True).remove)
+            hooks.callback(block.register_forward_hook(partial(self._left, index)).remove)
             for path, module in block.named_modules():
                 if is_linear(module) or is_stacked(module):
-                    hook = self._read(index, path)
+                    hook = partial(self._read, index, path)
                     hooks.callback(module.register_forward_pre_hook(hook, with_kwargs=True).remove)
                 if routes_tokens(module):
                     _stub(module, hooks)
         hooks.callback(head.register_forward_hook(self._headed).remove)
         return hooks
 
-    def _entered(self, index: int) -> Any:
-        def hook(_module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-            self.calls.append(index)
-            self.states.append(first_tensor(given, named))
+    def _entered(self, index: int, _module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+        self.calls.append(index)
+        self.states.append(first_tensor(given, named))
 
-        return hook
+    def _left(self, index: int, _module: nn.Module, _given: Any, returned: Any) -> None:
+        self.returned[index] = returned
 
-    def _left(self, index: int) -> Any:
-        def hook(_module: nn.Module, _given: Any, returned: Any) -> None:
-            self.returned[index] = returned
-
-        return hook
-
-    def _read(self, index: int, path: str) -> Any:
-        def hook(_module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-            self.reads[index].append((path, first_tensor(given, named)))
-
-        return hook
+    def _read(self, index: int, path: str, _module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+        self.reads[index].append((path, first_tensor(given, named)))
 
     def _headed(self, _module: nn.Module, _given: Any, made: Tensor) -> None:
         self.of_head = made
 
 
 def _blocks(model: nn.Module, where: str) -> tuple[str, nn.ModuleList]:
-    """The list of modules with the most parameters of those that a pass over text uses; of lists within each other the
-    outermost.
-    """
+    """The list of modules that a pass over text uses with the most parameters; the outermost of nested ones."""
     lists = [(path, module) for path, module in model.named_modules() if isinstance(module, nn.ModuleList) and module]
     used = _used(model, [child for _, module in lists for child in module])
     lists = [(path, module) for path, module in lists if any(child in used for child in module)]
@@ -270,10 +252,8 @@ def _check_order(seen: _Pass, where: str) -> None:
     times = Counter(seen.calls)
     for index, block in enumerate(seen.blocks):
         if times[index] != 1:
-            what = (
-                f"block {seen.path}.{index} ({type(block).__name__}) is called {times[index]} times in a forward pass"
-            )
-            raise Refused(what, where, _OTHER)
+            name = f"{seen.path}.{index} ({type(block).__name__})"
+            raise Refused(f"block {name} is called {times[index]} times in a forward pass", where, _OTHER)
     if seen.calls != sorted(seen.calls):
         raise Refused(f"the blocks of {seen.path} are not called in their order", where, _OTHER)
 
@@ -291,7 +271,7 @@ def _kind(
         experts = StackedExperts(path=path, number=number)
     floats, quantized = [], set()
     for path, module in block.named_modules():
-        reason = None
+        own, reason = list(module.parameters(recurse=False)), None
         if is_linear(module):
             rows, _ = rows_and_columns(module)
             if not times[path]:
@@ -305,16 +285,15 @@ def _kind(
         elif is_stacked(module):
             reason = None if experts is not None and path == experts.path else "a second stack of experts"
         else:
-            matrices = [parameter for parameter in module.parameters(recurse=False) if parameter.ndim > 1]
-            if matrices:
-                is_router = experts is not None and any(len(matrix) == n_routes for matrix in matrices)
-                reason = "a router" if is_router else "not a linear"
-                floats.append((path, reason, sum(map(torch.numel, matrices))))
-            continue
+            own = [parameter for parameter in own if parameter.ndim > 1]
+            if not own:
+                continue
+            is_router = experts is not None and any(len(matrix) == n_routes for matrix in own)
+            reason = "a router" if is_router else "not a linear"
         if reason is None:
             quantized.add(path)
         else:
-            floats.append((path, reason, sum(parameter.numel() for parameter in module.parameters(recurse=False))))
+            floats.append((path, reason, sum(map(torch.numel, own))))
     groups: dict[Hashable, list[str]] = {}
     downs: list[tuple[str, ...]] = []
     for path, given in reads:
@@ -337,10 +316,7 @@ def _kind(
 
 
 def _routes(block: nn.Module, path: str, experts: StackedExperts) -> bool:
-    """Whether a linear with a row for each expert stands beside them, or alone in a module there.
-
-    Keys, values and linears of a shared expert may have as many rows.
-    """
+    """True for a linear with a row for each expert that stands beside them, or alone in a module there."""
     owner, holder = experts.path.rpartition(".")[0], path.rpartition(".")[0]
     if owner and not path.startswith(f"{owner}."):
         return False
@@ -354,20 +330,15 @@ def _replace_fakes(model: nn.Module) -> None:
         tables: list[dict[str, Any]] = [module._parameters, module._buffers]
         for table in tables:
             for name, tensor in table.items():
-                if tensor is None:
-                    continue
-                if id(tensor) not in made:
+                if tensor is not None and id(tensor) not in made:
                     meta = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
                     is_parameter = isinstance(tensor, nn.Parameter)
                     made[id(tensor)] = nn.Parameter(meta, requires_grad=False) if is_parameter else meta
-                table[name] = made[id(tensor)]
+                table[name] = made.get(id(tensor))
 
 
 def _stored(model: PreTrainedModel) -> dict[str, StoredTensor]:
-    """The tensors of the model's checkpoints: what transformers writes, as views of its parameters.
-
-    A tensor that transformers puts together from several is left out: nothing is known of its place.
-    """
+    """The tensors that transformers writes, as views of parameters; without those put together from several."""
     from transformers.core_model_loading import revert_weight_conversion
 
     own = model.state_dict()
@@ -430,12 +401,6 @@ def _linears(
                 is_part=tensor is None, is_small=few < _FEW or few * _LOPSIDED < many,
             )  # fmt: skip
     return found
-
-
-def _states_in(returned: Any) -> Tensor:
-    states = returned[0] if isinstance(returned, tuple | list) else returned
-    assert isinstance(states, Tensor)
-    return states
 
 
 def _path_of(model: nn.Module, module: nn.Module) -> str:

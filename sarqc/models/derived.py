@@ -33,10 +33,6 @@ _one_at_a_time = threading.Lock()
 def decoder_of(config: dict[str, Any], where: str) -> Decoder:
     """Return the description of the decoder of a config.json.
 
-    Args:
-        config: The configuration.
-        where: Name of the model for errors.
-
     Raises:
         Refused: If transformers has no such decoder, or if its blocks can't be run one by one.
     """

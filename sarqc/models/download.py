@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,27 +41,29 @@ def judge(model: str, revision: str | None, settings: Settings) -> dict[str, Any
         NoRoom: If the disk has too little room.
         SarqcError: As by ``hub.ask``.
     """
-    key, remedy = ("model", model, revision), _REMEDY
-    offer = ask(key, lambda: _offer(model, revision, settings), model, settings, remedy=remedy)
-    check_config(offer.config, model)
-    if not any(name.endswith(".safetensors") for name in offer.sizes):
-        what = "it has no safetensors files"
-        raise Refused(what, model, "Give a model with them; pickles are never opened.")
-    size = sum(offer.sizes.values())
+    configure(settings)
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    key = ("model", model, revision)
+    config, sizes = ask(key, lambda: _offer(model, revision, settings), model, settings, remedy=_REMEDY)
+    check_config(config, model)
+    if not any(name.endswith(".safetensors") for name in sizes):
+        raise Refused("it has no safetensors files", model, "Give a model with them; pickles are never opened.")
+    size = sum(sizes.values())
     if size > settings.download_gib * 2**30:
         raise TooLarge(
             f"its files have {_gib(size)} GiB, and at most {settings.download_gib:g} GiB are downloaded",
             model,
             "Give a smaller model, or raise SARQC_DOWNLOAD_GIB.",
         )
-    free = free_on_disk(_cache())
+    free = free_on_disk(Path(HF_HUB_CACHE))
     if size > free:
         raise NoRoom(
             f"its files have {_gib(size)} GiB, and {_gib(free)} GiB are free for downloads",
             model,
             "Make room, or set HF_HOME to a folder on a larger disk.",
         )
-    return offer.config
+    return config
 
 
 def _gib(size: float) -> str:
@@ -90,15 +91,8 @@ def download(model: str, revision: str | None) -> Path:
         raise Unreachable(f"the download broke off: {type(error).__name__}", model, "Try again.") from None
 
 
-@dataclass(frozen=True)
-class _Offer:
-    """Configuration and file sizes of a model of the Hub."""
-
-    config: dict[str, Any]
-    sizes: dict[str, int]  # bytes of each file that would be fetched
-
-
-def _offer(model: str, revision: str | None, settings: Settings) -> _Offer:
+def _offer(model: str, revision: str | None, settings: Settings) -> tuple[dict[str, Any], dict[str, int]]:
+    """The configuration of a model of the Hub, and the bytes of each file that would be fetched."""
     from huggingface_hub import HfApi, hf_hub_download
     from huggingface_hub.utils._paths import filter_repo_objects
 
@@ -111,10 +105,4 @@ def _offer(model: str, revision: str | None, settings: Settings) -> _Offer:
     # Not into the cache: a folder there with a single file would look like a download.
     with tempfile.TemporaryDirectory(prefix="sarqc-config-") as folder:
         path = hf_hub_download(model, "config.json", revision=info.sha, local_dir=folder)
-        return _Offer(read_object(Path(path), model, remedy="Give another model."), sizes)
-
-
-def _cache() -> Path:
-    from huggingface_hub.constants import HF_HUB_CACHE
-
-    return Path(HF_HUB_CACHE)
+        return read_object(Path(path), model, remedy="Give another model."), sizes

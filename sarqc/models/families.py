@@ -8,18 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sarqc.errors import Refused
 from sarqc.files.names import shortened
+from sarqc.models.architecture import Frozen
 
 _USUAL_GROUP_SIZES = (256, 128, 64, 32, 16, 8)
 
 
-class LayerInfo(BaseModel):
+class LayerInfo(Frozen):
     """A linear of a model that is or can be quantized."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str  # full path, e.g. model.layers.3.mlp.down_proj or model.layers.3.mlp.experts.7.down_proj
     block: int

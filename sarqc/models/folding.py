@@ -9,6 +9,7 @@ Axes: O out_features, I channels of the tensor that a group reads, R rows of the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -58,14 +59,9 @@ class Fold:
 
 
 def folds(block: nn.Module, groups: Sequence[InputGroup], heads: int) -> list[Fold]:
-    """Return the groups of a block in the order of a foldable search: readers before what they read.
+    """Return the groups of a block with this many query heads in the order of a foldable search: readers first.
 
     So ``source_scale`` of one step is known as the row scale of its source when that is solved.
-
-    Args:
-        block: The block.
-        groups: Its input groups.
-        heads: Number of query heads.
     """
     return [_fold(block, group, heads) for group in reversed(groups)]
 
@@ -75,11 +71,6 @@ def channel_ties(rows: int, channels: int, head_dim: int) -> Tensor | None:
 
     Under grouped-query attention several query heads read one head of values: channel (h, d) comes from row (h //
     repeats) · head_dim + d.
-
-    Args:
-        rows: Rows of the linear.
-        channels: Channels of its readers.
-        head_dim: Width of a head.
     """
     if rows == channels:
         return torch.arange(channels)
@@ -144,23 +135,16 @@ def write_folded(
 
 
 def _fold(block: nn.Module, group: InputGroup, heads: int) -> Fold:
-    channels = weight_of(block, group.linears[0]).shape[-1]
-    ties = None
+    channels, ties = weight_of(block, group.linears[0]).shape[-1], None
     if group.source is not None:
-        weight = _weight_or_none(block, group.source)
-        if weight is not None and (weight.ndim == 2 or len(weight) == channels):
-            # Not from the configuration: where its head_dim is missing, what that means depends on the family.
-            ties = channel_ties(len(weight), channels, channels // heads)
+        with suppress(AttributeError):  # a norm may have no weight
+            weight = weight_of(block, group.source)
+            if weight.ndim == 2 or len(weight) == channels:
+                # Not from the configuration: where its head_dim is missing, what that means depends on the family.
+                ties = channel_ties(len(weight), channels, channels // heads)
     if ties is None:
         return Fold(group.linears, None, torch.zeros(channels, dtype=torch.long))
     return Fold(group.linears, group.source, ties)
-
-
-def _weight_or_none(block: nn.Module, path: str) -> Tensor | None:
-    try:
-        return weight_of(block, path)
-    except AttributeError:
-        return None  # a norm may have none
 
 
 def _shared_scale(group: InputGroup, layers: Mapping[str, ScaledLayer]) -> Tensor | None:

@@ -10,7 +10,7 @@ import hashlib
 import re
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 from pathlib import Path
@@ -106,7 +106,8 @@ def read_header(files: tuple[Path, ...], where: str) -> GgufHeader:
     Raises:
         Refused: If a file is missing, damaged, or of a kind that is not read.
     """
-    whole: GgufHeader | None = None
+    pieces: list[GgufHeader] = []
+    tensors: dict[str, GgufTensor] = {}
     digest = hashlib.sha256()
     for number, path in enumerate(files):
         if not is_regular(path):
@@ -119,14 +120,12 @@ def read_header(files: tuple[Path, ...], where: str) -> GgufHeader:
         place = piece.fields.get("split.no", 0), piece.fields.get("split.count", 1)
         if place != (number, len(files)):
             raise Refused(f"{path.name} says it is piece {place[0]} of {place[1]}", where, _AGAIN)
-        if whole is not None and (twice := whole.tensors.keys() & piece.tensors.keys()):
+        if twice := tensors.keys() & piece.tensors.keys():
             raise Refused(f"{min(twice)} is in two pieces", where, _AGAIN)
         digest.update(piece.identity.encode())
-        whole = piece if whole is None else GgufHeader(
-            files, whole.fields, whole.lengths, whole.tensors | piece.tensors, ""
-        )  # fmt: skip
-    assert whole is not None
-    return GgufHeader(files, whole.fields, whole.lengths, whole.tensors, digest.hexdigest())
+        pieces.append(piece)
+        tensors |= piece.tensors
+    return replace(pieces[0], files=files, tensors=tensors, identity=digest.hexdigest())
 
 
 @lru_cache(maxsize=64)
@@ -155,14 +154,15 @@ class _Reading:
         fields: dict[str, Scalar] = {}
         lengths: dict[str, int] = {}
         for _ in range(n_fields):
-            key = self._name()
+            key = self._string()
             if key in fields or key in lengths:
                 raise self._damaged(f"{shortened(key)!r} is there twice")
             kind = self._number("<I")
             if kind == _ARRAY:
                 lengths[key] = self._pass_list(key)
             else:
-                fields[key] = self._text(key) if kind == _STRING else self._number(self._format(kind, key))
+                is_text, name = kind == _STRING, repr(shortened(key))
+                fields[key] = self._string(_LONGEST_TEXT, name) if is_text else self._number(self._format(kind, key))
         found = list(self._tensors(n_tensors))
         alignment = fields.get("general.alignment", 32)
         if not isinstance(alignment, int) or not 8 <= alignment <= 1 << 16 or alignment & (alignment - 1):
@@ -182,7 +182,7 @@ class _Reading:
     def _tensors(self, count: int) -> Iterator[tuple[str, tuple[int, ...], int, int]]:
         """Name, shape, type and offset of each."""
         for _ in range(count):
-            name = self._name()
+            name = self._string()
             n_dimensions = self._number("<I")
             if not 1 <= n_dimensions <= _MOST_DIMENSIONS:
                 raise self._damaged(f"{shortened(name)!r} has {n_dimensions:,} dimensions")
@@ -221,13 +221,7 @@ class _Reading:
             raise self._damaged(f"{shortened(key)!r} is of type {kind}, which is not known here")
         return _NUMBERS[kind]
 
-    def _name(self) -> str:
-        return self._string(_LONGEST_NAME, "a name")
-
-    def _text(self, key: str) -> str:
-        return self._string(_LONGEST_TEXT, repr(shortened(key)))
-
-    def _string(self, most: int, what: str) -> str:
+    def _string(self, most: int = _LONGEST_NAME, what: str = "a name") -> str:
         length = self._number("<Q")
         if length > most:
             raise self._damaged(f"{what} has {length:,} bytes")

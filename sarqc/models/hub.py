@@ -67,19 +67,14 @@ def within(seconds: float, key: Hashable, work: Callable[[], T]) -> T:
 
 
 def _answer(key: Hashable, future: Future[Any], work: Callable[[], Any]) -> None:
+    settle: Callable[[Any], None] = future.set_result
     try:
         answer = work()
     except Exception as error:
-        _forget(key)
-        future.set_exception(error)
-    else:
-        _forget(key)
-        future.set_result(answer)
-
-
-def _forget(key: Hashable) -> None:
+        settle, answer = future.set_exception, error
     with _lock:
         _under_way.pop(key, None)
+    settle(answer)
 
 
 def ask(key: Hashable, question: Callable[[], T], name: str, settings: Settings, *, remedy: str) -> T:
@@ -129,5 +124,5 @@ def unreachable(error: Exception) -> str:
 
 def configure(settings: Settings) -> None:
     """Set the time-outs of the Hub's client, which reads them on import: call this before."""
-    os.environ.setdefault("HF_HUB_ETAG_TIMEOUT", str(max(1, int(settings.hub_timeout))))
-    os.environ.setdefault("HF_HUB_DOWNLOAD_TIMEOUT", str(max(1, int(settings.hub_timeout))))
+    for name in ("HF_HUB_ETAG_TIMEOUT", "HF_HUB_DOWNLOAD_TIMEOUT"):
+        os.environ.setdefault(name, str(max(1, int(settings.hub_timeout))))

@@ -14,21 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from inspect import signature
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-_FUSED = {"gate_proj": ("gate_up_proj", 0), "up_proj": ("gate_up_proj", 1), "down_proj": ("down_proj", None)}
+_FUSED: dict[str, tuple[str, int | None]] = {
+    "gate_proj": ("gate_up_proj", 0),
+    "up_proj": ("gate_up_proj", 1),
+    "down_proj": ("down_proj", None),
+}
 _PARTS = {"gate_up_proj": ("gate_proj", "up_proj"), "up_proj": ("up_proj",), "down_proj": ("down_proj",)}
 _UNSAID: dict[str, dict[str, bool]] = {"Llama4TextExperts": {"is_transposed": True}, "LongcatFlashExperts": {}}
-
-
-class _Slice(NamedTuple):
-    """Place of an expert's linear."""
-
-    parameter: str  # that has all experts
-    half: int | None  # of its rows; None for all
 
 
 def is_linear(module: nn.Module) -> bool:
@@ -94,10 +91,12 @@ def weight_of(block: nn.Module, path: str) -> Tensor:
     """Return the weight (O, I) of the linear, or (I,) of the norm, at a path within a block: the model's own memory."""
     container, number, name = _split(path)
     if number is not None and is_stacked(experts := block.get_submodule(container)):
-        return _slice_of(experts, number, name)
+        fused, half = _place(experts, name)
+        weight = experts.get_parameter(fused)[number]
+        return _half(experts, weight.mT if _says(experts, "is_transposed", False) else weight, half)
     module = block.get_submodule(path)
-    weight = module.get_parameter("weight")
-    return weight.mT if _is_transposed_linear(module) else weight
+    own = module.get_parameter("weight")
+    return own.mT if _is_transposed_linear(module) else own
 
 
 def bias_of(block: nn.Module, path: str) -> Tensor | None:
@@ -106,9 +105,7 @@ def bias_of(block: nn.Module, path: str) -> Tensor | None:
     if number is not None and is_stacked(experts := block.get_submodule(container)):
         fused, half = _place(experts, name)
         biases: Tensor | None = getattr(experts, f"{fused}_bias", None)
-        if biases is None or half is None:
-            return None if biases is None else biases[number]
-        return _half(biases[number], half, is_concatenated=_says(experts, "is_concatenated", True))
+        return None if biases is None else _half(experts, biases[number], half)
     bias: Tensor | None = getattr(block.get_submodule(path), "bias", None)
     return bias
 
@@ -126,7 +123,7 @@ def as_parameters(block: nn.Module, weights: Mapping[str, Tensor]) -> dict[str, 
         container, number, name = _split(path)
         module = block.get_submodule(container)
         if number is not None and is_stacked(module):
-            stacked.add(f"{container}.{_place(module, name).parameter}")
+            stacked.add(f"{container}.{_place(module, name)[0]}")
         else:
             transposed = _is_transposed_linear(block.get_submodule(path))
             parameters[f"{path}.weight"] = weight.mT if transposed else weight
@@ -150,13 +147,7 @@ def readers_of_states(experts: nn.Module) -> tuple[str, ...]:
 
 
 def inside_expert(block: nn.Module, path: str, states: Tensor) -> Tensor:
-    """Return what the second linear of an expert reads (N, F) for the hidden states (N, D) that the expert is given.
-
-    Args:
-        block: The block.
-        path: Path of the expert in it, such as mlp.experts.7.
-        states: The hidden states.
-    """
+    """Return what the second linear of the expert at a path, such as mlp.experts.7, reads (N, F) for states (N, D)."""
     container = path.rpartition(".")[0]
     experts: Any = block.get_submodule(container)
     names = readers_of_states(experts) if is_stacked(experts) else ("gate_proj", "up_proj")
@@ -196,20 +187,15 @@ def is_fused_parameter(module: nn.Module, name: str) -> bool:
     return last in _PARTS and is_stacked(module.get_submodule(container))
 
 
-def _slice_of(experts: nn.Module, number: int, name: str) -> Tensor:
-    fused, half = _place(experts, name)
-    weight = experts.get_parameter(fused)[number]
-    if _says(experts, "is_transposed", False):
-        weight = weight.mT
-    return weight if half is None else _half(weight, half, is_concatenated=_says(experts, "is_concatenated", True))
+def _half(experts: nn.Module, rows: Tensor, half: int | None) -> Tensor:
+    if half is None:
+        return rows
+    return rows.chunk(2)[half] if _says(experts, "is_concatenated", True) else rows[half::2]
 
 
-def _half(rows: Tensor, half: int, *, is_concatenated: bool) -> Tensor:
-    return rows.chunk(2)[half] if is_concatenated else rows[half::2]
-
-
-def _place(experts: nn.Module, name: str) -> _Slice:
-    return _Slice("up_proj", None) if name == "up_proj" and _first(experts) == "up_proj" else _Slice(*_FUSED[name])
+def _place(experts: nn.Module, name: str) -> tuple[str, int | None]:
+    """The parameter that has a linear of all experts, and the half of its rows; None for all."""
+    return ("up_proj", None) if name == _first(experts) == "up_proj" else _FUSED[name]
 
 
 def _first(experts: nn.Module) -> str:

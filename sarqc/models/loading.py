@@ -7,7 +7,7 @@ it is used, so that the memory on the device does not grow with the number of bl
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from pathlib import Path
@@ -106,11 +106,8 @@ class LoadedModel:
     @contextmanager
     def at(self, block: nn.Module, *, changes: bool = False) -> Iterator[nn.Module]:
         """Hold the weights of a block in memory within this context; ``changes`` keeps their values at its end."""
-        if self.streaming is None:
+        with nullcontext() if self.streaming is None else self.streaming.at(block, changes=changes):
             yield block
-        else:
-            with self.streaming.at(block, changes=changes):
-                yield block
 
     def weights(self) -> dict[str, Tensor]:
         """Return a copy of everything in the blocks that quantization may change, for ``restore``."""
@@ -231,9 +228,7 @@ def load(
     model.eval().requires_grad_(False)
     with _refusing(checkpoint, "its tokenizer can't be read"):
         tokenizer = AutoTokenizer.from_pretrained(checkpoint.folder, local_files_only=True, trust_remote_code=False)
-    streaming = None
-    if scratch is not None:
-        streaming = Streaming(model, blocks, files, device, compute_dtype, scratch)
+    streaming = None if scratch is None else Streaming(model, blocks, files, device, compute_dtype, scratch)
     return LoadedModel(model, tokenizer, checkpoint, files, device, compute_dtype, streaming)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from sarqc.errors import Refused
 from sarqc.files.names import read_object
-from sarqc.models.architecture import first_problem
+from sarqc.models.architecture import Frozen, first_problem
 
 ORIGIN = "sarqc-origin.json"
 _FLOATS = ("F32", "F16", "BF16")
@@ -16,10 +16,8 @@ _FLOATS = ("F32", "F16", "BF16")
 _GRIDS = {"Q2_K": (2, 16), "Q3_K": (3, 16), "Q4_0": (4, 32), "Q4_1": (4, 32), "Q4_K": (4, 32)}
 
 
-class Origin(BaseModel):
+class Origin(Frozen):
     """The files that weights were unpacked from."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     files: tuple[str, ...] = Field(max_length=1000)  # their names
     sha256: tuple[str, ...] = Field((), max_length=1000)

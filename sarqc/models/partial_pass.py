@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -40,17 +41,14 @@ def recorded_calls(model: PreTrainedModel, decoder: Decoder, tokens: Tensor) -> 
     blocks = model.get_submodule(decoder.blocks)
     calls: list[BlockCall] = []
 
-    def recorder(index: int) -> Callable[..., Any]:
-        def record(*given: Any, **named: Any) -> Any:
-            hidden, others = (given[0], given[1:]) if given else (named.pop("hidden_states"), ())
-            calls.append(BlockCall(hidden, others, named))
-            if index == len(decoder.kind_of) - 1:
-                raise _Done
-            return _as_returned(hidden, decoder, index)
+    def record(index: int, *given: Any, **named: Any) -> Any:
+        hidden, others = (given[0], given[1:]) if given else (named.pop("hidden_states"), ())
+        calls.append(BlockCall(hidden, others, named))
+        if index == len(decoder.kind_of) - 1:
+            raise _Done
+        return _as_returned(hidden, decoder, index)
 
-        return record
-
-    with replaced(blocks, recorder), suppress(_Done):
+    with replaced(blocks, lambda index: partial(record, index)), suppress(_Done):
         model(tokens, use_cache=False)
     return calls
 
@@ -58,11 +56,7 @@ def recorded_calls(model: PreTrainedModel, decoder: Decoder, tokens: Tensor) -> 
 def head_input(model: PreTrainedModel, decoder: Decoder, tokens: Tensor, hidden: Tensor | None = None) -> Tensor:
     """Return the input (B, T, D) of the head for tokens (B, T).
 
-    Args:
-        model: The model.
-        decoder: Its description.
-        tokens: The tokens.
-        hidden: Output of the last block (B, T, D), whose blocks are not run then; None to run them.
+    With the last block's output ``hidden`` (B, T, D) no block is run.
     """
     seen: list[Tensor] = []
 
@@ -72,7 +66,7 @@ def head_input(model: PreTrainedModel, decoder: Decoder, tokens: Tensor, hidden:
 
     with ExitStack() as changes:
         if hidden is not None:
-            changes.enter_context(replaced(model.get_submodule(decoder.blocks), _giving(decoder, hidden)))
+            changes.enter_context(replaced(model.get_submodule(decoder.blocks), _returning(decoder, hidden)))
         changes.callback(model.get_submodule(decoder.head).register_forward_pre_hook(see).remove)
         changes.enter_context(suppress(_Done))
         model(tokens, use_cache=False)
@@ -82,30 +76,17 @@ def head_input(model: PreTrainedModel, decoder: Decoder, tokens: Tensor, hidden:
 def logits_of(
     model: PreTrainedModel, decoder: Decoder, states: Tensor, head: Callable[[Tensor], Tensor] | None = None
 ) -> Tensor:
-    """Return the logits (…, V) of head inputs (…, D), with all that the model does after its head.
-
-    Args:
-        model: The model.
-        decoder: Its description.
-        states: Inputs of the head.
-        head: Another head than the model's; None for its own.
-    """
+    """Return the logits (…, V) of head inputs (…, D), with all that the model does after its own or another head."""
     whole = states.reshape(1, -1, states.shape[-1])
     own = model.get_submodule(decoder.head)
     if not decoder.logits_are_changed:
         return (head or own)(states)
 
-    def substitute(_module: nn.Module, _given: tuple[Tensor, ...]) -> tuple[Tensor]:
-        return (whole,)
-
-    def answer(_module: nn.Module, _given: tuple[Tensor, ...], _made: Tensor) -> Tensor | None:
-        return None if head is None else head(whole)
-
     token = torch.zeros(1, 1, dtype=torch.long, device=states.device)
     with ExitStack() as changes:
-        changes.enter_context(replaced(model.get_submodule(decoder.blocks), _passing(decoder)))
-        changes.callback(own.register_forward_pre_hook(substitute).remove)
-        changes.callback(own.register_forward_hook(answer).remove)
+        changes.enter_context(replaced(model.get_submodule(decoder.blocks), _returning(decoder)))
+        changes.callback(own.register_forward_pre_hook(lambda *_: (whole,)).remove)
+        changes.callback(own.register_forward_hook(lambda *_: None if head is None else head(whole)).remove)
         logits: Tensor = model(token, use_cache=False).logits
     return logits.reshape(*states.shape[:-1], logits.shape[-1])
 
@@ -116,18 +97,14 @@ def _as_returned(hidden: Tensor, decoder: Decoder, index: int) -> Any:
     return hidden if not outputs else (hidden, *[None] * (outputs - 1))
 
 
-def _passing(decoder: Decoder) -> Callable[[int], Callable[..., Any]]:
-    """Blocks that return what they are given."""
+def _returning(decoder: Decoder, hidden: Tensor | None = None) -> Callable[[int], Callable[..., Any]]:
+    """Blocks that return a hidden state: this one, or with None the one that each is given."""
 
-    def of_block(index: int) -> Callable[..., Any]:
-        return lambda *given, **named: _as_returned(given[0] if given else named["hidden_states"], decoder, index)
+    def of_block(index: int, *given: Any, **named: Any) -> Any:
+        own = given[0] if given else named["hidden_states"]
+        return _as_returned(own if hidden is None else hidden, decoder, index)
 
-    return of_block
-
-
-def _giving(decoder: Decoder, hidden: Tensor) -> Callable[[int], Callable[..., Any]]:
-    """Blocks that return a given hidden state."""
-    return lambda index: lambda *given, **named: _as_returned(hidden, decoder, index)
+    return lambda index: partial(of_block, index)
 
 
 def identity(tensor: Tensor) -> Hashable:

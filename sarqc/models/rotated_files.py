@@ -74,17 +74,11 @@ class RotatedFiles(WeightFiles):
         return made
 
     def in_original_basis(self, name: str, weight: Tensor) -> Tensor:
-        """Return a weight of the rotated model as one of the original: Ŵ Qᵀ diag(1/w) of a reader, Q Ŵ of a writer;
-        rows of values and columns of outputs by R, head by head.
+        """Return a weight (O, I) of the rotated model as one of the original, in float64.
+
+        Ŵ Qᵀ diag(1/w) for a reader, Q Ŵ for a writer; rows of values and columns of outputs by R, head by head.
 
         A column whose norm weight is 0 is that of the original: its input is 0 in both models.
-
-        Args:
-            name: Name of the tensor.
-            weight: (O, I).
-
-        Returns:
-            The weight (O, I) in float64.
         """
         weight = weight.double()
         if name in self._rotation.outputs:

@@ -15,15 +15,14 @@ S. Ashkboos et al., QuaRot, arXiv:2404.00456; Z. Liu et al., SpinQuant, arXiv:24
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Literal, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from sarqc.errors import Fix, Refused, in_recipe
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.hadamard import shape_for
 from sarqc.plain import mib
 
-_Fact = TypeVar("_Fact")
 RotationKind = Literal["r1", "r1+r2"]
 _FEWEST = 8  # channels that a block of Q mixes; fewer spread no outlier
 
@@ -67,14 +66,10 @@ class Rotation:
     @property
     def words(self) -> str:
         """What is rotated, by which matrices."""
-        matrix = self.matrix
-        seed = self.seed
+        stream = f"residual stream rotated ({self.matrix}, seed {self.seed})"
         if self.kind == "r1":
-            return f"residual stream rotated ({matrix}, seed {seed})"
-        return (
-            f"residual stream rotated ({matrix}, seed {seed}), values of heads rotated "
-            f"({shape_for(self.head_width).words})"
-        )
+            return stream
+        return f"{stream}, values of heads rotated ({shape_for(self.head_width).words})"
 
 
 @dataclass(frozen=True)
@@ -97,18 +92,12 @@ class RotatedCheckpoint(Checkpoint):
     @property
     def words(self) -> str:
         """What was changed, as part of a sentence."""
-        if not self.added_bytes:
-            return f"{self.rotation.words}, norms folded"
-        return f"{self.rotation.words}, norms folded, head untied: +{mib(self.added_bytes)}"
+        untied = f", head untied: +{mib(self.added_bytes)}" if self.added_bytes else ""
+        return f"{self.rotation.words}, norms folded{untied}"
 
 
 def rotated(checkpoint: Checkpoint, kind: RotationKind, seed: int) -> RotatedCheckpoint:
-    """Return a checkpoint with its residual stream rotated, and on request the values of its heads.
-
-    Args:
-        checkpoint: The checkpoint.
-        kind: What is rotated, see ``Rotation``.
-        seed: Seed of Q and R.
+    """Return a checkpoint with its residual stream rotated by a seed, and with ``r1+r2`` the values of its heads.
 
     Raises:
         Refused: If the architecture has no written family, or if no Q or R mixes enough channels.
@@ -126,20 +115,11 @@ def rotated(checkpoint: Checkpoint, kind: RotationKind, seed: int) -> RotatedChe
     if kind == "r1+r2":
         alone = Fix("Rotate the residual stream alone", {"rotate": "r1"})
         _check_order(head_width, f"{head_width} channels of a head", alone)
-    head, embedding = (f"{family.in_file(path)}.weight" for path in (family.head, family.embedding))
-    rotation = _roles(checkpoint, Rotation(
-        kind=kind, seed=seed, width=width, head_width=head_width, columns={}, rows=frozenset(), norms=frozenset(),
-        head=head, copied_from=embedding if checkpoint.tied else head,
-    ))  # fmt: skip
+    rotation, untied = _roles(checkpoint, kind, seed, width, head_width), {"tie_word_embeddings": False}
     return RotatedCheckpoint(
         **{name: getattr(checkpoint, name) for name in Checkpoint.__dataclass_fields__}
-        | {
-            "config": checkpoint.config | {"tie_word_embeddings": False},
-            "architecture": checkpoint.architecture.model_copy(update={"tie_word_embeddings": False}),
-            "shapes": _with_head(checkpoint.shapes, rotation),
-            "dtypes": _with_head(checkpoint.dtypes, rotation),
-            "files": _with_head(checkpoint.files, rotation),
-        },
+        | {"config": checkpoint.config | untied, "architecture": checkpoint.architecture.model_copy(update=untied)}
+        | {name: _with_head(getattr(checkpoint, name), rotation) for name in ("shapes", "dtypes", "files")},
         original=checkpoint, rotation=rotation,
     )  # fmt: skip
 
@@ -157,21 +137,20 @@ def _check_order(width: int, what: str, fix: Fix) -> None:
         ).about("rotate", fix)  # fmt: skip
 
 
-def _with_head(facts: Mapping[str, _Fact], rotation: Rotation) -> dict[str, _Fact]:
+def _with_head(facts: Mapping[str, Any], rotation: Rotation) -> dict[str, Any]:
     """Facts of tensors by name, with those of the head; a checkpoint that is only promised has no files."""
     source = rotation.copied_from
     return {**facts, rotation.head: facts[source]} if source in facts else {**facts}
 
 
-def _roles(checkpoint: Checkpoint, rotation: Rotation) -> Rotation:
-    """The rotation with the roles of all tensors.
-
-    A group whose source is a norm reads the residual stream, and the others write to it; one whose source is a linear
-    of values reads the heads.
+def _roles(checkpoint: Checkpoint, kind: RotationKind, seed: int, width: int, head_width: int) -> Rotation:
+    """The roles of tensors: a group behind a norm reads the residual stream, the others write to it, and one behind
+    values reads the heads.
     """
     family = checkpoint.family
-    embedding, last_norm = (f"{family.in_file(path)}.weight" for path in (family.embedding, family.norm))
-    columns: dict[str, str | None] = {embedding: None, rotation.head: last_norm}
+    paths_outside = (family.embedding, family.norm, family.head)
+    embedding, last_norm, head = (f"{family.in_file(path)}.weight" for path in paths_outside)
+    columns: dict[str, str | None] = {embedding: None, head: last_norm}
     rows: set[str] = set()
     norms = {last_norm}
     values: set[str] = set()
@@ -185,7 +164,7 @@ def _roles(checkpoint: Checkpoint, rotation: Rotation) -> Rotation:
             if group.source is None or group.source in linears:
                 rows |= {f"{path}.weight" for path in paths}
                 columns |= {f"{path}.bias": None for path in paths if f"{path}.bias" in checkpoint.shapes}
-                if rotation.kind == "r1+r2" and group.source is not None and group.source.endswith(".v_proj"):
+                if kind == "r1+r2" and group.source is not None and group.source.endswith(".v_proj"):
                     source = family.in_file(f"{prefix}{group.source}")
                     values |= {name for name in (f"{source}.weight", f"{source}.bias") if name in checkpoint.shapes}
                     outputs |= {f"{path}.weight" for path in paths}
@@ -193,7 +172,7 @@ def _roles(checkpoint: Checkpoint, rotation: Rotation) -> Rotation:
                 norm = f"{family.in_file(f'{prefix}{group.source}')}.weight"
                 norms.add(norm)
                 columns |= {f"{path}.weight": norm for path in paths}
-    return replace(
-        rotation, columns=columns, rows=frozenset(rows), norms=frozenset(norms), values=frozenset(values),
-        outputs=frozenset(outputs),
+    return Rotation(
+        kind, seed, width, head_width, columns, frozenset(rows), frozenset(norms), head,
+        embedding if checkpoint.tied else head, frozenset(values), frozenset(outputs),
     )  # fmt: skip

@@ -36,13 +36,7 @@ def difference(logits: Tensor, original: Tensor) -> float:
 def checked_logits(
     checkpoint: RotatedCheckpoint, tokens: Tensor, device: torch.device, scratch: Path
 ) -> tuple[Tensor, float]:
-    """Compare a rotated model with the original.
-
-    Args:
-        checkpoint: The rotated checkpoint.
-        tokens: (1, T), real ones.
-        device: Device that computes.
-        scratch: Folder for blocks.
+    """Compare a rotated model with the original on tokens (1, T), with a folder for blocks.
 
     Returns:
         The original's logits (1, T, V) in float64, and how far the rotated model's are from them.

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
@@ -55,10 +56,8 @@ _DIFFERENT = 1e-3
 def with_sources(decoder: Decoder, model: PreTrainedModel) -> Decoder:
     """Return a description with the operations that take up channel scales, and the float readers beside each group.
 
-    Args:
-        decoder: The description.
-        model: The model, whose buffers have their numbers; all of its parameters are replaced. Made within
-            ``LittleMemory`` it takes little.
+    The model's buffers have their numbers; all of its parameters are replaced. Made within ``LittleMemory`` it takes
+    little.
     """
     generator = torch.Generator().manual_seed(0)
     _fill(model, generator)
@@ -75,15 +74,19 @@ def with_sources(decoder: Decoder, model: PreTrainedModel) -> Decoder:
         for number, kind in enumerate(decoder.kinds):
             own = [index for index, of_kind in enumerate(decoder.kind_of) if of_kind == number]
             # Blocks of a kind may differ by their number: an operation is accepted if the first and the last have it.
-            found = []
+            probed = []
             for index in dict.fromkeys((own[0], own[-1])):
                 prefix = f"{decoder.blocks}.{index}."
                 changeable = {
                     name for name, parameter in blocks[index].named_parameters()
                     if shared[id(parameter)] == 1 and f"{prefix}{name}" in whole
                 }  # fmt: skip
-                found.append(_Probe(blocks[index], kind, calls[index], decoder.heads, changeable, generator).groups())
-            kinds.append(kind.model_copy(update={"groups": tuple(map(_agreed, *found)) if found[1:] else found[0]}))
+                probed.append(_Probe(blocks[index], kind, calls[index], decoder.heads, changeable, generator).groups())
+            groups = tuple(
+                first if first == last else InputGroup(first.linears, None)
+                for first, last in zip(probed[0], probed[-1], strict=True)
+            )
+            kinds.append(kind.model_copy(update={"groups": groups}))
     return decoder.model_copy(update={"kinds": tuple(kinds)})
 
 
@@ -102,20 +105,9 @@ class LittleMemory(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def _agreed(first: InputGroup, last: InputGroup) -> InputGroup:
-    return first if first == last else InputGroup(first.linears, None)
-
-
 @dataclass
 class _Seen:
-    """What one pass through a block shows.
-
-    Attributes:
-        reads: Input of each linear, stack of experts and router, by path.
-        made_by: Path of the module with one weight for each channel that made a tensor.
-        times: Number of calls by path.
-        held: Tensors whose memory must not be given to another one.
-    """
+    """Inputs and outputs of modules in one pass through a block, by path or by ``identity``."""
 
     reads: dict[str, Hashable] = field(default_factory=dict)
     made_by: dict[Hashable, str] = field(default_factory=dict)
@@ -123,25 +115,19 @@ class _Seen:
     held: list[Tensor] = field(default_factory=list)
 
 
+@dataclass
 class _Probe:
-    """A block with random numbers.
+    """A block with random numbers."""
 
-    Args:
-        block: The block.
-        kind: Its kind.
-        call: How the model calls it.
-        heads: Number of query heads.
-        changeable: Names of its parameters that are tensors in checkpoints, and in no other block.
-        generator: Generator of the random numbers.
-    """
+    block: nn.Module
+    kind: BlockKind
+    call: BlockCall
+    heads: int
+    changeable: set[str]  # parameters that are tensors in checkpoints, and in no other block
+    generator: torch.Generator
 
-    def __init__(
-        self, block: nn.Module, kind: BlockKind, call: BlockCall, heads: int, changeable: set[str],
-        generator: torch.Generator,
-    ) -> None:  # fmt: skip
-        self._block, self._kind, self._call, self._heads = block, kind, call, heads
-        self._changeable, self._generator = changeable, generator
-        self._hidden = torch.randn(call.hidden.shape, generator=generator)  # (B, T, D)
+    def __post_init__(self) -> None:
+        self._hidden = torch.randn(self.call.hidden.shape, generator=self.generator)  # (B, T, D)
 
     def groups(self) -> tuple[InputGroup, ...]:
         """Return the input groups with the operations that were accepted; without any if the block can't be run."""
@@ -149,12 +135,12 @@ class _Probe:
             self._seen, self._own = self._watched(), self._results()
             return tuple(self._accepted())
         except Exception:  # see above
-            return tuple(InputGroup(group.linears, None) for group in self._kind.groups)
+            return tuple(InputGroup(group.linears, None) for group in self.kind.groups)
 
     def _accepted(self) -> Iterator[InputGroup]:
         earlier: list[str] = []  # linears of the groups before that take up no scale
-        experts_have = self._kind.experts is not None and self._is_linear_in_up(self._kind.experts.path)
-        for group in self._kind.groups:
+        experts_have = self.kind.experts is not None and self._is_linear_in_up(self.kind.experts.path)
+        for group in self.kind.groups:
             expert = group.linears[0].removesuffix(".down_proj")
             if self._is_expert(expert) and expert != group.linears[0]:
                 yield replace(group, source=f"{expert}.up_proj" if experts_have else None)
@@ -167,13 +153,13 @@ class _Probe:
 
     def _candidates(self, group: InputGroup, earlier: Sequence[str]) -> Iterator[InputGroup]:
         """The group with each operation that could take up its scale."""
-        first, experts = group.linears[0], self._kind.experts
-        readers = {experts.path if experts is not None and self._is_expert(path) else path for path in group.linears}
-        given = self._seen.reads[experts.path if experts is not None and self._is_expert(first) else first]
+        first = group.linears[0]
+        readers = set(map(self._reader, group.linears))
+        given = self._seen.reads[self._reader(first)]
         others = tuple(path for path, read in self._seen.reads.items() if read == given and path not in readers)
         norm = self._seen.made_by.get(given)
         if norm is not None:
-            width = weight_of(self._block, first).shape[-1]
+            width = weight_of(self.block, first).shape[-1]
             if self._can_take_up(norm) and all(self._can_follow(path, width) for path in others):
                 yield InputGroup(group.linears, norm, others)
         elif not others:
@@ -181,28 +167,33 @@ class _Probe:
 
     def _can_take_up(self, path: str) -> bool:
         """Whether the parameters of a norm can be divided."""
-        parameters = self._block.get_submodule(path).named_parameters(recurse=False)
-        return all(f"{path}.{name}" in self._changeable for name, _ in parameters)
+        parameters = self.block.get_submodule(path).named_parameters(recurse=False)
+        return all(f"{path}.{name}" in self.changeable for name, _ in parameters)
 
     def _can_divide(self, path: str) -> bool:
         """Whether the rows of a quantized linear can be divided; its bias is divided in its checkpoint."""
-        module = self._block.get_submodule(path)
-        has_bias = bias_of(self._block, path) is not None
-        return is_plain_linear(module) and (not has_bias or f"{path}.bias" in self._changeable)
+        module = self.block.get_submodule(path)
+        has_bias = bias_of(self.block, path) is not None
+        return is_plain_linear(module) and (not has_bias or f"{path}.bias" in self.changeable)
 
     def _can_follow(self, path: str, width: int) -> bool:
         """Whether the columns of a float reader can be multiplied; it must not read another tensor as well."""
-        module = self._block.get_submodule(path)
-        if self._seen.times[path] != 1 or f"{path}.weight" not in self._changeable or is_stacked(module):
+        module = self.block.get_submodule(path)
+        if self._seen.times[path] != 1 or f"{path}.weight" not in self.changeable or is_stacked(module):
             return False
-        return weight_of(self._block, path).shape[-1] == width and (is_plain_linear(module) or not is_linear(module))
+        return weight_of(self.block, path).shape[-1] == width and (is_plain_linear(module) or not is_linear(module))
 
     def _is_expert(self, path: str) -> bool:
-        return self._kind.experts is not None and path.startswith(f"{self._kind.experts.path}.")
+        return self.kind.experts is not None and path.startswith(f"{self.kind.experts.path}.")
+
+    def _reader(self, path: str) -> str:
+        """The module that is called with what a linear reads: for an expert's that of all experts."""
+        experts = self.kind.experts
+        return experts.path if experts is not None and self._is_expert(path) else path
 
     def _is_taken_up(self, group: InputGroup) -> bool:
         """Whether the block computes the same after the operation took up a random scale."""
-        fold = folds(self._block, [group], self._heads)[0]
+        fold = folds(self.block, [group], self.heads)[0]
         if fold.source is None:
             return False
         scale = self._powers(int(fold.ties.max()) + 1)[fold.ties]
@@ -214,16 +205,16 @@ class _Probe:
 
     def _powers(self, number: int) -> Tensor:
         """Random scales, powers of two."""
-        return torch.randint(-_EXPONENT, _EXPONENT + 1, (number,), generator=self._generator).float().exp2()
+        return torch.randint(-_EXPONENT, _EXPONENT + 1, (number,), generator=self.generator).float().exp2()
 
     def _is_linear_in_up(self, path: str) -> bool:
         """Whether what an expert's second linear reads is proportional to the outputs of its last one before."""
-        experts = self._block.get_submodule(path)
+        experts = self.block.get_submodule(path)
         if any(name.endswith("bias") for name, _ in experts.named_parameters(recurse=False)):
             return False  # stored in one tensor for all experts, which nothing divides by parts
-        width = weight_of(self._block, f"{path}.0.down_proj").shape[1]
+        width = weight_of(self.block, f"{path}.0.down_proj").shape[1]
         scale = self._powers(width)
-        *gate, up = torch.randn(len(readers_of_states(experts)), _TOKENS, width, generator=self._generator)
+        *gate, up = torch.randn(len(readers_of_states(experts)), _TOKENS, width, generator=self.generator)
         own, other = (between_products(experts, [*gate, values]) for values in (up, up / scale))
         return _apart([other * scale], [own]) <= _EQUAL
 
@@ -238,14 +229,9 @@ class _Probe:
                 {name: value * scale if value is states else value for name, value in named.items()},
             )
 
-        experts = self._kind.experts
-        paths = {
-            experts.path if experts is not None and self._is_expert(path) else path
-            for path in (*group.linears, *group.also)
-        }
         with ExitStack() as changes:
-            for path in sorted(paths):
-                module = self._block.get_submodule(path)
+            for path in sorted(set(map(self._reader, (*group.linears, *group.also)))):
+                module = self.block.get_submodule(path)
                 if is_plain_linear(module) or routes_tokens(module) or is_stacked(module):  # a product: of its input
                     changes.callback(module.register_forward_pre_hook(multiply, with_kwargs=True).remove)
                 else:
@@ -258,7 +244,7 @@ class _Probe:
     def _divided(self, fold: Fold, channel_scale: Tensor) -> Iterator[None]:
         """A context in which an operation has taken up a scale (I,)."""
         assert fold.source is not None
-        module, rows = self._block.get_submodule(fold.source), fold.source_scale(channel_scale)
+        module, rows = self.block.get_submodule(fold.source), fold.source_scale(channel_scale)
         with ExitStack() as changes:
             if is_linear(module):
                 hook = module.register_forward_hook(lambda _module, _given, made: made / rows)
@@ -271,37 +257,31 @@ class _Probe:
 
     def _results(self) -> list[Tensor]:
         """All floating-point numbers that the block returns or writes into its arguments."""
-        _, others, named = self._call
-        returned = self._block(self._hidden.clone(), *others, **named)
+        _, others, named = self.call
+        returned = self.block(self._hidden.clone(), *others, **named)
         return [tensor.clone() for tensor in _tensors((returned, others, named)) if tensor.is_floating_point()]
 
     def _watched(self) -> _Seen:
         """One pass in which inputs and outputs of modules are written down."""
         seen = _Seen()
 
-        def read(path: str) -> Callable[..., None]:
-            def hook(_module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-                states = first_tensor(given, named)
-                seen.held.append(states)
-                seen.times[path] += 1
-                seen.reads[path] = identity(states)
+        def read(path: str, _module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+            states = first_tensor(given, named)
+            seen.held.append(states)
+            seen.times[path] += 1
+            seen.reads[path] = identity(states)
 
-            return hook
-
-        def made(path: str) -> Callable[..., None]:
-            def hook(_module: nn.Module, _given: Any, output: Any) -> None:
-                if isinstance(output, Tensor):
-                    seen.held.append(output)
-                    seen.made_by[identity(output)] = path
-
-            return hook
+        def made(path: str, _module: nn.Module, _given: Any, output: Any) -> None:
+            if isinstance(output, Tensor):
+                seen.held.append(output)
+                seen.made_by[identity(output)] = path
 
         with ExitStack() as hooks:
-            for path, module in self._block.named_modules():
+            for path, module in self.block.named_modules():
                 if is_linear(module) or is_stacked(module) or _has_columns(module):
-                    hooks.callback(module.register_forward_pre_hook(read(path), with_kwargs=True).remove)
+                    hooks.callback(module.register_forward_pre_hook(partial(read, path), with_kwargs=True).remove)
                 elif _has_channels(module):
-                    hooks.callback(module.register_forward_hook(made(path)).remove)
+                    hooks.callback(module.register_forward_hook(partial(made, path)).remove)
             self._results()
         return seen
 
@@ -341,10 +321,7 @@ def _apart(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
 
 
 def _fill(model: PreTrainedModel, generator: torch.Generator) -> None:
-    """Gives all parameters and stored buffers random numbers, but those that ``_small_functions`` replaces NaN.
-
-    So a weight that is used otherwise than by its module is noticed.
-    """
+    """Give all parameters and stored buffers random numbers, but those that ``_small_functions`` replaces NaN."""
     unused: set[int] = set()
     used: set[int] = set()
     for module in model.modules():

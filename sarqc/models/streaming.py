@@ -24,14 +24,6 @@ class Streaming:
 
     Changed blocks are kept in a folder of their own under ``scratch``, which goes with this object; remains of dead
     processes are removed.
-
-    Args:
-        model: The model, whose blocks have no weights.
-        blocks: Path of its blocks.
-        files: The checkpoint's weights.
-        device: Device of the weights.
-        dtype: Dtype of the weights.
-        scratch: Folder for changed blocks.
     """
 
     def __init__(
@@ -58,7 +50,11 @@ class Streaming:
         if block in self._held:  # the outer one brought them and will take them away
             yield
             return
-        self._bring(block)
+        if block in self._changed:
+            for name, tensor in safetensors.torch.load_file(self._changed[block]).items():
+                put(block, name, tensor.to(self._device))
+        else:
+            self._files.fill(self._model, self._paths[block], self._device, self._dtype)
         self._held.add(block)
         try:
             yield
@@ -74,13 +70,6 @@ class Streaming:
         for path in self._changed.values():
             path.unlink()
         self._changed.clear()
-
-    def _bring(self, block: nn.Module) -> None:
-        if block in self._changed:
-            for name, tensor in safetensors.torch.load_file(self._changed[block]).items():
-                put(block, name, tensor.to(self._device))
-        else:
-            self._files.fill(self._model, self._paths[block], self._device, self._dtype)
 
     def _keep(self, block: nn.Module) -> None:
         path = self._folder / f"{self._paths[block]}.safetensors"

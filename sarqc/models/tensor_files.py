@@ -8,12 +8,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
 
 from sarqc.errors import Refused
 from sarqc.files.names import file_identity, is_regular, read_object
-from sarqc.models.architecture import first_problem
+from sarqc.models.architecture import Strict, first_problem
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
@@ -30,10 +30,8 @@ class TensorEntry:
     file: Path
 
 
-class _Index(BaseModel):
+class _Index(Strict):
     """File of each tensor."""
-
-    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
 
     weight_map: dict[str, str]
 
@@ -48,9 +46,7 @@ def read_tensors(folder: Path, where: str) -> dict[str, TensorEntry]:
     for path in weight_files(folder, where):
         for name, entry in _read_header(path, where).items():
             if name in tensors:
-                first = tensors[name].file.name
-                second = path.name
-                raise Refused(f"{name} is in {first} and in {second}", where, _AGAIN)
+                raise Refused(f"{name} is in {tensors[name].file.name} and in {path.name}", where, _AGAIN)
             tensors[name] = entry
     return tensors
 
@@ -63,12 +59,10 @@ def weight_files(folder: Path, where: str) -> list[Path]:
     """
     if (folder / INDEX).is_file():
         try:
-            names = sorted(
-                {*_Index.model_validate(read_object(folder / INDEX, where, remedy=_AGAIN)).weight_map.values()}
-            )
+            index = _Index.model_validate(read_object(folder / INDEX, where, remedy=_AGAIN))
         except ValidationError as error:
-            what = f"{INDEX} is damaged: {first_problem(error)}"
-            raise Refused(what, where, _AGAIN) from None
+            raise Refused(f"{INDEX} is damaged: {first_problem(error)}", where, _AGAIN) from None
+        names = sorted({*index.weight_map.values()})
     elif (folder / SINGLE).is_file():
         names = [SINGLE]
     else:

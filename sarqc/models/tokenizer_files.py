@@ -13,19 +13,18 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from tokenizers import Tokenizer
 
 from sarqc.errors import Refused
 from sarqc.files.names import file_identity, is_regular, read_object
-from sarqc.models.architecture import first_problem
+from sarqc.models.architecture import Strict, first_problem
 from sarqc.models.tokenizing import ids_of, whole
 
 FAST = "tokenizer.json"
 _SLOW = ("tokenizer.model", "vocab.json")
 _AGAIN = "Download the checkpoint again."
 CPU_SECONDS, CPU_SECONDS_EACH_MIB = 30, 10  # of a tokenizer with expressions of its own; usual ones take one for 5 MiB
-_STRICT = ConfigDict(strict=True, frozen=True, extra="ignore")
 
 Token = str | dict[str, Any] | None
 
@@ -50,10 +49,8 @@ class Beginning:
 NOTHING = Beginning()
 
 
-class _TokenizerConfig(BaseModel):
+class _TokenizerConfig(Strict):
     """tokenizer_config.json, as far as its values are used when a tokenizer is made."""
-
-    model_config = _STRICT
 
     tokenizer_class: str | None = None
     model_max_length: float | None = None
@@ -69,10 +66,8 @@ class _TokenizerConfig(BaseModel):
     clean_up_tokenization_spaces: bool | None = None
 
 
-class _GenerationConfig(BaseModel):
+class _GenerationConfig(Strict):
     """generation_config.json, as far as a text's end depends on it."""
-
-    model_config = _STRICT
 
     bos_token_id: int | list[int] | None = None
     eos_token_id: int | list[int] | None = None
@@ -93,11 +88,7 @@ _SETTINGS: dict[str, type[BaseModel] | None] = {
 
 
 def check_settings(folder: Path, where: str) -> None:
-    """Check the small files beside the weights.
-
-    Raises:
-        Refused: If one is damaged or asks for code to be run.
-    """
+    """Refuse small files beside the weights that are damaged or ask for code to be run."""
     for name, model in _SETTINGS.items():
         if not (folder / name).exists():
             continue
@@ -140,7 +131,8 @@ def encode(text: str, folder: Path, where: str, vocabulary: int) -> np.ndarray:
         Refused: If the tokenizer is damaged, or gives tokens outside the vocabulary.
     """
     has_fast = (folder / FAST).exists()
-    array = np.asarray(_fast_ids(text, folder, where) if has_fast else _slow_ids(text, folder, where), dtype=np.int64)
+    ids = _fast_ids(text, folder, where) if has_fast else _slow(folder, where, lambda own: own(text)["input_ids"])
+    array = np.asarray(ids, dtype=np.int64)
     if array.size and array.max() >= vocabulary:
         raise Refused(
             f"its tokenizer gives the token {array.max()}, and the model knows {vocabulary}",
@@ -153,13 +145,7 @@ def encode(text: str, folder: Path, where: str, vocabulary: int) -> np.ndarray:
 def beginning_of(folder: Path, where: str, vocabulary: int) -> Beginning:
     """Return what a model's tokenizer puts before every text: what an empty text and another one begin with.
 
-    Args:
-        folder: Folder of the checkpoint.
-        where: Its name in errors.
-        vocabulary: Size of the model's vocabulary.
-
-    Raises:
-        Refused: As ``encode``.
+    Arguments and refusals are those of ``encode``.
     """
     return _beginning(folder, tokenizer_identity(folder), where, vocabulary)
 
@@ -171,7 +157,10 @@ def _beginning(folder: Path, _identity: tuple[object, ...], where: str, vocabula
     ids = [token for token, _ in takewhile(lambda pair: pair[0] == pair[1], of_two)]
     if not ids:
         return NOTHING
-    names = map(_fast(folder, where).id_to_token, ids) if (folder / FAST).exists() else _slow_names(ids, folder, where)
+    if (folder / FAST).exists():
+        names = map(_fast(folder, where).id_to_token, ids)
+    else:
+        names = _slow(folder, where, lambda own: own.convert_ids_to_tokens(ids))
     return Beginning(tuple(ids), "".join(map(str, names)))
 
 
@@ -225,16 +214,6 @@ def _has_expressions(tokenizer: Tokenizer) -> bool:
     return any(b'"Regex"' in state for state in parts)
 
 
-def _slow_ids(text: str, folder: Path, where: str) -> list[int]:
-    ids: list[int] = _slow(folder, where, lambda tokenizer: tokenizer(text)["input_ids"])
-    return ids
-
-
-def _slow_names(ids: list[int], folder: Path, where: str) -> list[str]:
-    names: list[str] = _slow(folder, where, lambda tokenizer: tokenizer.convert_ids_to_tokens(ids))
-    return names
-
-
 def _slow(folder: Path, where: str, ask: Callable[[Any], Any]) -> Any:
     """The answer of a tokenizer without tokenizer.json."""
     from transformers import AutoTokenizer
@@ -242,5 +221,4 @@ def _slow(folder: Path, where: str, ask: Callable[[Any], Any]) -> Any:
     try:
         return ask(AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False))
     except Exception as error:  # its vocabulary is the library's to judge
-        what = f"its tokenizer can't be read: {type(error).__name__}"
-        raise Refused(what, where, _AGAIN) from None
+        raise Refused(f"its tokenizer can't be read: {type(error).__name__}", where, _AGAIN) from None

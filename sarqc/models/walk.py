@@ -6,6 +6,7 @@ Axes: B sequences of a batch, T tokens of a sequence, D hidden size.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,10 +18,12 @@ from sarqc.models import batch_tokens
 from sarqc.models.decoder import Decoder
 from sarqc.models.linears import as_parameters
 from sarqc.models.loading import LoadedModel
-from sarqc.models.partial_pass import BlockCall, head_input, recorded_calls
+from sarqc.models.partial_pass import head_input, recorded_calls, replaced
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]  # of a block beside the states, by position and by name
 
 
 class BlockWalk:
@@ -45,18 +48,16 @@ class BlockWalk:
         self.hidden: list[Tensor] = []  # of (B, T, D)
         self._arguments: dict[nn.Module, dict[str, Any]] = {}  # by block
         self._calls: DerivedCalls | None = None
-        decoder = loaded.checkpoint.decoder
-        if decoder is not None:
-            with torch.no_grad():
-                batches = [batch.to(loaded.device) for batch in sequences.split(per_batch)] if len(sequences) else []
-                self.hidden = [recorded_calls(loaded.model, decoder, batch)[0].hidden for batch in batches]
-                self._calls = DerivedCalls(loaded, decoder, batches) if batches else None
+        if not len(sequences):
             return
+        batches = [batch.to(loaded.device) for batch in sequences.split(per_batch)]
         with torch.no_grad():
-            embed = model.get_submodule(family.embedding)
-            if len(sequences):
-                self.hidden = [embed(batch.to(loaded.device)) for batch in sequences.split(per_batch)]
-                self._arguments = _arguments_of(model, loaded.blocks(), sequences[:1].to(loaded.device))
+            if (decoder := loaded.checkpoint.decoder) is not None:
+                self.hidden = [recorded_calls(model, decoder, batch)[0].hidden for batch in batches]
+                self._calls = DerivedCalls(loaded, decoder, batches)
+            else:
+                self.hidden = list(map(model.get_submodule(family.embedding), batches))
+                self._arguments = _arguments_of(model, loaded.blocks(), batches[0][:1])
 
     def through(self, block: nn.Module, hidden: Tensor, batch: int) -> Tensor:
         """Return the outputs of the block for states (B, T, D) of the sequences of a batch."""
@@ -85,10 +86,7 @@ class BlockWalk:
         if self._calls is not None:
             self._calls.check_learning()
 
-    def _call(
-        self, block: nn.Module, hidden: Tensor, batch: int | None
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:  # fmt: skip
-        """The arguments of a block beside the states, by position and by name."""
+    def _call(self, block: nn.Module, hidden: Tensor, batch: int | None) -> Arguments:
         return ((), self._arguments[block]) if self._calls is None else self._calls.of(block, len(hidden), batch)
 
     def outputs(self, block: nn.Module) -> list[Tensor]:
@@ -102,42 +100,31 @@ class BlockWalk:
 
 
 class DerivedCalls:
-    """Calls of a derived model's blocks, as its own forward pass makes them for sequences of one length.
+    """Calls of a derived model's blocks, as its own forward pass makes them for batches of tokens (B, T).
 
     Each size of a batch has its own: some models check the sizes of masks, and some fold heads into them. Arguments
     that depend on the tokens, such as embeddings for each block, are recorded again whenever a batch passes.
-
-    Args:
-        loaded: The model.
-        decoder: Its description.
-        batches: Tokens (B, T) of each batch.
     """
 
     def __init__(self, loaded: LoadedModel, decoder: Decoder, batches: list[Tensor]) -> None:
         self._loaded, self._decoder = loaded, decoder
         self._batches = batches
         self._numbers = {block: index for index, block in enumerate(loaded.blocks())}
-        self._by_size: dict[int, list[BlockCall]] = {}
+        self._by_size: dict[int, list[Arguments]] = {}
         first = batches[0][:1]
-        alone = recorded_calls(loaded.model, decoder, first)
         # Other tokens, and those that some models take for padding.
-        changed = [recorded_calls(loaded.model, decoder, tokens) for tokens in (
-            (first + 1) % loaded.vocabulary, torch.zeros_like(first)
-        )]  # fmt: skip
-        self._depends_on_tokens = not all(
-            _same((call.others, call.named), (other.others, other.named))
-            for calls in changed
-            for call, other in zip(alone, calls, strict=True)
-        )
-        self._by_size[1] = [BlockCall(call.hidden[:0], call.others, call.named) for call in alone]
+        changed = map(self._recorded, ((first + 1) % loaded.vocabulary, torch.zeros_like(first)))
+        self._by_size[1] = alone = self._recorded(first)
+        self._depends_on_tokens = not all(_same(alone, arguments) for arguments in changed)
 
-    def of(self, block: nn.Module, size: int, batch: int | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments of a block beside the states, by position and by name.
+    def _recorded(self, tokens: Tensor) -> list[Arguments]:
+        """The arguments of each block beside the states."""
+        with torch.no_grad():
+            calls = recorded_calls(self._loaded.model, self._decoder, tokens)
+        return [(call.others, call.named) for call in calls]
 
-        Args:
-            block: The block.
-            size: Number of sequences.
-            batch: Number of their batch; None for sequences of several batches.
+    def of(self, block: nn.Module, size: int, batch: int | None) -> Arguments:
+        """Return the arguments of a block for a number of sequences of a batch; None for sequences of several batches.
 
         Raises:
             Refused: For sequences of several batches, if the arguments depend on the tokens.
@@ -145,16 +132,10 @@ class DerivedCalls:
         if self._depends_on_tokens:
             if batch is None:
                 self.check_learning()
-            with torch.no_grad():
-                calls = recorded_calls(self._loaded.model, self._decoder, self._batches[batch or 0])
-            call = calls[self._numbers[block]]
-            return call.others, call.named
+            return self._recorded(self._batches[batch or 0])[self._numbers[block]]
         if size not in self._by_size:
-            with torch.no_grad():
-                calls = recorded_calls(self._loaded.model, self._decoder, self._tokens(size))
-            self._by_size[size] = [BlockCall(call.hidden[:0], call.others, call.named) for call in calls]
-        call = self._by_size[size][self._numbers[block]]
-        return call.others, call.named
+            self._by_size[size] = self._recorded(self._batches[0][:1].expand(size, -1))
+        return self._by_size[size][self._numbers[block]]
 
     def check_learning(self) -> None:
         """Check that the arguments don't depend on the tokens.
@@ -168,9 +149,6 @@ class DerivedCalls:
                 "method that learns over a block does not follow", self._loaded.checkpoint.name,
                 "Use a method that solves single layers, such as gptq+saliency.",
             )  # fmt: skip
-
-    def _tokens(self, size: int) -> Tensor:
-        return self._batches[0][:1].expand(size, -1)
 
 
 def last_states(loaded: LoadedModel, sequences: Tensor) -> Iterator[Tensor]:
@@ -212,28 +190,15 @@ def _same(first: Any, second: Any) -> bool:
 def _arguments_of(model: PreTrainedModel, blocks: nn.ModuleList, sequence: Tensor) -> dict[nn.Module, dict[str, Any]]:
     """The arguments of each block beside the states, for all sequences of the length of this one (1, T).
 
-    Asked of the model's own forward pass, in which the blocks only write down how they are called: masks of sliding
-    windows, and which blocks have one, are decided there, differently from family to family, and nothing of it has to
-    be known here. Where attention is plainly causal the mask is None. One sequence is enough, because masks and
-    positions broadcast over the batch; blocks of one kind share one mask, so that at most a few (1, 1, T, T) are held.
+    The model's own forward pass decides them, masks of sliding windows among them, while the blocks only write them
+    down. Masks and positions broadcast over the batch; blocks of one kind share one mask (1, 1, T, T).
     """
     arguments: dict[nn.Module, dict[str, Any]] = {}
 
-    def recorder(block: nn.Module) -> Callable[..., Tensor]:
-        def record(hidden: Tensor, **given: Any) -> Tensor:
-            arguments[block] = given
-            return hidden
+    def record(index: int, hidden: Tensor, **given: Any) -> Tensor:
+        arguments[blocks[index]] = given
+        return hidden
 
-        return record
-
-    before = {block: vars(block).get("forward") for block in blocks}
-    try:
-        for block in blocks:
-            block.forward = recorder(block)  # on the instance, above its class's
+    with replaced(blocks, lambda index: partial(record, index)):
         model.base_model(sequence, use_cache=False)
-    finally:
-        for block, forward in before.items():
-            vars(block).pop("forward", None)
-            if forward is not None:
-                block.forward = forward
     return arguments

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -14,30 +14,51 @@ import torch
 from torch import Tensor, nn
 
 from sarqc.errors import Refused
-from sarqc.models.checkpoint import TOGETHER, Checkpoint
-from sarqc.models.decoder import Decoder, DerivedFamily
+from sarqc.models.checkpoint import Checkpoint, other_shape
+from sarqc.models.decoder import DerivedFamily
 from sarqc.models.linears import is_fused_parameter, slices_of
 from sarqc.models.tensor_files import INDEX, SINGLE
 
 SHARD_BYTES = 4 << 30  # a model larger than this is written as several files
 
 
-class WeightFiles:
-    """Tensors by their names in the files, read on demand."""
+class TensorReader:
+    """Tensors by their names in the files, read on demand.
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
-        self._checkpoint = checkpoint
+    Args:
+        places: File of each tensor.
+    """
+
+    def __init__(self, places: Mapping[str, Path]) -> None:
+        self._places = places
         self._open = ExitStack()
         self._files: dict[Path, Any] = {}
-        self._finite: set[str] = set()  # names of tensors that were looked at
 
     def read(self, name: str) -> Tensor:
-        """Return a tensor on the CPU, in its stored dtype."""
-        path = self._checkpoint.files[name]
+        """Return a tensor on the CPU, in its stored dtype.
+
+        Raises:
+            KeyError: If there is no such tensor.
+        """
+        path = self._places[name]
         if path not in self._files:
             self._files[path] = self._open.enter_context(safetensors.safe_open(path, "pt"))
         tensor: Tensor = self._files[path].get_tensor(name)
         return tensor
+
+    def close(self) -> None:
+        """Close the files; the next ``read`` opens its file again."""
+        self._files.clear()
+        self._open.close()
+
+
+class WeightFiles(TensorReader):
+    """Weights of a checkpoint, read and filled into its model."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        super().__init__(checkpoint.files)
+        self._checkpoint = checkpoint
+        self._finite: set[str] = set()  # names of tensors that were looked at
 
     def fill(self, model: nn.Module, path: str, device: torch.device, dtype: torch.dtype) -> None:
         """Fill the parameters of the module at a path with copies of the values in the files, then close the files.
@@ -47,9 +68,9 @@ class WeightFiles:
         Raises:
             Refused: For a tensor that is missing, of another shape, or holds NaN or infinity.
         """
-        module, decoder = model.get_submodule(path), self._checkpoint.decoder
-        if decoder is not None:
-            self._fill_stored(model, decoder, [f"{path}.{name}" for name in module.state_dict()], device, dtype)
+        module = model.get_submodule(path)
+        if self._checkpoint.decoder is not None:
+            self._fill_stored(model, [f"{path}.{name}" for name in module.state_dict()], device, dtype)
             return
         for name, parameter in list(module.named_parameters()):
             whole = f"{path}.{name}" if path else name
@@ -73,16 +94,14 @@ class WeightFiles:
         assert decoder is not None
         tied = f"{decoder.head}.weight" if self._checkpoint.tied else None
         names = [name for name in model.state_dict() if not name.startswith(f"{blocks}.") and name != tied]
-        self._fill_stored(model, decoder, names, device, dtype)
+        self._fill_stored(model, names, device, dtype)
 
-    def _fill_stored(
-        self, model: nn.Module, decoder: Decoder, names: list[str], device: torch.device, dtype: torch.dtype
-    ) -> None:
-        """Fills parameters and stored buffers of a derived model, by their paths, from the tensors that are views of
-        them."""
+    def _fill_stored(self, model: nn.Module, names: list[str], device: torch.device, dtype: torch.dtype) -> None:
+        """Fill parameters and stored buffers of a derived model from the tensors that are views of them."""
         family = self._checkpoint.family
         ties: dict[str, str] = getattr(model, "all_tied_weights_keys", {})
         assert isinstance(family, DerivedFamily)
+        decoder = family.decoder
         for name in names:
             path, _, last = name.rpartition(".")
             holder, stored = model.get_submodule(path), decoder.tensors_of.get(name)
@@ -106,27 +125,14 @@ class WeightFiles:
                 holder.register_buffer(last, value)
         self.close()
 
-    def close(self) -> None:
-        """Close the files; the next ``read`` opens its file again."""
-        self._files.clear()
-        self._open.close()
-
     def _checked(self, path: str, shape: tuple[int, ...]) -> Tensor:
         name = self._checkpoint.family.in_file(path)
-        if self._checkpoint.shapes.get(name) != shape:
-            found = self._checkpoint.shapes.get(name)
-            raise Refused(
-                f"config.json asks for {name} of {shape}, " + (f"and it is {found}" if found else "which is not there"),
-                self._checkpoint.name,
-                TOGETHER,
-            )
+        if (stored := self._checkpoint.shapes.get(name)) != shape:
+            raise other_shape(name, shape, stored, self._checkpoint.name)
         return self.read(name)
 
     def _check_finite(self, path: str, value: Tensor) -> None:
-        """Looks at a tensor the first time that it is filled in: a streamed block comes often.
-
-        By its ends, which NaN passes through: a mask would take ten times as long.
-        """
+        """Look at the ends of a tensor, which NaN passes through, the first time that it is filled in."""
         name = self._checkpoint.family.in_file(path)
         if name in self._finite:
             return

@@ -60,21 +60,12 @@ FITTING = tuple(FITTING_WORDS)
 
 
 def fitting_text(fitting: Mapping[str, str | int | float]) -> str:
-    """Return the fitting of the grid in words as “searched range, activation order”.
-
-    Empty for the plain one.
-
-    Args:
-        fitting: The values of ``FITTING`` that are not plain, see ``Method.fitting``.
-    """
-    return ", ".join(_fitted(name, value) for name, value in fitting.items())
-
-
-def _fitted(name: str, value: str | int | float) -> str:
-    words, shown = FITTING_WORDS[name], value if isinstance(value, str) else str(value)
-    if isinstance(words, str):
-        return words.format(value=shown)
-    return words.get(shown, shown)
+    """Return a ``Method.fitting`` in words as “searched range, activation order”; empty for the plain one."""
+    parts = []
+    for name, value in fitting.items():
+        words, shown = FITTING_WORDS[name], str(value)
+        parts.append(words.replace("{value}", shown) if isinstance(words, str) else words.get(shown, shown))
+    return ", ".join(parts)
 
 
 # Ranges that a search tries, as shares of a group's ends in fortieths: those that shrink at both ends alike. A joint
@@ -101,32 +92,23 @@ CHECKS = 20  # of learned rounding with early stopping, evenly over its steps
 
 
 def _check_number(name: str, value: float | None, highest: float = math.inf) -> None:
-    if value is None or not math.isfinite(value) or value < 0 or value > highest:
-        value_text = str(value)
-        highest_text = f"{highest:g}"
-        if math.isinf(highest):
-            what = f"{name} is {value_text}, but must be a number 0 or more"
-            raise Refused(what, "method", f"Give {name} a value 0 or more.")
-        what = f"{name} is {value_text}, but must be a number between 0 and {highest_text}"
-        raise Refused(what, "method", f"Give {name} a value between 0 and {highest_text}.")
+    if value is None or math.isinf(value) or not 0 <= value <= highest:
+        allowed = "0 or more" if math.isinf(highest) else f"between 0 and {highest:g}"
+        what = f"{name} is {value}, but must be a number {allowed}"
+        raise Refused(what, "method", f"Give {name} a value {allowed}.")
 
 
-def _check_passes(passes: int) -> None:
-    if not 0 <= passes <= MOST_PASSES:
-        what = f"{passes} passes of refinement"
-        raise Refused(what, "method", f"Give a whole number between 0 and {MOST_PASSES}.")
-
-
-def _check_rounds(rounds: int) -> None:
-    if not 0 <= rounds <= MOST_ROUNDS:
-        what = f"{rounds} rounds of refitting"
-        raise Refused(what, "method", f"Give a whole number between 0 and {MOST_ROUNDS}.")
-
-
-def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        what = f"{name} is “{value}”"
-        raise Refused(what, "method", f"Choose one of {', '.join(allowed)}.")
+# Fields that several families have, with the values that they may take.
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "mode": get_args(ScaleMode),
+    "normalise": get_args(Normalise),
+    "warm_start": get_args(WarmStart),
+    "stopping": get_args(Stopping),
+    "range": get_args(Range),
+    "order": get_args(Order),
+    "expert_damping": get_args(ExpertDamping),
+}
+_MOST = {"refine": (MOST_PASSES, "passes of refinement"), "refit": (MOST_ROUNDS, "rounds of refitting")}
 
 
 # Operations that a GPU starts for one linear, beside those of its point, and in a learned step: from runs on an H100,
@@ -169,9 +151,7 @@ class Workload:
 def _fitting(work: Workload, source: Range, passes: int, rounds: int = 0) -> Count:
     """Work of the fitting of the grid, for one point of every linear.
 
-    A round of refitting makes the normal equations, the errors' product with the Gram and that of the errors that would
-    follow, a large product each; it solves the equations of each row, two for each group at most, and is followed by
-    passes.
+    A round of refitting takes three large products and the equations of each row, and is followed by passes.
     """
     passes += rounds * max(passes, 1)
     started = (passes + rounds) * len(work.shapes) * _STARTED_OF_POINT
@@ -183,12 +163,6 @@ def _fitting(work: Workload, source: Range, passes: int, rounds: int = 0) -> Cou
         solves=passes * 1.5 * work.squares() + rounds * solved,
         started=started,
     )
-
-
-def _refitting_bytes(work: Workload, rounds: int) -> int:
-    """Memory of the normal equations of the rows that a refit takes at once, with their factors, in bytes."""
-    _, width = work.largest()
-    return 4 * _OF_REFIT * width * width if rounds else 0
 
 
 def _started(work: Workload) -> Count:
@@ -208,6 +182,21 @@ class Method:
     has_channel_scales: ClassVar[bool] = False  # so that codes, scales and zero points alone don't make the weights
     solver: ClassVar[str]  # module whose function ``solve`` is as in ``solving.Solver``; by name, as it needs torch
     reported: ClassVar[tuple[str, ...]] = ()  # fields that a report's ``chosen`` names
+    weighed: ClassVar[Weighing] = "one"  # S as a function of saliency, see ``weighing``
+    damps: ClassVar[bool] = False  # λ is added to the diagonal of a Gram; λ = 0 then damps nothing
+
+    def __post_init__(self) -> None:
+        values = vars(self)
+        if "lam" in values:
+            _check_number("λ", self.lam)
+        for name, allowed in _CHOICES.items():
+            if name in values and values[name] not in allowed:
+                called = "warm start" if name == "warm_start" else name
+                raise Refused(f"{called} is “{values[name]}”", "method", f"Choose one of {', '.join(allowed)}.")
+        for name, (most, repetitions) in _MOST.items():
+            if not 0 <= values.get(name, 0) <= most:
+                what = f"{values[name]} {repetitions}"
+                raise Refused(what, "method", f"Give a whole number between 0 and {most}.")
 
     @property
     def lam(self) -> float | None:
@@ -246,12 +235,7 @@ class Method:
         ``"one"``: S = 1. ``"gamma"``: mean|x|^γ / mean|W|^(1-γ). ``"ratio"``: mean|x| / mean|W|. ``"root"``: the square
         root of the ratio.
         """
-        return "one"
-
-    @property
-    def damps(self) -> bool:
-        """True if λ adds to the diagonal of a Gram; λ = 0 then damps nothing."""
-        return False
+        return self.weighed if self.saliency == "saliency" else "one"
 
     @property
     def lam_is_damping(self) -> bool:
@@ -285,11 +269,10 @@ class Method:
         Raises:
             Refused: If the method does not have a value of that name, or a value is not valid.
         """
-        has = [field.name for field in fields(self)]
-        for name in choices:
-            if name not in has:
-                what = f"{type(self).__name__} has no “{name}”"
-                raise Refused(what, "method", f"It has {', '.join(has) or 'nothing'}.")
+        has = vars(self)
+        if missing := next((name for name in choices if name not in has), None):
+            what = f"{type(self).__name__} has no “{missing}”"
+            raise Refused(what, "method", f"It has {', '.join(has) or 'nothing'}.")
         return replace(self, **choices)
 
     def points(self, lams: Sequence[float], gammas: Sequence[float | None] = (None,)) -> list[Self]:
@@ -306,9 +289,8 @@ class Method:
         """
         if not self.sweeps():
             return [self] * (len(lams) * len(gammas))
-        if any(gamma is not None for gamma in gammas) and all(field.name != "gamma" for field in fields(self)):
-            what = f"{type(self).__name__} has no γ to sweep"
-            raise Refused(what, "sweep", "Leave the γ values out.")
+        if "gamma" not in vars(self) and any(gamma is not None for gamma in gammas):
+            raise Refused(f"{type(self).__name__} has no γ to sweep", "sweep", "Leave the γ values out.")
         return [
             self.with_(lam=lam) if gamma is None else self.with_(lam=lam, gamma=gamma)
             for gamma in gammas
@@ -342,7 +324,8 @@ class Method:
     def working_bytes(self, work: Workload) -> int:
         """Return the memory at the peak beside weights and statistics, in bytes."""
         rows, width = work.largest()
-        return 4 * 6 * rows * width
+        refitting = _OF_REFIT * width if self.fitting().get("refit") else 0  # normal equations of some rows, factors
+        return 4 * (6 * rows + refitting) * width
 
     def recorded_bytes(self, work: Workload) -> int:
         """Return the memory of recordings of the method's operations on a GPU in bytes, see ``recorded.Recorder``."""
@@ -374,11 +357,6 @@ class RoundToNearest(Method):
     refine: int = 0
     refit: int = 0
 
-    def __post_init__(self) -> None:
-        _check_choice("range", self.range, get_args(Range))
-        _check_passes(self.refine)
-        _check_rounds(self.refit)
-
     @property
     def aim(self) -> Aim:
         return "outputs" if self.refine or self.refit else "weights"
@@ -386,9 +364,6 @@ class RoundToNearest(Method):
     @property
     def needs(self) -> frozenset[str]:
         return frozenset({"gram"}) if self.fitting() else frozenset()
-
-    def working_bytes(self, work: Workload) -> int:
-        return super().working_bytes(work) + _refitting_bytes(work, self.refit)
 
     def count(self, work: Workload) -> Count:
         return _started(work) + _fitting(work, self.range, self.refine, self.refit)
@@ -422,6 +397,8 @@ class ColumnSolver(Method):
 
     solver: ClassVar[str] = "sarqc.quantization.column_solver"
     reported: ClassVar[tuple[str, ...]] = ("lam", "gamma", "saliency", "static_groups")
+    weighed: ClassVar[Weighing] = "gamma"
+    damps: ClassVar[bool] = True
     begins_with_found: ClassVar[bool] = False  # with the codes that a layer was found with, not column by column
 
     lam: float = 0.01
@@ -439,23 +416,13 @@ class ColumnSolver(Method):
     block_size: int = 64  # columns between two trailing updates: speed only, never the result
 
     def __post_init__(self) -> None:
-        _check_number("λ", self.lam)
-        _check_choice("range", self.range, get_args(Range))
-        _check_choice("order", self.order, get_args(Order))
-        _check_choice("expert_damping", self.expert_damping, get_args(ExpertDamping))
-        _check_passes(self.refine)
-        _check_rounds(self.refit)
+        super().__post_init__()
         if self.saliency == "saliency":
             _check_number("γ", self.gamma, highest=1.0)
         elif self.gamma is not None:
-            what = "γ has no meaning without saliency"
-            raise Refused(what, "method", "Leave γ out, or use sarqc-gbs.")
+            raise Refused("γ has no meaning without saliency", "method", "Leave γ out, or use sarqc-gbs.")
         _check_number("the shift's strength", self.shift_strength)
         _check_number("β", self.first_order, highest=1.0)
-
-    @property
-    def damps(self) -> bool:
-        return True
 
     @property
     def has_static_groups(self) -> bool:
@@ -468,13 +435,9 @@ class ColumnSolver(Method):
         return self.refine > 0 or self.refit > 0
 
     def lam_for(self, n_tokens: int, width: int) -> float:
-        """Return the λ for a linear that a number of tokens reached.
+        """Return the λ for a linear with ``width`` input channels that a number of tokens reached.
 
         Without any token the Gram is 0 and no λ has a meaning: the method's own is returned.
-
-        Args:
-            n_tokens: Calibration tokens that reached the linear.
-            width: Its input channels.
         """
         if self.expert_damping == "plain" or n_tokens == 0:
             return self.lam
@@ -486,10 +449,6 @@ class ColumnSolver(Method):
     @property
     def aim(self) -> Aim:
         return "outputs" if self.shift == "none" else "float outputs"
-
-    @property
-    def weighing(self) -> Weighing:
-        return "gamma" if self.saliency == "saliency" else "one"
 
     @property
     def alpha(self) -> float | None:
@@ -519,13 +478,9 @@ class ColumnSolver(Method):
         return 4 * min(work.budget_bytes // RECORDED_SHARE, inputs)  # up to three times as much is worked in
 
     def numbers_of_point(self, rows: int, width: int, group_size: int, *, shifted: bool) -> int:
-        """Return the count of numbers in working precision that one linear takes at one point.
+        """Return the count of numbers in working precision that one linear (O, I) takes at one point.
 
-        Args:
-            rows: Output channels.
-            width: Input channels.
-            group_size: Channels of a group.
-            shifted: True if the point has a shift, which needs targets of its own.
+        A shift needs targets of its own.
         """
         numbers = width * width + (9 * width + 3 * group_size) * rows
         if self.improves_codes:
@@ -554,8 +509,7 @@ class FoundDescent(ColumnSolver):
     @classmethod
     def of(cls, solver: ColumnSolver) -> FoundDescent:
         """Return the descent on the objective of this solver, with at least as many passes as its own refinement."""
-        values = {field.name: getattr(solver, field.name) for field in fields(solver)}
-        return cls(**values | {"refine": max(solver.refine, cls.refine)})
+        return cls(**vars(solver) | {"refine": max(solver.refine, cls.refine)})
 
 
 @dataclass(frozen=True)
@@ -572,6 +526,8 @@ class ScaleSearch(Method):
 
     solver: ClassVar[str] = "sarqc.quantization.scale_search"
     has_channel_scales: ClassVar[bool] = True
+    weighed: ClassVar[Weighing] = "ratio"
+    needs: ClassVar[frozenset[str]] = frozenset({"gram", "abs_mean"})
     reported: ClassVar[tuple[str, ...]] = ("lam", "saliency", "mode", "include_identity")
 
     lam: float = 0.0
@@ -582,27 +538,9 @@ class ScaleSearch(Method):
     refine: int = 0
     refit: int = 0
 
-    def __post_init__(self) -> None:
-        _check_number("λ", self.lam)
-        _check_choice("mode", self.mode, get_args(ScaleMode))
-        _check_choice("range", self.range, get_args(Range))
-        _check_passes(self.refine)
-        _check_rounds(self.refit)
-
-    @property
-    def weighing(self) -> Weighing:
-        return "ratio" if self.saliency == "saliency" else "one"
-
     @property
     def unit(self) -> Unit:
         return "layer" if self.mode == "per_linear" else "group"
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"gram", "abs_mean"})
-
-    def working_bytes(self, work: Workload) -> int:
-        return super().working_bytes(work) + _refitting_bytes(work, self.refit)
 
     def recorded_bytes(self, work: Workload) -> int:
         if work.together == 1:
@@ -632,28 +570,15 @@ class LearnedMethod(Method):
     before the first step, ``"none"`` takes them as they are.
     """
 
+    weighed: ClassVar[Weighing] = "root"
+    aim: ClassVar[Aim] = "block outputs"
+    unit: ClassVar[Unit] = "block"
     learns: ClassVar[str]  # its name in errors
     where_it_diverges: ClassVar[str]  # what to try where an objective is not finite
 
     lam: float = 0.0
     saliency: Saliency = "saliency"
     normalise: Normalise = "initial"
-
-    def __post_init__(self) -> None:
-        _check_number("λ", self.lam)
-        _check_choice("normalise", self.normalise, get_args(Normalise))
-
-    @property
-    def aim(self) -> Aim:
-        return "block outputs"
-
-    @property
-    def weighing(self) -> Weighing:
-        return "root" if self.saliency == "saliency" else "one"
-
-    @property
-    def unit(self) -> Unit:
-        return "block"
 
     @property
     def needs(self) -> frozenset[str]:
@@ -729,11 +654,6 @@ class LearnedRounding(LearnedMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_choice("warm start", self.warm_start, get_args(WarmStart))
-        _check_choice("stopping", self.stopping, get_args(Stopping))
-        _check_choice("range", self.range, get_args(Range))
-        _check_choice("order", self.order, get_args(Order))
-        _check_passes(self.refine)
         if self.range == "joint":
             raise Refused(
                 "learned rounding begins at ranges that shrink at both ends alike, and range is “joint”",
@@ -816,8 +736,10 @@ class Candidates:
     def axes(self) -> dict[str, tuple[float, ...]]:
         """Return the values to choose from, by field of the method; fields without any are left out."""
         given = {"lam": self.lams, "gamma": self.gammas, "shift_strength": self.strengths}
-        known = {field: tuple(value for value in values if value is not None) for field, values in given.items()}
-        return {field: values for field, values in known.items() if values}
+        return {
+            field: known for field, values in given.items()
+            if (known := tuple(value for value in values if value is not None))
+        }  # fmt: skip
 
     def points(self, base: Method, tuned: Sequence[str]) -> list[Method]:
         """Return the methods to compare, γ outermost and α innermost.
@@ -858,6 +780,7 @@ _LEARNED = ("epochs", "normalise")
 _ROUNDED = ("steps", "normalise", "warm_start", "range", "order", "refine", "stopping")
 _SEARCHED = Candidates("model", tuple(step / 10 for step in range(1, 11)))
 _SOLVED = Candidates("layer", (0.25, 0.5, 0.75), (0.1, 0.15, 0.35, 0.5))
+_LEARNED_THROUGH = Candidates("model", (0.01, 0.05, 0.1, 0.15))
 _SHIFTED = Candidates("layer", strengths=(0.0, 0.25, 0.5, 0.75, 1.0))
 
 METHODS: dict[str, MethodEntry] = {
@@ -912,7 +835,7 @@ METHODS: dict[str, MethodEntry] = {
     ),
     "sarqc-omniquant": MethodEntry(
         "OmniQuant + saliency penalty", LearnedClipping(lam=0.05), ("lam",), "omniquant", _LEARNED,
-        Candidates("model", (0.01, 0.05, 0.1, 0.15)),
+        _LEARNED_THROUGH,
         about="OmniQuant with a penalty on drift of salient weights", also="omniquant+saliency",
     ),
     "signround": MethodEntry(
@@ -921,7 +844,7 @@ METHODS: dict[str, MethodEntry] = {
     ),
     "sarqc-signround": MethodEntry(
         "SignRound + saliency penalty", LearnedRounding(lam=0.05), ("lam",), "signround", _ROUNDED,
-        Candidates("model", (0.01, 0.05, 0.1, 0.15)),
+        _LEARNED_THROUGH,
         about="SignRound with a penalty on drift of salient weights", also="signround+saliency",
     ),
 }  # fmt: skip
@@ -950,13 +873,9 @@ def entry_of(name: str) -> MethodEntry | None:
 
 
 def title_of(name: str, fitting: Mapping[str, str | int | float] = MappingProxyType({})) -> str:
-    """Return the title of a method with its fitting as “GPTQ 1 %, searched range”.
+    """Return the title of a method with its ``Method.fitting`` as “GPTQ 1 %, searched range”.
 
     An unknown method is called by its public name.
-
-    Args:
-        name: Public name.
-        fitting: See ``Method.fitting``.
     """
     entry = entry_of(name)
     return ", ".join(filter(None, [name if entry is None else entry.title, fitting_text(fitting)]))
@@ -975,11 +894,9 @@ def method(name: str, **choices: Any) -> Method:
     """
     entry = METHODS.get(public_method(name))
     if entry is None:
-        what = f"unknown method “{name}”"
-        raise Refused(what, "method", f"Choose one of {', '.join(METHODS)}.")
+        raise Refused(f"unknown method “{name}”", "method", f"Choose one of {', '.join(METHODS)}.")
     for choice in choices:
-        if choice not in entry.tunes + entry.options:
-            has = ", ".join(entry.tunes + entry.options) or "nothing"
-            what = f"{name} has no “{choice}” to choose"
-            raise Refused(what, "method", f"It lets you choose {has}.")
+        if choice not in entry.defaults():
+            has = ", ".join(entry.defaults()) or "nothing"
+            raise Refused(f"{name} has no “{choice}” to choose", "method", f"It lets you choose {has}.")
     return entry.make.with_(**choices)

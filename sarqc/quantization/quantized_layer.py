@@ -131,24 +131,32 @@ class FoundCodes:
 
     def to(self, device: torch.device) -> FoundCodes:
         """Return the same codes on another device."""
-        codes, scales, zero_points, weight = (
-            part.to(device) for part in (self.codes, self.scales, self.zero_points, self.weight)
-        )
-        return FoundCodes(codes, scales, zero_points, weight, self.is_affine)
+        return replace(
+            self, codes=self.codes.to(device), scales=self.scales.to(device),
+            zero_points=self.zero_points.to(device), weight=self.weight.to(device),
+        )  # fmt: skip
 
     def weight_of(self, codes: Tensor) -> Tensor:
-        """Return the weight (O, I) that the format's own loader makes of other codes (O, I) on the same scales.
+        """Return the weight (O, I) that the format's own loader makes of other codes (O, I) on the same scales."""
+        return loaded_weight(codes, self.scales, self.zero_points, is_affine=self.is_affine)
 
-        The weight is rounded once. With biases, which MLX alone has, the product is rounded before they are added.
-        """
-        dtype = self.scales.dtype
-        if self.is_affine:
-            size = codes.shape[-1] // self.scales.shape[-1]
-            scales, biases = (part.repeat_interleave(size, dim=1) for part in (self.scales, self.zero_points))
-            return codes.to(dtype) * scales + biases.to(dtype)
-        work = torch.promote_types(dtype, torch.float32)
-        codes, scales, zero_points = (part.to(work) for part in (codes, self.scales, self.zero_points))
-        return dequantize_groups(codes, scales, zero_points, is_affine=False).to(dtype)
+
+def loaded_weight(codes: Tensor, scales: Tensor, offsets: Tensor, *, is_affine: bool) -> Tensor:
+    """Return the weight (O, I) that a format's own loader makes of codes (O, I), in the dtype of the scales (O, G).
+
+    Args:
+        codes: In the numbering of the offsets.
+        scales: Scales of groups.
+        offsets: (O, G), zero points or biases.
+        is_affine: True for biases.
+    """
+    dtype = scales.dtype
+    if is_affine:
+        size = codes.shape[-1] // scales.shape[-1]
+        scales, biases = (part.repeat_interleave(size, dim=1) for part in (scales, offsets))
+        return codes.to(dtype) * scales + biases.to(dtype)  # MLX rounds the product before it adds
+    work = torch.promote_types(dtype, torch.float32)
+    return dequantize_groups(codes.to(work), scales.to(work), offsets.to(work), is_affine=False).to(dtype)
 
 
 class CheckedLayer:
@@ -296,13 +304,11 @@ def _check(
 def _check_found(weight: Tensor, found: FoundCodes | None) -> None:
     if found is None:
         return
-    rows, width = weight.shape
-    shapes = {tuple(found.codes.shape), tuple(found.weight.shape)}
-    groups = found.scales.shape[-1]
-    if shapes != {(rows, width)} or found.scales.shape != found.zero_points.shape or width % groups:
+    is_of_weight = found.codes.shape == found.weight.shape == weight.shape
+    if not is_of_weight or found.scales.shape != found.zero_points.shape or weight.shape[1] % found.scales.shape[-1]:
         raise Refused(
             f"codes are {tuple(found.codes.shape)} with scales {tuple(found.scales.shape)}, the weight is "
-            f"{(rows, width)}",
+            f"{tuple(weight.shape)}",
             "quantized checkpoint",
             "Give the checkpoint that was made of this model.",
         )
