@@ -208,10 +208,10 @@ async function begin() {
     runTitle,
     runCompares,
   }) {
+    const [opened, method, test] = ["quantized_checkpoint", "method", "test"].map(textOf);
     if (values !== drawnValues) {
       drawFields(names, values, off);
       render(valueChips(severalValues(names, values), takeAway), chips);
-      const [method, opened] = [textOf("method"), textOf("quantized_checkpoint")];
       render(
         methodList(method, opened !== "", (name) =>
           putInto({ method: name, ...keptEffort(readForm(names, values), name) }),
@@ -267,13 +267,8 @@ async function begin() {
     say(part("checking"), isStale ? `Checking ${checking} …` : "");
     markWrong(names, isStale ? "" : (refusal?.field ?? ""));
     start.disabled = !canStart;
-    const acts = startWords(
-      plan?.runs ?? 1,
-      values[names.indexOf("quantized_checkpoint")],
-      values[names.indexOf("method")],
-    );
-    say(start, isTextAsked ? "Choose a text first" : acts);
-    const why = whyNotTuned(values[names.indexOf("method")], values[names.indexOf("quantized_checkpoint")]);
+    say(start, isTextAsked ? "Choose a text first" : startWords(plan?.runs ?? 1, opened, method));
+    const why = whyNotTuned(method, opened);
     tune.disabled = !canStart || why !== "" || (tuned !== null && "refusal" in tuned);
     tune.title = why;
     render(budgetOptions(boughtIn(tuned), minutes), budget);
@@ -281,7 +276,7 @@ async function begin() {
     const isTuned = !why && plan !== null && refusal === null;
     render(why || (isTuned ? budgetNote(tuned, minutes, plan.warnings, mend) : nothing), part("tune-note"));
     part("tune-note").classList.toggle("is-stale", isStale);
-    const whyNot = whyNoLadder(values[names.indexOf("quantized_checkpoint")], values[names.indexOf("test")]);
+    const whyNot = whyNoLadder(opened, test);
     startLadder.disabled = !canStart || whyNot !== "" || (ladder !== null && "refusal" in ladder);
     startLadder.title = whyNot;
     render(budgetOptions(boughtIn(ladder), ladderMinutes, "for all draws"), ladderBudget);
@@ -733,14 +728,13 @@ const asCorpus = ({ name, title }) => ({ name, title: ownTitle(title), role: "an
 /**
  * What the button begins.
  * @param {number} runs
- * @param {unknown} opened
- * @param {unknown} method
+ * @param {string} opened
+ * @param {string} method
  */
 function startWords(runs, opened, method) {
-  if (!opened) return runs > 1 ? `Start ${runs} ${runs === 1 ? "calibration" : "calibrations"}` : "Start calibration";
-  if (method === AS_FOUND.name)
-    return runs > 1 ? `Start ${runs} ${runs === 1 ? "measurement" : "measurements"}` : "Start measuring";
-  return runs > 1 ? `Start ${runs} ${runs === 1 ? "repair" : "repairs"}` : "Start the repair";
+  if (!opened) return runs > 1 ? `Start ${runs} calibrations` : "Start calibration";
+  if (method === AS_FOUND.name) return runs > 1 ? `Start ${runs} measurements` : "Start measuring";
+  return runs > 1 ? `Start ${runs} repairs` : "Start the repair";
 }
 
 /** Instead of a plan, for somebody who can't begin a run. @param {Visitor} who */
