@@ -232,7 +232,7 @@ function lineOf(own, carrier, { run, said, error, isBusy }, send) {
     const href = at(`/api/runs/${encodeURIComponent(own.id)}/checkpoint?format=${format}`);
     parts = [
       html`<a class="act" href=${href} download data-testid=${`download-${format}`}>${words.download}</a>`,
-      html`<span class="files-words">${fileWords(bytes(run.bytes), isFile, keep)}</span>`,
+      html`<span class="files-words">${bytes(run.bytes)}, one ${isFile ? "file" : "tar file"}${keep ? `, kept ${keep}` : ""}</span>`,
       button("Delete the files", `delete-${format}`, () => send(format, path, "DELETE")),
     ];
   } else {
@@ -248,17 +248,6 @@ function lineOf(own, carrier, { run, said, error, isBusy }, send) {
   return html`<div class="files-line" data-format=${format} data-state=${run?.state ?? "none"}>
     ${parts}${run ? differs(own, run) : nothing}${run ? readAgain(run) : nothing}${failure ? problemBlock(failure) : nothing}
   </div>`;
-}
-
-/**
- * What is downloaded, and how long it stays.
- * @param {string} size
- * @param {boolean} isFile whether it is one by itself
- * @param {string} keep how long it is kept, in words; empty where nothing ends it
- */
-function fileWords(size, isFile, keep) {
-  if (isFile) return keep ? `${size}, one file, kept ${keep}` : `${size}, one file`;
-  return keep ? `${size}, one tar file, kept ${keep}` : `${size}, one tar file`;
 }
 
 /**
@@ -282,8 +271,6 @@ function readAgain(made) {
 function differs(own, made) {
   const [now, before] = [made.summary?.perplexity, own.summary?.perplexity];
   if (made.state !== "finished" || now === before || made.format === "statistics") return nothing;
-  const words =
-    `This checkpoint has perplexity ${formatted(now, "significant")}, the run had ` +
-    `${formatted(before, "significant")}: layers were solved again, on another device or by another version.`;
-  return html`<p class="warning">${words}</p>`;
+  const [is, was] = [now, before].map((value) => formatted(value, "significant"));
+  return html`<p class="warning">This checkpoint has perplexity ${is}, the run had ${was}: layers were solved again, on another device or by another version.</p>`;
 }

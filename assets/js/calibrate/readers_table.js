@@ -3,6 +3,7 @@
  * @module readers_table
  */
 
+import { counted } from "../base/format.js";
 import { html, nothing } from "../base/html.js";
 import { table } from "../base/table.js";
 
@@ -115,8 +116,5 @@ export function formatsFold(formats, { isOpen, toggled }, mend) {
  */
 function fitting(formats) {
   const fit = formats.filter(({ possible }) => possible).length;
-  return (
-    `Who can load it: ${`${formats.length} ${formats.length === 1 ? "format" : "formats"}`}, ` +
-    `${`${fit} ${fit === 1 ? "fits" : "fit"}`}`
-  );
+  return `Who can load it: ${counted(formats.length, "format")}, ${fit} ${fit === 1 ? "fits" : "fit"}`;
 }

@@ -11,7 +11,7 @@ import { html, nothing, render, repeat } from "../base/html.js";
 import { RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { scrolling, table } from "../base/table.js";
 import { answer } from "./answer.js";
-import { flagWords, judgements, LAYER_COLUMNS, layerRows, pairCounts, worstRows } from "./layer_rows.js";
+import { judgements, LAYER_COLUMNS, layerRows, pairCounts, worstRows } from "./layer_rows.js";
 import { idleFields, methodTitle } from "./recipe_form.js";
 import { shade } from "./run_state.js";
 
@@ -200,7 +200,7 @@ function layerTable(rows, columns, label) {
   const listed = rows.length > MOST_ROWS ? worstRows(rows, MOST_ROWS) : rows;
   const name = (/** @type {Row} */ row) =>
     html`<th scope="row" title=${row.name}>${row.short}${
-      row.flags ? html`<span class="layer-flags">${flagWords(row.flags)}</span>` : nothing
+      row.flags ? html`<span class="layer-flags">${row.flags}</span>` : nothing
     }</th>`;
   const content = table({
     columns: [

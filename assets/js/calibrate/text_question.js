@@ -34,8 +34,7 @@ export function textsToChoose(own, corpora) {
 export const ownTitle = (title) => `${title} · yours`;
 
 /** @param {string} model as people call it; may be empty */
-export const questionOf = (model) =>
-  model ? `On what text will ${model} be used?` : "On what text will the model be used?";
+export const questionOf = (model) => `On what text will ${model || "the model"} be used?`;
 
 /**
  * @param {string} model as people call it

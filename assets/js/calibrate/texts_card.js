@@ -58,10 +58,7 @@ export function inWords({ float, divergence, kl }) {
   const most = kl.indexOf(Math.max(...kl));
   const apart =
     divergence === null ? "The two texts are the same." : `The texts part at token ${divergence + 1} of ${kl.length}.`;
-  const far =
-    `KL divergence ${nats(mean)} a token on average, at most ${nats(kl[most])} at token ${most + 1}, ` +
-    `${named(float.pieces[most])}.`;
-  return `${apart} ${far}`;
+  return `${apart} KL divergence ${nats(mean)} a token on average, at most ${nats(kl[most])} at token ${most + 1}, ${named(float.pieces[most])}.`;
 }
 
 /** @param {number} value */

@@ -150,9 +150,7 @@ export function tuningCard({ root, corpora, go }) {
   /** “about 40 s, opens in the Lab”. @param {Said} recipe */
   function timeWords(recipe) {
     const minutes = planned?.of === JSON.stringify(recipe) ? planned.minutes : null;
-    return minutes === null
-      ? "its result opens in the Lab"
-      : `about ${duration(60 * minutes)}, its result opens in the Lab`;
+    return `${minutes === null ? "" : `about ${duration(60 * minutes)}, `}its result opens in the Lab`;
   }
 
   /**
