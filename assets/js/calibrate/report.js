@@ -3,11 +3,11 @@
  * @module report
  */
 
-import { copyFrom } from "../base/clipboard.js";
+import { copyButton } from "../base/clipboard.js";
 import { copyPanel } from "../base/copy_panel.js";
 import { download } from "../base/dom.js";
 import { count, counted, csv, decimalsFor, format, number, percent, plain } from "../base/format.js";
-import { html, nothing, render, repeat } from "../base/html.js";
+import { button, html, nothing, render, repeat } from "../base/html.js";
 import { RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { scrolling, table } from "../base/table.js";
 import { answer } from "./answer.js";
@@ -64,8 +64,7 @@ const stampFold = ({ stamp, opened }) => html`<details class="layers-fold" data-
       opened ? "The study of this run has it" : "The study and every export of this run have it"
     }: hashes of the float weights, the calibration tokens and every code. This compares a downloaded folder with it, solves some linears again and compares their codes bit by bit:</p>
     <div class="stamp-command"><code>${VERIFY}</code
-      ><button type="button" class="quiet" data-testid="copy-verify"
-        @click=${(/** @type {Event & {currentTarget: HTMLElement}} */ event) => copyFrom(event.currentTarget, VERIFY)}>Copy</button>
+      >${copyButton("Copy", () => VERIFY, { testid: "copy-verify", kind: "quiet" })}
     </div></details>`;
 
 /**
@@ -162,7 +161,7 @@ function everyLayer(id, layers, folds) {
     "Every layer",
     folds,
     () => html`<div class="layers-tools"
-        ><button type="button" class="quiet" data-testid="layers-csv" @click=${save}>CSV</button></div
+        >${button("CSV", "layers-csv", save)}</div
       >${layerTable(rows, columns, "Every layer")}${
         rows.some((row) => row.lam_low !== null)
           ? html`<p class="protocol"

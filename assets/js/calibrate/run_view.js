@@ -7,7 +7,7 @@
 import { asProblem, listen, offline, request } from "../base/client.js";
 import { AT_REST } from "../base/contract.js";
 import { counted, duration, number, when } from "../base/format.js";
-import { html, nothing, render, repeat } from "../base/html.js";
+import { button, html, nothing, render, repeat } from "../base/html.js";
 import { store } from "../base/page_state.js";
 import { moreMenu } from "../base/popover.js";
 import { problemBlock } from "../base/problem.js";
@@ -314,10 +314,6 @@ const titleBehind = (id) =>
   );
 
 /** @typedef {{folds: Folds, choose: (block: number) => void, act: (verb: "cancel" | "continue") => void, leave: () => void, files: {element: HTMLElement} | null, link: HTMLElement | null, isTheirs: boolean, names: string[], asksForFiles: () => void}} Acts */
-
-/** @param {string} text @param {string} name @param {() => void} act @param {string} [kind] */
-const button = (text, name, act, kind = "quiet") =>
-  html`<button type="button" class=${kind} data-testid=${name} @click=${act}>${text}</button>`;
 
 /** @param {Trouble} trouble @param {() => void} leave */
 const unreachable = (trouble, leave) =>

@@ -3,7 +3,7 @@
  * @module calibrate/text_question
  */
 
-import { html } from "../base/html.js";
+import { button, html } from "../base/html.js";
 
 /** @import { CorpusEntry } from "../base/types.d.ts" */
 /** @typedef {Pick<CorpusEntry, "name" | "title" | "role" | "where" | "source" | "here">} Corpus */
@@ -49,6 +49,6 @@ export const textQuestion = (model, choices, { choose, bring }) =>
       (choice) =>
         html`<button type="button" class="act-quiet" data-testid="text-choice" data-text=${choice.calibration}
           @click=${() => choose(choice)}>${choice.title}</button>`,
-    )}<button type="button" class="act-quiet" data-testid="text-bring" @click=${bring}>Bring a text of your own</button></div>
+    )}${button("Bring a text of your own", "text-bring", bring, "act-quiet")}</div>
     <p class="small-print">Or choose any other under “On what text”.</p>
   </div>`;

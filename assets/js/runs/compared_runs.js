@@ -155,10 +155,7 @@ async function showCurves(figure) {
 
 /** @param {unknown} value */
 function valueText(value) {
-  if (Array.isArray(value)) return value.map(plainText).join(", ") || "none";
+  if (Array.isArray(value)) return value.join(", ") || "none";
   if (typeof value === "boolean") return value ? "yes" : "no";
-  return value === null || value === undefined ? "none" : plainText(value);
+  return String(value ?? "none");
 }
-
-/** @param {unknown} value */
-const plainText = (value) => (typeof value === "number" ? String(value) : String(value ?? ""));

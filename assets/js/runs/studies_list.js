@@ -7,7 +7,7 @@
 import { asProblem, request } from "../base/client.js";
 import { ready } from "../base/dom.js";
 import { ORIGINS, when } from "../base/format.js";
-import { html, nothing, render } from "../base/html.js";
+import { button, html, nothing, render } from "../base/html.js";
 import { store } from "../base/page_state.js";
 import { problemBlock } from "../base/problem.js";
 import { shareLink } from "../base/share_link.js";
@@ -140,16 +140,12 @@ export async function mount(root) {
  * @property {(id: string) => void} remove
  */
 
-/** @param {string} text @param {string} name @param {() => void} click */
-const act = (text, name, click, kind = "quiet") =>
-  html`<button type="button" class=${kind} data-testid=${name} @click=${click}>${text}</button>`;
-
 /** The end of a row: a deletion asks first. @param {string} id @param {string | null} asking @param {Deeds} deeds */
 const deletion = (id, asking, { ask, remove }) =>
   asking === id
-    ? html`${act("Delete for good", "study-delete-yes", () => remove(id), "quiet danger")}
-        ${act("Keep", "study-keep", () => ask(null))}`
-    : act("Delete", "study-delete", () => ask(id));
+    ? html`${button("Delete for good", "study-delete-yes", () => remove(id), "quiet danger")}
+        ${button("Keep", "study-keep", () => ask(null))}`
+    : button("Delete", "study-delete", () => ask(id));
 
 /**
  * @param {StudiesState} state
@@ -170,7 +166,7 @@ function studiesTable({ studies, asking }, deeds) {
     {
       show: ({ id, is_mine }) => html`<span class="row-buttons">
         <a class="quiet" href=${at(`/api/studies/${encodeURIComponent(id)}/download`)} download="">Download</a>
-        ${share && is_mine ? act("Share", "study-share", () => share(id)) : nothing}
+        ${share && is_mine ? button("Share", "study-share", () => share(id)) : nothing}
         ${is_mine ? deletion(id, asking, deeds) : nothing}
       </span>`,
     },
