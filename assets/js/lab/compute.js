@@ -109,8 +109,7 @@ export function compute({ state, dispatch, gone }) {
   async function keep() {
     const { preview, explored } = state();
     if (!preview?.run || !preview.ended) return;
-    const [layer, time] = [labelOf(preview, explored.view), when(preview.endedAt)];
-    const name = `${layer}, computed ${time}`;
+    const name = `${labelOf(preview, explored.view)}, computed ${when(preview.endedAt)}`;
     try {
       await ask(preview.run, "", "PATCH", { name });
       dispatch({ type: "kept" });

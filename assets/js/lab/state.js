@@ -299,7 +299,8 @@ function everyPick({ studies, wanted, explored: { view, locked } }) {
       solvers.map(
         /** @returns {Option} */ ({ solver, title, method }) => [
           solver,
-          named(solvers, title) ? `${title} · ${method}` : title,
+          // several of one title are told apart by their names
+          solvers.filter((one) => one.title === title).length > 1 ? `${title} · ${method}` : title,
         ],
       ),
       shown.solver,
@@ -320,11 +321,7 @@ function everyPick({ studies, wanted, explored: { view, locked } }) {
         : [],
       view.scale,
     ),
-    list(
-      "draw",
-      draws.length > 1 ? [["all", `${draws.length} ${draws.length === 1 ? "draw" : "draws"}`], ...draws] : [],
-      view.draw ?? "all",
-    ),
+    list("draw", draws.length > 1 ? [["all", `${draws.length} draws`], ...draws] : [], view.draw ?? "all"),
     list(
       "quantity",
       view.quantities.map(/** @returns {Option} */ ({ name, title }) => [name, title]),
@@ -333,9 +330,6 @@ function everyPick({ studies, wanted, explored: { view, locked } }) {
   ];
 }
 
-/** Whether several solvers have a title, which only their names tell apart. @param {{title: string}[]} solvers @param {string} title */
-const named = (solvers, title) => solvers.filter((one) => one.title === title).length > 1;
-
 /**
  * A study with where it comes from, when that is not this host's app.
  * @param {Study} study
@@ -343,7 +337,7 @@ const named = (solvers, title) => solvers.filter((one) => one.title === title).l
  */
 function studyOption({ id, title, origin }) {
   const from = /** @type {Object<string, string>} */ (ORIGINS)[origin];
-  return [id, from ? `${title || id} · ${from}` : title || id];
+  return [id, `${title || id}${from ? ` · ${from}` : ""}`];
 }
 
 /**
@@ -413,12 +407,8 @@ export function elsewhere({ lambda, gamma, scale, quantity }, { view, at }) {
   /** @type {(sign: string, value: number|undefined, values: (number|null)[], texts: string[], place: number) => string[]} */
   const nearby = (sign, value, values, texts, place) => {
     if (value === undefined || values.includes(value)) return [];
-    const [wanted, shown] = [String(value), texts[place]];
-    return [
-      shown
-        ? `${sign} = ${wanted} is not in this line: ${sign} = ${shown} is shown.`
-        : `${sign} = ${wanted} is not in this line: it has none.`,
-    ];
+    const instead = texts[place] ? `${sign} = ${texts[place]} is shown` : "it has none";
+    return [`${sign} = ${value} is not in this line: ${instead}.`];
   };
   const { has_lam: hasLam } = view.line;
   return [
