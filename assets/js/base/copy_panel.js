@@ -11,8 +11,8 @@ import { html, made, nothing, render } from "./html.js";
 import { problemBlock } from "./problem.js";
 
 /** @import { Fix } from "./client.js" */
-/** @import { ProgramText, RecipeText } from "./types.d.ts" */
 /** @import { Trouble } from "./problem.js" */
+/** @import { ProgramText, RecipeText } from "./types.d.ts" */
 
 /** @type {Record<string, (place: number, count: number) => number>} where a key leads among the tabs */
 const KEYS = {

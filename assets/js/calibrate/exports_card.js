@@ -17,14 +17,14 @@ import { formatTable, loadedBy } from "./readers_table.js";
 import * as State from "./run_state.js";
 
 /** @import { Problem } from "../base/client.js" */
-/** @import { Carrier } from "../base/types.d.ts" */
+/** @import { Carrier, StoredEvent } from "../base/types.d.ts" */
 /** @import { Run, RunProgress } from "./run_state.js" */
 /** @typedef {{run: Run | null, said: RunProgress, error: Problem | null, isBusy: boolean}} Line an export as its line shows it */
 /** @typedef {Record<string, Line>} Lines by format */
 /**
  * @typedef {{type: "busy", format: string}
  *   | {type: "made", format: string, run: Run | null}
- *   | {type: "said", format: string, event: import("../base/types.d.ts").StoredEvent}
+ *   | {type: "said", format: string, event: StoredEvent}
  *   | {type: "row", format: string, run: Run}
  *   | {type: "refused", format: string, error: Problem}} Action
  */

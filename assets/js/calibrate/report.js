@@ -17,7 +17,7 @@ import { shade } from "./run_state.js";
 
 const MOST_ROWS = 400; // layers that a table shows; those of a large mixture are too many to read
 
-/** @import { Recipe } from "../base/types.d.ts" */
+/** @import { Recipe, RecipeField } from "../base/types.d.ts" */
 /** @import { LayerReport } from "./layer_rows.js" */
 /** @import { Candidate } from "./run_state.js" */
 /** @typedef {Record<string, any>} Summary as a run's end says it */
@@ -276,7 +276,7 @@ const ALWAYS = ["model", "bits", "method", "calibration"]; // what a run is know
 const isEqual = (/** @type {unknown} */ one, /** @type {unknown} */ other) =>
   JSON.stringify(one) === JSON.stringify(other);
 
-/** @param {(import("../base/types.d.ts").RecipeField & {value: any})[]} rows */
+/** @param {(RecipeField & {value: any})[]} rows */
 const recipeFacts = (rows) =>
   html`<dl class="facts recipe-facts">${rows.map(({ key, title, kind, value, unit }) => [
     html`<dt>${title}</dt>`,

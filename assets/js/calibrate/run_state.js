@@ -9,10 +9,10 @@ import { distanceWords } from "./distances.js";
 import { share, timed } from "./run_clock.js";
 import { logWords } from "./tuning_progress.js";
 
+/** @import { Trouble } from "../base/problem.js" */
 /** @import { Carrier, Failed, LadderRun, Measured, Phase, Recipe, State, StoredEvent, Tuning, Warned } from "../base/types.d.ts" */
 /** @import { Kept } from "./kept.js" */
 /** @import { Timed } from "./run_clock.js" */
-/** @import { Trouble } from "../base/problem.js" */
 /**
  * A run's row, as GET /runs/{id} gives it.
  * @typedef {object} Run

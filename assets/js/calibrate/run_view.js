@@ -30,10 +30,10 @@ import { tuningBar } from "./tuning_bar.js";
 import { budgetWords, leftWords, modelsWords, now, standing } from "./tuning_progress.js";
 
 /** @import { Trouble } from "../base/problem.js" */
+/** @import { LadderRun, Recipe, StoredEvent, Tuning } from "../base/types.d.ts" */
 /** @import { Visitor } from "../base/whoami.js" */
 /** @import { Folds } from "./report.js" */
 /** @import { Run, RunProgress } from "./run_state.js" */
-/** @import { LadderRun, Recipe, Tuning } from "../base/types.d.ts" */
 
 /**
  * What the card shows.
@@ -50,7 +50,7 @@ import { budgetWords, leftWords, modelsWords, now, standing } from "./tuning_pro
  */
 /**
  * @typedef {{type: "opened", id: string} | {type: "closed"} | {type: "row", run: Run, before: string | null}
- *   | {type: "said", event: import("../base/types.d.ts").StoredEvent} | {type: "stream", isLost: boolean}
+ *   | {type: "said", event: StoredEvent} | {type: "stream", isLost: boolean}
  *   | {type: "trouble", error: Trouble} | {type: "unfolded", title: string} | {type: "block", block: number} | {type: "files asked"}} Action
  */
 

@@ -5,9 +5,9 @@
  * @module cells
  */
 
+/** @import { Trace } from "./figure.d.ts" */
 /** @import { Box } from "./flat/figure.d.ts" */
 /** @import { PlotHost } from "./plot_host.js" */
-/** @import { Trace } from "./figure.d.ts" */
 
 import { html, made } from "../base/html.js";
 import { hoverWords } from "./flat/format.js";

@@ -3,8 +3,8 @@
  * @module figure_menu
  */
 
-/** @import { FlatDrawing } from "./flat/flat_drawing.js" */
 /** @import { Trace } from "./figure.d.ts" */
+/** @import { FlatDrawing } from "./flat/flat_drawing.js" */
 /** @import { SurfaceDrawing } from "./surface/surface_drawing.js" */
 
 import { asProblem } from "../base/client.js";

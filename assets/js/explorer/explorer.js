@@ -19,15 +19,13 @@ import { plot } from "../charts/plot_host.js";
 import { figureMenus } from "./figure_tables.js";
 import { addressOf, carriedOn, initial, reduce } from "./state.js";
 
+/** @import { Action, Figure, State, View, Wanted } from "./state.js" */
+
 const REDRAWN = { quantity: "the map of layers", steps: "the ladder" };
 
-/** @typedef {import("./state.js").State} State */
-/** @typedef {import("./state.js").Action} Action */
-/** @typedef {import("./state.js").Wanted} Wanted */
-/** @typedef {State & {view: import("./state.js").View}} WithView a state in which there is a view */
+/** @typedef {State & {view: View}} WithView a state in which there is a view */
 /** @typedef {Awaited<ReturnType<typeof plot>>} Host of a figure */
-/** @typedef {import("./state.js").Figure} Figure */
-/** @typedef {{seen: boolean, near: boolean, step: (at: import("./state.js").Point) => boolean}} Follows */
+/** @typedef {{seen: boolean, near: boolean, step: (at: import("../charts/bind.js").Point) => boolean}} Follows */
 /**
  * @typedef {object} Part of an explorer
  * @property {string[]} cards the names of its figures' places on the page
@@ -173,7 +171,7 @@ export class Explorer {
     this.onState(state);
   }
 
-  /** @param {import("./state.js").Trouble|null} trouble */
+  /** @param {import("../base/problem.js").Trouble|null} trouble */
   report(trouble) {
     const place = this.part("problem");
     if (place) render(trouble && problemBlock(trouble), place);
@@ -237,12 +235,12 @@ export class Explorer {
  * @param {Wanted} wanted
  */
 export async function fetchLine(wanted) {
-  /** @type {import("./state.js").View} */
+  /** @type {View} */
   const view = await request(viewPath(wanted));
   return { view, arrays: await openedArrays(view) };
 }
 
-/** The arrays of a view by name, opened. @param {import("./state.js").View} view */
+/** The arrays of a view by name, opened. @param {View} view */
 async function openedArrays(view) {
   const opened = Object.entries(view.arrays).map(async ([name, info]) => [
     name,

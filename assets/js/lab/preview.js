@@ -8,8 +8,8 @@ import { ENDS } from "../base/contract.js";
 import { count, format, plain, when } from "../base/format.js";
 import { RECIPE_FIELDS } from "../base/recipe_contract.js";
 
-/** @typedef {import("../base/types.d.ts").RunEvent} RunEvent */
-/** @typedef {import("../base/types.d.ts").Recipe} Recipe */
+/** @import { Recipe, RunEvent } from "../base/types.d.ts" */
+
 /** @typedef {"recon"|"heldOut"|"sar"} Curve */
 /** @typedef {Record<Curve, number|null>} Values of one point; null was not measured */
 /**

@@ -3,8 +3,8 @@
  * @module lecture/state
  */
 
-/** @import { HallState, LectureBegun, LectureWish } from "../base/types.d.ts" */
 /** @import { Trouble } from "../base/problem.js" */
+/** @import { HallState, LectureBegun, LectureWish } from "../base/types.d.ts" */
 
 /**
  * A guess at one of growing values of λ, and the positions of its answer.

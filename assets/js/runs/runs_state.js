@@ -9,7 +9,7 @@ import { counted, count as grouped } from "../base/format.js";
 import { mayChange } from "../base/whoami.js";
 import { shortModel } from "../calibrate/recipe_form.js";
 
-/** @import { Group, Query, Row, Run, RunsAction, RunsState, Spread, TestText } from "./types.d.ts" */
+/** @import { Answer, Group, Query, Row, Run, RunsAction, RunsState, Spread, TestText } from "./types.d.ts" */
 
 export const PAGE = 50; // rows
 export const MOST_PICKED = 200; // as many as the server takes at once
@@ -93,7 +93,7 @@ export function reduce(state, action) {
 
 /**
  * @param {RunsState} state
- * @param {import("./types.d.ts").Answer} answer
+ * @param {Answer} answer
  */
 function listed(state, { runs, groups, total }) {
   const pages = Math.max(1, Math.ceil(total / PAGE));

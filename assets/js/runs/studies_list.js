@@ -16,6 +16,7 @@ import { table } from "../base/table.js";
 import { mayRun, visitor } from "../base/whoami.js";
 import { shortModel } from "../calibrate/recipe_form.js";
 
+/** @import { Column } from "../base/table.js" */
 /** @import { DamagedEntry, StudiesAction, StudiesState, StudyEntry } from "./types.d.ts" */
 
 /** @type {StudiesState} */
@@ -153,7 +154,7 @@ const deletion = (id, asking, { ask, remove }) =>
  */
 function studiesTable({ studies, asking }, deeds) {
   const { share } = deeds;
-  /** @type {import("../base/table.js").Column<StudyEntry>[]} */
+  /** @type {Column<StudyEntry>[]} */
   const columns = [
     {
       title: "Study",
@@ -181,7 +182,7 @@ function studiesTable({ studies, asking }, deeds) {
  * @param {Deeds} deeds
  */
 function damagedTable({ damaged, asking }, deeds) {
-  /** @type {import("../base/table.js").Column<DamagedEntry>[]} */
+  /** @type {Column<DamagedEntry>[]} */
   const columns = [
     { title: "Can’t be read", cell: ({ id }) => html`<td class="study-title" title=${id}>${id}</td>` },
     { title: "Why", cell: ({ error }) => html`<td class="damaged-why">${sentence(error)}</td>` },

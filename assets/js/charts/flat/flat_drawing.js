@@ -4,11 +4,11 @@
  * @module flat/flat_drawing
  */
 
-/** @import { Box, FlatLayout, FlatPoint, FlatTrace, Font, Hit } from "./figure.d.ts" */
 /** @import { Datum, Layout, Trace } from "../figure.d.ts" */
+/** @import { Drawn } from "../svg.js" */
+/** @import { Box, FlatLayout, FlatPoint, FlatTrace, Font, Hit } from "./figure.d.ts" */
 /** @import { Mark } from "./hop.js" */
 /** @import { Ground, KeyedMark } from "./scatter.js" */
-/** @import { Drawn } from "../svg.js" */
 
 import { isStill, onTheWay } from "../../base/motion.js";
 import { s } from "../svg.js";

@@ -3,9 +3,9 @@
  * @module flat/points
  */
 
+/** @import { Datum } from "../figure.d.ts" */
 /** @import { Axis, Plane } from "./axes.js" */
 /** @import { Box, FlatLayout, FlatPoint, FlatTrace, Hit } from "./figure.d.ts" */
-/** @import { Datum } from "../figure.d.ts" */
 
 import { formatNumber, hoverWords, plain } from "./format.js";
 import { boxBetween, edgesOf } from "./heatmap.js";
