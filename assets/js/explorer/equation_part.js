@@ -182,10 +182,7 @@ function knob(explorer, view, axis) {
     explorer.stop();
     explorer.move({ [axis]: position });
   };
-  const shown = () => {
-    const { state } = explorer;
-    return state.view ? textOf({ ...state, view: state.view }, axis) : "";
-  };
+  const shown = () => (explorer.seen ? textOf(explorer.seen, axis) : "");
   /** @param {HTMLInputElement} input */
   const commit = (input) => {
     const typed = Number(input.value.trim().replace(",", ".") || Number.NaN);

@@ -72,6 +72,12 @@ export class Explorer {
     figureMenus(this);
   }
 
+  /** The state, once there is a view. @returns {WithView|null} */
+  get seen() {
+    const { view } = this.state;
+    return view && { ...this.state, view };
+  }
+
   /** The element of a name within the page. @param {string} name @returns {HTMLElement|null} */
   part(name) {
     return this.root.querySelector(`[data-part="${name}"]`);
@@ -119,14 +125,14 @@ export class Explorer {
    * @param {string} value
    */
   async redraw(name, value) {
-    const { view, locked } = this.state;
-    if (!view || locked.includes(name)) return;
+    const { seen } = this;
+    if (!seen || seen.locked.includes(name)) return;
     this.redrawings += 1;
     const mine = this.redrawings;
     try {
-      const answer = await request(viewPath({ ...addressOf({ ...this.state, view }), [name]: value }));
+      const answer = await request(viewPath({ ...addressOf(seen), [name]: value }));
       // Anything newer that is on its way, or another view, goes before this answer.
-      if (mine !== this.redrawings || view !== this.state.view) return;
+      if (mine !== this.redrawings || seen.view !== this.state.view) return;
       this.dispatch({ type: "redrawn", name, answer });
     } catch (error) {
       this.dispatch({ type: "troubled", problem: asProblem(error, REDRAWN[name]) });
@@ -135,9 +141,9 @@ export class Explorer {
 
   /** Shows another line or layer in the place of the shown one, if the link lets that be chosen. @param {Partial<Wanted>} change */
   pick(change) {
-    const { view, locked } = this.state;
-    if (view && !Object.keys(change).some((name) => locked.includes(name)))
-      this.load({ ...carriedOn({ ...this.state, view }), ...change });
+    const { seen } = this;
+    if (seen && !Object.keys(change).some((name) => seen.locked.includes(name)))
+      this.load({ ...carriedOn(seen), ...change });
   }
 
   /** Another line of the same width, where there is one of that name. @param {string} name */
@@ -167,7 +173,7 @@ export class Explorer {
     this.rendered = state;
     this.root.classList.toggle("is-loading", state.phase === "next");
     if (state.problem !== before.problem) this.report(state.problem);
-    if (state.view) this.renderView({ ...state, view: state.view }, before);
+    if (this.seen) this.renderView(this.seen, before);
     this.onState(state);
   }
 

@@ -28,17 +28,15 @@ export function wordsPart() {
     wire(explorer) {
       const button = explorer.part("copy");
       button?.addEventListener("click", () => {
-        const { state } = explorer;
-        if (state.view) copyFrom(button, asText({ ...state, view: state.view }, location.href));
+        if (explorer.seen) copyFrom(button, asText(explorer.seen, location.href));
       });
       explainWords(document);
       const place = explorer.part("sentence")?.parentElement;
       let width = place?.clientWidth;
       const again = () => {
-        const { state } = explorer;
         if (!place || place.clientWidth === width) return;
         width = place.clientWidth;
-        if (state.view) keepRoom(explorer, { ...state, view: state.view });
+        if (explorer.seen) keepRoom(explorer, explorer.seen);
       };
       if (place) new ResizeObserver(again).observe(place);
       const sentence = explorer.part("sentence");

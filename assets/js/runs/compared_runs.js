@@ -150,7 +150,7 @@ const more = (place, value, first, write) => {
 async function showCurves(figure) {
   const host = await plot("compare");
   if (!host.figure) figureMenu(host, { file: () => "compared", table: () => drawnTable(host.canvas.data) });
-  await host.show(figure, { gamma: 0, lambda: 0 });
+  host.show(figure);
 }
 
 /** @param {unknown} value */
