@@ -1,7 +1,7 @@
 /** URL → state → URL, for every control at once; what a link hides and locks; and what can't be used, said in words. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fit, LAB_VIEW, parse, readLink, serialise, unknownNames } from "../../assets/js/base/address.js";
+import { fit, LAB_VIEW, parse, readLink, serialise } from "../../assets/js/base/address.js";
 import { nearest } from "../../assets/js/base/address_bar.js";
 import { CONTROLS, PANELS } from "../../assets/js/base/contract.js";
 

@@ -7,6 +7,7 @@
 import { AT_REST, RUN_SORTS } from "../base/contract.js";
 import { counted, count as grouped } from "../base/format.js";
 import { mayChange } from "../base/whoami.js";
+import { decimalsOf } from "../calibrate/distances.js";
 import { shortModel } from "../calibrate/recipe_form.js";
 
 /** @import { Answer, Group, Query, Row, Run, RunsAction, RunsState, Spread, TestText } from "./types.d.ts" */
@@ -360,9 +361,7 @@ export const seconds = ({ started, ended }) =>
  */
 export function plusMinus(value, error, write, decimals) {
   if (!error) return write(value, decimals);
-  const exponent = Math.floor(Math.log10(error));
-  const lead = error / 10 ** exponent;
-  const digits = Math.min(4, Math.max(0, (lead < 2 ? 1 : 0) - exponent));
+  const digits = Math.min(4, decimalsOf(error));
   return `${write(value, digits)}\u00a0±\u00a0${write(error, digits)}`;
 }
 

@@ -72,9 +72,6 @@ const WORDS = {
   "delete-no": "Keep",
 };
 
-/** @type {Object<string, string>} what a run is beside a calibration */
-const KINDS = { tune: "tuning", ladder: "ladder" };
-
 /**
  * @param {RunsState} state
  * @param {Dispatch} dispatch
@@ -352,7 +349,7 @@ function runWords({ id, name, recipe, created }) {
 function methodWords(recipe) {
   const kind =
     recipe.kind && recipe.kind !== "run"
-      ? html`<span class="kind">${KINDS[recipe.kind] ?? recipe.kind}</span> `
+      ? html`<span class="kind">${recipe.kind === "tune" ? "tuning" : recipe.kind}</span> `
       : nothing;
   const grid = gridWords(recipe);
   return html`${kind}${[methodTitle(recipe.method), ...(grid ? [`${grid} grid`] : []), ...fittingWords(recipe)].join(", ")}`;
