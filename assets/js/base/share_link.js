@@ -76,13 +76,9 @@ export function shareLink(kind, id) {
   const lines = store(START, reduce, draw);
   const { dispatch } = lines;
 
-  async function ask(/** @type {() => Promise<void>} */ work) {
+  function ask(/** @type {() => Promise<void>} */ work) {
     dispatch({ type: "asked" });
-    try {
-      await work();
-    } catch (error) {
-      dispatch({ type: "trouble", trouble: asProblem(error) });
-    }
+    work().catch((error) => dispatch({ type: "trouble", trouble: asProblem(error) }));
   }
 
   const make = (/** @type {number} */ days) =>

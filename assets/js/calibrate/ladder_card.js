@@ -12,7 +12,6 @@ import { beginRun, drawSentence, standing } from "./standing.js";
 
 /** @import { LadderRun, LadderView as Sent } from "../base/types.d.ts" */
 /** @import { Figure } from "../charts/bind.js" */
-/** @import { Said } from "./recipe_form.js" */
 /** @import { Run } from "./run_state.js" */
 /** @import { Corpus } from "./tune_form.js" */
 /** @typedef {Omit<Sent, "figure"> & {figure: Figure}} LadderView */

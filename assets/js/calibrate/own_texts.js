@@ -76,28 +76,26 @@ export function ownTexts({ place, texts, changed }) {
   const page = store(START, reduce, draw);
   const { dispatch } = page;
 
-  async function bring(/** @type {Field} */ field, /** @type {File | undefined} */ file) {
+  const attempt = (/** @type {() => Promise<void>} */ work) =>
+    work().catch((error) => dispatch({ type: "trouble", trouble: asProblem(error) }));
+
+  function bring(/** @type {Field} */ field, /** @type {File | undefined} */ file) {
     if (!file) return;
     dispatch({ type: "sending", field });
-    try {
+    attempt(async () => {
       const query = new URLSearchParams({ title: titleOf(file.name) });
       const text = await request(`/texts?${query}`, { method: "POST", body: file });
       dispatch({ type: "brought", text });
       changed(page.state.texts, { field, name: text.name });
-    } catch (error) {
-      dispatch({ type: "trouble", trouble: asProblem(error) });
-    }
+    });
   }
 
-  async function remove(/** @type {string} */ name) {
-    try {
+  const remove = (/** @type {string} */ name) =>
+    attempt(async () => {
       await request(`/texts/${encodeURIComponent(name)}`, { method: "DELETE" });
       dispatch({ type: "removed", name });
       changed(page.state.texts, null);
-    } catch (error) {
-      dispatch({ type: "trouble", trouble: asProblem(error) });
-    }
-  }
+    });
 
   function ask(/** @type {string | null} */ name) {
     dispatch({ type: "deletion asked", name });

@@ -9,34 +9,20 @@ import { distanceWords } from "./distances.js";
 import { share, timed } from "./run_clock.js";
 import { logWords } from "./tuning_progress.js";
 
-/** @import { Trouble } from "../base/problem.js" */
-/** @import { Carrier, Failed, LadderRun, Measured, Phase, Recipe, State, StoredEvent, Tuning, Warned } from "../base/types.d.ts" */
+/** @import { Carrier, Failed, LadderRun, Measured, Phase, Recipe, Run as RunRow, State, StoredEvent, Tuning, Warned } from "../base/types.d.ts" */
 /** @import { Kept } from "./kept.js" */
 /** @import { Timed } from "./run_clock.js" */
 /**
- * A run's row, as GET /runs/{id} gives it.
- * @typedef {object} Run
- * @property {string} id
- * @property {State} state
+ * What GET /runs/{id} says of a run beside its row.
+ * @typedef {object} Further
  * @property {Recipe} recipe
- * @property {string} owner
- * @property {string | null} queued
- * @property {string | null} started
- * @property {string | null} ended
- * @property {{done: number, total: number}} progress
- * @property {string | null} device
- * @property {string | null} study_id
  * @property {Record<string, any> | null} summary
- * @property {Trouble | null} error
- * @property {string | null} format of an export: of its files
- * @property {number | null} bytes of an export: what the files take
  * @property {Carrier[]} [formats] of a finished run: who can load it
  * @property {Run[]} [exports] of a finished run
  * @property {Kept} [kept] how long it stays
- * @property {boolean} [stepped_aside] whether one that waits has made room for another
- * @property {boolean} [waits_for_room] whether it met a full disk
  * @property {QueuePlace | null} [queue] of one that waits
  */
+/** @typedef {Omit<RunRow, "recipe" | "summary"> & Further} Run */
 /** @typedef {{number: number, at_work: number, worked: number | null, behind: string | null, seconds: number | null}} QueuePlace */
 /** @typedef {{name: string, block: number, module: string, expert?: number | null}} Layer */
 /** @typedef {{lam: number, perplexity: number | null, total?: number}} Candidate of λ for the whole model, as it was judged */

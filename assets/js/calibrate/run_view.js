@@ -140,11 +140,11 @@ export function runView({ card, recipeCard: recipePlace, tuning, ladder, roundin
   let measuredOf = ""; // the run whose further cards are filled
 
   /** Shows a run and follows it. @param {string} id @param {(run: Run) => void} [arrived] hears the run once it is there */
-  async function open(id, arrived = () => {}) {
+  function open(id, arrived = () => {}) {
     close();
     view.dispatch({ type: "opened", id });
     view.draw();
-    try {
+    attempt(async () => {
       const run = await request(pathOf(id));
       if (view.state.id !== id) return;
       arrived(run);
@@ -154,14 +154,18 @@ export function runView({ card, recipeCard: recipePlace, tuning, ladder, roundin
       view.dispatch({ type: "row", run, before: null });
       view.draw();
       follow();
-    } catch (error) {
-      failed(id, error);
-    }
+    });
   }
 
-  /** @param {string} id of the run that was asked for @param {unknown} error */
-  function failed(id, error) {
-    if (view.state.id === id) view.dispatch({ type: "trouble", error: asProblem(error) });
+  /** What goes wrong is said, unless another run was opened meanwhile. @param {(id: string) => Promise<void>} work */
+  async function attempt(work) {
+    const { id } = view.state;
+    if (!id) return;
+    try {
+      await work(id);
+    } catch (error) {
+      if (view.state.id === id) view.dispatch({ type: "trouble", error: asProblem(error) });
+    }
   }
 
   function close() {
@@ -204,33 +208,23 @@ export function runView({ card, recipeCard: recipePlace, tuning, ladder, roundin
     }, POLL_MS);
   }
 
-  async function refresh() {
-    const { id } = view.state;
-    if (!id) return;
-    try {
+  const refresh = () =>
+    attempt(async (id) => {
       const run = await request(pathOf(id));
       const before = run.queue?.behind ? await titleBehind(run.queue.behind) : null;
       if (view.state.id !== id) return;
       view.dispatch({ type: "row", run, before });
       if (isAtRest(run.state) && isAtRest(view.state.said.ended)) stream?.close();
-    } catch (error) {
-      failed(id, error);
-    }
-  }
+    });
 
   /** @param {"cancel" | "continue"} verb */
-  async function act(verb) {
-    const { id } = view.state;
-    if (!id) return;
-    try {
+  const act = (verb) =>
+    attempt(async (id) => {
       const run = await request(`${pathOf(id)}/${verb}`, { method: "POST" });
       if (view.state.id !== id) return;
       view.dispatch({ type: "row", run, before: null });
       if (verb === "continue") follow();
-    } catch (error) {
-      failed(id, error);
-    }
-  }
+    });
 
   const folds = {
     isOpen: (/** @type {string} */ title) => view.state.unfolded.includes(title),
@@ -260,7 +254,10 @@ export function runView({ card, recipeCard: recipePlace, tuning, ladder, roundin
     const content = repeat(
       id ? [id] : [],
       (one) => one,
-      () => (shown.trouble && !run ? unreachable(shown.trouble, leave) : cardOf(shown, acts)),
+      () =>
+        shown.trouble && !run
+          ? html`<div class="run-body">${problemBlock(shown.trouble)}${button("Plan a run", "leave", leave)}</div>`
+          : cardOf(shown, acts),
     );
     render(content, card);
     if (!run) return;
@@ -315,10 +312,6 @@ const titleBehind = (id) =>
 
 /** @typedef {{folds: Folds, choose: (block: number) => void, act: (verb: "cancel" | "continue") => void, leave: () => void, files: {element: HTMLElement} | null, link: HTMLElement | null, isTheirs: boolean, names: string[], asksForFiles: () => void}} Acts */
 
-/** @param {Trouble} trouble @param {() => void} leave */
-const unreachable = (trouble, leave) =>
-  html`<div class="run-body">${problemBlock(trouble)}${button("Plan a run", "leave", leave)}</div>`;
-
 /** @param {Shown} shown @param {Acts} acts */
 function cardOf(shown, acts) {
   const { run, said } = shown;
@@ -344,7 +337,7 @@ function cardOf(shown, acts) {
       }</div>
       ${isFinished ? buttonsOf(run, acts) : nothing}
       <div>${isFinished ? acts.files?.element : nothing}</div>
-      ${isFinished ? howItRan(shown, acts) : [course(shown, acts), run ? buttonsOf(run, acts, State.unfinishedBlock(said)) : nothing, logOf(said, true)]}
+      ${isFinished ? howItRan(shown, acts) : [course(shown, acts), run ? buttonsOf(run, acts, State.unfinishedBlock(said)) : nothing, logOf(said)]}
     </div>`;
 }
 
@@ -382,7 +375,7 @@ function howItRan(shown, acts) {
   const words = !isOver(shown) || end === nothing ? device : device ? [end, ", on ", device] : end;
   return html`<details class="how-it-ran" data-testid="how-it-ran"
       ><summary>${isOver(shown) ? "How it ran" : "How it goes"}${words ? html`<span class="how-words">: ${words}</span>` : nothing}</summary>
-      <div class="how-parts">${course(shown, acts)}${logOf(said, true)}</div></details>`;
+      <div class="how-parts">${course(shown, acts)}${logOf(said)}</div></details>`;
 }
 
 /** @param {Shown} shown */
@@ -675,22 +668,18 @@ function nextOfOpened(recipe, names) {
   ];
 }
 
-/** @param {RunProgress} said @param {boolean} isOpen at first */
-const logOf = (said, isOpen) =>
-  html`<details class="run-log" ?open=${isOpen}>
-    <summary>Log</summary>
-    <ol data-testid="log">${logLines(said)}</ol>
-  </details>`;
-
 /** @param {RunProgress} said */
-const logLines = ({ log }) =>
-  log
-    .slice(-200)
-    .reverse()
-    .map(
-      (line) =>
-        html`<li class=${line.tone ? `log-${line.tone}` : nothing}><time>${when(line.at)}</time><span>${line.text}</span></li>`,
-    );
+const logOf = ({ log }) =>
+  html`<details class="run-log" open>
+    <summary>Log</summary>
+    <ol data-testid="log">${log
+      .slice(-200)
+      .reverse()
+      .map(
+        ({ tone, at, text }) =>
+          html`<li class=${tone ? `log-${tone}` : nothing}><time>${when(at)}</time><span>${text}</span></li>`,
+      )}</ol>
+  </details>`;
 
 /** @param {Run} run */
 const seconds = (run) =>

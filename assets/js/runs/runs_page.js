@@ -34,7 +34,7 @@ import {
 import { runsTable, SORT_WORDS, tagsIn } from "./runs_table.js";
 
 /**
- * @import { Answer, Group, Run, RunsState } from "./types.d.ts"
+ * @import { Answer, Run, RunsState } from "./types.d.ts"
  * @import { Verb } from "./runs_state.js"
  * @import { Acts, Deeds, Dispatch } from "./runs_table.js"
  */
@@ -63,13 +63,8 @@ export async function mount(root) {
   );
 
   /** What goes wrong is said above the table. */
-  async function attempt(/** @type {() => Promise<void>} */ work) {
-    try {
-      await work();
-    } catch (error) {
-      dispatch({ type: "trouble", trouble: asProblem(error) });
-    }
-  }
+  const attempt = (/** @type {() => Promise<void>} */ work) =>
+    work().catch((error) => dispatch({ type: "trouble", trouble: asProblem(error) }));
 
   /** The page of the list as it is asked for now. */
   const load = () =>

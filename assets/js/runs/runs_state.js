@@ -10,7 +10,7 @@ import { mayChange } from "../base/whoami.js";
 import { decimalsOf } from "../calibrate/distances.js";
 import { shortModel } from "../calibrate/recipe_form.js";
 
-/** @import { Answer, Group, Query, Row, Run, RunsAction, RunsState, Spread, TestText } from "./types.d.ts" */
+/** @import { Answer, Query, Row, Run, RunsAction, RunsState, TestText } from "./types.d.ts" */
 
 export const PAGE = 50; // rows
 export const MOST_PICKED = 200; // as many as the server takes at once

@@ -69,13 +69,8 @@ export async function mount(root) {
   const page = store(START, reduce, draw);
   const { dispatch } = page;
 
-  async function attempt(/** @type {() => Promise<void>} */ work) {
-    try {
-      await work();
-    } catch (error) {
-      dispatch({ type: "trouble", trouble: asProblem(error) });
-    }
-  }
+  const attempt = (/** @type {() => Promise<void>} */ work) =>
+    work().catch((error) => dispatch({ type: "trouble", trouble: asProblem(error) }));
 
   /** Sends the chosen file; a study that was taken is shown in the Lab. */
   async function send() {

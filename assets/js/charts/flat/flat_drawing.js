@@ -6,7 +6,7 @@
 
 /** @import { Datum, Layout, Trace } from "../figure.d.ts" */
 /** @import { Drawn } from "../svg.js" */
-/** @import { Box, FlatLayout, FlatPoint, FlatTrace, Font, Hit } from "./figure.d.ts" */
+/** @import { Box, FlatLayout, FlatPoint, FlatTrace, Hit } from "./figure.d.ts" */
 /** @import { Mark } from "./hop.js" */
 /** @import { Ground, KeyedMark } from "./scatter.js" */
 
