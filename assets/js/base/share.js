@@ -133,9 +133,9 @@ export function shareMenu(button, { controls, panels, link, address, further, ha
     return html`<div class="switch share-presets" role="group" aria-label="What the link is for">${all.map(
       (preset) =>
         html`<button type="button" data-preset=${preset} aria-pressed=${String(preset === now)}
-          @click=${() => choose(presetLink(preset, names))}>${PRESETS[preset].title}</button>`,
+          @click=${() => choose(presetLink(preset, names))}>${preset}</button>`,
     )}</div>
-    <p class="share-words" role="status">${now ? PRESETS[/** @type {Preset} */ (now)].words : "As ticked below."}</p>`;
+    <p class="share-words" role="status">${now ? PRESETS[/** @type {Preset} */ (now)] : "As ticked below."}</p>`;
   }
 
   /** The page that the link opens, in small. */

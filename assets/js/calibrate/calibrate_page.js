@@ -54,7 +54,6 @@ import { valueChips } from "./value_chips.js";
 
 /** @import { Fix } from "../base/client.js" */
 /** @import { CorpusEntry, ModelEntry } from "../base/types.d.ts" */
-/** @import { Visitor } from "../base/whoami.js" */
 /** @import { Tuned } from "./budgets.js" */
 /** @import { CalibrateState } from "./calibrate_state.js" */
 /** @import { Offered } from "./opened_note.js" */
@@ -254,7 +253,7 @@ async function begin() {
     };
     const content =
       who && !mayPlan
-        ? watching(who)
+        ? html`<p class="no-run" data-testid="no-run">${whyNoRun(who)}</p>`
         : refusal
           ? problemBlock(refusal, "refusal", mend)
           : plan
@@ -582,10 +581,12 @@ async function begin() {
   }
 
   /** Titles and values to choose among in a field; null for one that has none. @param {string} name @param {unknown} value */
-  const choicesFor = (name, value) =>
-    name === "quantized_checkpoint"
-      ? toOpen(models, view.state.model).map((one) => [openedTitle(one.name), one.name])
-      : choicesOf(name, String(value ?? ""), models, [...corpora, ...own.map(asCorpus)]);
+  const choicesFor = (name, value) => {
+    if (name === "quantized_checkpoint")
+      return toOpen(models, view.state.model).map((one) => [openedTitle(one.name), one.name]);
+    const yours = own.map((text) => ({ name: text.name, title: ownTitle(text.title), role: "any" }));
+    return choicesOf(name, String(value ?? ""), models, [...corpora, ...yours]);
+  };
 
   /** What Gradio sets the fields to. @param {unknown[]} values */
   const fieldsOf = (values) =>
@@ -720,12 +721,6 @@ function choicesOf(name, value, models, corpora) {
 }
 
 /**
- * One's own text beside those of the host: good for everything.
- * @param {OwnText} text
- */
-const asCorpus = ({ name, title }) => ({ name, title: ownTitle(title), role: "any" });
-
-/**
  * What the button begins.
  * @param {number} runs
  * @param {string} opened
@@ -736,9 +731,6 @@ function startWords(runs, opened, method) {
   if (method === AS_FOUND.name) return runs > 1 ? `Start ${runs} measurements` : "Start measuring";
   return runs > 1 ? `Start ${runs} repairs` : "Start the repair";
 }
-
-/** Instead of a plan, for somebody who can't begin a run. @param {Visitor} who */
-const watching = (who) => html`<p class="no-run" data-testid="no-run">${whyNoRun(who)}</p>`;
 
 /** @type {Record<string, string[]>} what a text must be for, by the field that takes it */
 const ROLES = { calibration: ["calibration", "any"], test: ["test", "held_out", "any"] };

@@ -5,6 +5,7 @@
 
 import { duration, percent, signed } from "../base/format.js";
 import { html, nothing } from "../base/html.js";
+import { asSentence } from "../base/problem.js";
 import { MEASURED_EFFORTS, METHODS, RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { fittingWords, groupsOf, idleFields, methodOf, methodTitle } from "./recipe_form.js";
 
@@ -14,8 +15,6 @@ import { fittingWords, groupsOf, idleFields, methodOf, methodTitle } from "./rec
 /** @typedef {Record<string, string | number | boolean>} Fitting fields that efforts set, with values */
 /** @typedef {Pick<Plan, "minutes" | "fitting">} EffortPlan */
 
-/** @type {Record<string, string>} */
-const TITLES = { quick: "Quick", balanced: "Balanced", best: "Best" };
 export const USUAL = "balanced"; // of a new run
 export const EFFORT_FIELDS = Object.keys(METHODS[String(RECIPE_FIELDS.method.default)].efforts[USUAL]);
 
@@ -135,7 +134,7 @@ export function effortChoice(said, plans, choose) {
       const gains = measured.filter((row) => row.effort === name);
       return html`<label
         ><input type="radio" name="effort" value=${name} .checked=${name === held} @change=${() => choose(takenUp(said, fitting))} />
-        <span class="effort-title">${TITLES[name]}</span
+        <span class="effort-title">${asSentence(name)}</span
         > <span class="effort-time">${minutes === null ? "" : `about ${duration(60 * minutes)}`}</span
         > <small>${fittingWords({ ...said, ...fitting }).join(", ")}</small
         > <small class="effort-gain">${gains.map((row) => `${signed(percent(row.change, 1))} on ${row.model}`).join(", ")}</small></label>`;

@@ -61,7 +61,7 @@ export function formatTable(formats, mend) {
   const body = formats.map(
     (format) =>
       html`<tbody data-format=${format.format}>
-        <tr><th scope="row">${format.format}</th><td>${format.possible ? answers(format.readers) : cant()}${
+        <tr><th scope="row">${format.format}</th><td>${format.possible ? answers(format.readers) : CANT}${
           mend
             ? format.fixes.map(
                 (fix) =>
@@ -78,7 +78,7 @@ export function formatTable(formats, mend) {
   }`;
 }
 
-const cant = () => html`<span class="loads-no"><span aria-hidden="true">✗ </span>can’t carry this run</span>`;
+const CANT = html`<span class="loads-no"><span aria-hidden="true">✗ </span>can’t carry this run</span>`;
 
 /** A line for each answer; it opens where there is something to read. @param {Answer[]} readers */
 function answers(readers) {

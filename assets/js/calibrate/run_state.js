@@ -3,8 +3,9 @@
  * @module run_state
  */
 
-import { CIVIDIS } from "../base/contract.js";
 import { bytes, count, counted, duration, format, number, plain } from "../base/format.js";
+import { asSentence } from "../base/problem.js";
+import { shadesOf, stopsOf } from "../charts/color_scale.js";
 import { distanceWords } from "./distances.js";
 import { share, timed } from "./run_clock.js";
 import { logWords } from "./tuning_progress.js";
@@ -151,7 +152,7 @@ export function reduce(state, event) {
     case "stage":
       Object.assign(next, { stage: event.name, detail: event.detail ?? "", learning: null, advanced: null });
       next.phase = timed(state.phases, state.phase, event.name, event.detail ?? "", event.at);
-      tell(sentence(stageAndDetail(event.name, event.detail ?? "")));
+      tell(asSentence(stageAndDetail(event.name, event.detail ?? "")));
       break;
     case "dry_run":
       tell(
@@ -310,11 +311,6 @@ export function unfinishedBlock({ layers, results }) {
  */
 export function choosing(state) {
   return state.stage === CHOOSING;
-}
-
-/** @param {string} text */
-export function sentence(text) {
-  return text ? text[0].toUpperCase() + text.slice(1) : "";
 }
 
 /**
@@ -521,16 +517,10 @@ export function cellFacts(state, members) {
   return facts;
 }
 
-/**
- * Colour of a share from 0 to 1; a straight line between the places is near enough for a cell of a few pixels.
- * @param {number} share
- */
-export function shade(share) {
-  const place = Math.min(1, Math.max(0, share)) * (CIVIDIS.length - 1);
-  const low = Math.min(CIVIDIS.length - 2, Math.floor(place));
-  const mixed = CIVIDIS[low].map((value, i) => Math.round(value + (CIVIDIS[low + 1][i] - value) * (place - low)));
-  return `rgb(${mixed.join(",")})`;
-}
+const cividis = shadesOf(stopsOf());
+
+/** Colour of a share from 0 to 1. @param {number} share */
+export const shade = (share) => `rgb(${cividis(share).join(",")})`;
 
 /**
  * Where a relative error lies on a logarithmic scale from 0.001 to 1: the same for every run, so colours compare.

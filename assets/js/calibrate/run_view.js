@@ -10,7 +10,7 @@ import { counted, duration, number, when } from "../base/format.js";
 import { button, html, nothing, render, repeat } from "../base/html.js";
 import { store } from "../base/page_state.js";
 import { moreMenu } from "../base/popover.js";
-import { problemBlock } from "../base/problem.js";
+import { asSentence, problemBlock } from "../base/problem.js";
 import { calibrateLink } from "../base/recipe_address.js";
 import { AS_FOUND, METHODS, RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { shareLink } from "../base/share_link.js";
@@ -474,7 +474,7 @@ function stoppedWords(state, draws) {
 
 /** What a run does before it can say how far it is. @param {RunProgress} said */
 const beginning = ({ stage, detail }) =>
-  stage ? State.sentence(State.stageAndDetail(stage, detail)) : "Starting the worker";
+  stage ? asSentence(State.stageAndDetail(stage, detail)) : "Starting the worker";
 
 /**
  * What is wrong with a run, or null.

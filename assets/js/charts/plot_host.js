@@ -314,7 +314,7 @@ export class PlotHost {
     const size = { width: this.width, height: this.height };
     Object.assign(this.canvas, { data: made.data, layout: made.layout });
     if (this.isFlat) {
-      this.flat ??= this.begun();
+      this.flat ??= this.telling(new FlatDrawing(this.canvas));
       const { figure } = this;
       const painted = () => this.nameMarks(figure);
       if (isStep && this.seen) this.flat.glide(made, size, painted);
@@ -323,28 +323,23 @@ export class PlotHost {
         painted();
       }
     } else {
-      this.surface ??= this.begunSurface();
+      this.surface ??= this.telling(new SurfaceDrawing(this.canvas, this.root, this.name));
+      this.surface.painted = () => this.settled();
       this.surface.draw(made, size, lookOf(), isStep);
     }
     this.frame.setAttribute("aria-label", made.aria);
     this.isAt(this.at);
   }
 
-  /** A drawing of flat figures that tells what is clicked and pointed at. */
-  begun() {
-    const flat = new FlatDrawing(this.canvas);
-    flat.onClick((points) => this.clicked({ points }));
-    flat.onHover((points) => this.pointed(points));
-    return flat;
-  }
-
-  /** The same of surfaces. */
-  begunSurface() {
-    const surface = new SurfaceDrawing(this.canvas, this.root, this.name);
-    surface.clicked = (points) => this.clicked({ points });
-    surface.hovered = (points) => this.pointed(points);
-    surface.painted = () => this.settled();
-    return surface;
+  /**
+   * Lets a new drawing tell what is clicked and pointed at.
+   * @template {FlatDrawing | SurfaceDrawing} Drawing
+   * @param {Drawing} drawing
+   */
+  telling(drawing) {
+    drawing.clicked = (/** @type {PlotPoint[]} */ points) => this.clicked({ points });
+    drawing.hovered = (/** @type {PlotPoint[]} */ points) => this.pointed(points);
+    return drawing;
   }
 
   /**
