@@ -466,7 +466,7 @@ test("the nearest point within reach speaks and is reported once; without one th
   const quiet = markers({ x: [5], y: [1], hoverinfo: "skip" });
   const flat = drawing([markers(points), quiet]);
   const reports = [];
-  flat.onHover((there) => reports.push(there));
+  flat.hovered = (there) => reports.push(there);
   pointer(flat, "pointermove", 312, 220);
   pointer(flat, "pointermove", 310, 222);
   assert.deepEqual([label(flat).hidden, label(flat).textContent], [false, "λ = 5: bq"]);
@@ -476,7 +476,7 @@ test("the nearest point within reach speaks and is reported once; without one th
   const point = { x: 5, y: 1, text: "b", curveNumber: 0, pointNumber: 1, customdata: "q" };
   assert.deepEqual(reports, [[point], []]);
   const clicks = [];
-  flat.onClick((points) => clicks.push(points));
+  flat.clicked = (points) => clicks.push(points);
   pointer(flat, "click", 400, 100);
   pointer(flat, "click", 305, 220);
   assert.deepEqual(clicks, [[point]]);
@@ -500,7 +500,7 @@ test("a cell says what is in it, by row and column; an empty one nothing where g
     { ...axes, xaxis: { ...axes.xaxis, type: "category" } },
   );
   const reports = [];
-  flat.onHover((points) => reports.push(points));
+  flat.hovered = (points) => reports.push(points);
   pointer(flat, "pointermove", 500, 100);
   assert.equal(label(flat).textContent, "2.0 4");
   pointer(flat, "pointermove", 100, 100);

@@ -32,14 +32,12 @@ test("layers fill up, and the rest is estimated from the pace", () => {
   const state = after(started, done(2, 0, 2), done(3, 1, 4));
   assert.deepEqual(State.progress(state), { done: 2, total: 4 });
   assert.equal(State.pace(state), 3);
-  assert.equal(State.remaining(state), 6);
   assert.equal(State.currentLayer(state), "layers.1.q_proj");
 });
 
 test("layers from disk say nothing about the pace", () => {
   const state = after(started, done(2, 0, 0.001, true));
   assert.equal(State.pace(state), null);
-  assert.equal(State.remaining(state), null);
 });
 
 test("a stream that begins again changes nothing", () => {

@@ -3,6 +3,8 @@
  * @module clipboard
  */
 
+import { html, nothing } from "./html.js";
+
 const SAID_MS = 1500;
 
 /**
@@ -18,6 +20,17 @@ export async function copyFrom(button, text) {
     button.textContent = button.dataset.words ?? "";
   }, SAID_MS);
 }
+
+/**
+ * A button that copies a text.
+ * @param {string} words
+ * @param {() => string} text asked for when it is pressed
+ * @param {{testid?: string, kind?: string, isHidden?: boolean}} [more]
+ */
+export const copyButton = (words, text, { testid, kind = "act-quiet", isHidden = false } = {}) =>
+  html`<button type="button" class=${kind} data-testid=${testid ?? nothing} ?hidden=${isHidden}
+    @click=${(/** @type {Event & {currentTarget: HTMLElement}} */ event) => copyFrom(event.currentTarget, text())}
+  >${words}</button>`;
 
 /**
  * Copies a text; falls back to a hidden field where the clipboard needs a secure context.

@@ -5,14 +5,14 @@
  */
 
 import { asProblem, request } from "./client.js";
-import { copyFrom } from "./clipboard.js";
+import { copyButton } from "./clipboard.js";
 import { download } from "./dom.js";
 import { html, made, nothing, render } from "./html.js";
 import { problemBlock } from "./problem.js";
 
 /** @import { Fix } from "./client.js" */
-/** @import { ProgramText, RecipeText } from "./types.d.ts" */
 /** @import { Trouble } from "./problem.js" */
+/** @import { ProgramText, RecipeText } from "./types.d.ts" */
 
 /** @type {Record<string, (place: number, count: number) => number>} where a key leads among the tabs */
 const KEYS = {
@@ -28,7 +28,7 @@ const KEYS = {
  * @param {number} place of the chosen tab
  * @param {number} count
  */
-export const tabAfter = (key, place, count) => (Object.hasOwn(KEYS, key) ? KEYS[key](place, count) : null);
+const tabAfter = (key, place, count) => (Object.hasOwn(KEYS, key) ? KEYS[key](place, count) : null);
 
 /** @typedef {{study: string, line?: string}} Left the study of a run, where “auto” chose λ, and the name of the line */
 
@@ -94,9 +94,6 @@ export function copyPanel(name, title, mend = null) {
 
   const current = () => [...texts, ...programs].find((text) => text.name === chosen) ?? texts[0];
 
-  /** @param {Event & {currentTarget: HTMLElement}} event */
-  const copied = (event) => copyFrom(event.currentTarget, current().text);
-
   function draw() {
     place.classList.remove("is-stale");
     render(trouble ? problemBlock(trouble) : texts.length ? tabbed(current()) : nothing, place);
@@ -117,7 +114,7 @@ export function copyPanel(name, title, mend = null) {
           ? html`<span class="copy-buttons">
               <button type="button" class="quiet" @click=${() => download(now.file, now.text, "text/plain;charset=utf-8")}
                 >Save as ${now.file}</button>
-              <button type="button" class="quiet" data-testid="copy-text" @click=${copied}>Copy</button>
+              ${copyButton("Copy", () => current().text, { testid: "copy-text", kind: "quiet" })}
             </span>`
           : nothing
       }

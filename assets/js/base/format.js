@@ -16,11 +16,6 @@ const NBSP = "\u00a0";
  * @param {number} decimals
  */
 export function number(value, decimals) {
-  return english(value, decimals);
-}
-
-/** @param {number | string} value @param {number} decimals */
-function english(value, decimals) {
   let text = Number(value).toFixed(decimals);
   if (Number(text) === 0) text = text.replace("-", "");
   const [whole, part] = text.split(".");
@@ -129,6 +124,15 @@ export function change(share, same = "the same") {
   const size = percent(Math.abs(share));
   return share < 0 ? `${size} less` : `${size} more`;
 }
+
+/**
+ * An amount with its noun: “1 run”, “2 passes”.
+ * @param {number} amount
+ * @param {string} noun
+ * @param {number | string} [words] the amount as it is written
+ */
+export const counted = (amount, noun, words = amount) =>
+  amount === 1 ? `${words} ${noun}` : `${words} ${noun}${noun.endsWith("s") ? "es" : "s"}`;
 
 /** @param {string} digits of a whole number */
 const grouped = (digits) => digits.replace(/\B(?=(\d{3})+(?!\d))/g, ",");

@@ -7,7 +7,17 @@
 export { repeat } from "../../vendor/lit-html/directives/repeat.js";
 export { html, nothing, render, svg } from "../../vendor/lit-html/lit-html.js";
 
-import { render } from "../../vendor/lit-html/lit-html.js";
+import { html, render } from "../../vendor/lit-html/lit-html.js";
+
+/**
+ * A button as most are.
+ * @param {unknown} words
+ * @param {string} testid
+ * @param {() => void} click
+ * @param {string} [kind] its class
+ */
+export const button = (words, testid, click, kind = "quiet") =>
+  html`<button type="button" class=${kind} data-testid=${testid} @click=${click}>${words}</button>`;
 
 /**
  * The element of a template that is drawn once.

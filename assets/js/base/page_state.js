@@ -7,7 +7,7 @@
  * A function that draws with the next frame, however often it is called before.
  * @param {() => void} draw
  */
-export function onNextFrame(draw) {
+function onNextFrame(draw) {
   let isDue = false;
   return () => {
     if (isDue) return;

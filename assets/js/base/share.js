@@ -3,7 +3,7 @@
  * @module share
  */
 
-import { copyFrom } from "./clipboard.js";
+import { copyButton } from "./clipboard.js";
 import { html, nothing, render } from "./html.js";
 import { popover } from "./popover.js";
 import { cardLines, cardsHere } from "./share_card.js";
@@ -21,7 +21,7 @@ import { table } from "./table.js";
  * @param {boolean} isOn
  * @returns {Link}
  */
-export function ticked(link, which, name, isOn) {
+function ticked(link, which, name, isOn) {
   const other = which === "lock" ? "hide" : "lock";
   const without = link[which].filter((one) => one !== name);
   if (!isOn) return { ...link, [which]: without };
@@ -72,7 +72,7 @@ export function shareMenu(button, { controls, panels, link, address, further, ha
   const offered = (all, canLock) =>
     Object.entries(all)
       .filter(([name]) => chosen.hide.includes(name) || isSeen(name))
-      .map(([name, title]) => ({ name, title: title, canLock }));
+      .map(([name, title]) => ({ name, title, canLock }));
 
   /** Under the button or above it, where there is more room, inside the window. */
   function place() {
@@ -107,7 +107,7 @@ export function shareMenu(button, { controls, panels, link, address, further, ha
           .value=${address(chosen)} />${copyButton("Copy link", () => address(chosen))}</div>
         <div class="share-row"><label>${tick("embed", "", undefined, chosen.embed, (embed) =>
           choose({ ...chosen, embed }),
-        )} For a frame: no bar, no margins</label>${copyButton("Copy as a frame", frame, !chosen.embed)}</div>
+        )} For a frame: no bar, no margins</label>${copyButton("Copy as a frame", frame, { isHidden: !chosen.embed })}</div>
         ${cards.length ? cardLines({ cards, card, choose: chooseCard, address }) : nothing}
         ${hasPresets ? preview() : nothing}
         ${more ?? nothing}
@@ -133,9 +133,9 @@ export function shareMenu(button, { controls, panels, link, address, further, ha
     return html`<div class="switch share-presets" role="group" aria-label="What the link is for">${all.map(
       (preset) =>
         html`<button type="button" data-preset=${preset} aria-pressed=${String(preset === now)}
-          @click=${() => choose(presetLink(preset, names))}>${PRESETS[preset].title}</button>`,
+          @click=${() => choose(presetLink(preset, names))}>${preset}</button>`,
     )}</div>
-    <p class="share-words" role="status">${now ? PRESETS[/** @type {Preset} */ (now)].words : "As ticked below."}</p>`;
+    <p class="share-words" role="status">${now ? PRESETS[/** @type {Preset} */ (now)] : "As ticked below."}</p>`;
   }
 
   /** The page that the link opens, in small. */
@@ -156,7 +156,7 @@ export function shareMenu(button, { controls, panels, link, address, further, ha
 
   /** @param {"lock" | "hide"} which @param {{name: string, title: string}} row */
   const tickOf = (which, { name, title }) =>
-    tick(which, name, which === "lock" ? `Lock ${title}` : `Hide ${title}`, chosen[which].includes(name), (isOn) =>
+    tick(which, name, `${which === "lock" ? "Lock" : "Hide"} ${title}`, chosen[which].includes(name), (isOn) =>
       choose(ticked(chosen, which, name, isOn)),
     );
 }
@@ -178,9 +178,3 @@ function isSeen(name) {
 const tick = (kind, name, label, isOn, set) =>
   html`<input type="checkbox" aria-label=${label ?? nothing} data-tick=${kind} data-name=${name} .checked=${isOn}
     @change=${(/** @type {Event & {currentTarget: HTMLInputElement}} */ event) => set(event.currentTarget.checked)} />`;
-
-/** @param {string} words @param {() => string} text @param {boolean} [isHidden] */
-const copyButton = (words, text, isHidden = false) =>
-  html`<button type="button" class="act-quiet" ?hidden=${isHidden}
-    @click=${(/** @type {Event & {currentTarget: HTMLElement}} */ event) => copyFrom(event.currentTarget, text())}
-  >${words}</button>`;

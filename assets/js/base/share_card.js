@@ -3,7 +3,7 @@
  * @module share_card
  */
 
-import { copyFrom } from "./clipboard.js";
+import { copyButton } from "./clipboard.js";
 import { CARDS } from "./contract.js";
 import { html, nothing } from "./html.js";
 
@@ -38,10 +38,7 @@ export const cardLines = ({ cards, card, choose, address }) => html`
   <div class="share-row"><label>One card: <select class="field-select" data-testid="share-card"
     @change=${(/** @type {Event & {currentTarget: HTMLSelectElement}} */ event) => choose(event.currentTarget.value)}
   >${cards.map((name) => html`<option value=${name} ?selected=${name === card}>${CARDS[name]}</option>`)}</select></label>
-  <button type="button" class="act-quiet" data-testid="copy-card"
-    @click=${(/** @type {Event & {currentTarget: HTMLElement}} */ event) =>
-      copyFrom(event.currentTarget, frameOf(address({ hide: [], lock: [], embed: true, card }), CARDS[card]))}
-  >Copy as a frame</button></div>
+  ${copyButton("Copy as a frame", () => frameOf(address({ hide: [], lock: [], embed: true, card }), CARDS[card]), { testid: "copy-card" })}</div>
   ${
     isAllowed()
       ? nothing

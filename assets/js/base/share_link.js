@@ -5,9 +5,9 @@
  */
 
 import { asProblem, request } from "./client.js";
-import { copyFrom } from "./clipboard.js";
+import { copyButton } from "./clipboard.js";
 import { LINK_LASTS } from "./contract.js";
-import { when } from "./format.js";
+import { counted, when } from "./format.js";
 import { html, nothing, render } from "./html.js";
 import { store } from "./page_state.js";
 import { problemBlock } from "./problem.js";
@@ -76,25 +76,22 @@ export function shareLink(kind, id) {
   const lines = store(START, reduce, draw);
   const { dispatch } = lines;
 
-  async function make(/** @type {number} */ days) {
+  function ask(/** @type {() => Promise<void>} */ work) {
     dispatch({ type: "asked" });
-    try {
-      const { address, ends } = await request(`${path}?days=${days}`, { method: "POST" });
-      dispatch({ type: "made", address: `${location.origin}${address}`, ends });
-    } catch (error) {
-      dispatch({ type: "trouble", trouble: asProblem(error) });
-    }
+    work().catch((error) => dispatch({ type: "trouble", trouble: asProblem(error) }));
   }
 
-  async function end() {
-    dispatch({ type: "asked" });
-    try {
+  const make = (/** @type {number} */ days) =>
+    ask(async () => {
+      const { address, ends } = await request(`${path}?days=${days}`, { method: "POST" });
+      dispatch({ type: "made", address: `${location.origin}${address}`, ends });
+    });
+
+  const end = () =>
+    ask(async () => {
       await request(path, { method: "DELETE" });
       dispatch({ type: "ended" });
-    } catch (error) {
-      dispatch({ type: "trouble", trouble: asProblem(error) });
-    }
-  }
+    });
 
   /** @param {Shared} state */
   function draw({ address, ends, days, isBusy, isEnded, trouble }) {
@@ -105,8 +102,7 @@ export function shareLink(kind, id) {
         ${address ? made(address, ends) : nothing}
         <div class="share-link-buttons">
           <label>It lasts <select class="field-select" data-testid="link-days" @change=${lasting}>${LINK_LASTS.choices.map(
-            (choice) =>
-              html`<option value=${choice} ?selected=${choice === days}>${`${choice} ${choice === 1 ? "day" : "days"}`}</option>`,
+            (choice) => html`<option value=${choice} ?selected=${choice === days}>${counted(choice, "day")}</option>`,
           )}</select></label>
           <button type="button" class="act-quiet" data-testid="make-link" ?disabled=${isBusy}
             @click=${() => make(days)}>${address ? "Make another link" : "Make a link"}</button>
@@ -128,8 +124,6 @@ const made = (address, ends) =>
   html`<div class="share-row">
       <input type="text" readonly aria-label="The link" data-testid="shared-address" .value=${address}
         @focus=${(/** @type {Event & {currentTarget: HTMLInputElement}} */ event) => event.currentTarget.select()} />
-      <button type="button" class="act-quiet" data-testid="copy-link"
-        @click=${(/** @type {Event & {currentTarget: HTMLElement}} */ event) => copyFrom(event.currentTarget, address)}
-      >Copy</button>
+      ${copyButton("Copy", () => address, { testid: "copy-link" })}
     </div>
     <p>It lasts until ${when(ends)}. It is shown only now; a link can’t be looked up again.</p>`;

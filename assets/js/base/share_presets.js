@@ -12,17 +12,11 @@ const STAYS = {
   explore: ["equation", "sentence", "hero", "sliders", "lambda", "gamma", "play", "show", "bar"],
 };
 
-/** What each is called, and what it does. @type {Record<Preset, {title: string, words: string}>} */
+/** What each does. @type {Record<Preset, string>} */
 export const PRESETS = {
-  Everything: { title: "Everything", words: "The whole page; every setting can be changed." },
-  "Figure only": {
-    title: "Figure only",
-    words: "The main figure at this λ, without margins of the page: for a slide or an article.",
-  },
-  "Explore λ": {
-    title: "Explore λ",
-    words: "The main figure with its sliders and its sentence; nothing else can be changed.",
-  },
+  Everything: "The whole page; every setting can be changed.",
+  "Figure only": "The main figure at this λ, without margins of the page: for a slide or an article.",
+  "Explore λ": "The main figure with its sliders and its sentence; nothing else can be changed.",
 };
 
 /**

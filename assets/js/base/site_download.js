@@ -33,23 +33,23 @@ export function siteDownload(study) {
   const lines = store(START, reduce, draw);
   const { dispatch } = lines;
 
-  async function plan() {
+  const failed = (/** @type {unknown} */ error) => dispatch({ type: "trouble", trouble: asProblem(error) });
+
+  function plan() {
     dispatch({ type: "asked" });
-    try {
-      dispatch({ type: "planned", words: (await request(path)).words });
-    } catch (error) {
-      dispatch({ type: "trouble", trouble: asProblem(error) });
-    }
+    request(path)
+      .then(({ words }) => dispatch({ type: "planned", words }))
+      .catch(failed);
   }
 
-  async function save() {
+  function save() {
     dispatch({ type: "written" });
-    try {
-      download(`${study}-site.zip`, await file(`${path}.zip`), "application/zip");
-      dispatch({ type: "saved" });
-    } catch (error) {
-      dispatch({ type: "trouble", trouble: asProblem(error) });
-    }
+    file(`${path}.zip`)
+      .then((zip) => {
+        download(`${study}-site.zip`, zip, "application/zip");
+        dispatch({ type: "saved" });
+      })
+      .catch(failed);
   }
 
   /** @param {Publishing} state */

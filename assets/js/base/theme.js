@@ -23,14 +23,14 @@ function chosen() {
 let isPrinting = false;
 
 /** True while the page is dark, which paper never is. */
-export function isDark() {
+function isDark() {
   if (isPrinting) return false;
   const choice = chosen();
   return choice ? choice === "dark" : system().matches;
 }
 
 /** Puts the theme on the document and tells those who draw with colours. */
-export function apply() {
+function apply() {
   const dark = isDark();
   const changed = document.documentElement.dataset.theme !== (dark ? "dark" : "light");
   document.documentElement.dataset.theme = dark ? "dark" : "light";

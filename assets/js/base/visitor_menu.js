@@ -5,7 +5,7 @@
 
 import { html, nothing } from "./html.js";
 import { at } from "./site.js";
-import { nameOf, ROLE_TITLES, ROLE_WORDS } from "./whoami.js";
+import { nameOf, ROLE_WORDS } from "./whoami.js";
 
 /** @import { Visitor } from "./whoami.js" */
 
@@ -17,18 +17,17 @@ import { nameOf, ROLE_TITLES, ROLE_WORDS } from "./whoami.js";
 export function visitorMenu(who, here) {
   if (!who.public) return nothing;
   const name = nameOf(who);
-  const isIn = who.signed_in;
   const signIn = html`<a class="act-quiet" data-testid="sign-in" href=${at(`/sign-in?to=${encodeURIComponent(here)}`)}>Sign in</a>`;
   const signOut = html`<form method="post" action=${at("/sign-out")}>
     <button type="submit" class="act-quiet" data-testid="sign-out">Sign out</button>
   </form>`;
   return html`<button type="button" class="visitor-button" popovertarget="visitor-menu" data-testid="visitor">
       <span class="visitor-initial" data-initial=${[...name][0].toUpperCase()}></span>
-      <span class="visitor-name">${name}</span><span class="visitor-role">${ROLE_TITLES[who.role]}</span>
+      <span class="visitor-name">${name}</span><span class="visitor-role">${who.role}</span>
     </button>
     <div id="visitor-menu" class="visitor-menu" popover role="dialog" aria-label="Who you are" data-testid="visitor-menu">
-      <p class="visitor-who"><strong>${name}</strong>${name === who.name ? nothing : ` · ${who.name}`}, ${ROLE_TITLES[who.role]}</p>
+      <p class="visitor-who"><strong>${name}</strong>${name === who.name ? nothing : ` · ${who.name}`}, ${who.role}</p>
       <p>${ROLE_WORDS[who.role]}</p>
-      ${who.can_sign_in ? (isIn ? signOut : signIn) : nothing}
+      ${who.can_sign_in ? (who.signed_in ? signOut : signIn) : nothing}
     </div>`;
 }

@@ -46,9 +46,6 @@ export const mayChange = (who, owner) => !who?.public || who.role === "operator"
 /** What a person is called: those without a name of their own are guests. @param {Visitor} who */
 export const nameOf = (who) => (who.name.startsWith("guest-") ? "Guest" : who.name);
 
-/** What each role is called. @type {Record<Visitor["role"], string>} */
-export const ROLE_TITLES = { viewer: "viewer", runner: "runner", operator: "operator" };
-
 /** What each role may do, in words. @type {Record<Visitor["role"], string>} */
 export const ROLE_WORDS = {
   viewer: "You can look at what is shown to you, and change nothing.",
@@ -58,6 +55,4 @@ export const ROLE_WORDS = {
 
 /** Why a viewer can't begin a run. @param {Visitor} who */
 export const whyNoRun = (who) =>
-  who.can_sign_in && !who.signed_in
-    ? "Viewers can’t begin runs on this host. Sign in, or ask its operator."
-    : "Viewers can’t begin runs on this host. Ask its operator.";
+  `Viewers can’t begin runs on this host. ${who.can_sign_in && !who.signed_in ? "Sign in, or ask" : "Ask"} its operator.`;

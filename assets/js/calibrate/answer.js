@@ -9,7 +9,7 @@ import { scrolling, table } from "../base/table.js";
 import { besideBaseline, distances, unbroken } from "./distances.js";
 import { isRuined } from "./next_step.js";
 
-/** @import { Summary } from "../base/types.d.ts" */
+/** @import { RotatedModule, Summary } from "../base/types.d.ts" */
 /** @typedef {Partial<Summary>} Said of a run that may be older than a number */
 
 /** @param {Said} summary @param {unknown} next what to try next */
@@ -102,8 +102,6 @@ function repaired({ repair }) {
  */
 const distilled = ({ distillation }) =>
   distillation ? html`<p class="protocol" data-testid="distillation">${distillation.words}</p>` : nothing;
-
-/** @typedef {import("../base/types.d.ts").RotatedModule} RotatedModule */
 
 /** Columns beside the module: what stands before and after the rotation. @type {[string, keyof RotatedModule][]} */
 const ROTATED = [

@@ -3,7 +3,7 @@
  * @module calibrate/budgets
  */
 
-import { plain } from "../base/format.js";
+import { counted, plain } from "../base/format.js";
 import { html, nothing } from "../base/html.js";
 
 /** @import { Fix } from "../base/client.js" */
@@ -21,8 +21,8 @@ const USUAL = [3, 10, 30, 120];
 /** @param {number} minutes */
 const named = (minutes) =>
   minutes >= 120 && minutes % 60 === 0
-    ? `in ${plain(minutes / 60)} ${minutes / 60 === 1 ? "hour" : "hours"}`
-    : `in ${plain(minutes)} ${minutes === 1 ? "minute" : "minutes"}`;
+    ? `in ${plain(minutes / 60)} hours`
+    : `in ${counted(minutes, "minute", plain(minutes))}`;
 
 /**
  * Values and words of the menu, shortest first.
@@ -82,8 +82,7 @@ export function budgetNote(tuned, chosen, said, mend, name = "Find my λ", testi
         html`<button type="button" class="act-quiet" data-testid=${`${testid}-fix`} @click=${() => mend(fix)}>${fix.words}</button>`,
     )}</div>`;
   const bought = boughtIn(tuned);
-  const { warnings } = tuned.plan;
-  const fresh = warnings.filter((words) => !said.includes(words));
+  const fresh = tuned.plan.warnings.filter((words) => !said.includes(words));
   return html`${
     bought
       ? html`<ul class="budgets" data-testid=${testid === "tune" ? "budgets" : `${testid}-budgets`} aria-label="What each budget buys">${bought.budgets.map(

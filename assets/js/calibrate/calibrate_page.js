@@ -54,7 +54,6 @@ import { valueChips } from "./value_chips.js";
 
 /** @import { Fix } from "../base/client.js" */
 /** @import { CorpusEntry, ModelEntry } from "../base/types.d.ts" */
-/** @import { Visitor } from "../base/whoami.js" */
 /** @import { Tuned } from "./budgets.js" */
 /** @import { CalibrateState } from "./calibrate_state.js" */
 /** @import { Offered } from "./opened_note.js" */
@@ -208,10 +207,10 @@ async function begin() {
     runTitle,
     runCompares,
   }) {
+    const [opened, method, test] = ["quantized_checkpoint", "method", "test"].map(textOf);
     if (values !== drawnValues) {
       drawFields(names, values, off);
       render(valueChips(severalValues(names, values), takeAway), chips);
-      const [method, opened] = [textOf("method"), textOf("quantized_checkpoint")];
       render(
         methodList(method, opened !== "", (name) =>
           putInto({ method: name, ...keptEffort(readForm(names, values), name) }),
@@ -254,7 +253,7 @@ async function begin() {
     };
     const content =
       who && !mayPlan
-        ? watching(who)
+        ? html`<p class="no-run" data-testid="no-run">${whyNoRun(who)}</p>`
         : refusal
           ? problemBlock(refusal, "refusal", mend)
           : plan
@@ -267,13 +266,8 @@ async function begin() {
     say(part("checking"), isStale ? `Checking ${checking} …` : "");
     markWrong(names, isStale ? "" : (refusal?.field ?? ""));
     start.disabled = !canStart;
-    const acts = startWords(
-      plan?.runs ?? 1,
-      values[names.indexOf("quantized_checkpoint")],
-      values[names.indexOf("method")],
-    );
-    say(start, isTextAsked ? "Choose a text first" : acts);
-    const why = whyNotTuned(values[names.indexOf("method")], values[names.indexOf("quantized_checkpoint")]);
+    say(start, isTextAsked ? "Choose a text first" : startWords(plan?.runs ?? 1, opened, method));
+    const why = whyNotTuned(method, opened);
     tune.disabled = !canStart || why !== "" || (tuned !== null && "refusal" in tuned);
     tune.title = why;
     render(budgetOptions(boughtIn(tuned), minutes), budget);
@@ -281,7 +275,7 @@ async function begin() {
     const isTuned = !why && plan !== null && refusal === null;
     render(why || (isTuned ? budgetNote(tuned, minutes, plan.warnings, mend) : nothing), part("tune-note"));
     part("tune-note").classList.toggle("is-stale", isStale);
-    const whyNot = whyNoLadder(values[names.indexOf("quantized_checkpoint")], values[names.indexOf("test")]);
+    const whyNot = whyNoLadder(opened, test);
     startLadder.disabled = !canStart || whyNot !== "" || (ladder !== null && "refusal" in ladder);
     startLadder.title = whyNot;
     render(budgetOptions(boughtIn(ladder), ladderMinutes, "for all draws"), ladderBudget);
@@ -587,10 +581,12 @@ async function begin() {
   }
 
   /** Titles and values to choose among in a field; null for one that has none. @param {string} name @param {unknown} value */
-  const choicesFor = (name, value) =>
-    name === "quantized_checkpoint"
-      ? toOpen(models, view.state.model).map((one) => [openedTitle(one.name), one.name])
-      : choicesOf(name, String(value ?? ""), models, [...corpora, ...own.map(asCorpus)]);
+  const choicesFor = (name, value) => {
+    if (name === "quantized_checkpoint")
+      return toOpen(models, view.state.model).map((one) => [openedTitle(one.name), one.name]);
+    const yours = own.map((text) => ({ name: text.name, title: ownTitle(text.title), role: "any" }));
+    return choicesOf(name, String(value ?? ""), models, [...corpora, ...yours]);
+  };
 
   /** What Gradio sets the fields to. @param {unknown[]} values */
   const fieldsOf = (values) =>
@@ -725,26 +721,16 @@ function choicesOf(name, value, models, corpora) {
 }
 
 /**
- * One's own text beside those of the host: good for everything.
- * @param {OwnText} text
- */
-const asCorpus = ({ name, title }) => ({ name, title: ownTitle(title), role: "any" });
-
-/**
  * What the button begins.
  * @param {number} runs
- * @param {unknown} opened
- * @param {unknown} method
+ * @param {string} opened
+ * @param {string} method
  */
 function startWords(runs, opened, method) {
-  if (!opened) return runs > 1 ? `Start ${runs} ${runs === 1 ? "calibration" : "calibrations"}` : "Start calibration";
-  if (method === AS_FOUND.name)
-    return runs > 1 ? `Start ${runs} ${runs === 1 ? "measurement" : "measurements"}` : "Start measuring";
-  return runs > 1 ? `Start ${runs} ${runs === 1 ? "repair" : "repairs"}` : "Start the repair";
+  if (!opened) return runs > 1 ? `Start ${runs} calibrations` : "Start calibration";
+  if (method === AS_FOUND.name) return runs > 1 ? `Start ${runs} measurements` : "Start measuring";
+  return runs > 1 ? `Start ${runs} repairs` : "Start the repair";
 }
-
-/** Instead of a plan, for somebody who can't begin a run. @param {Visitor} who */
-const watching = (who) => html`<p class="no-run" data-testid="no-run">${whyNoRun(who)}</p>`;
 
 /** @type {Record<string, string[]>} what a text must be for, by the field that takes it */
 const ROLES = { calibration: ["calibration", "any"], test: ["test", "held_out", "any"] };

@@ -5,8 +5,8 @@
 
 import { boughtIn } from "./budgets.js";
 
-/** @import { Plan } from "../base/types.d.ts" */
 /** @import { Trouble } from "../base/problem.js" */
+/** @import { Plan } from "../base/types.d.ts" */
 /** @import { Tuned } from "./budgets.js" */
 /** @import { EffortPlan } from "./effort_choice.js" */
 /** @import { Altered } from "./suggestions.js" */

@@ -12,7 +12,7 @@ import { format, number, percent } from "../base/format.js";
  * Decimals that show an error with one digit, two where it begins with 1; four where there is none.
  * @param {number | null | undefined} error
  */
-function decimalsOf(error) {
+export function decimalsOf(error) {
   if (!error) return 4;
   const exponent = Math.floor(Math.log10(error));
   const lead = error / 10 ** exponent;

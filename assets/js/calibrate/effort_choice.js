@@ -3,10 +3,11 @@
  * @module calibrate/effort_choice
  */
 
-import { duration, percent } from "../base/format.js";
+import { duration, percent, signed } from "../base/format.js";
 import { html, nothing } from "../base/html.js";
+import { asSentence } from "../base/problem.js";
 import { MEASURED_EFFORTS, METHODS, RECIPE_FIELDS } from "../base/recipe_contract.js";
-import { fittingWords, groupsOf, idleFields, listed, methodOf, methodTitle } from "./recipe_form.js";
+import { fittingWords, groupsOf, idleFields, methodOf, methodTitle } from "./recipe_form.js";
 
 /** @import { Plan } from "../base/types.d.ts" */
 /** @import { Said } from "./recipe_form.js" */
@@ -14,8 +15,6 @@ import { fittingWords, groupsOf, idleFields, listed, methodOf, methodTitle } fro
 /** @typedef {Record<string, string | number | boolean>} Fitting fields that efforts set, with values */
 /** @typedef {Pick<Plan, "minutes" | "fitting">} EffortPlan */
 
-/** @type {Record<string, string>} */
-const TITLES = { quick: "Quick", balanced: "Balanced", best: "Best" };
 export const USUAL = "balanced"; // of a new run
 export const EFFORT_FIELDS = Object.keys(METHODS[String(RECIPE_FIELDS.method.default)].efforts[USUAL]);
 
@@ -115,9 +114,6 @@ export function measuredFor(said) {
   return MEASURED_EFFORTS.filter((row) => row.bits === bits);
 }
 
-/** @param {number} change of perplexity, relative */
-const signed = (change) => `${change < 0 ? "−" : "+"}${percent(Math.abs(change), 1)}`;
-
 /**
  * @param {Said} said by the form
  * @param {Record<string, EffortPlan>} plans
@@ -138,10 +134,10 @@ export function effortChoice(said, plans, choose) {
       const gains = measured.filter((row) => row.effort === name);
       return html`<label
         ><input type="radio" name="effort" value=${name} .checked=${name === held} @change=${() => choose(takenUp(said, fitting))} />
-        <span class="effort-title">${TITLES[name]}</span
+        <span class="effort-title">${asSentence(name)}</span
         > <span class="effort-time">${minutes === null ? "" : `about ${duration(60 * minutes)}`}</span
         > <small>${fittingWords({ ...said, ...fitting }).join(", ")}</small
-        > <small class="effort-gain">${gains.map((row) => `${signed(row.change)} on ${row.model}`).join(", ")}</small></label>`;
+        > <small class="effort-gain">${gains.map((row) => `${signed(percent(row.change, 1))} on ${row.model}`).join(", ")}</small></label>`;
     })}</div>
     <p>${source}</p></fieldset>`;
 }
@@ -156,7 +152,7 @@ export function settingsWords(said) {
   const numbers = (method?.tunes ?? []).map((name) => {
     const { key, title } = RECIPE_FIELDS[name];
     const value = given[key] ?? method?.defaults[name];
-    return value === "auto" ? `${title} auto` : `${title} = ${listed([value].flat())}`;
+    return value === "auto" ? `${title} auto` : `${title} = ${[value].flat().join(", ")}`;
   });
   const grid = said.quantized_checkpoint ? "" : groupsOf(said);
   return [method?.also || said.method, ...numbers, grid, ...fittingWords(said)].filter(Boolean).join(", ");

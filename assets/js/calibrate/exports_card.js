@@ -17,44 +17,23 @@ import { formatTable, loadedBy } from "./readers_table.js";
 import * as State from "./run_state.js";
 
 /** @import { Problem } from "../base/client.js" */
-/** @import { Carrier } from "../base/types.d.ts" */
+/** @import { Carrier, StoredEvent } from "../base/types.d.ts" */
 /** @import { Run, RunProgress } from "./run_state.js" */
 /** @typedef {{run: Run | null, said: RunProgress, error: Problem | null, isBusy: boolean}} Line an export as its line shows it */
 /** @typedef {Record<string, Line>} Lines by format */
 /**
  * @typedef {{type: "busy", format: string}
  *   | {type: "made", format: string, run: Run | null}
- *   | {type: "said", format: string, event: import("../base/types.d.ts").StoredEvent}
+ *   | {type: "said", format: string, event: StoredEvent}
  *   | {type: "row", format: string, run: Run}
  *   | {type: "refused", format: string, error: Problem}} Action
  */
 
-/** @typedef {{title: string, name: string, save: string, download: string}} Words about a format */
-
-/** @type {Record<string, Words>} formats that are the only one of their runs */
+/** @type {Record<string, {title: string, name: string}>} formats that are the only one of their runs */
 const ALONE = {
-  statistics: {
-    title: "The statistics as a file",
-    name: "the statistics",
-    save: "Save the statistics",
-    download: "Download the statistics",
-  },
-  "as-found": {
-    title: "The repaired checkpoint as files",
-    name: "the repaired checkpoint",
-    save: "Save the repaired checkpoint",
-    download: "Download the repaired checkpoint",
-  },
+  statistics: { title: "The statistics as a file", name: "the statistics" },
+  "as-found": { title: "The repaired checkpoint as files", name: "the repaired checkpoint" },
 };
-
-/** @param {string} format @returns {Words} */
-const wordsOf = (format) =>
-  ALONE[format] ?? {
-    title: "The model as files",
-    name: format,
-    save: `Save as checkpoint (${format})`,
-    download: `Download ${format}`,
-  };
 
 /** @type {Line} */
 const EMPTY = { run: null, said: State.initial(), error: null, isBusy: false };
@@ -211,7 +190,7 @@ function saveMenu(own, lines, send) {
 function lineOf(own, carrier, { run, said, error, isBusy }, send) {
   const { format } = carrier;
   const isFile = format === "statistics"; // not a folder, and nobody's checkpoint
-  const words = wordsOf(format);
+  const words = ALONE[format]?.name ?? format;
   const save = `/runs/${encodeURIComponent(own.id)}/export?format=${format}`;
   const path = run && `/runs/${encodeURIComponent(run.id)}`;
   /** @param {string} text @param {string} name @param {() => void} act @param {{disabled?: boolean, title?: string}} [more] */
@@ -219,7 +198,12 @@ function lineOf(own, carrier, { run, said, error, isBusy }, send) {
     html`<button type="button" class=${name.startsWith("delete") ? "quiet" : "act-quiet"} data-testid=${name}
       title=${title ?? nothing} ?disabled=${disabled || isBusy} @click=${act}>${text}</button>`;
   const saving = (/** @type {{disabled?: boolean, title?: string}} */ more = {}) =>
-    button(words.save, `save-${format}`, () => send(format, save), more);
+    button(
+      `Save ${words === format ? `as checkpoint (${format})` : words}`,
+      `save-${format}`,
+      () => send(format, save),
+      more,
+    );
   const keep = keptWords(run?.kept);
   let parts;
   if (!run || !path) {
@@ -231,8 +215,8 @@ function lineOf(own, carrier, { run, said, error, isBusy }, send) {
   } else if (run.state === "finished") {
     const href = at(`/api/runs/${encodeURIComponent(own.id)}/checkpoint?format=${format}`);
     parts = [
-      html`<a class="act" href=${href} download data-testid=${`download-${format}`}>${words.download}</a>`,
-      html`<span class="files-words">${fileWords(bytes(run.bytes), isFile, keep)}</span>`,
+      html`<a class="act" href=${href} download data-testid=${`download-${format}`}>Download ${words}</a>`,
+      html`<span class="files-words">${bytes(run.bytes)}, one ${isFile ? "file" : "tar file"}${keep ? `, kept ${keep}` : ""}</span>`,
       button("Delete the files", `delete-${format}`, () => send(format, path, "DELETE")),
     ];
   } else {
@@ -241,24 +225,13 @@ function lineOf(own, carrier, { run, said, error, isBusy }, send) {
       AT_REST.includes(run.state)
         ? saving()
         : button("Cancel", `cancel-${format}`, () => send(format, `${path}/cancel`), { disabled: isStopping }),
-      html`<span class="files-words" role="status" data-testid=${`export-${format}`}>${words.name}: ${exportWords(run, said)}</span>`,
+      html`<span class="files-words" role="status" data-testid=${`export-${format}`}>${words}: ${exportWords(run, said)}</span>`,
     ];
   }
   const failure = error ?? (run && ["failed", "interrupted"].includes(run.state) ? run.error : null);
   return html`<div class="files-line" data-format=${format} data-state=${run?.state ?? "none"}>
     ${parts}${run ? differs(own, run) : nothing}${run ? readAgain(run) : nothing}${failure ? problemBlock(failure) : nothing}
   </div>`;
-}
-
-/**
- * What is downloaded, and how long it stays.
- * @param {string} size
- * @param {boolean} isFile whether it is one by itself
- * @param {string} keep how long it is kept, in words; empty where nothing ends it
- */
-function fileWords(size, isFile, keep) {
-  if (isFile) return keep ? `${size}, one file, kept ${keep}` : `${size}, one file`;
-  return keep ? `${size}, one tar file, kept ${keep}` : `${size}, one tar file`;
 }
 
 /**
@@ -282,8 +255,6 @@ function readAgain(made) {
 function differs(own, made) {
   const [now, before] = [made.summary?.perplexity, own.summary?.perplexity];
   if (made.state !== "finished" || now === before || made.format === "statistics") return nothing;
-  const words =
-    `This checkpoint has perplexity ${formatted(now, "significant")}, the run had ` +
-    `${formatted(before, "significant")}: layers were solved again, on another device or by another version.`;
-  return html`<p class="warning">${words}</p>`;
+  const [is, was] = [now, before].map((value) => formatted(value, "significant"));
+  return html`<p class="warning">This checkpoint has perplexity ${is}, the run had ${was}: layers were solved again, on another device or by another version.</p>`;
 }

@@ -89,16 +89,13 @@ export function gridSwitch(said, choose) {
  */
 export function gridCost(said, { bits_per_weight: bits, formats }) {
   if (said.quantized_checkpoint || bits === null) return "";
-  const cost = { grid: groupsOf(said), bits: number(bits, 2) };
+  const cost = `${groupsOf(said)}: ${number(bits, 2)} bits per weight`;
   const withCodes = formats.filter(({ format }) => format !== "plain");
   const loaded = withCodes.flatMap(({ format, possible, readers }) => {
     const names = possible ? readers.filter(({ loads }) => loads === "yes").map(({ reader }) => reader) : [];
     return names.length ? [`as ${format} by ${names.join(", ")}`] : [];
   });
-  if (loaded.length) return `${cost.grid}: ${cost.bits} bits per weight, loaded ${loaded.join("; ")}`;
-  return withCodes.some(({ possible }) => possible)
-    ? `${cost.grid}: ${cost.bits} bits per weight, loaded by no reader that was tried`
-    : withCodes.length
-      ? `${cost.grid}: ${cost.bits} bits per weight; no format holds its codes`
-      : `${cost.grid}: ${cost.bits} bits per weight`;
+  if (loaded.length) return `${cost}, loaded ${loaded.join("; ")}`;
+  if (withCodes.some(({ possible }) => possible)) return `${cost}, loaded by no reader that was tried`;
+  return withCodes.length ? `${cost}; no format holds its codes` : cost;
 }

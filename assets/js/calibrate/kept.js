@@ -7,8 +7,6 @@ import { when } from "../base/format.js";
 
 /** @typedef {{until: string | null, shared: boolean, while_room: boolean}} Kept */
 
-const ROOM = "until room is needed; a name, a note or a tag on the run prevents that";
-
 /**
  * What follows “kept”, or empty where nothing ends it.
  * @param {Kept | undefined} kept
@@ -16,9 +14,6 @@ const ROOM = "until room is needed; a name, a note or a tag on the run prevents 
 export function keptWords(kept) {
   if (kept === undefined) return "";
   if (kept.shared && kept.until === null) return "while its share link lasts";
-  if (kept.until === null) return kept.while_room ? ROOM : "";
-  const time = when(kept.until);
-  return kept.while_room
-    ? `until ${time}, or until room is needed; a name, a note or a tag on the run prevents that`
-    : `until ${time}`;
+  const room = kept.while_room && "until room is needed; a name, a note or a tag on the run prevents that";
+  return [kept.until !== null && `until ${when(kept.until)}`, room].filter(Boolean).join(", or ");
 }

@@ -7,20 +7,15 @@
 import { AT_REST } from "../base/contract.js";
 import { copyPanel } from "../base/copy_panel.js";
 import { html, nothing, render } from "../base/html.js";
-import { figureMenu } from "../charts/figure_menu.js";
-import { plot } from "../charts/plot_host.js";
 import { afterLadder } from "./ladder_form.js";
 import { beginRun, drawSentence, standing } from "./standing.js";
 
 /** @import { LadderRun, LadderView as Sent } from "../base/types.d.ts" */
 /** @import { Figure } from "../charts/bind.js" */
-/** @import { PlotHost } from "../charts/plot_host.js" */
-/** @import { Said } from "./recipe_form.js" */
 /** @import { Run } from "./run_state.js" */
 /** @import { Corpus } from "./tune_form.js" */
 /** @typedef {Omit<Sent, "figure"> & {figure: Figure}} LadderView */
 
-const FIRST = { gamma: 0, lambda: 0 };
 const SOON = "First the float model is measured; then each step, draw by draw.";
 const NOTHING = "It ended before anything was measured.";
 
@@ -38,11 +33,7 @@ export function ladderCard({ root, corpora, go }) {
   const texts = copyPanel("rung", "Its recipe, to run elsewhere");
   /** @type {Run | null} */
   let run = null;
-  /** @type {LadderView | null} */
-  let view = null;
   let mayRun = false;
-  /** @type {PlotHost | null} */
-  let host = null;
 
   /**
    * Shows a ladder as its events have told it so far.
@@ -59,29 +50,22 @@ export function ladderCard({ root, corpora, go }) {
     standings.follow(which.id, ladder);
   }
 
-  async function begin() {
-    view = null;
+  function begin() {
     root.classList.add("is-empty"); // a figure with nothing in it is not shown
     for (const place of [words, small, next]) render(nothing, place);
     texts.show(null);
-    if (host) return;
-    host = await plot("ladder");
-    figureMenu(host, {
-      file: () => `ladder-${run?.id ?? ""}`,
-      table: () => view?.table ?? { columns: [], rows: [] },
-    });
+    standings.host();
   }
 
   /** @param {LadderView} answer */
   async function draw(answer) {
-    view = answer;
     root.classList.toggle("is-empty", !answer.figure.data.length);
     drawSentence(answer.sentence, words);
     render(answer.small_print.join(" "), small);
     const after = afterLadder(answer.ladder, corpora);
     render(after ? toFollow(after) : nothing, next);
     texts.show(after?.recipe ?? null);
-    await (host ?? (await plot("ladder"))).show(answer.figure, FIRST);
+    (await standings.host()).show(answer.figure);
   }
 
   /** What the ladder leads to, ready to be begun. @param {NonNullable<ReturnType<typeof afterLadder>>} after */

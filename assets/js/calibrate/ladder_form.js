@@ -3,7 +3,7 @@
  * @module ladder_form
  */
 
-import { duration } from "../base/format.js";
+import { counted, duration } from "../base/format.js";
 import { NOT_IN_A_LADDER, RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { recipeOf } from "./recipe_form.js";
 import { followingRecipe, goOn, heldOutBeside, nextWords } from "./tune_form.js";
@@ -53,7 +53,8 @@ export function ladderRecipe(names, values, minutes, corpora) {
  */
 export const ladderFields = (names) => [
   ...names.filter((name) => !NOT_IN_A_LADDER.includes(RECIPE_FIELDS[name].key)),
-  ...["minutes", "draws"],
+  "minutes",
+  "draws",
 ];
 
 /**
@@ -78,7 +79,7 @@ export function afterLadder({ next, recipe, more_minutes: minutes }, corpora) {
  * @param {Pick<Recipe, "draws">} recipe
  */
 export function ladderStanding({ measured, planned, draws, end }, { draws: most }) {
-  if (end) return `${measured} ${measured === 1 ? "model" : "models"} measured`;
+  if (end) return `${counted(measured, "model")} measured`;
   return `Draw ${Math.min(draws + 1, most)} of ${most}: ${measured} of at most ${planned} models measured`;
 }
 

@@ -12,33 +12,14 @@ import { count, format, plain } from "../base/format.js";
 
 const NO_SCALES = "none"; // in files, where a search has kept the weights as they are
 
-/** What a layer's flags say. @type {Record<string, string>} */
-const FLAGS = {
-  "diagonal floor": "diagonal floor",
-  "not foldable": "not foldable",
-  "little memory": "little memory",
-  "not recorded": "not recorded",
-  "not judged": "not judged",
-  "no tokens": "no tokens",
-  "fewer tokens than channels": "fewer tokens than channels",
-  "codes as found": "codes as found",
-  "worse than found": "worse than found",
-  "before distillation": "before distillation",
-};
-
-/** The flags of a row as a reader of the page sees them. @param {string} flags */
-export const flagWords = (flags) =>
-  flags
-    .split(", ")
-    .map((flag) => FLAGS[flag] ?? flag)
-    .join(", ");
-
 /** @param {any} value */
 const known = (value) => value ?? null;
 /** @param {number} value */
 const rounded = (value) => plain(Number(Number(value).toPrecision(3)));
 /** @param {string} key @returns {(row: LayerRow) => string} */
 const significant = (key) => (row) => format(row[key], "significant");
+/** @param {string} key @returns {(row: LayerRow) => string} */
+const asIs = (key) => (row) => format(row[key], "plain");
 
 /**
  * Columns of the table of layers; those without a title are only in the file.
@@ -49,20 +30,11 @@ export const LAYER_COLUMNS = [
   { key: "relative_recon", title: "Reconstruction error", show: significant("relative_recon") },
   { key: "relative_held_out", title: "Held out", show: significant("relative_held_out") },
   { key: "relative_drift", title: "Drift", show: significant("relative_drift") },
-  { key: "lam", title: "λ", show: (row) => (row.lam === null ? "–" : plain(row.lam)) },
-  { key: "gamma", title: "γ", show: (row) => (row.gamma === null ? "–" : plain(row.gamma)) },
-  {
-    key: "shift_strength",
-    title: "α of the shift",
-    show: (row) => (row.shift_strength === null ? "–" : plain(row.shift_strength)),
-  },
+  { key: "lam", title: "λ", show: asIs("lam") },
+  { key: "gamma", title: "γ", show: asIs("gamma") },
+  { key: "shift_strength", title: "α of the shift", show: asIs("shift_strength") },
   { key: "validation" },
-  {
-    key: "alpha",
-    title: "α",
-    show: (row) =>
-      typeof row.alpha === "number" ? plain(row.alpha) : row.alpha === NO_SCALES ? "none" : (row.alpha ?? "–"),
-  },
+  { key: "alpha", title: "α", show: asIs("alpha") },
   { key: "lam_low", title: "Same choice for λ", show: interval },
   { key: "lam_high" },
   {

@@ -32,7 +32,7 @@ const OF_OPENED = [
  * What a method costs beside GPTQ, in words.
  * @param {number} cost
  */
-export const costWords = (cost) =>
+const costWords = (cost) =>
   cost >= 0.9 && cost <= 1.1 ? "GPTQ’s time" : `${plain(cost < 10 ? cost : Math.round(cost))} × GPTQ’s time`;
 
 /**

@@ -50,13 +50,9 @@ export function nextStep(summary, recipe) {
   const gain = baseline?.verdict === -1 ? -(baseline.difference ?? 0) : 0; // in ln of perplexity, where it is clear
   const change = knob(recipe);
   if (!change || cost < DEAR || Math.log1p(cost) < FAR_MORE * gain) return null;
-  const said = { now: change.now, next: change.next, cost: percent(cost, cost < 0.1 ? 1 : 0) };
-  const words =
-    gain > 0
-      ? `${said.now} costs ${said.cost} more perplexity than the float model has, far more than the ` +
-        `${percent(-Math.expm1(-gain), 1)} that λ gives: try ${said.next}.`
-      : `${said.now} costs ${said.cost} more perplexity than the float model has: try ${said.next}.`;
-  return { words, recipe: { ...recipe, ...change.fields } };
+  const dear = `${change.now} costs ${percent(cost, cost < 0.1 ? 1 : 0)} more perplexity than the float model has`;
+  const far = gain > 0 ? `, far more than the ${percent(-Math.expm1(-gain), 1)} that λ gives` : "";
+  return { words: `${dear}${far}: try ${change.next}.`, recipe: { ...recipe, ...change.fields } };
 }
 
 /**
@@ -67,11 +63,7 @@ export function nextStep(summary, recipe) {
 function knob(recipe) {
   const { bits } = recipe;
   if (recipe.grid === "symmetric" || recipe.grid === "full_range")
-    return {
-      now: `${bits} bits symmetric`,
-      next: "the asymmetric grid",
-      fields: { grid: "asymmetric" },
-    };
+    return { now: `${bits} bits symmetric`, next: "the asymmetric grid", fields: { grid: "asymmetric" } };
   const idle = idleFields(recipe);
   const said = /** @type {Record<string, any>} */ (recipe);
   const fitting = METHODS[recipe.method]?.efforts[USUAL];
@@ -86,16 +78,6 @@ function knob(recipe) {
       ),
     };
   if (typeof recipe.group_size !== "number")
-    return {
-      now: `${bits} bits with one scale per channel`,
-      next: `groups of ${128}`,
-      fields: { group_size: 128 },
-    };
-  if (bits < 4)
-    return {
-      now: `${bits} bits`,
-      next: `${bits + 1} bits`,
-      fields: { bits: bits + 1 },
-    };
-  return null;
+    return { now: `${bits} bits with one scale per channel`, next: "groups of 128", fields: { group_size: 128 } };
+  return bits < 4 ? { now: `${bits} bits`, next: `${bits + 1} bits`, fields: { bits: bits + 1 } } : null;
 }

@@ -3,7 +3,7 @@
  * @module opened_note
  */
 
-import { html, nothing } from "../base/html.js";
+import { button, html, nothing } from "../base/html.js";
 import { AS_FOUND } from "../base/recipe_contract.js";
 import { shortModel } from "./recipe_form.js";
 
@@ -37,13 +37,12 @@ export const openedTitle = (name) => (EXPORTED.test(name) ? `${shortModel(name)}
  */
 export function openedNote({ offered, opened, method, isSought, folders }, { open, close }) {
   if (opened) {
-    const checkpoint = html`<strong>${openedTitle(opened)}</strong>`;
     const what =
       method === AS_FOUND.name
-        ? [checkpoint, " is measured as it was found, beside the original."]
-        : [checkpoint, " is repaired: its scales stay, and its codes are solved again."];
-    return html`<p data-testid="opened" role="status">${what}</p>
-      <button type="button" class="act-quiet" data-testid="close-opened" @click=${close}>Quantize the original instead</button>`;
+        ? "is measured as it was found, beside the original."
+        : "is repaired: its scales stay, and its codes are solved again.";
+    return html`<p data-testid="opened" role="status"><strong>${openedTitle(opened)}</strong> ${what}</p>
+      ${button("Quantize the original instead", "close-opened", close, "act-quiet")}`;
   }
   if (!offered.length)
     return isSought

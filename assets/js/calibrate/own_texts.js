@@ -5,7 +5,7 @@
 
 import { asProblem, request } from "../base/client.js";
 import { bytes } from "../base/format.js";
-import { html, nothing, render, repeat } from "../base/html.js";
+import { button, html, nothing, render, repeat } from "../base/html.js";
 import { store } from "../base/page_state.js";
 import { problemBlock } from "../base/problem.js";
 
@@ -76,28 +76,26 @@ export function ownTexts({ place, texts, changed }) {
   const page = store(START, reduce, draw);
   const { dispatch } = page;
 
-  async function bring(/** @type {Field} */ field, /** @type {File | undefined} */ file) {
+  const attempt = (/** @type {() => Promise<void>} */ work) =>
+    work().catch((error) => dispatch({ type: "trouble", trouble: asProblem(error) }));
+
+  function bring(/** @type {Field} */ field, /** @type {File | undefined} */ file) {
     if (!file) return;
     dispatch({ type: "sending", field });
-    try {
+    attempt(async () => {
       const query = new URLSearchParams({ title: titleOf(file.name) });
       const text = await request(`/texts?${query}`, { method: "POST", body: file });
       dispatch({ type: "brought", text });
       changed(page.state.texts, { field, name: text.name });
-    } catch (error) {
-      dispatch({ type: "trouble", trouble: asProblem(error) });
-    }
+    });
   }
 
-  async function remove(/** @type {string} */ name) {
-    try {
+  const remove = (/** @type {string} */ name) =>
+    attempt(async () => {
       await request(`/texts/${encodeURIComponent(name)}`, { method: "DELETE" });
       dispatch({ type: "removed", name });
       changed(page.state.texts, null);
-    } catch (error) {
-      dispatch({ type: "trouble", trouble: asProblem(error) });
-    }
-  }
+    });
 
   function ask(/** @type {string | null} */ name) {
     dispatch({ type: "deletion asked", name });
@@ -123,8 +121,7 @@ export function ownTexts({ place, texts, changed }) {
       >${sending === field ? "Sending" : words}</button>
       <input type="file" accept="text/*,.txt,.md" hidden data-file=${field} data-testid=${`text-file-${field}`}
         @change=${(/** @type {Event & {currentTarget: HTMLInputElement}} */ { currentTarget }) => {
-          const file = currentTarget.files?.[0];
-          bring(field, file);
+          bring(field, currentTarget.files?.[0]);
           currentTarget.value = ""; // the same file may be chosen again
         }} />`;
 
@@ -134,9 +131,9 @@ export function ownTexts({ place, texts, changed }) {
       <span class="own-text-title" title=${name}>${title}</span><span class="own-text-size">${bytes(size)}</span>
       ${
         asking === name
-          ? html`${act("Delete for good", "text-delete-yes", () => remove(name), "quiet danger")}
-              ${act("Keep", "text-keep", () => ask(null))}`
-          : act("Delete", "text-delete", () => ask(name))
+          ? html`${button("Delete for good", "text-delete-yes", () => remove(name), "quiet danger")}
+              ${button("Keep", "text-keep", () => ask(null))}`
+          : button("Delete", "text-delete", () => ask(name))
       }
     </li>`;
 
@@ -146,7 +143,3 @@ export function ownTexts({ place, texts, changed }) {
 
 /** @param {OwnText} text */
 const keyOf = ({ name }) => name;
-
-/** @param {string} words @param {string} name @param {() => void} click */
-const act = (words, name, click, kind = "quiet") =>
-  html`<button type="button" class=${kind} data-testid=${name} @click=${click}>${words}</button>`;

@@ -27,11 +27,8 @@ export function planFacts(plan) {
     [
       "Quantized",
       known(plan.share_quantized, (share) => {
-        const values = { share: percent(share, 1), parameters: count(parameters ?? 0), layers: layers ?? 0 };
-        return experts
-          ? `${values.share} of ${values.parameters} parameters, ${values.layers} layers, up to ${experts} experts ` +
-              "in a block"
-          : `${values.share} of ${values.parameters} parameters, ${values.layers} layers`;
+        const most = experts ? `, up to ${experts} experts in a block` : "";
+        return `${percent(share, 1)} of ${count(parameters ?? 0)} parameters, ${layers ?? 0} layers${most}`;
       }),
     ],
     [
@@ -49,27 +46,16 @@ export function planFacts(plan) {
 }
 
 /** @param {number} tokens @param {Plan} plan */
-function calibrationText(tokens, { begin }) {
-  return begin ? `${count(tokens)} tokens, each sequence and test window behind ${begin}` : `${count(tokens)} tokens`;
-}
+const calibrationText = (tokens, { begin }) =>
+  `${count(tokens)} tokens${begin ? `, each sequence and test window behind ${begin}` : ""}`;
 
 /** @param {number} minutes @param {Plan} plan */
-function timeText(minutes, { runs, minutes_on: on }) {
-  const time = duration(60 * minutes);
-  return runs > 1 ? `about ${time} for all ${runs} on ${on}` : `about ${time} on ${on}`;
-}
+const timeText = (minutes, { runs, minutes_on: on }) =>
+  `about ${duration(60 * minutes)}${runs > 1 ? ` for all ${runs}` : ""} on ${on}`;
 
 /** @param {number} device @param {Plan} plan */
-function memoryText(device, { host_bytes: host, streamed }) {
-  const size = bytes(device);
-  if (host) {
-    const beside = { size, host: bytes(host) };
-    return streamed
-      ? `about ${beside.size} on the device, ${beside.host} beside it, one block at a time`
-      : `about ${beside.size} on the device, ${beside.host} beside it`;
-  }
-  return streamed ? `about ${size}, one block at a time` : `about ${size}`;
-}
+const memoryText = (device, { host_bytes: host, streamed }) =>
+  `about ${bytes(device)}${host ? ` on the device, ${bytes(host)} beside it` : ""}${streamed ? ", one block at a time" : ""}`;
 
 /**
  * @param {Plan} plan

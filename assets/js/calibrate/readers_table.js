@@ -3,6 +3,7 @@
  * @module readers_table
  */
 
+import { counted } from "../base/format.js";
 import { html, nothing } from "../base/html.js";
 import { table } from "../base/table.js";
 
@@ -60,7 +61,7 @@ export function formatTable(formats, mend) {
   const body = formats.map(
     (format) =>
       html`<tbody data-format=${format.format}>
-        <tr><th scope="row">${format.format}</th><td>${format.possible ? answers(format.readers) : cant()}${
+        <tr><th scope="row">${format.format}</th><td>${format.possible ? answers(format.readers) : CANT}${
           mend
             ? format.fixes.map(
                 (fix) =>
@@ -77,7 +78,7 @@ export function formatTable(formats, mend) {
   }`;
 }
 
-const cant = () => html`<span class="loads-no"><span aria-hidden="true">✗ </span>can’t carry this run</span>`;
+const CANT = html`<span class="loads-no"><span aria-hidden="true">✗ </span>can’t carry this run</span>`;
 
 /** A line for each answer; it opens where there is something to read. @param {Answer[]} readers */
 function answers(readers) {
@@ -115,8 +116,5 @@ export function formatsFold(formats, { isOpen, toggled }, mend) {
  */
 function fitting(formats) {
   const fit = formats.filter(({ possible }) => possible).length;
-  return (
-    `Who can load it: ${`${formats.length} ${formats.length === 1 ? "format" : "formats"}`}, ` +
-    `${`${fit} ${fit === 1 ? "fits" : "fit"}`}`
-  );
+  return `Who can load it: ${counted(formats.length, "format")}, ${fit} ${fit === 1 ? "fits" : "fit"}`;
 }

@@ -98,36 +98,22 @@ export function autoWords(recipe) {
   const asked = auto ? tuned(recipe, method) : [];
   if (!auto || !asked.length) return "";
   const tried = asked
-    .map((field) => ({
-      sign: SIGNS[field],
-      values: field === "lam" ? auto.lams : field === "gamma" ? auto.gammas : auto.strengths,
-    }))
-    .map(({ sign, values }, index) => {
-      const named = { count: values.length, sign, values: span(values) };
-      return index
-        ? `${named.count} of ${named.sign} (${named.values})`
-        : `${named.count} values of ${named.sign} (${named.values})`;
+    .map((field, index) => {
+      const values = field === "lam" ? auto.lams : field === "gamma" ? auto.gammas : auto.strengths;
+      return `${values.length} ${index ? "" : "values "}of ${SIGNS[field]} (${span(values)})`;
     })
     .join(" × ");
   const kept = judgedOn(recipe);
   const sequences = kept === null ? "a part of the sequences" : `${kept} of ${recipe.samples} sequences`;
   const share = recipe.channel_fraction ?? 1;
   if (auto.by !== "layer") return `auto: ${tried} for the whole model, judged by perplexity on ${sequences}`;
-  return share > 0 && share < 1
-    ? `auto: ${tried} for each layer, judged on ${sequences} and ${plain(100 * share)} % of the channels`
-    : `auto: ${tried} for each layer, judged on ${sequences}`;
+  const channels = share > 0 && share < 1 ? ` and ${plain(100 * share)} % of the channels` : "";
+  return `auto: ${tried} for each layer, judged on ${sequences}${channels}`;
 }
 
 /** @param {number[]} values */
 const span = (values) =>
-  values.length > 4 ? `${plain(values[0])} to ${plain(values[values.length - 1])}` : listed(values);
-
-/**
- * Numbers and words one after the other.
- * @param {readonly unknown[]} values
- */
-export const listed = (values) =>
-  values.map((value) => (typeof value === "number" ? String(value) : String(value))).join(", ");
+  values.length > 4 ? `${plain(values[0])} to ${plain(values[values.length - 1])}` : values.join(", ");
 
 /**
  * How many sequences “auto” keeps for judging, as sarqc/recipe.py counts them; null where that can't be said.
@@ -229,23 +215,12 @@ export function describe(recipe) {
   const method = recipe.kind === "ladder" ? "what each step is worth" : methodTitle(recipe.method);
   const width = recipe.bits ? `${recipe.bits} bits` : "";
   const bits = [width, gridWords(recipe)].filter(Boolean).join(" ");
+  const given = (/** @type {string} */ sign, /** @type {unknown} */ value) =>
+    value === null || value === undefined ? "" : value === "auto" ? `${sign} auto` : `${sign} = ${value}`;
   const parts = [modelWords(recipe), bits, method];
-  for (const [sign, value] of [
-    ["λ", recipe.lambda],
-    ["γ", recipe.gamma],
-    ["α", recipe.shift_strength],
-  ]) {
-    if (value === "auto") parts.push(`${sign} auto`);
-    else if (value !== null && value !== undefined) parts.push(`${sign} = ${String(value)}`);
-  }
-  const later = [
-    ["λ", recipe.then_lambda],
-    ["γ", recipe.then_gamma],
-  ].filter(([, value]) => value !== null && value !== undefined);
-  if (later.length)
-    parts.push(
-      `from block ${recipe.from_block}: ` + `${later.map(([sign, value]) => `${sign} = ${String(value)}`).join(", ")}`,
-    );
+  parts.push(given("λ", recipe.lambda), given("γ", recipe.gamma), given("α", recipe.shift_strength));
+  const later = [given("λ", recipe.then_lambda), given("γ", recipe.then_gamma)].filter(Boolean);
+  if (later.length) parts.push(`from block ${recipe.from_block}: ${later.join(", ")}`);
   parts.push(...fittingWords(recipe));
   if (recipe.kind === "tune") parts.push("finding λ");
   return parts.filter(Boolean).join(", ");
@@ -294,16 +269,8 @@ const isWithoutEffect = (name, said) =>
   METHODS[said.method]?.unit === "block" &&
   ((name === "refine" && said.warm_start !== "column_solver") || (name === "stopping" && !said.held_out_samples));
 
-/** Kinds of grids in words. @type {Record<string, string>} */
-const GRIDS = {
-  symmetric: "symmetric",
-  full_range: "full range",
-  asymmetric: "asymmetric",
-  affine: "affine",
-};
-
 /** @param {string} kind */
-const gridTitle = (kind) => GRIDS[kind] ?? kind.replaceAll("_", " ");
+const gridTitle = (kind) => kind.replaceAll("_", " ");
 
 /**
  * The kind of the grid in words, where it is not the form's own: bits of different grids differ in full.
@@ -320,8 +287,7 @@ export function groupsOf({
   grid: kind = RECIPE_FIELDS.grid.default,
   group_size: size = RECIPE_FIELDS.group_size.default,
 }) {
-  const grid = gridTitle(String(kind));
-  return String(size) === "per_channel" ? `${grid}, one scale per channel` : `${grid}, groups of ${String(size)}`;
+  return `${gridTitle(String(kind))}, ${size === "per_channel" ? "one scale per channel" : `groups of ${size}`}`;
 }
 
 /**

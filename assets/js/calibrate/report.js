@@ -3,21 +3,21 @@
  * @module report
  */
 
-import { copyFrom } from "../base/clipboard.js";
+import { copyButton } from "../base/clipboard.js";
 import { copyPanel } from "../base/copy_panel.js";
 import { download } from "../base/dom.js";
-import { count, csv, decimalsFor, format, number, percent, plain } from "../base/format.js";
-import { html, nothing, render, repeat } from "../base/html.js";
+import { count, counted, csv, decimalsFor, format, number, percent, plain } from "../base/format.js";
+import { button, html, nothing, render, repeat } from "../base/html.js";
 import { RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { scrolling, table } from "../base/table.js";
 import { answer } from "./answer.js";
-import { flagWords, judgements, LAYER_COLUMNS, layerRows, pairCounts, worstRows } from "./layer_rows.js";
+import { judgements, LAYER_COLUMNS, layerRows, pairCounts, worstRows } from "./layer_rows.js";
 import { idleFields, methodTitle } from "./recipe_form.js";
 import { shade } from "./run_state.js";
 
 const MOST_ROWS = 400; // layers that a table shows; those of a large mixture are too many to read
 
-/** @import { Recipe } from "../base/types.d.ts" */
+/** @import { Recipe, RecipeField } from "../base/types.d.ts" */
 /** @import { LayerReport } from "./layer_rows.js" */
 /** @import { Candidate } from "./run_state.js" */
 /** @typedef {Record<string, any>} Summary as a run's end says it */
@@ -61,13 +61,10 @@ const VERIFY = "python -m sarqc verify FOLDER";
 const stampFold = ({ stamp, opened }) => html`<details class="layers-fold" data-testid="stamp"
     ><summary>Stamp <code>${stamp.slice(0, STAMP_DIGITS)}…</code> · how to verify</summary>
     <p class="protocol">${
-      opened
-        ? "The study of this run has it: hashes of the float weights, the calibration tokens and every code. This compares a downloaded folder with it, solves some linears again and compares their codes bit by bit:"
-        : "The study and every export of this run have it: hashes of the float weights, the calibration tokens and every code. This compares a downloaded folder with it, solves some linears again and compares their codes bit by bit:"
-    }</p>
+      opened ? "The study of this run has it" : "The study and every export of this run have it"
+    }: hashes of the float weights, the calibration tokens and every code. This compares a downloaded folder with it, solves some linears again and compares their codes bit by bit:</p>
     <div class="stamp-command"><code>${VERIFY}</code
-      ><button type="button" class="quiet" data-testid="copy-verify"
-        @click=${(/** @type {Event & {currentTarget: HTMLElement}} */ event) => copyFrom(event.currentTarget, VERIFY)}>Copy</button>
+      >${copyButton("Copy", () => VERIFY, { testid: "copy-verify", kind: "quiet" })}
     </div></details>`;
 
 /**
@@ -147,7 +144,7 @@ function chosenByLayer(layers, folds, selection) {
     caption: "Layers that chose each",
   });
   return html`<section class="selection" data-testid="selection">
-    <h3>${down ? `${across.sign} and ${down.sign} chosen layer by layer` : `${across.sign} chosen layer by layer`}</h3>
+    <h3>${across.sign}${down ? ` and ${down.sign}` : ""} chosen layer by layer</h3>
     <div class="table-scroll">${pairs}</div>${edgeLine(selection?.edge)}
     ${fold(CHOSEN, folds, () => layerTable(judged, columns, CHOSEN))}
   </section>`;
@@ -164,7 +161,7 @@ function everyLayer(id, layers, folds) {
     "Every layer",
     folds,
     () => html`<div class="layers-tools"
-        ><button type="button" class="quiet" data-testid="layers-csv" @click=${save}>CSV</button></div
+        >${button("CSV", "layers-csv", save)}</div
       >${layerTable(rows, columns, "Every layer")}${
         rows.some((row) => row.lam_low !== null)
           ? html`<p class="protocol"
@@ -202,7 +199,7 @@ function layerTable(rows, columns, label) {
   const listed = rows.length > MOST_ROWS ? worstRows(rows, MOST_ROWS) : rows;
   const name = (/** @type {Row} */ row) =>
     html`<th scope="row" title=${row.name}>${row.short}${
-      row.flags ? html`<span class="layer-flags">${flagWords(row.flags)}</span>` : nothing
+      row.flags ? html`<span class="layer-flags">${row.flags}</span>` : nothing
     }</th>`;
   const content = table({
     columns: [
@@ -222,35 +219,14 @@ function layerTable(rows, columns, label) {
   return scrolling(label, [few, content], "layers-scroll");
 }
 
-/**
- * Facts of a protocol in words; others are said by their names. @type {Record<string, (value: string) => string>}
- */
-const FACTS = {
-  window: (value) => `window ${value}`,
-  windows: (value) => `windows ${value}`,
-  predicted_tokens: (value) => `predicted tokens ${value}`,
-  device: (value) => `device ${value}`,
-  part: (value) => `part ${PARTS[value] ?? value}`,
-  written_by: (value) => `written by ${value}`,
-  begin: (value) => `begin ${value}`,
-  only_the_first_tokens: (value) => `only the first tokens ${value}`,
-  calibrated_on: (value) => `calibrated on ${value}`,
-  judged_on: (value) => `judged on ${value}`,
-};
-/** @type {Record<string, string>} */
-const PARTS = { "second half, calibration has the first": "second half, calibration has the first" };
-
-/** @param {Record<string, unknown>} document */
+/** The facts of a protocol in words. @param {Record<string, unknown>} document */
 function facts(document) {
   /** @param {unknown} value */
   const said = (value) =>
     typeof value === "boolean" ? yesOrNo(value) : typeof value === "number" ? count(value) : String(value);
   const { corpus, ...others } = document;
   const rest = Object.entries(others).filter(([, value]) => value !== null && typeof value !== "object");
-  return [
-    corpus,
-    ...rest.map(([key, value]) => FACTS[key]?.(said(value)) ?? `${key.replaceAll("_", " ")} ${said(value)}`),
-  ]
+  return [corpus, ...rest.map(([key, value]) => `${key.replaceAll("_", " ")} ${said(value)}`)]
     .filter(Boolean)
     .join(", ");
 }
@@ -300,38 +276,20 @@ const ALWAYS = ["model", "bits", "method", "calibration"]; // what a run is know
 const isEqual = (/** @type {unknown} */ one, /** @type {unknown} */ other) =>
   JSON.stringify(one) === JSON.stringify(other);
 
-/** @param {(import("../base/types.d.ts").RecipeField & {value: any})[]} rows */
+/** @param {(RecipeField & {value: any})[]} rows */
 const recipeFacts = (rows) =>
   html`<dl class="facts recipe-facts">${rows.map(({ key, title, kind, value, unit }) => [
     html`<dt>${title}</dt>`,
     html`<dd>${kind === "lines" ? lines(value) : key === "method" ? methodTitle(value) : valueWords(value, unit)}</dd>`,
   ])}</dl>`;
 
-/** Amounts of what a recipe's fields count, by their units. @type {Record<string, (count: number, words: string) => string>} */
-const AMOUNTS = {
-  channels: (value, words) => `${words} ${value === 1 ? "channel" : "channels"}`,
-  draws: (value, words) => `${words} ${value === 1 ? "draw" : "draws"}`,
-  epochs: (value, words) => `${words} ${value === 1 ? "epoch" : "epochs"}`,
-  items: (value, words) => `${words} ${value === 1 ? "item" : "items"}`,
-  minutes: (value, words) => `${words} ${value === 1 ? "minute" : "minutes"}`,
-  passes: (value, words) => `${words} ${value === 1 ? "pass" : "passes"}`,
-  rounds: (value, words) => `${words} ${value === 1 ? "round" : "rounds"}`,
-  sequences: (value, words) => `${words} ${value === 1 ? "sequence" : "sequences"}`,
-  steps: (value, words) => `${words} ${value === 1 ? "step" : "steps"}`,
-  tokens: (value, words) => `${words} ${value === 1 ? "token" : "tokens"}`,
-};
-
-/** @param {any} value of a recipe's field @param {string} unit */
+/** @param {any} value of a recipe's field @param {string} unit such as “passes”; empty where it has none */
 function valueWords(value, unit) {
-  if (Array.isArray(value))
-    return value.every((one) => typeof one === "number")
-      ? value.map((one) => String(one)).join(", ")
-      : value.join(", ");
+  if (Array.isArray(value)) return value.join(", ");
   if (typeof value === "boolean") return yesOrNo(value);
   if (typeof value !== "number") return String(value).replace(/^(per|full)_/, "$1 ");
-  const words = Number.isInteger(value) && unit && unit !== "bit" ? count(value) : String(value);
-  if (!unit || unit === "bit") return words;
-  return AMOUNTS[unit]?.(value, words) ?? `${words} ${unit}`;
+  if (!unit || unit === "bit") return String(value);
+  return counted(value, unit.replace(/(?<=ss)es$|s$/, ""), Number.isInteger(value) ? count(value) : value);
 }
 
 /**

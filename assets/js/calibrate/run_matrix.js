@@ -121,32 +121,20 @@ const nameOf = (module) => module.replace(/^.*\./, "").replace(/_proj$/, "");
 function titleOf(said, index) {
   const result = said.results.get(index);
   if (!result) return `${said.layers[index].name}: not yet`;
-  const layer = result.name;
-  if (result.tokens === 0) return `${layer}: no calibration token reached it`;
-  const error = format(result.recon, "significant");
-  return result.cached
-    ? `${layer}: reconstruction error ${error}, from disk`
-    : `${layer}: reconstruction error ${error}, ${duration(result.seconds)}`;
+  const { name, tokens, recon, cached, seconds } = result;
+  if (tokens === 0) return `${name}: no calibration token reached it`;
+  return `${name}: reconstruction error ${format(recon, "significant")}, ${cached ? "from disk" : duration(seconds)}`;
 }
 
 /** @param {string} cell @param {number[]} members @param {CellFacts} facts @param {RunProgress} said */
 function pooledTitle(cell, members, { done, mean, worst, at, starved }, said) {
   const total = members.length;
   if (!done) return `${cell}, ${total} experts: not yet`;
-  const solved = { cell, done, total, starved: count(starved) };
-  if (at === null)
-    return starved
-      ? `${solved.cell}: ${solved.done} of ${solved.total} experts solved, ${solved.starved} without tokens`
-      : `${solved.cell}: ${solved.done} of ${solved.total} experts solved`;
-  const errors = {
-    ...solved,
-    mean: format(mean, "significant"),
-    worst: format(worst, "significant"),
-    expert: said.layers[at].expert ?? "",
-  };
-  return starved
-    ? `${errors.cell}: ${errors.done} of ${errors.total} experts solved, mean error ${errors.mean}, largest ` +
-        `${errors.worst} in expert ${errors.expert}, ${errors.starved} without tokens`
-    : `${errors.cell}: ${errors.done} of ${errors.total} experts solved, mean error ${errors.mean}, largest ` +
-        `${errors.worst} in expert ${errors.expert}`;
+  const words = [`${cell}: ${done} of ${total} experts solved`];
+  if (at !== null) {
+    const [average, largest] = [mean, worst].map((error) => format(error, "significant"));
+    words.push(`mean error ${average}, largest ${largest} in expert ${said.layers[at].expert ?? ""}`);
+  }
+  if (starved) words.push(`${count(starved)} without tokens`);
+  return words.join(", ");
 }

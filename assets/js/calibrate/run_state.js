@@ -3,40 +3,27 @@
  * @module run_state
  */
 
-import { CIVIDIS } from "../base/contract.js";
-import { bytes, count, duration, format, number, plain } from "../base/format.js";
+import { bytes, count, counted, duration, format, number, plain } from "../base/format.js";
+import { asSentence } from "../base/problem.js";
+import { shadesOf, stopsOf } from "../charts/color_scale.js";
 import { distanceWords } from "./distances.js";
 import { share, timed } from "./run_clock.js";
 import { logWords } from "./tuning_progress.js";
 
-/** @import { Carrier, Failed, LadderRun, Measured, Phase, Recipe, State, StoredEvent, Tuning, Warned } from "../base/types.d.ts" */
+/** @import { Carrier, Failed, LadderRun, Measured, Phase, Recipe, Run as RunRow, State, StoredEvent, Tuning, Warned } from "../base/types.d.ts" */
 /** @import { Kept } from "./kept.js" */
 /** @import { Timed } from "./run_clock.js" */
-/** @import { Trouble } from "../base/problem.js" */
 /**
- * A run's row, as GET /runs/{id} gives it.
- * @typedef {object} Run
- * @property {string} id
- * @property {State} state
+ * What GET /runs/{id} says of a run beside its row.
+ * @typedef {object} Further
  * @property {Recipe} recipe
- * @property {string} owner
- * @property {string | null} queued
- * @property {string | null} started
- * @property {string | null} ended
- * @property {{done: number, total: number}} progress
- * @property {string | null} device
- * @property {string | null} study_id
  * @property {Record<string, any> | null} summary
- * @property {Trouble | null} error
- * @property {string | null} format of an export: of its files
- * @property {number | null} bytes of an export: what the files take
  * @property {Carrier[]} [formats] of a finished run: who can load it
  * @property {Run[]} [exports] of a finished run
  * @property {Kept} [kept] how long it stays
- * @property {boolean} [stepped_aside] whether one that waits has made room for another
- * @property {boolean} [waits_for_room] whether it met a full disk
  * @property {QueuePlace | null} [queue] of one that waits
  */
+/** @typedef {Omit<RunRow, "recipe" | "summary"> & Further} Run */
 /** @typedef {{number: number, at_work: number, worked: number | null, behind: string | null, seconds: number | null}} QueuePlace */
 /** @typedef {{name: string, block: number, module: string, expert?: number | null}} Layer */
 /** @typedef {{lam: number, perplexity: number | null, total?: number}} Candidate of λ for the whole model, as it was judged */
@@ -44,9 +31,7 @@ import { logWords } from "./tuning_progress.js";
  * @typedef {object} Result of a layer
  * @property {string} name
  * @property {number | null} tokens that reached it
- * @property {number | null} recon relative errors; null where there is none
- * @property {number | null} heldOut
- * @property {number | null} drift
+ * @property {number | null} recon relative error; null where there is none
  * @property {Record<string, any>} report
  * @property {number} seconds
  * @property {boolean} cached
@@ -70,27 +55,23 @@ const RECENT = 8; // layers whose time decides the estimate
 export function initial() {
   return /** @type {RunProgress} */ ({
     seq: 0,
-    model: "",
     device: "",
     layers: [],
     results: new Map(),
     phases: [],
     phase: null,
     advanced: null,
-    lastIndex: null,
     seconds: [],
     points: 0,
     learning: null,
     candidates: [],
     tuning: null,
-    tuningAt: "",
     ladder: null,
-    ladderAt: "",
+    standingAt: "",
     rounded: null,
     turns: [],
     stage: "",
     detail: "",
-    share: null,
     measured: {},
     warnings: [],
     log: [],
@@ -104,27 +85,23 @@ export function initial() {
 /**
  * @typedef {object} RunProgress what a run has said
  * @property {number} seq of the last event
- * @property {string} model
  * @property {string} device
  * @property {Layer[]} layers
  * @property {Map<number, Result>} results by the layer's index
  * @property {readonly Phase[]} phases of the run with the seconds that its plan counts; none of a run from before there were any
  * @property {Timed | null} phase that is worked on
  * @property {{done: number, total: number, what: string} | null} advanced within it
- * @property {number | null} lastIndex
  * @property {number[]} seconds that the last layers took
  * @property {number} points share of the λ of a run's only layer that are solved
  * @property {Learning | null} learning the block that is being learned
  * @property {Candidate[]} candidates
  * @property {Tuning | null} tuning where tuning stands
- * @property {string} tuningAt when it said so
  * @property {LadderRun | null} ladder where a ladder stands
- * @property {string} ladderAt when it said so
+ * @property {string} standingAt when either was said
  * @property {{blocks: number} | null} rounded blocks of which early stopping kept a state; another object after each
  * @property {readonly {seconds: number, text: string}[]} turns turning points of tuning in words, by the run's own clock
  * @property {string} stage
  * @property {string} detail
- * @property {number | null} share of the parameters that are quantized
  * @property {Record<string, Measured>} measured
  * @property {Warned[]} warnings
  * @property {LogLine[]} log
@@ -152,15 +129,12 @@ export function reduce(state, event) {
     case "started":
       // A further attempt begins anew; what is on disk is told again, quickly.
       Object.assign(next, {
-        model: event.model,
         device: event.device,
         layers: event.layers,
-        share: event.share_quantized,
         results: new Map(),
         phases: event.phases ?? [],
         phase: timed(event.phases ?? [], null, state.stage, state.detail, event.at),
         advanced: null,
-        lastIndex: null,
         seconds: [],
         points: 0,
         learning: null,
@@ -171,15 +145,14 @@ export function reduce(state, event) {
       });
       tell(
         event.finished_layers
-          ? `Started on ${event.device}; ${event.finished_layers} of ${event.layers.length} layers are already on ` +
-              "disk"
+          ? `Started on ${event.device}; ${event.finished_layers} of ${event.layers.length} layers are already on disk`
           : `Started on ${event.device}: ${event.layers.length} layers`,
       );
       break;
     case "stage":
       Object.assign(next, { stage: event.name, detail: event.detail ?? "", learning: null, advanced: null });
       next.phase = timed(state.phases, state.phase, event.name, event.detail ?? "", event.at);
-      tell(sentence(stageAndDetail(event.name, event.detail ?? "")));
+      tell(asSentence(stageAndDetail(event.name, event.detail ?? "")));
       break;
     case "dry_run":
       tell(
@@ -191,22 +164,18 @@ export function reduce(state, event) {
     case "advanced":
       next.advanced = { done: event.done, total: event.total, what: event.what };
       break;
-    case "layer_done": {
+    case "layer_done":
       // One map that grows: a copy for each of the thousands of layers of a mixture would take seconds.
       next.results = state.results.set(event.index, {
         name: event.name,
         tokens: event.report?.n_tokens ?? null,
         recon: event.report?.relative_recon ?? null,
-        heldOut: event.report?.relative_held_out ?? null,
-        drift: event.report?.relative_drift ?? null,
         report: event.report ?? {},
         seconds: event.seconds,
         cached: Boolean(event.from_cache),
       });
-      next.lastIndex = event.index;
       if (!event.from_cache) next.seconds = [...state.seconds, event.seconds].slice(-RECENT);
       break;
-    }
     case "point_done":
       next.points = (event.index + 1) / event.total;
       break;
@@ -215,13 +184,8 @@ export function reduce(state, event) {
       next.learning = learned(state, { block, unit: "epoch", done, total, judge: "objective", value });
       const { first } = next.learning;
       if (event.epoch === event.epochs && !choosing(state)) {
-        const words = { block, epochs: total, objective: format(value, "significant") };
-        tell(
-          first === null
-            ? `Block ${words.block}: objective ${words.objective} after ${words.epochs} epochs`
-            : `Block ${words.block}: objective ${format(first, "significant")} → ${words.objective} after ` +
-                `${words.epochs} epochs`,
-        );
+        const from = first === null ? "" : `${format(first, "significant")} → `;
+        tell(`Block ${block}: objective ${from}${format(value, "significant")} after ${total} epochs`);
       }
       break;
     }
@@ -257,13 +221,12 @@ export function reduce(state, event) {
       next.candidates = [...state.candidates, { lam: event.lam, perplexity: event.perplexity, total: event.total }];
       next.learning = null;
       tell(
-        `λ = ${plain(event.lam)}: perplexity ${format(event.perplexity, "perplexity")} on the sequences kept for ` +
-          "judging",
+        `λ = ${plain(event.lam)}: perplexity ${format(event.perplexity, "perplexity")} on the sequences kept for judging`,
       );
       break;
     case "tuning_standing": {
       const words = logWords(event.tuning, state.tuning);
-      Object.assign(next, { tuning: event.tuning, tuningAt: event.at });
+      Object.assign(next, { tuning: event.tuning, standingAt: event.at });
       if (words) {
         tell(words);
         next.turns = [...state.turns, { seconds: event.tuning.seconds, text: words }];
@@ -272,16 +235,16 @@ export function reduce(state, event) {
     }
     case "ladder_standing": {
       const { draws } = event.ladder;
-      if (draws > (state.ladder?.draws ?? 0))
-        tell(`Every step is measured in ${draws} ${draws === 1 ? "draw" : "draws"}`);
-      Object.assign(next, { ladder: event.ladder, ladderAt: event.at });
+      if (draws > (state.ladder?.draws ?? 0)) tell(`Every step is measured in ${counted(draws, "draw")}`);
+      Object.assign(next, { ladder: event.ladder, standingAt: event.at });
       break;
     }
     case "measured": {
       next.measured = { ...state.measured, [`${event.quantity}_${event.which}`]: /** @type {Measured} */ (event) };
-      const kind = event.quantity === "perplexity" ? "perplexity" : "share";
+      const [name, kind] = event.quantity === "perplexity" ? ["Perplexity", "perplexity"] : ["Accuracy", "share"];
+      const model = event.which === "float" ? "float" : "quantized";
       const error = event.standard_error ? ` ± ${format(event.standard_error, kind)}` : "";
-      tell(measuredWords(event, `${format(event.value, kind)}${error}`));
+      tell(`${name} of the ${model} model: ${format(event.value, kind)}${error}`);
       break;
     }
     case "diverged":
@@ -292,12 +255,8 @@ export function reduce(state, event) {
       break;
     case "texts_compared": {
       const apart = event.greedy.divergence;
-      const text = { number: event.index + 1, total: event.total };
-      tell(
-        apart === null
-          ? `Text ${text.number} of ${text.total}: the same greedy text`
-          : `Text ${text.number} of ${text.total}: greedy texts apart from token ${apart + 1}`,
-      );
+      const words = apart === null ? "the same greedy text" : `greedy texts apart from token ${apart + 1}`;
+      tell(`Text ${event.index + 1} of ${event.total}: ${words}`);
       break;
     }
     case "speed_measured":
@@ -337,19 +296,6 @@ export function reduce(state, event) {
 }
 
 /**
- * What was measured of the whole model.
- * @param {Pick<Measured, "quantity" | "which">} event
- * @param {string} value
- */
-function measuredWords({ quantity, which }, value) {
-  if (quantity === "perplexity")
-    return which === "float"
-      ? `Perplexity of the float model: ${value}`
-      : `Perplexity of the quantized model: ${value}`;
-  return which === "float" ? `Accuracy of the float model: ${value}` : `Accuracy of the quantized model: ${value}`;
-}
-
-/**
  * The first block with a layer that is not done, where a block before it is; null where there is none.
  * @param {RunProgress} state
  * @returns {number | null}
@@ -365,11 +311,6 @@ export function unfinishedBlock({ layers, results }) {
  */
 export function choosing(state) {
   return state.stage === CHOOSING;
-}
-
-/** @param {string} text */
-export function sentence(text) {
-  return text ? text[0].toUpperCase() + text.slice(1) : "";
 }
 
 /**
@@ -390,10 +331,9 @@ export function queueWords(place) {
 
 /** @param {number} runs that have a device @param {number | null} worked seconds of the first of them to end */
 function atWorkWords(runs, worked) {
-  if (worked === null) return runs === 1 ? "one run is at work" : `${runs} runs are at work`;
-  return runs === 1
-    ? `one run is at work, for ${duration(worked)} so far`
-    : `${runs} runs are at work, the next to end for ${duration(worked)} so far`;
+  const words = runs === 1 ? "one run is at work" : `${runs} runs are at work`;
+  if (worked === null) return words;
+  return `${words}, ${runs === 1 ? "" : "the next to end "}for ${duration(worked)} so far`;
 }
 
 /**
@@ -434,16 +374,6 @@ export function withinPhase(state) {
 export const clock = (state, now) => share(state.phases, state.phase, withinPhase(state), now);
 
 /**
- * Seconds until the last layer is solved, or null while nothing is known. Measuring comes after that.
- * @param {RunProgress} state
- */
-export function remaining(state) {
-  const each = pace(state);
-  const { done, total } = progress(state);
-  return each === null || !total ? null : each * (total - done);
-}
-
-/**
  * The layer that is being solved now, or null.
  * @param {RunProgress} state
  */
@@ -469,18 +399,9 @@ export function isCurrent(state, index) {
  */
 export function learningWords(state) {
   if (!state.learning) return "";
-  const { block, unit, done, total, value, first } = state.learning;
-  const words = { block, done, total, value: format(value, "significant") };
-  if (first === null || done === 0)
-    return unit === "epoch"
-      ? `block ${words.block} · epoch ${words.done} of ${words.total} · objective ${words.value}`
-      : `block ${words.block} · step ${words.done} of ${words.total} · held-out error ${words.value}`;
-  const more = { ...words, first: format(first, "significant") };
-  return unit === "epoch"
-    ? `block ${more.block} · epoch ${more.done} of ${more.total} · objective ` +
-        `${more.value} (${more.first} before the first step)`
-    : `block ${more.block} · step ${more.done} of ${more.total} · held-out error ` +
-        `${more.value} (${more.first} before the first step)`;
+  const { block, unit, done, total, judge, value, first } = state.learning;
+  const before = first === null || done === 0 ? "" : ` (${format(first, "significant")} before the first step)`;
+  return `block ${block} · ${unit} ${done} of ${total} · ${judge} ${format(value, "significant")}${before}`;
 }
 
 /**
@@ -596,16 +517,10 @@ export function cellFacts(state, members) {
   return facts;
 }
 
-/**
- * Colour of a share from 0 to 1; a straight line between the places is near enough for a cell of a few pixels.
- * @param {number} share
- */
-export function shade(share) {
-  const place = Math.min(1, Math.max(0, share)) * (CIVIDIS.length - 1);
-  const low = Math.min(CIVIDIS.length - 2, Math.floor(place));
-  const mixed = CIVIDIS[low].map((value, i) => Math.round(value + (CIVIDIS[low + 1][i] - value) * (place - low)));
-  return `rgb(${mixed.join(",")})`;
-}
+const cividis = shadesOf(stopsOf());
+
+/** Colour of a share from 0 to 1. @param {number} share */
+export const shade = (share) => `rgb(${cividis(share).join(",")})`;
 
 /**
  * Where a relative error lies on a logarithmic scale from 0.001 to 1: the same for every run, so colours compare.
@@ -626,11 +541,8 @@ export function describeMatrix(state) {
   for (const { recon, name } of state.results.values()) {
     if (recon !== null && (worst === null || recon > worst.recon)) worst = { recon, name };
   }
-  if (!worst) return `${done} of ${total} layers solved.`;
-  return (
-    `${done} of ${total} layers solved; largest relative reconstruction error ${number(worst.recon, 3)} in ` +
-    `${worst.name}.`
-  );
+  const largest = worst && `; largest relative reconstruction error ${number(worst.recon, 3)} in ${worst.name}`;
+  return `${done} of ${total} layers solved${largest ?? ""}.`;
 }
 
 /**

@@ -6,11 +6,11 @@
 
 import { asProblem, listen, offline, request } from "../base/client.js";
 import { AT_REST } from "../base/contract.js";
-import { duration, number, when } from "../base/format.js";
-import { html, nothing, render, repeat } from "../base/html.js";
+import { counted, duration, number, when } from "../base/format.js";
+import { button, html, nothing, render, repeat } from "../base/html.js";
 import { store } from "../base/page_state.js";
 import { moreMenu } from "../base/popover.js";
-import { problemBlock } from "../base/problem.js";
+import { asSentence, problemBlock } from "../base/problem.js";
 import { calibrateLink } from "../base/recipe_address.js";
 import { AS_FOUND, METHODS, RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { shareLink } from "../base/share_link.js";
@@ -27,12 +27,13 @@ import { runMatrix } from "./run_matrix.js";
 import * as State from "./run_state.js";
 import { tuningFields } from "./tune_form.js";
 import { tuningBar } from "./tuning_bar.js";
-import { budgetWords, drawsWords, leftWords, modelsWords, now, standing } from "./tuning_progress.js";
+import { budgetWords, leftWords, modelsWords, now, standing } from "./tuning_progress.js";
 
 /** @import { Trouble } from "../base/problem.js" */
+/** @import { LadderRun, Recipe, StoredEvent, Tuning } from "../base/types.d.ts" */
 /** @import { Visitor } from "../base/whoami.js" */
+/** @import { Folds } from "./report.js" */
 /** @import { Run, RunProgress } from "./run_state.js" */
-/** @import { LadderRun, Recipe, Tuning } from "../base/types.d.ts" */
 
 /**
  * What the card shows.
@@ -49,7 +50,7 @@ import { budgetWords, drawsWords, leftWords, modelsWords, now, standing } from "
  */
 /**
  * @typedef {{type: "opened", id: string} | {type: "closed"} | {type: "row", run: Run, before: string | null}
- *   | {type: "said", event: import("../base/types.d.ts").StoredEvent} | {type: "stream", isLost: boolean}
+ *   | {type: "said", event: StoredEvent} | {type: "stream", isLost: boolean}
  *   | {type: "trouble", error: Trouble} | {type: "unfolded", title: string} | {type: "block", block: number} | {type: "files asked"}} Action
  */
 
@@ -83,8 +84,11 @@ export function reduce(shown, action) {
       return nothingYet();
     case "row":
       return { ...shown, run: action.run, before: action.before, isLost: false, trouble: null };
-    case "said":
-      return withSaid(shown, State.reduce(shown.said, action.event));
+    case "said": {
+      const said = State.reduce(shown.said, action.event);
+      // Another attempt begins with layers of its own.
+      return { ...shown, said, block: said.layers === shown.said.layers ? shown.block : null };
+    }
     case "stream":
       // A stream that has said its last word is closed by the server.
       return { ...shown, isLost: action.isLost && !isOver(shown) };
@@ -98,13 +102,6 @@ export function reduce(shown, action) {
       return shown.unfolded.includes(action.title) ? shown : { ...shown, unfolded: [...shown.unfolded, action.title] };
   }
 }
-
-/**
- * Another attempt begins with layers of its own.
- * @param {Shown} shown
- * @param {RunProgress} said
- */
-const withSaid = (shown, said) => ({ ...shown, said, block: said.layers === shown.said.layers ? shown.block : null });
 
 /** @param {Shown} shown */
 const isOver = ({ run, said }) => isAtRest(run?.state) || isAtRest(said.ended);
@@ -143,11 +140,11 @@ export function runView({ card, recipeCard: recipePlace, tuning, ladder, roundin
   let measuredOf = ""; // the run whose further cards are filled
 
   /** Shows a run and follows it. @param {string} id @param {(run: Run) => void} [arrived] hears the run once it is there */
-  async function open(id, arrived = () => {}) {
+  function open(id, arrived = () => {}) {
     close();
     view.dispatch({ type: "opened", id });
     view.draw();
-    try {
+    attempt(async () => {
       const run = await request(pathOf(id));
       if (view.state.id !== id) return;
       arrived(run);
@@ -157,6 +154,15 @@ export function runView({ card, recipeCard: recipePlace, tuning, ladder, roundin
       view.dispatch({ type: "row", run, before: null });
       view.draw();
       follow();
+    });
+  }
+
+  /** What goes wrong is said, unless another run was opened meanwhile. @param {(id: string) => Promise<void>} work */
+  async function attempt(work) {
+    const { id } = view.state;
+    if (!id) return;
+    try {
+      await work(id);
     } catch (error) {
       if (view.state.id === id) view.dispatch({ type: "trouble", error: asProblem(error) });
     }
@@ -202,33 +208,23 @@ export function runView({ card, recipeCard: recipePlace, tuning, ladder, roundin
     }, POLL_MS);
   }
 
-  async function refresh() {
-    const { id } = view.state;
-    if (!id) return;
-    try {
+  const refresh = () =>
+    attempt(async (id) => {
       const run = await request(pathOf(id));
       const before = run.queue?.behind ? await titleBehind(run.queue.behind) : null;
       if (view.state.id !== id) return;
       view.dispatch({ type: "row", run, before });
       if (isAtRest(run.state) && isAtRest(view.state.said.ended)) stream?.close();
-    } catch (error) {
-      if (view.state.id === id) view.dispatch({ type: "trouble", error: asProblem(error) });
-    }
-  }
+    });
 
   /** @param {"cancel" | "continue"} verb */
-  async function act(verb) {
-    const { id } = view.state;
-    if (!id) return;
-    try {
+  const act = (verb) =>
+    attempt(async (id) => {
       const run = await request(`${pathOf(id)}/${verb}`, { method: "POST" });
       if (view.state.id !== id) return;
       view.dispatch({ type: "row", run, before: null });
       if (verb === "continue") follow();
-    } catch (error) {
-      if (view.state.id === id) view.dispatch({ type: "trouble", error: asProblem(error) });
-    }
-  }
+    });
 
   const folds = {
     isOpen: (/** @type {string} */ title) => view.state.unfolded.includes(title),
@@ -258,21 +254,25 @@ export function runView({ card, recipeCard: recipePlace, tuning, ladder, roundin
     const content = repeat(
       id ? [id] : [],
       (one) => one,
-      () => (shown.trouble && !run ? unreachable(shown.trouble, leave) : cardOf(shown, acts)),
+      () =>
+        shown.trouble && !run
+          ? html`<div class="run-body">${problemBlock(shown.trouble)}${button("Plan a run", "leave", leave)}</div>`
+          : cardOf(shown, acts),
     );
     render(content, card);
-    if (run && tunes(run)) {
+    if (!run) return;
+    if (compares(run)) {
       drawClock();
-      render(ofTuningRun(shown, run, acts), tuning.end);
-      tuning.show(run, tuningOf(shown), said.turns, isTheirs);
+      render(ofTuningRun(shown, run, acts), (tunes(run) ? tuning : ladder).end);
+      if (tunes(run)) tuning.show(run, tuningOf(shown), said.turns, isTheirs);
+      else ladder.show(run, ladderIn(shown), isTheirs);
     }
-    if (run && isLadder(run)) {
-      drawClock();
-      render(ofTuningRun(shown, run, acts), ladder.end);
-      ladder.show(run, ladderIn(shown), isTheirs);
+    rounding.show(run.id, said.rounded);
+    // Texts are in the events only: the run's own summary is kept short.
+    if (isFinished && said.summary && measuredOf !== run.id) {
+      measuredOf = run.id;
+      measured(said.summary);
     }
-    if (run) rounding.show(run.id, said.rounded);
-    if (run && isFinished) showFurther(run, said);
   }
 
   /** The clock of a run that compares models, which goes on between two events. */
@@ -283,16 +283,6 @@ export function runView({ card, recipeCard: recipePlace, tuning, ladder, roundin
     clearInterval(ticks);
     const standing = tunes(run) ? said.tuning : said.ladder;
     if (run.state === "running" && standing && !standing.end) ticks = setInterval(drawClock, TICK_MS);
-  }
-
-  /** What a finished run has in cards of its own. @param {Run} run @param {RunProgress} said */
-  function showFurther(run, said) {
-    if (!run.summary && !said.summary) return;
-    // Texts are in the events only: the run's own summary is kept short.
-    if (said.summary && measuredOf !== run.id) {
-      measuredOf = run.id;
-      measured(said.summary);
-    }
   }
 
   return { open, close };
@@ -320,16 +310,7 @@ const titleBehind = (id) =>
     () => null,
   );
 
-/** @typedef {{isOpen: (title: string) => boolean, open: (title: string) => void}} Folds */
 /** @typedef {{folds: Folds, choose: (block: number) => void, act: (verb: "cancel" | "continue") => void, leave: () => void, files: {element: HTMLElement} | null, link: HTMLElement | null, isTheirs: boolean, names: string[], asksForFiles: () => void}} Acts */
-
-/** @param {string} text @param {string} name @param {() => void} act @param {string} [kind] */
-const button = (text, name, act, kind = "quiet") =>
-  html`<button type="button" class=${kind} data-testid=${name} @click=${act}>${text}</button>`;
-
-/** @param {Trouble} trouble @param {() => void} leave */
-const unreachable = (trouble, leave) =>
-  html`<div class="run-body">${problemBlock(trouble)}${button("Plan a run", "leave", leave)}</div>`;
 
 /** @param {Shown} shown @param {Acts} acts */
 function cardOf(shown, acts) {
@@ -356,7 +337,7 @@ function cardOf(shown, acts) {
       }</div>
       ${isFinished ? buttonsOf(run, acts) : nothing}
       <div>${isFinished ? acts.files?.element : nothing}</div>
-      ${isFinished ? howItRan(shown, acts) : [course(shown, acts), run ? buttonsOf(run, acts, State.unfinishedBlock(said)) : nothing, logOf(said, true)]}
+      ${isFinished ? howItRan(shown, acts) : [course(shown, acts), run ? buttonsOf(run, acts, State.unfinishedBlock(said)) : nothing, logOf(said)]}
     </div>`;
 }
 
@@ -389,17 +370,12 @@ const ofTuningRun = (shown, run, acts) => html`<div class="run-body">
 /** Bar, layers, device and log of a run that has ended, behind one line. @param {Shown} shown @param {Acts} acts */
 function howItRan(shown, acts) {
   const { run, said } = shown;
-  const end =
-    run && tunes(run)
-      ? tuningNow(shown, run, tuningOf(shown))
-      : run && isLadder(run)
-        ? ladderNow(shown, run, ladderIn(shown))
-        : nowOf(shown);
+  const end = run && compares(run) ? comparingNow(shown, run) : nowOf(shown);
   const device = said.device || run?.device;
   const words = !isOver(shown) || end === nothing ? device : device ? [end, ", on ", device] : end;
   return html`<details class="how-it-ran" data-testid="how-it-ran"
       ><summary>${isOver(shown) ? "How it ran" : "How it goes"}${words ? html`<span class="how-words">: ${words}</span>` : nothing}</summary>
-      <div class="how-parts">${course(shown, acts)}${logOf(said, true)}</div></details>`;
+      <div class="how-parts">${course(shown, acts)}${logOf(said)}</div></details>`;
 }
 
 /** @param {Shown} shown */
@@ -444,51 +420,36 @@ function progressOf(shown) {
   const { run, said } = shown;
   const isFinished = run?.state === "finished";
   const clock = run && !isAtRest(run.state) ? State.clock(said, Date.now()) : null;
-  const byLayers = () => State.workDone(said, layersOf(shown));
-  const work = isFinished ? 1 : (clock?.done ?? byLayers());
+  const work = isFinished ? 1 : (clock?.done ?? State.workDone(said, layersOf(shown)));
+  return bar(work, isFinished, nowOf(shown));
+}
+
+/** @param {number} work done, from 0 to 1 @param {boolean} isDone @param {unknown} words where the run stands */
+function bar(work, isDone, words) {
   const share = Math.round(1000 * work) / 10;
   return html`<div class="run-progress">
-        <div class=${`meter${isFinished ? " is-done" : ""}`} role="progressbar" aria-label="Work done" aria-valuemin="0" aria-valuemax="100"
-          aria-valuenow=${share}><span style=${`width: ${share}%`}></span></div>
-        <p class="run-now" data-testid="progress">${run ? nowOf(shown) : nothing}</p>
-      </div>`;
-}
-
-/** The bar of a tuning run, and where it stands in words. @param {Shown} shown @param {Run} run */
-function clockOf(shown, run) {
-  if (isLadder(run)) return ladderClock(shown, run, ladderIn(shown));
-  const tuning = tuningOf(shown);
-  return html`${tuning ? tuningBar(tuning, secondsOf(run, shown.said, tuning)) : nothing}
-    <p class="run-now" data-testid="progress">${tuningNow(shown, run, tuning)}</p>`;
-}
-
-/** @param {Shown} shown */
-const nowOf = (shown) => {
-  const { done, total } = layersOf(shown);
-  return shown.run ? nowText(shown, shown.run, done, total) : nothing;
-};
-
-/** Seconds of a tuning run's own clock: what it said last, and those since. @param {Run} run @param {RunProgress} said @param {Tuning} tuning */
-const secondsOf = (run, said, tuning) =>
-  run.state === "running" && said.tuning && !tuning.end ? now(tuning, said.tuningAt, Date.now()) : tuning.seconds;
-
-/**
- * The bar of a ladder, and where it stands in words.
- * @param {Shown} shown
- * @param {Run} run
- * @param {LadderRun | null} ladder
- */
-function ladderClock(shown, run, ladder) {
-  const { said } = shown;
-  const goesOn = run.state === "running" && said.ladder && ladder && !ladder.end;
-  const seconds = !ladder ? 0 : goesOn ? now(ladder, said.ladderAt, Date.now()) : ladder.seconds;
-  const share = Math.round(1000 * (ladder ? ladderShare(ladder, seconds) : 0)) / 10;
-  return html`<div class="run-progress">
-      <div class=${`meter${ladder?.end ? " is-done" : ""}`} role="progressbar" aria-label="Work done" aria-valuemin="0" aria-valuemax="100"
+      <div class=${`meter${isDone ? " is-done" : ""}`} role="progressbar" aria-label="Work done" aria-valuemin="0" aria-valuemax="100"
         aria-valuenow=${share}><span style=${`width: ${share}%`}></span></div>
-      <p class="run-now" data-testid="progress">${ladderNow(shown, run, ladder)}${ladder && run.state === "running" ? ` · ${ladderTime(ladder, seconds)}` : nothing}</p>
+      <p class="run-now" data-testid="progress">${words}</p>
     </div>`;
 }
+
+/** The bar of a run of several models, and where it stands in words. @param {Shown} shown @param {Run} run */
+function clockOf(shown, run) {
+  const [tuning, ladder] = [tuningOf(shown), ladderIn(shown)];
+  const words = comparingNow(shown, run);
+  if (tunes(run))
+    return html`${tuning ? tuningBar(tuning, secondsOf(run, shown.said, tuning)) : nothing}
+    <p class="run-now" data-testid="progress">${words}</p>`;
+  if (!ladder) return bar(0, false, words);
+  const seconds = secondsOf(run, shown.said, ladder);
+  const time = run.state === "running" ? ` · ${ladderTime(ladder, seconds)}` : "";
+  return bar(ladderShare(ladder, seconds), ladder.end !== null, [words, time]);
+}
+
+/** Seconds of a run's own clock: what it said last, and those since. @param {Run} run @param {RunProgress} said @param {Tuning | LadderRun} standing */
+const secondsOf = (run, said, standing) =>
+  run.state === "running" && !standing.end ? now(standing, said.standingAt, Date.now()) : standing.seconds;
 
 /**
  * How a run of several models was stopped, in words; null for one that was not.
@@ -496,49 +457,24 @@ function ladderClock(shown, run, ladder) {
  * @param {number} draws that were measured before
  */
 function stoppedWords(state, draws) {
-  const after = { draws: drawsWords(draws) };
+  const after = draws ? `after ${counted(draws, "draw")}` : "before a draw was whole";
   switch (state) {
     case "cancelling":
       return "Stopping after the current model";
     case "cancelled":
-      return draws
-        ? `Cancelled after ${after.draws}; what was measured is kept`
-        : "Cancelled before a draw was whole; what was measured is kept";
+      return `Cancelled ${after}; what was measured is kept`;
     case "interrupted":
-      return draws ? `Interrupted after ${after.draws}` : "Interrupted before a draw was whole";
+      return `Interrupted ${after}`;
     case "failed":
-      return draws ? `Failed after ${after.draws}` : "Failed before a draw was whole";
+      return `Failed ${after}`;
     default:
       return null;
   }
 }
 
-/**
- * Where a ladder stands, in words.
- * @param {Shown} shown
- * @param {Run} run
- * @param {LadderRun | null} ladder
- */
-function ladderNow({ said, before }, run, ladder) {
-  switch (run.state) {
-    case "queued":
-      return waiting(run, before);
-    case "running":
-      if (run.waits_for_room) return withoutRoom(run.progress.done, run.progress.total);
-      return ladder ? ladderStanding(ladder, run.recipe) : beginning(said);
-    default: {
-      const time = duration(said.took ?? seconds(run));
-      return (
-        stoppedWords(run.state, ladder?.draws ?? 0) ??
-        (ladder ? `${ladderStanding(ladder, run.recipe)} in ${time}` : `Done in ${time}`)
-      );
-    }
-  }
-}
-
 /** What a run does before it can say how far it is. @param {RunProgress} said */
 const beginning = ({ stage, detail }) =>
-  stage ? State.sentence(State.stageAndDetail(stage, detail)) : "Starting the worker";
+  stage ? asSentence(State.stageAndDetail(stage, detail)) : "Starting the worker";
 
 /**
  * What is wrong with a run, or null.
@@ -558,28 +494,28 @@ function troubleOf({ said, trouble, isLost }, run) {
   };
 }
 
-/**
- * Where a tuning run stands, in words.
- * @param {Shown} shown
- * @param {Run} run
- * @param {Tuning | null} tuning
- */
-function tuningNow({ said, before }, run, tuning) {
+/** Where a run of several models stands, in words. @param {Shown} shown @param {Run} run */
+function comparingNow(shown, run) {
+  const { said, before } = shown;
+  const [tuning, ladder] = [tuningOf(shown), ladderIn(shown)];
   switch (run.state) {
     case "queued":
       return waiting(run, before);
     case "running":
       if (run.waits_for_room) return withoutRoom(run.progress.done, run.progress.total);
-      if (!tuning) return said.advanced ? `${beginning(said)}, ${State.advancedWords(said.advanced)}` : beginning(said);
-      return [standing(tuning, run.recipe), leftWords(tuning, secondsOf(run, said, tuning))]
-        .filter(Boolean)
-        .join(" · ");
+      if (ladder) return ladderStanding(ladder, run.recipe);
+      if (tuning)
+        return [standing(tuning, run.recipe), leftWords(tuning, secondsOf(run, said, tuning))]
+          .filter(Boolean)
+          .join(" · ");
+      return tunes(run) && said.advanced
+        ? `${beginning(said)}, ${State.advancedWords(said.advanced)}`
+        : beginning(said);
     default: {
-      const time = duration(said.took ?? seconds(run));
-      return (
-        stoppedWords(run.state, tuning?.draws ?? 0) ??
-        (tuning ? `${modelsWords(tuning)} models measured in ${time}` : `Done in ${time}`)
-      );
+      const stopped = stoppedWords(run.state, (tuning ?? ladder)?.draws ?? 0);
+      if (stopped) return stopped;
+      const what = ladder ? ladderStanding(ladder, run.recipe) : tuning && `${modelsWords(tuning)} models measured`;
+      return `${what ?? "Done"} in ${duration(said.took ?? seconds(run))}`;
     }
   }
 }
@@ -595,28 +531,21 @@ const withoutRoom = (done, total) =>
  */
 function waiting({ queue, queued, stepped_aside, waits_for_room, progress }, before) {
   if (waits_for_room) return withoutRoom(progress.done, progress.total);
-  const words = { ...progress, since: when(queued), queue: State.queueWords(queue ?? null) };
-  const where = stepped_aside
-    ? queued
-      ? `Stepped aside for a preview at ${words.done} of ${words.total} since ${words.since}, ${words.queue}`
-      : `Stepped aside for a preview at ${words.done} of ${words.total}, ${words.queue}`
-    : queued
-      ? `Waiting for a device since ${words.since}, ${words.queue}`
-      : `Waiting for a device, ${words.queue}`;
+  const what = stepped_aside
+    ? `Stepped aside for a preview at ${progress.done} of ${progress.total}`
+    : "Waiting for a device";
+  const where = `${what}${queued ? ` since ${when(queued)}` : ""}, ${State.queueWords(queue ?? null)}`;
   if (!queue?.behind || !before) return where;
   const link = html`<a href=${at(`/calibrate?run=${encodeURIComponent(queue.behind)}`)}>${before}</a>`;
   return html`${where}. Before it: ${link}`;
 }
 
-/**
- * Where a run stands, in words.
- * @param {Shown} shown
- * @param {Run} run
- * @param {number} done
- * @param {number} total
- */
-function nowText({ said, before }, run, done, total) {
-  const layers = { done, total };
+/** Where a run stands, in words. @param {Shown} shown */
+function nowOf(shown) {
+  const { run, said, before } = shown;
+  if (!run) return nothing;
+  const { done, total } = layersOf(shown);
+  const layers = `${done} of ${total} layers`;
   const stage = State.stageAndDetail(said.stage, said.detail);
   switch (run.state) {
     case "queued":
@@ -627,25 +556,24 @@ function nowText({ said, before }, run, done, total) {
       if (said.advanced) return `${stage}, ${State.advancedWords(said.advanced)}`;
       if (State.choosing(said)) {
         const judged = said.candidates.length;
-        return judged
-          ? `Choosing λ for the whole model: ${judged} of ${said.candidates[0].total ?? judged} values judged`
-          : "Choosing λ for the whole model: none judged yet";
+        const words = judged ? `${judged} of ${said.candidates[0].total ?? judged} values judged` : "none judged yet";
+        return `Choosing λ for the whole model: ${words}`;
       }
       if (said.stage !== "quantizing") return stage;
-      if (done >= total) return `${layers.done} of ${layers.total} layers, ${stage}`;
+      if (done >= total) return `${layers}, ${stage}`;
       const current = State.currentLayer(said);
       return current && done > 0 && !said.learning
-        ? `${layers.done} of ${layers.total} layers, now ${current.replace(/^model\./, "")}`
-        : `${layers.done} of ${layers.total} layers, ${said.stage}`;
+        ? `${layers}, now ${current.replace(/^model\./, "")}`
+        : `${layers}, ${said.stage}`;
     }
     case "cancelling":
-      return `${layers.done} of ${layers.total} layers, stopping after the current step`;
+      return `${layers}, stopping after the current step`;
     case "cancelled":
-      return `Cancelled at ${layers.done} of ${layers.total} layers; finished layers are kept`;
+      return `Cancelled at ${layers}; finished layers are kept`;
     case "interrupted":
-      return `Interrupted at ${layers.done} of ${layers.total} layers`;
+      return `Interrupted at ${layers}`;
     case "failed":
-      return total ? `Failed at ${layers.done} of ${layers.total} layers` : "Failed";
+      return total ? `Failed at ${layers}` : "Failed";
     default:
       return `All ${total} layers in ${duration(said.took ?? seconds(run))}`;
   }
@@ -740,22 +668,18 @@ function nextOfOpened(recipe, names) {
   ];
 }
 
-/** @param {RunProgress} said @param {boolean} isOpen at first */
-const logOf = (said, isOpen) =>
-  html`<details class="run-log" ?open=${isOpen}>
-    <summary>Log</summary>
-    <ol data-testid="log">${logLines(said)}</ol>
-  </details>`;
-
 /** @param {RunProgress} said */
-const logLines = ({ log }) =>
-  log
-    .slice(-200)
-    .reverse()
-    .map(
-      (line) =>
-        html`<li class=${line.tone ? `log-${line.tone}` : nothing}><time>${when(line.at)}</time><span>${line.text}</span></li>`,
-    );
+const logOf = ({ log }) =>
+  html`<details class="run-log" open>
+    <summary>Log</summary>
+    <ol data-testid="log">${log
+      .slice(-200)
+      .reverse()
+      .map(
+        ({ tone, at, text }) =>
+          html`<li class=${tone ? `log-${tone}` : nothing}><time>${when(at)}</time><span>${text}</span></li>`,
+      )}</ol>
+  </details>`;
 
 /** @param {Run} run */
 const seconds = (run) =>

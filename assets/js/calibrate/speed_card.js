@@ -18,20 +18,6 @@ const KINDS = [
   ["decode", "Decoding"],
 ];
 
-/** Sentences that a run says, and of the paper, which are always the same. @type {Record<string, string>} */
-const SENTENCES = {
-  "the model is not in memory as a whole": "the model is not in memory as a whole",
-  "the quantized weights as floating-point numbers, as fast as the originals":
-    "the quantized weights as floating-point numbers, as fast as the originals",
-  "our codes and zero points; scales, biases, head, embeddings and norms rounded to bfloat16":
-    "our codes and zero points; scales, biases, head, embeddings and norms rounded to bfloat16",
-  "Throughput of the quantized model over that of the FP16 or BF16 model, sequence length 2048, one NVIDIA A100 80GB":
-    "Throughput of the quantized model over that of the FP16 or BF16 model, sequence length 2048, one NVIDIA A100 80GB",
-};
-
-/** @param {string} sentence */
-const known = (sentence) => SENTENCES[sentence] ?? sentence;
-
 /**
  * Fills and shows the card, or hides it where nothing was measured.
  * @param {HTMLElement} place with the published figures in its data
@@ -51,39 +37,27 @@ const card = (speed, figures) =>
  * What the reader can't expect here, in a sentence.
  * @param {Pick<Speed, "float" | "reason">} speed
  */
-export function reasonWords(speed) {
-  const reason = known(speed.reason);
-  return speed.float ? `Only the float model was measured: ${reason}.` : `Nothing was measured: ${reason}.`;
-}
+export const reasonWords = ({ float, reason }) =>
+  `${float ? "Only the float model" : "Nothing"} was measured: ${reason}.`;
 
 /**
  * How it was measured.
  * @param {Pick<Speed, "kernel" | "protocol">} speed
  */
 export function protocolWords({ kernel, protocol }) {
-  const {
-    sequence_length: length,
-    prompt_tokens: prompt,
-    decoded_tokens: decoded,
-    repeats,
-    device,
-    threads,
-  } = protocol;
-  const host = { repeats, dtype: protocol.dtype, device, threads, torch: protocol.torch };
+  const { repeats, dtype, device, threads, torch, largest_relative_difference: difference } = protocol;
+  const [length, prompt, decoded] = ["sequence_length", "prompt_tokens", "decoded_tokens"].map((name) =>
+    count(protocol[name]),
+  );
+  const host = `on ${device}${threads ? ` with ${threads} threads` : ""}, torch ${torch}`;
   const said = [
-    `One sequence of ${count(length)} tokens: ${count(prompt)} read at once, then ${count(decoded)} made one ` +
-      "by one.",
-    threads
-      ? `Median of ${host.repeats} repeats, with the smallest and the largest; both models in turn, in ` +
-        `${host.dtype}, on ${host.device} with ${host.threads} threads, torch ${host.torch}.`
-      : `Median of ${host.repeats} repeats, with the smallest and the largest; both models in turn, in ` +
-        `${host.dtype}, on ${host.device}, torch ${host.torch}.`,
-    `The float model: ${known(protocol.float_model)}.`,
+    `One sequence of ${length} tokens: ${prompt} read at once, then ${decoded} made one by one.`,
+    `Median of ${repeats} repeats, with the smallest and the largest; both models in turn, in ${dtype}, ${host}.`,
+    `The float model: ${protocol.float_model}.`,
   ];
   if (kernel)
     said.push(
-      `The kernel, ${kernel}, was fed ${known(protocol.fed)}; its outputs differ from those of the evaluated ` +
-        `weights by at most ${percent(protocol.largest_relative_difference, 2)} in any layer.`,
+      `The kernel, ${kernel}, was fed ${protocol.fed}; its outputs differ from those of the evaluated weights by at most ${percent(difference, 2)} in any layer.`,
     );
   return said.join(" ");
 }
@@ -142,7 +116,7 @@ function published({ source, caption, models, rows }) {
   });
   return html`<section class="published" data-testid="published">
     <h3>Published figures, not measured here</h3>
-    <p class="protocol">${known(caption)}; from ${source}.</p>
+    <p class="protocol">${caption}; from ${source}.</p>
     ${scrolling("Published speed-ups", figures)}
   </section>`;
 }

@@ -1,22 +1,27 @@
 /**
- * What the cards of a tuning run and of a ladder share: the server draws where a run stands, after each step anew.
+ * What the cards of a tuning run, of a ladder and of learned rounding share: the server draws where a run stands, after
+ * each step anew.
  * @module standing
  */
 
 import { asProblem, request } from "../base/client.js";
 import { html, render } from "../base/html.js";
 import { problemBlock } from "../base/problem.js";
+import { figureMenu } from "../charts/figure_menu.js";
+import { plot } from "../charts/plot_host.js";
 
 /** @import { Piece } from "../base/types.d.ts" */
+/** @import { Numbers } from "../charts/figure_menu.js" */
+/** @import { PlotHost } from "../charts/plot_host.js" */
 /** @import { Said } from "./recipe_form.js" */
 
 const EVERY_MS = 800; // between two drawings
 
 /**
  * Asks for a standing until the newest one is drawn, one request at a time.
- * @template View
+ * @template {{table: Numbers}} View
  * @param {object} options
- * @param {string} options.name of the standing, below the address of a run
+ * @param {string} options.name of the standing, below the address of a run, and of its plot
  * @param {(answer: View) => Promise<void>} options.draw
  * @param {HTMLElement} options.trouble where an error is shown
  */
@@ -27,6 +32,10 @@ export function standing({ name, draw, trouble }) {
   /** @type {object | null} */
   let drawn = null;
   let isAsking = false;
+  /** @type {View | null} the last answer about the run */
+  let view = null;
+  /** @type {Promise<PlotHost> | null} */
+  let host = null;
 
   async function ask() {
     if (isAsking) return;
@@ -38,6 +47,7 @@ export function standing({ name, draw, trouble }) {
         const answer = await request(`/runs/${encodeURIComponent(run)}/${name}`);
         if (id !== run) continue;
         drawn = asked;
+        view = answer;
         if (answer) await draw(answer);
       } catch (error) {
         drawn = asked; // the next step asks again
@@ -48,15 +58,26 @@ export function standing({ name, draw, trouble }) {
     isAsking = false;
   }
 
+  async function begun() {
+    const made = await plot(name);
+    figureMenu(made, { file: () => `${name}-${id}`, table: () => view?.table ?? { columns: [], rows: [] } });
+    return made;
+  }
+
   return {
     /** Follows a run. @param {string} run @param {object | null} told its newest standing */
     follow(run, told) {
-      if (run !== id) drawn = null;
+      if (run !== id) drawn = view = null;
       [id, newest] = [run, told];
       ask();
     },
     close() {
       [id, newest] = ["", null];
+    },
+    /** The plot, which has its menu. */
+    host() {
+      host ??= begun();
+      return host;
     },
   };
 }

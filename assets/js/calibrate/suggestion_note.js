@@ -3,7 +3,7 @@
  * @module suggestion_note
  */
 
-import { html, nothing } from "../base/html.js";
+import { button, html, nothing } from "../base/html.js";
 
 /** @import { Altered } from "./suggestions.js" */
 /** @typedef {{title: string, value: unknown}} Suggestion */
@@ -19,8 +19,7 @@ export function suggestionNote(model, left, apply) {
   if (!left.length) return nothing;
   const words = left.map(({ title, value }) => `${title} ${held(value)}`);
   return html`<p data-testid="suggestions" role="status">${model} suggests ${words.join(", ")}; what you have entered stays.</p>
-    <button type="button" class="act-quiet" data-testid="apply-suggestions" @click=${apply}
-      >${left.length === 1 ? "Apply the suggestion" : `Apply ${left.length} suggestions`}</button>`;
+    ${button(left.length === 1 ? "Apply the suggestion" : `Apply ${left.length} suggestions`, "apply-suggestions", apply, "act-quiet")}`;
 }
 
 /**
@@ -32,7 +31,7 @@ export function changeNote(model, changes, undo) {
   if (!changes.length) return nothing;
   const words = changes.map(({ title, before, now }) => `${title} ${held(before)} → ${held(now)}`);
   return html`<p data-testid="changed-with-model" role="status">Changed for ${model}: ${words.join(", ")}.</p>
-    <button type="button" class="act-quiet" data-testid="undo-changes" @click=${undo}>Change back</button>`;
+    ${button("Change back", "undo-changes", undo, "act-quiet")}`;
 }
 
 /** What a field holds, as it stands there. @param {unknown} value */

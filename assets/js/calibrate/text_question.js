@@ -3,7 +3,7 @@
  * @module calibrate/text_question
  */
 
-import { html } from "../base/html.js";
+import { button, html } from "../base/html.js";
 
 /** @import { CorpusEntry } from "../base/types.d.ts" */
 /** @typedef {Pick<CorpusEntry, "name" | "title" | "role" | "where" | "source" | "here">} Corpus */
@@ -34,8 +34,7 @@ export function textsToChoose(own, corpora) {
 export const ownTitle = (title) => `${title} · yours`;
 
 /** @param {string} model as people call it; may be empty */
-export const questionOf = (model) =>
-  model ? `On what text will ${model} be used?` : "On what text will the model be used?";
+export const questionOf = (model) => `On what text will ${model || "the model"} be used?`;
 
 /**
  * @param {string} model as people call it
@@ -50,6 +49,6 @@ export const textQuestion = (model, choices, { choose, bring }) =>
       (choice) =>
         html`<button type="button" class="act-quiet" data-testid="text-choice" data-text=${choice.calibration}
           @click=${() => choose(choice)}>${choice.title}</button>`,
-    )}<button type="button" class="act-quiet" data-testid="text-bring" @click=${bring}>Bring a text of your own</button></div>
+    )}${button("Bring a text of your own", "text-bring", bring, "act-quiet")}</div>
     <p class="small-print">Or choose any other under “On what text”.</p>
   </div>`;

@@ -6,6 +6,7 @@
 
 import { format, plain } from "../base/format.js";
 import { html, nothing, render } from "../base/html.js";
+import { asSentence } from "../base/problem.js";
 import { shade } from "./run_state.js";
 
 /** @typedef {"greedy" | "sampled"} Mode */
@@ -13,11 +14,8 @@ import { shade } from "./run_state.js";
 /** @typedef {{float: Continuation, quantized: Continuation, divergence: number | null, kl: number[]}} Comparison */
 /** @typedef {{prompt: string, protocol: Record<string, any>} & Record<Mode, Comparison>} Text */
 
-/** @type {[Mode, string][]} */
-const MODES = [
-  ["greedy", "Greedy"],
-  ["sampled", "Sampled"],
-];
+/** @type {Mode[]} */
+const MODES = ["greedy", "sampled"];
 const SCALE = [0.001, 10]; // nats, the ends of the colours; the same for every text, so that they compare
 
 /**
@@ -58,10 +56,7 @@ export function inWords({ float, divergence, kl }) {
   const most = kl.indexOf(Math.max(...kl));
   const apart =
     divergence === null ? "The two texts are the same." : `The texts part at token ${divergence + 1} of ${kl.length}.`;
-  const far =
-    `KL divergence ${nats(mean)} a token on average, at most ${nats(kl[most])} at token ${most + 1}, ` +
-    `${named(float.pieces[most])}.`;
-  return `${apart} ${far}`;
+  return `${apart} KL divergence ${nats(mean)} a token on average, at most ${nats(kl[most])} at token ${most + 1}, ${named(float.pieces[most])}.`;
 }
 
 /** @param {number} value */
@@ -99,9 +94,9 @@ const card = (texts, { mode, read }, act) =>
   html`<header class="card-head">
       <h2 class="card-title" id="texts-title">Text side by side</h2>
       <div class="switch texts-switch" role="group" aria-label="How tokens are chosen">${MODES.map(
-        ([name, title]) =>
+        (name) =>
           html`<button type="button" data-mode=${name} aria-pressed=${String(name === mode)}
-            @click=${() => act.show(name)}>${title}</button>`,
+            @click=${() => act.show(name)}>${asSentence(name)}</button>`,
       )}</div>
     </header>
     <div class="run-body">${texts.map((text, index) =>

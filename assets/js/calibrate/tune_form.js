@@ -3,7 +3,7 @@
  * @module tune_form
  */
 
-import { plain } from "../base/format.js";
+import { counted, plain } from "../base/format.js";
 import { METHODS, NOT_IN_TUNING, RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { describe, recipeOf } from "./recipe_form.js";
 
@@ -21,10 +21,8 @@ export function whyNotTuned(name, opened) {
   const method = METHODS[String(name)];
   if (!method || method.can_tune) return "";
   const others = Object.values(METHODS).filter(({ can_tune }) => can_tune);
-  const values = { method: method.name, methods: others.map((one) => one.name).join(", ") };
-  return method.tunes.includes("lam")
-    ? `${values.method} needs more than the inputs of single layers; tuning is for ${values.methods}.`
-    : `${values.method} has no λ; tuning is for ${values.methods}.`;
+  const why = method.tunes.includes("lam") ? "needs more than the inputs of single layers" : "has no λ";
+  return `${method.name} ${why}; tuning is for ${others.map((one) => one.name).join(", ")}.`;
 }
 
 /**
@@ -88,8 +86,7 @@ export function nextOf({ next, recipe, more_minutes: minutes }, corpora) {
  * @param {Said} recipe
  */
 export const nextWords = (recipe) =>
-  `Next: ${describe(recipe)}, the whole model with inputs from its quantized layers, judged on ` +
-  `${String(recipe.test)}.`;
+  `Next: ${describe(recipe)}, the whole model with inputs from its quantized layers, judged on ${recipe.test}.`;
 
 /**
  * The same tuning with more time, where its budget was spent although there is a λ to take or GPTQ 1 % to keep; null
@@ -107,7 +104,7 @@ export function moreOf({ next, end, more_minutes: minutes }, recipe) {
  * Words of the button for more time.
  * @param {number} minutes
  */
-export const goOn = (minutes) => `Go on for ${plain(minutes)} ${minutes === 1 ? "minute" : "minutes"}`;
+export const goOn = (minutes) => `Go on for ${counted(minutes, "minute", plain(minutes))}`;
 
 /**
  * The fields that say something in tuning: those of the form that do, then its own.
@@ -115,7 +112,10 @@ export const goOn = (minutes) => `Go on for ${plain(minutes)} ${minutes === 1 ? 
  */
 export const tuningFields = (names) => [
   ...names.filter((name) => !NOT_IN_TUNING.includes(publicName(name))),
-  ...["sweep", "minutes", "draws", "band"],
+  "sweep",
+  "minutes",
+  "draws",
+  "band",
 ];
 
 /**

@@ -4,6 +4,7 @@
  * @module tuning_bar
  */
 
+import { counted } from "../base/format.js";
 import { html } from "../base/html.js";
 import { screens } from "./tuning_progress.js";
 
@@ -43,25 +44,17 @@ function byClock(tuning, seconds, budget) {
   const [screened, asked] = [turns.length ? since("screened") : 0, since("tasks")];
   const isLate = !end && seconds >= budget;
   const time = clock(asked - screened);
-  const asking = { time: clock(spent - asked), tasks: tuning.tasks?.names.join(", ") ?? "" };
+  const tasks = tuning.tasks?.names.join(", ") || "tasks";
   /** @type {Segment[]} */
   const parts = [
     { kind: "screening", share: screened / budget, words: `screening ${clock(screened)}` },
     {
       kind: "comparing",
       share: (asked - screened) / budget,
-      words: measured ? `comparing, ${measured} ${measured === 1 ? "model" : "models"} ${time}` : `comparing ${time}`,
+      words: measured ? `comparing, ${counted(measured, "model")} ${time}` : `comparing ${time}`,
     },
-    {
-      kind: "asking",
-      share: (spent - asked) / budget,
-      words: asking.tasks ? `asking ${asking.tasks} ${asking.time}` : `asking tasks ${asking.time}`,
-    },
-    {
-      kind: "left",
-      share: (budget - spent) / budget,
-      words: `${clock(budget - spent)} of ${clock(budget)} left`,
-    },
+    { kind: "asking", share: (spent - asked) / budget, words: `asking ${tasks} ${clock(spent - asked)}` },
+    { kind: "left", share: (budget - spent) / budget, words: `${clock(budget - spent)} of ${clock(budget)} left` },
   ];
   const last = parts.findLast(({ kind, share }) => kind !== "left" && share > 0);
   if (isLate && last) last.words = `${last.words}, budget spent: finishing the model at work`;
@@ -74,32 +67,16 @@ function byModels(tuning) {
   if (screens(tuning)) {
     const share = (SCREENING * screened[0]) / screened[1];
     return [
-      {
-        kind: "screening",
-        share,
-        words: `screening, ${screened[0]} of ${screened[1]} layers`,
-      },
-      {
-        kind: "left",
-        share: 1 - share,
-        words: `then at most ${planned} ${planned === 1 ? "model" : "models"}`,
-      },
+      { kind: "screening", share, words: `screening, ${screened[0]} of ${screened[1]} layers` },
+      { kind: "left", share: 1 - share, words: `then at most ${counted(planned, "model")}` },
     ];
   }
   const at = turns.find(({ what }) => what === "screened")?.seconds;
   const rest = 1 - SCREENING;
   const done = end ? rest : planned ? (rest * measured) / planned : 0;
   return [
-    {
-      kind: "screening",
-      share: SCREENING,
-      words: at === undefined ? "screening" : `screening ${clock(at)}`,
-    },
-    {
-      kind: "comparing",
-      share: done,
-      words: `comparing, ${measured} ${measured === 1 ? "model" : "models"}`,
-    },
+    { kind: "screening", share: SCREENING, words: at === undefined ? "screening" : `screening ${clock(at)}` },
+    { kind: "comparing", share: done, words: `comparing, ${counted(measured, "model")}` },
     { kind: "left", share: rest - done, words: `at most ${planned - measured} more` },
   ];
 }

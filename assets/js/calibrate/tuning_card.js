@@ -9,15 +9,12 @@ import { AT_REST } from "../base/contract.js";
 import { copyPanel } from "../base/copy_panel.js";
 import { duration } from "../base/format.js";
 import { html, nothing, render } from "../base/html.js";
-import { figureMenu } from "../charts/figure_menu.js";
-import { plot } from "../charts/plot_host.js";
 import { beginRun, drawSentence, standing } from "./standing.js";
 import { moreOf, nextOf } from "./tune_form.js";
 import { clock } from "./tuning_bar.js";
 
 /** @import { Plan, Tuning, TuningView as Sent } from "../base/types.d.ts" */
 /** @import { Figure } from "../charts/bind.js" */
-/** @import { PlotHost } from "../charts/plot_host.js" */
 /** @import { Said } from "./recipe_form.js" */
 /** @import { Run } from "./run_state.js" */
 /** @import { Corpus } from "./tune_form.js" */
@@ -25,7 +22,6 @@ import { clock } from "./tuning_bar.js";
 /** @typedef {"saved" | "layers"} Quantity of the figure */
 /** @typedef {readonly {seconds: number, text: string}[]} Turns */
 
-const FIRST = { gamma: 0, lambda: 0 };
 const SOON = "First the errors of layers are compared, for every λ and γ; the chart begins with them.";
 const NOTHING = "It ended before anything was compared: no λ is known.";
 
@@ -52,8 +48,7 @@ export function tuningCard({ root, corpora, go }) {
   let chosen = null;
   /** @type {{of: string, minutes: number | null} | null} planned time of a recipe to follow */
   let planned = null;
-  /** @type {PlotHost | null} */
-  let host = null;
+  let isWired = false; // the menu of the figure
 
   /**
    * Shows a tuning run as its events have told it so far.
@@ -76,15 +71,10 @@ export function tuningCard({ root, corpora, go }) {
     root.classList.add("is-empty"); // a chart with nothing in it is not shown
     for (const place of [words, small, legend, log, next]) render(nothing, place);
     texts.show(null);
-    host?.flat?.clear(); // marks of another run are not those of this one
-    if (!host) {
-      host = await plot("tuning");
-      host.root.addEventListener("click", choose);
-      figureMenu(host, {
-        file: () => `tuning-${run?.id ?? ""}`,
-        table: () => view?.table ?? { columns: [], rows: [] },
-      });
-    }
+    const host = await standings.host();
+    host.flat?.clear(); // marks of another run are not those of this one
+    if (!isWired) host.root.addEventListener("click", choose);
+    isWired = true;
   }
 
   /** @param {TuningView} answer */
@@ -113,10 +103,10 @@ export function tuningCard({ root, corpora, go }) {
   /** @param {TuningView} answer */
   async function drawFigure({ figure, layers, tuning }) {
     const shown = chosen ?? (tuning.measured ? "saved" : "layers");
-    const place = host ?? (await plot("tuning"));
-    for (const one of place.root.querySelectorAll("[data-tuning]"))
+    const host = await standings.host();
+    for (const one of host.root.querySelectorAll("[data-tuning]"))
       one.setAttribute("aria-pressed", String(one.getAttribute("data-tuning") === shown));
-    await place.show(shown === "saved" ? figure : layers, FIRST);
+    host.show(shown === "saved" ? figure : layers);
   }
 
   /** The quantity of the figure, by a press in its menu. @param {Event} event */
@@ -150,9 +140,7 @@ export function tuningCard({ root, corpora, go }) {
   /** “about 40 s, opens in the Lab”. @param {Said} recipe */
   function timeWords(recipe) {
     const minutes = planned?.of === JSON.stringify(recipe) ? planned.minutes : null;
-    return minutes === null
-      ? "its result opens in the Lab"
-      : `about ${duration(60 * minutes)}, its result opens in the Lab`;
+    return `${minutes === null ? "" : `about ${duration(60 * minutes)}, `}its result opens in the Lab`;
   }
 
   /**

@@ -3,7 +3,7 @@
  * @module tuning_progress
  */
 
-import { duration, plain } from "../base/format.js";
+import { counted, duration, plain } from "../base/format.js";
 
 /** @import { Recipe, Tuning } from "../base/types.d.ts" */
 /** @typedef {Tuning["rows"][number]["standing"]} Standing */
@@ -33,21 +33,18 @@ export function standing(tuning, { draws }) {
   const words = countWords(tuning);
   if (!end && tasks?.draws) return `Tasks on draw ${tasks.draws}: ${words}`;
   return end || tuning.draws >= draws
-    ? `${drawsWords(tuning.draws)}: ${words}`
+    ? `${counted(tuning.draws, "draw")}: ${words}`
     : `Draw ${tuning.draws + 1} of at most ${draws}: ${words}`;
 }
 
 /** @param {Tuning} tuning */
 function countWords(tuning) {
   const [compared, open, out] = [count(tuning, ...COMPARED), count(tuning, "not_reached"), count(tuning, "ruled_out")];
-  const parts = [`${tuning.measured} ${tuning.measured === 1 ? "model" : "models"} measured`, `${compared} λ compared`];
+  const parts = [`${counted(tuning.measured, "model")} measured`, `${compared} λ compared`];
   if (open) parts.push(tuning.end ? `${open} not reached` : `${open} not reached yet`);
   if (out) parts.push(`${out} ruled out`);
   return parts.join(", ");
 }
-
-/** @param {number} draws */
-export const drawsWords = (draws) => `${draws} ${draws === 1 ? "draw" : "draws"}`;
 
 /**
  * Seconds of the run's own clock in this moment: what it said last, and those since.
@@ -103,6 +100,6 @@ export function logWords(tuning, before) {
   if (tuning.end || tuning.draws === before.draws) return "";
   const best = tuning.best === null ? null : tuning.rows[tuning.best].lambda;
   const good = count(tuning, "as_good");
-  const draws = drawsWords(tuning.draws);
+  const draws = counted(tuning.draws, "draw");
   return best === null ? `${draws}: no λ compared twice yet` : `${draws}: λ = ${plain(best)} is best, ${good} as good`;
 }

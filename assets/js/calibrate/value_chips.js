@@ -28,9 +28,5 @@ export function valueChips(fields, takeAway) {
         ) => html`<span class="value-chip">${words(value)}<button type="button" aria-label="Remove ${title} = ${words(value)}"
           @click=${() => takeAway(name, value)}>×</button></span>`,
       )}</div>`,
-  )}<p role="status">${
-    fields.length > 1
-      ? `${runs} ${runs === 1 ? "run," : "runs,"} one for each combination`
-      : `${runs} ${runs === 1 ? "run," : "runs,"} one for each value`
-  }</p>`;
+  )}<p role="status">${runs} runs, one for each ${fields.length > 1 ? "combination" : "value"}</p>`;
 }

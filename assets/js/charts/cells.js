@@ -5,9 +5,9 @@
  * @module cells
  */
 
+/** @import { Trace } from "./figure.d.ts" */
 /** @import { Box } from "./flat/figure.d.ts" */
 /** @import { PlotHost } from "./plot_host.js" */
-/** @import { Trace } from "./figure.d.ts" */
 
 import { html, made } from "../base/html.js";
 import { hoverWords } from "./flat/format.js";
@@ -179,20 +179,18 @@ export function heatmapCells(host, help, start) {
     start: () => (size()[0] ? start(trace()) : null),
     marks: (cell) => boxed(host.cellBox(0, cell), words(cell)),
     words,
-    choose: ([row, column]) =>
-      host.clicked({
-        points: [
-          {
-            x: null,
-            y: null,
-            curveNumber: 0,
-            pointNumber: [row, column],
-            customdata: at(trace().customdata, [row, column]),
-          },
-        ],
-      }),
+    choose: (cell) => press(host, cell, at(trace().customdata, cell)),
   };
 }
+
+/**
+ * Does what a click on a point of the first trace does.
+ * @param {PlotHost} host
+ * @param {number | Cell} pointNumber
+ * @param {any} customdata
+ */
+const press = (host, pointNumber, customdata) =>
+  host.clicked({ points: [{ x: null, y: null, curveNumber: 0, pointNumber, customdata }] });
 
 /**
  * The rows of a figure whose first trace has a point in each.
@@ -222,10 +220,7 @@ export function rowCells(host, help, start) {
     },
     marks: (cell) => boxed(host.rowBox(0, cell[0]), ...said(cell)),
     words,
-    choose: ([row]) =>
-      host.clicked({
-        points: [{ x: null, y: null, curveNumber: 0, pointNumber: row, customdata: at(trace().customdata, [row]) }],
-      }),
+    choose: ([row]) => press(host, row, at(trace().customdata, [row])),
   };
 }
 

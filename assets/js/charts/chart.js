@@ -5,9 +5,9 @@
 
 import { label, mark, path, s, segment } from "./svg.js";
 
+/** @import { Drawn, Role } from "./svg.js" */
+
 /**
- * @typedef {import("./svg.js").Drawn} Drawn
- * @typedef {import("./svg.js").Role} Role
  * @typedef {{left: number, right: number, top: number, bottom: number}} Box in pixels
  * @typedef {(number|null)[]} Values of a curve: null where nothing was measured
  * @typedef {ReturnType<typeof panel>} Panel

@@ -7,7 +7,6 @@
 import { html, made, nothing } from "../base/html.js";
 
 const LARGE = "is-enlarged";
-const WORDS = { fill: "Fill the window", back: "Back to the page" };
 /** @type {(() => void)|null} ends what fills the window */
 let leave = null;
 
@@ -36,7 +35,7 @@ export function enlargeButton({ name, root }, place) {
   const show = (large) => {
     root.classList.toggle(LARGE, large);
     button.setAttribute("aria-pressed", String(large));
-    button.title = large ? WORDS.back : WORDS.fill;
+    button.title = large ? "Back to the page" : "Fill the window";
     button.setAttribute("aria-label", `${button.title}:`);
   };
   show(false);

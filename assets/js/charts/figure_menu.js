@@ -3,8 +3,8 @@
  * @module figure_menu
  */
 
-/** @import { FlatDrawing } from "./flat/flat_drawing.js" */
 /** @import { Trace } from "./figure.d.ts" */
+/** @import { FlatDrawing } from "./flat/flat_drawing.js" */
 /** @import { SurfaceDrawing } from "./surface/surface_drawing.js" */
 
 import { asProblem } from "../base/client.js";
@@ -43,12 +43,12 @@ const SCALE = 3; // pixels of a PNG for each pixel of the screen
 export function figureMenu(card, { file, table: numbers, picture = (kind) => pictureOf(card, kind) }) {
   const { name, heading } = card;
   const save = async (/** @type {"png"|"svg"} */ kind) => saveAs(`${file()}.${kind}`, await picture(kind));
-  /** @type {[name: string, words: string, work: () => Promise<void>][]} */
+  /** @type {[name: string, work: () => Promise<void>][]} */
   const ways = [
-    ["Table", "Table", async () => tableDialog(heading?.textContent ?? "", await numbers(0, ROWS), file(), numbers)],
-    ["CSV", "CSV", () => saveNumbers(file(), numbers)],
-    ["PNG", "PNG", () => save("png")],
-    ["SVG", "SVG", () => save("svg")],
+    ["Table", async () => tableDialog(heading?.textContent ?? "", await numbers(0, ROWS), file(), numbers)],
+    ["CSV", () => saveNumbers(file(), numbers)],
+    ["PNG", () => save("png")],
+    ["SVG", () => save("svg")],
   ];
   const attempt = async (/** @type {() => Promise<void>} */ work) => {
     notice.textContent = "";
@@ -67,8 +67,8 @@ export function figureMenu(card, { file, table: numbers, picture = (kind) => pic
     aria-label="Save ${heading?.textContent ?? "figure"}"
   >
     ${ways.map(
-      ([name, words, work]) =>
-        html`<button type="button" class="quiet" data-save=${name} @click=${() => attempt(work)}>${words}</button>`,
+      ([name, work]) =>
+        html`<button type="button" class="quiet" data-save=${name} @click=${() => attempt(work)}>${name}</button>`,
     )}
     <p class="figure-note" role="status"></p>
   </div>`);
@@ -117,13 +117,7 @@ export function drawnTable(data) {
     .flatMap(({ name, yaxis, x = [], text = [] }) =>
       Array.from(x, (place, index) => ({ curve: name, panel: yaxis ?? "y", x: place, value: text[index] })),
     );
-  const columns = [
-    { key: "curve", title: "curve", kind: "text" },
-    { key: "panel", title: "panel", kind: "text" },
-    { key: "x", title: "x", kind: "text" },
-    { key: "value", title: "value", kind: "text" },
-  ];
-  return { columns, rows };
+  return { columns: ["curve", "panel", "x", "value"].map((key) => ({ key, title: key, kind: "text" })), rows };
 }
 
 /**

@@ -18,6 +18,8 @@ import { marksOf } from "./terms.js";
 import { grown, growthOf } from "./type_size.js";
 
 const NARROW = 520;
+/** @type {Point} of a figure that has one alone */
+const ONLY = { gamma: 0, lambda: 0 };
 /** @type {Map<string, PlotHost>} */
 const hosts = new Map();
 /** @type {Map<string, PromiseWithResolvers<PlotHost>>} */
@@ -77,8 +79,7 @@ export class PlotHost {
     /** @type {ReturnType<typeof marksOf>|null} what each mark of the figure shows */
     this.marks = null;
     this.growth = 1;
-    /** @type {Point} */
-    this.at = { gamma: 0, lambda: 0 };
+    this.at = ONLY;
     /** @type {Record<string, Opened>} */
     this.arrays = {};
     this.width = 0;
@@ -102,21 +103,18 @@ export class PlotHost {
   /**
    * A new figure, or null for none.
    * @param {Figure|null} figure
-   * @param {Point} at
-   * @param {Record<string, Opened>} [arrays] opened arrays by name
-   * @param {string} [missing] what to say where there is no figure
    */
-  show(figure, at, arrays = {}, missing = "") {
-    this.take(figure, at, arrays, missing);
+  show(figure) {
+    this.take(figure, ONLY);
     if (figure) this.draw();
   }
 
   /**
-   * Takes a figure as `show` does, with all that is said about it; it is drawn by `draw`.
+   * Takes a figure with all that is said about it; it is drawn by `draw`.
    * @param {Figure|null} figure
    * @param {Point} at
-   * @param {Record<string, Opened>} [arrays]
-   * @param {string} [missing]
+   * @param {Record<string, Opened>} [arrays] opened arrays by name
+   * @param {string} [missing] what to say where there is no figure
    */
   take(figure, at, arrays = {}, missing = "") {
     this.figure = figure;
@@ -207,15 +205,6 @@ export class PlotHost {
    */
   say(text) {
     if (this.notice.textContent !== text) this.notice.textContent = text;
-  }
-
-  /**
-   * A word instead of the figure.
-   * @param {string} text
-   */
-  fail(text) {
-    this.frame.classList.add("is-empty");
-    this.say(text);
   }
 
   /**
@@ -325,7 +314,7 @@ export class PlotHost {
     const size = { width: this.width, height: this.height };
     Object.assign(this.canvas, { data: made.data, layout: made.layout });
     if (this.isFlat) {
-      this.flat ??= this.begun();
+      this.flat ??= this.telling(new FlatDrawing(this.canvas));
       const { figure } = this;
       const painted = () => this.nameMarks(figure);
       if (isStep && this.seen) this.flat.glide(made, size, painted);
@@ -334,28 +323,23 @@ export class PlotHost {
         painted();
       }
     } else {
-      this.surface ??= this.begunSurface();
+      this.surface ??= this.telling(new SurfaceDrawing(this.canvas, this.root, this.name));
+      this.surface.painted = () => this.settled();
       this.surface.draw(made, size, lookOf(), isStep);
     }
     this.frame.setAttribute("aria-label", made.aria);
     this.isAt(this.at);
   }
 
-  /** A drawing of flat figures that tells what is clicked and pointed at. */
-  begun() {
-    const flat = new FlatDrawing(this.canvas);
-    flat.onClick((points) => this.clicked({ points }));
-    flat.onHover((points) => this.pointed(points));
-    return flat;
-  }
-
-  /** The same of surfaces. */
-  begunSurface() {
-    const surface = new SurfaceDrawing(this.canvas, this.root, this.name);
-    surface.clicked = (points) => this.clicked({ points });
-    surface.hovered = (points) => this.pointed(points);
-    surface.painted = () => this.settled();
-    return surface;
+  /**
+   * Lets a new drawing tell what is clicked and pointed at.
+   * @template {FlatDrawing | SurfaceDrawing} Drawing
+   * @param {Drawing} drawing
+   */
+  telling(drawing) {
+    drawing.clicked = (/** @type {PlotPoint[]} */ points) => this.clicked({ points });
+    drawing.hovered = (/** @type {PlotPoint[]} */ points) => this.pointed(points);
+    return drawing;
   }
 
   /**

@@ -6,8 +6,7 @@
 import { isStill, onTheWay } from "../base/motion.js";
 
 const DURATION = 200; // milliseconds
-const DECIMAL = ".";
-const NUMBER = new RegExp(`\\d+(?:\\${DECIMAL}\\d+)?`, "g");
+const NUMBER = /\d+(?:\.\d+)?/g;
 
 /** @typedef {{node: Text, from: string, to: string}} Change of a piece of text */
 
@@ -24,9 +23,9 @@ export function counted(from, to, share) {
   const before = from.match(NUMBER) ?? [];
   let at = 0;
   return to.replace(NUMBER, (after) => {
-    const [was, is] = [before[at], after].map((number) => Number(number.replace(DECIMAL, ".")));
+    const [was, is] = [before[at], after].map(Number);
     at += 1;
-    return was === is ? after : (was + share * (is - was)).toFixed(after.split(DECIMAL)[1]?.length ?? 0);
+    return was === is ? after : (was + share * (is - was)).toFixed(after.split(".")[1]?.length ?? 0);
   });
 }
 

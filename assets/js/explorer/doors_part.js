@@ -4,6 +4,7 @@
  */
 
 import { say } from "../base/dom.js";
+import { asSentence } from "../base/problem.js";
 
 /** @import { Door } from "../base/types.d.ts" */
 
@@ -28,7 +29,7 @@ export function doorsPart() {
         document.querySelector(`#door-${name}`)?.classList.toggle("is-off", !isOpen);
         if (!isNew) continue;
         const finding = view.findings[name][at.gamma][at.lambda];
-        say(button.querySelector("[data-finding]"), banded ? capital(finding) : ""); // it may say which λ is best
+        say(button.querySelector("[data-finding]"), banded ? asSentence(finding) : ""); // it may say which λ is best
         button.hidden = !finding; // nothing was measured for it
       }
     },
@@ -37,9 +38,6 @@ export function doorsPart() {
 
 /** @param {import("./explorer.js").Explorer} explorer @returns {HTMLElement[]} */
 const buttons = ({ root }) => [...root.querySelectorAll("button[data-door]")].filter((it) => it instanceof HTMLElement);
-
-/** A finding as a sentence of its own; Greek letters are names. @param {string} text */
-const capital = (text) => text.replace(/^\p{Script=Latin}/u, (letter) => letter.toUpperCase());
 
 /** @param {HTMLElement} button */
 const nameOf = (button) => /** @type {Door} */ (button.dataset.door);

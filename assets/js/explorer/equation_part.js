@@ -12,9 +12,9 @@ import { html, nothing, render } from "../base/html.js";
 import { termsOf } from "../charts/terms.js";
 import { ERRORS, PENALTY, spoken, WEIGHINGS, weighingOf } from "./typeset.js";
 
-/** @typedef {import("./explorer.js").Explorer} Explorer */
-/** @typedef {import("./explorer.js").WithView} WithView */
-/** @typedef {import("./state.js").Term} Term */
+/** @import { Term } from "../charts/terms.js" */
+/** @import { Explorer, Part, WithView } from "./explorer.js" */
+
 /** @typedef {"lambda"|"gamma"} Axis */
 /** @typedef {import("../base/types.d.ts").SecondAxis["name"]} Second */
 
@@ -39,7 +39,7 @@ const QUANTITIES = { recon: "recon", held_out: "recon", drift: "drift", sar: "dr
  * @typedef {{pointed: Term|null, focused: Term|null, pressed: Term|null}} Asked
  */
 
-/** @returns {import("./explorer.js").Part} */
+/** @returns {Part} */
 export function equationPart() {
   /** @type {Asked} */
   const asked = { pointed: null, focused: null, pressed: null };
@@ -182,10 +182,7 @@ function knob(explorer, view, axis) {
     explorer.stop();
     explorer.move({ [axis]: position });
   };
-  const shown = () => {
-    const { state } = explorer;
-    return state.view ? textOf({ ...state, view: state.view }, axis) : "";
-  };
+  const shown = () => (explorer.seen ? textOf(explorer.seen, axis) : "");
   /** @param {HTMLInputElement} input */
   const commit = (input) => {
     const typed = Number(input.value.trim().replace(",", ".") || Number.NaN);

@@ -12,7 +12,7 @@ import { CellPointer } from "../charts/cells.js";
 import { layerCells } from "./layer_cells.js";
 import { fileName } from "./state.js";
 
-/** @typedef {import("./state.js").Tokens} Tokens */
+/** @import { Tokens } from "./state.js" */
 
 /** @returns {import("./explorer.js").Part} */
 export function expertsPart() {

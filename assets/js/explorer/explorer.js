@@ -19,15 +19,13 @@ import { plot } from "../charts/plot_host.js";
 import { figureMenus } from "./figure_tables.js";
 import { addressOf, carriedOn, initial, reduce } from "./state.js";
 
+/** @import { Action, Figure, State, View, Wanted } from "./state.js" */
+
 const REDRAWN = { quantity: "the map of layers", steps: "the ladder" };
 
-/** @typedef {import("./state.js").State} State */
-/** @typedef {import("./state.js").Action} Action */
-/** @typedef {import("./state.js").Wanted} Wanted */
-/** @typedef {State & {view: import("./state.js").View}} WithView a state in which there is a view */
+/** @typedef {State & {view: View}} WithView a state in which there is a view */
 /** @typedef {Awaited<ReturnType<typeof plot>>} Host of a figure */
-/** @typedef {import("./state.js").Figure} Figure */
-/** @typedef {{seen: boolean, near: boolean, step: (at: import("./state.js").Point) => boolean}} Follows */
+/** @typedef {{seen: boolean, near: boolean, step: (at: import("../charts/bind.js").Point) => boolean}} Follows */
 /**
  * @typedef {object} Part of an explorer
  * @property {string[]} cards the names of its figures' places on the page
@@ -72,6 +70,12 @@ export class Explorer {
     this.hosts = Object.fromEntries(cards.map((card, index) => [card, hosts[index]]));
     for (const part of this.parts) part.wire?.(this);
     figureMenus(this);
+  }
+
+  /** The state, once there is a view. @returns {WithView|null} */
+  get seen() {
+    const { view } = this.state;
+    return view && { ...this.state, view };
   }
 
   /** The element of a name within the page. @param {string} name @returns {HTMLElement|null} */
@@ -121,14 +125,14 @@ export class Explorer {
    * @param {string} value
    */
   async redraw(name, value) {
-    const { view, locked } = this.state;
-    if (!view || locked.includes(name)) return;
+    const { seen } = this;
+    if (!seen || seen.locked.includes(name)) return;
     this.redrawings += 1;
     const mine = this.redrawings;
     try {
-      const answer = await request(viewPath({ ...addressOf({ ...this.state, view }), [name]: value }));
+      const answer = await request(viewPath({ ...addressOf(seen), [name]: value }));
       // Anything newer that is on its way, or another view, goes before this answer.
-      if (mine !== this.redrawings || view !== this.state.view) return;
+      if (mine !== this.redrawings || seen.view !== this.state.view) return;
       this.dispatch({ type: "redrawn", name, answer });
     } catch (error) {
       this.dispatch({ type: "troubled", problem: asProblem(error, REDRAWN[name]) });
@@ -137,9 +141,9 @@ export class Explorer {
 
   /** Shows another line or layer in the place of the shown one, if the link lets that be chosen. @param {Partial<Wanted>} change */
   pick(change) {
-    const { view, locked } = this.state;
-    if (view && !Object.keys(change).some((name) => locked.includes(name)))
-      this.load({ ...carriedOn({ ...this.state, view }), ...change });
+    const { seen } = this;
+    if (seen && !Object.keys(change).some((name) => seen.locked.includes(name)))
+      this.load({ ...carriedOn(seen), ...change });
   }
 
   /** Another line of the same width, where there is one of that name. @param {string} name */
@@ -169,11 +173,11 @@ export class Explorer {
     this.rendered = state;
     this.root.classList.toggle("is-loading", state.phase === "next");
     if (state.problem !== before.problem) this.report(state.problem);
-    if (state.view) this.renderView({ ...state, view: state.view }, before);
+    if (this.seen) this.renderView(this.seen, before);
     this.onState(state);
   }
 
-  /** @param {import("./state.js").Trouble|null} trouble */
+  /** @param {import("../base/problem.js").Trouble|null} trouble */
   report(trouble) {
     const place = this.part("problem");
     if (place) render(trouble && problemBlock(trouble), place);
@@ -237,12 +241,12 @@ export class Explorer {
  * @param {Wanted} wanted
  */
 export async function fetchLine(wanted) {
-  /** @type {import("./state.js").View} */
+  /** @type {View} */
   const view = await request(viewPath(wanted));
   return { view, arrays: await openedArrays(view) };
 }
 
-/** The arrays of a view by name, opened. @param {import("./state.js").View} view */
+/** The arrays of a view by name, opened. @param {View} view */
 async function openedArrays(view) {
   const opened = Object.entries(view.arrays).map(async ([name, info]) => [
     name,

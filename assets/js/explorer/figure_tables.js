@@ -16,9 +16,8 @@ const FROM_SCREEN = ["surfaces", "surfaces_flat"];
 export function figureMenus(explorer) {
   for (const [card, host] of Object.entries(explorer.hosts)) {
     const current = () => {
-      const { view } = explorer.state;
-      if (!view) throw new Error("there is no study yet");
-      return { ...explorer.state, view };
+      if (!explorer.seen) throw new Error("there is no study yet");
+      return explorer.seen;
     };
     figureMenu(host, {
       file: () => fileName(current().view, card.replace("_flat", "")),

@@ -7,11 +7,8 @@ import { html, made, render } from "../base/html.js";
 import { CellPointer } from "../charts/cells.js";
 import { layerCells } from "./layer_cells.js";
 
-/** @type {[import("./state.js").Level, string][]} */
-const LEVELS = [
-  ["blocks", "blocks"],
-  ["experts", "experts"],
-];
+/** @type {import("./state.js").Level[]} */
+const LEVELS = ["blocks", "experts"];
 
 /** @returns {import("./explorer.js").Part} */
 export function mapPart() {
@@ -38,9 +35,9 @@ export function mapPart() {
       choice.hidden = !view.figures.map_experts;
       render(
         LEVELS.map(
-          ([name, words]) =>
+          (name) =>
             html`<button type="button" data-level=${name} aria-pressed=${String(name === level)}
-              @click=${() => explorer.dispatch({ type: "level", name })}>${words}</button>`,
+              @click=${() => explorer.dispatch({ type: "level", name })}>${name}</button>`,
         ),
         choice,
       );

@@ -49,7 +49,7 @@ export function numbersPart() {
 /**
  * Marks the shown point's row; true like every step that could be made in place.
  * @param {HTMLElement} place
- * @param {import("./state.js").Point} at
+ * @param {import("../charts/bind.js").Point} at
  */
 function mark(place, at) {
   for (const row of place.querySelectorAll("tbody tr"))

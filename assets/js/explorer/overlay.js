@@ -7,9 +7,9 @@
 import { ROLES } from "../base/contract.js";
 import { format } from "../base/format.js";
 
-/** @typedef {import("./state.js").Figure} Figure */
-/** @typedef {import("./state.js").Overlay} Overlay */
-/** @typedef {import("../charts/figure.d.ts").Trace} Trace */
+/** @import { Trace } from "../charts/figure.d.ts" */
+/** @import { Figure, Overlay } from "./state.js" */
+
 /** @typedef {Trace & {x: string[], line: {color: string}, marker: {color: string, symbol: string}}} Drawn a curve of the figure */
 
 /** The curve of the figure in whose panel each lies is known by its colour: that of the quantity. */

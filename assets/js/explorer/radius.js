@@ -45,10 +45,7 @@ export function boundAt(bound, plane, { gamma, lambda }) {
   return { radius: plane.drift[gamma][lambda], plane, gamma, lambda };
 }
 
-/**
- * The line on an explorer's plane.
- * @returns {import("./explorer.js").Part}
- */
+/** @returns {import("./explorer.js").Part} */
 export const radiusPart = () => ({ cards: [], wire: radiusLine });
 
 /** @param {import("./explorer.js").Explorer} explorer */

@@ -9,6 +9,8 @@ import { html, render } from "../base/html.js";
 import { alignWithAxis } from "./axis_slider.js";
 import { toldOf } from "./state.js";
 
+/** @import { Explorer } from "./explorer.js" */
+
 const STEP_MS = 900;
 
 /** @returns {import("./explorer.js").Part} */
@@ -44,7 +46,7 @@ export function slidersPart() {
   };
 }
 
-/** @param {import("./explorer.js").Explorer} explorer */
+/** @param {Explorer} explorer */
 function step(explorer) {
   const { view, at } = explorer.state;
   if (view && at.lambda < view.lams.length - 1) explorer.move({ lambda: at.lambda + 1 });
@@ -53,7 +55,7 @@ function step(explorer) {
 
 /**
  * ← and → move λ anywhere on the page, unless the person is typing or a modifier is held.
- * @param {import("./explorer.js").Explorer} explorer
+ * @param {Explorer} explorer
  * @param {KeyboardEvent} event
  */
 function key(explorer, event) {
@@ -65,11 +67,11 @@ function key(explorer, event) {
   explorer.move({ lambda: explorer.state.at.lambda + (event.key === "ArrowLeft" ? -1 : 1) });
 }
 
-/** @param {import("./explorer.js").Explorer} explorer */
+/** @param {Explorer} explorer */
 const slider = (explorer) => /** @type {HTMLInputElement|null} */ (explorer.part("lambda"));
 
 /**
- * @param {import("./explorer.js").Explorer} explorer
+ * @param {Explorer} explorer
  * @param {import("./explorer.js").WithView} state
  */
 function controls(explorer, state) {

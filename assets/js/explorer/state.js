@@ -7,15 +7,14 @@ import { nearest } from "../base/address_bar.js";
 import { LADDER_STEPS } from "../base/contract.js";
 import { withoutBand } from "./band.js";
 
-/** @typedef {import("../charts/bind.js").Point} Point */
-/** @typedef {import("../base/problem.js").Trouble} Trouble */
-/** @typedef {import("../base/types.d.ts").Shown} Shown */
-/** @typedef {import("../base/types.d.ts").Door} Door */
-/** @typedef {import("../base/types.d.ts").Drawing} Drawing */
-/** @typedef {import("../base/types.d.ts").Piece} Piece of a sentence */
+/** @import { Trouble } from "../base/problem.js" */
+/** @import { BestDifference, Door, Drawing, Equation, KeptCodes, Piece, SecondAxis, Shown } from "../base/types.d.ts" */
+/** @import { Opened, Point } from "../charts/bind.js" */
+/** @import { Term } from "../charts/terms.js" */
+
 /**
  * Of a quality at every point, γ first.
- * @typedef {{band: boolean[][], best: (import("../base/types.d.ts").BestDifference|null)[], sentences: Piece[][][],
+ * @typedef {{band: boolean[][], best: (BestDifference|null)[], sentences: Piece[][][],
  *   small_print: string[][][]}} Told
  */
 /** @typedef {{key: string, title: string, kind: string}} Column */
@@ -28,7 +27,7 @@ import { withoutBand } from "./band.js";
  * @typedef {object} View what GET /studies/{id}/view says of one line and layer, for every γ and λ (sarqc/figures/view.py)
  * @property {string} title of the page that shows it
  * @property {{id: string, title: string, prefix: string, model: {name: string}, recipe: Object<string, any>|null,
- *   unseen: string|null, kept: import("../base/types.d.ts").KeptCodes|null}} study
+ *   unseen: string|null, kept: KeptCodes|null}} study
  * @property {{name: string, method: string, title: string, has_lam: boolean, baseline: string, bits: number, grid: string,
  *   grid_text: string, group_size: number|null, fitting?: Record<string, string|number>,
  *   equation: Equation|null}} line
@@ -47,7 +46,7 @@ import { withoutBand } from "./band.js";
  * @property {{name: string, method: string, title: string, bits: number, solver: string, fitting: string}[]} choices
  * @property {number[]} lams
  * @property {(number|null)[]} gammas of γ, or of what `second` names in its place
- * @property {import("../base/types.d.ts").SecondAxis} second
+ * @property {SecondAxis} second
  * @property {string[]} lam_texts
  * @property {string[]} lam_flags what is flagged at each λ, empty for most
  * @property {string[]} gamma_texts
@@ -68,10 +67,8 @@ import { withoutBand } from "./band.js";
  *   second: string, effort: string|null, left: string[]}} as_recipe the run
  *   that the line asks for, see sarqc/study/as_recipe.py
  */
-/** @typedef {Object<string, import("../charts/bind.js").Opened>} Arrays opened, by name */
+/** @typedef {Object<string, Opened>} Arrays opened, by name */
 /** @typedef {"blocks"|"experts"} Level */
-/** @typedef {import("../base/types.d.ts").Equation} Equation */
-/** @typedef {import("../charts/terms.js").Term} Term */
 /**
  * @typedef {object} Wanted what is asked for, as an address says it; all but the study may be left open
  * @property {string} study

@@ -24,7 +24,7 @@ export function theoremPart() {
 /**
  * The quantities at a point.
  * @param {NonNullable<import("./state.js").View["theorem"]>} terms
- * @param {import("./state.js").Point} at
+ * @param {import("../charts/bind.js").Point} at
  */
 function termRows(terms, at) {
   return terms.map(

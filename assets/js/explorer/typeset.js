@@ -5,8 +5,8 @@
 
 import { html, nothing } from "../base/html.js";
 
-/** @typedef {import("./state.js").Equation} Equation */
-/** @typedef {import("./state.js").Term} Term */
+/** @import { Equation } from "../base/types.d.ts" */
+/** @import { Term } from "../charts/terms.js" */
 
 const W_HAT = html`<i>Ŵ</i>`;
 const W = html`<i>W</i>`;

@@ -55,12 +55,11 @@ export function pointAtWeights(explorer, host) {
     if (!pointer.isHeld || point) pointer.point(point ? cellOf(host.canvas.data[point.curveNumber], point) : kept);
   });
   host.onClick(({ points: [point] }) => {
-    if (point) {
-      choose(cellOf(host.canvas.data[point.curveNumber], point));
-      return;
+    if (point) choose(cellOf(host.canvas.data[point.curveNumber], point));
+    else {
+      kept = null;
+      pointer.point(null);
     }
-    kept = null;
-    pointer.point(null);
   });
   host.canvas.addEventListener("pointerleave", () => pointer.isHeld || pointer.point(kept));
 }
@@ -193,10 +192,8 @@ const sign = (change) => `${change > 0 ? "+" : ""}${format(change, "significant"
  * @param {{point: string, value: number}[]} values
  * @param {string[]} place
  */
-export const saidOf = (values, place) => `${place.join(", ")}: ${values.map(valueAt).join(", ")}`;
-
-/** @param {{point: string, value: number}} one */
-const valueAt = (one) => (one.point ? `${short(one)} at ${one.point}` : short(one));
+export const saidOf = (values, place) =>
+  `${place.join(", ")}: ${values.map((one) => `${short(one)}${one.point && ` at ${one.point}`}`).join(", ")}`;
 
 /**
  * The channels that a cell stands for.

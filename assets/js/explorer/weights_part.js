@@ -8,6 +8,8 @@ import { html, render } from "../base/html.js";
 import { layerAt } from "./state.js";
 import { pointAtWeights, withoutWords } from "./weight_cells.js";
 
+/** @import { Explorer, WithView } from "./explorer.js" */
+
 const MISSING =
   "No surfaces: this line was made without pictures, or the draw shown is not the first. Only the first has them.";
 /** @type {[label: string, bySaliency: boolean][]} */
@@ -30,7 +32,7 @@ export function weightFigure(figures, card, drawing, pool) {
   return figures[`${kind}:${pool}`] ? `${kind}:${pool}` : kind;
 }
 
-/** The name of the figure of the weights that is shown. @param {import("./explorer.js").WithView} state */
+/** The name of the figure of the weights that is shown. @param {WithView} state */
 export const shownWeights = ({ view, drawing, pool }) =>
   weightFigure(view.figures, drawing === "surface" ? "surfaces" : "surfaces_flat", drawing, pool);
 
@@ -67,10 +69,10 @@ export function weightsPart() {
   };
 }
 
-/** @param {import("./explorer.js").Explorer} explorer @returns {HTMLSelectElement[]} */
+/** @param {Explorer} explorer @returns {HTMLSelectElement[]} */
 const pools = (explorer) => explorer.switches("pool").filter((element) => element instanceof HTMLSelectElement);
 
-/** @param {import("./explorer.js").Explorer} explorer @param {import("./explorer.js").WithView} state */
+/** @param {Explorer} explorer @param {WithView} state */
 function drawings(explorer, { view, drawing }) {
   for (const button of explorer.switches("drawing")) {
     button.setAttribute("aria-pressed", String(button.dataset.drawing === drawing));
@@ -78,7 +80,7 @@ function drawings(explorer, { view, drawing }) {
   }
 }
 
-/** @param {import("./explorer.js").Explorer} explorer @param {import("./explorer.js").WithView} state */
+/** @param {Explorer} explorer @param {WithView} state */
 function poolings(explorer, { view, pool, locked }) {
   const { poolings: offered } = view;
   /** @param {boolean} sorted */
@@ -97,7 +99,7 @@ function poolings(explorer, { view, pool, locked }) {
   }
 }
 
-/** @param {import("./explorer.js").Explorer} explorer @param {import("./explorer.js").WithView} state */
+/** @param {Explorer} explorer @param {WithView} state */
 function titles(explorer, { view, pool }) {
   const name = layerAt(view, view.surface_layer)?.label ?? "";
   const why = view.layer === null ? `, largest drift` : "";

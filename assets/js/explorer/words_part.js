@@ -9,8 +9,9 @@ import { html, made, nothing, render } from "../base/html.js";
 import { count } from "./counting.js";
 import { toldOf } from "./state.js";
 
-/** @import { Explorer, WithView } from "./explorer.js" */
-/** @import { Piece, View } from "./state.js" */
+/** @import { Piece } from "../base/types.d.ts" */
+/** @import { Explorer, Part, WithView } from "./explorer.js" */
+/** @import { Told, View } from "./state.js" */
 
 /** Of what the sentence speaks and the main figure has a curve. */
 const POINTED = ["quality", "recon", "held_out", "drift"];
@@ -18,7 +19,7 @@ const POINTED = ["quality", "recon", "held_out", "drift"];
 /** The pieces of a sentence as text. @param {Piece[]} pieces */
 export const plainText = (pieces) => pieces.map((piece) => piece.text).join("");
 
-/** @returns {import("./explorer.js").Part} */
+/** @returns {Part} */
 export function wordsPart() {
   let finish = () => {}; // of numbers that count
   return {
@@ -27,17 +28,15 @@ export function wordsPart() {
     wire(explorer) {
       const button = explorer.part("copy");
       button?.addEventListener("click", () => {
-        const { state } = explorer;
-        if (state.view) copyFrom(button, asText({ ...state, view: state.view }, location.href));
+        if (explorer.seen) copyFrom(button, asText(explorer.seen, location.href));
       });
       explainWords(document);
       const place = explorer.part("sentence")?.parentElement;
       let width = place?.clientWidth;
       const again = () => {
-        const { state } = explorer;
         if (!place || place.clientWidth === width) return;
         width = place.clientWidth;
-        if (state.view) keepRoom(explorer, { ...state, view: state.view });
+        if (explorer.seen) keepRoom(explorer, explorer.seen);
       };
       if (place) new ResizeObserver(again).observe(place);
       const sentence = explorer.part("sentence");
@@ -89,7 +88,7 @@ function keepRoom(explorer, state) {
   const place = explorer.part("sentence")?.parentElement;
   if (!place?.classList.contains("told")) return;
   const narrow = matchMedia("(max-width: 760px)").matches;
-  /** @type {import("./state.js").Told[]} */
+  /** @type {Told[]} */
   const qualities = narrow ? [toldOf(state)] : Object.values(view.told);
   const every = qualities.flatMap(({ sentences }) =>
     sentences.flatMap((row) => row.map((pieces) => html`<div><p class="sentence">${written(pieces)}</p></div>`)),
@@ -104,7 +103,7 @@ function keepRoom(explorer, state) {
 
 /**
  * What is said of a point, with what it was measured on and where it is to be seen.
- * @param {import("./explorer.js").WithView} state
+ * @param {WithView} state
  * @param {string} address
  */
 export function asText(state, address) {

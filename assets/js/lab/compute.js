@@ -10,8 +10,8 @@ import { when } from "../base/format.js";
 import { labelOf } from "./preview.js";
 import { offered } from "./preview_recipe.js";
 
-/** @typedef {import("./state.js").State} State */
-/** @typedef {import("./state.js").Action} Action */
+/** @import { RunEvent } from "../base/types.d.ts" */
+/** @import { Action, State } from "./state.js" */
 
 const STOPPED = ENDS.filter((end) => end !== "finished");
 
@@ -79,7 +79,7 @@ export function compute({ state, dispatch, gone }) {
   const stop = (run) => ask(run, "/cancel", "POST").catch((error) => over(asProblem(error)));
 
   /**
-   * @param {import("../base/types.d.ts").RunEvent} event the last
+   * @param {RunEvent} event the last
    * @param {string} run
    */
   function end(event, run) {
@@ -109,8 +109,7 @@ export function compute({ state, dispatch, gone }) {
   async function keep() {
     const { preview, explored } = state();
     if (!preview?.run || !preview.ended) return;
-    const [layer, time] = [labelOf(preview, explored.view), when(preview.endedAt)];
-    const name = `${layer}, computed ${time}`;
+    const name = `${labelOf(preview, explored.view)}, computed ${when(preview.endedAt)}`;
     try {
       await ask(preview.run, "", "PATCH", { name });
       dispatch({ type: "kept" });
@@ -124,7 +123,7 @@ export function compute({ state, dispatch, gone }) {
 
 /**
  * What the end of a run says of its reason.
- * @param {import("../base/types.d.ts").RunEvent} event
+ * @param {RunEvent} event
  */
 function partsOf(event) {
   if (event.type === "interrupted") return { what: event.what };

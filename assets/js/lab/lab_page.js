@@ -217,8 +217,7 @@ export async function mount() {
     link,
     // A link that is sent says all: what opens without a wish may be another study tomorrow.
     address: (given) => {
-      const { view } = state.explored;
-      const query = serialise(view ? addressOf({ ...state.explored, view }) : {}, LAB_VIEW, { link: given });
+      const query = serialise(explorer.seen ? addressOf(explorer.seen) : {}, LAB_VIEW, { link: given });
       return `${location.origin}${location.pathname}${query}`;
     },
     further: () => {

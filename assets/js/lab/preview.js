@@ -8,8 +8,8 @@ import { ENDS } from "../base/contract.js";
 import { count, format, plain, when } from "../base/format.js";
 import { RECIPE_FIELDS } from "../base/recipe_contract.js";
 
-/** @typedef {import("../base/types.d.ts").RunEvent} RunEvent */
-/** @typedef {import("../base/types.d.ts").Recipe} Recipe */
+/** @import { Recipe, RunEvent } from "../base/types.d.ts" */
+
 /** @typedef {"recon"|"heldOut"|"sar"} Curve */
 /** @typedef {Record<Curve, number|null>} Values of one point; null was not measured */
 /**
@@ -67,15 +67,7 @@ export function reduce(before, event) {
   if (ENDS.includes(event.type)) return { ...state, ended: event.type, endedAt: event.at ?? null };
   switch (event.type) {
     case "stage":
-      return {
-        ...state,
-        stage:
-          event.detail && event.name === "loading"
-            ? `loading ${event.detail}`
-            : event.name === "quantizing"
-              ? event.name
-              : event.name,
-      };
+      return { ...state, stage: event.detail && event.name === "loading" ? `loading ${event.detail}` : event.name };
     case "started":
       return { ...state, stage: STATISTICS, ended: null };
     case "point_done": {
@@ -109,31 +101,11 @@ export function words(state) {
   return `${done} of ${state.points.length} λ solved`;
 }
 
-/** @typedef {{value: string, lam: string}} Spoken value at a λ */
-/**
- * Each curve in words: its only value, or its first and last.
- * @type {[Curve, (only: Spoken) => string, (ends: {first: string, from: string, last: string, to: string}) => string][]}
- */
+/** Each curve in words. @type {[Curve, string][]} */
 const SPOKEN = [
-  [
-    "recon",
-    (only) => `reconstruction error on calibration text is ${only.value} at λ = ${only.lam}`,
-    (ends) =>
-      `reconstruction error on calibration text goes from ${ends.first} at λ = ${ends.from} to ${ends.last} at ` +
-      `λ = ${ends.to}`,
-  ],
-  [
-    "heldOut",
-    (only) => `reconstruction error on unseen text is ${only.value} at λ = ${only.lam}`,
-    (ends) =>
-      `reconstruction error on unseen text goes from ${ends.first} at λ = ${ends.from} to ${ends.last} at λ = ` +
-      `${ends.to}`,
-  ],
-  [
-    "sar",
-    (only) => `the penalty, L_sar, is ${only.value} at λ = ${only.lam}`,
-    (ends) => `the penalty, L_sar, goes from ${ends.first} at λ = ${ends.from} to ${ends.last} at λ = ${ends.to}`,
-  ],
+  ["recon", "reconstruction error on calibration text"],
+  ["heldOut", "reconstruction error on unseen text"],
+  ["sar", "the penalty, L_sar,"],
 ];
 
 /**
@@ -143,13 +115,12 @@ const SPOKEN = [
  */
 export function sentence(state, label) {
   const head = `${label}: ${solved(state)} of ${state.points.length} λ solved`;
-  const curves = SPOKEN.flatMap(([name, ofOne, ofSeveral]) => {
-    const values = valuesOf(state, name).flatMap((value, index) =>
-      value === null ? [] : [{ value: format(value, "significant"), lam: plain(state.lams[index]) }],
+  const curves = SPOKEN.flatMap(([name, spoken]) => {
+    const points = valuesOf(state, name).flatMap((value, index) =>
+      value === null ? [] : [`${format(value, "significant")} at λ = ${plain(state.lams[index])}`],
     );
-    const [first, last] = [values[0], values[values.length - 1]];
-    if (values.length < 2) return values.map(ofOne);
-    return [ofSeveral({ first: first.value, from: first.lam, last: last.value, to: last.lam })];
+    if (points.length < 2) return points.map((only) => `${spoken} is ${only}`);
+    return [`${spoken} goes from ${points[0]} to ${points.at(-1)}`];
   });
   return `${[head, ...curves].join("; ")}.`;
 }
@@ -192,7 +163,7 @@ const CALIBRATION = [
   ["calibration", (text) => `calibration text ${text}`],
   ["samples", (samples) => `${count(samples)} sequences`],
   ["length", (tokens) => `sequences of ${count(tokens)} tokens`],
-  ["sampling", (way) => (way === "random" ? "random sampling" : "sequential sampling")],
+  ["sampling", (way) => `${way === "random" ? "random" : "sequential"} sampling`],
   ["seed", (seed) => `calibration draw ${seed}`],
 ];
 
@@ -208,14 +179,9 @@ export function differences({ recipe }, asked, { study, draw, draws, explore }) 
     const [ours, theirs] = [said(recipe, name), said(asked, name)];
     return ours === theirs || (name === "seed" && several) ? [] : [`${say(ours)} (the curve: ${say(theirs)})`];
   });
-  if (several)
-    phrases.push(
-      `draw ${String(said(recipe, "seed"))} alone (the curve: mean of ${draws.length} ` +
-        `${draws.length === 1 ? "draw)" : "draws)"}`,
-    );
+  if (several) phrases.push(`draw ${said(recipe, "seed")} alone (the curve: mean of ${draws.length} draws)`);
   const text = said(recipe, "calibration");
-  if (study.unseen && study.unseen !== text)
-    phrases.push(`unseen text: more of ${String(text)} (the curve: ${study.unseen})`);
+  if (study.unseen && study.unseen !== text) phrases.push(`unseen text: more of ${text} (the curve: ${study.unseen})`);
   if (!explore) phrases.push("inputs from the float model (the curve: from the quantized blocks before)");
   return phrases;
 }

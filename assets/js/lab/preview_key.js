@@ -8,7 +8,7 @@ import { html, nothing } from "../base/html.js";
 import { at } from "../base/site.js";
 import { labelOf, sentence, solved, words } from "./preview.js";
 
-/** @typedef {import("./preview.js").Preview} Preview */
+/** @import { Preview } from "./preview.js" */
 
 /**
  * @param {Preview} preview

@@ -6,7 +6,7 @@
 import { METHODS } from "../base/recipe_contract.js";
 import { layerAt } from "../explorer/state.js";
 
-/** @typedef {import("../base/types.d.ts").Recipe} Recipe */
+/** @import { Recipe } from "../base/types.d.ts" */
 
 /** λ at which the layer is solved between the ends of the line's own, beside these. */
 export const LAMS = [0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3];
@@ -18,7 +18,7 @@ const KEPT = ["revision", "calibration", "samples", "length", "sampling", "seed"
  * The recipe of the preview, or null where there is nothing to compute: no layer chosen, a line without λ, a method
  * that works on several linears at once, or a study whose calibration text is not known.
  * @param {import("../explorer/state.js").View} view
- * @param {import("../explorer/state.js").Point} at the point shown
+ * @param {import("../charts/bind.js").Point} at the point shown
  * @param {{unit: string, tunes: string[]}|undefined} method what METHODS says of it
  */
 export function recipeFor(view, at, method) {

@@ -12,12 +12,14 @@ import { carriedOn } from "../explorer/state.js";
 import * as Preview from "./preview.js";
 import { recipeFor } from "./preview_recipe.js";
 
+/** @import { Trouble } from "../base/problem.js" */
+/** @import { ModelEntry } from "../base/types.d.ts" */
+/** @import { Visitor } from "../base/whoami.js" */
+/** @import { Overlay, View, Wanted } from "../explorer/state.js" */
+
 /** @type {Object<string, string>} lists that are locked by another's name */
 const LOCKED_AS = { block: "layer", fitting: "method" };
 
-/** @typedef {import("../explorer/state.js").View} View */
-/** @typedef {import("../explorer/state.js").Wanted} Wanted */
-/** @typedef {import("../explorer/state.js").Trouble} Trouble */
 /** @typedef {import("../explorer/state.js").State} ExplorerState */
 /**
  * @typedef {object} Study an entry of GET /studies
@@ -36,7 +38,7 @@ const LOCKED_AS = { block: "layer", fitting: "method" };
  * @property {Partial<Wanted>} wanted by the page's address
  * @property {string[]} remarks on what of the address could not be used
  * @property {ExplorerState} explored what the explorer shows
- * @property {import("../base/types.d.ts").ModelEntry[]|null} models that this host can compute with, once they are known
+ * @property {ModelEntry[]|null} models that this host can compute with, once they are known
  * @property {import("./preview.js").Preview|null} preview that is being computed, or was
  * @property {Trouble|null} trouble with the last preview
  */
@@ -52,7 +54,7 @@ const LOCKED_AS = { block: "layer", fitting: "method" };
 /**
  * @typedef {{type: "listed", studies: Study[], first: string|null} | {type: "remarked", remarks: string[]}
  *   | {type: "explored", explored: ExplorerState}
- *   | {type: "offered", models: import("../base/types.d.ts").ModelEntry[]}
+ *   | {type: "offered", models: ModelEntry[]}
  *   | {type: "begun", recipe: Partial<import("../base/types.d.ts").Recipe>}
  *   | {type: "made", run: import("../base/types.d.ts").Run}
  *   | {type: "event", event: import("../base/types.d.ts").RunEvent} | {type: "heard", lost: boolean}
@@ -141,12 +143,12 @@ export function previewFacts(state) {
 
 /**
  * Makes the function that says what is drawn over the main figure in a state: the same object while nothing of it changes.
- * @returns {(state: State) => import("../explorer/state.js").Overlay|null}
+ * @returns {(state: State) => Overlay|null}
  */
 export function overlays() {
   /** @type {unknown[]} */
   let from = [];
-  /** @type {import("../explorer/state.js").Overlay|null} */
+  /** @type {Overlay|null} */
   let overlay = null;
   return (state) => {
     const { preview, explored } = state;
@@ -299,7 +301,8 @@ function everyPick({ studies, wanted, explored: { view, locked } }) {
       solvers.map(
         /** @returns {Option} */ ({ solver, title, method }) => [
           solver,
-          named(solvers, title) ? `${title} · ${method}` : title,
+          // several of one title are told apart by their names
+          solvers.filter((one) => one.title === title).length > 1 ? `${title} · ${method}` : title,
         ],
       ),
       shown.solver,
@@ -320,11 +323,7 @@ function everyPick({ studies, wanted, explored: { view, locked } }) {
         : [],
       view.scale,
     ),
-    list(
-      "draw",
-      draws.length > 1 ? [["all", `${draws.length} ${draws.length === 1 ? "draw" : "draws"}`], ...draws] : [],
-      view.draw ?? "all",
-    ),
+    list("draw", draws.length > 1 ? [["all", `${draws.length} draws`], ...draws] : [], view.draw ?? "all"),
     list(
       "quantity",
       view.quantities.map(/** @returns {Option} */ ({ name, title }) => [name, title]),
@@ -333,9 +332,6 @@ function everyPick({ studies, wanted, explored: { view, locked } }) {
   ];
 }
 
-/** Whether several solvers have a title, which only their names tell apart. @param {{title: string}[]} solvers @param {string} title */
-const named = (solvers, title) => solvers.filter((one) => one.title === title).length > 1;
-
 /**
  * A study with where it comes from, when that is not this host's app.
  * @param {Study} study
@@ -343,7 +339,7 @@ const named = (solvers, title) => solvers.filter((one) => one.title === title).l
  */
 function studyOption({ id, title, origin }) {
   const from = /** @type {Object<string, string>} */ (ORIGINS)[origin];
-  return [id, from ? `${title || id} · ${from}` : title || id];
+  return [id, `${title || id}${from ? ` · ${from}` : ""}`];
 }
 
 /**
@@ -406,19 +402,15 @@ export const stepOf = ({ study, bits, method, layer }) => [study, bits, method, 
  * Values of a link that the shown line does not have, and what is shown instead.
  * @param {Partial<Wanted>} wanted
  * @param {{view: Pick<View, "line"|"lams"|"lam_texts"|"gammas"|"second"|"gamma_texts"|"scale"|"quantity">,
- *   at: import("../explorer/state.js").Point}} point
+ *   at: import("../charts/bind.js").Point}} point
  * @returns {string[]}
  */
 export function elsewhere({ lambda, gamma, scale, quantity }, { view, at }) {
   /** @type {(sign: string, value: number|undefined, values: (number|null)[], texts: string[], place: number) => string[]} */
   const nearby = (sign, value, values, texts, place) => {
     if (value === undefined || values.includes(value)) return [];
-    const [wanted, shown] = [String(value), texts[place]];
-    return [
-      shown
-        ? `${sign} = ${wanted} is not in this line: ${sign} = ${shown} is shown.`
-        : `${sign} = ${wanted} is not in this line: it has none.`,
-    ];
+    const instead = texts[place] ? `${sign} = ${texts[place]} is shown` : "it has none";
+    return [`${sign} = ${value} is not in this line: ${instead}.`];
   };
   const { has_lam: hasLam } = view.line;
   return [
@@ -437,7 +429,7 @@ export function elsewhere({ lambda, gamma, scale, quantity }, { view, at }) {
  * The shown study where it can be shown to others by a link: those that came with the app everybody sees anyway, and a
  * private host has no others. Null for none.
  * @param {State} state
- * @param {import("../base/whoami.js").Visitor} who
+ * @param {Visitor} who
  */
 export function toShare({ studies, explored }, who) {
   const study = studies?.find(({ id }) => id === explored.view?.study.id);
@@ -447,6 +439,6 @@ export function toShare({ studies, explored }, who) {
 /**
  * The shown study where its site can be written; null for none.
  * @param {State} state
- * @param {import("../base/whoami.js").Visitor} who
+ * @param {Visitor} who
  */
 export const toPublish = ({ explored }, who) => (mayRun(who) ? (explored.view?.study.id ?? null) : null);

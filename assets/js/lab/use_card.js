@@ -12,9 +12,6 @@ import { describe } from "../calibrate/recipe_form.js";
 /** @import { Point } from "../charts/bind.js" */
 /** @import { View } from "../explorer/state.js" */
 
-/** @type {Record<string, string>} */
-const EFFORTS = { quick: "effort: quick", balanced: "effort: balanced", best: "effort: best" };
-
 /**
  * The recipe of a point; null where no run can be made of its line.
  * @param {Pick<View, "as_recipe">} view
@@ -51,9 +48,7 @@ export function useCard(button, shown) {
     const run = recipe && describe({ bits: view.line.bits, method: view.line.method, ...recipe });
     texts.show(recipe, { study: view.study.id, line: view.line.name });
     render(
-      html`<p class="share-title">${
-        run ? (effort ? `A run of ${run}; ${EFFORTS[effort]}.` : `A run of ${run}.`) : nothing
-      }</p>
+      html`<p class="share-title">${run ? `A run of ${run}${effort ? `; effort: ${effort}` : ""}.` : nothing}</p>
         ${left.length ? html`<div class="link-note"><ul>${left.map((words) => html`<li>${words}</li>`)}</ul></div>` : nothing}
         ${recipe ? html`<p><a class="act" href=${calibrateLink(recipe)} data-testid="use-form">Open in Calibrate</a></p>` : nothing}
         ${texts.element}`,

@@ -3,7 +3,7 @@
  * @module lecture/code_card
  */
 
-import { html, nothing, svg } from "../base/html.js";
+import { button, html, nothing, svg } from "../base/html.js";
 import { attendance } from "./state.js";
 
 /** @import { HallState, LectureBegun } from "../base/types.d.ts" */
@@ -52,7 +52,7 @@ export function codeCard({ lecture, hall, isBusy, isOver, trouble, begin, end, c
           : html`<button type="button" class="act" data-testid="begin-lecture" ?disabled=${isBusy} @click=${begin}
               >Let phones join</button>`
       }
-      <button type="button" class="act-quiet" data-testid="close-code" @click=${close}>Close</button>
+      ${button("Close", "close-code", close, "act-quiet")}
     </div>
   </section>`;
 }

@@ -13,6 +13,8 @@ import { reduce, ringOf, START, status, WORDS } from "./phone_state.js";
 import { follow } from "./stream.js";
 
 /** @import { PhoneState } from "../base/types.d.ts" */
+/** @import { Panel } from "../charts/chart.js" */
+/** @import { Drawn, Size } from "../charts/svg.js" */
 /** @import { State } from "./phone_state.js" */
 
 const KEPT = "sarqc-phone";
@@ -55,16 +57,16 @@ export function mount(root) {
     },
   });
 
-  /** @param {import("../charts/svg.js").Size} size */
+  /** @param {Size} size */
   const panelOf = ({ width, height }) =>
     panel({ left: 40, right: width - 24, top: 24, bottom: height - 84 }, state.state.heard?.lams.length ?? 0, [0, 1]);
 
-  /** @param {(at: import("../charts/chart.js").Panel) => number} position */
+  /** @param {(at: Panel) => number} position */
   function moved(position) {
     if (state.state.heard?.phase === "open") dispatch({ type: "moved", guess: position(panelOf(board.size)) });
   }
 
-  /** @param {import("../charts/svg.js").Size} size @returns {import("../charts/svg.js").Drawn[]} */
+  /** @param {Size} size @returns {Drawn[]} */
   function drawn(size) {
     const { heard, sent } = state.state;
     if (!heard?.lams.length) return [];
@@ -159,7 +161,7 @@ function refusal(document) {
 
 /**
  * The answer behind everything: the band of the best λ, or the best alone.
- * @type {(at: import("../charts/chart.js").Panel, heard: PhoneState) => import("../charts/svg.js").Drawn}
+ * @type {(at: Panel, heard: PhoneState) => Drawn}
  */
 function truth(at, { best, band }) {
   if (best === null) return null;

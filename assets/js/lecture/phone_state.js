@@ -75,11 +75,10 @@ export function status({ sent, guess }, heard) {
   const isClosed = heard.phase === "closed";
   if (sent === null)
     return isClosed ? "Guesses are closed. Look at the screen." : "Drag the ring, then send your guess.";
-  const own = { guess: name(sent) };
-  if (isClosed) return `Guesses are closed; yours is ${own.guess}. Look at the screen.`;
+  if (isClosed) return `Guesses are closed; yours is ${name(sent)}. Look at the screen.`;
   return guess === null || guess === sent
-    ? `Your guess is ${own.guess}. You may change it until guesses are closed.`
-    : `Your guess is ${own.guess}; the ring has another one, which is not sent.`;
+    ? `Your guess is ${name(sent)}. You may change it until guesses are closed.`
+    : `Your guess is ${name(sent)}; the ring has another one, which is not sent.`;
 }
 
 /** @param {number|null} sent @param {PhoneState} heard @param {(at: number) => string} name */
@@ -91,9 +90,6 @@ function answer(sent, { best, band }, name) {
       : `The best λ lies between ${name(first).slice(4)} and ${name(last).slice(4)}.`;
   if (sent === null) return truth;
   if (first === last && sent === first) return `${truth} You said so.`;
-  const own = { guess: name(sent) };
-  if (sent < first) return `${truth} Your guess, ${own.guess}, is below it.`;
-  return sent > last
-    ? `${truth} Your guess, ${own.guess}, is above it.`
-    : `${truth} Your guess, ${own.guess}, is in it.`;
+  const where = sent < first ? "below" : sent > last ? "above" : "in";
+  return `${truth} Your guess, ${name(sent)}, is ${where} it.`;
 }

@@ -3,8 +3,10 @@
  * @module lecture/state
  */
 
-/** @import { HallState, LectureBegun, LectureWish } from "../base/types.d.ts" */
 /** @import { Trouble } from "../base/problem.js" */
+import { counted } from "../base/format.js";
+
+/** @import { HallState, LectureBegun, LectureWish } from "../base/types.d.ts" */
 
 /**
  * A guess at one of growing values of λ, and the positions of its answer.
@@ -96,7 +98,6 @@ export const canClose = ({ hall, closed }, stop) =>
 /** How many phones there are, and how many have guessed. @param {HallState|null} hall */
 export function attendance(hall) {
   if (!hall) return "";
-  const phones = `${hall.phones} ${hall.phones === 1 ? "phone" : "phones"}`;
-  if (hall.stop === null) return phones;
-  return `${phones}, ${`${hall.guesses} ${hall.guesses === 1 ? "guess" : "guesses"}`}`;
+  const phones = counted(hall.phones, "phone");
+  return hall.stop === null ? phones : `${phones}, ${counted(hall.guesses, "guess")}`;
 }

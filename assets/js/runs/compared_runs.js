@@ -150,15 +150,12 @@ const more = (place, value, first, write) => {
 async function showCurves(figure) {
   const host = await plot("compare");
   if (!host.figure) figureMenu(host, { file: () => "compared", table: () => drawnTable(host.canvas.data) });
-  await host.show(figure, { gamma: 0, lambda: 0 });
+  host.show(figure);
 }
 
 /** @param {unknown} value */
 function valueText(value) {
-  if (Array.isArray(value)) return value.map(plainText).join(", ") || "none";
+  if (Array.isArray(value)) return value.join(", ") || "none";
   if (typeof value === "boolean") return value ? "yes" : "no";
-  return value === null || value === undefined ? "none" : plainText(value);
+  return String(value ?? "none");
 }
-
-/** @param {unknown} value */
-const plainText = (value) => (typeof value === "number" ? String(value) : String(value ?? ""));

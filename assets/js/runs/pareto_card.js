@@ -60,9 +60,9 @@ async function draw(section) {
     const view = await request(`/runs/pareto?${search}`);
     card.classList.remove("is-off");
     render(html`<p>${view.words} A click on a point opens its run.</p>`, words);
-    await host.show(view.figure, { gamma: 0, lambda: 0 });
+    host.show(view.figure);
   } catch (error) {
-    await host.show(null, { gamma: 0, lambda: 0 });
+    host.show(null);
     render(problemBlock(asProblem(error)), words);
   }
 }

@@ -7,7 +7,7 @@
 import { remember } from "../base/address_bar.js";
 import { asProblem, listen, offline, request } from "../base/client.js";
 import { saveAs } from "../base/dom.js";
-import { html, nothing, render } from "../base/html.js";
+import { button, html, nothing, render } from "../base/html.js";
 import { scrollBehavior } from "../base/motion.js";
 import { store } from "../base/page_state.js";
 import { problemBlock } from "../base/problem.js";
@@ -31,10 +31,10 @@ import {
   START,
   whyNotCompared,
 } from "./runs_state.js";
-import { runsTable, SORT_WORDS } from "./runs_table.js";
+import { runsTable, SORT_WORDS, tagsIn } from "./runs_table.js";
 
 /**
- * @import { Answer, Group, Run, RunsState } from "./types.d.ts"
+ * @import { Answer, Run, RunsState } from "./types.d.ts"
  * @import { Verb } from "./runs_state.js"
  * @import { Acts, Deeds, Dispatch } from "./runs_table.js"
  */
@@ -63,13 +63,8 @@ export async function mount(root) {
   );
 
   /** What goes wrong is said above the table. */
-  async function attempt(/** @type {() => Promise<void>} */ work) {
-    try {
-      await work();
-    } catch (error) {
-      dispatch({ type: "trouble", trouble: asProblem(error) });
-    }
-  }
+  const attempt = (/** @type {() => Promise<void>} */ work) =>
+    work().catch((error) => dispatch({ type: "trouble", trouble: asProblem(error) }));
 
   /** The page of the list as it is asked for now. */
   const load = () =>
@@ -324,25 +319,16 @@ function pickedBar(state, { dispatch, compare, pareto, toPicked }) {
   const amount = picked.size;
   if (!amount && !state.all) return said ? html`<span class="picked-words" role="status">${said}</span>` : nothing;
   const why = whyNotCompared(state);
-  const act = (
-    /** @type {string} */ words,
-    /** @type {string} */ name,
-    /** @type {() => void} */ click,
-    kind = "quiet",
-  ) => html`<button type="button" class=${kind} data-testid=${name} @click=${click}>${words}</button>`;
   const stop = () => dispatch({ type: "asking", what: null });
   if (asking === "delete" && amount)
     return html`<span class="picked-words" role="alert" data-testid="delete-words">${deletionWords(state)}</span>
-      ${act("Delete for good", "delete-picked-yes", () => toPicked("delete", {}, "deleted"), "quiet danger")}
-      ${act("Keep", "delete-picked-no", stop)}`;
+      ${button("Delete for good", "delete-picked-yes", () => toPicked("delete", {}, "deleted"), "quiet danger")}
+      ${button("Keep", "delete-picked-no", stop)}`;
   if (asking === "tag" && amount) {
     const send = (/** @type {SubmitEvent} */ event) => {
       event.preventDefault();
       const form = new FormData(/** @type {HTMLFormElement} */ (event.target), event.submitter);
-      const tags = String(form.get("tag") ?? "")
-        .split(",")
-        .map((tag) => tag.trim())
-        .filter(Boolean);
+      const tags = tagsIn(form.get("tag"));
       const isAdded = form.get("what") === "add";
       if (tags.length) toPicked("tags", { [isAdded ? "add" : "remove"]: tags }, isAdded ? "tagged" : "without the tag");
     };
@@ -350,7 +336,7 @@ function pickedBar(state, { dispatch, compare, pareto, toPicked }) {
       <label>Tag <input name="tag" data-testid="tag-picked-text" autocomplete="off" required /></label>
       <button class="quiet" name="what" value="add" data-testid="tag-picked-add">Add</button>
       <button class="quiet" name="what" value="remove">Remove</button>
-      ${act("Leave", "tag-picked-no", stop)}
+      ${button("Leave", "tag-picked-no", stop)}
     </form>`;
   }
   return html`<span class="picked-words" role="status">${said || pickedWords(state)}</span>
@@ -361,14 +347,14 @@ function pickedBar(state, { dispatch, compare, pareto, toPicked }) {
           ><span id="compare-why" class="picked-why">${why}</span>`
         : nothing
     }
-    ${act("Size against quality", "pareto", pareto)}
-    ${act("CSV", "csv", () => saveAs("runs.csv", at(`/api/runs/csv?${chosen(state)}`)))}
+    ${button("Size against quality", "pareto", pareto)}
+    ${button("CSV", "csv", () => saveAs("runs.csv", at(`/api/runs/csv?${chosen(state)}`)))}
     ${
       amount
         ? [
-            act("Tag", "tag-picked", () => dispatch({ type: "asking", what: "tag" })),
-            act("Delete", "delete-picked", () => dispatch({ type: "asking", what: "delete" })),
-            act("Pick none", "pick-none", () => dispatch({ type: "picked none" })),
+            button("Tag", "tag-picked", () => dispatch({ type: "asking", what: "tag" })),
+            button("Delete", "delete-picked", () => dispatch({ type: "asking", what: "delete" })),
+            button("Pick none", "pick-none", () => dispatch({ type: "picked none" })),
           ]
         : html`<span class="picked-hint">Pick runs to compare, tag or delete them.</span>`
     }`;

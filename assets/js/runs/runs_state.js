@@ -5,11 +5,12 @@
  */
 
 import { AT_REST, RUN_SORTS } from "../base/contract.js";
-import { count as grouped } from "../base/format.js";
+import { counted, count as grouped } from "../base/format.js";
 import { mayChange } from "../base/whoami.js";
+import { decimalsOf } from "../calibrate/distances.js";
 import { shortModel } from "../calibrate/recipe_form.js";
 
-/** @import { Group, Query, Row, Run, RunsAction, RunsState, Spread, TestText } from "./types.d.ts" */
+/** @import { Answer, Query, Row, Run, RunsAction, RunsState, TestText } from "./types.d.ts" */
 
 export const PAGE = 50; // rows
 export const MOST_PICKED = 200; // as many as the server takes at once
@@ -93,7 +94,7 @@ export function reduce(state, action) {
 
 /**
  * @param {RunsState} state
- * @param {import("./types.d.ts").Answer} answer
+ * @param {Answer} answer
  */
 function listed(state, { runs, groups, total }) {
   const pages = Math.max(1, Math.ceil(total / PAGE));
@@ -166,21 +167,19 @@ export const shownRuns = (state) => rows(state).flatMap(({ run }) => (run ? [run
  */
 export function count({ query, total, all, groups }) {
   if (total === null) return "";
-  const values = { count: grouped(all) };
-  const runs = query.filter.trim()
-    ? `${values.count} ${all === 1 ? "run" : "runs"} found`
-    : `${values.count} ${all === 1 ? "run" : "runs"}`;
-  if (!groups) return runs;
-  return `${runs} in ${grouped(total)} ${total === 1 ? "group" : "groups"}`;
+  const runs = `${amount(all, "run")}${query.filter.trim() ? " found" : ""}`;
+  return groups ? `${runs} in ${amount(total, "group")}` : runs;
 }
+
+/** @param {number} value @param {string} noun */
+const amount = (value, noun) => counted(value, noun, grouped(value));
 
 /** Which rows the page shows, of how many. @param {RunsState} state */
 export function place({ query: { page }, total }) {
   const all = total ?? 0;
   const last = Math.max(0, Math.ceil(all / PAGE) - 1);
   const [from, to] = [page * PAGE + 1, Math.min(all, (page + 1) * PAGE)];
-  const values = { from: grouped(from), to: grouped(to), all: grouped(all) };
-  return { last, words: last ? `${values.from} to ${values.to} of ${values.all}` : "" };
+  return { last, words: last ? `${grouped(from)} to ${grouped(to)} of ${grouped(all)}` : "" };
 }
 
 /**
@@ -302,26 +301,12 @@ export function deletionWords({ picked, who }) {
   const theirs = runs.filter(({ owner }) => !mayChange(who, owner)).length;
   const busy = runs.filter(({ state, owner }) => mayChange(who, owner) && !AT_REST.includes(state)).length;
   const gone = runs.length - theirs - busy;
-  const words = [`Delete ${grouped(gone)} ${gone === 1 ? "run" : "runs"} for good, with studies, logs and exports?`];
-  if (busy)
-    words.push(
-      busy === 1
-        ? `${grouped(busy)} run at work or waiting stays: cancel first.`
-        : `${grouped(busy)} runs at work or waiting stay: cancel first.`,
-    );
-  if (theirs) words.push(`${grouped(theirs)} ${theirs === 1 ? "run of others stays." : "runs of others stay."}`);
+  const words = [`Delete ${amount(gone, "run")} for good, with studies, logs and exports?`];
+  const stay = (/** @type {number} */ some) => (some === 1 ? "stays" : "stay");
+  if (busy) words.push(`${amount(busy, "run")} at work or waiting ${stay(busy)}: cancel first.`);
+  if (theirs) words.push(`${amount(theirs, "run")} of others ${stay(theirs)}.`);
   return words.join(" ");
 }
-
-/**
- * The outcome of an action on several runs.
- * @type {Record<Verb, (amount: number) => string>}
- */
-const DONE = {
-  deleted: (amount) => `${grouped(amount)} ${amount === 1 ? "run" : "runs"} deleted.`,
-  tagged: (amount) => `${grouped(amount)} ${amount === 1 ? "run" : "runs"} tagged.`,
-  "without the tag": (amount) => `${grouped(amount)} ${amount === 1 ? "run" : "runs"} without the tag.`,
-};
 
 /**
  * What came of a deed on many runs.
@@ -330,9 +315,9 @@ const DONE = {
  * @param {{done: string[], left: {error: {what: string}}[]}} answer
  */
 export function outcomeWords(verb, { done, left }) {
-  const words = [DONE[verb](done.length)];
+  const words = [`${amount(done.length, "run")} ${verb}.`];
   const why = [...new Set(left.map(({ error }) => error.what))].join("; ");
-  if (left.length) words.push(`${grouped(left.length)} ${left.length === 1 ? "run was" : "runs were"} left: ${why}.`);
+  if (left.length) words.push(`${amount(left.length, "run")} ${left.length === 1 ? "was" : "were"} left: ${why}.`);
   return words.join(" ");
 }
 
@@ -376,9 +361,7 @@ export const seconds = ({ started, ended }) =>
  */
 export function plusMinus(value, error, write, decimals) {
   if (!error) return write(value, decimals);
-  const exponent = Math.floor(Math.log10(error));
-  const lead = error / 10 ** exponent;
-  const digits = Math.min(4, Math.max(0, (lead < 2 ? 1 : 0) - exponent));
+  const digits = Math.min(4, decimalsOf(error));
   return `${write(value, digits)}\u00a0±\u00a0${write(error, digits)}`;
 }
 

@@ -4,7 +4,7 @@
  */
 
 import { SIGNS, WRITTEN_AT_MOST } from "../base/contract.js";
-import { bytes, decimalsFor, duration, format, number, percent, signed, when } from "../base/format.js";
+import { bytes, counted, decimalsFor, duration, format, number, percent, signed, when } from "../base/format.js";
 import { html, nothing, repeat } from "../base/html.js";
 import { moreMenu } from "../base/popover.js";
 import { METHODS } from "../base/recipe_contract.js";
@@ -71,9 +71,6 @@ const WORDS = {
   "delete-yes": "Delete for good",
   "delete-no": "Keep",
 };
-
-/** @type {Object<string, string>} what a run is beside a calibration */
-const KINDS = { tune: "tuning", ladder: "ladder" };
 
 /**
  * @param {RunsState} state
@@ -335,36 +332,24 @@ function over({ varies, measures }, name, decimals, write, unit = 1) {
   const [mean, least, most] = [found.mean * unit, found.least * unit, found.most * unit];
   const error = found.error === null ? null : found.error * unit;
   if (varies.length && least !== most)
-    return html`<span title=${`${count} ${count === 1 ? "run" : "runs"}`}
+    return html`<span title=${counted(count, "run")}
       >${write(least, decimals(least))} to ${write(most, decimals(most))}</span>`;
-  const what =
-    error === null
-      ? `Mean of ${count} runs${count === 1 ? "" : ""}`
-      : `Mean of ${count} runs ± its standard error${count === 1 ? "" : ""}`;
-  return html`<span title=${what}
+  return html`<span title="Mean of ${count} runs${error === null ? "" : " ± its standard error"}"
     >${plusMinus(mean, error, write, decimals(mean))}</span>`;
 }
 
 /** A run by what tells it from others, for those who hear one name after the other. @param {Run} run */
 function runWords({ id, name, recipe, created }) {
-  const values = {
-    name: name || modelWords(recipe),
-    bits: String(recipe.bits),
-    method: methodTitle(recipe.method),
-    when: when(created),
-    id: id.slice(-4),
-  };
-  if (recipe.lambda === null || recipe.lambda === undefined)
-    return `${values.name}, ${values.bits} bits, ${values.method}, ${values.when}, run ${values.id}`;
-  const lam = String(recipe.lambda);
-  return `${values.name}, ${values.bits} bits, ${values.method}, λ ${lam}, ${values.when}, run ${values.id}`;
+  const { bits, method, lambda } = recipe;
+  const lam = lambda === null || lambda === undefined ? "" : `, λ ${lambda}`;
+  return `${name || modelWords(recipe)}, ${bits} bits, ${methodTitle(method)}${lam}, ${when(created)}, run ${id.slice(-4)}`;
 }
 
 /** @param {Run["recipe"]} recipe */
 function methodWords(recipe) {
   const kind =
     recipe.kind && recipe.kind !== "run"
-      ? html`<span class="kind">${KINDS[recipe.kind] ?? recipe.kind}</span> `
+      ? html`<span class="kind">${recipe.kind === "tune" ? "tuning" : recipe.kind}</span> `
       : nothing;
   const grid = gridWords(recipe);
   return html`${kind}${[methodTitle(recipe.method), ...(grid ? [`${grid} grid`] : []), ...fittingWords(recipe)].join(", ")}`;
@@ -383,11 +368,10 @@ const shortDuration = (value) => (value === null ? NOTHING : duration(value));
 
 /** @param {Run} run */
 const progress = ({ state, progress: made, stepped_aside: isAside, waits_for_room: lacksRoom }) => {
-  const values = made?.total ? { done: made.done, total: made.total } : null;
-  if (lacksRoom)
-    return values ? ` waits for room on the disk, ${values.done} of ${values.total}` : ` waits for room on the disk`;
-  if (!values || (!isAside && !["running", "cancelling"].includes(state))) return "";
-  return ` ${isAside ? `stepped aside at ${values.done} of ${values.total}` : `${values.done} of ${values.total}`}`;
+  const layers = made?.total ? `${made.done} of ${made.total}` : "";
+  if (lacksRoom) return ` waits for room on the disk${layers && `, ${layers}`}`;
+  if (!layers || (!isAside && !["running", "cancelling"].includes(state))) return "";
+  return ` ${isAside ? "stepped aside at " : ""}${layers}`;
 };
 
 /**
@@ -439,13 +423,9 @@ function groupCell(state, group, acts) {
   const { key, count, run, varies } = group;
   const isOpen = state.unfolded.has(key);
   const model = varies.includes("model") ? "several models" : shortModel(run.recipe.model);
-  const words =
-    state.query.group === "seeds"
-      ? `${model}, ${count} ${count === 1 ? "seed" : "seeds"}`
-      : `${model}, ${count} ${count === 1 ? "run" : "runs"}`;
   return html`<button type="button" class="quiet unfold" data-testid="unfold" aria-expanded=${String(isOpen)}
     @click=${() => acts.unfold(group)}
-    ><span aria-hidden="true">${isOpen ? "▾" : "▸"}</span> ${words}</button>`;
+    ><span aria-hidden="true">${isOpen ? "▾" : "▸"}</span> ${model}, ${counted(count, state.query.group === "seeds" ? "seed" : "run")}</button>`;
 }
 
 /**
@@ -462,10 +442,7 @@ function editor(run, width, acts) {
     acts.save(run, {
       name: text("name"),
       note: text("note"),
-      tags: text("tags")
-        .split(",")
-        .map((tag) => tag.trim())
-        .filter(Boolean),
+      tags: tagsIn(form.get("tags")),
     });
   };
   const keys = (/** @type {KeyboardEvent} */ event) => {
@@ -483,6 +460,13 @@ function editor(run, width, acts) {
     </form>
   </td></tr>`;
 }
+
+/** Tags as they are typed, with commas between them. @param {unknown} typed */
+export const tagsIn = (typed) =>
+  String(typed ?? "")
+    .split(",")
+    .map((tag) => tag.trim())
+    .filter(Boolean);
 
 const IN_MENU = ["batch", "delete"]; // what is done seldom, or can't be undone
 

@@ -7,7 +7,7 @@
 import { asProblem, request } from "../base/client.js";
 import { ready } from "../base/dom.js";
 import { ORIGINS, when } from "../base/format.js";
-import { html, nothing, render } from "../base/html.js";
+import { button, html, nothing, render } from "../base/html.js";
 import { store } from "../base/page_state.js";
 import { problemBlock } from "../base/problem.js";
 import { shareLink } from "../base/share_link.js";
@@ -16,6 +16,7 @@ import { table } from "../base/table.js";
 import { mayRun, visitor } from "../base/whoami.js";
 import { shortModel } from "../calibrate/recipe_form.js";
 
+/** @import { Column } from "../base/table.js" */
 /** @import { DamagedEntry, StudiesAction, StudiesState, StudyEntry } from "./types.d.ts" */
 
 /** @type {StudiesState} */
@@ -68,13 +69,8 @@ export async function mount(root) {
   const page = store(START, reduce, draw);
   const { dispatch } = page;
 
-  async function attempt(/** @type {() => Promise<void>} */ work) {
-    try {
-      await work();
-    } catch (error) {
-      dispatch({ type: "trouble", trouble: asProblem(error) });
-    }
-  }
+  const attempt = (/** @type {() => Promise<void>} */ work) =>
+    work().catch((error) => dispatch({ type: "trouble", trouble: asProblem(error) }));
 
   /** Sends the chosen file; a study that was taken is shown in the Lab. */
   async function send() {
@@ -140,16 +136,12 @@ export async function mount(root) {
  * @property {(id: string) => void} remove
  */
 
-/** @param {string} text @param {string} name @param {() => void} click */
-const act = (text, name, click, kind = "quiet") =>
-  html`<button type="button" class=${kind} data-testid=${name} @click=${click}>${text}</button>`;
-
 /** The end of a row: a deletion asks first. @param {string} id @param {string | null} asking @param {Deeds} deeds */
 const deletion = (id, asking, { ask, remove }) =>
   asking === id
-    ? html`${act("Delete for good", "study-delete-yes", () => remove(id), "quiet danger")}
-        ${act("Keep", "study-keep", () => ask(null))}`
-    : act("Delete", "study-delete", () => ask(id));
+    ? html`${button("Delete for good", "study-delete-yes", () => remove(id), "quiet danger")}
+        ${button("Keep", "study-keep", () => ask(null))}`
+    : button("Delete", "study-delete", () => ask(id));
 
 /**
  * @param {StudiesState} state
@@ -157,7 +149,7 @@ const deletion = (id, asking, { ask, remove }) =>
  */
 function studiesTable({ studies, asking }, deeds) {
   const { share } = deeds;
-  /** @type {import("../base/table.js").Column<StudyEntry>[]} */
+  /** @type {Column<StudyEntry>[]} */
   const columns = [
     {
       title: "Study",
@@ -170,7 +162,7 @@ function studiesTable({ studies, asking }, deeds) {
     {
       show: ({ id, is_mine }) => html`<span class="row-buttons">
         <a class="quiet" href=${at(`/api/studies/${encodeURIComponent(id)}/download`)} download="">Download</a>
-        ${share && is_mine ? act("Share", "study-share", () => share(id)) : nothing}
+        ${share && is_mine ? button("Share", "study-share", () => share(id)) : nothing}
         ${is_mine ? deletion(id, asking, deeds) : nothing}
       </span>`,
     },
@@ -185,7 +177,7 @@ function studiesTable({ studies, asking }, deeds) {
  * @param {Deeds} deeds
  */
 function damagedTable({ damaged, asking }, deeds) {
-  /** @type {import("../base/table.js").Column<DamagedEntry>[]} */
+  /** @type {Column<DamagedEntry>[]} */
   const columns = [
     { title: "Can’t be read", cell: ({ id }) => html`<td class="study-title" title=${id}>${id}</td>` },
     { title: "Why", cell: ({ error }) => html`<td class="damaged-why">${sentence(error)}</td>` },

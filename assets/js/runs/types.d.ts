@@ -1,20 +1,12 @@
 /** Nouns of the page of runs. */
 
 import type { Trouble } from "../base/problem.js";
-import type { ComparedNumber, Recipe, State, Tuned } from "../base/types.d.ts";
+import type { ComparedNumber, Recipe, Run as RunRow, Summary } from "../base/types.d.ts";
 import type { Visitor } from "../base/whoami.js";
 import type { Figure } from "../charts/bind.js";
 
 /** Of a run's summary, what its row shows; for tuning runs `Run.tuned` says it. */
-export interface Measured {
-  perplexity?: number | null;
-  perplexity_float?: number | null;
-  log_ratio?: number | null;
-  log_ratio_standard_error?: number | null;
-  accuracy?: number | null;
-  bytes_after?: number | null;
-  bits_per_weight?: number | null;
-  baseline?: { difference: number | null; words: string } | null;
+export interface Measured extends Partial<Omit<Summary, "protocol">> {
   protocol?: { test?: TestText | null };
 }
 
@@ -27,26 +19,10 @@ export interface TestText {
   predicted_tokens?: number;
 }
 
-/** Of a run, what its row shows: see sarqc/jobs/run.py. */
-export interface Run {
-  id: string;
-  state: State;
+/** A run as its row shows it. */
+export interface Run extends Omit<RunRow, "recipe" | "summary"> {
   recipe: Recipe;
-  owner: string;
-  batch: string | null;
-  created: string;
-  started: string | null;
-  ended: string | null;
-  revision: number;
-  progress: { done: number; total: number } | null;
-  study_id: string | null;
   summary: Measured | null;
-  tuned: Tuned | null;
-  name: string;
-  note: string;
-  tags: string[];
-  stepped_aside?: boolean;
-  waits_for_room?: boolean;
 }
 
 /** A quantity over the runs of a group. */

@@ -3,8 +3,8 @@
  * @module flat/axes
  */
 
-/** @import { AxisLayout, Box, FlatLayout, FlatTrace } from "./figure.d.ts" */
 /** @import { Datum } from "../figure.d.ts" */
+/** @import { AxisLayout, Box, FlatLayout, FlatTrace } from "./figure.d.ts" */
 
 import { automaticRange } from "./range.js";
 

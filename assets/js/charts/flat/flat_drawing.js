@@ -4,11 +4,11 @@
  * @module flat/flat_drawing
  */
 
-/** @import { Box, FlatLayout, FlatPoint, FlatTrace, Font, Hit } from "./figure.d.ts" */
 /** @import { Datum, Layout, Trace } from "../figure.d.ts" */
+/** @import { Drawn } from "../svg.js" */
+/** @import { Box, FlatLayout, FlatPoint, FlatTrace, Hit } from "./figure.d.ts" */
 /** @import { Mark } from "./hop.js" */
 /** @import { Ground, KeyedMark } from "./scatter.js" */
-/** @import { Drawn } from "../svg.js" */
 
 import { isStill, onTheWay } from "../../base/motion.js";
 import { s } from "../svg.js";
@@ -61,9 +61,9 @@ export class FlatDrawing {
     this.marks = new Map();
     this.stop = () => {}; // ends a way on which the figure is
     this.pointed = ""; // names of the points of the last report
-    /** @type {(points: FlatPoint[]) => void} */
+    /** @type {(points: FlatPoint[]) => void} hears of the points at a click, never of none */
     this.clicked = () => {};
-    /** @type {(points: FlatPoint[]) => void} */
+    /** @type {(points: FlatPoint[]) => void} of those that the pointer comes to, with none when it leaves them */
     this.hovered = () => {};
     canvas.addEventListener("pointermove", (event) => this.follow(event));
     canvas.addEventListener("pointerleave", () => this.leave());
@@ -178,22 +178,6 @@ export class FlatDrawing {
     const middle = yaxis.positionOf(of.y?.[point]);
     if (!Number.isFinite(middle)) return null;
     return boxBetween([0, this.plane.width], [yaxis.at(middle - 0.5), yaxis.at(middle + 0.5)]);
-  }
-
-  /**
-   * Calls back with the points at a click, as hovers report them; never with none.
-   * @param {(points: FlatPoint[]) => void} handler
-   */
-  onClick(handler) {
-    this.clicked = handler;
-  }
-
-  /**
-   * Calls back with the points that the pointer comes to; with none when it leaves them.
-   * @param {(points: FlatPoint[]) => void} handler
-   */
-  onHover(handler) {
-    this.hovered = handler;
   }
 
   /** @param {PointerEvent} event */

@@ -58,6 +58,9 @@ export function plain(value) {
   return String(Number(value.toPrecision(HOVER_DIGITS))).replace("-", MINUS);
 }
 
+/** A value by a format, where it is a number and there is one. @param {unknown} value @param {string} [spec] */
+export const written = (value, spec) => (spec && typeof value === "number" ? formatNumber(spec, value) : plain(value));
+
 /**
  * The text of a hover template and what stands beside it; `extra` is null where the template says nothing of it.
  * @param {string} template

@@ -4,10 +4,9 @@
  */
 
 /** @import { Axis, Plane } from "./axes.js" */
-const BESIDE = 10; // pixels between a map and its bar, at most
-
 /** @import { Clips } from "./clips.js" */
 /** @import { Box, FlatTrace, Font } from "./figure.d.ts" */
+const BESIDE = 10; // pixels between a map and its bar, at most
 
 import { stopsOf as scaleStops } from "../color_scale.js";
 import { heatmapPicture } from "../heatmap_picture.js";

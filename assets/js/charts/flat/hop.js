@@ -17,7 +17,7 @@ const SEEN = 0.5; // pixels; less than that is not a move
  * @param {Mark} before
  * @param {Mark} now
  */
-export function transformFrom(before, now) {
+function transformFrom(before, now) {
   const [was, is] = [before.bottom - before.top, now.bottom - now.top];
   const scale = is ? was / is : 1;
   const moves = [before.x - now.x, before.top - now.top, before.bottom - now.bottom];

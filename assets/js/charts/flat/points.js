@@ -3,11 +3,11 @@
  * @module flat/points
  */
 
+/** @import { Datum } from "../figure.d.ts" */
 /** @import { Axis, Plane } from "./axes.js" */
 /** @import { Box, FlatLayout, FlatPoint, FlatTrace, Hit } from "./figure.d.ts" */
-/** @import { Datum } from "../figure.d.ts" */
 
-import { formatNumber, hoverWords, plain } from "./format.js";
+import { hoverWords, written } from "./format.js";
 import { boxBetween, edgesOf } from "./heatmap.js";
 import { of } from "./marks.js";
 
@@ -138,5 +138,4 @@ export function sayingOf(trace, hit, plane) {
 }
 
 /** A value as its axis writes it. @param {Axis} axis @param {Datum} value */
-export const said = ({ layout: { tickformat } }, value) =>
-  tickformat && typeof value === "number" ? formatNumber(tickformat, value) : plain(value);
+export const said = ({ layout: { tickformat } }, value) => written(value, tickformat);

@@ -3,6 +3,7 @@
  * @module flat/shapes
  */
 
+/** @import { Datum } from "../figure.d.ts" */
 /** @import { Plane } from "./axes.js" */
 /** @import { Clips } from "./clips.js" */
 /** @import { Shape } from "./figure.d.ts" */
@@ -33,8 +34,8 @@ export function shapeOf(shape, index, plane, clips) {
 
 /** @param {string} type @param {Shape} shape @param {Plane} plane */
 function outline(type, { xref, yref, x0, x1, y0, y1, path = "" }, plane) {
-  const x = (/** @type {import("../figure.d.ts").Datum|undefined} */ value) => short(plane.place("x", xref, value));
-  const y = (/** @type {import("../figure.d.ts").Datum|undefined} */ value) => short(plane.place("y", yref, value));
+  const x = (/** @type {Datum|undefined} */ value) => short(plane.place("x", xref, value));
+  const y = (/** @type {Datum|undefined} */ value) => short(plane.place("y", yref, value));
   if (type === "line") return `M${x(x0)} ${y(y0)}L${x(x1)} ${y(y1)}`;
   if (type === "rect") return `M${x(x0)} ${y(y0)}H${x(x1)}V${y(y1)}H${x(x0)}Z`;
   if (type !== "path") throw new Error(`no shape of type ${type}`);

@@ -5,7 +5,7 @@
 
 /** @import { Axis } from "./axes.js" */
 
-import { formatNumber, plain, trimmed } from "./format.js";
+import { formatNumber, trimmed, written } from "./format.js";
 
 /** @typedef {{position: number, text: string}} Tick */
 
@@ -34,8 +34,7 @@ export function ticksOf(axis, size = 12) {
 
 /** @param {Axis} axis @param {import("../figure.d.ts").Datum} value @param {number} at */
 function textOf({ layout: { ticktext, tickformat } }, value, at) {
-  if (ticktext) return String(ticktext[at] ?? "");
-  return tickformat && typeof value === "number" ? formatNumber(tickformat, value) : plain(value);
+  return ticktext ? String(ticktext[at] ?? "") : written(value, tickformat);
 }
 
 /** @param {Axis} axis @param {number} size */
@@ -50,8 +49,7 @@ function decades({ range, layout: { tickformat } }) {
   const [low, high] = [Math.min(...range), Math.max(...range)];
   const ticks = [];
   for (let power = Math.ceil(low - 1e-9); power <= high + 1e-9; power += 1) {
-    const value = 10 ** power;
-    ticks.push({ position: power, text: tickformat ? formatNumber(tickformat, value) : plain(value) });
+    ticks.push({ position: power, text: written(10 ** power, tickformat) });
   }
   return ticks;
 }
