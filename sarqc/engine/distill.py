@@ -25,7 +25,7 @@ from sarqc.documents import Distillation, DistilledEpoch
 from sarqc.engine.costs import DISTILLING
 from sarqc.engine.keys import distillation_key, distilled_layer_key
 from sarqc.engine.measure import Workbench
-from sarqc.engine.progress import TOLD_EVERY
+from sarqc.engine.progress import TOLD_EVERY, Returning
 from sarqc.errors import NotFound
 from sarqc.events import Advanced, Event, ScalesDistilled, Stage, Warned
 from sarqc.models.families import LayerInfo
@@ -204,22 +204,17 @@ class ScaleTuning:
             info.name: self.linear(info, original.weights[info.name], original.inputs[info.name], reports[info.name])
             for info in layers
         }
-        steps = tuned(
-            linears, BesideFloat(loaded, self.job, original), self.recipe.distill, self.tuned_norms(self.norms()), ""
-        )  # fmt: skip
+        distance, norms = BesideFloat(loaded, self.job, original), self.tuned_norms(self.norms())
+        steps = Returning(tuned(linears, distance, self.recipe.distill, norms, ""))
         epochs: list[DistillationEpoch] = []
-        while True:
-            try:
-                step = next(steps)
-            except StopIteration as end:
-                self.keep_parts(end.value)
-                break
+        for step in steps:
             if isinstance(step, DistillationEpoch):
                 epochs.append(step)
                 yield ScalesDistilled(**_facts(step), epochs=self.recipe.distill)
             else:
                 yield step
-        outcome = outcome_of(epochs, self.recipe.distill, norms=len(self.norms()), codes=self.recipe.distill_codes)
+        self.keep_parts(steps.value)
+        outcome = outcome_of(epochs, self.recipe.distill, norms=len(norms), codes=self.recipe.distill_codes)
         self.bench.store.write(self.key(), ".json", json.dumps(outcome).encode())
         return outcome
 
@@ -248,19 +243,15 @@ def tuned(
         norms: Norms by name.
         where: Words for events: of what the epochs are.
     """
-    steps, done, said = distilled(linears, distance, epochs=epochs, norms=norms), 0, time.monotonic()
-    while True:
-        try:
-            step = next(steps)
-        except StopIteration as end:
-            found: Distilled = end.value
-            return found
+    done, said = 0, time.monotonic()
+    for step in (steps := Returning(distilled(linears, distance, epochs=epochs, norms=norms))):
         if isinstance(step, DistillationEpoch):
             done += 1
             yield step
         elif (now := time.monotonic()) >= said + TOLD_EVERY:
             said = now
             yield Advanced(step.done, step.steps, f"steps of epoch {done}{where}")
+    return steps.value
 
 
 def what_is_tuned(norms: int, *, codes: bool) -> str:

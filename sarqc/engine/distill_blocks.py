@@ -20,6 +20,7 @@ from sarqc.documents import Distillation, DistilledBlock
 from sarqc.engine.costs import DISTILLING
 from sarqc.engine.distill import ScaleTuning, best_of, tuned, what_is_tuned
 from sarqc.engine.keys import distilled_layer_key
+from sarqc.engine.progress import Returning
 from sarqc.events import BlockDistilled, Event, Stage
 from sarqc.models.allocator import release_freed
 from sarqc.models.families import LayerInfo
@@ -125,21 +126,16 @@ def _tuned(
         for path, info in paths.items()
     }
     norms = {path.removeprefix(prefix): norm for path, norm in tuning.tuned_norms(tuning.norms_of_block(index)).items()}
-    steps = tuned(linears, walk.distance(block), tuning.recipe.distill, norms, f" of block {index}")
+    steps = Returning(tuned(linears, walk.distance(block), tuning.recipe.distill, norms, f" of block {index}"))
     epochs: list[DistillationEpoch] = []
-    while True:
-        try:
-            step = next(steps)
-        except StopIteration as end:
-            found: Distilled = end.value
-            break
+    for step in steps:
         if isinstance(step, DistillationEpoch):
             epochs.append(step)
         else:
             yield step
     tuning.keep_parts(Distilled(
-        {paths[path].name: layer for path, layer in found.layers.items()},
-        {f"{prefix}{path}": weight for path, weight in found.norms.items()},
+        {paths[path].name: layer for path, layer in steps.value.layers.items()},
+        {f"{prefix}{path}": weight for path, weight in steps.value.norms.items()},
     ))  # fmt: skip
     outcome = _outcome(index, epochs)
     tuning.bench.store.write(_key(tuning, index), ".json", json.dumps(outcome).encode())

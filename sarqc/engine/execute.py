@@ -23,6 +23,7 @@ from sarqc.engine.keys import weights_of
 from sarqc.engine.ladder_run import measure_ladder
 from sarqc.engine.measure import Workbench, device_warnings
 from sarqc.engine.plan import Prepared, output_is_free, prepare
+from sarqc.engine.progress import Returning
 from sarqc.engine.quantize_run import quantize_model
 from sarqc.engine.rotating import check_rotation
 from sarqc.engine.run_context import Output, RunContext
@@ -145,15 +146,11 @@ def _stages(run: RunContext) -> Generator[Event, None, Summary]:
 
 def _with_damage(stages: Generator[Event, None, Summary], store: ArtefactStore) -> Generator[Event, None, Summary]:
     """The same events, with a warning before the next one for each kept file that turned out to be damaged."""
-    while True:
-        try:
-            event = next(stages)
-        except StopIteration as end:
-            yield from _damage(store)
-            summary: Summary = end.value
-            return summary
+    for event in (events := Returning(stages)):
         yield from _damage(store)
         yield event
+    yield from _damage(store)
+    return events.value
 
 
 def _damage(store: ArtefactStore) -> Iterator[Warned]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -47,6 +47,7 @@ from sarqc.engine.measure import (
     versions,
 )
 from sarqc.engine.plan import indivisible_layers
+from sarqc.engine.progress import Returning, T
 from sarqc.engine.study_output import (
     AXES,
     LAYER_AXES,
@@ -91,7 +92,6 @@ from sarqc.recipe import Begin, Recipe, public_name, renamed
 from sarqc.settings import Settings
 from sarqc.study.document import SECOND_SIGNS, ArrayRef, Line, Second, Study, StudyWriter, copied
 
-T = TypeVar("T")
 Auto = Literal["auto"]
 
 
@@ -721,12 +721,9 @@ def _from_runs(
 
 def returned(steps: Generator[object, None, T]) -> T:
     """Return the return value of a generator, whatever it yields before."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as stop:
-            value: T = stop.value
-            return value
+    for _ in (every := Returning(steps)):
+        pass
+    return every.value
 
 
 def _protocol(shared: _Shared, items: int) -> dict[str, Any]:
