@@ -50,7 +50,7 @@ from sarqc.recipe import (
 )
 from sarqc.recipe.texts import one_text
 from sarqc.settings import Settings, read_settings
-from sarqc.terminal import ProgressBar, print_layer_errors, print_summary, waiting_for_room, words
+from sarqc.terminal import ProgressBar, print_layer_errors, print_summary, print_table, waiting_for_room, words
 
 if TYPE_CHECKING:
     from sarqc.checkpoints.formats import ExportFormat
@@ -126,10 +126,6 @@ ReportTo = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 
 
-def _flag(field: str) -> str:
-    return "--" + public_name(field).replace("_", "-")
-
-
 def _recipe_command(
     name: str,
     help: str,
@@ -156,7 +152,7 @@ def _recipe_command(
             kind_of = inspect.Parameter.KEYWORD_ONLY
             parameters.append(inspect.Parameter(field, kind_of, annotation=Annotated[str, argument]))
             continue
-        flag = "--original" if opens and field == "model" else _flag(field)
+        flag = "--original" if opens and field == "model" else "--" + public_name(field).replace("_", "-")
         default = info.default if not info.is_required() else None
         is_flag = info.annotation is bool
         option = typer.Option(
@@ -589,7 +585,9 @@ def verify(
     from sarqc.engine.verify import VerificationRequest, stamp_in, verdict
     from sarqc.engine.verify import verify as checks_of
 
-    count = None if layers == "all" else _count_of(layers)
+    if layers != "all" and (not layers.isdigit() or int(layers) == 0):
+        raise Refused(f"{layers!r} is not a number of linears", "--layers", "Give a number from 1, or all.")
+    count = None if layers == "all" else int(layers)
     chosen = secrets.randbelow(2**32) if seed is None else seed
     found = []
     wanted = VerificationRequest(count, chosen, model, calibration, quantized_checkpoint or opened)
@@ -598,26 +596,20 @@ def verify(
         if not as_json:
             typer.echo(f"{check.outcome:<11}{check.what}: {check.words}")
     outcome, digest = verdict(found), stamp_in(folder)[1].digest
+    sentence, code = _VERDICTS[outcome]
     if as_json:
         checks = [asdict(check) for check in found]
         _print_json({"outcome": outcome, "stamp": digest, "seed": chosen, "checks": checks})
     else:
-        typer.echo(_VERDICTS[outcome])
-    raise typer.Exit(_CODES[outcome])
+        typer.echo(sentence)
+    raise typer.Exit(code)
 
 
-_VERDICTS = {
-    "equal": "It is what its stamp says.",
-    "different": "It is not what its stamp says.",
-    "unchecked": "Nothing that was looked at differs, but not all could be looked at.",
+_VERDICTS = {  # with exit codes
+    "equal": ("It is what its stamp says.", 0),
+    "different": ("It is not what its stamp says.", 1),
+    "unchecked": ("Nothing that was looked at differs, but not all could be looked at.", 2),
 }
-_CODES = {"equal": 0, "different": 1, "unchecked": 2}
-
-
-def _count_of(text: str) -> int:
-    if not text.isdigit() or int(text) == 0:
-        raise Refused(f"{text!r} is not a number of linears", "--layers", "Give a number from 1, or all.")
-    return int(text)
 
 
 def _check_all(recipes: dict[str, Recipe], output: Path | None, checkpoint_format: str) -> dict[str, Recipe]:
@@ -715,9 +707,7 @@ def methods() -> None:
     for name, entry in METHODS.items():
         chooses = ", ".join(SIGNS[parameter] for parameter in entry.tunes)
         rows.append((name, entry.title, chooses or "–", _tries(entry.auto), ", ".join(entry.options) or "–"))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        typer.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+    print_table(rows)
 
 
 def _tries(auto: Candidates | None) -> str:
