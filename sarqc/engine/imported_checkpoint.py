@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sarqc.checkpoints.layout import CheckpointLayout, describe
 from sarqc.checkpoints.stored_linear import StoredLinear
-from sarqc.errors import Fix, NotFound, Refused, in_recipe
+from sarqc.errors import Fix, NotFound, Refused, in_recipe, refused_for
 from sarqc.files.names import path_of, shortened
 from sarqc.models import download as hub
 from sarqc.models.catalogue import declared_folders, exported_folder, is_hub_name
@@ -78,10 +78,11 @@ def as_it_has_it(recipe: Recipe, checkpoint: Checkpoint, found: CheckpointLayout
     for name, value in own.items():
         if name in recipe.model_fields_set and getattr(recipe, name) != value:
             said, asked = ("per_channel" if one is None else one for one in (value, getattr(recipe, name)))
-            raise Refused(
+            raise refused_for(
+                name,
                 f"{str(Recipe.model_fields[name].title).lower()} is {asked}, and the quantized checkpoint has {said}",
-                in_recipe(name), f"Leave {name} out, or give {said}.",
-            ).about(name, Fix(f"Use {said}", {name: said}))  # fmt: skip
+                f"Leave {name} out, or give {said}.", Fix(f"Use {said}", {name: said}),
+            )  # fmt: skip
     return recipe.model_copy(update=own)
 
 

@@ -38,7 +38,7 @@ from sarqc.engine.ladder_plan import LadderPlan, ladder_plan
 from sarqc.engine.ladder_plan import too_short as ladder_too_short
 from sarqc.engine.throughput import pace_of, rates_of_device
 from sarqc.engine.tuning_plan import TuningPlan, too_short, tuning_plan
-from sarqc.errors import Fix, NoRoom, Refused, in_recipe
+from sarqc.errors import Fix, NoRoom, Refused, refused_for
 from sarqc.evaluation.tasks import known_task, size_of
 from sarqc.files.names import free_on_disk, shortened
 from sarqc.files.places import place_at
@@ -237,11 +237,10 @@ def _prepared(recipe: Recipe, settings: Settings, *, download: bool) -> Prepared
     _check_tasks(recipe, settings)
     recipe, checkpoint, opened = _with_codes(recipe, _as_asked(checkpoint, recipe), settings, download=download)
     if recipe.length > checkpoint.max_positions:
-        raise Refused(
-            f"sequences of {recipe.length:,} tokens are longer than the model's {checkpoint.max_positions:,}",
-            in_recipe("length"),
-            f"Use {checkpoint.max_positions} or less.",
-        ).about("length", _tokens_fix("length", checkpoint.max_positions))
+        raise refused_for(
+            "length", f"sequences of {recipe.length:,} tokens are longer than the model's {checkpoint.max_positions:,}",
+            f"Use {checkpoint.max_positions} or less.", _tokens_fix("length", checkpoint.max_positions),
+        )  # fmt: skip
     window = window_for(checkpoint.max_positions, recipe.window)
     prompts = _prompts(recipe, checkpoint)
     per_channel = indivisible_layers(recipe, checkpoint.layers) if opened is None else ()
@@ -299,11 +298,12 @@ def _as_asked(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
     _check_later(recipe, asked)
     is_mixture = any(layer.expert is not None for layer in asked.layers)
     if recipe.distills and recipe.distill_by == "model" and is_mixture:
-        raise Refused(
+        raise refused_for(
+            "distill",
             "distillation by the predictions of the whole model is not available for mixtures of experts, whose "
-                "routing has no gradient",
-            in_recipe("distill"), "Set distill_by to block.",
-        ).about("distill", *_without_predictions())  # fmt: skip
+            "routing has no gradient",
+            "Set distill_by to block.", *_without_predictions(),
+        )  # fmt: skip
     return asked
 
 
@@ -328,7 +328,7 @@ def _check_later(recipe: Recipe, checkpoint: Checkpoint) -> None:
     remedy = "Leave from_block out."
     if len(quantized) > 1:
         remedy = f"Use {quantized[0] + 1} to {quantized[-1]}."
-    raise Refused(what, in_recipe("from_block"), remedy).about("from_block")
+    raise refused_for("from_block", what, remedy)
 
 
 def _check_tasks(recipe: Recipe, settings: Settings) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sarqc.errors import Fix, Refused, in_recipe
+from sarqc.errors import Fix, Refused, in_recipe, refused_for
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import Recipe, can_be_tuned, method_title
 from sarqc.study.document import Line, Study
@@ -124,54 +124,57 @@ def _check(recipe: Recipe, study: Study | None) -> None:
         raise Refused(what, ELSEWHERE, "Give the run that it ends with.")
     if not method.damps or method.aim != "outputs":
         known = ", ".join(name for name, entry in METHODS.items() if entry.baseline == "gptq" and _carries(name))
-        raise Refused(
-            f"other engines have no {method_title(recipe.method)}, or use that name for another method",
-            in_recipe("method"),
+        raise refused_for(
+            "method", f"other engines have no {method_title(recipe.method)}, or use that name for another method",
             f"What they share is GPTQ: {known}.",
-        ).about("method")
+        )  # fmt: skip
     if recipe.quantized_checkpoint is not None:
-        raise Refused(
+        raise refused_for(
+            "quantized_checkpoint",
             "the codes of a quantized checkpoint are solved again on its own scales, which no other engine does",
-            in_recipe("quantized_checkpoint"), "Leave it out.",
-        ).about(
-            "quantized_checkpoint", Fix("Leave the checkpoint out", {"quantized_checkpoint": None})
+            "Leave it out.", Fix("Leave the checkpoint out", {"quantized_checkpoint": None}),
         )  # fmt: skip
     if recipe.from_block is not None:
-        raise Refused(
+        raise refused_for(
+            "from_block",
             f"λ or γ are others from block {recipe.from_block} on, and programs for other engines have one setting",
-            in_recipe("from_block"), "Leave from_block and the values with it out.",
-        ).about("from_block")  # fmt: skip
+            "Leave from_block and the values with it out.",
+        )  # fmt: skip
     _check_fitting(recipe)
     if recipe.rotates:
-        raise Refused(
+        raise refused_for(
+            "rotate",
             "the residual stream is rotated before, and programs for other engines start from the model as it is",
-            in_recipe("rotate"), "Set rotate to none.",
-        ).about("rotate", Fix("Leave the rotation out", {"rotate": "none"}))  # fmt: skip
+            "Set rotate to none.", Fix("Leave the rotation out", {"rotate": "none"}),
+        )  # fmt: skip
     if method.fitting().get("first_order"):
-        raise Refused(
-            "compensation is pulled back by β, and other engines do that in another way or not at all",
-            in_recipe("first_order"), "Set first_order to 0.",
-        ).about("first_order", Fix("Leave the first-order term out", {"first_order": 0.0}))  # fmt: skip
+        raise refused_for(
+            "first_order", "compensation is pulled back by β, and other engines do that in another way or not at all",
+            "Set first_order to 0.", Fix("Leave the first-order term out", {"first_order": 0.0}),
+        )  # fmt: skip
     if recipe.layer is not None:
-        raise Refused(
-            "a single layer is asked for", in_recipe("layer"),
-            "Leave layer out; blocks takes a part of the model.",
-        ).about("layer", Fix("Leave it out", {"layer": None}))  # fmt: skip
+        raise refused_for(
+            "layer", "a single layer is asked for", "Leave layer out; blocks takes a part of the model.",
+            Fix("Leave it out", {"layer": None}),
+        )  # fmt: skip
     if recipe.exclude or recipe.include:
-        raise Refused(
-            "layers are chosen by patterns, which other engines write in other ways", in_recipe("exclude"),
+        raise refused_for(
+            "exclude", "layers are chosen by patterns, which other engines write in other ways",
             "Leave exclude and include out; blocks takes a part of the model.",
-        ).about("exclude", Fix("Leave them out", {"exclude": [], "include": []}))  # fmt: skip
+            Fix("Leave them out", {"exclude": [], "include": []}),
+        )  # fmt: skip
     if recipe.block_fraction is not None and study is None:
-        raise Refused(
-            "the blocks that a fraction selects depend on the model",
-            in_recipe("block_fraction"), "Give their numbers as blocks, or the finished run.",
-        ).about("block_fraction")  # fmt: skip
+        raise refused_for(
+            "block_fraction", "the blocks that a fraction selects depend on the model",
+            "Give their numbers as blocks, or the finished run.",
+        )  # fmt: skip
     if recipe.group_size is not None and recipe.indivisible == "per_channel" and _is_mixed(recipe.group_size, study):
-        raise Refused(
+        raise refused_for(
+            "indivisible",
             f"layers whose width {recipe.group_size} does not divide have one scale a row, the others groups",
-            in_recipe("indivisible"), "Use a group size that divides all widths, and refuse.",
-        ).about("indivisible", Fix("Refuse such layers", {"indivisible": "refuse"}))  # fmt: skip
+            "Use a group size that divides all widths, and refuse.",
+            Fix("Refuse such layers", {"indivisible": "refuse"}),
+        )  # fmt: skip
 
 
 def _carries(name: str) -> bool:

@@ -19,7 +19,7 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from sarqc.errors import Refused, in_recipe
+from sarqc.errors import Refused, in_recipe, refused_for
 from sarqc.quantization.methods import (
     AS_FOUND,
     METHODS,
@@ -69,10 +69,7 @@ def _one_line(text: str, info: ValidationInfo) -> str:
             "Give each prompt on its own line.",
         )  # fmt: skip
     if len(f"{text}.".splitlines()) > 1:
-        raise Refused(
-            f"{name} has a line break in it: {text[:40]!r}", in_recipe(name),
-            "Give it on one line.",
-        ).about(name)  # fmt: skip
+        raise refused_for(name, f"{name} has a line break in it: {text[:40]!r}", "Give it on one line.")
     return text
 
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from sarqc.errors import Fix, Refused, in_recipe
+from sarqc.errors import Fix, Refused, in_recipe, refused_for
 
 
 def refusal(fields: Mapping[str, FieldInfo], error: ValidationError) -> Refused:
@@ -40,7 +40,7 @@ def refusal(fields: Mapping[str, FieldInfo], error: ValidationError) -> Refused:
     if isinstance(extra, dict) and extra.get("usual"):
         help_text = f"{extra['usual']!s} is usual. {help_text}"
     what = f"{_called(name, info)} is {given}: {wish}"
-    return Refused(what, in_recipe(name), help_text).about(name, *_bound(name, first))
+    return refused_for(name, what, help_text, *_bound(name, first))
 
 
 def _called(name: str, info: FieldInfo) -> str:
