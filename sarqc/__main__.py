@@ -209,7 +209,6 @@ def _say_deprecations(document: dict[str, Any]) -> None:
 
 
 def _facts_of(statistics: Path | None) -> dict[str, Any]:
-    """What a file of statistics says of where it comes from."""
     if statistics is None:
         return {}
     from sarqc.engine.bundle import Bundle
@@ -249,7 +248,6 @@ def _quantize(
 
 
 def _cluster(on: str, recipes: Sequence[Recipe]) -> AbstractContextManager[OnCluster | None]:
-    """What does the recipes elsewhere; None: they are done here."""
     if on == "here":
         return nullcontext()
     if on != "ray":
@@ -331,7 +329,6 @@ def _execute(
 
 
 def _format_of(recipe: Recipe, checkpoint_format: str) -> str:
-    """The format of --output; without --format a repaired checkpoint keeps its own."""
     return "as-found" if recipe.quantized_checkpoint is not None and checkpoint_format == "plain" else checkpoint_format
 
 
@@ -418,7 +415,6 @@ def _tune(
 
 
 def _errors_of_layers(recipe: Recipe, statistics: Path, report: str | None) -> LayerErrors:
-    """What a file of statistics says of every λ and γ that the recipe compares."""
     if report is not None:
         raise Refused(
             "a statistics file was given where a run was expected", "--report", "Leave out --report or --statistics."

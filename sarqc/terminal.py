@@ -162,7 +162,6 @@ def waiting_for_room(begin: Callable[[], Iterator[Event]], folder: Path) -> Iter
 
 
 def _standing(tuning: Tuning) -> str:
-    """What is known after so many draws, in the words of the page."""
     from sarqc.figures.tuning import spans_text, standing_counts
 
     if not tuning["draws"]:
@@ -176,7 +175,6 @@ def _standing(tuning: Tuning) -> str:
 
 
 def _print_tuning(tuning: Tuning, recipe: Mapping[str, Any]) -> None:
-    """Every candidate with what is known of it, and the λ to take, in the words of the page."""
     from sarqc.figures import tuning_view
     from sarqc.figures.tuning import STANDINGS
 
@@ -224,7 +222,6 @@ def _with_interval(row: TuningRow) -> str:
 
 
 def _print_ladder(ladder: LadderRun, recipe: Mapping[str, Any]) -> None:
-    """Every rung with its paired differences, in the words of the page."""
     from sarqc.figures import ladder_view
 
     said = ladder_view(ladder, recipe)

@@ -320,7 +320,6 @@ def disk_bytes(work: Work, *, on_processor: bool, streamed: bool) -> int:
 
 
 def _text_numbers(work: Work) -> int:
-    """Log-probabilities of one continuation of a prompt."""
     return work.recipe.new_tokens * work.checkpoint.architecture.vocab_size
 
 
@@ -426,7 +425,6 @@ def phases(work: Work, rates: Throughput, pace: float = 1.0) -> list[Phase]:
 
 
 def _rotating(work: Work, times: int) -> Count:
-    """Rotations of all weights while they are read; nothing without one."""
     return Count(loaded=_OF_A_ROTATION * work.checkpoint.parameters * times) if work.recipe.rotates else Count()
 
 
@@ -437,7 +435,6 @@ def _task(work: Work, size: TaskSize) -> Count:
 
 
 def _perplexity(work: Work) -> Count:
-    """The test text through the model, with its logits."""
     return _of_text(work, work.test_tokens)
 
 
@@ -527,7 +524,6 @@ _OF_A_STEP = 2  # models of a ladder that are solved at once: those that differ 
 
 
 def _measuring_steps(work: Work) -> dict[str, Count]:
-    """Of a ladder that makes all its draws."""
     draws, steps = work.recipe.draws, ladder_steps(work.recipe)
     solving = [_solving(replace(work, method=step.method), work.recipe.samples) for step in steps]
     return {

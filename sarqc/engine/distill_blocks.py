@@ -48,7 +48,6 @@ def tune_scales(
 
 
 def _tune_blocks(tuning: ScaleTuning, reports: Mapping[str, LayerReport]) -> Generator[Event, None, Distillation]:
-    """Tunes the scales of each block in turn, keeps its layers and puts them into the model."""
     yield Stage(DISTILLING, f"block by block, at most {tuning.recipe.distill} epochs")
     loaded = tuning.bench.loaded
     by_block = layers_by_block(loaded.checkpoint.layers)

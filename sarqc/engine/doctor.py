@@ -156,7 +156,6 @@ def _perplexities(events: Iterable[Event]) -> dict[str, float]:
 
 
 def _kernel(settings: Settings) -> Iterator[Finding]:
-    """The 4-bit kernel, by a run that measures speed."""
     recipe = Recipe.parse(RECIPE | {"method": "rtn", "bits": 4, "samples": 1, "speed": True})
     measured = next(event for event in execute(recipe, settings) if isinstance(event, SpeedMeasured))
     if measured.kernel is None or measured.quantized is None or measured.float is None:

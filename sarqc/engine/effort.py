@@ -46,7 +46,6 @@ def as_far_as_possible(recipe: Recipe, planned: Callable[[Recipe], _Planned]) ->
 
 
 def _is_of_effort(recipe: Recipe, refusal: Refused) -> bool:
-    """Return True if a refusal is about the distillation that an effort asked for."""
     asked = None if recipe.effort is None else fitting_of(recipe.effort, recipe.to_json()).get("distill")
     return refusal.field == "distill" and bool(asked) and recipe.distill == asked
 

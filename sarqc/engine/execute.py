@@ -107,7 +107,6 @@ def execute(
 def _executed(
     recipe: Recipe, settings: Settings, prepared: Prepared, started: float, output: Output, crew: int
 ) -> Iterator[Event]:
-    """The events of a prepared run; ``started`` is its start by the clock of ``Finished``."""
     for warning in prepared.shown.warnings:
         yield Warned(warning, "plan")
     device = choose_device(settings.device)
@@ -136,7 +135,6 @@ def _executed(
 
 
 def _stages(run: RunContext) -> Generator[Event, None, Summary]:
-    """The stages of each kind of run."""
     if run.recipe.kind == "run":
         return quantize_model(run)
     if run.recipe.kind == "ladder":

@@ -136,7 +136,6 @@ def opened_warnings(checkpoint: Checkpoint, found: CheckpointLayout) -> Iterator
 
 
 def _usual_grid(places: Iterable[StoredLinear]) -> tuple[int, str, int | None]:
-    """Bits, grid and group size of most weights."""
     weights: Counter[tuple[int, str, int | None]] = Counter()
     for place in places:
         weights[place.bits, place.kind, place.group_size] += prod(place.shape)

@@ -359,7 +359,6 @@ def is_measured(
 def _point_keys(
     bench: Workbench, model_key: str, original: FloatStates, tasks: Sequence[str], task_limit: int | None
 ) -> list[str]:
-    """Of the test text and of each task."""
     return [survey_point_key(model_key, original.key, original.test, original.window)] + [
         accuracy_key(model_key, task, task_limit, ("survey", *items_key(task, bench.settings))) for task in tasks
     ]

@@ -351,7 +351,6 @@ def _test_text(recipe: Recipe, whole: Text | None) -> Text | None:
 
 
 def _of_one_text(sequences: Sequences, test: Text | None) -> Iterator[str]:
-    """What is to be known where calibration and test share tokens, or would."""
     if test is None:
         return
     if test.part:
@@ -654,7 +653,6 @@ def _warnings(recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ..
 
 
 def _of_decoder(checkpoint: Checkpoint) -> Iterator[str]:
-    """What was derived of a model without a written family."""
     decoder = checkpoint.decoder
     if decoder is None:
         return
@@ -672,7 +670,6 @@ def _of_decoder(checkpoint: Checkpoint) -> Iterator[str]:
 
 
 def _of_origin(recipe: Recipe, checkpoint: Checkpoint) -> Iterator[str]:
-    """What is to be known of weights that had been quantized before."""
     if checkpoint.origin is None or not checkpoint.origin.words:
         return
     yield checkpoint.origin.words

@@ -191,12 +191,10 @@ def _range(weight: Tensor, grid: Grid) -> float:
 
 
 def _rounded(weight: Tensor, grid: Grid, storage: torch.dtype) -> Tensor:
-    """The weight (O, I) rounded to nearest."""
     work = weight.to(torch.promote_types(storage, torch.float32))
     return dequantize_groups(*round_to_grid(work, grid, storage), grid.is_affine).to(storage)
 
 
 def _relative(found: Tensor, weight: Tensor) -> float:
-    """‖found - W‖/‖W‖; NaN for a weight of zeros."""
     size = float(weight.double().norm())
     return float((found.double() - weight.double()).norm()) / size if size else math.nan

@@ -118,7 +118,6 @@ def _recipe_of(study: Study, line: Line, at: tuple[int, int]) -> Recipe:
 
 
 def _compare(study: Study, line: Line, at: tuple[int, int], run: Study, where: str) -> None:
-    """Check that the errors of a run's layers are those of the study."""
     ours, theirs = run.read(run.lines[0], "recon"), study.read(line, "recon")  # (D, L, G, M)
     if ours is None or theirs is None:
         return

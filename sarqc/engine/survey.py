@@ -437,7 +437,6 @@ def conduct(survey: Survey, settings: Settings, folder: Path, had: Sequence[Stud
 
 
 def _fits(had: Study, survey: Survey, protocol: dict[str, Any], perplexity: float) -> None:
-    """Refuses a study whose lines can't stand beside new ones."""
     now = (survey.inputs_from, survey.model, f"{perplexity:.5g}", json.loads(json.dumps(protocol)))
     then = (had.prefix, had.model.name, f"{had.model.perplexity or 0:.5g}", had.protocol)  # threads change last digits
     if now != then:
@@ -467,7 +466,6 @@ def _axes(line: Line) -> tuple[object, ...]:
 
 
 def _planned(survey: Survey, line: SurveyLine) -> Line:
-    """The line that the survey would make, still without arrays."""
     fields: dict[str, Any] = {"lams": line.lams, "gammas": line.seconds(), "second": line.second, "sizes": line.sizes}
     if line.lams == "auto":
         fields = auto_axes(recipe_for(survey, line, survey.draws[0]))
@@ -497,7 +495,6 @@ class _Shared:
 
 
 def _tasks(survey: Survey, line: SurveyLine, draw: int, point: tuple[int, int]) -> tuple[str, ...]:
-    """The tasks that are measured at a point."""
     return survey.tasks if line.has_tasks(draw, point) else ()
 
 
@@ -596,7 +593,6 @@ def _sequences(shared: _Shared, seed: int, samples: int) -> Sequences:
 
 
 def _shares(survey: Survey, line: SurveyLine) -> bool:
-    """True if a line can be solved in batches from the float model's statistics alone."""
     return survey.inputs_from == "float" and line.lams != "auto" and line.to_method().unit == "layer"
 
 

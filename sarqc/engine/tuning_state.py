@@ -321,7 +321,6 @@ class TuningState:
         return values
 
     def _following(self, step: Next, search: Search) -> dict[str, object] | None:
-        """The recipe of what is proposed."""
         if step == "":
             return None
         if step == "go_on":  # what is kept costs nothing: it goes on where it stopped
@@ -355,6 +354,5 @@ def _above(search: Search, ratios: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
 
 
 def _mean(values: np.ndarray) -> tuple[float | None, float | None]:
-    """Mean over draws and its standard error, as far as there are any."""
     difference = paired_difference(values[:, None], np.zeros((len(values), 1)))
     return or_none(float(difference.mean[0])), or_none(float(difference.error[0]))

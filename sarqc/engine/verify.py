@@ -137,7 +137,6 @@ def _either(what: str, is_equal: bool, same: str, other: str) -> Check:
 
 
 def _recipe_of(study: Study, stamp: Stamp) -> Check:
-    """Whether a study's recipe is the one that was stamped, which has no folders."""
     said = study.recipe or {}
     other = [name for name, value in stamp.recipe.items() if not _is_named(said.get(name), value)]
     return _compared("recipe", dict.fromkeys(other, "is another one than in the stamp"), "It is that of the stamp.")
@@ -193,7 +192,6 @@ def _missing(what: str, error: SarqcError, flag: str) -> Check:
 
 
 def _recipe(stamp: Stamp, study: Study | None, wanted: VerificationRequest) -> Recipe:
-    """The stamp's recipe, with the names that its model and its text have here."""
     own = (study.recipe if study is not None else None) or {}
     document: dict[str, Any] = {name: own.get(name, value) for name, value in recorded(stamp.recipe).items()}
     given = {
@@ -330,7 +328,6 @@ def _others(
     loaded: LoadedModel, job: CalibrationJob, solving: list[LayerInfo], stamp: Stamp, exported: Exported | None,
     given: Exported | None, settings: Settings,
 ) -> dict[str, str]:  # fmt: skip
-    """Solves linears; returns by name what came out otherwise than the stamp says."""
     names, blocks = [layer.name for layer in solving], {layer.block for layer in solving}
     found: dict[str, str] = {}
 

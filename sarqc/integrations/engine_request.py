@@ -189,7 +189,6 @@ def _is_mixed(group_size: int, study: Study | None) -> bool:
 
 
 def _by_layer(recipe: Recipe, study: Study | None, line: Line | None) -> dict[Penalty, tuple[str, ...]]:
-    """Linears of each penalty that a run chose."""
     if study is None or line is None:
         what = (
             "“auto” chooses λ for each layer during the run"
@@ -229,7 +228,6 @@ def _values(
 
 
 def _used(study: Study, layer: str) -> float:
-    """λ of a linear in a run that damps starved experts."""
     report = study.layer_reports.get(layer)
     if report is None:
         raise Refused(

@@ -44,13 +44,11 @@ def refusal(fields: Mapping[str, FieldInfo], error: ValidationError) -> Refused:
 
 
 def _called(name: str, info: FieldInfo) -> str:
-    """Title of a field, with its public name if that differs."""
     title = str(info.title)
     return title.lower() if title.lower() == name.replace("_", " ") else f"{title} ({name})"
 
 
 def _bound(name: str, complaint: ErrorDetails) -> Iterator[Fix]:
-    """The number nearest to a value that is out of bounds."""
     if len(complaint["loc"]) == 2 and isinstance(complaint["loc"][1], int):
         return  # one of several
     context = complaint.get("ctx", {})

@@ -175,7 +175,6 @@ def _check_rotation(recipe: RecipeFields) -> None:
 
 
 def _check_opened(recipe: RecipeFields) -> None:
-    """Refuses settings that are not possible with a quantized checkpoint."""
     if recipe.compares_models:
         raise refused_for(
             "quantized_checkpoint",
@@ -209,7 +208,6 @@ def _check_opened(recipe: RecipeFields) -> None:
 
 
 def _check_distillation(recipe: RecipeFields) -> None:
-    """Refuses a distillation whose epochs can't be judged."""
     if recipe.distills and not recipe.held_out_samples:
         count = max(1, recipe.samples // 2)
         raise refused_for(
@@ -222,7 +220,6 @@ def _check_distillation(recipe: RecipeFields) -> None:
 
 
 def _check_tuning(recipe: RecipeFields) -> None:
-    """Refuses settings for which tuning can't choose a λ."""
     method = recipe.to_method()
     if "lam" not in METHODS[recipe.method].tunes or method.unit != "layer" or "cross" in method.needs:
         fitting = [name for name in METHODS if can_be_tuned(name)]
@@ -243,7 +240,6 @@ def _check_tuning(recipe: RecipeFields) -> None:
 
 
 def _check_ladder(recipe: RecipeFields) -> None:
-    """Refuses settings that leave a ladder without one of its points."""
     if recipe.method != LADDER_METHOD:
         title = method_title(LADDER_METHOD)
         raise refused_for(
@@ -259,7 +255,6 @@ def _check_ladder(recipe: RecipeFields) -> None:
 
 
 def _check_whole_models(recipe: RecipeFields) -> None:
-    """Refuses settings with which whole models can't be compared on a text."""
     if recipe.layer is not None:
         raise refused_for(
             "layer", f"{_kind_words(recipe)} measures the whole model, and a single layer is asked for",
@@ -308,12 +303,10 @@ def without_effect(recipe: RecipeFields) -> list[str]:
 
 
 def _kind_words(recipe: RecipeFields) -> str:
-    """What a recipe is for."""
     return _KIND_WORDS[recipe.kind]
 
 
 def _shown(value: object) -> object:
-    """A value of a field as a sentence states it."""
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 

@@ -297,7 +297,6 @@ def _indented(text: str, by: int = 2) -> str:
 
 
 def _document(said: Document) -> str:
-    """A document as Python writes it, one field a line."""
     return "{\n" + "".join(f'    "{name}": {_literal(value)},\n' for name, value in said.items()) + "}"
 
 

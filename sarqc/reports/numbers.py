@@ -128,7 +128,6 @@ def _standing(tuning: Tuning) -> dict[str, float]:
 
 
 def _candidates(tuning: Tuning) -> Iterator[Step]:
-    """What is known of each candidate at the end, and of the baselines under their names."""
     for step, row in enumerate(tuning["rows"]):
         group = f"baseline/{row['method']}/" if row["standing"] == "baseline" else "candidate/"
         errors = {name: value for name, value in row.items() if name.endswith("_error")}
@@ -136,7 +135,6 @@ def _candidates(tuning: Tuning) -> Iterator[Step]:
 
 
 def _rungs(ladder: LadderRun) -> Iterator[Step]:
-    """Each rung in each draw."""
     for row in ladder["rows"]:
         for draw, (perplexity, kl) in enumerate(zip(row["perplexity"], row["kl"], strict=True)):
             yield _known({"perplexity": perplexity, "kl": kl}, f"ladder/{row['step']}/"), draw
