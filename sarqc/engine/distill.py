@@ -110,14 +110,9 @@ class ScaleTuning:
     def tune(
         self, original: FloatModel | None, reports: Mapping[str, LayerReport]
     ) -> Generator[Event, None, Distillation]:
-        """Tune the scales of the quantized model, keep the layers and put them into the model.
+        """Tune the scales of the quantized model, keep the layers and put them into the model; return the outcome.
 
-        Args:
-            original: Result of ``keep_float``.
-            reports: Reports of the solver by layer.
-
-        Returns:
-            The outcome.
+        ``original``: result of ``keep_float``; ``reports``: those of the solver by layer.
         """
         yield Stage(DISTILLING, f"at most {self.recipe.distill} epochs")
         if original is None:
@@ -172,13 +167,8 @@ class ScaleTuning:
         """Return a linear with the λ of its distillation and the γ at which it was solved.
 
         λ is the recipe's for distillation; without it that at which the linear was solved, and 0 for a method whose λ
-        is not a choice.
-
-        Args:
-            info: The linear.
-            weight: (O, I), the float weight.
-            means: Means over its inputs in the float model.
-            report: Report of the solver.
+        is not a choice. ``weight`` (O, I) and ``means`` of its inputs are the float model's, ``report`` is the
+        solver's.
         """
         lam, gamma = report.chosen.get("lam"), report.chosen.get("gamma")
         if self.recipe.distill_lambda is not None:
@@ -236,12 +226,7 @@ def tuned(
 ) -> Generator[DistillationEpoch | Advanced, None, Distilled]:
     """Tune scales and norms as ``distilled`` does, with its epochs and now and then an event for the steps between.
 
-    Args:
-        linears: The linears by name.
-        distance: Distance as a function of the weights.
-        epochs: Largest number of passes over the sequences.
-        norms: Norms by name.
-        where: Words for events: of what the epochs are.
+    ``where``: words for these events, of what the epochs are.
     """
     done, said = 0, time.monotonic()
     for step in (steps := Returning(distilled(linears, distance, epochs=epochs, norms=norms))):
@@ -255,12 +240,7 @@ def tuned(
 
 
 def what_is_tuned(norms: int, *, codes: bool) -> str:
-    """Return the beginning of a sentence about a distillation.
-
-    Args:
-        norms: Number of norms that are tuned with the scales.
-        codes: Whether codes are.
-    """
+    """Return the beginning of a sentence about a distillation, with a number of norms, and perhaps codes."""
     further = [*(["codes"] if codes else []), *([f"{norms} norms"] if norms else [])]
     return " and ".join([", ".join(["Scales", *further[:-1]]), *further[-1:]])
 
@@ -268,14 +248,7 @@ def what_is_tuned(norms: int, *, codes: bool) -> str:
 def outcome_of(
     epochs: Sequence[DistillationEpoch], at_most: int, *, norms: int = 0, codes: bool = False
 ) -> Distillation:
-    """Return the outcome of some epochs, the start first.
-
-    Args:
-        epochs: The epochs.
-        at_most: Largest number of epochs.
-        norms: Number of norms that were tuned with the scales.
-        codes: Whether codes were.
-    """
+    """Return the outcome of some epochs, the start first, in which norms, and perhaps codes, were tuned too."""
     what = what_is_tuned(norms, codes=codes)
     first, best, made = epochs[0], best_of(epochs), len(epochs) - 1
     if best is first:

@@ -32,15 +32,9 @@ from sarqc.quantization.scale_distillation import DistillationEpoch, Distilled
 def tune_scales(
     tuning: ScaleTuning, original: FloatModel | None, reports: Mapping[str, LayerReport]
 ) -> Generator[Event, None, Distillation]:
-    """Tune the scales of the model as its recipe says: through the whole model, or block by block.
+    """Tune the scales of the model as its recipe says, through the whole model or block by block; return the outcome.
 
-    Args:
-        tuning: The stage of a run, whose layers are solved.
-        original: Result of its ``keep_float``.
-        reports: Reports of the solver by layer.
-
-    Returns:
-        The outcome.
+    ``original``: result of ``keep_float``; ``reports``: those of the solver by layer.
     """
     if tuning.recipe.distill_by == "block":
         return (yield from _tune_blocks(tuning, reports))
@@ -81,13 +75,7 @@ def _tune_blocks(tuning: ScaleTuning, reports: Mapping[str, LayerReport]) -> Gen
 
 
 def blocks_outcome(blocks: Sequence[DistilledBlock], *, norms: int = 0, codes: bool = False) -> Distillation:
-    """Return the outcome of all blocks.
-
-    Args:
-        blocks: The blocks in their order.
-        norms: Number of norms that were tuned with the scales.
-        codes: Whether codes were.
-    """
+    """Return the outcome of all blocks, in which norms, and perhaps codes, were tuned too."""
     what = what_is_tuned(norms, codes=codes)
     better = [block for block in blocks if block["kept"]]
     ratios = [

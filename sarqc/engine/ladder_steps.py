@@ -42,8 +42,7 @@ class StepMethod:
 def ladder_steps(recipe: Recipe) -> tuple[StepMethod, ...]:
     """Return the steps in their order: rounding to nearest, GPTQ 1 %, ``STEPS`` and ``LAST`` without those left out.
 
-    The steps of refinement and of refitting have the passes and rounds of the recipe, or those of ``REFITTED_GRID``
-    where it has none.
+    Passes and rounds are those of the recipe, or of ``REFITTED_GRID`` where it has none.
     """
     point = method(BASELINE, **{name: getattr(recipe, name) for name in _THROUGHOUT})
     taken = StepMethod("gptq", BASELINE, point, recipe.grid)

@@ -80,8 +80,7 @@ def check_rotation(
 ) -> Generator[Event, None, RotationCheck | None]:
     """Compare a rotated model with the original before it is loaded; None for a recipe without rotation.
 
-    Raises:
-        Refused: If their logits differ.
+    Raises ``Refused`` where their logits differ.
     """
     checkpoint = prepared.checkpoint
     if not isinstance(checkpoint, RotatedCheckpoint):
@@ -97,15 +96,7 @@ def rotated_layers(
 ) -> Generator[Event, None, dict[str, RotatedLayer]]:
     """Compare all quantized linears with their rotated and their original weights; what is found is kept.
 
-    Args:
-        bench: Store of the layers.
-        checkpoint: The rotated checkpoint.
-        job: The calibration of the run.
-        keys: Keys of the quantized layers by name.
-        layers: The quantized layers.
-
-    Returns:
-        The comparison of each layer by name.
+    ``keys``: of the quantized ``layers``, by name. Returns the comparisons by name.
     """
     files = RotatedFiles(checkpoint)
     key = rotation_key(checkpoint, files, keys)
@@ -124,13 +115,7 @@ def rotated_layers(
 
 
 def rotation_document(check: RotationCheck, rounded: float, layers: Mapping[str, RotatedLayer]) -> ResidualRotation:
-    """Return what a summary says of a rotation.
-
-    Args:
-        check: The check before the run.
-        rounded: Result of ``RotationCheck.rounded``.
-        layers: Comparisons by layer.
-    """
+    """Return what a summary says of a rotation; ``rounded``: the result of ``RotationCheck.rounded``."""
     checkpoint = check.checkpoint
     by_module: dict[str, list[RotatedLayer]] = {}
     for info in checkpoint.layers:

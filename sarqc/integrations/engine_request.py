@@ -69,15 +69,9 @@ class EngineRequest:
 
 
 def wanted(recipe: Recipe, study: Study | None = None, line: Line | None = None) -> EngineRequest:
-    """Return the request of a recipe.
+    """Return the request of a recipe; ``study`` and ``line`` are of its run, for a recipe that chose λ for each linear.
 
-    Args:
-        recipe: The recipe.
-        study: Study of its run, for a recipe that chose λ for each linear.
-        line: Line of that study.
-
-    Raises:
-        Refused: For a setting that no other engine has, and for one that is known only after the run.
+    Raises ``Refused`` for a setting that no other engine has, and for one that is known only after the run.
     """
     _check(recipe, study)
     method = recipe.to_method()

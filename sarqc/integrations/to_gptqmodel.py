@@ -31,11 +31,7 @@ NOTES = (
 
 
 def program(wanted: EngineRequest) -> str:
-    """Return the program for GPTQModel.
-
-    Raises:
-        Refused: For a setting that GPTQModel does not have.
-    """
+    """Return the program for GPTQModel. Raises ``Refused`` for a setting that it does not have."""
     recipe = wanted.recipe
     _check(wanted)
     tokens = token_lines(recipe)

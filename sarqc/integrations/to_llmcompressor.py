@@ -31,11 +31,7 @@ NOTES = ("Without a Cholesky factor of a Gram it rounds to nearest, where sarqc 
 
 
 def program(wanted: EngineRequest) -> str:
-    """Return the program for llm-compressor.
-
-    Raises:
-        Refused: For a setting that llm-compressor does not have.
-    """
+    """Return the program for llm-compressor. Raises ``Refused`` for a setting that it does not have."""
     recipe = wanted.recipe
     _check(wanted)
     tokens = token_lines(recipe)

@@ -13,12 +13,7 @@ from sarqc.errors import Fix, Refused, in_recipe, refused_for
 
 
 def refusal(fields: Mapping[str, FieldInfo], error: ValidationError) -> Refused:
-    """Return pydantic's first complaint as a refusal with the field and its remedy.
-
-    Args:
-        fields: Fields of a recipe by their public names.
-        error: The complaints.
-    """
+    """Return pydantic's first complaint as a refusal with the field and its remedy; ``fields`` by public names."""
     first = error.errors()[0]
     name = str(first["loc"][0]) if first["loc"] else "recipe"
     info, every = fields.get(name), f"Fields are {', '.join(fields)}."
