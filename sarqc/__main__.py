@@ -143,14 +143,18 @@ def _recipe_command(
     the model that was quantized as --original.
     """
     parameters = []
+
+    def add(name: str, annotation: Any, **default: Any) -> None:
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        parameters.append(inspect.Parameter(name, keyword, annotation=annotation, **default))
+
     without = {*without, *always, *(() if purpose is None else fields_without_flag(purpose))}
     names = [field for field in Recipe.model_fields if field not in without]
     for field in names:
         info = Recipe.model_fields[field]
         if opens and field == "quantized_checkpoint":
             argument = typer.Argument(metavar="FOLDER", help="Folder of the quantized checkpoint, or its name.")
-            kind_of = inspect.Parameter.KEYWORD_ONLY
-            parameters.append(inspect.Parameter(field, kind_of, annotation=Annotated[str, argument]))
+            add(field, Annotated[str, argument])
             continue
         flag = "--original" if opens and field == "model" else "--" + public_name(field).replace("_", "-")
         default = info.default if not info.is_required() else None
@@ -162,16 +166,13 @@ def _recipe_command(
         )
         # Text: the recipe itself reads and judges values. A list's flag may also be given once for each entry.
         kind = bool | None if is_flag else list[str] | None if get_origin(info.annotation) is tuple else str | None
-        parameters.append(
-            inspect.Parameter(field, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option])
-        )
+        add(field, Annotated[kind, option], default=None)
     flags = {field for field in names if not (opens and field == "quantized_checkpoint")}
     former_names = [former for former, name in FORMER_NAMES.items() if name in flags]
     for former in former_names:
-        hidden = typer.Option(f"--{former}", hidden=True)
-        kind_of = inspect.Parameter.KEYWORD_ONLY
-        parameters.append(inspect.Parameter(former, kind_of, default=None, annotation=Annotated[str | None, hidden]))
-    own = list(inspect.signature(run, eval_str=True).parameters.values())[1:]
+        add(former, Annotated[str | None, typer.Option(f"--{former}", hidden=True)], default=None)
+    for own in [*inspect.signature(run, eval_str=True).parameters.values()][1:]:
+        add(own.name, own.annotation, default=own.default)
 
     def command(**values: Any) -> None:
         given = {field: values.pop(field) for field in names}
@@ -189,10 +190,9 @@ def _recipe_command(
         )
         run(Recipe.parse(_facts_of(values.get("statistics")) | document), **values)
 
-    keyword_only = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
     signed: Any = command  # typer reads a command's flags from its signature
-    signed.__signature__ = inspect.Signature(parameters + keyword_only)
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters + keyword_only}
+    signed.__signature__ = inspect.Signature(parameters)
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     app.command(name, help=help)(command)
 
 

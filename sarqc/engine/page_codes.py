@@ -32,7 +32,7 @@ _ARCHITECTURE = "llama"  # that of assets/js/model/llama.js
 
 
 def model_files_of(model: str, settings: Settings) -> list[ModelFile] | None:
-    """Return the files of the float model, with which pages run it; None for a model that does not ship with the app."""
+    """Return the files of the float model, with which pages run it; None where it does not ship with the app."""
     models = settings.embedded_models_dir()
     folder = models / model
     if folder.parent != models or not all((folder / name).is_file() for name in MODEL_FILES):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -178,11 +179,6 @@ class SurveyLine(BaseModel):
     def points(self) -> tuple[float, ...]:
         """Return the values of λ; empty with “auto”."""
         return () if self.lams == "auto" else self.lams
-
-    def has_tasks(self, draw: int, point: tuple[int, int]) -> bool:
-        """Return True if the tasks are measured at a point, by positions of draw and of (γ, λ)."""
-        g, m = point
-        return self.tasks_at is None or (draw == g == 0 and self.lams != "auto" and self.lams[m] in self.tasks_at)
 
 
 class Survey(BaseModel):
@@ -449,20 +445,10 @@ def _fits(had: Study, survey: Survey, protocol: dict[str, Any], perplexity: floa
         )
 
 
-def _axes(line: Line) -> tuple[object, ...]:
-    candidates = (line.candidate_lams, line.candidate_gammas)
-    return (
-        line.name,
-        line.bits,
-        line.grid,
-        line.group_size,
-        line.lams,
-        line.gammas,
-        line.second,
-        line.draws,
-        line.sizes,
-        candidates,
-    )
+_axes = attrgetter(
+    "name", "bits", "grid", "group_size", "lams", "gammas", "second", "draws", "sizes", "candidate_lams",
+    "candidate_gammas",
+)  # fmt: skip
 
 
 def _planned(survey: Survey, line: SurveyLine) -> Line:
@@ -495,7 +481,12 @@ class _Shared:
 
 
 def _tasks(survey: Survey, line: SurveyLine, draw: int, point: tuple[int, int]) -> tuple[str, ...]:
-    return survey.tasks if line.has_tasks(draw, point) else ()
+    """The tasks that are measured at a point, by positions of draw and of (γ, λ)."""
+    if line.tasks_at is None or (
+        draw == point[0] == 0 and line.lams != "auto" and line.lams[point[1]] in line.tasks_at
+    ):
+        return survey.tasks
+    return ()
 
 
 def _prepared(survey: Survey, settings: Settings) -> _Shared:

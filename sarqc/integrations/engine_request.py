@@ -110,11 +110,9 @@ def _check_fitting(recipe: Recipe) -> None:
 
 def _check(recipe: Recipe, study: Study | None) -> None:
     method = recipe.to_method()
-    if recipe.kind == "tune":
-        what = "tuning finds λ, and another engine needs it"
-        raise Refused(what, ELSEWHERE, "Give the run that it ends with.")
-    if recipe.kind == "ladder":
-        what = "a ladder compares models and keeps none"
+    if recipe.compares_models:
+        tunes = recipe.kind == "tune"
+        what = "tuning finds λ, and another engine needs it" if tunes else "a ladder compares models and keeps none"
         raise Refused(what, ELSEWHERE, "Give the run that it ends with.")
     if not method.damps or method.aim != "outputs":
         known = ", ".join(name for name, entry in METHODS.items() if entry.baseline == "gptq" and _carries(name))

@@ -20,6 +20,8 @@ def assembled(
 
     Names that people gave stand in it as strings of Python alone: a study may come from anybody.
     """
+    if not wanted.is_identity:
+        install += " && pip install --no-deps sarqc"
     head = "\n".join([f'"""{wanted.title}: what sarqc does, by {engine}.', "", f"    {install}", "", *notes, '"""'])
     lines = sorted({*imports}, key=_place)
     groups = ["\n".join(line for line in lines if _place(line)[0] == foreign) for foreign in (False, True)]

@@ -62,10 +62,8 @@ model.save({folder_of(wanted)})
         *tokens.imports, "import torch", "from gptqmodel import GPTQModel, QuantizeConfig",
         "from transformers import AutoConfig, AutoTokenizer",
     )  # fmt: skip
-    about, install = IDENTITY if wanted.is_identity else SALIENCY, INSTALL
-    if not wanted.is_identity:
-        install, imports = f"{INSTALL} && pip install --no-deps sarqc", (*imports, PLUGIN)
-    return assembled(wanted, f"{ENGINE} 7.7", install, [*about, *NOTES], imports, body)
+    notes = [*(IDENTITY if wanted.is_identity else SALIENCY), *NOTES]
+    return assembled(wanted, f"{ENGINE} 7.7", INSTALL, notes, (*imports, *[PLUGIN] * (not wanted.is_identity)), body)
 
 
 def _quantizing(wanted: EngineRequest) -> str:

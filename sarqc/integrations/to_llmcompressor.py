@@ -67,10 +67,8 @@ tokenizer.save_pretrained({folder_of(wanted)})
         *tokens.imports, "import torch", "from llmcompressor import oneshot", "from torch.utils.data import DataLoader",
         "from transformers import AutoModelForCausalLM, AutoTokenizer",
     )  # fmt: skip
-    about, install = IDENTITY if wanted.is_identity else SALIENCY, INSTALL
-    if not wanted.is_identity:
-        install, imports = f"{INSTALL} && pip install --no-deps sarqc", (*imports, PLUGIN)
-    return assembled(wanted, f"{ENGINE} 0.14", install, [*about, *NOTES], imports, body)
+    notes = [*(IDENTITY if wanted.is_identity else SALIENCY), *NOTES]
+    return assembled(wanted, f"{ENGINE} 0.14", INSTALL, notes, (*imports, *[PLUGIN] * (not wanted.is_identity)), body)
 
 
 def _check(wanted: EngineRequest) -> None:

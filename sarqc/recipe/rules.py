@@ -24,6 +24,7 @@ _KIND_WORDS = {
     "tune": "tuning",
     "ladder": "a ladder",
 }
+_TWO_SAMPLES = Fix("Use 2 samples", {"samples": 2})
 LADDER_METHOD = "rqc-gbs"  # whose λ is a step of the ladder, and whose fitting the other steps are
 LADDER_LAMBDA = 0.1  # of the step of λ, where none is given
 
@@ -88,11 +89,7 @@ def check(recipe: RecipeFields) -> None:
             Fix("Use the quantized blocks’ inputs", {"inputs_from": "quantized"}),
         )  # fmt: skip
     if recipe.layer is not None and recipe.to_method().unit != "layer":
-        what = (
-            f"{recipe.method} with these options works on a group of linears at once"
-            if recipe.to_method().unit == "group"
-            else f"{recipe.method} with these options works on a block of linears at once"
-        )
+        what = f"{recipe.method} with these options works on a {recipe.to_method().unit} of linears at once"
         remedy = "Leave layer out, or use a method that works on single layers."
         raise Refused(what, in_recipe("layer"), remedy)
     _check_distillation(recipe)
@@ -100,17 +97,13 @@ def check(recipe: RecipeFields) -> None:
         if recipe.samples < 2:
             raise refused_for(
                 "samples", "“auto” judges on a part of the calibration sequences, and there is only one",
-                "Use at least two samples, or give λ and γ as numbers.", _two_samples(),
+                "Use at least two samples, or give λ and γ as numbers.", _TWO_SAMPLES,
             )  # fmt: skip
         if recipe.sweep:
             raise refused_for(
                 "sweep", "a λ curve needs a fixed λ and γ, and “auto” chooses them",
                 "Leave the curve out, or give λ and γ as numbers.", Fix("Leave the curve out", {"sweep": []}),
             )  # fmt: skip
-
-
-def _two_samples() -> Fix:
-    return Fix(f"Use {2} samples", {"samples": 2})
 
 
 def _check_later(recipe: RecipeFields) -> None:
@@ -169,7 +162,7 @@ def _check_rotation(recipe: RecipeFields) -> None:
     """Refuses a rotation where models are compared, whose statistics are those of the model as it is."""
     if recipe.rotates and recipe.compares_models:
         raise refused_for(
-            "rotate", f"{_kind_words(recipe)} works on the model as it is, and a rotation is asked for",
+            "rotate", f"{_KIND_WORDS[recipe.kind]} works on the model as it is, and a rotation is asked for",
             "Set rotate to none, or kind to run.", Fix("Leave the rotation out", {"rotate": "none"}),
         )  # fmt: skip
 
@@ -178,7 +171,7 @@ def _check_opened(recipe: RecipeFields) -> None:
     if recipe.compares_models:
         raise refused_for(
             "quantized_checkpoint",
-            f"{_kind_words(recipe)} quantizes the float model again and again, and the recipe has a quantized "
+            f"{_KIND_WORDS[recipe.kind]} quantizes the float model again and again, and the recipe has a quantized "
             "checkpoint",
             "Leave it out, or set kind to run.", Fix("Leave the checkpoint out", {"quantized_checkpoint": None}),
         )  # fmt: skip
@@ -203,7 +196,7 @@ def _check_opened(recipe: RecipeFields) -> None:
             "samples",
             "a part of the calibration sequences is kept to judge repaired codes beside those found, and there is "
             "only one",
-            "Use at least two samples.", _two_samples(),
+            "Use at least two samples.", _TWO_SAMPLES,
         )  # fmt: skip
 
 
@@ -257,12 +250,12 @@ def _check_ladder(recipe: RecipeFields) -> None:
 def _check_whole_models(recipe: RecipeFields) -> None:
     if recipe.layer is not None:
         raise refused_for(
-            "layer", f"{_kind_words(recipe)} measures the whole model, and a single layer is asked for",
+            "layer", f"{_KIND_WORDS[recipe.kind]} measures the whole model, and a single layer is asked for",
             "Leave layer out; blocks takes a part of the model.", Fix("Leave it out", {"layer": None}),
         )  # fmt: skip
     if recipe.test is None:
         raise refused_for(
-            "test", f"{_kind_words(recipe)} compares perplexities, with no text to measure them on",
+            "test", f"{_KIND_WORDS[recipe.kind]} compares perplexities, with no text to measure them on",
             "Give a test text.",
         )  # fmt: skip
 
@@ -296,14 +289,10 @@ def without_effect(recipe: RecipeFields) -> list[str]:
     elif not recipe.distill:
         words += [f"{title(name)} has no effect without distillation" for name in given]
     return words + [
-        f"{title(name)} has no effect on {_kind_words(recipe)}"
+        f"{title(name)} has no effect on {_KIND_WORDS[recipe.kind]}"
         for name in changed
         if name in OF_THE_OTHER_KIND[recipe.kind]
     ]
-
-
-def _kind_words(recipe: RecipeFields) -> str:
-    return _KIND_WORDS[recipe.kind]
 
 
 def _shown(value: object) -> object:
