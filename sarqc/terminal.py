@@ -280,8 +280,8 @@ def print_summary(summary: PrintedRun) -> None:
         ("opened", "opened"), ("repair", "repair"), ("rotation", "rotation"), ("scales", "distillation"),
         ("beside GPTQ", "baseline"),
     ):  # fmt: skip
-        if part := said.get(name):
-            line(head, " ".join(filter(None, (part["words"], part.get("layers_words")))))
+        if outcome := said.get(name):
+            line(head, " ".join(filter(None, (outcome["words"], outcome.get("layers_words")))))
     if size := summary.get("bytes_after"):
         line("size", f"{size / 2**20:.4g} MiB, {summary['bits_per_weight']:.3g} bits per quantized weight")
     for name, task in summary["tasks"].items():

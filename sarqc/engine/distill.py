@@ -51,21 +51,13 @@ _REMEDY = "Run the recipe again; raise SARQC_CACHE_GIB."
 
 @dataclass(frozen=True)
 class ScaleTuning:
-    """The stage of one run.
+    """The stage of one run whose recipe distills."""
 
-    Attributes:
-        bench: The model, float before and quantized after its layers are solved.
-        recipe: A recipe that distills.
-        job: The calibration of the run's own model.
-        solved: Keys of the solver's layers by name.
-        float_key: Key of the float model.
-    """
-
-    bench: Workbench
+    bench: Workbench  # with a model that is float before and quantized after its layers are solved
     recipe: Recipe
     job: CalibrationJob
-    solved: dict[str, str]
-    float_key: str
+    solved: dict[str, str]  # keys of the solver's layers by name
+    float_key: str  # of the float model
 
     def key(self) -> str:
         """Return the key of the outcome."""

@@ -24,18 +24,11 @@ _OF_THE_LADDER = (
 
 @dataclass(frozen=True)
 class StepMethod:
-    """A step with the method that the model is quantized with after it.
+    """A step with the method that the model is quantized with after it."""
 
-    Attributes:
-        step: ``nearest``, ``gptq``, one of ``study.ladder.STEPS`` or of ``LAST``.
-        name: Public name of the method.
-        method: The method, with this step and all before it.
-        grid: Kind of the grid.
-    """
-
-    step: str
-    name: str
-    method: Method
+    step: str  # “nearest”, “gptq”, one of ``study.ladder.STEPS`` or of ``LAST``
+    name: str  # public, of the method
+    method: Method  # with this step and all before it
     grid: Kind
 
 

@@ -142,17 +142,11 @@ class Prepared:
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """A recipe as it is queued, and what a person is shown of it.
+    """A recipe as it is queued, and what a person is shown of it."""
 
-    Attributes:
-        recipe: The recipe with every value that the host supplies: bits, grid and group size of a quantized checkpoint.
-        plan: What the run does and costs.
-        prepared: What a run in this process starts from; None for a model of the Hub that the run will fetch.
-    """
-
-    recipe: Recipe
+    recipe: Recipe  # with every value that the host supplies: bits, grid and group size of a quantized checkpoint
     plan: Plan
-    prepared: Prepared | None = None
+    prepared: Prepared | None = None  # what a run in this process starts from; None: the model is to be fetched
 
 
 def resolve(recipe: Recipe, settings: Settings) -> Job:

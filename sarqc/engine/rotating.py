@@ -35,19 +35,12 @@ from sarqc.settings import Settings
 
 @dataclass(frozen=True, eq=False)
 class RotationCheck:
-    """A rotated checkpoint whose logits agree with the original's.
-
-    Attributes:
-        checkpoint: The checkpoint.
-        tokens: (1, T), first tokens of the calibration text.
-        original: (1, T, V), the original's logits.
-        difference: Largest difference of the rotated model's logits, relative to the original's largest.
-    """
+    """A rotated checkpoint whose logits agree with the original's."""
 
     checkpoint: RotatedCheckpoint
-    tokens: Tensor
-    original: Tensor
-    difference: float
+    tokens: Tensor  # (1, T), first of the calibration text
+    original: Tensor  # (1, T, V), the original's logits
+    difference: float  # largest of the rotated model's logits, relative to the original's largest
 
     def rounded(self, loaded: LoadedModel) -> float:
         """Return the same difference of the loaded model, whose rotated weights are rounded to their dtype."""
@@ -56,23 +49,14 @@ class RotationCheck:
 
 @dataclass(frozen=True)
 class RotatedLayer:
-    """A linear before and after the rotation. NaN: of a weight of zeros.
+    """A linear before and after the rotation. NaN: of a weight of zeros."""
 
-    Attributes:
-        range_before: Mean over groups of max|w| / rms of the original weight.
-        range_after: The same of the rotated weight.
-        rounding_before: ‖ΔW‖/‖W‖ of the original weight rounded to nearest on the run's grid, ranges from min to max.
-        rounding_after: The same of the rotated weight.
-        drift: ‖ΔW‖/‖W‖ of the quantized weight beside the rotated one.
-        original_drift: The same after both were turned back: beside the original weight.
-    """
-
-    range_before: float
-    range_after: float
-    rounding_before: float
-    rounding_after: float
-    drift: float
-    original_drift: float
+    range_before: float  # mean over groups of max|w| / rms of the original weight
+    range_after: float  # the same of the rotated weight
+    rounding_before: float  # ‖ΔW‖/‖W‖ of the original weight rounded to nearest on the run's grid, from min to max
+    rounding_after: float  # the same of the rotated weight
+    drift: float  # ‖ΔW‖/‖W‖ of the quantized weight beside the rotated one
+    original_drift: float  # the same after both were turned back: beside the original weight
 
 
 def check_rotation(

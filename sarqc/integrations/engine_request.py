@@ -34,16 +34,13 @@ class Penalty(NamedTuple):
 class EngineRequest:
     """A run for another engine.
 
-    Attributes:
-        recipe: The recipe.
-        penalties: Names of the linears with each penalty, the most frequent penalty first; a single penalty is that of
-            all linears, and has no names.
-        blocks: Numbers of the quantized blocks; None for all.
+    ``penalties`` are the most frequent first, with the names of their linears; a single one is that of all, without
+    names.
     """
 
     recipe: Recipe
     penalties: Mapping[Penalty, tuple[str, ...]]
-    blocks: tuple[int, ...] | None
+    blocks: tuple[int, ...] | None  # numbers of those that are quantized; None: all
 
     @property
     def usual(self) -> Penalty:

@@ -95,7 +95,7 @@ def _field(
 
     ``rare``: the form shows it only where something was given for it; ``in_a_shell``: help of the command alone.
     """
-    extra = {
+    extra: dict[str, Any] = {
         "section": section, "unit": unit, "advanced": advanced, "rare": rare, "separator": separator, "usual": usual,
         "in_a_shell": in_a_shell,
     }  # fmt: skip

@@ -52,7 +52,7 @@ def _bound(name: str, complaint: ErrorDetails) -> Iterator[Fix]:
             yield Fix(f"Use {context[kind]:g}", {name: context[kind]})
 
 
-_BOUNDS = {"ge": "{} or more", "gt": "more than {}", "le": "{} or less", "lt": "less than {}"}
+_BOUNDS = {"ge": ("", " or more"), "gt": ("more than ", ""), "le": ("", " or less"), "lt": ("less than ", "")}
 # Conditions on a value, by the beginning of pydantic's type of complaint.
 _WISHES = {
     "int_": "a whole number",
@@ -69,7 +69,7 @@ def _wish(complaint: ErrorDetails, *, or_auto: bool = False) -> str:
     context = complaint.get("ctx", {})
     wish = next((words for kind, words in _WISHES.items() if complaint["type"].startswith(kind)), None)
     if bound := next((name for name in _BOUNDS if name in context), None):
-        wish = _BOUNDS[bound].format(f"{context[bound]:g}")
+        wish = f"{context[bound]:g}".join(_BOUNDS[bound])
     elif "expected" in context:
         wish = str(context["expected"])
     if wish is None:
