@@ -26,6 +26,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_origin
 
 import typer
+from typer.core import TyperGroup
 
 from sarqc import __version__
 from sarqc.documents import SIGNS, LayerErrors, LayerReportDocument, NamedReport, PrintedRun
@@ -49,16 +50,47 @@ from sarqc.recipe import (
 )
 from sarqc.recipe.texts import one_text
 from sarqc.settings import Settings, read_settings
-from sarqc.terminal import ProgressBar, print_layer_errors, print_summary, waiting_for_room, words
+from sarqc.terminal import ProgressBar, print_layer_errors, print_summary, print_table, waiting_for_room, words
 
 if TYPE_CHECKING:
     from sarqc.checkpoints.formats import ExportFormat
     from sarqc.engine.plan import Job, Prepared
-    from sarqc.engine.verify import Check
     from sarqc.jobs.on_cluster import OnCluster
     from sarqc.reports.reporting import Destination
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+
+class _Commands(TyperGroup):
+    """The commands. What a person can mend is printed in its three parts and ends the process with 2, a failure of the
+    work with 1."""
+
+    def invoke(self, ctx: Any) -> Any:
+        as_json = "--json" in ctx.args
+        try:
+            return super().invoke(ctx)
+        except SarqcError as error:
+            refusal = error
+        except BrokenPipeError:
+            raise  # nobody reads on: typer ends the process
+        except OSError as error:
+            where = str(error.filename) if error.filename is not None else "command line"
+            remedy = "Check the path, the rights and the room on the disk."
+            refusal = Refused(error.strerror or str(error), where, remedy)
+        except RecursionError:
+            refusal = Refused("the argument is nested too deeply", "command line", "Write it with fewer levels.")
+        except KeyboardInterrupt:
+            typer.echo("sarqc: interrupted; finished layers are kept, the same command continues from them", err=True)
+            raise SystemExit(130) from None
+        if as_json:
+            _print_json({"error": refusal.to_json()})
+        typer.echo(f"sarqc: {refusal}", err=True)
+        raise SystemExit(refusal.exit_code)
+
+
+app = typer.Typer(cls=_Commands, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+
+
+def _print_json(document: object) -> None:
+    print(json.dumps(document, ensure_ascii=False))
 
 
 def _print_version(wanted: bool) -> None:
@@ -94,10 +126,6 @@ ReportTo = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 
 
-def _flag(field: str) -> str:
-    return "--" + public_name(field).replace("_", "-")
-
-
 def _recipe_command(
     name: str,
     help: str,
@@ -115,16 +143,20 @@ def _recipe_command(
     the model that was quantized as --original.
     """
     parameters = []
+
+    def add(name: str, annotation: Any, **default: Any) -> None:
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        parameters.append(inspect.Parameter(name, keyword, annotation=annotation, **default))
+
     without = {*without, *always, *(() if purpose is None else fields_without_flag(purpose))}
     names = [field for field in Recipe.model_fields if field not in without]
     for field in names:
         info = Recipe.model_fields[field]
         if opens and field == "quantized_checkpoint":
             argument = typer.Argument(metavar="FOLDER", help="Folder of the quantized checkpoint, or its name.")
-            kind_of = inspect.Parameter.KEYWORD_ONLY
-            parameters.append(inspect.Parameter(field, kind_of, annotation=Annotated[str, argument]))
+            add(field, Annotated[str, argument])
             continue
-        flag = "--original" if opens and field == "model" else _flag(field)
+        flag = "--original" if opens and field == "model" else "--" + public_name(field).replace("_", "-")
         default = info.default if not info.is_required() else None
         is_flag = info.annotation is bool
         option = typer.Option(
@@ -134,16 +166,13 @@ def _recipe_command(
         )
         # Text: the recipe itself reads and judges values. A list's flag may also be given once for each entry.
         kind = bool | None if is_flag else list[str] | None if get_origin(info.annotation) is tuple else str | None
-        parameters.append(
-            inspect.Parameter(field, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option])
-        )
+        add(field, Annotated[kind, option], default=None)
     flags = {field for field in names if not (opens and field == "quantized_checkpoint")}
     former_names = [former for former, name in FORMER_NAMES.items() if name in flags]
     for former in former_names:
-        hidden = typer.Option(f"--{former}", hidden=True)
-        kind_of = inspect.Parameter.KEYWORD_ONLY
-        parameters.append(inspect.Parameter(former, kind_of, default=None, annotation=Annotated[str | None, hidden]))
-    own = list(inspect.signature(run, eval_str=True).parameters.values())[1:]
+        add(former, Annotated[str | None, typer.Option(f"--{former}", hidden=True)], default=None)
+    for own in [*inspect.signature(run, eval_str=True).parameters.values()][1:]:
+        add(own.name, own.annotation, default=own.default)
 
     def command(**values: Any) -> None:
         given = {field: values.pop(field) for field in names}
@@ -159,16 +188,11 @@ def _recipe_command(
             }
             | {name: _number(value) for name, value in former.items()}
         )
+        run(Recipe.parse(_facts_of(values.get("statistics")) | document), **values)
 
-        def parsed() -> Recipe:
-            return Recipe.parse(_facts_of(values.get("statistics")) | document)
-
-        run(_guarded(parsed, values.get("as_json", False)), **values)
-
-    keyword_only = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
     signed: Any = command  # typer reads a command's flags from its signature
-    signed.__signature__ = inspect.Signature(parameters + keyword_only)
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters + keyword_only}
+    signed.__signature__ = inspect.Signature(parameters)
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     app.command(name, help=help)(command)
 
 
@@ -185,7 +209,6 @@ def _say_deprecations(document: dict[str, Any]) -> None:
 
 
 def _facts_of(statistics: Path | None) -> dict[str, Any]:
-    """What a file of statistics says of where it comes from."""
     if statistics is None:
         return {}
     from sarqc.engine.bundle import Bundle
@@ -206,27 +229,6 @@ def _number(text: Any) -> Any:
     return text
 
 
-def _guarded(work: Any, as_json: bool) -> Any:
-    """The result of ``work``. What a person can mend is printed in its three parts and ends the process with 2, a
-    failure of the work with 1."""
-    try:
-        return work()
-    except SarqcError as error:
-        refusal = error
-    except OSError as error:
-        where = str(error.filename) if error.filename is not None else "command line"
-        refusal = Refused(error.strerror or str(error), where, "Check the path, the rights and the room on the disk.")
-    except RecursionError:
-        refusal = Refused("the argument is nested too deeply", "command line", "Write it with fewer levels.")
-    except KeyboardInterrupt:
-        typer.echo("sarqc: interrupted; finished layers are kept, the same command continues from them", err=True)
-        raise SystemExit(130) from None
-    if as_json:
-        print(json.dumps({"error": refusal.to_json()}, ensure_ascii=False))
-    typer.echo(f"sarqc: {refusal}", err=True)
-    raise SystemExit(refusal.exit_code)
-
-
 def _quantize(
     recipe: Recipe,
     output: Output = None,
@@ -235,18 +237,17 @@ def _quantize(
     report: ReportTo = None,
     as_json: AsJson = False,
 ) -> None:
-    destination = _guarded(lambda: _destination(report), as_json)
-    job = _guarded(partial(_resolve, recipe, output), as_json)
-    with _guarded(lambda: _cluster(on, [job.recipe]), as_json) as cluster:
-        summary = _guarded(lambda: _execute(job, output, checkpoint_format, cluster, destination), as_json)
+    destination = _destination(report)
+    job = _resolve(recipe, output)
+    with _cluster(on, [job.recipe]) as cluster:
+        summary = _execute(job, output, checkpoint_format, cluster, destination)
     if as_json:
-        print(json.dumps(summary, ensure_ascii=False))
+        _print_json(summary)
     else:
         print_summary(summary)
 
 
 def _cluster(on: str, recipes: Sequence[Recipe]) -> AbstractContextManager[OnCluster | None]:
-    """What does the recipes elsewhere; None: they are done here."""
     if on == "here":
         return nullcontext()
     if on != "ray":
@@ -328,7 +329,6 @@ def _execute(
 
 
 def _format_of(recipe: Recipe, checkpoint_format: str) -> str:
-    """The format of --output; without --format a repaired checkpoint keeps its own."""
     return "as-found" if recipe.quantized_checkpoint is not None and checkpoint_format == "plain" else checkpoint_format
 
 
@@ -407,15 +407,14 @@ def _tune(
     if statistics is None:
         _quantize(recipe, output, "plain", on, report, as_json)
         return
-    found = _guarded(lambda: _errors_of_layers(recipe, statistics, report), as_json)
+    found = _errors_of_layers(recipe, statistics, report)
     if as_json:
-        print(json.dumps(found, ensure_ascii=False))
+        _print_json(found)
     else:
         print_layer_errors(found)
 
 
 def _errors_of_layers(recipe: Recipe, statistics: Path, report: str | None) -> LayerErrors:
-    """What a file of statistics says of every λ and γ that the recipe compares."""
     if report is not None:
         raise Refused(
             "a statistics file was given where a run was expected", "--report", "Leave out --report or --statistics."
@@ -439,16 +438,13 @@ def _errors_of_layers(recipe: Recipe, statistics: Path, report: str | None) -> L
 def _statistics(
     recipe: Recipe, output: Annotated[Path, typer.Option("--output", help="New file for the statistics.")]
 ) -> None:
-    def work() -> None:
-        if output.exists():
-            raise Refused("the file already exists", str(output), "Give another name.")
-        from sarqc.engine.bundle import write_bundle
-        from sarqc.engine.tuning import first_draw
+    if output.exists():
+        raise Refused("the file already exists", str(output), "Give another name.")
+    from sarqc.engine.bundle import write_bundle
+    from sarqc.engine.tuning import first_draw
 
-        write_bundle(first_draw(recipe, read_settings()), output)
-        typer.echo(f"saved {output}, {gib(output.stat().st_size)}", err=True)
-
-    _guarded(work, as_json=False)
+    write_bundle(first_draw(recipe, read_settings()), output)
+    typer.echo(f"saved {output}, {gib(output.stat().st_size)}", err=True)
 
 
 _recipe_command(
@@ -480,16 +476,16 @@ def _plan(recipe: Recipe, as_json: AsJson = False) -> None:
     from sarqc.checkpoints.formats import Answer, in_words
     from sarqc.engine.plan import plan
 
-    planned = _guarded(lambda: plan(recipe, read_settings()), as_json).model_dump(mode="json")
+    planned = plan(recipe, read_settings()).model_dump(mode="json")
     if as_json:
-        print(json.dumps(planned, ensure_ascii=False))
-    else:
-        formats = planned.pop("formats")
-        for name, value in planned.items():
-            typer.echo(f"{name.replace('_', ' '):<22}{value}")
-        for one in formats:
-            readers = in_words([Answer(**answer) for answer in one["readers"]]) if one["possible"] else "impossible"
-            typer.echo(f"{'format ' + one['format']:<22}{readers}. {one['note']}.")
+        _print_json(planned)
+        return
+    formats = planned.pop("formats")
+    for name, value in planned.items():
+        typer.echo(f"{name.replace('_', ' '):<22}{value}")
+    for one in formats:
+        readers = in_words([Answer(**answer) for answer in one["readers"]]) if one["possible"] else "impossible"
+        typer.echo(f"{'format ' + one['format']:<22}{readers}. {one['note']}.")
 
 
 _recipe_command("plan", "Check a recipe against this host and print what it will cost; nothing is run.", _plan)
@@ -508,26 +504,23 @@ def run(
 
     On a cluster all of them begin at once; they are told one after the other.
     """
-    recipes = _guarded(lambda: expanded(_read(recipe)), as_json)
+    recipes = expanded(_read(recipe))
     if len(recipes) == 1:
         _quantize(next(iter(recipes.values())), output, checkpoint_format, on, report, as_json)
         return
-    destination = _guarded(lambda: _destination(report, recipe.stem), as_json)
-    recipes = _guarded(partial(_check_all, recipes, output, checkpoint_format), as_json)
+    destination = _destination(report, recipe.stem)
+    recipes = _check_all(recipes, output, checkpoint_format)
     summaries = {}
-    with _guarded(lambda: _cluster(on, [*recipes.values()]), as_json) as cluster:
+    with _cluster(on, [*recipes.values()]) as cluster:
         for number, (name, one) in enumerate(recipes.items(), 1):
             typer.echo(f"run {number} of {len(recipes)}: {name}", err=True)
             folder = None if output is None else output / name
-            job = _guarded(partial(_resolve, one, folder), as_json)
-            summaries[name] = _guarded(
-                partial(_execute, job, folder, checkpoint_format, cluster, destination, name), as_json
-            )
+            summaries[name] = _execute(_resolve(one, folder), folder, checkpoint_format, cluster, destination, name)
             if not as_json:
                 typer.echo(name)
                 print_summary(summaries[name])
     if as_json:
-        print(json.dumps({"runs": summaries}, ensure_ascii=False))
+        _print_json({"runs": summaries})
 
 
 @app.command()
@@ -549,21 +542,16 @@ def recipe(
 ) -> None:
     """Print a recipe or a batch as a text to take elsewhere, with only what differs from the defaults; with --for as
     the program with which another engine does the same."""
+    from sarqc.integrations.programs import program_for
+    from sarqc.study.as_recipe import of_run
 
-    def written() -> str:
-        from sarqc.integrations.programs import program_for
-        from sarqc.study.as_recipe import of_run
-
-        study, line, document = None, None, None
-        if file.is_dir():
-            study, line, document = of_run(file)
-        said = _read(file) if document is None else document
-        if engine is not None:
-            return program_for(engine, said, study, line)
+    study, line, document = of_run(file) if file.is_dir() else (None, None, _read(file))
+    if engine is not None:
+        text = program_for(engine, document, study, line)
+    else:
         settings = read_settings()
-        return one_text(form, said, address or f"http://{settings.host}:{settings.port}")
-
-    typer.echo(_guarded(written, as_json=False), nl=False)
+        text = one_text(form, document, address or f"http://{settings.host}:{settings.port}")
+    typer.echo(text, nl=False)
 
 
 @app.command()
@@ -588,48 +576,36 @@ def verify(
 
     The exit code is 1 where something differs, 2 where something could not be checked.
     """
-
     if opened is not None:
         _say_deprecations({"opened": opened})
+    from sarqc.engine.verify import VerificationRequest, stamp_in, verdict
+    from sarqc.engine.verify import verify as checks_of
 
-    def work() -> tuple[str, int, list[Check]]:
-        from sarqc.engine.verify import VerificationRequest, stamp_in
-        from sarqc.engine.verify import verify as checks_of
-
-        count = None if layers == "all" else _count_of(layers)
-        chosen = secrets.randbelow(2**32) if seed is None else seed
-        found = []
-        wanted = VerificationRequest(count, chosen, model, calibration, quantized_checkpoint or opened)
-        for check in checks_of(folder, read_settings(), wanted):
-            found.append(check)
-            if not as_json:
-                typer.echo(f"{check.outcome:<11}{check.what}: {check.words}")
-        return stamp_in(folder)[1].digest, chosen, found
-
-    digest, chosen, found = _guarded(work, as_json)
-    from sarqc.engine.verify import verdict
-
-    outcome = verdict(found)
+    if layers != "all" and (not layers.isdigit() or int(layers) == 0):
+        raise Refused(f"{layers!r} is not a number of linears", "--layers", "Give a number from 1, or all.")
+    count = None if layers == "all" else int(layers)
+    chosen = secrets.randbelow(2**32) if seed is None else seed
+    found = []
+    wanted = VerificationRequest(count, chosen, model, calibration, quantized_checkpoint or opened)
+    for check in checks_of(folder, read_settings(), wanted):
+        found.append(check)
+        if not as_json:
+            typer.echo(f"{check.outcome:<11}{check.what}: {check.words}")
+    outcome, digest = verdict(found), stamp_in(folder)[1].digest
+    sentence, code = _VERDICTS[outcome]
     if as_json:
-        said = {"outcome": outcome, "stamp": digest, "seed": chosen, "checks": [asdict(check) for check in found]}
-        print(json.dumps(said, ensure_ascii=False))
+        checks = [asdict(check) for check in found]
+        _print_json({"outcome": outcome, "stamp": digest, "seed": chosen, "checks": checks})
     else:
-        typer.echo(_VERDICTS[outcome])
-    raise typer.Exit(_CODES[outcome])
+        typer.echo(sentence)
+    raise typer.Exit(code)
 
 
-_VERDICTS = {
-    "equal": "It is what its stamp says.",
-    "different": "It is not what its stamp says.",
-    "unchecked": "Nothing that was looked at differs, but not all could be looked at.",
+_VERDICTS = {  # with exit codes
+    "equal": ("It is what its stamp says.", 0),
+    "different": ("It is not what its stamp says.", 1),
+    "unchecked": ("Nothing that was looked at differs, but not all could be looked at.", 2),
 }
-_CODES = {"equal": 0, "different": 1, "unchecked": 2}
-
-
-def _count_of(text: str) -> int:
-    if not text.isdigit() or int(text) == 0:
-        raise Refused(f"{text!r} is not a number of linears", "--layers", "Give a number from 1, or all.")
-    return int(text)
 
 
 def _check_all(recipes: dict[str, Recipe], output: Path | None, checkpoint_format: str) -> dict[str, Recipe]:
@@ -664,31 +640,27 @@ def survey(
     report: ReportTo = None,
 ) -> None:
     """Make a study over method × bits × λ × γ × calibration draws from a YAML file."""
+    from sarqc.engine.plan import can_be_written, can_keep
 
-    def work() -> None:
-        from sarqc.engine.plan import can_be_written, can_keep
+    settings = read_settings()
+    destination = _destination(report, file.stem)
+    can_keep(settings)
+    can_be_written(output)
+    if output.is_dir() and any(output.iterdir()) and not (output / "study.json").is_file():
+        raise Refused("the output folder holds something that is not a study", str(output), "Give a new folder.")
+    from sarqc.engine.survey import Survey, conduct
+    from sarqc.study.document import Study
 
-        settings = read_settings()
-        destination = _destination(report, file.stem)
-        can_keep(settings)
-        can_be_written(output)
-        if output.is_dir() and any(output.iterdir()) and not (output / "study.json").is_file():
-            raise Refused("the output folder holds something that is not a study", str(output), "Give a new folder.")
-        from sarqc.engine.survey import Survey, conduct
-        from sarqc.study.document import Study
+    wanted = Survey.from_file(file)
+    had = [Study.open(folder) for folder in (*([output] if add else []), *(take or []))]
 
-        wanted = Survey.from_file(file)
-        had = [Study.open(folder) for folder in (*([output] if add else []), *(take or []))]
+    def say(event: Event) -> None:
+        typer.echo(words(event), err=True)
 
-        def say(event: Event) -> None:
-            typer.echo(words(event), err=True)
-
-        document = wanted.model_dump(mode="json", by_alias=True)
-        with nullcontext() if destination is None else destination.survey(document, output, say):
-            for line in conduct(wanted, settings, output, had):
-                typer.echo(line, err=True)
-
-    _guarded(work, as_json=False)
+    document = wanted.model_dump(mode="json", by_alias=True)
+    with nullcontext() if destination is None else destination.survey(document, output, say):
+        for line in conduct(wanted, settings, output, had):
+            typer.echo(line, err=True)
 
 
 @app.command()
@@ -697,20 +669,16 @@ def gather(
     output: Annotated[Path, typer.Option("--output", help="New folder of the study; its name is the study's id.")],
 ) -> None:
     """Make one study of those that the runs of a batch left, for the Lab: draws, γ and λ side by side."""
+    from sarqc.engine.plan import output_is_free
+    from sarqc.study.gather import gather, studies_below
 
-    def work() -> None:
-        from sarqc.engine.plan import output_is_free
-        from sarqc.study.gather import gather, studies_below
-
-        output_is_free(output)
-        studies = studies_below(runs)
-        study = gather(studies, output)
-        for line in study.lines:
-            points = f"{len(line.draws)} draws × {len(line.gammas)} γ × {len(line.lams)} λ"
-            typer.echo(f"{line.label}, {line.bits} bits: {points}", err=True)
-        typer.echo(f"saved {output}, from {len(studies)} studies", err=True)
-
-    _guarded(work, as_json=False)
+    output_is_free(output)
+    studies = studies_below(runs)
+    study = gather(studies, output)
+    for line in study.lines:
+        points = f"{len(line.draws)} draws × {len(line.gammas)} γ × {len(line.lams)} λ"
+        typer.echo(f"{line.label}, {line.bits} bits: {points}", err=True)
+    typer.echo(f"saved {output}, from {len(studies)} studies", err=True)
 
 
 @app.command()
@@ -721,15 +689,11 @@ def codes(
     gamma: Annotated[float | None, typer.Option("--gamma", help="A value of γ; by default all.")] = None,
 ) -> None:
     """Compute and keep the codes of a study's points, with which pages and published sites run its model there."""
+    from sarqc.engine.study_codes import keep_points
+    from sarqc.study.document import Study
 
-    def work() -> None:
-        from sarqc.engine.study_codes import keep_points
-        from sarqc.study.document import Study
-
-        for line in keep_points(Study.open(study), read_settings(), method=method, bits=bits, gamma=gamma):
-            typer.echo(line, err=True)
-
-    _guarded(work, as_json=False)
+    for line in keep_points(Study.open(study), read_settings(), method=method, bits=bits, gamma=gamma):
+        typer.echo(line, err=True)
 
 
 @app.command()
@@ -739,9 +703,7 @@ def methods() -> None:
     for name, entry in METHODS.items():
         chooses = ", ".join(SIGNS[parameter] for parameter in entry.tunes)
         rows.append((name, entry.title, chooses or "–", _tries(entry.auto), ", ".join(entry.options) or "–"))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        typer.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+    print_table(rows)
 
 
 def _tries(auto: Candidates | None) -> str:
@@ -757,7 +719,10 @@ def serve() -> None:
     from sarqc.settings import SITE
 
     sys.path.insert(0, str(SITE))  # app.py and pages/ stand there
-    runpy.run_path(str(SITE / "app.py"), run_name="__main__")
+    try:
+        runpy.run_path(str(SITE / "app.py"), run_name="__main__")
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
 
 
 @app.command()
@@ -790,37 +755,33 @@ def publish(
     ] = 0,
 ) -> None:
     """Write the Lab of studies as a folder of files, which any web server serves below any path without Python."""
+    from sarqc.settings import SITE
+    from sarqc.web.publish import (
+        check_archive,
+        check_output,
+        detail_named,
+        planned,
+        studies_named,
+        write_archive,
+        write_site,
+    )
 
-    def work() -> None:
-        from sarqc.settings import SITE
-        from sarqc.web.publish import (
-            check_archive,
-            check_output,
-            detail_named,
-            planned,
-            studies_named,
-            write_archive,
-            write_site,
-        )
+    settings, chosen = read_settings(), detail_named(detail)
+    is_archive = output.suffix == ".zip"
+    (check_archive if is_archive else check_output)(output)
+    named = studies_named(studies, settings)
+    for name, study in named.items():
+        typer.echo(f"{name}: {planned(study, chosen).words}", err=True)
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+    sys.path.insert(0, str(SITE))  # pages/ stands there
+    from pages.static_site import documents
 
-        settings, chosen = read_settings(), detail_named(detail)
-        is_archive = output.suffix == ".zip"
-        (check_archive if is_archive else check_output)(output)
-        named = studies_named(studies, settings)
-        for name, study in named.items():
-            typer.echo(f"{name}: {planned(study, chosen).words}", err=True)
-        os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-        sys.path.insert(0, str(SITE))  # pages/ stands there
-        from pages.static_site import documents
-
-        write = partial(
-            write_site, named, settings=settings, documents=partial(documents, settings), detail=chosen,
-            address=address, processes=processes or min(4, len(os.sched_getaffinity(0))), space=space,
-        )  # fmt: skip
-        size = write_archive(output, write) if is_archive else write(output)
-        typer.echo(f"saved {output}: {mib(size)}", err=True)
-
-    _guarded(work, as_json=False)
+    write = partial(
+        write_site, named, settings=settings, documents=partial(documents, settings), detail=chosen,
+        address=address, processes=processes or min(4, len(os.sched_getaffinity(0))), space=space,
+    )  # fmt: skip
+    size = write_archive(output, write) if is_archive else write(output)
+    typer.echo(f"saved {output}: {mib(size)}", err=True)
 
 
 @app.command()
@@ -860,9 +821,9 @@ def backup(
     from sarqc.jobs.backup import back_up
 
     os.umask(0o077)
-    made = _guarded(lambda: back_up(read_settings(), target, without or ()), as_json)
+    made = back_up(read_settings(), target, without or ())
     if as_json:
-        print(json.dumps({name: value for name, value in vars(made).items() if name != "files"}))
+        _print_json({name: value for name, value in vars(made).items() if name != "files"})
     typer.echo(f"saved {target}: {made.runs} runs, {len(made.files)} files, {gib(made.bytes)}, all compared", err=True)
 
 
@@ -877,7 +838,7 @@ def restore(
     from sarqc.jobs.backup import restore as put_back
 
     os.umask(0o077)
-    restored, aside = _guarded(lambda: put_back(read_settings(), source, replace=replace), as_json=False)
+    restored, aside = put_back(read_settings(), source, replace=replace)
     typer.echo(f"restored {restored.runs} runs, {gib(restored.bytes)}, as of {restored.created}", err=True)
     if aside is not None:
         typer.echo(f"what was there is in {aside}; remove it when all is well", err=True)
@@ -893,10 +854,10 @@ def prune(
     from sarqc.jobs.prune import pruned, would_go
 
     os.umask(0o077)
-    found = _guarded(lambda: would_go(read_settings()) if dry_run else pruned(read_settings()), as_json)
+    found = (would_go if dry_run else pruned)(read_settings())
     verb, made = ("would delete", "would make") if dry_run else ("deleted", "made")
     if as_json:
-        print(json.dumps(found.to_json(), ensure_ascii=False))
+        _print_json(found.to_json())
         return
     for one in found.going:
         typer.echo(f"{verb} {one.words()}")
@@ -950,7 +911,7 @@ def main() -> None:
     # on two cores. It must be set before torch loads its thread pool.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # as nvidia-smi counts, of which plans ask memory
-    _guarded(app, "--json" in sys.argv)
+    app()
 
 
 if __name__ == "__main__":

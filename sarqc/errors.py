@@ -208,6 +208,11 @@ def in_recipe(field: str) -> str:
     return f"recipe, {field}"
 
 
+def refused_for(field: str, what: str, remedy: str, *fixes: Fix) -> Refused:
+    """A refusal of a field of a recipe, with what would mend it."""
+    return Refused(what, in_recipe(field), remedy).about(field, *fixes)
+
+
 def disk_full() -> NoRoom:
     """The disk with the state folder is full."""
     remedy = "Delete runs, exports or studies you no longer need, or free some disk space."

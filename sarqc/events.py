@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from sarqc.documents import (
     AccuracyProtocol,
@@ -29,12 +30,18 @@ from sarqc.documents import (
     Which,
 )
 
+EVENT_TYPES: dict[str, type[Event]] = {}
+
 
 @dataclass(frozen=True)
 class Event:
-    """Base of all events; ``type`` is the name used in JSON and in the SSE stream."""
+    """Base of all events; ``type`` names them in JSON and in the SSE stream: “layer_done” is ``LayerDone``."""
 
     type: ClassVar[str] = "event"
+
+    def __init_subclass__(cls) -> None:
+        cls.type = re.sub("(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+        EVENT_TYPES[cls.type] = cls
 
     def to_json(self) -> dict[str, Any]:
         return {"type": self.type, **asdict(self)}
@@ -44,7 +51,6 @@ class Event:
 class Started(Event):
     """The model is loaded and the work is known."""
 
-    type: ClassVar[str] = "started"
     model: str
     device: str
     layers: list[LayerEntry]  # in the order in which they will be solved
@@ -57,7 +63,6 @@ class Started(Event):
 class Stage(Event):
     """A new phase: loading, statistics, solving, evaluating, saving."""
 
-    type: ClassVar[str] = "stage"
     name: str
     detail: str = ""
 
@@ -66,7 +71,6 @@ class Stage(Event):
 class DryRun(Event):
     """The largest block and the largest linear were run once on random numbers, and the device had room for them."""
 
-    type: ClassVar[str] = "dry_run"
     block: str
     layer: str
     peak_bytes: int | None  # of the device's memory, the model and all held states included; None where not known
@@ -78,7 +82,6 @@ class DryRun(Event):
 class Advanced(Event):
     """How far a stage is that takes long and says nothing else: now and then, not after every step."""
 
-    type: ClassVar[str] = "advanced"
     done: int
     total: int
     what: str  # such as “windows of the test text”
@@ -88,7 +91,6 @@ class Advanced(Event):
 class LayerDone(Event):
     """One linear is solved (or was found on disk)."""
 
-    type: ClassVar[str] = "layer_done"
     name: str
     index: int  # position in Started.layers
     total: int
@@ -105,7 +107,6 @@ class PointDone(Event):
     solved together; a layer that is already on disk reports them again.
     """
 
-    type: ClassVar[str] = "point_done"
     name: str  # of the layer
     index: int  # position on the curve
     total: int  # of its λ
@@ -120,7 +121,6 @@ class PointDone(Event):
 class EpochDone(Event):
     """One pass of a method that learns over the calibration sequences of a block."""
 
-    type: ClassVar[str] = "epoch_done"
     block: int
     epoch: int  # 0: before the first step
     epochs: int
@@ -133,7 +133,6 @@ class EpochDone(Event):
 class RoundingChecked(Event):
     """Early stopping measured a block whose rounding is learned; see ``RoundingCheck``."""
 
-    type: ClassVar[str] = "rounding_checked"
     block: int
     step: int  # 0: before the first
     steps: int  # at most
@@ -146,7 +145,6 @@ class RoundingChecked(Event):
 class BlockRounded(Event):
     """Early stopping kept a state of a block whose rounding is learned; a block that is on disk says so again."""
 
-    type: ClassVar[str] = "block_rounded"
     block: int
     kept: int  # number of steps after which it was reached
     checks: list[RoundingCheck]
@@ -156,7 +154,6 @@ class BlockRounded(Event):
 class ScalesDistilled(Event):
     """One pass over the calibration sequences that tunes the scales of the whole model; see ``DistilledEpoch``."""
 
-    type: ClassVar[str] = "scales_distilled"
     epoch: int  # 0: before the first step
     epochs: int  # at most
     calibration_kl: float | None
@@ -168,7 +165,6 @@ class ScalesDistilled(Event):
 class BlockDistilled(Event):
     """The scales of one block were tuned to the float block's outputs; see ``DistilledBlock``."""
 
-    type: ClassVar[str] = "block_distilled"
     block: int
     blocks: int  # of the model
     epochs: int
@@ -183,7 +179,6 @@ class BlockDistilled(Event):
 class CandidateDone(Event):
     """One candidate of “auto” for the whole model was judged."""
 
-    type: ClassVar[str] = "candidate_done"
     lam: float
     index: int
     total: int
@@ -194,7 +189,6 @@ class CandidateDone(Event):
 class TuningStanding(Event):
     """Where tuning stands: after the errors of layers are known, after each measurement, and at its end."""
 
-    type: ClassVar[str] = "tuning_standing"
     tuning: Tuning
 
 
@@ -202,7 +196,6 @@ class TuningStanding(Event):
 class LadderStanding(Event):
     """Where a ladder stands: at its beginning, after each measurement, and at its end."""
 
-    type: ClassVar[str] = "ladder_standing"
     ladder: LadderRun
 
 
@@ -210,7 +203,6 @@ class LadderStanding(Event):
 class Measured(Event):
     """One number of the whole model, with the protocol that produced it."""
 
-    type: ClassVar[str] = "measured"
     quantity: str  # "perplexity", "accuracy"
     which: Which
     value: float
@@ -222,7 +214,6 @@ class Measured(Event):
 class Diverged(Event):
     """How far the quantized model's predictions are from the float model's, from the passes of its perplexity."""
 
-    type: ClassVar[str] = "diverged"
     divergences: Divergences
 
 
@@ -230,7 +221,6 @@ class Diverged(Event):
 class Compared(Event):
     """The run was compared with GPTQ on the same texts, or could not be."""
 
-    type: ClassVar[str] = "compared"
     baseline: Baseline
 
 
@@ -238,7 +228,6 @@ class Compared(Event):
 class TextsCompared(Event):
     """One prompt was continued by the float and by the quantized model: most probable tokens, and sampled ones."""
 
-    type: ClassVar[str] = "texts_compared"
     prompt: str
     index: int
     total: int
@@ -255,7 +244,6 @@ class TextsCompared(Event):
 class SpeedMeasured(Event):
     """Tokens per second of the float model and, where a kernel takes its codes, of the quantized one."""
 
-    type: ClassVar[str] = "speed_measured"
     float: Rates | None
     quantized: Rates | None
     kernel: str | None
@@ -264,20 +252,13 @@ class SpeedMeasured(Event):
 
     def speed(self) -> Speed:
         """Return the measurement as summaries and studies hold it."""
-        return {
-            "float": self.float,
-            "quantized": self.quantized,
-            "kernel": self.kernel,
-            "reason": self.reason,
-            "protocol": self.protocol,
-        }
+        return cast(Speed, asdict(self))
 
 
 @dataclass(frozen=True)
 class Saved(Event):
     """Something durable was written: a study or a checkpoint."""
 
-    type: ClassVar[str] = "saved"
     what: str  # "study", "checkpoint"
     path: str
 
@@ -286,7 +267,6 @@ class Saved(Event):
 class Warned(Event):
     """Something was done otherwise than asked, or deserves a second look. Never silent."""
 
-    type: ClassVar[str] = "warned"
     what: str
     where: str = ""
 
@@ -295,7 +275,6 @@ class Warned(Event):
 class Finished(Event):
     """The end of a run that succeeded. What happened to each layer is in the study, and in ``LayerDone``."""
 
-    type: ClassVar[str] = "finished"
     summary: Summary
     seconds: float
 
@@ -304,7 +283,6 @@ class Finished(Event):
 class Failed(Event):
     """The end of a run that did not; the three parts of a SarqcError."""
 
-    type: ClassVar[str] = "failed"
     kind: str
     what: str
     where: str = ""
@@ -315,8 +293,6 @@ class Failed(Event):
 class Cancelled(Event):
     """The end of a run that somebody stopped."""
 
-    type: ClassVar[str] = "cancelled"
-
 
 @dataclass(frozen=True)
 class Yielded(Event):
@@ -324,7 +300,6 @@ class Yielded(Event):
     itself.
     """
 
-    type: ClassVar[str] = "yielded"
     what: str
     waits_for_room: bool = False  # on the disk
 
@@ -333,45 +308,12 @@ class Yielded(Event):
 class Interrupted(Event):
     """The process was lost; finished layers are kept and the run can be continued."""
 
-    type: ClassVar[str] = "interrupted"
     what: str
 
 
 COMPARING = "comparing layers"  # the stage of a tuning run from which several workers may do it
 MEASURING_STEPS = "measuring steps"  # the same of a ladder
 SHARED_STAGES = (COMPARING, MEASURING_STEPS)
-
-EVENT_TYPES: dict[str, type[Event]] = {
-    cls.type: cls
-    for cls in (
-        Started,
-        Stage,
-        DryRun,
-        Advanced,
-        LayerDone,
-        PointDone,
-        EpochDone,
-        RoundingChecked,
-        BlockRounded,
-        ScalesDistilled,
-        BlockDistilled,
-        CandidateDone,
-        TuningStanding,
-        LadderStanding,
-        Measured,
-        Diverged,
-        Compared,
-        TextsCompared,
-        SpeedMeasured,
-        Saved,
-        Warned,
-        Finished,
-        Failed,
-        Cancelled,
-        Yielded,
-        Interrupted,
-    )
-}
 
 
 def from_json(document: dict[str, Any]) -> Event:

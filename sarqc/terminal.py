@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TextIO, cast
 
@@ -60,7 +60,8 @@ class ProgressBar:
                 self._layers = len(event.layers)
             case LayerDone():
                 self._done, self._from_disk = self._done + 1, self._from_disk + event.from_cache
-                self._advance()
+                if self._on_terminal:
+                    self._open_bar().update()
             case EpochDone() | RoundingChecked() | PointDone():
                 if self._on_terminal:
                     self._open_bar().set_description(words(event))
@@ -95,10 +96,6 @@ class ProgressBar:
             self._bar = tqdm(total=self._layers, unit="layer", file=self._file, dynamic_ncols=True, leave=False)
         return self._bar
 
-    def _advance(self) -> None:
-        if self._on_terminal:
-            self._open_bar().update()
-
     def _line(self, text: str) -> None:
         if self._bar is not None:
             self._bar.write(text, file=self._file)
@@ -112,7 +109,9 @@ def words(event: Event) -> str:
         case Stage():
             return f"{event.name}: {event.detail}" if event.detail else event.name
         case DryRun():
-            return _dry_run(event)
+            if event.peak_bytes is None or event.device_bytes is None:
+                return f"the largest layer was tried in {event.seconds:.1f} s"
+            return f"the largest layer fits: {gib(event.peak_bytes)} of {gib(event.device_bytes)} at the peak"
         case EpochDone():
             return f"block {event.block}, epoch {event.epoch} of {event.epochs}, objective {event.objective:.3g}"
         case RoundingChecked():
@@ -146,13 +145,6 @@ def _known(value: float | None) -> str:
     return "not finite" if value is None else f"{value:.3g}"
 
 
-def _dry_run(event: DryRun) -> str:
-    """The memory that the largest layer took."""
-    if event.peak_bytes is None or event.device_bytes is None:
-        return f"the largest layer was tried in {event.seconds:.1f} s"
-    return f"the largest layer fits: {gib(event.peak_bytes)} of {gib(event.device_bytes)} at the peak"
-
-
 def waiting_for_room(begin: Callable[[], Iterator[Event]], folder: Path) -> Iterator[Event]:
     """The events of a run that keeps what it makes on the disk with a folder. Where that is full it says so, waits for
     more room, and goes on from what is kept.
@@ -170,7 +162,6 @@ def waiting_for_room(begin: Callable[[], Iterator[Event]], folder: Path) -> Iter
 
 
 def _standing(tuning: Tuning) -> str:
-    """What is known after so many draws, in the words of the page."""
     from sarqc.figures.tuning import spans_text, standing_counts
 
     if not tuning["draws"]:
@@ -184,7 +175,7 @@ def _standing(tuning: Tuning) -> str:
 
 
 def _print_tuning(tuning: Tuning, recipe: Mapping[str, Any]) -> None:
-    """Every candidate with what is known of it, and the λ to take, in the words of the page."""
+    from sarqc.figures import tuning_view
     from sarqc.figures.tuning import STANDINGS
 
     heads = ["method", "λ", "standing", "draws", "perplexity", "KL", "better than GPTQ (95 %)"]
@@ -198,13 +189,20 @@ def _print_tuning(tuning: Tuning, recipe: Mapping[str, Any]) -> None:
         ]
         for row in tuning["rows"]
     ]  # fmt: skip
+    print_table(rows)
+    _print_words(tuning_view(tuning, recipe))
+
+
+def print_table(rows: Sequence[Sequence[str]]) -> None:
+    """Rows with their cells below each other."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         typer.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
-    from sarqc.figures import tuning_view
+
+
+def _print_words(said: Mapping[str, Any]) -> None:
     from sarqc.figures.sentence import plain
 
-    said = tuning_view(tuning, recipe)
     for line in (plain(said["sentence"]), *said["small_print"]):
         typer.echo(line.replace("\u00a0", " "))
 
@@ -224,19 +222,13 @@ def _with_interval(row: TuningRow) -> str:
 
 
 def _print_ladder(ladder: LadderRun, recipe: Mapping[str, Any]) -> None:
-    """Every rung with its paired differences, in the words of the page."""
     from sarqc.figures import ladder_view
-    from sarqc.figures.sentence import plain
 
     said = ladder_view(ladder, recipe)
     columns, rows = said["table"]["columns"], said["table"]["rows"]
-    cells = [[column["title"] for column in columns]]
-    cells += [[_cell(row[column["key"]]) for column in columns] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for row in cells:
-        typer.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
-    for line in (plain(said["sentence"]), *said["small_print"]):
-        typer.echo(line.replace("\u00a0", " "))
+    cells = [[_cell(row[column["key"]]) for column in columns] for row in rows]
+    print_table([[column["title"] for column in columns], *cells])
+    _print_words(said)
 
 
 def _cell(value: Any) -> str:
@@ -283,16 +275,13 @@ def print_summary(summary: PrintedRun) -> None:
         line("", f"{test['corpus']}{part}, windows of {test['window']}, {test['predicted_tokens']:,} predicted tokens")
     for name, value in distances(summary):
         line(name, value)
-    if opened := summary.get("opened"):
-        line("opened", opened["words"])
-    if repair := summary.get("repair"):
-        line("repair", f"{repair['words']} {repair['layers_words']}")
-    if rotation := summary.get("rotation"):
-        line("rotation", rotation["words"])
-    if distillation := summary.get("distillation"):
-        line("scales", distillation["words"])
-    if baseline := summary.get("baseline"):
-        line("beside GPTQ", baseline["words"])
+    said = cast(dict[str, Any], summary)
+    for head, name in (
+        ("opened", "opened"), ("repair", "repair"), ("rotation", "rotation"), ("scales", "distillation"),
+        ("beside GPTQ", "baseline"),
+    ):  # fmt: skip
+        if outcome := said.get(name):
+            line(head, " ".join(filter(None, (outcome["words"], outcome.get("layers_words")))))
     if size := summary.get("bytes_after"):
         line("size", f"{size / 2**20:.4g} MiB, {summary['bits_per_weight']:.3g} bits per quantized weight")
     for name, task in summary["tasks"].items():

@@ -54,7 +54,6 @@ ALLOWED = {
     ("sarqc/web/exchanges.py", "form.format(…)"):
         "a route's own path; a value is put into it by its name and not looked into",
     ("sarqc/__main__.py", "{name:<{width}}"): SPEC,
-    ("sarqc/__main__.py", "{cell:<{width}}"): SPEC,
     ("sarqc/engine/screening.py", "{blocks.index(block):0{digits}b}"): SPEC,
     ("sarqc/checkpoints/model_card.py", "{numbers[name]:{form}}"): "a constant where it is called",
     ("sarqc/checkpoints/model_card.py", "{error:{form}}"): "a constant where it is called",

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from time import monotonic
-from typing import TypeVar
 
+from sarqc.engine.progress import Returning, T
 from sarqc.events import Event
-
-Value = TypeVar("Value")
 
 
 class TimeUp(Exception):
@@ -52,16 +50,12 @@ class Budget:
         if not self.is_shared and self.left() <= 0:
             raise TimeUp
 
-    def within(self, work: Iterator[Event] | Generator[Event, None, Value]) -> Generator[Event, None, Value]:
+    def within(self, work: Generator[Event, None, T]) -> Generator[Event, None, T]:
         """The same work. Raises ``TimeUp`` at its next event after the budget is spent."""
-        while True:
-            try:
-                event = next(work)
-            except StopIteration as end:
-                value: Value = end.value
-                return value
+        for event in (events := Returning(work)):
             yield event
             self.check()
+        return events.value
 
     @staticmethod
     def timed(work: Callable[[], object]) -> float:

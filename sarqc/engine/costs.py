@@ -207,14 +207,9 @@ def memory_bytes(work: Work, budget: int, *, on_processor: bool, streamed: bool)
         return most
     if recipe.distill_by == "block":
         return round(max(most, computed * weights + process + _distilling_block_bytes(work, computed)))
-    kept = work.stored * work.task.weights() + computed * _head_states(work)  # of the float model, meanwhile
+    head_states = (recipe.samples + recipe.unseen_samples()) * recipe.length * checkpoint.architecture.hidden_size
+    kept = work.stored * work.task.weights() + computed * head_states  # of the float model, meanwhile
     return round(kept + max(most, computed * weights + process + _distilling_bytes(work, computed)))
-
-
-def _head_states(work: Work) -> int:
-    """Numbers that the head reads of the calibration and held-out sequences."""
-    recipe = work.recipe
-    return (recipe.samples + recipe.unseen_samples()) * recipe.length * work.checkpoint.architecture.hidden_size
 
 
 def _distilling_bytes(work: Work, computed: float) -> float:
@@ -325,7 +320,6 @@ def disk_bytes(work: Work, *, on_processor: bool, streamed: bool) -> int:
 
 
 def _text_numbers(work: Work) -> int:
-    """Log-probabilities of one continuation of a prompt."""
     return work.recipe.new_tokens * work.checkpoint.architecture.vocab_size
 
 
@@ -401,31 +395,29 @@ def phases(work: Work, rates: Throughput, pace: float = 1.0) -> list[Phase]:
     recipe, counted = work.recipe, stages(work)
     if recipe.compares_models:
         return []
-    found: list[tuple[str, str, Count]] = [("loading", "", counted["reading the weights"])]
-    if CHECKING_ROTATION in counted:
-        found.insert(0, (CHECKING_ROTATION, "", counted[CHECKING_ROTATION]))
+    found: list[tuple[str, str, Count]] = []
+
+    def note(stage: str, counted_as: str = "") -> None:
+        if (count := counted.get(counted_as or stage)) is not None:
+            found.append((stage, "", count))
+
+    note(CHECKING_ROTATION)
+    note("loading", "reading the weights")
     tasks = [(name, _task(work, size)) for name, size in work.tasks.items()]
     texts = [(TEXTS, _texts(work).times(0.5))] if recipe.prompts else []
     for which, perplexity in (("float", _perplexity), ("quantized", _beside)):
         if which == "quantized":
-            if "choosing among candidates" in counted:
-                found.append(("choosing λ", "", counted["choosing among candidates"]))
-            if MEASURING_FOUND in counted:
-                found.append((MEASURING_FOUND, "", counted[MEASURING_FOUND]))
+            note("choosing λ", "choosing among candidates")
+            note(MEASURING_FOUND)
             found.append(("quantizing", "", counted["passing the calibration text"] + counted["solving"]))
-            if DISTILLING in counted:
-                found.append((DISTILLING, "", counted[DISTILLING]))
-            if COMPARING_ROTATED in counted:
-                found.append((COMPARING_ROTATED, "", counted[COMPARING_ROTATED]))
+            note(DISTILLING)
+            note(COMPARING_ROTATED)
         measured = [("perplexity", perplexity(work))] if work.test_tokens else []
         found += [(f"measuring the {which} model", detail, count) for detail, count in [*measured, *tasks, *texts]]
-    if recipe.speed:
-        found.append(("measuring speed", "", counted["speed"]))
+    note("measuring speed", "speed")
     if (baseline := work.baseline()) is not None:
-        stage, solved = (
-            "comparing with GPTQ 1 %",
-            _passing(baseline, recipe.samples) + _solving(baseline, recipe.samples) + _rotating(work, 2),
-        )
+        stage = "comparing with GPTQ 1 %"
+        solved = _passing(baseline, recipe.samples) + _solving(baseline, recipe.samples) + _rotating(work, 2)
         found += [(stage, "quantizing", solved), (stage, "perplexity", _beside(baseline))]
     return [
         {"stage": stage, "detail": detail, "seconds": pace * rates.seconds(count)} for stage, detail, count in found
@@ -433,7 +425,6 @@ def phases(work: Work, rates: Throughput, pace: float = 1.0) -> list[Phase]:
 
 
 def _rotating(work: Work, times: int) -> Count:
-    """Rotations of all weights while they are read; nothing without one."""
     return Count(loaded=_OF_A_ROTATION * work.checkpoint.parameters * times) if work.recipe.rotates else Count()
 
 
@@ -444,7 +435,6 @@ def _task(work: Work, size: TaskSize) -> Count:
 
 
 def _perplexity(work: Work) -> Count:
-    """The test text through the model, with its logits."""
     return _of_text(work, work.test_tokens)
 
 
@@ -462,30 +452,21 @@ def _beside(work: Work) -> Count:
 
 
 def _distilling(work: Work) -> Count:
-    """Tuning of the scales in all its epochs: both directions of every step, and the float model's part of it."""
-    recipe, epochs = work.recipe, work.recipe.distill
-    if recipe.distill_by == "block":
-        return _distilling_blocks(work)
-    samples, unseen = recipe.samples, recipe.unseen_samples()
-    once = _of_text(work, (samples + unseen) * recipe.length)
-    trained, judged = (_of_text(work, count * recipe.length) for count in (samples, unseen))
+    """Tuning of the scales in all its epochs: both directions of every step, and the float model's part of it. Block by
+    block there are no logits, and all sequences pass the float blocks and the tuned ones once.
+    """
+    recipe, samples, unseen = work.recipe, work.recipe.samples, work.recipe.unseen_samples()
+    by_block = recipe.distill_by == "block"
+    passed = _through_the_blocks if by_block else _of_text
+    once, trained, judged = (passed(work, count * recipe.length) for count in (samples + unseen, samples, unseen))
+    written = Count(read=_moves(work) * 4 * work.task.weights() * samples)
+    started = Count(started=_STARTED_OF_STEP * len(work.task.shapes) * samples)
+    epoch = trained.times(3) + judged + written + started
+    if by_block:
+        return (once + Count(loaded=work.checkpoint.size_bytes)).times(2) + epoch.times(recipe.distill)
     logits = work.checkpoint.architecture.vocab_size * (samples + unseen) * recipe.length
     beside = Count(products=2 * work.checkpoint.architecture.hidden_size * logits, read=_DIVERGENCE_MOVES * 4 * logits)
-    written = Count(read=_moves(work) * 4 * work.task.weights() * samples)
-    started = Count(started=_STARTED_OF_STEP * len(work.task.shapes) * samples)
-    epoch = trained.times(3) + judged + beside + written + started
-    return once.times(2) + beside + epoch.times(epochs)
-
-
-def _distilling_blocks(work: Work) -> Count:
-    """The same block by block, without logits: all sequences pass the float blocks and the tuned ones once."""
-    recipe, epochs = work.recipe, work.recipe.distill
-    samples, unseen = recipe.samples, recipe.unseen_samples()
-    once = _through_the_blocks(work, (samples + unseen) * recipe.length) + Count(loaded=work.checkpoint.size_bytes)
-    trained, judged = (_through_the_blocks(work, count * recipe.length) for count in (samples, unseen))
-    written = Count(read=_moves(work) * 4 * work.task.weights() * samples)
-    started = Count(started=_STARTED_OF_STEP * len(work.task.shapes) * samples)
-    return once.times(2) + (trained.times(3) + judged + written + started).times(epochs)
+    return once.times(2) + beside + (epoch + beside).times(recipe.distill)
 
 
 def _moves(work: Work) -> int:
@@ -500,19 +481,15 @@ _IN_QUESTION = 8  # candidates and baselines of a draw, on the mean: six to ten 
 
 
 def _tuning(work: Work) -> dict[str, Count]:
-    """Of a tuning run that makes all its draws; each model is judged beside the float one."""
-    return _draws(work, work.recipe.draws, _IN_QUESTION)
-
-
-def _draws(work: Work, draws: int, models: int) -> dict[str, Count]:
-    """So many draws with so many models in each, after all λ and γ were compared by errors of layers."""
-    once = replace(work, task=replace(work.task, points=models))
+    """All λ and γ compared by errors of layers, then all draws; each model is judged beside the float one."""
+    draws, once = work.recipe.draws, replace(work, task=replace(work.task, points=_IN_QUESTION))
+    models = _IN_QUESTION * draws
     return {
         "passing the calibration text": _passing(work, work.recipe.samples).times(draws),
         "comparing layers": _solving(work, work.recipe.samples),
         "solving": _solving(once, work.recipe.samples).times(draws),
-        "perplexity": _perplexity(work) + _beside(work).times(models * draws),
-        **{f"task {name}": _task(work, size).times(1 + models * draws) for name, size in work.tasks.items()},
+        "perplexity": _perplexity(work) + _beside(work).times(models),
+        **{f"task {name}": _task(work, size).times(1 + models) for name, size in work.tasks.items()},
     }
 
 
@@ -529,22 +506,24 @@ class TuningCosts:
 def tuning_costs(work: Work, rates: Throughput, pace: float = 1.0) -> TuningCosts:
     """``pace``: how many times longer than counted the work takes there."""
     samples, once = work.recipe.samples, replace(work, task=replace(work.task, points=1))
+    parts = {"screening": _solving(work, samples), "model": _solving(once, samples) + _beside(work)}
+    return TuningCosts(**_in_seconds(work, rates, pace, parts))
+
+
+def _in_seconds(work: Work, rates: Throughput, pace: float, parts: dict[str, Count]) -> dict[str, float]:
+    """The parts with those of every run that compares models."""
     parts = {
         "start": Count(loaded=work.checkpoint.size_bytes) + _perplexity(work),
-        "draw": _passing(work, samples),
-        "screening": _solving(work, samples),
-        "model": _solving(once, samples) + _beside(work),
+        "draw": _passing(work, work.recipe.samples),
+        **parts,
     }
-    return TuningCosts(**{
-        name: pace * rates.seconds(count) for name, count in _in_its_precision(work, parts).items()
-    })  # fmt: skip
+    return {name: pace * rates.seconds(count) for name, count in _in_its_precision(work, parts).items()}
 
 
 _OF_A_STEP = 2  # models of a ladder that are solved at once: those that differ in λ alone
 
 
 def _measuring_steps(work: Work) -> dict[str, Count]:
-    """Of a ladder that makes all its draws."""
     draws, steps = work.recipe.draws, ladder_steps(work.recipe)
     solving = [_solving(replace(work, method=step.method), work.recipe.samples) for step in steps]
     return {
@@ -565,16 +544,11 @@ class LadderCosts:
 
 def ladder_costs(work: Work, rates: Throughput, pace: float = 1.0) -> LadderCosts:
     """``pace``: how many times longer than counted the work takes there."""
-    samples = work.recipe.samples
     parts = {
-        "start": Count(loaded=work.checkpoint.size_bytes) + _perplexity(work),
-        "draw": _passing(work, samples),
-        **{
-            step.step: _solving(replace(work, method=step.method), samples) + _beside(work)
-            for step in ladder_steps(work.recipe)
-        },
+        step.step: _solving(replace(work, method=step.method), work.recipe.samples) + _beside(work)
+        for step in ladder_steps(work.recipe)
     }
-    seconds = {name: pace * rates.seconds(count) for name, count in _in_its_precision(work, parts).items()}
+    seconds = _in_seconds(work, rates, pace, parts)
     return LadderCosts(seconds.pop("start"), seconds.pop("draw"), seconds)
 
 

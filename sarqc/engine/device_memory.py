@@ -33,19 +33,8 @@ def rehearse(
     """Run the largest block and the largest linear once, so that a want of memory comes before hours of work.
 
     On a GPU alone: a CPU's memory is the machine's, where a plan counts it, and the largest linear takes minutes there.
-    With a baseline the method that takes more memory is tried.
-
-    Args:
-        bench: The loaded model.
-        prepared: The prepared recipe.
-        job: The calibration.
-        points: Methods that tuning compares on each linear; empty for a run.
-
-    Yields:
-        A stage and what the device had to hold; warnings.
-
-    Raises:
-        torch.OutOfMemoryError: If the device has too little memory, see ``out_of_memory``.
+    With a baseline the method that takes more memory is tried; with ``points`` those that tuning compares on each
+    linear. Raises ``torch.OutOfMemoryError`` where the device has too little memory, see ``out_of_memory``.
     """
     if bench.loaded.device.type == "cuda":
         yield from rehearsed(bench, prepared, job, points)
@@ -108,14 +97,8 @@ def _costlier(prepared: Prepared, job: CalibrationJob, budget: int) -> Calibrati
 def out_of_memory(
     error: torch.OutOfMemoryError, prepared: Prepared, settings: Settings, device: torch.device, stage: str
 ) -> OutOfMemory:
-    """Return the error of a run whose device had too little memory, with what would take less and by how much.
-
-    Args:
-        error: The error of PyTorch.
-        prepared: The prepared recipe.
-        settings: Settings of the host.
-        device: The device.
-        stage: What the run was at.
+    """Return the error of a run whose device had too little memory at a ``stage``, with what would take less and by how
+    much.
     """
     recipe, checkpoint, budget = prepared.recipe, prepared.checkpoint, sweep_bytes(settings)
     asked = _ASKED.search(str(error))

@@ -25,7 +25,7 @@ from sarqc.documents import Distillation, DistilledEpoch
 from sarqc.engine.costs import DISTILLING
 from sarqc.engine.keys import distillation_key, distilled_layer_key
 from sarqc.engine.measure import Workbench
-from sarqc.engine.progress import TOLD_EVERY
+from sarqc.engine.progress import TOLD_EVERY, Returning
 from sarqc.errors import NotFound
 from sarqc.events import Advanced, Event, ScalesDistilled, Stage, Warned
 from sarqc.models.families import LayerInfo
@@ -51,21 +51,13 @@ _REMEDY = "Run the recipe again; raise SARQC_CACHE_GIB."
 
 @dataclass(frozen=True)
 class ScaleTuning:
-    """The stage of one run.
+    """The stage of one run whose recipe distills."""
 
-    Attributes:
-        bench: The model, float before and quantized after its layers are solved.
-        recipe: A recipe that distills.
-        job: The calibration of the run's own model.
-        solved: Keys of the solver's layers by name.
-        float_key: Key of the float model.
-    """
-
-    bench: Workbench
+    bench: Workbench  # with a model that is float before and quantized after its layers are solved
     recipe: Recipe
     job: CalibrationJob
-    solved: dict[str, str]
-    float_key: str
+    solved: dict[str, str]  # keys of the solver's layers by name
+    float_key: str  # of the float model
 
     def key(self) -> str:
         """Return the key of the outcome."""
@@ -110,14 +102,9 @@ class ScaleTuning:
     def tune(
         self, original: FloatModel | None, reports: Mapping[str, LayerReport]
     ) -> Generator[Event, None, Distillation]:
-        """Tune the scales of the quantized model, keep the layers and put them into the model.
+        """Tune the scales of the quantized model, keep the layers and put them into the model; return the outcome.
 
-        Args:
-            original: Result of ``keep_float``.
-            reports: Reports of the solver by layer.
-
-        Returns:
-            The outcome.
+        ``original``: result of ``keep_float``; ``reports``: those of the solver by layer.
         """
         yield Stage(DISTILLING, f"at most {self.recipe.distill} epochs")
         if original is None:
@@ -172,13 +159,8 @@ class ScaleTuning:
         """Return a linear with the λ of its distillation and the γ at which it was solved.
 
         λ is the recipe's for distillation; without it that at which the linear was solved, and 0 for a method whose λ
-        is not a choice.
-
-        Args:
-            info: The linear.
-            weight: (O, I), the float weight.
-            means: Means over its inputs in the float model.
-            report: Report of the solver.
+        is not a choice. ``weight`` (O, I) and ``means`` of its inputs are the float model's, ``report`` is the
+        solver's.
         """
         lam, gamma = report.chosen.get("lam"), report.chosen.get("gamma")
         if self.recipe.distill_lambda is not None:
@@ -204,22 +186,17 @@ class ScaleTuning:
             info.name: self.linear(info, original.weights[info.name], original.inputs[info.name], reports[info.name])
             for info in layers
         }
-        steps = tuned(
-            linears, BesideFloat(loaded, self.job, original), self.recipe.distill, self.tuned_norms(self.norms()), ""
-        )  # fmt: skip
+        distance, norms = BesideFloat(loaded, self.job, original), self.tuned_norms(self.norms())
+        steps = Returning(tuned(linears, distance, self.recipe.distill, norms, ""))
         epochs: list[DistillationEpoch] = []
-        while True:
-            try:
-                step = next(steps)
-            except StopIteration as end:
-                self.keep_parts(end.value)
-                break
+        for step in steps:
             if isinstance(step, DistillationEpoch):
                 epochs.append(step)
                 yield ScalesDistilled(**_facts(step), epochs=self.recipe.distill)
             else:
                 yield step
-        outcome = outcome_of(epochs, self.recipe.distill, norms=len(self.norms()), codes=self.recipe.distill_codes)
+        self.keep_parts(steps.value)
+        outcome = outcome_of(epochs, self.recipe.distill, norms=len(norms), codes=self.recipe.distill_codes)
         self.bench.store.write(self.key(), ".json", json.dumps(outcome).encode())
         return outcome
 
@@ -241,35 +218,21 @@ def tuned(
 ) -> Generator[DistillationEpoch | Advanced, None, Distilled]:
     """Tune scales and norms as ``distilled`` does, with its epochs and now and then an event for the steps between.
 
-    Args:
-        linears: The linears by name.
-        distance: Distance as a function of the weights.
-        epochs: Largest number of passes over the sequences.
-        norms: Norms by name.
-        where: Words for events: of what the epochs are.
+    ``where``: words for these events, of what the epochs are.
     """
-    steps, done, said = distilled(linears, distance, epochs=epochs, norms=norms), 0, time.monotonic()
-    while True:
-        try:
-            step = next(steps)
-        except StopIteration as end:
-            found: Distilled = end.value
-            return found
+    done, said = 0, time.monotonic()
+    for step in (steps := Returning(distilled(linears, distance, epochs=epochs, norms=norms))):
         if isinstance(step, DistillationEpoch):
             done += 1
             yield step
         elif (now := time.monotonic()) >= said + TOLD_EVERY:
             said = now
             yield Advanced(step.done, step.steps, f"steps of epoch {done}{where}")
+    return steps.value
 
 
 def what_is_tuned(norms: int, *, codes: bool) -> str:
-    """Return the beginning of a sentence about a distillation.
-
-    Args:
-        norms: Number of norms that are tuned with the scales.
-        codes: Whether codes are.
-    """
+    """Return the beginning of a sentence about a distillation, with a number of norms, and perhaps codes."""
     further = [*(["codes"] if codes else []), *([f"{norms} norms"] if norms else [])]
     return " and ".join([", ".join(["Scales", *further[:-1]]), *further[-1:]])
 
@@ -277,14 +240,7 @@ def what_is_tuned(norms: int, *, codes: bool) -> str:
 def outcome_of(
     epochs: Sequence[DistillationEpoch], at_most: int, *, norms: int = 0, codes: bool = False
 ) -> Distillation:
-    """Return the outcome of some epochs, the start first.
-
-    Args:
-        epochs: The epochs.
-        at_most: Largest number of epochs.
-        norms: Number of norms that were tuned with the scales.
-        codes: Whether codes were.
-    """
+    """Return the outcome of some epochs, the start first, in which norms, and perhaps codes, were tuned too."""
     what = what_is_tuned(norms, codes=codes)
     first, best, made = epochs[0], best_of(epochs), len(epochs) - 1
     if best is first:

@@ -20,6 +20,7 @@ from sarqc.documents import Distillation, DistilledBlock
 from sarqc.engine.costs import DISTILLING
 from sarqc.engine.distill import ScaleTuning, best_of, tuned, what_is_tuned
 from sarqc.engine.keys import distilled_layer_key
+from sarqc.engine.progress import Returning
 from sarqc.events import BlockDistilled, Event, Stage
 from sarqc.models.allocator import release_freed
 from sarqc.models.families import LayerInfo
@@ -31,15 +32,9 @@ from sarqc.quantization.scale_distillation import DistillationEpoch, Distilled
 def tune_scales(
     tuning: ScaleTuning, original: FloatModel | None, reports: Mapping[str, LayerReport]
 ) -> Generator[Event, None, Distillation]:
-    """Tune the scales of the model as its recipe says: through the whole model, or block by block.
+    """Tune the scales of the model as its recipe says, through the whole model or block by block; return the outcome.
 
-    Args:
-        tuning: The stage of a run, whose layers are solved.
-        original: Result of its ``keep_float``.
-        reports: Reports of the solver by layer.
-
-    Returns:
-        The outcome.
+    ``original``: result of ``keep_float``; ``reports``: those of the solver by layer.
     """
     if tuning.recipe.distill_by == "block":
         return (yield from _tune_blocks(tuning, reports))
@@ -47,7 +42,6 @@ def tune_scales(
 
 
 def _tune_blocks(tuning: ScaleTuning, reports: Mapping[str, LayerReport]) -> Generator[Event, None, Distillation]:
-    """Tunes the scales of each block in turn, keeps its layers and puts them into the model."""
     yield Stage(DISTILLING, f"block by block, at most {tuning.recipe.distill} epochs")
     loaded = tuning.bench.loaded
     by_block = layers_by_block(loaded.checkpoint.layers)
@@ -81,13 +75,7 @@ def _tune_blocks(tuning: ScaleTuning, reports: Mapping[str, LayerReport]) -> Gen
 
 
 def blocks_outcome(blocks: Sequence[DistilledBlock], *, norms: int = 0, codes: bool = False) -> Distillation:
-    """Return the outcome of all blocks.
-
-    Args:
-        blocks: The blocks in their order.
-        norms: Number of norms that were tuned with the scales.
-        codes: Whether codes were.
-    """
+    """Return the outcome of all blocks, in which norms, and perhaps codes, were tuned too."""
     what = what_is_tuned(norms, codes=codes)
     better = [block for block in blocks if block["kept"]]
     ratios = [
@@ -125,21 +113,16 @@ def _tuned(
         for path, info in paths.items()
     }
     norms = {path.removeprefix(prefix): norm for path, norm in tuning.tuned_norms(tuning.norms_of_block(index)).items()}
-    steps = tuned(linears, walk.distance(block), tuning.recipe.distill, norms, f" of block {index}")
+    steps = Returning(tuned(linears, walk.distance(block), tuning.recipe.distill, norms, f" of block {index}"))
     epochs: list[DistillationEpoch] = []
-    while True:
-        try:
-            step = next(steps)
-        except StopIteration as end:
-            found: Distilled = end.value
-            break
+    for step in steps:
         if isinstance(step, DistillationEpoch):
             epochs.append(step)
         else:
             yield step
     tuning.keep_parts(Distilled(
-        {paths[path].name: layer for path, layer in found.layers.items()},
-        {f"{prefix}{path}": weight for path, weight in found.norms.items()},
+        {paths[path].name: layer for path, layer in steps.value.layers.items()},
+        {f"{prefix}{path}": weight for path, weight in steps.value.norms.items()},
     ))  # fmt: skip
     outcome = _outcome(index, epochs)
     tuning.bench.store.write(_key(tuning, index), ".json", json.dumps(outcome).encode())

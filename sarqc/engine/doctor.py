@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 import torch
@@ -31,8 +31,7 @@ def examine(settings: Settings, home: Settings) -> Iterator[Finding]:
     """One finding after the other. The state folder should be a new one: what is kept there is not done again. ``home``
     has the folder for a GPU's rates, which plans read, and the storage of the host's runs.
     """
-    yield from _storage(home)
-    yield from _programs(home)
+    yield from _host(home)
     try:
         device = choose_device(settings.device)
     except SarqcError as error:
@@ -48,28 +47,19 @@ def examine(settings: Settings, home: Settings) -> Iterator[Finding]:
     yield from _kernel(settings)
 
 
-def _storage(home: Settings) -> Iterator[Finding]:
-    """Whether object storage can be used, where there is some."""
-    if not home.is_object_storage():
-        return
-    try:
-        place_at(home.storage_root()).mark()
-    except SarqcError as error:
-        yield _refusal(error)
-    else:
-        yield Finding(True, f"{home.storage} can be written and read.")
+def _host(home: Settings) -> Iterator[Finding]:
+    if home.is_object_storage():
+        yield _tried(lambda: place_at(home.storage_root()).mark(), f"{home.storage} can be written and read.")
+    if home.allow_code_execution:
+        yield _tried(require_isolation, "Programs that a model writes run in bubblewrap.")
 
 
-def _programs(home: Settings) -> Iterator[Finding]:
-    """Try to isolate a program, where those of models are allowed."""
-    if not home.allow_code_execution:
-        return
+def _tried(work: Callable[[], object], words: str) -> Finding:
     try:
-        require_isolation()
+        work()
     except SarqcError as error:
-        yield _refusal(error)
-    else:
-        yield Finding(True, "Programs that a model writes run in bubblewrap.")
+        return _refusal(error)
+    return Finding(True, words)
 
 
 def _refusal(error: SarqcError) -> Finding:
@@ -140,16 +130,15 @@ def _whole_run(settings: Settings, device: torch.device) -> Iterator[Finding]:
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     try:
-        found = _events(recipe, settings)
+        measured = _perplexities(execute(recipe, settings))
     except Exception as error:
         yield Finding(False, f"A whole run ended: {type(error).__name__}: {str(error)[:300]}")
         return
-    measured = _perplexities(found)
     if device.type != "cuda":
         words = f"A whole run: perplexity {measured['quantized']:.2f}, the float model's {measured['float']:.2f}."
         yield Finding(True, words)
         return
-    expected = _perplexities(_events(recipe, settings.model_copy(update={"device": "cpu"})))
+    expected = _perplexities(execute(recipe, settings.model_copy(update={"device": "cpu"})))
     yield _alike("float", FLOAT, measured["float"], expected["float"])
     yield _alike("quantized", QUANTIZED, measured["quantized"], expected["quantized"])
     peak = torch.cuda.max_memory_reserved(device)
@@ -162,18 +151,13 @@ def _alike(model: str, bound: float, here: float, there: float) -> Finding:
     return Finding(abs(here / there - 1) <= bound, words)
 
 
-def _perplexities(events: list[Event]) -> dict[str, float]:
+def _perplexities(events: Iterable[Event]) -> dict[str, float]:
     return {event.which: event.value for event in events if isinstance(event, Measured)}
 
 
-def _events(recipe: Recipe, settings: Settings) -> list[Event]:
-    return list(execute(recipe, settings))
-
-
 def _kernel(settings: Settings) -> Iterator[Finding]:
-    """The 4-bit kernel, by a run that measures speed."""
     recipe = Recipe.parse(RECIPE | {"method": "rtn", "bits": 4, "samples": 1, "speed": True})
-    measured = next(event for event in _events(recipe, settings) if isinstance(event, SpeedMeasured))
+    measured = next(event for event in execute(recipe, settings) if isinstance(event, SpeedMeasured))
     if measured.kernel is None or measured.quantized is None or measured.float is None:
         yield Finding(False, f"No 4-bit kernel: {measured.reason}.")
         return

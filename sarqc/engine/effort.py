@@ -14,17 +14,9 @@ _Planned = TypeVar("_Planned")
 def as_far_as_possible(recipe: Recipe, planned: Callable[[Recipe], _Planned]) -> tuple[_Planned, str]:
     """Plan a recipe, with the distillation that its effort asked for as far as the model and the memory allow it.
 
-    Where the whole model is out of reach, scales are distilled block by block; where these are too, not at all.
-
-    Args:
-        recipe: The recipe, perhaps with an effort.
-        planned: What plans a recipe, and refuses what is not available.
-
-    Returns:
-        What ``planned`` returned, and a sentence about what is done otherwise; empty if nothing is.
-
-    Raises:
-        Refused: As ``planned``, also for a distillation that was asked for by its own field.
+    Where the whole model is out of reach, scales are distilled block by block; where these are too, not at all. Returns
+    what ``planned`` returned, and a sentence about what is done otherwise; empty if nothing is. Raises ``Refused`` as
+    ``planned``, also for a distillation that was asked for by its own field.
     """
     try:
         return planned(recipe), ""
@@ -46,7 +38,6 @@ def as_far_as_possible(recipe: Recipe, planned: Callable[[Recipe], _Planned]) ->
 
 
 def _is_of_effort(recipe: Recipe, refusal: Refused) -> bool:
-    """Return True if a refusal is about the distillation that an effort asked for."""
     asked = None if recipe.effort is None else fitting_of(recipe.effort, recipe.to_json()).get("distill")
     return refusal.field == "distill" and bool(asked) and recipe.distill == asked
 
@@ -59,9 +50,7 @@ def without_effort(recipe: Recipe) -> Recipe:
 def effort_and_fitting(recipe: Recipe, *, can_distill: bool) -> tuple[Effort | None, Fitting]:
     """Return the effort that a recipe amounts to, and its values of the fields that efforts set on this model.
 
-    Args:
-        recipe: The recipe.
-        can_distill: False for a model whose scales can't be distilled, and which has no effort that does.
+    ``can_distill``: False for a model whose scales can't be distilled, and which has no effort that does.
     """
     names = {name: None for fitting in recipe.efforts().values() for name in fitting}
     fitting = {name: getattr(recipe, name) for name in names}

@@ -23,6 +23,7 @@ from sarqc.engine.keys import weights_of
 from sarqc.engine.ladder_run import measure_ladder
 from sarqc.engine.measure import Workbench, device_warnings
 from sarqc.engine.plan import Prepared, output_is_free, prepare
+from sarqc.engine.progress import Returning
 from sarqc.engine.quantize_run import quantize_model
 from sarqc.engine.rotating import check_rotation
 from sarqc.engine.run_context import Output, RunContext
@@ -106,7 +107,6 @@ def execute(
 def _executed(
     recipe: Recipe, settings: Settings, prepared: Prepared, started: float, output: Output, crew: int
 ) -> Iterator[Event]:
-    """The events of a prepared run; ``started`` is its start by the clock of ``Finished``."""
     for warning in prepared.shown.warnings:
         yield Warned(warning, "plan")
     device = choose_device(settings.device)
@@ -135,7 +135,6 @@ def _executed(
 
 
 def _stages(run: RunContext) -> Generator[Event, None, Summary]:
-    """The stages of each kind of run."""
     if run.recipe.kind == "run":
         return quantize_model(run)
     if run.recipe.kind == "ladder":
@@ -145,15 +144,11 @@ def _stages(run: RunContext) -> Generator[Event, None, Summary]:
 
 def _with_damage(stages: Generator[Event, None, Summary], store: ArtefactStore) -> Generator[Event, None, Summary]:
     """The same events, with a warning before the next one for each kept file that turned out to be damaged."""
-    while True:
-        try:
-            event = next(stages)
-        except StopIteration as end:
-            yield from _damage(store)
-            summary: Summary = end.value
-            return summary
+    for event in (events := Returning(stages)):
         yield from _damage(store)
         yield event
+    yield from _damage(store)
+    return events.value
 
 
 def _damage(store: ArtefactStore) -> Iterator[Warned]:

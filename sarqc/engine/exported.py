@@ -145,7 +145,6 @@ class Exported:
         return self.family.layer(int(number), path, (0, 0))
 
     def _names_of(self, name: str, info: LayerInfo | None) -> set[str]:
-        """What the files call a tensor of the float model."""
         if info is None:
             return {name}
         is_stack = self.format == "mlx"

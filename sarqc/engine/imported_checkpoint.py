@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sarqc.checkpoints.layout import CheckpointLayout, describe
 from sarqc.checkpoints.stored_linear import StoredLinear
-from sarqc.errors import Fix, NotFound, Refused, in_recipe
+from sarqc.errors import Fix, NotFound, Refused, in_recipe, refused_for
 from sarqc.files.names import path_of, shortened
 from sarqc.models import download as hub
 from sarqc.models.catalogue import declared_folders, exported_folder, is_hub_name
@@ -77,13 +77,12 @@ def as_it_has_it(recipe: Recipe, checkpoint: Checkpoint, found: CheckpointLayout
     own = dict(zip(("bits", "grid", "group_size"), _usual_grid(linears(checkpoint, found)), strict=True))
     for name, value in own.items():
         if name in recipe.model_fields_set and getattr(recipe, name) != value:
-            said, asked = (_in_words(one) for one in (value, getattr(recipe, name)))
-            title = str(Recipe.model_fields[name].title)
-            shown = title
-            raise Refused(
-                f"{title.lower() if shown == title else shown} is {asked}, and the quantized checkpoint has {said}",
-                in_recipe(name), f"Leave {name} out, or give {said}.",
-            ).about(name, Fix(f"Use {said}", {name: said}))  # fmt: skip
+            said, asked = ("per_channel" if one is None else one for one in (value, getattr(recipe, name)))
+            raise refused_for(
+                name,
+                f"{str(Recipe.model_fields[name].title).lower()} is {asked}, and the quantized checkpoint has {said}",
+                f"Leave {name} out, or give {said}.", Fix(f"Use {said}", {name: said}),
+            )  # fmt: skip
     return recipe.model_copy(update=own)
 
 
@@ -108,24 +107,15 @@ def opened_bytes(found: CheckpointLayout) -> int:
 
 def what_it_is(found: CheckpointLayout) -> str:
     """Format, maker and how much is quantized, in words."""
-    format_text = _CALLED.get(found.format, found.format)
-    maker = found.made_by
-    count = len(found.layers)
-    if found.made_by:
-        return f"{format_text}, made by {maker}, {count} linears with codes"
-    return f"{format_text}, {count} linears with codes"
+    maker = f", made by {found.made_by}" if found.made_by else ""
+    return f"{_CALLED.get(found.format, found.format)}{maker}, {len(found.layers)} linears with codes"
 
 
 def grid_words(checkpoint: Checkpoint, found: CheckpointLayout) -> str:
     """The grid of most weights in words."""
     bits, grid, group_size = _usual_grid(linears(checkpoint, found))
-    grid_text = choice_words(grid)
-    size = group_size
-    if group_size is None:
-        return f"{bits} bits, {grid_text}, one scale for each row"
-    if group_size == 1:
-        return f"{bits} bits, {grid_text}, a scale for each channel"
-    return f"{bits} bits, {grid_text}, groups of {size}"
+    scales = {None: "one scale for each row", 1: "a scale for each channel"}.get(group_size, f"groups of {group_size}")
+    return f"{bits} bits, {choice_words(grid)}, {scales}"
 
 
 def opened_warnings(checkpoint: Checkpoint, found: CheckpointLayout) -> Iterator[str]:
@@ -146,12 +136,7 @@ def opened_warnings(checkpoint: Checkpoint, found: CheckpointLayout) -> Iterator
 
 
 def _usual_grid(places: Iterable[StoredLinear]) -> tuple[int, str, int | None]:
-    """Bits, grid and group size of most weights."""
     weights: Counter[tuple[int, str, int | None]] = Counter()
     for place in places:
         weights[place.bits, place.kind, place.group_size] += prod(place.shape)
     return weights.most_common(1)[0][0]
-
-
-def _in_words(value: object) -> object:
-    return "per_channel" if value is None else value

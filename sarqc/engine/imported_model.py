@@ -218,7 +218,6 @@ class ImportedModel:
         ).about("quantized_checkpoint")
 
     def _check_first(self) -> None:
-        """Raises ``Refused`` where the first linear has nothing to do with the original's."""
         info = self.opened.layers[0]
         family, prefix = self._checkpoint.family, f"{self._checkpoint.family.blocks}.{info.block}."
         own, there = self._files.read(f"{family.in_file(info.name)}.weight").double(), self.layer(info).weight.double()

@@ -247,12 +247,6 @@ def survey_line_key(
     return chain_key("survey line", SURVEY_FORMAT, torch.__version__, float_key, asdict(grid), values, [*lams], *tokens)
 
 
-def distilled_line_key(key: str, loaded: LoadedModel, epochs: int, *, codes: bool) -> str:
-    """Of a line with distilled scales, and ``codes``: ``key`` of the line without, ``epochs`` at most."""
-    threads = [torch.get_num_threads()] if loaded.device.type == "cpu" else []  # as for ``distillation_key``
-    return chain_key("distilled line", DISTILLATION_FORMAT, key, epochs, *threads, *(["codes"] if codes else []))
-
-
 def survey_point_key(model_key: str, float_key: str, test: Text, window: int) -> str:
     """Of what a point of a survey says of a text, beside the float model of that key."""
     return chain_key("survey point", MEASUREMENT_FORMAT, model_key, float_key, *text_parts(test, window))

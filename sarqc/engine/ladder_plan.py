@@ -45,13 +45,7 @@ class LadderPlan(BaseModel):
 
 
 def ladder_plan(costs: LadderCosts, minutes: float | None, draws: int) -> LadderPlan:
-    """Return the plan of a ladder.
-
-    Args:
-        costs: Of its parts on this host.
-        minutes: The budget that the recipe asks for; None for all draws.
-        draws: The most that there may be.
-    """
+    """``minutes``: the budget that the recipe asks for; ``draws``: the most that there may be."""
     every = [budget_of(one, costs, draws) for one in USUAL_MINUTES]
     at = next((place for place, one in enumerate(every) if one.enough), len(every) - 1)
     shown = {one.minutes for one in every[max(0, at - 1) : at + 3]} | ({minutes} if minutes is not None else set())

@@ -102,7 +102,6 @@ class LadderState:
         return bits_per_weight(shapes, grid, self.recipe.bits, self.recipe.group_size)
 
     def _best(self) -> int | None:
-        """The step with the lowest mean perplexity over whole draws."""
         whole = [of_draw for of_draw in self.trials if len(of_draw) == len(self.steps)]
         if not whole:
             return None
@@ -126,7 +125,6 @@ class LadderState:
         return rounded_up(_RESERVE * (needed or 3 * (self.budget.seconds or 0.0)) / 60)
 
     def _following(self, step: LadderNext, best: int | None, more: float | None) -> dict[str, object] | None:
-        """The recipe of what is proposed."""
         if step == "go_on":  # what is kept costs nothing: it goes on where it stopped
             return self.recipe.model_copy(update={"minutes": more}).to_json()
         return None if step == "" or best is None else run_after(self.recipe, self.steps[best]).to_json()

@@ -24,26 +24,18 @@ _OF_THE_LADDER = (
 
 @dataclass(frozen=True)
 class StepMethod:
-    """A step with the method that the model is quantized with after it.
+    """A step with the method that the model is quantized with after it."""
 
-    Attributes:
-        step: ``nearest``, ``gptq``, one of ``study.ladder.STEPS`` or of ``LAST``.
-        name: Public name of the method.
-        method: The method, with this step and all before it.
-        grid: Kind of the grid.
-    """
-
-    step: str
-    name: str
-    method: Method
+    step: str  # “nearest”, “gptq”, one of ``study.ladder.STEPS`` or of ``LAST``
+    name: str  # public, of the method
+    method: Method  # with this step and all before it
     grid: Kind
 
 
 def ladder_steps(recipe: Recipe) -> tuple[StepMethod, ...]:
     """Return the steps in their order: rounding to nearest, GPTQ 1 %, ``STEPS`` and ``LAST`` without those left out.
 
-    The steps of refinement and of refitting have the passes and rounds of the recipe, or those of ``REFITTED_GRID``
-    where it has none.
+    Passes and rounds are those of the recipe, or of ``REFITTED_GRID`` where it has none.
     """
     point = method(BASELINE, **{name: getattr(recipe, name) for name in _THROUGHOUT})
     taken = StepMethod("gptq", BASELINE, point, recipe.grid)

@@ -32,7 +32,7 @@ from sarqc.engine.keys import (
     survey_point_key,
 )
 from sarqc.engine.plan import Prepared
-from sarqc.engine.progress import TOLD_EVERY, Tell, with_progress
+from sarqc.engine.progress import TOLD_EVERY, Returning, Tell, with_progress
 from sarqc.errors import SarqcError
 from sarqc.evaluation import TEXTS
 from sarqc.evaluation.divergence import Divergence, Estimate
@@ -134,7 +134,7 @@ STATES_GONE = (
 )
 
 
-def keep_states(bench: Workbench, prepared: Prepared, states: KeptStates) -> Iterator[Event]:
+def keep_states(bench: Workbench, prepared: Prepared, states: KeptStates) -> Generator[Event]:
     """Makes the states of the test text where they are not kept, while the model is float."""
     if not states.are_kept():
         yield Stage("measuring the float model", "its predictions")
@@ -166,15 +166,11 @@ def _perplexity_keeping(bench: Workbench, prepared: Prepared, states: KeptStates
 def _told(steps: Steps) -> Generator[Event, None, tuple[Perplexity, Divergence | None]]:
     """What the steps return, and now and then how far they are."""
     told = time.monotonic()
-    while True:
-        try:
-            done, total = next(steps)
-        except StopIteration as end:
-            found: tuple[Perplexity, Divergence | None] = end.value
-            return found
+    for done, total in (passes := Returning(steps)):
         if (now := time.monotonic()) >= told + TOLD_EVERY:
             told = now
             yield Advanced(done, total, "windows of the test text")
+    return passes.value
 
 
 def beside_float(
@@ -363,7 +359,6 @@ def is_measured(
 def _point_keys(
     bench: Workbench, model_key: str, original: FloatStates, tasks: Sequence[str], task_limit: int | None
 ) -> list[str]:
-    """Of the test text and of each task."""
     return [survey_point_key(model_key, original.key, original.test, original.window)] + [
         accuracy_key(model_key, task, task_limit, ("survey", *items_key(task, bench.settings))) for task in tasks
     ]

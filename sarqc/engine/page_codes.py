@@ -32,12 +32,7 @@ _ARCHITECTURE = "llama"  # that of assets/js/model/llama.js
 
 
 def model_files_of(model: str, settings: Settings) -> list[ModelFile] | None:
-    """Return the files of the float model, with which pages run it; None for a model that does not ship with the app.
-
-    Args:
-        model: As a recipe names it.
-        settings: Where the assets are.
-    """
+    """Return the files of the float model, with which pages run it; None where it does not ship with the app."""
     models = settings.embedded_models_dir()
     folder = models / model
     if folder.parent != models or not all((folder / name).is_file() for name in MODEL_FILES):
@@ -55,13 +50,8 @@ def packed_point(
 ) -> bytes:
     """Return the quantized linears of a point in the format ``pack-quantized`` of compressed-tensors, as safetensors.
 
-    A scale search adds ``<linear>.channel_scale`` (I,), by which pages divide the columns.
-
-    Args:
-        loaded: The model.
-        layers: Quantized layers by name.
-        grids: Grids of the layers by name.
-        about: What the header says of the point beside the format.
+    A scale search adds ``<linear>.channel_scale`` (I,), by which pages divide the columns. ``about``: what the header
+    says of the point beside the format.
     """
     tensors = {
         name: tensor
@@ -81,15 +71,7 @@ def packed_point(
 def keep_codes(
     result: RunResult, loaded: LoadedModel, layers: Mapping[str, QuantizedLayer], study: Study, settings: Settings
 ) -> None:
-    """Write the codes of a run into the folder of its study, if pages can run its model by them.
-
-    Args:
-        result: The run.
-        loaded: Its model.
-        layers: Its quantized layers by name.
-        study: Its study.
-        settings: Where the assets are.
-    """
+    """Write the codes of a run into the folder of its study, if pages can run its model by them."""
     recipe, job, (line,) = result.prepared.recipe, result.job, study.lines
     if not _is_for_pages(recipe, result.prepared.checkpoint):
         return

@@ -38,7 +38,7 @@ from sarqc.engine.ladder_plan import LadderPlan, ladder_plan
 from sarqc.engine.ladder_plan import too_short as ladder_too_short
 from sarqc.engine.throughput import pace_of, rates_of_device
 from sarqc.engine.tuning_plan import TuningPlan, too_short, tuning_plan
-from sarqc.errors import Fix, NoRoom, Refused, in_recipe
+from sarqc.errors import Fix, NoRoom, Refused, refused_for
 from sarqc.evaluation.tasks import known_task, size_of
 from sarqc.files.names import free_on_disk, shortened
 from sarqc.files.places import place_at
@@ -142,17 +142,11 @@ class Prepared:
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """A recipe as it is queued, and what a person is shown of it.
+    """A recipe as it is queued, and what a person is shown of it."""
 
-    Attributes:
-        recipe: The recipe with every value that the host supplies: bits, grid and group size of a quantized checkpoint.
-        plan: What the run does and costs.
-        prepared: What a run in this process starts from; None for a model of the Hub that the run will fetch.
-    """
-
-    recipe: Recipe
+    recipe: Recipe  # with every value that the host supplies: bits, grid and group size of a quantized checkpoint
     plan: Plan
-    prepared: Prepared | None = None
+    prepared: Prepared | None = None  # what a run in this process starts from; None: the model is to be fetched
 
 
 def resolve(recipe: Recipe, settings: Settings) -> Job:
@@ -173,7 +167,6 @@ def resolve(recipe: Recipe, settings: Settings) -> Job:
 
 
 def _promised(recipe: Recipe, missing: NotCached, settings: Settings) -> Job:
-    """The job of a model of the Hub that the run will fetch."""
     if missing.config is None:
         if recipe.quantized_checkpoint is not None:
             raise missing
@@ -186,21 +179,14 @@ def _promised(recipe: Recipe, missing: NotCached, settings: Settings) -> Job:
         return Job(recipe, shown)
     checkpoint = promised_checkpoint(recipe.model, missing.config)
     checkpoint = replace(_as_asked(checkpoint, recipe), origin=missing.origin)
-    opened = described(recipe, checkpoint, settings)
-    if opened is not None:
-        recipe, checkpoint = as_it_has_it(recipe, checkpoint, opened), restricted(checkpoint, opened)
+    recipe, checkpoint, opened = _with_codes(recipe, checkpoint, settings)
     per_channel = indivisible_layers(recipe, checkpoint.layers) if opened is None else ()
     tokens = (recipe.tokens_of_test() or 0) if recipe.test else 0
     work = costs.work_of(recipe, checkpoint, per_channel, test_tokens=tokens, span=settings.span)
-    shown = _shown(work, settings, per_channel)
-    if opened is not None:
-        shown = _with_opened(shown, work, opened)
-    counted = (
-        f"Sizes are those of its configuration, and time is with at most {_number(tokens)} tokens of the test text"
-        if tokens
-        else "Sizes are those of its configuration, and time is without the measurements"
-    )
-    update: dict[str, Any] = {"warnings": (*shown.warnings, f"{missing.note}. {counted}")}
+    shown = _shown(work, settings, per_channel, opened)
+    timed = f"with at most {tokens:,} tokens of the test text" if tokens else "without the measurements"
+    counted = f"{missing.note}. Sizes are those of its configuration, and time is {timed}"
+    update: dict[str, Any] = {"warnings": (*shown.warnings, counted)}
     if missing.size:
         update["disk_bytes"] = (shown.disk_bytes or 0) + missing.size
         update["minutes"] = (shown.minutes or 0) + missing.size / _UNPACKED_A_SECOND / 60
@@ -222,9 +208,7 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
     is still on the Hub only and ``download`` does not allow to fetch it; everything that can be checked without is
     checked.
     """
-    prepared, left_out = as_far_as_possible(
-        recipe, lambda possible: _prepared(possible, settings, download=download)
-    )  # fmt: skip
+    prepared, left_out = as_far_as_possible(recipe, partial(_prepared, settings=settings, download=download))
     asked = prepared.recipe
     return replace(prepared, recipe=without_effort(asked), shown=_with_effort(prepared.shown, asked, left_out))
 
@@ -245,17 +229,12 @@ def _prepared(recipe: Recipe, settings: Settings, *, download: bool) -> Prepared
             check_corpus(corpus, settings)
         raise
     _check_tasks(recipe, settings)
-    checkpoint = _as_asked(checkpoint, recipe)
-    opened = described(recipe, checkpoint, settings, download=download)
-    if opened is not None:
-        recipe, checkpoint = as_it_has_it(recipe, checkpoint, opened), restricted(checkpoint, opened)
+    recipe, checkpoint, opened = _with_codes(recipe, _as_asked(checkpoint, recipe), settings, download=download)
     if recipe.length > checkpoint.max_positions:
-        raise Refused(
-            f"sequences of {_number(recipe.length)} tokens are longer than the model's "
-            f"{_number(checkpoint.max_positions)}",
-            in_recipe("length"),
-            f"Use {checkpoint.max_positions} or less.",
-        ).about("length", _tokens_fix("length", checkpoint.max_positions))
+        raise refused_for(
+            "length", f"sequences of {recipe.length:,} tokens are longer than the model's {checkpoint.max_positions:,}",
+            f"Use {checkpoint.max_positions} or less.", _tokens_fix("length", checkpoint.max_positions),
+        )  # fmt: skip
     window = window_for(checkpoint.max_positions, recipe.window)
     prompts = _prompts(recipe, checkpoint)
     per_channel = indivisible_layers(recipe, checkpoint.layers) if opened is None else ()
@@ -280,9 +259,7 @@ def _prepared(recipe: Recipe, settings: Settings, *, download: bool) -> Prepared
         prompt_tokens=sum(map(len, prompts)),
         tasks={name: size_of(name, settings, recipe.task_limit) for name in recipe.tasks}, span=settings.span,
     )  # fmt: skip
-    shown = _shown(work, settings, per_channel)
-    if opened is not None:
-        shown = _with_opened(shown, work, opened)
+    shown = _shown(work, settings, per_channel, opened)
     phases = costs.phases(work, rates_of_device(settings)[0])
     warnings = (
         *_of_another_model(calibration, test, checkpoint.name),
@@ -297,6 +274,16 @@ def _prepared(recipe: Recipe, settings: Settings, *, download: bool) -> Prepared
     )  # fmt: skip
 
 
+def _with_codes(
+    recipe: Recipe, checkpoint: Checkpoint, settings: Settings, *, download: bool = False
+) -> tuple[Recipe, Checkpoint, CheckpointLayout | None]:
+    """Recipe and checkpoint as a quantized checkpoint of the recipe has them, with that; as they are without one."""
+    opened = described(recipe, checkpoint, settings, download=download)
+    if opened is None:
+        return recipe, checkpoint, None
+    return as_it_has_it(recipe, checkpoint, opened), restricted(checkpoint, opened), opened
+
+
 def _as_asked(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
     """The checkpoint, rotated where that is asked for, with the linears that the recipe quantizes."""
     asked = in_basis(checkpoint, recipe).restricted(
@@ -305,11 +292,12 @@ def _as_asked(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
     _check_later(recipe, asked)
     is_mixture = any(layer.expert is not None for layer in asked.layers)
     if recipe.distills and recipe.distill_by == "model" and is_mixture:
-        raise Refused(
+        raise refused_for(
+            "distill",
             "distillation by the predictions of the whole model is not available for mixtures of experts, whose "
-                "routing has no gradient",
-            in_recipe("distill"), "Set distill_by to block.",
-        ).about("distill", *_without_predictions())  # fmt: skip
+            "routing has no gradient",
+            "Set distill_by to block.", *_without_predictions(),
+        )  # fmt: skip
     return asked
 
 
@@ -334,7 +322,7 @@ def _check_later(recipe: Recipe, checkpoint: Checkpoint) -> None:
     remedy = "Leave from_block out."
     if len(quantized) > 1:
         remedy = f"Use {quantized[0] + 1} to {quantized[-1]}."
-    raise Refused(what, in_recipe("from_block"), remedy).about("from_block")
+    raise refused_for("from_block", what, remedy)
 
 
 def _check_tasks(recipe: Recipe, settings: Settings) -> None:
@@ -357,7 +345,6 @@ def _test_text(recipe: Recipe, whole: Text | None) -> Text | None:
 
 
 def _of_one_text(sequences: Sequences, test: Text | None) -> Iterator[str]:
-    """What is to be known where calibration and test share tokens, or would."""
     if test is None:
         return
     if test.part:
@@ -376,18 +363,11 @@ def _of_first_tokens(recipe: Recipe, whole: Text | None) -> Iterator[str]:
     """What is to be known where models are compared on the beginning of a test text by itself."""
     limit = recipe.tokens_of_test()
     if whole is not None and recipe.test_tokens is None and limit is not None and len(whole.ids) > limit:
-        count = _number(limit)
-        total = _number(len(whole.ids))
-        if recipe.kind == "ladder":
-            yield (
-                f"steps are compared on the first {count} of the {total} tokens of the test text, which leaves time "
-                "for more draws; “test tokens” sets another number"
-            )
-        else:
-            yield (
-                f"λ are compared on the first {count} of the {total} tokens of the test text, which leaves time for "
-                "more draws; “test tokens” sets another number"
-            )
+        yield (
+            f"{'steps' if recipe.kind == 'ladder' else 'λ'} are compared on the first {limit:,} of the "
+            f"{len(whole.ids):,} tokens of the test text, which leaves time for more draws; “test tokens” sets another "
+            "number"
+        )
 
 
 def _of_another_model(calibration: Text, test: Text | None, model: str) -> Iterator[str]:
@@ -439,14 +419,14 @@ def _prompts(recipe: Recipe, checkpoint: Checkpoint) -> tuple[np.ndarray, ...]:
         ids = encode(prompt, checkpoint.folder, checkpoint.name, checkpoint.architecture.vocab_size)
         tokens, room = len(ids), checkpoint.max_positions - recipe.new_tokens
         if not 0 < tokens <= room:
-            most = _number(checkpoint.max_positions)
+            most = f"{checkpoint.max_positions:,}"
             where = f"recipe, prompts, number {number}: “{prompt[:40]}”"
             if not tokens:
                 raise Refused("the prompt has no token", where, "Write something in it.")
             raise Refused(
-                f"{_number(tokens)} tokens and {_number(recipe.new_tokens)} new ones are more than the model's {most}",
+                f"{tokens:,} tokens and {recipe.new_tokens:,} new ones are more than the model's {most}",
                 where,
-                f"Use a prompt of {_number(room)} tokens or less, or fewer new tokens."
+                f"Use a prompt of {room:,} tokens or less, or fewer new tokens."
                 if room > 0
                 else f"Use fewer than {most} new tokens.",
             )
@@ -458,20 +438,15 @@ def window_for(max_positions: int, window: int | None) -> int:
     """The tokens a model sees at once: as asked, at most its maximum; else 2048 or its maximum. May raise Refused."""
     if window is not None and window > max_positions:
         raise Refused(
-            f"a window of {_number(window)} tokens is longer than the model's {_number(max_positions)}",
+            f"a window of {window:,} tokens is longer than the model's {max_positions:,}",
             "window",
-            f"Use {_number(max_positions)} or less.",
+            f"Use {max_positions:,} or less.",
         ).about("window", _tokens_fix("window", max_positions))  # fmt: skip
     return window or min(costs.DEFAULT_WINDOW, max_positions)
 
 
 def _tokens_fix(field: str, tokens: int) -> Fix:
-    return Fix(f"Use {_number(tokens)} tokens", {field: tokens})
-
-
-def _number(count: int) -> str:
-    """A whole number with separators."""
-    return f"{count:,}"
+    return Fix(f"Use {tokens:,} tokens", {field: tokens})
 
 
 def indivisible_layers(recipe: Recipe, layers: Sequence[LayerInfo]) -> tuple[str, ...]:
@@ -501,7 +476,7 @@ def indivisible_layers(recipe: Recipe, layers: Sequence[LayerInfo]) -> tuple[str
     return tuple(layer.name for layer in odd)
 
 
-def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...]) -> Plan:
+def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...], opened: CheckpointLayout | None) -> Plan:
     """Raises ``Refused`` where the device has no room for the work, ``NoRoom`` where the disk has none."""
     recipe, checkpoint, bits = work.recipe, work.checkpoint, work.packed_bits()
     streamed, memory = _memory(work, settings)
@@ -516,7 +491,7 @@ def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...]) -
     ladder = None
     if recipe.kind == "ladder" and work.test_tokens:
         ladder = ladder_plan(costs.ladder_costs(work, rates, pace.factor), recipe.minutes, recipe.draws)
-    return Plan(
+    shown = Plan(
         model=recipe.model,
         family=checkpoint.family.title,
         parameters=checkpoint.parameters,
@@ -550,16 +525,13 @@ def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...]) -
         tuning=tuning,
         ladder=ladder,
     )
-
-
-def _with_opened(shown: Plan, work: costs.Work, opened: CheckpointLayout) -> Plan:
-    """The plan with the sizes that the quantized checkpoint has on disk, and what is to be known of it."""
-    bits = bits_of_linears(work.checkpoint, opened)
+    if opened is None:
+        return shown
     update = {
-        "opened": f"{opened.folder.name}, {what_it_is(opened)}, {grid_words(work.checkpoint, opened)}",
-        "bits_per_weight": bits / work.task.weights(),
+        "opened": f"{opened.folder.name}, {what_it_is(opened)}, {grid_words(checkpoint, opened)}",
+        "bits_per_weight": bits_of_linears(checkpoint, opened) / quantized,
         "bytes_after": opened_bytes(opened),
-        "warnings": (*opened_warnings(work.checkpoint, opened), *shown.warnings),
+        "warnings": (*opened_warnings(checkpoint, opened), *shown.warnings),
     }
     return shown.model_copy(update=update)
 
@@ -571,63 +543,48 @@ def _memory(work: costs.Work, settings: Settings) -> tuple[bool, int]:
     host's operator asked for.
     """
     recipe, free, on_processor = work.recipe, costs.free_bytes(settings), costs.on_processor(settings)
-    whole, one = (
-        costs.memory_bytes(work, costs.sweep_bytes(settings), on_processor=on_processor, streamed=part)
-        for part in (False, True)
-    )
+
+    def bytes_of(work: costs.Work, streamed: bool) -> int:
+        return costs.memory_bytes(work, costs.sweep_bytes(settings), on_processor=on_processor, streamed=streamed)
+
+    whole, one, device = bytes_of(work, False), bytes_of(work, True), f"memory of the device {settings.device}"
     streamed = settings.weights == "streamed" or (settings.weights == "auto" and free is not None and whole > free)
     needed = one if streamed else whole
     if streamed and recipe.distills and recipe.distill_by == "model":
+        room = "read as a whole" if settings.weights != "auto" or free is None else f"and {gib(free)} are free"
         what = (
-            (
-                "distillation by the predictions of the whole model needs it with its gradients in memory, "
-                f"{gib(whole)}, and {gib(free)} are free"
-            )
-            if settings.weights == "auto" and free is not None
-            else (
-                "distillation by the predictions of the whole model needs it with its gradients in memory, "
-                f"{gib(whole)}, read as a whole"
-            )
+            "distillation by the predictions of the whole model needs it with its gradients in memory, "
+            f"{gib(whole)}, {room}"
         )
         remedy = "Set distill_by to block, or use another host."
-        raise Refused(what, _device_memory(settings), remedy).about("distill", *_without_predictions())
+        raise Refused(what, device, remedy).about("distill", *_without_predictions())
     if streamed and recipe.rotates:
         raise Refused(
             f"a rotation needs the whole model in memory, {gib(whole)}: block by block each weight would be "
             "rotated again with every pass",
-            _device_memory(settings),
+            device,
             "Set rotate to none, or use another host.",
         ).about("rotate", Fix("Leave the rotation out", {"rotate": "none"}))
     if free is not None and needed > free:
-        if recipe.distills and _needed_without_distillation(work, settings, streamed=streamed) <= free:
+        plain = replace(work, recipe=recipe.model_copy(update={"distill": 0}))
+        if recipe.distills and bytes_of(plain, streamed) <= free:
             raise Refused(
                 f"distillation of scales block by block needs {gib(needed)}, and {gib(free)} are free",
-                _device_memory(settings),
+                device,
                 "Set distill to 0, use fewer or shorter calibration sequences, or another host.",
             ).about("distill", _without_distillation())  # fmt: skip
         if streamed:
             raise Refused(
                 f"the run needs {gib(needed)} even block by block, and {gib(free)} are free",
-                _device_memory(settings),
+                device,
                 "Use fewer or shorter calibration sequences, fewer test tokens, or another host.",
             )  # fmt: skip
         raise Refused(
             f"the run needs {gib(needed)}, and {gib(free)} are free",
-            _device_memory(settings),
+            device,
             f"Set SARQC_WEIGHTS to auto: block by block it takes {gib(one)}.",
         )
     return streamed, needed
-
-
-def _device_memory(settings: Settings) -> str:
-    return f"memory of the device {settings.device}"
-
-
-def _needed_without_distillation(work: costs.Work, settings: Settings, *, streamed: bool) -> int:
-    plain = replace(work, recipe=work.recipe.model_copy(update={"distill": 0}))
-    return costs.memory_bytes(
-        plain, costs.sweep_bytes(settings), on_processor=costs.on_processor(settings), streamed=streamed
-    )  # fmt: skip
 
 
 def _disk(needed: int, settings: Settings) -> Iterator[str]:
@@ -666,9 +623,9 @@ def _warnings(recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ..
     enough = _TOKENS_OF_A_CHANNEL * width
     if recipe.kind == "run" and recipe.to_method().damps and recipe.lam == 0 and tokens < enough:
         warnings.append(
-            f"λ = 0 damps nothing, and {_number(tokens)} calibration tokens are few for {_number(width)} input "
+            f"λ = 0 damps nothing, and {tokens:,} calibration tokens are few for {width:,} input "
             "channels: codes fit these tokens and lose on other text. Use λ = 0.01 or larger, or at least "
-            f"{_number(enough)} tokens"
+            f"{enough:,} tokens"
         )
     if recipe.to_method().lam is not None and isinstance(recipe.lam, float) and recipe.lam > largest:
         warnings.append(
@@ -683,29 +640,18 @@ def _warnings(recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ..
         warnings.append(f"{len(per_channel)} layers are quantized per channel: the group size does not divide them")
     if recipe.inputs_from == "float":
         warnings.append("float prefix: an exploring run, the final one will differ slightly")
-    if streamed and recipe.tasks:
-        warnings.append(
-            "the weights have no room as a whole: they are read block by block, and for accuracy again for every "
-            "batch of items, which is slow"
-        )
-    elif streamed:
-        warnings.append("the weights have no room as a whole: they are read block by block")
+    if streamed:
+        again = ", and for accuracy again for every batch of items, which is slow" if recipe.tasks else ""
+        warnings.append(f"the weights have no room as a whole: they are read block by block{again}")
     return warnings
 
 
 def _of_decoder(checkpoint: Checkpoint) -> Iterator[str]:
-    """What was derived of a model without a written family."""
     decoder = checkpoint.decoder
     if decoder is None:
         return
-    words = (
-        f"{decoder.title} has no written family: the linears of its blocks were derived from config.json"
-        if max(1, len(decoder.kinds)) == 1
-        else (
-            f"{decoder.title} has no written family: the linears of {max(1, len(decoder.kinds))} kinds of blocks were "
-            "derived from config.json"
-        )
-    )
+    blocks = "its" if len(decoder.kinds) < 2 else f"{len(decoder.kinds)} kinds of"
+    words = f"{decoder.title} has no written family: the linears of {blocks} blocks were derived from config.json"
     floats = Counter({f"{module.path} ({module.reason})": module.parameters for module in decoder.floats})
     for layer in checkpoint.small_float_linears():
         path = f"{decoder.blocks}.*.{layer.path_in_block(decoder.blocks)}"
@@ -718,7 +664,6 @@ def _of_decoder(checkpoint: Checkpoint) -> Iterator[str]:
 
 
 def _of_origin(recipe: Recipe, checkpoint: Checkpoint) -> Iterator[str]:
-    """What is to be known of weights that had been quantized before."""
     if checkpoint.origin is None or not checkpoint.origin.words:
         return
     yield checkpoint.origin.words

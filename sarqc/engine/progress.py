@@ -1,18 +1,31 @@
-"""Work that calls back how far it is, as a generator of events."""
+"""Generators of events: of work that calls back how far it is, and with a value that they return."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from sarqc.events import Advanced
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 Tell = Callable[[int, int], None]  # how many are done, of how many
 
 TOLD_EVERY = 1.0  # seconds
+
+
+class Returning(Generic[Item, T]):
+    """The items of a generator; ``value`` is what it returned at their end."""
+
+    value: T
+
+    def __init__(self, steps: Generator[Item, None, T]) -> None:
+        self._steps = steps
+
+    def __iter__(self) -> Iterator[Item]:
+        self.value = yield from self._steps
 
 
 class _Stopped(BaseException):

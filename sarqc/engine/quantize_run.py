@@ -26,7 +26,7 @@ from sarqc.engine.measure import (
     measure,
 )
 from sarqc.engine.page_codes import keep_codes
-from sarqc.engine.plan import Prepared, window_for
+from sarqc.engine.plan import window_for
 from sarqc.engine.repair import found_key, gain, measure_found
 from sarqc.engine.result import RunResult
 from sarqc.engine.rotating import rotated_layers, rotation_document
@@ -35,9 +35,8 @@ from sarqc.engine.saved_model import save_model, save_repaired
 from sarqc.engine.stamp import LayerHashing, stamp_of
 from sarqc.engine.study_output import write_run
 from sarqc.evaluation.speed import measure_speed
-from sarqc.events import BlockRounded, Event, LayerDone, Saved, SpeedMeasured, Stage, Warned
+from sarqc.events import BlockRounded, Event, LayerDone, Saved, Stage, Warned
 from sarqc.models.families import LayerInfo
-from sarqc.models.loading import LoadedModel
 from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.recipe import method_title
 
@@ -61,7 +60,9 @@ def quantize_model(run: RunContext) -> Generator[Event, None, documents.Summary]
     yield run.started_event(keys)
     if not all(bench.store.has(key, SUFFIX) for key in keys.values()):
         yield from rehearse(bench, prepared, run.job)
-    states = _states(bench, prepared, float_key)
+    states = None  # of the float model on the test text
+    if prepared.test is not None:
+        states = KeptStates(bench.store, states_key(float_key, prepared.test, prepared.window))
     original = yield from measure(bench, prepared, "float", float_key, states)
     float_texts = yield from continue_prompts(bench, prepared, float_key)
     job, selection = yield from settle(bench, recipe, run.job, run.weights)
@@ -102,8 +103,8 @@ def quantize_model(run: RunContext) -> Generator[Event, None, documents.Summary]
     texts = yield from compare_prompts(bench, prepared, float_texts, quantized_key)
     speed = None
     if recipe.speed:
-        yield Stage("measuring speed")
-        speed = _speed(loaded, layers, job)
+        yield Stage("measuring speed")  # anew each time: what a clock said once is nothing to keep
+        speed = measure_speed(loaded, layers, job.grids, window_for(loaded.checkpoint.max_positions, None))
         yield speed
     baseline, is_float = yield from compare(bench, prepared, job, run.weights, float_key, states, quantized)
     checkpoint = recipe.quantized_checkpoint
@@ -170,12 +171,6 @@ def _save_checkpoint(
     return (yield from save_model(run.bench, run.prepared, layers, result.job, summary, folder, known, result.stamp))
 
 
-def _states(bench: Workbench, prepared: Prepared, float_key: str) -> KeptStates | None:
-    """Where the float model's states of the test text are kept; None without one."""
-    test = prepared.test
-    return None if test is None else KeptStates(bench.store, states_key(float_key, test, prepared.window))
-
-
 def _quantize(
     bench: Workbench, job: CalibrationJob, keys: dict[str, str], hashing: LayerHashing
 ) -> Generator[Event, None, tuple[dict[str, LayerReport], list[LayerCurve]]]:
@@ -206,8 +201,8 @@ def _quantize(
         for flag in report.flags:
             if flag in _FALLBACKS:
                 yield Warned(_FALLBACKS[flag], name)
-    found = job.found is not None
-    yield from _starved_experts(bench.loaded.checkpoint.layers, reports, _FOUND_STARVED if found else _STARVED)
+    kinds = _STARVED if job.found is None else _FOUND_STARVED
+    yield from _starved_experts(bench.loaded.checkpoint.layers, reports, kinds)
     return reports, curves
 
 
@@ -220,8 +215,3 @@ def _starved_experts(
         starved = [name for name in experts if flag in reports[name].flags]
         if starved:
             yield Warned(f"{len(starved)} of {len(experts)} linears of experts {words}", f"{starved[0]} and others")
-
-
-def _speed(loaded: LoadedModel, layers: KeptLayers, job: CalibrationJob) -> SpeedMeasured:
-    """Measured anew each time: what a clock said once is nothing to keep."""
-    return measure_speed(loaded, layers, job.grids, window_for(loaded.checkpoint.max_positions, None))

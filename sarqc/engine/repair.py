@@ -120,7 +120,6 @@ def _with_interval(difference: Difference) -> str:
 
 
 def _of_layers(layers: int, kept: int, worse: int) -> str:
-    """What became of the layers."""
     words = f"{layers - kept} of {layers} layers have other codes"
     if kept:
         words += f"; the codes found are better for {kept}, on sequences kept for judging, and stay"

@@ -35,19 +35,12 @@ from sarqc.settings import Settings
 
 @dataclass(frozen=True, eq=False)
 class RotationCheck:
-    """A rotated checkpoint whose logits agree with the original's.
-
-    Attributes:
-        checkpoint: The checkpoint.
-        tokens: (1, T), first tokens of the calibration text.
-        original: (1, T, V), the original's logits.
-        difference: Largest difference of the rotated model's logits, relative to the original's largest.
-    """
+    """A rotated checkpoint whose logits agree with the original's."""
 
     checkpoint: RotatedCheckpoint
-    tokens: Tensor
-    original: Tensor
-    difference: float
+    tokens: Tensor  # (1, T), first of the calibration text
+    original: Tensor  # (1, T, V), the original's logits
+    difference: float  # largest of the rotated model's logits, relative to the original's largest
 
     def rounded(self, loaded: LoadedModel) -> float:
         """Return the same difference of the loaded model, whose rotated weights are rounded to their dtype."""
@@ -56,23 +49,14 @@ class RotationCheck:
 
 @dataclass(frozen=True)
 class RotatedLayer:
-    """A linear before and after the rotation. NaN: of a weight of zeros.
+    """A linear before and after the rotation. NaN: of a weight of zeros."""
 
-    Attributes:
-        range_before: Mean over groups of max|w| / rms of the original weight.
-        range_after: The same of the rotated weight.
-        rounding_before: ‖ΔW‖/‖W‖ of the original weight rounded to nearest on the run's grid, ranges from min to max.
-        rounding_after: The same of the rotated weight.
-        drift: ‖ΔW‖/‖W‖ of the quantized weight beside the rotated one.
-        original_drift: The same after both were turned back: beside the original weight.
-    """
-
-    range_before: float
-    range_after: float
-    rounding_before: float
-    rounding_after: float
-    drift: float
-    original_drift: float
+    range_before: float  # mean over groups of max|w| / rms of the original weight
+    range_after: float  # the same of the rotated weight
+    rounding_before: float  # ‖ΔW‖/‖W‖ of the original weight rounded to nearest on the run's grid, from min to max
+    rounding_after: float  # the same of the rotated weight
+    drift: float  # ‖ΔW‖/‖W‖ of the quantized weight beside the rotated one
+    original_drift: float  # the same after both were turned back: beside the original weight
 
 
 def check_rotation(
@@ -80,8 +64,7 @@ def check_rotation(
 ) -> Generator[Event, None, RotationCheck | None]:
     """Compare a rotated model with the original before it is loaded; None for a recipe without rotation.
 
-    Raises:
-        Refused: If their logits differ.
+    Raises ``Refused`` where their logits differ.
     """
     checkpoint = prepared.checkpoint
     if not isinstance(checkpoint, RotatedCheckpoint):
@@ -97,15 +80,7 @@ def rotated_layers(
 ) -> Generator[Event, None, dict[str, RotatedLayer]]:
     """Compare all quantized linears with their rotated and their original weights; what is found is kept.
 
-    Args:
-        bench: Store of the layers.
-        checkpoint: The rotated checkpoint.
-        job: The calibration of the run.
-        keys: Keys of the quantized layers by name.
-        layers: The quantized layers.
-
-    Returns:
-        The comparison of each layer by name.
+    ``keys``: of the quantized ``layers``, by name. Returns the comparisons by name.
     """
     files = RotatedFiles(checkpoint)
     key = rotation_key(checkpoint, files, keys)
@@ -124,13 +99,7 @@ def rotated_layers(
 
 
 def rotation_document(check: RotationCheck, rounded: float, layers: Mapping[str, RotatedLayer]) -> ResidualRotation:
-    """Return what a summary says of a rotation.
-
-    Args:
-        check: The check before the run.
-        rounded: Result of ``RotationCheck.rounded``.
-        layers: Comparisons by layer.
-    """
+    """Return what a summary says of a rotation; ``rounded``: the result of ``RotationCheck.rounded``."""
     checkpoint = check.checkpoint
     by_module: dict[str, list[RotatedLayer]] = {}
     for info in checkpoint.layers:
@@ -191,12 +160,10 @@ def _range(weight: Tensor, grid: Grid) -> float:
 
 
 def _rounded(weight: Tensor, grid: Grid, storage: torch.dtype) -> Tensor:
-    """The weight (O, I) rounded to nearest."""
     work = weight.to(torch.promote_types(storage, torch.float32))
     return dequantize_groups(*round_to_grid(work, grid, storage), grid.is_affine).to(storage)
 
 
 def _relative(found: Tensor, weight: Tensor) -> float:
-    """‖found - W‖/‖W‖; NaN for a weight of zeros."""
     size = float(weight.double().norm())
     return float((found.double() - weight.double()).norm()) / size if size else math.nan

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -48,24 +48,20 @@ def save_model(
 
     ``layers``: the codes of its linears; ``stamp``: that of the run. The model's weights are those of the files then.
     """
-    yield Stage("saving", "checkpoint")
     loaded, family = bench.loaded, prepared.checkpoint.family
-    prompt, count = _prompt(prepared)
-    before = None if loaded.streaming is not None else continuation(loaded, prompt, count, "greedy", 0, to_the_end=True)
-    beside = {CARD: model_card(prepared.recipe, summary, checkpoint_format, family), FILE: stamp.to_text()}
-    if checkpoint_format == "plain":
-        save_plain(loaded, folder, beside)
-    else:
-        _WITH_CODES[checkpoint_format](loaded, layers, job.grids, folder, beside)
-    yield Stage("saving", "reading it again")
-    others = read_again(loaded, folder, checkpoint_format)
-    after = None if before is None else continuation(loaded, prompt, count, "greedy", 0, to_the_end=True)
-    written = _compared(others, before, after)
-    yield from _warnings(written)
-    summary = {**summary, "written": written}
-    _write_card(folder, model_card(prepared.recipe, summary, checkpoint_format, family))
+
+    def write() -> None:
+        beside = {CARD: model_card(prepared.recipe, summary, checkpoint_format, family), FILE: stamp.to_text()}
+        if checkpoint_format == "plain":
+            save_plain(loaded, folder, beside)
+        else:
+            _WITH_CODES[checkpoint_format](loaded, layers, job.grids, folder, beside)
+
+    written = yield from _written(bench, prepared, write, lambda: read_again(loaded, folder, checkpoint_format))
+    document: Summary = {**summary, "written": written}
+    _write_card(folder, model_card(prepared.recipe, document, checkpoint_format, family))
     yield Saved("checkpoint", str(folder))
-    return summary
+    return document
 
 
 def save_repaired(
@@ -74,18 +70,37 @@ def save_repaired(
     """Writes the files of a quantized checkpoint with the codes of ``layers``, reads them again and compares as
     ``save_model`` does. Every other byte is as it was found.
     """
-    yield Stage("saving", "checkpoint")
-    loaded, opened = bench.loaded, found.opened
-    prompt, count = _prompt(prepared)
-    before = None if loaded.streaming is not None else continuation(loaded, prompt, count, "greedy", 0, to_the_end=True)
-    opened.write_with(_Codes(layers), folder)
-    yield Stage("saving", "reading it again")
-    others = _read_repaired(bench, QuantizedCheckpoint.open(folder, prepared.checkpoint), opened)
-    after = None if before is None else continuation(loaded, prompt, count, "greedy", 0, to_the_end=True)
-    written = _compared(others, before, after)
-    yield from _warnings(written)
+    opened = found.opened
+    written = yield from _written(
+        bench, prepared, lambda: opened.write_with(_Codes(layers), folder),
+        lambda: _read_repaired(bench, QuantizedCheckpoint.open(folder, prepared.checkpoint), opened),
+    )  # fmt: skip
     yield Saved("checkpoint", str(folder))
     return {**summary, "written": written}
+
+
+def _written(
+    bench: Workbench, prepared: Prepared, write: Callable[[], object], read: Callable[[], list[str]]
+) -> Generator[Event, None, Written]:
+    """What the files are that ``write`` makes; ``read`` gives the model their weights and returns those that differ."""
+    loaded = bench.loaded
+    positions = prepared.checkpoint.max_positions
+    count = min(NEW_TOKENS, positions - 1)
+    prompt = np.asarray(prepared.sequences.calibration[0][: min(PROMPT_TOKENS, positions - count)])
+
+    def continued() -> list[int] | None:
+        return (
+            None if loaded.streaming is not None else continuation(loaded, prompt, count, "greedy", 0, to_the_end=True)
+        )
+
+    yield Stage("saving", "checkpoint")
+    before = continued()
+    write()
+    yield Stage("saving", "reading it again")
+    written = _compared(read(), before, continued())
+    if written["other_tensors"] or written["parts_at"] is not None:
+        yield Warned(written["words"], "checkpoint")
+    return written
 
 
 class _Codes(Mapping[str, Tensor]):
@@ -123,14 +138,6 @@ def _read_repaired(bench: Workbench, written: QuantizedCheckpoint, opened: Quant
     return others
 
 
-def _prompt(prepared: Prepared) -> tuple[np.ndarray, int]:
-    """The beginning of the calibration text and how many tokens continue it, as far as the model has positions."""
-    positions = prepared.checkpoint.max_positions
-    count = min(NEW_TOKENS, positions - 1)
-    ids = prepared.sequences.calibration[0][: min(PROMPT_TOKENS, positions - count)]
-    return np.asarray(ids), count
-
-
 def _compared(others: list[str], before: list[int] | None, after: list[int] | None) -> Written:
     if others:
         words = f"{len(others)} tensors read otherwise than those of the measured model, {others[0]} among them"
@@ -147,11 +154,6 @@ def _compared(others: list[str], before: list[int] | None, after: list[int] | No
             f". Of {len(before)} greedy tokens after the calibration text, number {parts_at + 1} is the first other."
         )
     return {"other_tensors": others, "tokens": len(before), "parts_at": parts_at, "words": words}
-
-
-def _warnings(written: Written) -> Iterator[Warned]:
-    if written["other_tensors"] or written["parts_at"] is not None:
-        yield Warned(written["words"], "checkpoint")
 
 
 def _write_card(folder: Path, card: str) -> None:

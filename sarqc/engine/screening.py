@@ -160,7 +160,6 @@ class Screening:
         return np.flatnonzero(~finite.all(axis=(0, 1))).tolist()
 
     def _keys(self, wanted: Sequence[int], gammas: Sequence[int], lams: Sequence[int]) -> list[str]:
-        """One for each λ."""
         layers = self.draw.ground.layers
         block, grids = layers[wanted[0]].block, grids_as_values(self.draw.ground)
         names = [layers[at].name for at in wanted]

@@ -171,7 +171,6 @@ def _changed_beside(recipe: Recipe, loaded: LoadedModel, job: CalibrationJob) ->
 
 
 def _changed_in_blocks(loaded: LoadedModel) -> Iterator[tuple[str, str]]:
-    """The tensors of the blocks among them."""
     checkpoint, family = loaded.checkpoint, loaded.family
     weights = {f"{family.in_file(layer.name)}.weight" for layer in checkpoint.layers}
     for index, block in enumerate(loaded.blocks()):

@@ -34,16 +34,10 @@ def keep_points(
     """Compute and keep the codes of a study's points on its first draw that are not kept yet, and yield a line of
     progress for each.
 
-    Args:
-        study: A study of a model that ships with the app.
-        settings: Settings of the host.
-        method: Name of a line; None for all lines. Those on another grid than the asymmetric one and those whose λ is
-            chosen are left out, and those with learned rounding, which takes half an hour, unless they are named.
-        bits: Width of a line; None for all.
-        gamma: A value of γ; None for all.
-
-    Raises:
-        Refused: If no line is left, if a run of a line has no codes for pages, or if its errors are not the study's.
+    Of all lines, or of those with a name, a width or a value of γ. Those on another grid than the asymmetric one and
+    those whose λ is chosen are left out, and those with learned rounding, which takes half an hour, unless they are
+    named. Raises ``Refused`` where no line is left, a run of a line has no codes for pages, or its errors are not the
+    study's.
     """
     lines = [
         line
@@ -118,7 +112,6 @@ def _recipe_of(study: Study, line: Line, at: tuple[int, int]) -> Recipe:
 
 
 def _compare(study: Study, line: Line, at: tuple[int, int], run: Study, where: str) -> None:
-    """Check that the errors of a run's layers are those of the study."""
     ours, theirs = run.read(run.lines[0], "recon"), study.read(line, "recon")  # (D, L, G, M)
     if ours is None or theirs is None:
         return

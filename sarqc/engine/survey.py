@@ -10,11 +10,12 @@ import json
 import os
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -24,18 +25,13 @@ from torch import Tensor
 from sarqc.calibration.block import solve_curve
 from sarqc.calibration.capture import collect
 from sarqc.calibration.corpora import Sequences, Text, apart, draw_sequences, found_in, text_of
-from sarqc.calibration.job import CalibrationJob, SolvedLayer, calibration_job
+from sarqc.calibration.job import SolvedLayer, calibration_job
 from sarqc.calibration.layer_batch import method_for
 from sarqc.calibration.pictures import LayerCurve
-from sarqc.calibration.whole_model import BesideFloat, FloatModel, float_model
 from sarqc.engine.auto_by_model import ModelSelection, settle
 from sarqc.engine.costs import sweep_bytes
-from sarqc.engine.distill import ScaleTuning
-from sarqc.engine.distill_blocks import tune_scales
 from sarqc.engine.kept_lines import SolvedLine, read_line, write_line
 from sarqc.engine.keys import (
-    distilled_line_key,
-    float_model_key,
     layer_keys,
     survey_line_key,
     survey_model_key,
@@ -52,6 +48,7 @@ from sarqc.engine.measure import (
     versions,
 )
 from sarqc.engine.plan import indivisible_layers
+from sarqc.engine.progress import Returning, T
 from sarqc.engine.study_output import (
     AXES,
     LAYER_AXES,
@@ -79,7 +76,6 @@ from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import (
     FITTING,
     METHODS,
-    MOST_EPOCHS,
     MOST_PASSES,
     MOST_ROUNDS,
     ExpertDamping,
@@ -90,18 +86,14 @@ from sarqc.quantization.methods import (
     method,
     public_method,
 )
-from sarqc.quantization.quantized_layer import LayerReport, QuantizedLayer
-from sarqc.quantization.scale_distillation import distilled, tuned_linear
+from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.quantization.solve import sweep_layer
 from sarqc.quantization.storage import Kind
 from sarqc.recipe import Begin, Recipe, public_name, renamed
 from sarqc.settings import Settings
 from sarqc.study.document import SECOND_SIGNS, ArrayRef, Line, Second, Study, StudyWriter, copied
 
-T = TypeVar("T")
 Auto = Literal["auto"]
-# Parts of a line's fitting that are fields of a run and not of its method.
-_OF_A_RUN = ("grid", "distill", "distill_by", "distill_codes")
 
 
 class SurveyLine(BaseModel):
@@ -121,14 +113,10 @@ class SurveyLine(BaseModel):
         draws: Number of the survey's draws, from the first; None for all.
         tasks_at: Values of λ at which the tasks are measured, at the first γ and in the first draw; None for every
             point of every draw.
-        grid: Kind of the grid where it is not the survey's; None for the survey's.
         range: Range of a group.
         order: Order of columns.
         refine: Passes of refinement.
         refit: Rounds of refitting the scales.
-        distill: Epochs of distillation of the scales at most, judged on the survey's held-out sequences.
-        distill_by: What is distilled at once, the model or a block.
-        distill_codes: Codes are distilled with the scales.
         expert_damping: Damping of experts with few tokens.
         warm_start: Initial codes of learned rounding.
         pictures: Pictures of the line's weights in the study.
@@ -145,14 +133,10 @@ class SurveyLine(BaseModel):
     sizes: tuple[int, ...] = ()
     draws: int | None = Field(None, ge=1)
     tasks_at: tuple[float, ...] | None = None
-    grid: Kind | None = None
     range: Range = "minmax"
     order: Order = "natural"
     refine: int = Field(0, ge=0, le=MOST_PASSES)
     refit: int = Field(0, ge=0, le=MOST_ROUNDS)
-    distill: int = Field(0, ge=0, le=MOST_EPOCHS)
-    distill_by: Literal["model", "block"] = "model"
-    distill_codes: bool = False
     expert_damping: ExpertDamping = "plain"
     warm_start: WarmStart = "none"
     pictures: Pictures = "all"
@@ -174,8 +158,7 @@ class SurveyLine(BaseModel):
     def fitting(self) -> dict[str, str | int | float]:
         """Return the values of ``FITTING`` that are not plain."""
         plain = {name: info.default for name, info in type(self).model_fields.items() if name in FITTING}
-        found = {name: getattr(self, name) for name in FITTING if name in plain and getattr(self, name) != plain[name]}
-        return found | ({"distill_codes": 1} if self.distill_codes else {})  # as a run's line has it
+        return {name: getattr(self, name) for name in FITTING if name in plain and getattr(self, name) != plain[name]}
 
     def to_method(self, second: float | None = None) -> Method:
         """Return the method with its own λ.
@@ -186,8 +169,7 @@ class SurveyLine(BaseModel):
         Raises:
             Refused: For a value that the method does not have.
         """
-        own = {name: value for name, value in self.fitting().items() if name not in _OF_A_RUN}
-        return method(self.method, **own, **({} if second is None else {self.second: second}))
+        return method(self.method, **self.fitting(), **({} if second is None else {self.second: second}))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -197,11 +179,6 @@ class SurveyLine(BaseModel):
     def points(self) -> tuple[float, ...]:
         """Return the values of λ; empty with “auto”."""
         return () if self.lams == "auto" else self.lams
-
-    def has_tasks(self, draw: int, point: tuple[int, int]) -> bool:
-        """Return True if the tasks are measured at a point, by positions of draw and of (γ, λ)."""
-        g, m = point
-        return self.tasks_at is None or (draw == g == 0 and self.lams != "auto" and self.lams[m] in self.tasks_at)
 
 
 class Survey(BaseModel):
@@ -266,8 +243,6 @@ class Survey(BaseModel):
                     "Leave γ out, or give one value.",
                 )
             _check_second(line, where)
-            self._check_grid(line, where)
-            _check_distillation(line, where)
             if line.sizes and (self.inputs_from == "quantized" or line.lams == "auto"):
                 raise Refused(
                     "layers at several sizes are solved on the float model's inputs, at given λ",
@@ -275,15 +250,6 @@ class Survey(BaseModel):
                     "Leave sizes out, or set inputs_from to float.",
                 )
         return self
-
-    def grid_of(self, line: SurveyLine) -> Kind:
-        """Return the kind of a line's grid."""
-        return line.grid or self.grid
-
-    def _check_grid(self, line: SurveyLine, where: str) -> None:
-        """Refuses the survey's own grid as that of a line, which would have two names then."""
-        if line.grid == self.grid:
-            raise Refused(f"its grid is {line.grid}, which the survey has anyway", where, "Leave the line's grid out.")
 
     @classmethod
     def from_file(cls, path: Path) -> Survey:
@@ -298,19 +264,6 @@ class Survey(BaseModel):
         except ValidationError as error:
             reason = " ".join(str(error).split()[:40])
             raise Refused(f"the survey can't be read: {reason}", str(path), "See assets/studies for one.") from None
-
-
-def _check_distillation(line: SurveyLine, where: str) -> None:
-    """Refuses a distillation of a line whose scales are not its own, and one of codes alone."""
-    if line.distill and not line.to_method().has_free_scales:
-        raise Refused(f"the scales of {line.method} can't be distilled", where, "Leave distill out.")
-    if line.distill_codes and not line.distill:
-        raise Refused("codes are distilled with the scales, and distill is 0", where, "Set distill to the epochs.")
-    if line.distill and line.sizes:
-        raise Refused(
-            "layers at several sizes are solved alone, and distillation tunes the whole model", where,
-            "Leave sizes or distill out.",
-        )  # fmt: skip
 
 
 def _check_second(line: SurveyLine, where: str) -> None:
@@ -408,7 +361,6 @@ def recipe_for(
             "group_size": "per_channel" if survey.group_size is None else survey.group_size, "method": line.method,
             "calibration": survey.calibration, "samples": survey.samples, "length": survey.length,
             "sampling": "random", "seed": seed, "inputs_from": survey.inputs_from, "begin": survey.begin,
-            **({"held_out_samples": survey.held_out_samples} if line.distill else {}),
         }
         | line.fitting()
         | {name: value for name, value in values.items() if name in read and value is not None}
@@ -481,7 +433,6 @@ def conduct(survey: Survey, settings: Settings, folder: Path, had: Sequence[Stud
 
 
 def _fits(had: Study, survey: Survey, protocol: dict[str, Any], perplexity: float) -> None:
-    """Refuses a study whose lines can't stand beside new ones."""
     now = (survey.inputs_from, survey.model, f"{perplexity:.5g}", json.loads(json.dumps(protocol)))
     then = (had.prefix, had.model.name, f"{had.model.perplexity or 0:.5g}", had.protocol)  # threads change last digits
     if now != then:
@@ -494,30 +445,19 @@ def _fits(had: Study, survey: Survey, protocol: dict[str, Any], perplexity: floa
         )
 
 
-def _axes(line: Line) -> tuple[object, ...]:
-    candidates = (line.candidate_lams, line.candidate_gammas)
-    return (
-        line.name,
-        line.bits,
-        line.grid,
-        line.group_size,
-        line.lams,
-        line.gammas,
-        line.second,
-        line.draws,
-        line.sizes,
-        candidates,
-    )
+_axes = attrgetter(
+    "name", "bits", "grid", "group_size", "lams", "gammas", "second", "draws", "sizes", "candidate_lams",
+    "candidate_gammas",
+)  # fmt: skip
 
 
 def _planned(survey: Survey, line: SurveyLine) -> Line:
-    """The line that the survey would make, still without arrays."""
     fields: dict[str, Any] = {"lams": line.lams, "gammas": line.seconds(), "second": line.second, "sizes": line.sizes}
     if line.lams == "auto":
         fields = auto_axes(recipe_for(survey, line, survey.draws[0]))
     return study_line(
-        line.method, line.fitting(), bits=line.bits, grid=survey.grid_of(line),
-        group_size=survey.group_size, draws=survey.draws_of(line), arrays={}, **fields,
+        line.method, line.fitting(), bits=line.bits, grid=survey.grid, group_size=survey.group_size,
+        draws=survey.draws_of(line), arrays={}, **fields,
     )  # fmt: skip
 
 
@@ -541,14 +481,17 @@ class _Shared:
 
 
 def _tasks(survey: Survey, line: SurveyLine, draw: int, point: tuple[int, int]) -> tuple[str, ...]:
-    """The tasks that are measured at a point."""
-    return survey.tasks if line.has_tasks(draw, point) else ()
+    """The tasks that are measured at a point, by positions of draw and of (γ, λ)."""
+    if line.tasks_at is None or (
+        draw == point[0] == 0 and line.lams != "auto" and line.lams[point[1]] in line.tasks_at
+    ):
+        return survey.tasks
+    return ()
 
 
 def _prepared(survey: Survey, settings: Settings) -> _Shared:
     checkpoint = checkpoint_of(survey.model, None, settings, download=True)
     assert checkpoint is not None  # fetched where it was not here
-    _check_predictions(survey, checkpoint)
     loaded = load(checkpoint, choose_device(settings.device))
     if checkpoint.decoder is not None:
         admit(loaded, learns=any(line.to_method().unit == "block" for line in survey.lines))
@@ -560,18 +503,6 @@ def _prepared(survey: Survey, settings: Settings) -> _Shared:
     )  # fmt: skip
     original = FloatStates.of(loaded, test.in_windows(survey.window), survey.window)
     return _Shared(survey, bench, calibration, held_out, held_out_text.part, original, loaded.weights())
-
-
-def _check_predictions(survey: Survey, checkpoint: Checkpoint) -> None:
-    """Refuses a distillation by the predictions of a mixture, whose routing has no gradient."""
-    if all(layer.expert is None for layer in checkpoint.layers):
-        return
-    for line in survey.lines:
-        if line.distill and line.distill_by == "model":
-            raise Refused(
-                "distillation by the predictions of the whole model is not available for mixtures of experts",
-                f"survey “{survey.title}”, {line.method} at {line.bits} bits", "Set the line's distill_by to block.",
-            )  # fmt: skip
 
 
 def _texts(survey: Survey, checkpoint: Checkpoint, settings: Settings) -> tuple[Text, Text, Text]:
@@ -631,29 +562,6 @@ class _Draw:
         return _collect(self.shared.bench.loaded, self.sequences(self.shared.survey.samples))
 
     @cached_property
-    def _beside_float(self) -> tuple[FloatModel, BesideFloat]:
-        """The float model's predictions on all sequences, and the distance from them."""
-        survey, loaded = self.shared.survey, self.shared.bench.loaded
-        loaded.restore(self.shared.float_weights)
-        own = self.sequences(survey.samples)
-        job = CalibrationJob(
-            {}, self.lines[0].to_method(), "float", Sequences(own, self.shared.held_out.calibration, {})
-        )
-        original = float_model(loaded, job)
-        return original, BesideFloat(loaded, job, original)
-
-    def distilled(self, line: SurveyLine, grid: Grid, layers: dict[str, QuantizedLayer]) -> dict[str, QuantizedLayer]:
-        """The layers of a point with tuned scales, and on request codes, as of a run, see ``ScaleTuning``."""
-        original, distance = self._beside_float
-        has_lam, linears = "lam" in METHODS[line.method].tunes, {}
-        for name, layer in layers.items():
-            chosen, weight = layer.report.chosen, original.weights[name]
-            s = original.inputs[name].drift_scale(weight.float(), chosen.get("gamma"))
-            lam = (chosen.get("lam") if has_lam else None) or 0.0
-            linears[name] = tuned_linear(layer, weight, s, lam, grid if line.distill_codes else None)
-        return returned(distilled(linears, distance, epochs=line.distill)).layers
-
-    @cached_property
     def by_size(self) -> list[tuple[int, dict[str, LayerStatistics]]]:
         """Statistics for all ``sizes``, by layer."""
         loaded = self.shared.bench.loaded
@@ -676,9 +584,7 @@ def _sequences(shared: _Shared, seed: int, samples: int) -> Sequences:
 
 
 def _shares(survey: Survey, line: SurveyLine) -> bool:
-    """True if a line can be solved in batches from the float model's statistics alone."""
-    by_block = bool(line.distill) and line.distill_by == "block"
-    return survey.inputs_from == "float" and line.lams != "auto" and line.to_method().unit == "layer" and not by_block
+    return survey.inputs_from == "float" and line.lams != "auto" and line.to_method().unit == "layer"
 
 
 def _from_statistics(
@@ -690,14 +596,12 @@ def _from_statistics(
     weights.
     """
     bench, survey = shared.bench, shared.survey
-    grid = Grid(line.bits, survey.group_size, survey.grid_of(line))
+    grid = Grid(line.bits, survey.group_size, survey.grid)
     methods = [line.to_method(value) for value in line.seconds()]
     key = survey_line_key(
         shared.original.key, grid, methods, line.points(), of_draw.sequences(survey.samples),
         shared.held_out.calibration, [of_draw.sequences(size) for size in line.sizes],
     )  # fmt: skip
-    if line.distill:
-        key = distilled_line_key(key, bench.loaded, line.distill, codes=line.distill_codes)
     kept = read_line(bench.store, key)
     if kept is None or not all(
         is_measured(bench, model, shared.original, _tasks(survey, line, draw, point), survey.task_limit)
@@ -706,7 +610,7 @@ def _from_statistics(
         loaded = bench.loaded
         weights = _stored_weights(shared)
         by_size = _errors_by_size(shared, of_draw, line, grid, weights) if line.sizes else {}
-        stored, curves = _makers(shared, of_draw, line, grid, methods, weights)
+        stored, curves = _solved(shared, of_draw, line, grid, methods, weights)
         models = {}
         for g, m in np.ndindex(*line.shape):
             for name, by_gamma in zip(weights, stored, strict=True):
@@ -732,47 +636,21 @@ def _stored_weights(shared: _Shared) -> dict[str, Tensor]:
     }
 
 
-def _makers(
+def _solved(
     shared: _Shared, of_draw: _Draw, line: SurveyLine, grid: Grid, methods: list[Method], weights: dict[str, Tensor]
 ) -> tuple[list[list[list[Callable[[], Tensor]]]], list[list[LayerCurve]]]:
     """Makers of the weights of every layer at every point, [layer][gamma][lambda], and its curves, [layer][gamma].
 
     Of the results codes and scales are held, a quarter of the weights or less.
     """
-    if not line.distill:
-        return _solved(shared, of_draw, line, grid, methods, weights, QuantizedLayer.without_dequantized)
-    solved, curves = _solved(shared, of_draw, line, grid, methods, weights, _without_weight)
-    makers: list[list[list[Callable[[], Tensor]]]] = [[[] for _ in by_gamma] for by_gamma in solved]
-    for g, m in np.ndindex(*line.shape):
-        layers = {name: by_gamma[g][m] for name, by_gamma in zip(weights, solved, strict=True)}
-        tuned = of_draw.distilled(line, grid, layers)
-        for name, by_gamma in zip(weights, makers, strict=True):
-            by_gamma[g].append(tuned[name].without_dequantized())
-    return makers, curves
-
-
-def _without_weight(layer: QuantizedLayer) -> QuantizedLayer:
-    return replace(layer, dequantized=layer.codes[:0])
-
-
-def _solved(
-    shared: _Shared,
-    of_draw: _Draw,
-    line: SurveyLine,
-    grid: Grid,
-    methods: list[Method],
-    weights: dict[str, Tensor],
-    kept: Callable[[QuantizedLayer], T],
-) -> tuple[list[list[list[T]]], list[list[LayerCurve]]]:
-    """Every layer at every point: what is ``kept`` of it, [layer][gamma][lambda], and its curves, [layer][gamma]."""
     budget = sweep_bytes(shared.bench.settings)
-    stored: list[list[list[T]]] = []
+    stored: list[list[list[Callable[[], Tensor]]]] = []
     curves: list[list[LayerCurve]] = []
     for layer in shared.bench.loaded.checkpoint.layers:
         weight, own, unseen = weights[layer.name], of_draw.own[layer.name], shared.unseen[layer.name]
         points = (method_for(layer, chosen) for chosen in methods)
         solved = [solve_curve(weight, own, unseen, grid, one, line.points(), budget) for one in points]
-        stored.append([[kept(one) for one in at_lams] for at_lams, _ in solved])
+        stored.append([[one.without_dequantized() for one in at_lams] for at_lams, _ in solved])
         curves.append([curve for _, curve in solved])
     return stored, curves
 
@@ -817,14 +695,8 @@ def _from_runs(
             job = calibration_job(recipe, checkpoint, sequences, indivisible_layers(recipe, checkpoint.layers))
             weights = weights_of(loaded)
             job, selection = returned(settle(bench, recipe, job, weights))
-            keys, float_key = layer_keys(loaded, job, weights), float_model_key(loaded, weights)
-            tuning = ScaleTuning(bench, recipe, job, keys, float_key) if recipe.distills else None
-            original = None if tuning is None else returned(tuning.keep_float())
-            steps = bench.calibrated(job, keys)
+            steps = bench.calibrated(job, layer_keys(loaded, job, weights))
             solved = [step for step in steps if isinstance(step, SolvedLayer)]
-            if tuning is not None:
-                reports = {layer.info.name: layer.quantized.report for layer in solved}
-                returned(tune_scales(tuning, original, reports))
             by_gamma[-1].append([layer.curve for layer in solved])
             if lam == "auto":
                 result.reports.append([layer.quantized.report for layer in solved])
@@ -836,12 +708,9 @@ def _from_runs(
 
 def returned(steps: Generator[object, None, T]) -> T:
     """Return the return value of a generator, whatever it yields before."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as stop:
-            value: T = stop.value
-            return value
+    for _ in (every := Returning(steps)):
+        pass
+    return every.value
 
 
 def _protocol(shared: _Shared, items: int) -> dict[str, Any]:

@@ -252,7 +252,6 @@ def _solved_at_once(points: Sequence[Method], at_most: int) -> Iterator[Sequence
 
 
 def _beside_the_penalty(point: Method) -> tuple[object, ...]:
-    """All that a method is but λ and γ."""
     values = {field.name: getattr(point, field.name) for field in dataclasses.fields(point)}
     return (type(point), *(value for name, value in values.items() if name not in ("lam", "gamma")))
 
@@ -260,7 +259,6 @@ def _beside_the_penalty(point: Method) -> tuple[object, ...]:
 def _solved(
     draw: Draw, points: Sequence[Method], *, pictures: bool, check: Check
 ) -> tuple[list[list[LayerNumbers]], list[dict[str, Tensor]]]:
-    """Of each point the numbers of all layers, and their quantized weights."""
     ground, context = draw.ground, draw.ground.context()
     numbers: list[list[LayerNumbers]] = [[] for _ in points]
     quantized: list[dict[str, Tensor]] = [{} for _ in points]
@@ -279,7 +277,6 @@ def _solved(
 
 
 def _measured(ground: TuningContext, solution: Solution, check: Check) -> tuple[float, Divergence]:
-    """The quantized model beside the float one."""
     test = measured_text(ground.prepared)
     try:
         with quantized_by(ground, solution) as loaded:

@@ -80,7 +80,6 @@ def _worked(state: TuningState, ground: TuningContext) -> Iterator[Event]:
 
 
 def _compared(state: TuningState, ground: TuningContext) -> Iterator[Event]:
-    """Whole models, as the search asks for them."""
     recipe, budget, begun = state.recipe, state.budget, -1
     lams = [one.method.lam for one in state.candidates]
     known: dict[tuple[int, int], bool] = {}  # whether a measurement is kept from before
@@ -116,7 +115,6 @@ def _collect(draw: Draw, budget: Budget) -> None:
 
 
 def _measured(state: TuningState, draw: Draw, step: Step) -> Iterator[Event]:
-    """Measures the candidates of a step, those of one method at once."""
     for together in state.by_name(step.candidates):
         points = [state.candidates[index].method for index in together]
         pictures, began = step.draw == 0, state.budget.spent()

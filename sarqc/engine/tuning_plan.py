@@ -60,13 +60,11 @@ def budget_of(minutes: float, costs: TuningCosts, most_draws: int) -> TuningBudg
         draws = next(count for count in range(most_draws, 1, -1) if count == 2 or of(lams, count) <= left)
     else:
         lams = max(0, min(ENOUGH - 1, int(left / costs.model) - 1))
-    minutes_text = f"{minutes:g}"
     if draws > 1:
-        words = f"{minutes_text} min: {lams} λ × {draws} draws"
-    elif lams:
-        words = f"{minutes_text} min: about {lams} λ, not enough to compare"
+        words = f"{lams} λ × {draws} draws"
     else:
-        words = f"{minutes_text} min: errors of layers alone, not enough to compare"
+        words = f"{f'about {lams} λ' if lams else 'errors of layers alone'}, not enough to compare"
+    words = f"{minutes:g} min: {words}"
     return TuningBudget(minutes=minutes, lams=lams, draws=draws, enough=draws > 1 and lams >= ENOUGH, words=words)
 
 

@@ -160,7 +160,7 @@ class TuningState:
 
     def to_json(self) -> Tuning:
         """Where it stands; after its end how it ended, and what to do next."""
-        search = self.search
+        search, tuned = self.search, range(len(self.screening.lams))
         measured = int(search.seen.sum())
         step: Next = self._next(search)
         return {
@@ -171,8 +171,8 @@ class TuningState:
             "screened": [len(self.screening.known(self._gamma_at())), self.screening.layers],
             "rows": self._rows(search),
             "best": search.best,
-            "band": self._spans({"best", "as_good"}, search),
-            "suggested": self._suggested(),
+            "band": self._spans([search.standing(at) in ("best", "as_good") for at in tuned]),
+            "suggested": self._spans([at in self.order for at in tuned]),
             "one_draw": self._one_draw(search),
             "draws": search.draws,
             "measured": measured,
@@ -193,13 +193,9 @@ class TuningState:
     def _gamma_at(self) -> int:
         return self.screening.gammas.index(self.gamma)
 
-    def _spans(self, standings: set[str], search: Search) -> list[list[float]]:
-        mask = np.array([search.standing(at) in standings for at in range(len(self.screening.lams))])
-        return [[self.screening.lams[first], self.screening.lams[last]] for first, last in spans(mask)]
-
-    def _suggested(self) -> list[list[float]]:
-        mask = np.isin(np.arange(len(self.screening.lams)), self.order)
-        return [[self.screening.lams[first], self.screening.lams[last]] for first, last in spans(mask)]
+    def _spans(self, mask: list[bool]) -> list[list[float]]:
+        lams = self.screening.lams
+        return [[lams[first], lams[last]] for first, last in spans(np.array(mask))]
 
     def _next(self, search: Search) -> Next:
         if not self.why:
@@ -321,7 +317,6 @@ class TuningState:
         return values
 
     def _following(self, step: Next, search: Search) -> dict[str, object] | None:
-        """The recipe of what is proposed."""
         if step == "":
             return None
         if step == "go_on":  # what is kept costs nothing: it goes on where it stopped
@@ -355,6 +350,5 @@ def _above(search: Search, ratios: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
 
 
 def _mean(values: np.ndarray) -> tuple[float | None, float | None]:
-    """Mean over draws and its standard error, as far as there are any."""
     difference = paired_difference(values[:, None], np.zeros((len(values), 1)))
     return or_none(float(difference.mean[0])), or_none(float(difference.error[0]))

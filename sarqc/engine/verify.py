@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -84,7 +84,7 @@ def verify(folder: Path, settings: Settings, wanted: VerificationRequest) -> Ite
     yield _digest(stamp)
     if study is not None:
         yield _recipe_of(study, stamp)
-    with _files(folder, study, stamp) as exported:
+    with Exported.open(folder, stamp) if study is None else nullcontext() as exported:
         why = ""
         if exported is not None:
             yield (linears := _linears(exported))
@@ -116,10 +116,6 @@ def stamp_in(folder: Path) -> tuple[Study | None, Stamp]:
     return study, study.stamp
 
 
-def _files(folder: Path, study: Study | None, stamp: Stamp) -> AbstractContextManager[Exported | None]:
-    return Exported.open(folder, stamp) if study is None else nullcontext()
-
-
 def _why_no_stamp(study: Study) -> tuple[str, str]:
     if study.recipe is None:
         return "it is a survey or was gathered, and a stamp is of the codes of one run", "Give the study of one run."
@@ -129,14 +125,18 @@ def _why_no_stamp(study: Study) -> tuple[str, str]:
 
 
 def _digest(stamp: Stamp) -> Check:
-    if stamp.digest == stamp.own_digest():
-        return Check("stamp", "equal", f"The digest {shown(stamp.digest)}… is that of what the stamp says.")
-    words = f"It has the digest {shown(stamp.digest)}…, and what it says has {shown(stamp.own_digest())}…"
-    return Check("stamp", "different", f"{words}: it was changed.")
+    said, own = shown(stamp.digest), shown(stamp.own_digest())
+    return _either(
+        "stamp", stamp.digest == stamp.own_digest(), f"The digest {said}… is that of what the stamp says.",
+        f"It has the digest {said}…, and what it says has {own}…: it was changed.",
+    )  # fmt: skip
+
+
+def _either(what: str, is_equal: bool, same: str, other: str) -> Check:
+    return Check(what, "equal", same) if is_equal else Check(what, "different", other)
 
 
 def _recipe_of(study: Study, stamp: Stamp) -> Check:
-    """Whether a study's recipe is the one that was stamped, which has no folders."""
     said = study.recipe or {}
     other = [name for name, value in stamp.recipe.items() if not _is_named(said.get(name), value)]
     return _compared("recipe", dict.fromkeys(other, "is another one than in the stamp"), "It is that of the stamp.")
@@ -192,7 +192,6 @@ def _missing(what: str, error: SarqcError, flag: str) -> Check:
 
 
 def _recipe(stamp: Stamp, study: Study | None, wanted: VerificationRequest) -> Recipe:
-    """The stamp's recipe, with the names that its model and its text have here."""
     own = (study.recipe if study is not None else None) or {}
     document: dict[str, Any] = {name: own.get(name, value) for name, value in recorded(stamp.recipe).items()}
     given = {
@@ -205,25 +204,26 @@ def _recipe(stamp: Stamp, study: Study | None, wanted: VerificationRequest) -> R
 
 
 def _weights(checkpoint: Checkpoint, stamp: Stamp) -> Check:
-    found, other = stored_weights(checkpoint, open_files(checkpoint)), {}
+    found = stored_weights(checkpoint, open_files(checkpoint))
     if len(found.blocks) != len(stamp.weights.blocks):
         words = f"{checkpoint.name} has {len(found.blocks)} blocks, and the stamp is of {len(stamp.weights.blocks)}."
         return Check("float model", "different", words)
-    if found.outside != stamp.weights.outside:
-        other["what is outside the blocks"] = "has other weights"
-    for index, (here, there) in enumerate(zip(found.blocks, stamp.weights.blocks, strict=True)):
-        if here != there:
-            other[f"block {index}"] = "has other weights"
-    return _compared("float model", other, f"{checkpoint.name} has the weights of the stamp.")
+    parts = ["what is outside the blocks", *(f"block {index}" for index in range(len(found.blocks)))]
+    pairs = zip([found.outside, *found.blocks], [stamp.weights.outside, *stamp.weights.blocks], strict=True)
+    differ = [part for part, (here, there) in zip(parts, pairs, strict=True) if here != there]
+    return _compared(
+        "float model", dict.fromkeys(differ, "has other weights"), f"{checkpoint.name} has the weights of the stamp."
+    )
 
 
 def _tokens(prepared: Prepared, stamp: Stamp) -> Check:
     calibration = prepared.sequences.calibration
     size = f"{len(calibration)} sequences of {calibration.shape[1]} tokens of {prepared.recipe.calibration}"
-    if text_of_stamp(prepared.calibration, prepared.sequences).tokens == stamp.text.tokens:
-        return Check("calibration tokens", "equal", f"{size} are those of the stamp.")
-    words = f"{size} are others than those of the stamp: the text or the tokenizer is another one."
-    return Check("calibration tokens", "different", words)
+    return _either(
+        "calibration tokens", text_of_stamp(prepared.calibration, prepared.sequences).tokens == stamp.text.tokens,
+        f"{size} are those of the stamp.",
+        f"{size} are others than those of the stamp: the text or the tokenizer is another one.",
+    )  # fmt: skip
 
 
 def _tokenizer(prepared: Prepared, exported: Exported, settings: Settings) -> Check:
@@ -233,9 +233,10 @@ def _tokenizer(prepared: Prepared, exported: Exported, settings: Settings) -> Ch
     except SarqcError as error:
         return Check("tokenizer", "different", f"That of the files can't be used: {error}")
     known = np.concatenate([np.array(prepared.calibration.begin.ids, dtype=np.int64), prepared.calibration.ids])
-    if np.array_equal(ids[: len(known)], known):
-        return Check("tokenizer", "equal", "That of the files makes the same tokens of the text.")
-    return Check("tokenizer", "different", "That of the files makes other tokens of the text.")
+    return _either(
+        "tokenizer", np.array_equal(ids[: len(known)], known), "That of the files makes the same tokens of the text.",
+        "That of the files makes other tokens of the text.",
+    )  # fmt: skip
 
 
 def _solved_again(
@@ -248,8 +249,10 @@ def _solved_again(
     found = None
     if prepared.opened is not None:
         found = ImportedModel(prepared.opened, prepared.checkpoint)
-        opened = _opened_checkpoint(stamp, found)
-        yield opened
+        yield (opened := _either(
+            "quantized checkpoint", found.fingerprint == stamp.opened, "Its files are those of the stamp.",
+            "Its files are others than those of the stamp.",
+        ))  # fmt: skip
         if opened.outcome != "equal":
             yield Check("solved again", "unchecked", "Nothing was solved again: another checkpoint was opened.")
             return
@@ -271,12 +274,6 @@ def _solved_again(
         solving = _to_solve(loaded, job, {*chosen}, is_given=given is not None)
         other = _others(loaded, job, solving, stamp, exported, given, settings)
     yield _compared("solved again", other, _solved_words(stamp, job, chosen, solving, given, wanted))
-
-
-def _opened_checkpoint(stamp: Stamp, found: ImportedModel) -> Check:
-    if found.fingerprint == stamp.opened:
-        return Check("quantized checkpoint", "equal", "Its files are those of the stamp.")
-    return Check("quantized checkpoint", "different", "Its files are others than those of the stamp.")
 
 
 def _job(stamp: Stamp, prepared: Prepared, found: ImportedModel | None) -> CalibrationJob:
@@ -331,7 +328,6 @@ def _others(
     loaded: LoadedModel, job: CalibrationJob, solving: list[LayerInfo], stamp: Stamp, exported: Exported | None,
     given: Exported | None, settings: Settings,
 ) -> dict[str, str]:  # fmt: skip
-    """Solves linears; returns by name what came out otherwise than the stamp says."""
     names, blocks = [layer.name for layer in solving], {layer.block for layer in solving}
     found: dict[str, str] = {}
 

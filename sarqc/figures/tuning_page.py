@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from sarqc.documents import Tuning, current_tuning
+from sarqc.documents import Tuning
 from sarqc.figures.drawing import Figure
 from sarqc.figures.sentence import Piece
 from sarqc.figures.tuning import tuning_table
@@ -29,9 +29,8 @@ class TuningView(TypedDict):
     small_print: list[str]
 
 
-def tuning_view(document: Mapping[str, Any], recipe: Mapping[str, Any]) -> TuningView:
-    """``document``: a ``Tuning`` of any version; ``recipe``: of the tuning run, under its public names."""
-    tuning = current_tuning(document)
+def tuning_view(tuning: Tuning, recipe: Mapping[str, Any]) -> TuningView:
+    """``recipe``: of the tuning run, under its public names."""
     return {
         "tuning": tuning,
         "figure": race_figure(tuning),

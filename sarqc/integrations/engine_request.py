@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sarqc.errors import Fix, Refused, in_recipe
+from sarqc.errors import Fix, Refused, in_recipe, refused_for
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import Recipe, can_be_tuned, method_title
 from sarqc.study.document import Line, Study
@@ -34,16 +34,13 @@ class Penalty(NamedTuple):
 class EngineRequest:
     """A run for another engine.
 
-    Attributes:
-        recipe: The recipe.
-        penalties: Names of the linears with each penalty, the most frequent penalty first; a single penalty is that of
-            all linears, and has no names.
-        blocks: Numbers of the quantized blocks; None for all.
+    ``penalties`` are the most frequent first, with the names of their linears; a single one is that of all, without
+    names.
     """
 
     recipe: Recipe
     penalties: Mapping[Penalty, tuple[str, ...]]
-    blocks: tuple[int, ...] | None
+    blocks: tuple[int, ...] | None  # numbers of those that are quantized; None: all
 
     @property
     def usual(self) -> Penalty:
@@ -69,15 +66,9 @@ class EngineRequest:
 
 
 def wanted(recipe: Recipe, study: Study | None = None, line: Line | None = None) -> EngineRequest:
-    """Return the request of a recipe.
+    """Return the request of a recipe; ``study`` and ``line`` are of its run, for a recipe that chose λ for each linear.
 
-    Args:
-        recipe: The recipe.
-        study: Study of its run, for a recipe that chose λ for each linear.
-        line: Line of that study.
-
-    Raises:
-        Refused: For a setting that no other engine has, and for one that is known only after the run.
+    Raises ``Refused`` for a setting that no other engine has, and for one that is known only after the run.
     """
     _check(recipe, study)
     method = recipe.to_method()
@@ -116,62 +107,63 @@ def _check_fitting(recipe: Recipe) -> None:
 
 def _check(recipe: Recipe, study: Study | None) -> None:
     method = recipe.to_method()
-    if recipe.kind == "tune":
-        what = "tuning finds λ, and another engine needs it"
-        raise Refused(what, ELSEWHERE, "Give the run that it ends with.")
-    if recipe.kind == "ladder":
-        what = "a ladder compares models and keeps none"
+    if recipe.compares_models:
+        tunes = recipe.kind == "tune"
+        what = "tuning finds λ, and another engine needs it" if tunes else "a ladder compares models and keeps none"
         raise Refused(what, ELSEWHERE, "Give the run that it ends with.")
     if not method.damps or method.aim != "outputs":
         known = ", ".join(name for name, entry in METHODS.items() if entry.baseline == "gptq" and _carries(name))
-        raise Refused(
-            f"other engines have no {method_title(recipe.method)}, or use that name for another method",
-            in_recipe("method"),
+        raise refused_for(
+            "method", f"other engines have no {method_title(recipe.method)}, or use that name for another method",
             f"What they share is GPTQ: {known}.",
-        ).about("method")
+        )  # fmt: skip
     if recipe.quantized_checkpoint is not None:
-        raise Refused(
+        raise refused_for(
+            "quantized_checkpoint",
             "the codes of a quantized checkpoint are solved again on its own scales, which no other engine does",
-            in_recipe("quantized_checkpoint"), "Leave it out.",
-        ).about(
-            "quantized_checkpoint", Fix("Leave the checkpoint out", {"quantized_checkpoint": None})
+            "Leave it out.", Fix("Leave the checkpoint out", {"quantized_checkpoint": None}),
         )  # fmt: skip
     if recipe.from_block is not None:
-        raise Refused(
+        raise refused_for(
+            "from_block",
             f"λ or γ are others from block {recipe.from_block} on, and programs for other engines have one setting",
-            in_recipe("from_block"), "Leave from_block and the values with it out.",
-        ).about("from_block")  # fmt: skip
+            "Leave from_block and the values with it out.",
+        )  # fmt: skip
     _check_fitting(recipe)
     if recipe.rotates:
-        raise Refused(
+        raise refused_for(
+            "rotate",
             "the residual stream is rotated before, and programs for other engines start from the model as it is",
-            in_recipe("rotate"), "Set rotate to none.",
-        ).about("rotate", Fix("Leave the rotation out", {"rotate": "none"}))  # fmt: skip
+            "Set rotate to none.", Fix("Leave the rotation out", {"rotate": "none"}),
+        )  # fmt: skip
     if method.fitting().get("first_order"):
-        raise Refused(
-            "compensation is pulled back by β, and other engines do that in another way or not at all",
-            in_recipe("first_order"), "Set first_order to 0.",
-        ).about("first_order", Fix("Leave the first-order term out", {"first_order": 0.0}))  # fmt: skip
+        raise refused_for(
+            "first_order", "compensation is pulled back by β, and other engines do that in another way or not at all",
+            "Set first_order to 0.", Fix("Leave the first-order term out", {"first_order": 0.0}),
+        )  # fmt: skip
     if recipe.layer is not None:
-        raise Refused(
-            "a single layer is asked for", in_recipe("layer"),
-            "Leave layer out; blocks takes a part of the model.",
-        ).about("layer", Fix("Leave it out", {"layer": None}))  # fmt: skip
+        raise refused_for(
+            "layer", "a single layer is asked for", "Leave layer out; blocks takes a part of the model.",
+            Fix("Leave it out", {"layer": None}),
+        )  # fmt: skip
     if recipe.exclude or recipe.include:
-        raise Refused(
-            "layers are chosen by patterns, which other engines write in other ways", in_recipe("exclude"),
+        raise refused_for(
+            "exclude", "layers are chosen by patterns, which other engines write in other ways",
             "Leave exclude and include out; blocks takes a part of the model.",
-        ).about("exclude", Fix("Leave them out", {"exclude": [], "include": []}))  # fmt: skip
+            Fix("Leave them out", {"exclude": [], "include": []}),
+        )  # fmt: skip
     if recipe.block_fraction is not None and study is None:
-        raise Refused(
-            "the blocks that a fraction selects depend on the model",
-            in_recipe("block_fraction"), "Give their numbers as blocks, or the finished run.",
-        ).about("block_fraction")  # fmt: skip
+        raise refused_for(
+            "block_fraction", "the blocks that a fraction selects depend on the model",
+            "Give their numbers as blocks, or the finished run.",
+        )  # fmt: skip
     if recipe.group_size is not None and recipe.indivisible == "per_channel" and _is_mixed(recipe.group_size, study):
-        raise Refused(
+        raise refused_for(
+            "indivisible",
             f"layers whose width {recipe.group_size} does not divide have one scale a row, the others groups",
-            in_recipe("indivisible"), "Use a group size that divides all widths, and refuse.",
-        ).about("indivisible", Fix("Refuse such layers", {"indivisible": "refuse"}))  # fmt: skip
+            "Use a group size that divides all widths, and refuse.",
+            Fix("Refuse such layers", {"indivisible": "refuse"}),
+        )  # fmt: skip
 
 
 def _carries(name: str) -> bool:
@@ -186,7 +178,6 @@ def _is_mixed(group_size: int, study: Study | None) -> bool:
 
 
 def _by_layer(recipe: Recipe, study: Study | None, line: Line | None) -> dict[Penalty, tuple[str, ...]]:
-    """Linears of each penalty that a run chose."""
     if study is None or line is None:
         what = (
             "“auto” chooses λ for each layer during the run"
@@ -226,7 +217,6 @@ def _values(
 
 
 def _used(study: Study, layer: str) -> float:
-    """λ of a linear in a run that damps starved experts."""
     report = study.layer_reports.get(layer)
     if report is None:
         raise Refused(

@@ -19,15 +19,9 @@ def assembled(
     """Return a program: its purpose and the differences, its imports, and the model's name before the rest.
 
     Names that people gave stand in it as strings of Python alone: a study may come from anybody.
-
-    Args:
-        wanted: The request.
-        engine: Name and version of the engine.
-        install: Command that installs it.
-        notes: Differences to the run.
-        imports: Import lines.
-        body: The rest of the program.
     """
+    if not wanted.is_identity:
+        install += " && pip install --no-deps sarqc"
     head = "\n".join([f'"""{wanted.title}: what sarqc does, by {engine}.', "", f"    {install}", "", *notes, '"""'])
     lines = sorted({*imports}, key=_place)
     groups = ["\n".join(line for line in lines if _place(line)[0] == foreign) for foreign in (False, True)]
@@ -72,11 +66,7 @@ def outside(blocks: Sequence[int]) -> str:
 
 
 def check_grid(engine: str, wanted: EngineRequest) -> None:
-    """Check that compressed-tensors and GPTQ's format have the grid; theirs are full_range and asymmetric.
-
-    Raises:
-        Refused: If they do not.
-    """
+    """Check that compressed-tensors and GPTQ's format have the grid; theirs are full_range and asymmetric."""
     if wanted.recipe.grid not in ("full_range", "asymmetric"):
         raise refused(
             engine,

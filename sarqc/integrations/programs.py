@@ -33,16 +33,9 @@ ENGINES = {
 
 
 def program_for(engine: str, document: dict[str, Any], study: Study | None = None, line: Line | None = None) -> str:
-    """Return the program with which an engine does the run of a recipe.
-
-    Args:
-        engine: Key of ``ENGINES``.
-        document: Plain data of the recipe.
-        study: Study of its run, see ``wanted``.
-        line: Line of that study.
-
-    Raises:
-        Refused: For an unknown engine, for a batch, and for a request that the engine can't do or does otherwise.
+    """Return the program with which an engine does the run of a recipe; ``study`` and ``line`` are of its run, see
+    ``wanted``. Raises ``Refused`` for an unknown engine, for a batch, and for what the engine can't do or does
+    otherwise.
     """
     if engine not in ENGINES:
         what = f"no programs are written for “{engine}”"

@@ -31,11 +31,7 @@ NOTES = (
 
 
 def program(wanted: EngineRequest) -> str:
-    """Return the program for GPTQModel.
-
-    Raises:
-        Refused: For a setting that GPTQModel does not have.
-    """
+    """Return the program for GPTQModel. Raises ``Refused`` for a setting that it does not have."""
     recipe = wanted.recipe
     _check(wanted)
     tokens = token_lines(recipe)
@@ -66,10 +62,8 @@ model.save({folder_of(wanted)})
         *tokens.imports, "import torch", "from gptqmodel import GPTQModel, QuantizeConfig",
         "from transformers import AutoConfig, AutoTokenizer",
     )  # fmt: skip
-    about, install = IDENTITY if wanted.is_identity else SALIENCY, INSTALL
-    if not wanted.is_identity:
-        install, imports = f"{INSTALL} && pip install --no-deps sarqc", (*imports, PLUGIN)
-    return assembled(wanted, f"{ENGINE} 7.7", install, [*about, *NOTES], imports, body)
+    notes = [*(IDENTITY if wanted.is_identity else SALIENCY), *NOTES]
+    return assembled(wanted, f"{ENGINE} 7.7", INSTALL, notes, (*imports, *[PLUGIN] * (not wanted.is_identity)), body)
 
 
 def _quantizing(wanted: EngineRequest) -> str:

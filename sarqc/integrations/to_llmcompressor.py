@@ -31,11 +31,7 @@ NOTES = ("Without a Cholesky factor of a Gram it rounds to nearest, where sarqc 
 
 
 def program(wanted: EngineRequest) -> str:
-    """Return the program for llm-compressor.
-
-    Raises:
-        Refused: For a setting that llm-compressor does not have.
-    """
+    """Return the program for llm-compressor. Raises ``Refused`` for a setting that it does not have."""
     recipe = wanted.recipe
     _check(wanted)
     tokens = token_lines(recipe)
@@ -71,10 +67,8 @@ tokenizer.save_pretrained({folder_of(wanted)})
         *tokens.imports, "import torch", "from llmcompressor import oneshot", "from torch.utils.data import DataLoader",
         "from transformers import AutoModelForCausalLM, AutoTokenizer",
     )  # fmt: skip
-    about, install = IDENTITY if wanted.is_identity else SALIENCY, INSTALL
-    if not wanted.is_identity:
-        install, imports = f"{INSTALL} && pip install --no-deps sarqc", (*imports, PLUGIN)
-    return assembled(wanted, f"{ENGINE} 0.14", install, [*about, *NOTES], imports, body)
+    notes = [*(IDENTITY if wanted.is_identity else SALIENCY), *NOTES]
+    return assembled(wanted, f"{ENGINE} 0.14", INSTALL, notes, (*imports, *[PLUGIN] * (not wanted.is_identity)), body)
 
 
 def _check(wanted: EngineRequest) -> None:

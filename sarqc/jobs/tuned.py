@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sarqc.documents import Tuned, current_tuning
+from sarqc.documents import Tuned
 
 KEEP = "no difference: keep GPTQ 1 %"
 NOT_COMPARED = "not compared"
@@ -19,7 +19,6 @@ def tuned(summary: Mapping[str, Any] | None) -> Tuned | None:
     tuning = (summary or {}).get("tuning")
     if not isinstance(tuning, Mapping):
         return None
-    tuning = current_tuning(tuning)
     best = next((row for row in tuning["rows"] if row["standing"] == "best"), None)
     after = tuning["next"]
     if best is None:

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sarqc.errors import Fix, Refused, in_recipe
+from sarqc.errors import Fix, refused_for
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.hadamard import shape_for
 from sarqc.plain import mib
@@ -104,12 +104,12 @@ def rotated(checkpoint: Checkpoint, kind: RotationKind, seed: int) -> RotatedChe
     """
     family, width = checkpoint.family, checkpoint.architecture.hidden_size
     if checkpoint.decoder is not None:
-        raise Refused(
+        raise refused_for(
+            "rotate",
             f"{family.title} has no written family: it is not known that all norms of its residual stream are RMS "
             "norms right before linears",
-            in_recipe("rotate"),
-            "Set rotate to none, or use a LLaMA, Mistral or Qwen model.",
-        ).about("rotate", _without())
+            "Set rotate to none, or use a LLaMA, Mistral or Qwen model.", _without(),
+        )  # fmt: skip
     head_width = checkpoint.architecture.head_size(family.head_size)
     _check_order(width, f"{width} channels", _without())
     if kind == "r1+r2":
@@ -131,10 +131,11 @@ def _without() -> Fix:
 def _check_order(width: int, what: str, fix: Fix) -> None:
     """Refuses a width whose matrix mixes too few channels."""
     if (order := shape_for(width).order) < _FEWEST:
-        raise Refused(
+        raise refused_for(
+            "rotate",
             f"no Hadamard matrix is known for {what}, and its largest power of two, {order}, mixes too few of them",
-            in_recipe("rotate"), f"Set rotate to {fix.values['rotate']}.",
-        ).about("rotate", fix)  # fmt: skip
+            f"Set rotate to {fix.values['rotate']}.", fix,
+        )  # fmt: skip
 
 
 def _with_head(facts: Mapping[str, Any], rotation: Rotation) -> dict[str, Any]:

@@ -47,9 +47,7 @@ _OF_A_REPAIR = ("order", "refine")
 def fitting_of(effort: Effort, document: Mapping[str, Any]) -> Fitting:
     """Return the fields that an effort sets in a recipe: those that mean something to its method and kind.
 
-    Args:
-        effort: The effort.
-        document: Plain data of the recipe under today's names; what is not valid in it sets nothing.
+    What is not valid in the document, which has today's names, sets nothing.
     """
     name = document.get("method")
     entry = entry_of(public_method(name)) if isinstance(name, str) else None
@@ -78,10 +76,7 @@ def filled_in(document: dict[str, Any], defaults: Mapping[str, Any]) -> dict[str
     """Return the document of a recipe with the fields of its effort; fields that are given stay as they are.
 
     Distillation is judged on held-out sequences: where their number is not given, they are half as many as samples.
-
-    Args:
-        document: Plain data under today's names.
-        defaults: Method and number of samples of a recipe that does not give them.
+    ``defaults``: method and number of samples of a recipe that does not give them.
     """
     effort = document.get("effort")
     if effort not in EFFORT_NAMES:

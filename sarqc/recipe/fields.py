@@ -19,7 +19,7 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from sarqc.errors import Refused, in_recipe
+from sarqc.errors import Refused, in_recipe, refused_for
 from sarqc.quantization.methods import (
     AS_FOUND,
     METHODS,
@@ -69,10 +69,7 @@ def _one_line(text: str, info: ValidationInfo) -> str:
             "Give each prompt on its own line.",
         )  # fmt: skip
     if len(f"{text}.".splitlines()) > 1:
-        raise Refused(
-            f"{name} has a line break in it: {text[:40]!r}", in_recipe(name),
-            "Give it on one line.",
-        ).about(name)  # fmt: skip
+        raise refused_for(name, f"{name} has a line break in it: {text[:40]!r}", "Give it on one line.")
     return text
 
 
@@ -90,19 +87,19 @@ _Name = Annotated[str, Field(max_length=NAME_LENGTH), AfterValidator(_sound), Af
 _Prompt = Annotated[str, Field(max_length=PROMPT_LENGTH), AfterValidator(_sound), AfterValidator(_one_line)]
 
 
-def _describe(
-    section: str, title: str, help: str, *, unit: str = "", advanced: bool = False, rare: bool = False,
-    separator: str = ",", usual: str = "", in_a_shell: str = "",
-) -> dict[str, Any]:  # fmt: skip
-    """``rare``: the form shows it only where something was given for it; ``in_a_shell``: help of the command alone.
+def _field(
+    default: Any, section: str, title: str, help: str, *, unit: str = "", advanced: bool = False, rare: bool = False,
+    separator: str = ",", usual: str = "", in_a_shell: str = "", **conditions: Any,
+) -> Any:  # fmt: skip
+    """A field with its words; ``...`` for ``default``: it has to be given.
 
-    Title, help, unit and usual values are messages, which are translated where they are shown.
+    ``rare``: the form shows it only where something was given for it; ``in_a_shell``: help of the command alone.
     """
-    extra = {
+    extra: dict[str, Any] = {
         "section": section, "unit": unit, "advanced": advanced, "rare": rare, "separator": separator, "usual": usual,
         "in_a_shell": in_a_shell,
     }  # fmt: skip
-    return {"title": title, "description": help, "json_schema_extra": extra}
+    return Field(default, title=title, description=help, json_schema_extra=extra, **conditions)
 
 
 _PATH = "A path is taken too."  # on the command line, which reads the files of the user
@@ -164,484 +161,322 @@ class RecipeFields(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
 
-    model: _Name = Field(
-        **_describe("model", "Model", "A model of this host or a name on the Hub.", in_a_shell=_PATH),
-        min_length=1,
-    )
-    revision: _Name | None = Field(
-        None, **_describe("model", "Revision", "Commit, tag or branch of a Hub model.", advanced=True, rare=True)
-    )
-    quantized_checkpoint: _Name | None = Field(
-        None,
-        **_describe(
-            "model", "Quantized checkpoint",
-            "A quantized checkpoint of this model, to measure (method as-found) or to solve again (a GPTQ method). "
-            "Bits, grid and group size come from it.",
-            advanced=True, in_a_shell=_PATH,
-        ),
-        min_length=1,
+    model: _Name = _field(
+        ..., "model", "Model",
+        "A model of this host or a name on the Hub.",
+        in_a_shell=_PATH, min_length=1,
     )  # fmt: skip
-    kind: Literal["run", "tune", "ladder"] = Field(
-        "run",
-        **_describe(
-            "tune", "Purpose",
-            "run quantizes the model once; tune compares values of λ and finds the best ones, for a run to follow; "
-            "ladder measures what each step from rounding to nearest to refined codes is worth.",
-        ),
+    revision: _Name | None = _field(
+        None, "model", "Revision",
+        "Commit, tag or branch of a Hub model.",
+        advanced=True, rare=True,
     )  # fmt: skip
-    bits: int = Field(3, ge=2, le=4, **_describe("size", "Bits", "Bits per weight, 2 to 4.", unit="bit"))
-    grid: Kind = Field("asymmetric", **_describe("size", "Grid", "How the levels of a group of weights are laid out."))
-    group_size: Annotated[int | None, BeforeValidator(_group_size)] = Field(
-        128,
-        ge=1,
-        **_describe(
-            "size",
-            "Group size",
-            "Consecutive input channels that share a scale; per_channel gives each output row one scale.",
-            unit="channels",
-        ),
-    )
-    indivisible: Literal["refuse", "per_channel"] = Field(
-        "refuse",
-        **_describe(
-            "size", "Indivisible layers", "What to do with a layer whose width the group size does not divide.",
-            advanced=True,
-        ),
+    quantized_checkpoint: _Name | None = _field(
+        None, "model", "Quantized checkpoint",
+        "A quantized checkpoint of this model, to measure (method as-found) or to solve again (a GPTQ method). "
+        "Bits, grid and group size come from it.",
+        advanced=True, in_a_shell=_PATH, min_length=1,
     )  # fmt: skip
-    blocks: tuple[Annotated[int, Field(ge=0)], ...] = Field(
-        (),
-        max_length=BLOCKS,
-        **_describe(
-            "size", "Blocks", "Numbers of the blocks that are quantized, from 0; the others stay float. Empty: all.",
-            advanced=True, rare=True,
-        ),
+    kind: Literal["run", "tune", "ladder"] = _field(
+        "run", "tune", "Purpose",
+        "run quantizes the model once; tune compares values of λ and finds the best ones, for a run to follow; "
+        "ladder measures what each step from rounding to nearest to refined codes is worth.",
     )  # fmt: skip
-    block_fraction: float | None = Field(
-        None,
-        gt=0,
-        le=1,
-        **_describe(
-            "size", "Fraction of blocks",
-            "Fraction of the blocks, evenly spread, that are quantized; the others stay float. Empty: all.",
-            advanced=True, rare=True,
-        ),
+    bits: int = _field(3, "size", "Bits", "Bits per weight, 2 to 4.", unit="bit", ge=2, le=4)
+    grid: Kind = _field("asymmetric", "size", "Grid", "How the levels of a group of weights are laid out.")
+    group_size: Annotated[int | None, BeforeValidator(_group_size)] = _field(
+        128, "size", "Group size",
+        "Consecutive input channels that share a scale; per_channel gives each output row one scale.",
+        unit="channels", ge=1,
     )  # fmt: skip
-    exclude: tuple[_Name, ...] = Field(
-        (),
-        max_length=MOST_PATTERNS,
-        **_describe(
-            "size", "Excluded layers",
-            "Names of layers that stay float. A star stands for any characters, as in *.down_proj.",  # two are emphasis
-            advanced=True, rare=True,
-        ),
+    indivisible: Literal["refuse", "per_channel"] = _field(
+        "refuse", "size", "Indivisible layers",
+        "What to do with a layer whose width the group size does not divide.",
+        advanced=True,
     )  # fmt: skip
-    include: tuple[_Name, ...] = Field(
-        (),
-        max_length=MOST_PATTERNS,
-        **_describe(
-            "size", "Included layers",
-            "Names of layers with few rows or columns that are quantized as well; the plan lists those that stay "
-            "float. A star stands for any characters.",
-            advanced=True, rare=True,
-        ),
+    blocks: tuple[Annotated[int, Field(ge=0)], ...] = _field(
+        (), "size", "Blocks",
+        "Numbers of the blocks that are quantized, from 0; the others stay float. Empty: all.",
+        advanced=True, rare=True, max_length=BLOCKS,
     )  # fmt: skip
-    method: Annotated[_Name, BeforeValidator(_method)] = Field(
-        "sarqc-gbs", **_describe("method", "Method", "How the integer weights are chosen.")
-    )
+    block_fraction: float | None = _field(
+        None, "size", "Fraction of blocks",
+        "Fraction of the blocks, evenly spread, that are quantized; the others stay float. Empty: all.",
+        advanced=True, rare=True, gt=0, le=1,
+    )  # fmt: skip
+    exclude: tuple[_Name, ...] = _field(
+        (), "size", "Excluded layers",
+        "Names of layers that stay float. A star stands for any characters, as in *.down_proj.",  # two are emphasis
+        advanced=True, rare=True, max_length=MOST_PATTERNS,
+    )  # fmt: skip
+    include: tuple[_Name, ...] = _field(
+        (), "size", "Included layers",
+        "Names of layers with few rows or columns that are quantized as well; the plan lists those that stay "
+        "float. A star stands for any characters.",
+        advanced=True, rare=True, max_length=MOST_PATTERNS,
+    )  # fmt: skip
+    method: Annotated[_Name, BeforeValidator(_method)] = _field(
+        "sarqc-gbs", "method", "Method",
+        "How the integer weights are chosen.",
+    )  # fmt: skip
     # An input: replaced by the fields that it stands for, and in no document of a recipe.
-    effort: Effort | None = Field(
-        None,
+    effort: Effort | None = _field(
+        None, "method", "Effort",
+        "quick, balanced or best: how much time goes into fitting the grid. It sets range, order, refinement, "
+        "refit and distillation as far as the method has them and they are not given; empty: none of them.",
         exclude=True,
-        **_describe(
-            "method", "Effort",
-            "quick, balanced or best: how much time goes into fitting the grid. It sets range, order, refinement, "
-            "refit and distillation as far as the method has them and they are not given; empty: none of them.",
-        ),
     )  # fmt: skip
-    lam: Annotated[float, Field(ge=0)] | Literal["auto"] | None = Field(
-        None,
-        alias="lambda",
-        **_describe(
-            "method", "λ",
-            "Weight of the penalty: a number, “auto” to choose it on a part of the calibration text; empty takes "
-            "the method's own default.", usual="0.05 to 0.5",
-        ),
+    lam: Annotated[float, Field(ge=0)] | Literal["auto"] | None = _field(
+        None, "method", "λ",
+        "Weight of the penalty: a number, “auto” to choose it on a part of the calibration text; empty takes "
+        "the method's own default.",
+        usual="0.05 to 0.5", alias="lambda",
     )  # fmt: skip
-    gamma: Annotated[float, Field(ge=0, le=1)] | Literal["auto"] | None = Field(
-        None,
-        **_describe(
-            "method", "γ",
-            "How saliency mixes activations (1) and weights (0): a number or “auto”; empty takes the method's own "
-            "default.",
-        ),
+    gamma: Annotated[float, Field(ge=0, le=1)] | Literal["auto"] | None = _field(
+        None, "method", "γ",
+        "How saliency mixes activations (1) and weights (0): a number or “auto”; empty takes the method's own "
+        "default.",
     )  # fmt: skip
-    shift_strength: Annotated[float, Field(ge=0)] | Literal["auto"] | None = Field(
-        None,
-        **_describe(
-            "method", "α",
-            "How much of the way back to the float model's inputs GPTAQ's shift goes: a number or “auto”; empty takes "
-            "the method's own default.",
-        ),
+    shift_strength: Annotated[float, Field(ge=0)] | Literal["auto"] | None = _field(
+        None, "method", "α",
+        "How much of the way back to the float model's inputs GPTAQ's shift goes: a number or “auto”; empty takes "
+        "the method's own default.",
     )  # fmt: skip
-    from_block: int | None = Field(
-        None,
-        ge=1,
-        **_describe(
-            "method", "From block",
-            "From this block on, counted from 0, λ or γ are the two values below. Blocks before it come out as without "
-            "these, so that their finished layers are not solved again. Empty: one λ and γ for all.",
-            advanced=True, rare=True,
-        ),
+    from_block: int | None = _field(
+        None, "method", "From block",
+        "From this block on, counted from 0, λ or γ are the two values below. Blocks before it come out as without "
+        "these, so that their finished layers are not solved again. Empty: one λ and γ for all.",
+        advanced=True, rare=True, ge=1,
     )  # fmt: skip
-    then_lam: Annotated[float, Field(ge=0)] | None = Field(
-        None,
-        alias="then_lambda",
-        **_describe(
-            "method", "λ from there", "λ of the block “From block” and of all after it; empty: as before it.",
-            advanced=True, rare=True,
-        ),
+    then_lam: Annotated[float, Field(ge=0)] | None = _field(
+        None, "method", "λ from there",
+        "λ of the block “From block” and of all after it; empty: as before it.",
+        advanced=True, rare=True, alias="then_lambda",
     )  # fmt: skip
-    then_gamma: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        None,
-        **_describe(
-            "method", "γ from there", "γ of the block “From block” and of all after it; empty: as before it.",
-            advanced=True, rare=True,
-        ),
+    then_gamma: Annotated[float, Field(ge=0, le=1)] | None = _field(
+        None, "method", "γ from there",
+        "γ of the block “From block” and of all after it; empty: as before it.",
+        advanced=True, rare=True,
     )  # fmt: skip
-    validation_share: float = Field(
-        0.25,
-        gt=0,
-        lt=1,
-        **_describe(
-            "method", "Validation share",
-            "Part of the calibration sequences, the last ones, on which “auto” judges; the final solve uses all.",
-            advanced=True,
-        ),
+    validation_share: float = _field(
+        0.25, "method", "Validation share",
+        "Part of the calibration sequences, the last ones, on which “auto” judges; the final solve uses all.",
+        advanced=True, gt=0, lt=1,
     )  # fmt: skip
-    channel_fraction: float = Field(
-        1.0,
-        gt=0,
-        le=1,
-        **_describe(
-            "method", "Channel fraction",
-            "Part of the input channels, in whole groups, on which “auto” compares a layer's candidates.",
-            advanced=True,
-        ),
+    channel_fraction: float = _field(
+        1.0, "method", "Channel fraction",
+        "Part of the input channels, in whole groups, on which “auto” compares a layer's candidates.",
+        advanced=True, gt=0, le=1,
     )  # fmt: skip
-    mode: Literal["per_linear", "foldable"] = Field(
-        "per_linear",
-        **_describe(
-            "method", "Scale search mode",
-            "Each linear its own scales, or scales that linears reading the same tensor share, so that the operation "
-            "before can take them up.",
-            advanced=True,
-        ),
+    mode: Literal["per_linear", "foldable"] = _field(
+        "per_linear", "method", "Scale search mode",
+        "Each linear its own scales, or scales that linears reading the same tensor share, so that the operation "
+        "before can take them up.",
+        advanced=True,
     )  # fmt: skip
-    epochs: int | None = Field(
-        None,
-        ge=1,
-        **_describe(
-            "method", "Epochs", "Passes of learned clipping over the calibration text; empty: 20, at 2 bits 40.",
-            advanced=True,
-        ),
+    epochs: int | None = _field(
+        None, "method", "Epochs",
+        "Passes of learned clipping over the calibration text; empty: 20, at 2 bits 40.",
+        advanced=True, ge=1,
     )  # fmt: skip
-    steps: int = Field(
-        200,
-        ge=1,
-        **_describe(
-            "method",
-            "Steps",
-            "Steps of learned rounding, each on 8 calibration sequences.",
-            unit="steps",
-            advanced=True,
-        ),
-    )
-    warm_start: WarmStart = Field(
-        "none",
-        **_describe(
-            "method", "Warm start",
-            "Learned rounding begins at the nearest codes (none), at GPTQ's with the same range and order, as far as "
-            "these are next to them (gptq), or at exactly those of the column solver with the same λ, range, order and "
-            "refinement (column_solver).",
-            advanced=True,
-        ),
+    steps: int = _field(
+        200, "method", "Steps",
+        "Steps of learned rounding, each on 8 calibration sequences.",
+        unit="steps", advanced=True, ge=1,
     )  # fmt: skip
-    stopping: Stopping = Field(
-        "none",
-        **_describe(
-            "method", "Early stopping",
-            "early: held-out samples judge a block at each twentieth of the steps of learned rounding, and the best "
-            "state is kept, the start included. none: all steps are made, and calibration samples judge.",
-            advanced=True,
-        ),
+    warm_start: WarmStart = _field(
+        "none", "method", "Warm start",
+        "Learned rounding begins at the nearest codes (none), at GPTQ's with the same range and order, as far as "
+        "these are next to them (gptq), or at exactly those of the column solver with the same λ, range, order and "
+        "refinement (column_solver).",
+        advanced=True,
     )  # fmt: skip
-    normalise: Literal["initial", "none"] = Field(
-        "initial",
-        **_describe(
-            "method", "Balance of the two terms",
-            "What is learned divides reconstruction and drift by their values before the first step, or takes both as "
-            "they are.",
-            advanced=True,
-        ),
+    stopping: Stopping = _field(
+        "none", "method", "Early stopping",
+        "early: held-out samples judge a block at each twentieth of the steps of learned rounding, and the best "
+        "state is kept, the start included. none: all steps are made, and calibration samples judge.",
+        advanced=True,
     )  # fmt: skip
-    include_identity: bool = Field(
-        True,
-        **_describe(
-            "method", "Try no scaling too", "Scale searches also consider plain rounding, unlike the paper's grid.",
-            advanced=True,
-        ),
+    normalise: Literal["initial", "none"] = _field(
+        "initial", "method", "Balance of the two terms",
+        "What is learned divides reconstruction and drift by their values before the first step, or takes both as "
+        "they are.",
+        advanced=True,
     )  # fmt: skip
-    static_groups: bool = Field(
-        False,
-        **_describe(
-            "method", "Static groups", "Column solvers take each group's scale from the original weights.",
-            advanced=True,
-        ),
+    include_identity: bool = _field(
+        True, "method", "Try no scaling too",
+        "Scale searches also consider plain rounding, unlike the paper's grid.",
+        advanced=True,
     )  # fmt: skip
-    range: Range = Field(
-        "minmax",
-        **_describe(
-            "method", "Range of a group",
-            "minmax, or the clipping range with the smallest weighted error: both ends clipped alike (search), or each "
-            "by itself (joint).",
-            advanced=True,
-        ),
+    static_groups: bool = _field(
+        False, "method", "Static groups",
+        "Column solvers take each group's scale from the original weights.",
+        advanced=True,
     )  # fmt: skip
-    order: Order = Field(
-        "natural",
-        **_describe(
-            "method", "Order of columns",
-            "Column solvers take columns as they are stored, or those with the largest inputs first, on static groups.",
-            advanced=True,
-        ),
+    range: Range = _field(
+        "minmax", "method", "Range of a group",
+        "minmax, or the clipping range with the smallest weighted error: both ends clipped alike (search), or each "
+        "by itself (joint).",
+        advanced=True,
     )  # fmt: skip
-    refine: int = Field(
-        0,
-        ge=0,
-        le=MOST_PASSES,
-        **_describe(
-            "method", "Refinement",
-            "Passes of coordinate descent over the codes, each weight in turn to its best level; 0: none.",
-            unit="passes", advanced=True,
-        ),
+    order: Order = _field(
+        "natural", "method", "Order of columns",
+        "Column solvers take columns as they are stored, or those with the largest inputs first, on static groups.",
+        advanced=True,
     )  # fmt: skip
-    refit: int = Field(
-        0,
-        ge=0,
-        le=MOST_ROUNDS,
-        **_describe(
-            "method", "Refit of scales",
-            "Rounds in which the scales are fitted to the codes by least squares, each followed by passes of "
-            "refinement; 0: none.",
-            unit="rounds", advanced=True,
-        ),
+    refine: int = _field(
+        0, "method", "Refinement",
+        "Passes of coordinate descent over the codes, each weight in turn to its best level; 0: none.",
+        unit="passes", advanced=True, ge=0, le=MOST_PASSES,
     )  # fmt: skip
-    distill: int = Field(
-        0,
-        ge=0,
-        le=MOST_EPOCHS,
-        **_describe(
-            "method", "Distillation of scales",
-            "Epochs, at most, in which the scales of the whole model are tuned to the float model's predictions; "
-            "held-out samples choose the best epoch; 0: none.",
-            unit="epochs", advanced=True,
-        ),
+    refit: int = _field(
+        0, "method", "Refit of scales",
+        "Rounds in which the scales are fitted to the codes by least squares, each followed by passes of "
+        "refinement; 0: none.",
+        unit="rounds", advanced=True, ge=0, le=MOST_ROUNDS,
     )  # fmt: skip
-    distill_by: DistillBy = Field(
-        "model",
-        **_describe(
-            "method", "Distillation by",
-            "model: scales follow the predictions of the whole model, which needs it in memory with its gradients; "
-            "block: those of each block in turn follow the float block's outputs, also in mixtures and large models.",
-            advanced=True,
-        ),
+    distill: int = _field(
+        0, "method", "Distillation of scales",
+        "Epochs, at most, in which the scales of the whole model are tuned to the float model's predictions; "
+        "held-out samples choose the best epoch; 0: none.",
+        unit="epochs", advanced=True, ge=0, le=MOST_EPOCHS,
     )  # fmt: skip
-    distill_codes: bool = Field(
-        False,
-        **_describe(
-            "method", "Distillation of codes",
-            "Distillation tunes the codes with the scales: each may move to another level. That takes 8 bytes more for "
-            "each weight.",
-            advanced=True,
-        ),
+    distill_by: DistillBy = _field(
+        "model", "method", "Distillation by",
+        "model: scales follow the predictions of the whole model, which needs it in memory with its gradients; "
+        "block: those of each block in turn follow the float block's outputs, also in mixtures and large models.",
+        advanced=True,
     )  # fmt: skip
-    distill_norms: bool = Field(
-        False,
-        **_describe(
-            "method", "Distillation of norms", "Distillation tunes the weights of the model's norms with the scales.",
-            advanced=True,
-        ),
+    distill_codes: bool = _field(
+        False, "method", "Distillation of codes",
+        "Distillation tunes the codes with the scales: each may move to another level. That takes 8 bytes more for "
+        "each weight.",
+        advanced=True,
     )  # fmt: skip
-    distill_lambda: Annotated[float, Field(ge=0)] | None = Field(
-        None,
-        **_describe(
-            "method", "λ of distillation",
-            "Weight of the drift of the scales while they are distilled; empty: the λ at which each layer was solved.",
-            advanced=True, rare=True,
-        ),
+    distill_norms: bool = _field(
+        False, "method", "Distillation of norms",
+        "Distillation tunes the weights of the model's norms with the scales.",
+        advanced=True,
     )  # fmt: skip
-    rotate: Literal["none", "r1", "r1+r2"] = Field(
-        "none",
-        **_describe(
-            "method", "Rotation",
-            "r1 multiplies the residual stream by a random Hadamard matrix before calibration, which spreads outlier "
-            "channels over all; norms are folded into linears and a tied head becomes a tensor of its own. r1+r2 "
-            "rotates the values of each attention head as well.",
-            advanced=True,
-        ),
+    distill_lambda: Annotated[float, Field(ge=0)] | None = _field(
+        None, "method", "λ of distillation",
+        "Weight of the drift of the scales while they are distilled; empty: the λ at which each layer was solved.",
+        advanced=True, rare=True,
     )  # fmt: skip
-    expert_damping: ExpertDamping = Field(
-        "plain",
-        **_describe(
-            "method", "Experts with few tokens",
-            "The same λ for every linear (plain), or more of it for an expert, the fewer calibration tokens the router "
-            "sent there (damped): λ (1 + width / tokens).",
-            advanced=True,
-        ),
+    rotate: Literal["none", "r1", "r1+r2"] = _field(
+        "none", "method", "Rotation",
+        "r1 multiplies the residual stream by a random Hadamard matrix before calibration, which spreads outlier "
+        "channels over all; norms are folded into linears and a tied head becomes a tensor of its own. r1+r2 "
+        "rotates the values of each attention head as well.",
+        advanced=True,
     )  # fmt: skip
-    first_order: float = Field(
-        0.0,
-        ge=0,
-        le=1,
-        **_describe(
-            "method", "β",
-            "Weight of FOEM's first-order term: column solvers pull the compensation of each column back towards the "
-            "original weights, not at all (0) to wholly (1).", usual="0.1 to 0.25",
-            advanced=True, rare=True,
-        ),
+    expert_damping: ExpertDamping = _field(
+        "plain", "method", "Experts with few tokens",
+        "The same λ for every linear (plain), or more of it for an expert, the fewer calibration tokens the router "
+        "sent there (damped): λ (1 + width / tokens).",
+        advanced=True,
     )  # fmt: skip
-    calibration: _Name = Field(
-        **_describe(
-            "text", "Calibration text", "Text on which layers are solved: like that of later use.", in_a_shell=_PATH
-        ),
-        min_length=1,
-    )
-    samples: int = Field(32, ge=1, **_describe("text", "Samples", "Calibration sequences.", unit="sequences"))
-    length: int = Field(256, ge=2, **_describe("text", "Length", "Tokens in each sequence.", unit="tokens"))
-    sampling: Literal["sequential", "random"] = Field(
-        "sequential",
-        **_describe("text", "Sampling", "Sequences from the beginning of the text, or drawn by the seed."),
-    )
-    begin: Begin = Field(
-        "auto",
-        **_describe(
-            "text", "Begin token",
-            "auto lets each sequence and test window begin with the tokens that the model's tokenizer puts before a "
-            "text, none cuts the text as it is. Published perplexities are mostly without.",
-            advanced=True,
-        ),
+    first_order: float = _field(
+        0.0, "method", "β",
+        "Weight of FOEM's first-order term: column solvers pull the compensation of each column back towards the "
+        "original weights, not at all (0) to wholly (1).",
+        usual="0.1 to 0.25", advanced=True, rare=True, ge=0, le=1,
     )  # fmt: skip
-    held_out_samples: int = Field(
-        0,
-        ge=0,
-        **_describe(
-            "text",
-            "Held-out samples",
-            "Further sequences of the same text on which the error is measured but nothing is fitted.",
-            unit="sequences",
-        ),
-    )
-    inputs_from: Literal["quantized", "float"] = Field(
-        "quantized",
-        **_describe(
-            "text", "Inputs from", "Each block sees the quantized blocks before it, or (to explore) the float ones.",
-            advanced=True,
-        ),
+    calibration: _Name = _field(
+        ..., "text", "Calibration text",
+        "Text on which layers are solved: like that of later use.",
+        in_a_shell=_PATH, min_length=1,
     )  # fmt: skip
-    seed: int = Field(0, ge=0, **_describe("text", "Seed", "Decides every random choice.", advanced=True))
-    test: _Name | None = Field(
-        None, **_describe("measure", "Test text", "Perplexity is measured on it.", in_a_shell=_PATH)
-    )
-    window: int | None = Field(
-        None,
-        ge=2,
-        **_describe(
-            "measure", "Window", "Tokens a model sees at once when perplexity is measured; empty: 2048 or its maximum.",
-            unit="tokens", advanced=True,
-        ),
+    samples: int = _field(32, "text", "Samples", "Calibration sequences.", unit="sequences", ge=1)
+    length: int = _field(256, "text", "Length", "Tokens in each sequence.", unit="tokens", ge=2)
+    sampling: Literal["sequential", "random"] = _field(
+        "sequential", "text", "Sampling",
+        "Sequences from the beginning of the text, or drawn by the seed.",
     )  # fmt: skip
-    test_tokens: int | None = Field(
-        None,
-        ge=2,
-        **_describe(
-            "measure", "Test tokens",
-            "Only the first tokens of the test text; empty: all, in tuning and for a ladder the first 65,536.",
-            unit="tokens", advanced=True,
-        ),
+    begin: Begin = _field(
+        "auto", "text", "Begin token",
+        "auto lets each sequence and test window begin with the tokens that the model's tokenizer puts before a "
+        "text, none cuts the text as it is. Published perplexities are mostly without.",
+        advanced=True,
     )  # fmt: skip
-    baseline: bool = Field(
-        True,
-        **_describe(
-            "measure", "Compare with GPTQ", "Also run GPTQ 1 % on the same texts and grid, and measure the difference."
-        ),
+    held_out_samples: int = _field(
+        0, "text", "Held-out samples",
+        "Further sequences of the same text on which the error is measured but nothing is fitted.",
+        unit="sequences", ge=0,
     )  # fmt: skip
-    tasks: tuple[_Name, ...] = Field(
-        (),
+    inputs_from: Literal["quantized", "float"] = _field(
+        "quantized", "text", "Inputs from",
+        "Each block sees the quantized blocks before it, or (to explore) the float ones.",
+        advanced=True,
+    )  # fmt: skip
+    seed: int = _field(0, "text", "Seed", "Decides every random choice.", advanced=True, ge=0)
+    test: _Name | None = _field(None, "measure", "Test text", "Perplexity is measured on it.", in_a_shell=_PATH)
+    window: int | None = _field(
+        None, "measure", "Window",
+        "Tokens a model sees at once when perplexity is measured; empty: 2048 or its maximum.",
+        unit="tokens", advanced=True, ge=2,
+    )  # fmt: skip
+    test_tokens: int | None = _field(
+        None, "measure", "Test tokens",
+        "Only the first tokens of the test text; empty: all, in tuning and for a ladder the first 65,536.",
+        unit="tokens", advanced=True, ge=2,
+    )  # fmt: skip
+    baseline: bool = _field(
+        True, "measure", "Compare with GPTQ",
+        "Also run GPTQ 1 % on the same texts and grid, and measure the difference.",
+    )  # fmt: skip
+    tasks: tuple[_Name, ...] = _field(
+        (), "measure", "Tasks",
+        "lm-eval tasks on which accuracy is measured, float and quantized; in tuning, of each λ left at the end.",
         max_length=TASKS,
-        **_describe(
-            "measure",
-            "Tasks",
-            "lm-eval tasks on which accuracy is measured, float and quantized; in tuning, of each λ left at the end.",
-        ),
-    )
-    task_limit: int | None = Field(
-        None, ge=1, **_describe("measure", "Task limit", "Items per task; empty: all.", unit="items", advanced=True)
-    )
-    prompts: tuple[_Prompt, ...] = Field(
-        (),
-        max_length=PROMPTS,
-        **_describe("measure", "Prompts", "Texts that both models continue side by side; one a line.", separator="\n"),
-    )
-    new_tokens: int = Field(
-        48,
-        ge=1,
-        le=512,
-        **_describe("measure", "New tokens", "Tokens to generate for each prompt.", unit="tokens", advanced=True),
-    )
-    speed: bool = Field(
-        False, **_describe("measure", "Speed", "Tokens per second, with 4-bit codes in a real kernel.", advanced=True)
-    )
-    layer: _Name | None = Field(
-        None,
-        **_describe(
-            "measure", "Only this layer",
-            "Full name of one linear: nothing else is quantized. To explore a single layer.", advanced=True, rare=True,
-        ),
     )  # fmt: skip
-    sweep: tuple[Annotated[float, Field(ge=0)], ...] = Field(
-        (),
-        max_length=SWEEP,
-        **_describe(
-            "measure", "λ curve",
-            "Further values of λ for which every layer is solved along the way, for the curves; in tuning the values "
-            "of λ that are compared, empty: 0 to 10.",
-            advanced=True,
-        ),
+    task_limit: int | None = _field(
+        None, "measure", "Task limit",
+        "Items per task; empty: all.",
+        unit="items", advanced=True, ge=1,
     )  # fmt: skip
-    minutes: float | None = Field(
-        None,
-        gt=0,
-        **_describe(
-            "tune", "Budget",
-            "Tuning or a ladder ends after so much time, and what it says is true whenever it ends; empty: when λ is "
-            "known or all draws are made.",
-            unit="minutes",
-        ),
+    prompts: tuple[_Prompt, ...] = _field(
+        (), "measure", "Prompts",
+        "Texts that both models continue side by side; one a line.",
+        separator="\n", max_length=PROMPTS,
     )  # fmt: skip
-    draws: int = Field(
-        8,
-        ge=2,
-        le=DRAWS,
-        **_describe("tune", "Draws", "Calibration draws on which tuning or a ladder compares at most.", unit="draws"),
-    )
-    band: float | None = Field(
-        None,
+    new_tokens: int = _field(
+        48, "measure", "New tokens",
+        "Tokens to generate for each prompt.",
+        unit="tokens", advanced=True, ge=1, le=512,
+    )  # fmt: skip
+    speed: bool = _field(
+        False, "measure", "Speed",
+        "Tokens per second, with 4-bit codes in a real kernel.",
+        advanced=True,
+    )  # fmt: skip
+    layer: _Name | None = _field(
+        None, "measure", "Only this layer",
+        "Full name of one linear: nothing else is quantized. To explore a single layer.",
+        advanced=True, rare=True,
+    )  # fmt: skip
+    sweep: tuple[Annotated[float, Field(ge=0)], ...] = _field(
+        (), "measure", "λ curve",
+        "Further values of λ for which every layer is solved along the way, for the curves; in tuning the values "
+        "of λ that are compared, empty: 0 to 10.",
+        advanced=True, max_length=SWEEP,
+    )  # fmt: skip
+    minutes: float | None = _field(
+        None, "tune", "Budget",
+        "Tuning or a ladder ends after so much time, and what it says is true whenever it ends; empty: when λ is "
+        "known or all draws are made.",
+        unit="minutes", gt=0,
+    )  # fmt: skip
+    draws: int = _field(
+        8, "tune", "Draws",
+        "Calibration draws on which tuning or a ladder compares at most.",
+        unit="draws", ge=2, le=DRAWS,
+    )  # fmt: skip
+    band: float | None = _field(
+        None, "tune", "Narrow enough",
+        "Stop when the largest λ not significantly different from the best is at most this many times the "
+        "smallest; empty: when further draws would not tell more apart.",
         gt=1,
-        **_describe(
-            "tune", "Narrow enough",
-            "Stop when the largest λ not significantly different from the best is at most this many times the "
-            "smallest; empty: when further draws would not tell more apart.",
-        ),
     )  # fmt: skip
 
     @field_validator("tasks", "sweep", "prompts", "blocks", "exclude", "include", mode="before")

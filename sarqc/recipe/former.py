@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sarqc.errors import Refused, in_recipe
+from sarqc.errors import refused_for
 
 # Former names of fields, accepted until 1.1.
 FORMER_NAMES = {
@@ -23,10 +23,9 @@ def renamed(document: dict[str, Any]) -> dict[str, Any]:
     """
     for former, name in FORMER_NAMES.items():
         if former in document and name in document:
-            raise Refused(
-                f"{name} is given twice, also under its former name {former}",
-                in_recipe(name), f"Leave {former} out.",
-            ).about(name)  # fmt: skip
+            raise refused_for(
+                name, f"{name} is given twice, also under its former name {former}", f"Leave {former} out.",
+            )  # fmt: skip
     return {FORMER_NAMES.get(name, name): value for name, value in document.items()}
 
 

@@ -19,23 +19,14 @@ PLAIN = "gptq"
 
 
 class MeasuredEffort(TypedDict):
-    """An effort beside plain GPTQ 1 % on one model, over the draws of both.
-
-    Attributes:
-        model: Name of the model.
-        bits: Bits per weight.
-        effort: The effort.
-        draws: Number of calibration draws.
-        change: Relative change of perplexity, by the geometric mean of the ratios of paired draws.
-        time: Ratio of the processor seconds of calibration.
-    """
+    """An effort beside plain GPTQ 1 % on one model, over the draws of both."""
 
     model: str
     bits: int
     effort: Effort
     draws: int
-    change: float
-    time: float
+    change: float  # of perplexity, relative, by the geometric mean of the ratios of paired draws
+    time: float  # ratio of the processor seconds of calibration
 
 
 def measured_efforts() -> list[MeasuredEffort]:

@@ -9,16 +9,11 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from sarqc.errors import Fix, Refused, in_recipe
+from sarqc.errors import Fix, Refused, in_recipe, refused_for
 
 
 def refusal(fields: Mapping[str, FieldInfo], error: ValidationError) -> Refused:
-    """Return pydantic's first complaint as a refusal with the field and its remedy.
-
-    Args:
-        fields: Fields of a recipe by their public names.
-        error: The complaints.
-    """
+    """Return pydantic's first complaint as a refusal with the field and its remedy; ``fields`` by public names."""
     first = error.errors()[0]
     name = str(first["loc"][0]) if first["loc"] else "recipe"
     info, every = fields.get(name), f"Fields are {', '.join(fields)}."
@@ -40,17 +35,15 @@ def refusal(fields: Mapping[str, FieldInfo], error: ValidationError) -> Refused:
     if isinstance(extra, dict) and extra.get("usual"):
         help_text = f"{extra['usual']!s} is usual. {help_text}"
     what = f"{_called(name, info)} is {given}: {wish}"
-    return Refused(what, in_recipe(name), help_text).about(name, *_bound(name, first))
+    return refused_for(name, what, help_text, *_bound(name, first))
 
 
 def _called(name: str, info: FieldInfo) -> str:
-    """Title of a field, with its public name if that differs."""
     title = str(info.title)
     return title.lower() if title.lower() == name.replace("_", " ") else f"{title} ({name})"
 
 
 def _bound(name: str, complaint: ErrorDetails) -> Iterator[Fix]:
-    """The number nearest to a value that is out of bounds."""
     if len(complaint["loc"]) == 2 and isinstance(complaint["loc"][1], int):
         return  # one of several
     context = complaint.get("ctx", {})
@@ -59,7 +52,7 @@ def _bound(name: str, complaint: ErrorDetails) -> Iterator[Fix]:
             yield Fix(f"Use {context[kind]:g}", {name: context[kind]})
 
 
-_BOUNDS = {"ge": "{} or more", "gt": "more than {}", "le": "{} or less", "lt": "less than {}"}
+_BOUNDS = {"ge": ("", " or more"), "gt": ("more than ", ""), "le": ("", " or less"), "lt": ("less than ", "")}
 # Conditions on a value, by the beginning of pydantic's type of complaint.
 _WISHES = {
     "int_": "a whole number",
@@ -76,7 +69,7 @@ def _wish(complaint: ErrorDetails, *, or_auto: bool = False) -> str:
     context = complaint.get("ctx", {})
     wish = next((words for kind, words in _WISHES.items() if complaint["type"].startswith(kind)), None)
     if bound := next((name for name in _BOUNDS if name in context), None):
-        wish = _BOUNDS[bound].format(f"{context[bound]:g}")
+        wish = f"{context[bound]:g}".join(_BOUNDS[bound])
     elif "expected" in context:
         wish = str(context["expected"])
     if wish is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sarqc.errors import Fix, Refused, in_recipe
+from sarqc.errors import Fix, Refused, in_recipe, refused_for
 from sarqc.quantization.methods import AS_FOUND, METHODS, entry_of
 from sarqc.recipe.effort import UNDISTILLED, fitting_of
 from sarqc.recipe.fields import LATER_VALUES, RecipeFields, known_entry, public_name
@@ -24,6 +24,7 @@ _KIND_WORDS = {
     "tune": "tuning",
     "ladder": "a ladder",
 }
+_TWO_SAMPLES = Fix("Use 2 samples", {"samples": 2})
 LADDER_METHOD = "rqc-gbs"  # whose λ is a step of the ladder, and whose fitting the other steps are
 LADDER_LAMBDA = 0.1  # of the step of λ, where none is given
 
@@ -62,10 +63,10 @@ def check(recipe: RecipeFields) -> None:
         Refused: For the first that does not go with another one.
     """
     if recipe.blocks and recipe.block_fraction is not None:
-        raise Refused(
-            "the blocks are given by number and as a fraction", in_recipe("blocks"),
-            "Leave one of the two out.",
-        ).about("blocks", Fix("Leave the fraction out", {"block_fraction": None}))  # fmt: skip
+        raise refused_for(
+            "blocks", "the blocks are given by number and as a fraction", "Leave one of the two out.",
+            Fix("Leave the fraction out", {"block_fraction": None}),
+        )  # fmt: skip
     _check_later(recipe)
     _check_rotation(recipe)
     if recipe.quantized_checkpoint is not None:
@@ -80,38 +81,29 @@ def check(recipe: RecipeFields) -> None:
     if recipe.kind == "ladder":
         _check_ladder(recipe)
     if "cross" in recipe.to_method().needs and recipe.inputs_from == "float":
-        raise Refused(
+        raise refused_for(
+            "inputs_from",
             f"{recipe.method} corrects what the quantized blocks before a layer did to its inputs, and with "
             "inputs from the float model there is nothing to correct",
-            in_recipe("inputs_from"),
             "Set inputs_from to quantized, or use a method without this correction, such as gptq.",
-        ).about("inputs_from", Fix("Use the quantized blocks’ inputs", {"inputs_from": "quantized"}))
+            Fix("Use the quantized blocks’ inputs", {"inputs_from": "quantized"}),
+        )  # fmt: skip
     if recipe.layer is not None and recipe.to_method().unit != "layer":
-        what = (
-            f"{recipe.method} with these options works on a group of linears at once"
-            if recipe.to_method().unit == "group"
-            else f"{recipe.method} with these options works on a block of linears at once"
-        )
+        what = f"{recipe.method} with these options works on a {recipe.to_method().unit} of linears at once"
         remedy = "Leave layer out, or use a method that works on single layers."
         raise Refused(what, in_recipe("layer"), remedy)
     _check_distillation(recipe)
     if recipe.candidates():
         if recipe.samples < 2:
-            raise Refused(
-                "“auto” judges on a part of the calibration sequences, and there is only one",
-                in_recipe("samples"),
-                "Use at least two samples, or give λ and γ as numbers.",
-            ).about("samples", _two_samples())
+            raise refused_for(
+                "samples", "“auto” judges on a part of the calibration sequences, and there is only one",
+                "Use at least two samples, or give λ and γ as numbers.", _TWO_SAMPLES,
+            )  # fmt: skip
         if recipe.sweep:
-            raise Refused(
-                "a λ curve needs a fixed λ and γ, and “auto” chooses them",
-                in_recipe("sweep"),
-                "Leave the curve out, or give λ and γ as numbers.",
-            ).about("sweep", Fix("Leave the curve out", {"sweep": []}))
-
-
-def _two_samples() -> Fix:
-    return Fix(f"Use {2} samples", {"samples": 2})
+            raise refused_for(
+                "sweep", "a λ curve needs a fixed λ and γ, and “auto” chooses them",
+                "Leave the curve out, or give λ and γ as numbers.", Fix("Leave the curve out", {"sweep": []}),
+            )  # fmt: skip
 
 
 def _check_later(recipe: RecipeFields) -> None:
@@ -127,27 +119,27 @@ def _check_later(recipe: RecipeFields) -> None:
         return
     alone = Fix("Use one λ for all blocks", {"from_block": None, **{public_name(name): None for name in given}})
     if not given:
-        raise Refused(
-            f"nothing changes at block {recipe.from_block}", in_recipe("from_block"),
-            "Give then_lambda or then_gamma, or leave from_block out.",
-        ).about("from_block", alone)  # fmt: skip
+        raise refused_for(
+            "from_block", f"nothing changes at block {recipe.from_block}",
+            "Give then_lambda or then_gamma, or leave from_block out.", alone,
+        )  # fmt: skip
     for what in _of_one_lambda(recipe):
-        raise Refused(
-            f"{what}, and other values are given from block {recipe.from_block} on",
-            in_recipe("from_block"), "Leave from_block and the values with it out.",
-        ).about("from_block", alone)  # fmt: skip
+        raise refused_for(
+            "from_block", f"{what}, and other values are given from block {recipe.from_block} on",
+            "Leave from_block and the values with it out.", alone,
+        )  # fmt: skip
     for later in given:
         name = LATER_VALUES[later]
         if name not in METHODS[recipe.method].tunes:
-            raise Refused(
-                f"{recipe.method} has no {type(recipe).model_fields[name].title}",
-                in_recipe(public_name(later)), "Leave it out, or use another method.",
-            ).about(public_name(later), alone)  # fmt: skip
+            raise refused_for(
+                public_name(later), f"{recipe.method} has no {type(recipe).model_fields[name].title}",
+                "Leave it out, or use another method.", alone,
+            )  # fmt: skip
     if recipe.later_method() == recipe.to_method():
-        raise Refused(
-            f"nothing changes at block {recipe.from_block}: the values are those of the blocks before it",
-            in_recipe("from_block"), "Give others, or leave from_block out.",
-        ).about("from_block", alone)  # fmt: skip
+        raise refused_for(
+            "from_block", f"nothing changes at block {recipe.from_block}: the values are those of the blocks before it",
+            "Give others, or leave from_block out.", alone,
+        )  # fmt: skip
 
 
 def _of_one_lambda(recipe: RecipeFields) -> Iterator[str]:
@@ -169,60 +161,58 @@ def _of_one_lambda(recipe: RecipeFields) -> Iterator[str]:
 def _check_rotation(recipe: RecipeFields) -> None:
     """Refuses a rotation where models are compared, whose statistics are those of the model as it is."""
     if recipe.rotates and recipe.compares_models:
-        raise Refused(
-            f"{_kind_words(recipe)} works on the model as it is, and a rotation is asked for",
-            in_recipe("rotate"), "Set rotate to none, or kind to run.",
-        ).about("rotate", Fix("Leave the rotation out", {"rotate": "none"}))  # fmt: skip
+        raise refused_for(
+            "rotate", f"{_KIND_WORDS[recipe.kind]} works on the model as it is, and a rotation is asked for",
+            "Set rotate to none, or kind to run.", Fix("Leave the rotation out", {"rotate": "none"}),
+        )  # fmt: skip
 
 
 def _check_opened(recipe: RecipeFields) -> None:
-    """Refuses settings that are not possible with a quantized checkpoint."""
     if recipe.compares_models:
-        raise Refused(
-            f"{_kind_words(recipe)} quantizes the float model again and again, and the recipe has a quantized "
+        raise refused_for(
+            "quantized_checkpoint",
+            f"{_KIND_WORDS[recipe.kind]} quantizes the float model again and again, and the recipe has a quantized "
             "checkpoint",
-            in_recipe("quantized_checkpoint"),
-            "Leave it out, or set kind to run.",
-        ).about("quantized_checkpoint", Fix("Leave the checkpoint out", {"quantized_checkpoint": None}))
+            "Leave it out, or set kind to run.", Fix("Leave the checkpoint out", {"quantized_checkpoint": None}),
+        )  # fmt: skip
     if recipe.method not in (AS_FOUND, *REPAIRING):
         recipe.to_method()  # which refuses an unknown name
-        raise Refused(
-            f"{recipe.method} makes scales of its own, and those of a quantized checkpoint stay",
-            in_recipe("method"),
+        raise refused_for(
+            "method", f"{recipe.method} makes scales of its own, and those of a quantized checkpoint stay",
             f"Use {AS_FOUND} to measure it, or {', '.join(REPAIRING)} to solve its codes again.",
-        ).about("method", Fix("Measure it as it was found", {"method": AS_FOUND}))  # fmt: skip
+            Fix("Measure it as it was found", {"method": AS_FOUND}),
+        )  # fmt: skip
     for name, why in _OPENED_WHOLE.items():
         info = type(recipe).model_fields[name]
         if getattr(recipe, name) != info.default:
             default = list(info.default) if isinstance(info.default, tuple) else info.default
-            raise Refused(
+            raise refused_for(
+                name,
                 f"{info.title!s} = {_shown(getattr(recipe, name))} is not available for a quantized checkpoint: {why}",
-                in_recipe(name),
-                f"Leave {name} as it is by default.",
-            ).about(name, Fix("Leave it as it is by default", {name: default}))
+                f"Leave {name} as it is by default.", Fix("Leave it as it is by default", {name: default}),
+            )  # fmt: skip
     if recipe.repairs and recipe.samples < 2:
-        raise Refused(
+        raise refused_for(
+            "samples",
             "a part of the calibration sequences is kept to judge repaired codes beside those found, and there is "
-                "only one",
-            in_recipe("samples"), "Use at least two samples.",
-        ).about("samples", _two_samples())  # fmt: skip
+            "only one",
+            "Use at least two samples.", _TWO_SAMPLES,
+        )  # fmt: skip
 
 
 def _check_distillation(recipe: RecipeFields) -> None:
-    """Refuses a distillation whose epochs can't be judged."""
     if recipe.distills and not recipe.held_out_samples:
         count = max(1, recipe.samples // 2)
-        raise Refused(
+        raise refused_for(
+            "held_out_samples",
             "distillation of scales is judged by the predictions on held-out sequences, and there are none",
-            in_recipe("held_out_samples"), "Give held_out_samples, or leave distill out.",
-        ).about(
-            "held_out_samples", Fix(f"Hold out {count} samples", {"held_out_samples": count}),
+            "Give held_out_samples, or leave distill out.",
+            Fix(f"Hold out {count} samples", {"held_out_samples": count}),
             Fix("Leave distillation out", {**UNDISTILLED}),
         )  # fmt: skip
 
 
 def _check_tuning(recipe: RecipeFields) -> None:
-    """Refuses settings for which tuning can't choose a λ."""
     method = recipe.to_method()
     if "lam" not in METHODS[recipe.method].tunes or method.unit != "layer" or "cross" in method.needs:
         fitting = [name for name in METHODS if can_be_tuned(name)]
@@ -233,43 +223,41 @@ def _check_tuning(recipe: RecipeFields) -> None:
             f"Use {' or '.join(fitting)}.",
         )
     if recipe.lam not in (None, "auto"):
-        raise Refused(
-            f"tuning finds λ, and λ is given as {_shown(recipe.lam)}", in_recipe("lambda"),
-            "Leave it out; values to compare go into sweep.",
-        ).about("lambda", Fix("Leave λ empty", {"lambda": None}))  # fmt: skip
+        raise refused_for(
+            "lambda", f"tuning finds λ, and λ is given as {_shown(recipe.lam)}",
+            "Leave it out; values to compare go into sweep.", Fix("Leave λ empty", {"lambda": None}),
+        )  # fmt: skip
     _check_whole_models(recipe)
     if recipe.sweep and len({*recipe.sweep}) < 2:
         raise Refused("there is a single λ to compare", in_recipe("sweep"), "Give two or more, or none.")
 
 
 def _check_ladder(recipe: RecipeFields) -> None:
-    """Refuses settings that leave a ladder without one of its points."""
     if recipe.method != LADDER_METHOD:
         title = method_title(LADDER_METHOD)
-        raise Refused(
-            f"a ladder goes from rounding to nearest to {title}, and the method is {recipe.method}",
-            in_recipe("method"), "Leave method out.",
-        ).about("method", Fix(f"Use {title}", {"method": LADDER_METHOD}))  # fmt: skip
+        raise refused_for(
+            "method", f"a ladder goes from rounding to nearest to {title}, and the method is {recipe.method}",
+            "Leave method out.", Fix(f"Use {title}", {"method": LADDER_METHOD}),
+        )  # fmt: skip
     if recipe.lam == "auto":
-        raise Refused(
-            "a ladder has one λ for the whole model, and λ is left to “auto”", in_recipe("lambda"),
-            f"Give a number, or none for {LADDER_LAMBDA:g}.",
-        ).about("lambda", Fix("Leave λ empty", {"lambda": None}))  # fmt: skip
+        raise refused_for(
+            "lambda", "a ladder has one λ for the whole model, and λ is left to “auto”",
+            f"Give a number, or none for {LADDER_LAMBDA:g}.", Fix("Leave λ empty", {"lambda": None}),
+        )  # fmt: skip
     _check_whole_models(recipe)
 
 
 def _check_whole_models(recipe: RecipeFields) -> None:
-    """Refuses settings with which whole models can't be compared on a text."""
     if recipe.layer is not None:
-        raise Refused(
-            f"{_kind_words(recipe)} measures the whole model, and a single layer is asked for",
-            in_recipe("layer"), "Leave layer out; blocks takes a part of the model.",
-        ).about("layer", Fix("Leave it out", {"layer": None}))  # fmt: skip
+        raise refused_for(
+            "layer", f"{_KIND_WORDS[recipe.kind]} measures the whole model, and a single layer is asked for",
+            "Leave layer out; blocks takes a part of the model.", Fix("Leave it out", {"layer": None}),
+        )  # fmt: skip
     if recipe.test is None:
-        raise Refused(
-            f"{_kind_words(recipe)} compares perplexities, with no text to measure them on",
-            in_recipe("test"), "Give a test text.",
-        ).about("test")  # fmt: skip
+        raise refused_for(
+            "test", f"{_KIND_WORDS[recipe.kind]} compares perplexities, with no text to measure them on",
+            "Give a test text.",
+        )  # fmt: skip
 
 
 def without_effect(recipe: RecipeFields) -> list[str]:
@@ -301,19 +289,13 @@ def without_effect(recipe: RecipeFields) -> list[str]:
     elif not recipe.distill:
         words += [f"{title(name)} has no effect without distillation" for name in given]
     return words + [
-        f"{title(name)} has no effect on {_kind_words(recipe)}"
+        f"{title(name)} has no effect on {_KIND_WORDS[recipe.kind]}"
         for name in changed
         if name in OF_THE_OTHER_KIND[recipe.kind]
     ]
 
 
-def _kind_words(recipe: RecipeFields) -> str:
-    """What a recipe is for."""
-    return _KIND_WORDS[recipe.kind]
-
-
 def _shown(value: object) -> object:
-    """A value of a field as a sentence states it."""
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 

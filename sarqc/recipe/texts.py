@@ -41,12 +41,7 @@ class RecipeText(TypedDict):
 def texts(document: Document, address: str) -> list[RecipeText]:
     """Return all texts of a recipe, or of a batch, which has lists instead of single values.
 
-    Args:
-        document: Plain data of the recipe or batch.
-        address: Address of the app, such as http://127.0.0.1:7860.
-
-    Raises:
-        Refused: If the document is not a recipe.
+    ``address``: of the app, such as http://127.0.0.1:7860. Raises ``Refused`` where the document is not a recipe.
     """
     said = _said(document)
     return [
@@ -56,15 +51,8 @@ def texts(document: Document, address: str) -> list[RecipeText]:
 
 
 def one_text(name: str, document: Document, address: str) -> str:
-    """Return one text by its name.
-
-    Args:
-        name: Key of ``FORMS`` or ``BATCH_FORMS``.
-        document: Plain data of the recipe or batch.
-        address: Address of the app.
-
-    Raises:
-        Refused: If the document does not have a text of that name.
+    """Return one text by its name in ``FORMS`` or ``BATCH_FORMS``. Raises ``Refused`` where the document does not have
+    it.
     """
     said = _said(document)
     forms = _forms_of(said)
@@ -297,7 +285,6 @@ def _indented(text: str, by: int = 2) -> str:
 
 
 def _document(said: Document) -> str:
-    """A document as Python writes it, one field a line."""
     return "{\n" + "".join(f'    "{name}": {_literal(value)},\n' for name, value in said.items()) + "}"
 
 

@@ -51,19 +51,18 @@ def numbers_of(event: Event) -> Iterator[Step]:
             said = _picked(event.report, _OF_LAYER) | chosen | {"seconds": event.seconds}
             yield _known(said, "layer/"), event.index
         case PointDone():
-            said = {"lambda": event.lam} | {name: getattr(event, name) for name in _OF_POINT}
-            yield _known(said, "curve/"), event.index
+            yield _known({"lambda": event.lam} | _picked(vars(event), _OF_POINT), "curve/"), event.index
         case EpochDone():
-            said = {"block": event.block, "objective": event.objective, "recon": event.recon, "sar": event.sar}
+            said = _picked(vars(event), ("block", "objective", "recon", "sar"))
             yield _known(said, "epoch/"), event.block * (event.epochs + 1) + event.epoch
         case RoundingChecked():
-            said = {name: getattr(event, name) for name in ("block", "error", "held_out_error", "drift")}
+            said = _picked(vars(event), ("block", "error", "held_out_error", "drift"))
             yield _known(said, "rounding/"), event.block * (event.steps + 1) + event.step
         case ScalesDistilled():
-            said = {name: getattr(event, name) for name in ("calibration_kl", "held_out_kl", "drift")}
+            said = _picked(vars(event), ("calibration_kl", "held_out_kl", "drift"))
             yield _known(said, "distillation/"), event.epoch
         case BlockDistilled():
-            said = {name: getattr(event, name) for name in ("held_out_before", "held_out", "drift_before", "drift")}
+            said = _picked(vars(event), ("held_out_before", "held_out", "drift_before", "drift"))
             yield _known(said, "distillation/"), event.block
         case CandidateDone():
             yield _known({"lambda": event.lam, "perplexity": event.perplexity}, "candidate/"), event.index
@@ -128,7 +127,6 @@ def _standing(tuning: Tuning) -> dict[str, float]:
 
 
 def _candidates(tuning: Tuning) -> Iterator[Step]:
-    """What is known of each candidate at the end, and of the baselines under their names."""
     for step, row in enumerate(tuning["rows"]):
         group = f"baseline/{row['method']}/" if row["standing"] == "baseline" else "candidate/"
         errors = {name: value for name, value in row.items() if name.endswith("_error")}
@@ -136,7 +134,6 @@ def _candidates(tuning: Tuning) -> Iterator[Step]:
 
 
 def _rungs(ladder: LadderRun) -> Iterator[Step]:
-    """Each rung in each draw."""
     for row in ladder["rows"]:
         for draw, (perplexity, kl) in enumerate(zip(row["perplexity"], row["kl"], strict=True)):
             yield _known({"perplexity": perplexity, "kl": kl}, f"ladder/{row['step']}/"), draw

@@ -161,17 +161,17 @@ def test_a_device_that_is_not_there_is_said(fresh_settings: Settings) -> None:
 def test_isolation_is_tried_where_programs_are_allowed(
     fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert list(doctor._programs(fresh_settings)) == []
+    assert list(doctor._host(fresh_settings)) == []
     monkeypatch.setenv("PATH", str(tmp_path))  # as if bubblewrap were not installed
     require_isolation.cache_clear()
-    (finding,) = doctor._programs(fresh_settings.model_copy(update={"allow_code_execution": True}))
+    (finding,) = doctor._host(fresh_settings.model_copy(update={"allow_code_execution": True}))
     assert not finding.is_sound
     assert "apt-get install bubblewrap" in finding.words
 
 
 def test_object_storage_is_tried(fresh_settings: Settings, object_storage: str) -> None:
     found = [
-        [(one.is_sound, one.words) for one in doctor._storage(fresh_settings.model_copy(update={"storage": storage}))]
+        [(one.is_sound, one.words) for one in doctor._host(fresh_settings.model_copy(update={"storage": storage}))]
         for storage in ("", object_storage, "s3://no-such-bucket")
     ]
     assert found[:2] == [[], [(True, f"{object_storage} can be written and read.")]]

@@ -18,7 +18,6 @@ from sarqc.figures.tuning_layers import layers_figure
 from sarqc.figures.tuning_log import tuning_legend, tuning_log
 from sarqc.figures.tuning_race import MEASURED, mark_of, race_figure
 from sarqc.figures.tuning_words import ENDS, tuning_sentence, tuning_small_print
-from sarqc.study.paired import clear_from
 
 RECIPE = {"test": "some/held-out.txt", "calibration": "wiki", "samples": 8, "length": 256}
 NBSP = "\u00a0"
@@ -424,42 +423,3 @@ def test_any_stage_can_be_drawn_said_and_sent(tuning: Tuning) -> None:
     low, high = figure["layout"]["yaxis"]["range"]
     for standing in STANDING_NAMES:
         assert all(low <= y <= high for y in marks[STANDINGS[standing]]["y"])
-
-
-FORMER = {
-    "method": "sarqc-gbs", "gamma": 0.1, "gammas": [0.1], "gamma_errors": [-3.1], "best": 1, "band": [0.2, 0.5],
-    "draws": 3, "measured": 12, "planned": 12, "seconds": 100.0, "budget": 180.0, "blocks": None, "end": "known",
-    "recipe": {"model": "m"},
-    "rows": [
-        {"method": "sarqc-gbs", "lambda": lam, "gamma": 0.1, "standing": standing, "draws": draws, "layer_error": -3.0,
-         "log_ratio": 0.2, "log_ratio_error": 0.01, "worse": 0.0, "worse_error": 0.0, "kl": 0.1, "kl_error": 0.01,
-         "better": 0.05, "better_error": error}
-        for lam, standing, draws, error in [
-            (0.1, "dull", 0, None), (0.2, "left", 3, 0.004), (0.5, "left", 3, 0.004), (1.0, "retired", 2, 0.004),
-        ]
-    ] + [
-        {"method": "gptq", "lambda": 0.01, "gamma": None, "standing": "baseline", "draws": 3, "layer_error": None,
-         "log_ratio": 0.25, "log_ratio_error": 0.01, "worse": 0.05, "worse_error": 0.01, "kl": 0.1, "kl_error": 0.01,
-         "better": 0.0, "better_error": 0.0}
-    ],
-}  # fmt: skip
-
-
-class TestFormerVersions:
-    def test_a_comparison_keeps_its_answer_with_an_interval(self):
-        view = tuning_view(FORMER, RECIPE)
-        assert [row["standing"] for row in view["tuning"]["rows"]] == [
-            "ruled_out", "best", "as_good", "worse", "baseline"
-        ]  # fmt: skip
-        assert view["tuning"]["band"] == [[0.2, 0.5]]
-        assert view["tuning"]["next"] == "run"
-        half = 0.004 * float(clear_from(2))
-        assert view["tuning"]["rows"][1]["better_low"] == pytest.approx(0.05 - half, abs=1e-6)
-        assert "Use λ" in plain(view["sentence"])
-
-    def test_an_answer_that_was_compared_with_none_is_taken_back(self):
-        rows = [{**row, "draws": min(row["draws"], 1), "better_error": None} for row in FORMER["rows"]]
-        view = tuning_view({**FORMER, "rows": rows, "draws": 1, "band": None}, RECIPE)
-        assert view["tuning"]["best"] is None
-        assert view["tuning"]["next"] == "go_on"
-        assert "Take" not in plain(view["sentence"])
