@@ -160,13 +160,10 @@ def _last_word(error: Exception, job: Mapping[str, Any]) -> Event:
             return Yielded(WAITS, waits_for_room=True)
         return Failed(**disk_full().parts())
     log.error("the run has failed", exc_info=error)
-    return Failed(**(error.parts() if isinstance(error, SarqcError) else _unexpected(error)))
-
-
-def _unexpected(error: Exception) -> dict[str, str]:
-    """The parts of an error that is nobody's refusal."""
-    what = without_secrets(without_paths(f"{type(error).__name__}: {error}"[:500], Settings().folders()))
-    return SarqcError(what, "worker", "The log of this run has the details.").parts()
+    if not isinstance(error, SarqcError):
+        what = without_secrets(without_paths(f"{type(error).__name__}: {error}"[:500], Settings().folders()))
+        error = SarqcError(what, "worker", "The log of this run has the details.")
+    return Failed(**error.parts())
 
 
 def _run(

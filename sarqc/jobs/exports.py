@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import tarfile
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -18,6 +17,7 @@ from typing import Any, Protocol
 
 from sarqc.checkpoints.formats import STATISTICS, ExportFormat, check_export, exports_of, is_no_gain
 from sarqc.errors import Conflict, NoRoom, NotFound, Refused
+from sarqc.files.room import free_bytes
 from sarqc.jobs.checkpoint_files import damage, files_of
 from sarqc.jobs.run import Run, State, advice
 from sarqc.jobs.store import Store
@@ -107,27 +107,16 @@ def check_room(store: Store, settings: Settings, size: int) -> None:
     taken, expected = store.exported_bytes()
     quota = int(settings.export_gib * 2**30)
     if taken + expected + size > quota:
-        raise NoRoom(
-            f"the files take about {gib(size)}, and exports take {gib(taken + expected)} of the {gib(quota)} that "
-            "they may take here",
-            "exports",
-            "Delete an export you no longer need, or raise SARQC_EXPORT_GIB.",
-        )
+        what = f"exports take {gib(taken + expected)} of the {gib(quota)} that they may take here"
+        remedy = "Delete an export you no longer need, or raise SARQC_EXPORT_GIB."
+        raise NoRoom(f"the files take about {gib(size)}, and {what}", "exports", remedy)
     settings.resolved_state_dir().mkdir(parents=True, exist_ok=True)
-    free = shutil.disk_usage(settings.resolved_state_dir()).free
+    free = free_bytes(settings.resolved_state_dir())
     if expected + size > free:
-        size_text = gib(size)
-        free_text = gib(free)
-        raise NoRoom(
-            (
-                f"the files take about {size_text}, and {free_text} of the disk are free, {gib(expected)} of which "
-                "others wait for"
-            )
-            if expected
-            else f"the files take about {size_text}, and {free_text} of the disk are free",
-            "exports",
-            "Make room on the disk, or give SARQC_STATE_DIR a larger one.",
-        )
+        what = f"the files take about {gib(size)}, and {gib(free)} of the disk are free"
+        if expected:
+            what += f", {gib(expected)} of which others wait for"
+        raise NoRoom(what, "exports", "Make room on the disk, or give SARQC_STATE_DIR a larger one.")
 
 
 def formats_of(run: Run) -> list[dict[str, Any]] | None:
@@ -150,10 +139,7 @@ def finished_checkpoint(store: Store, settings: Settings, run_id: str, checkpoin
         folder = checkpoint_folder(settings, export)
         if export.format == checkpoint_format and export.state is State.FINISHED and folder.is_dir():
             if what := damage(folder):
-                raise Conflict(
-                    f"the export is damaged: {what}", f"run {run_id}",
-                    "Export the run again.",
-                )  # fmt: skip
+                raise Conflict(f"the export is damaged: {what}", f"run {run_id}", "Export the run again.")
             return folder
     raise NotFound(
         f"no finished export “{checkpoint_format}” of this run",

@@ -44,10 +44,9 @@ class Links:
             connection.execute("DELETE FROM links WHERE ends <= ?", (now,))
             count = connection.execute("SELECT COUNT(*) AS n FROM links WHERE target = ?", (target,)).fetchone()["n"]
             if count >= AT_MOST:
-                raise Conflict(
-                    f"{count} links to it exist already, the most at a time", f"share {kind} {target}",
-                    "End all of them, and make a new one for those who still need it.",
-                )  # fmt: skip
+                what = f"{count} links to it exist already, the most at a time"
+                remedy = "End all of them, and make a new one for those who still need it."
+                raise Conflict(what, f"share {kind} {target}", remedy)
             row = (_digest(secret), kind, target, owner, now, ends)
             connection.execute("INSERT INTO links VALUES (?, ?, ?, ?, ?, ?)", row)
         return secret, ends

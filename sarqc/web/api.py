@@ -1,45 +1,5 @@
-"""The REST interface under ``/api``: what is on offer, plans, runs and their events, studies.
-
-| route | answer |
-|---|---|
-| GET /health | version, devices with the run on each, runs by state, trouble |
-| GET /models, /corpora, /methods, /recipe-schema | what a recipe may name |
-| GET /model ?name= &revision= | whether a model is on this host already, or why it can't be taken |
-| POST /plan | recipe or batch → Plan, or why not |
-| POST /recipe-texts ?study= &line= | recipe or batch → the same as YAML, CLI, REST and Python, a batch also as launch \
-scripts, a recipe also as programs for other engines |
-| POST /runs ?lane=preview | recipe → 201 and the queued run; 429 when the queue is full. A preview of \
-one layer (`only`) is in no list before it has a name. Lists where a recipe has one value \
-→ all combinations, or none: {"batch", "runs"} |
-| GET /runs ?filter= &sort= &limit= &offset= &before= &ids= &batch= &series= | runs, newest first; \
-``total`` of them, ``revision`` to listen on from; as a file: GET /runs/csv |
-| GET /runs/pareto ?size=bits, mib &quality=log_ratio, perplexity | size against quality, with its frontier |
-| GET /runs/groups ?by=seeds, batch | the same in groups: runs that differ in the seed alone, or were sent together |
-| GET, PATCH, DELETE /runs/{id} | one run with its exports, its place in the queue and how long it is kept; name, \
-note and tags; deleting takes its exports, its study and its log along |
-| POST /runs/delete, /runs/tags | ids → many at once, and which were left and why |
-| POST /runs/{id}/cancel, /continue | the run in its new state; 409 where that can't be |
-| POST /runs/{id}/export ?format= | 201 and the queued export, itself a run; 200 and the one there is; 507: no room |
-| GET /runs/{id}/checkpoint ?format= | the exported model as one tar archive; statistics as their file |
-| GET /runs/{id}/events ?after= &limit= | server-sent events, or a list with ``Accept: application/json`` |
-| GET /runs/{id}/tuning | where a tuning run stands: its figure with the numbers, the sentence, the recipe to follow; \
-null before there is anything to say |
-| GET /runs/{id}/ladder | what each step of a ladder is worth so far: its figure with the numbers, the sentence, the \
-recipe to follow; null before there is anything to say |
-| GET /runs/{id}/rounding | learned rounding with early stopping: errors and drift of its blocks over the steps, \
-drawn, as numbers and in words; null before a block is done |
-| GET /runs/{id}/log | what the worker printed, the last part of it |
-| GET /events ?after= | server-sent events: changes of all runs and exports |
-| GET /studies, /studies/{id}[/study.safetensors, /view, /tables/{figure}, /download, /model/{file}], /compare ?ids= | \
-all; one, its numbers, what the Lab draws of it, what is behind a figure, its zip file, a file with which pages run \
-its model; several side by side |
-| POST /studies | the zip file of a download → 201 and the study's entry; 200 where it is here already |
-| DELETE /studies/{id} | removes a study that no run of this host owns and that was not shipped |
-| GET /studies/{id}/site, /studies/{id}/site.zip | how large the study is as a site of files; that site |
-| POST, DELETE /runs/{id}/link, /studies/{id}/link ?days= | 201 and a share link to it with its end; the end of all \
-links to it |
-| GET /visitor | who asks: the name and the role |
-| GET, POST /texts ?title=, DELETE /texts/{id} | one's own texts; a UTF-8 text as the body → 201 and its name |
+"""The REST interface under ``/api``: what is on offer, plans, runs and their events, studies; the routes are listed by
+``GET /api/openapi.json``.
 
 Who asks is never a claim of the request, see ``sarqc.web.identity``; what they may see and change is in
 ``sarqc.web.access``. What is hidden from somebody is answered as if it were not there.
@@ -51,6 +11,7 @@ import math
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, Header, Query, Request, Response
@@ -67,7 +28,7 @@ from sarqc.files.kept_out import without_paths, without_secrets
 from sarqc.integrations.programs import programs
 from sarqc.jobs import exports
 from sarqc.jobs.links import DAYS
-from sarqc.jobs.run import Run, RunDocument, State, iso_time
+from sarqc.jobs.run import Run, RunDocument, State
 from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.workers import log_path
@@ -78,7 +39,7 @@ from sarqc.recipe.texts import texts
 from sarqc.settings import Settings
 from sarqc.study.as_recipe import only_line
 from sarqc.web import streams as sse
-from sarqc.web.access import Access, Days, visitor_of
+from sarqc.web.access import Access, Days, Who
 from sarqc.web.admission import admit
 from sarqc.web.browser_contract import method_facts
 from sarqc.web.limits import Planning
@@ -141,9 +102,8 @@ def _offer_router(
     hasty = settings.model_copy(update={"hub_timeout": min(settings.hub_timeout, PLAN_HUB_SECONDS)})
 
     @router.get("/visitor")
-    def visitor(request: Request) -> dict[str, Any]:
+    def visitor(who: Who) -> dict[str, Any]:
         """Who asks, as this host knows them."""
-        who = visitor_of(request)
         return {
             "name": who.owner,
             "role": who.role,
@@ -154,9 +114,8 @@ def _offer_router(
 
     @router.head("/health", include_in_schema=False)
     @router.get("/health")
-    def health(request: Request) -> dict[str, Any]:
+    def health(who: Who) -> dict[str, Any]:
         """Whether the app works, on what, and how busy it is."""
-        who = visitor_of(request)
         devices, trouble = supervisor.devices(), supervisor.trouble
         if not access.everything(who):  # whose runs they are is nobody's business, nor what went wrong on the host
             devices = [device | {"run": None if device["run"] is None else "busy"} for device in devices]
@@ -170,12 +129,11 @@ def _offer_router(
         }
 
     @router.get("/models")
-    def models(request: Request) -> Response:
+    def models(request: Request, who: Who) -> Response:
         """Models that a recipe may name here, each with the checkpoints of it that may be opened: those of declared
         folders, and exports that the visitor may see."""
         from sarqc.models.catalogue import offered
 
-        who = visitor_of(request)
         entries, shown = offered(settings), access.shown_alone(who)
         if shown is not None:
             names = {run.recipe.get(field) for run in shown for field in ("model", "quantized_checkpoint")}
@@ -191,12 +149,11 @@ def _offer_router(
         return json_body(request, {"models": [entry.model_dump(mode="json") for entry in entries]})
 
     @router.get("/model")
-    async def model(request: Request, name: str, revision: str | None = None) -> dict[str, bool]:
+    async def model(who: Who, name: str, revision: str | None = None) -> dict[str, bool]:
         """Whether a model is on this host already; one that can't be taken is an error, as in a plan."""
         from sarqc.models.catalogue import checkpoint_of
         from sarqc.models.hub import NotCached
 
-        who = visitor_of(request)
         who.require("runner", "GET /api/model")
         named = {"model": name, "calibration": NAMED_TEXT} | ({"revision": revision} if revision else {})
 
@@ -211,11 +168,11 @@ def _offer_router(
         return await planning.run(looked_up)
 
     @router.get("/corpora")
-    def corpora(request: Request) -> Response:
+    def corpora(request: Request, who: Who) -> Response:
         """Texts that a recipe may name here, for calibration and for perplexity."""
         from sarqc.calibration.corpora import offered
 
-        entries, shown = offered(settings), access.shown_alone(visitor_of(request))
+        entries, shown = offered(settings), access.shown_alone(who)
         if shown is not None:
             names = {run.recipe.get(field) for run in shown for field in ("calibration", "test")}
             entries = [entry for entry in entries if entry.where != "local" or entry.name in names]
@@ -232,9 +189,8 @@ def _offer_router(
         return json_body(request, Recipe.model_json_schema())
 
     @router.post("/plan")
-    async def make_plan(request: Request, document: Document) -> dict[str, Any]:
+    async def make_plan(who: Who, document: Document) -> dict[str, Any]:
         """What a recipe, or all of a batch, would take and leave, without doing it. Refusals are errors."""
-        who = visitor_of(request)
         who.require("runner", "POST /api/plan")
 
         def made() -> dict[str, Any]:
@@ -250,12 +206,11 @@ def _offer_router(
 
     @router.post("/recipe-texts")
     def recipe_texts(
-        request: Request, document: Document, study: str | None = None, line: str | None = None
+        request: Request, who: Who, document: Document, study: str | None = None, line: str | None = None
     ) -> dict[str, Any]:
         """A recipe or a batch as texts to take elsewhere, with only what differs from the defaults, and a recipe of a
         run as programs for other engines. ``study`` and the name of its ``line``: what the run left, where “auto”
         chose λ for each layer."""
-        who = visitor_of(request)
         recipes = _recipes(document, settings)  # not more runs than could wait here
         own = request.headers.get("origin") or str(request.base_url)  # browsers know the address that people see
         left, of_run, single = None, None, recipes.get("")
@@ -263,10 +218,9 @@ def _offer_router(
             with suppress(NotFound):  # of a run that has left none yet
                 left = access.library.open(access.study(who, study))
                 of_run = left.line(line, single.bits) if line is not None else only_line(left)
-        has_programs = single is not None and single.kind == "run"
         return {
             "texts": texts(document, own.rstrip("/") + settings.root()),
-            "programs": programs(document, left, of_run) if has_programs else [],
+            "programs": programs(document, left, of_run) if single is not None and single.kind == "run" else [],
         }
 
     return router
@@ -288,12 +242,11 @@ def _runs_router(
     store = supervisor.store
 
     @router.post("", status_code=201)
-    async def submit(request: Request, document: Document, lane: str = "batch") -> Response:
+    async def submit(who: Who, document: Document, lane: str = "batch") -> Response:
         """Queues a recipe, or each of a batch. Whatever can be refused is refused now: a queued run can work.
 
         Where the recipe has former names of fields, ``warnings`` of the answer say today's.
         """
-        who = visitor_of(request)
         who.require("runner", "POST /api/runs")
 
         def queued() -> Response:
@@ -315,9 +268,8 @@ def _runs_router(
         return await planning.run(queued)
 
     @router.get("/{run_id}")
-    def get_run(request: Request, run_id: str) -> dict[str, Any]:
+    def get_run(who: Who, run_id: str) -> dict[str, Any]:
         """One run, its exports, and who could load it in which format."""
-        who = visitor_of(request)
         run = access.run(who, run_id)
         kept, seen = supervisor.retention.kept, access.as_seen(who)
         exported = [seen(export).to_json() | {"kept": kept(export)} for export in store.exports(run_id)]
@@ -327,59 +279,55 @@ def _runs_router(
         return seen(run).to_json() | more | {"waits_for_room": waits}
 
     @router.get("/{run_id}/tuning")
-    def get_tuning(request: Request, run_id: str) -> Response:
+    def get_tuning(request: Request, who: Who, run_id: str) -> Response:
         """What a tuning run has found out so far, drawn and in words; null until layers are compared."""
-        run = access.run(visitor_of(request), run_id)
+        run = access.run(who, run_id)
         if run.recipe.get("kind") != "tune":
             raise NotFound("the run does not tune", f"run {run_id}", "Give the id of a run with kind: tune.")
         said = store.last(run_id, TuningStanding.type)
         return json_body(request, None if said is None else tuning_view(said.payload["tuning"], run.recipe))
 
     @router.get("/{run_id}/ladder")
-    def get_ladder(request: Request, run_id: str) -> Response:
+    def get_ladder(request: Request, who: Who, run_id: str) -> Response:
         """What each step of a ladder is worth as far as it is measured, drawn and in words; null until the float model
         is measured."""
-        run = access.run(visitor_of(request), run_id)
+        run = access.run(who, run_id)
         if run.recipe.get("kind") != "ladder":
             raise NotFound("the run is not a ladder", f"run {run_id}", "Give the id of a run with kind: ladder.")
         said = store.last(run_id, LadderStanding.type)
         return json_body(request, None if said is None else ladder_view(said.payload["ladder"], run.recipe))
 
     @router.get("/{run_id}/rounding")
-    def get_rounding(request: Request, run_id: str) -> Response:
+    def get_rounding(request: Request, who: Who, run_id: str) -> Response:
         """Learned rounding with early stopping over its steps, of the blocks that are done, drawn and in words; null
         until one is."""
-        run = access.run(visitor_of(request), run_id)
+        run = access.run(who, run_id)
         if run.recipe.get("stopping", "none") == "none":
             raise NotFound("the run does not stop early", f"run {run_id}", "Give the id of a run with stopping: early.")
         said = store.latest(run_id, BlockRounded.type, ROUNDED)
         return json_body(request, rounding_view(event.payload for event in reversed(said)))
 
     @router.delete("/{run_id}", status_code=204)
-    def delete_run(request: Request, run_id: str) -> Response:
+    def delete_run(who: Who, run_id: str) -> None:
         """Removes a run at rest with its study, log and exports. Finished layers stay: other runs may use them."""
-        who = visitor_of(request)
         access.own_run(who, run_id, f"DELETE run {run_id}")
         supervisor.delete(run_id, who.owner)
-        return Response(status_code=204)
 
     @router.post("/{run_id}/cancel", response_model=None)
-    def cancel(request: Request, run_id: str) -> RunDocument:
+    def cancel(who: Who, run_id: str) -> RunDocument:
         """Asks for the end of a run; what it finished is kept."""
-        who = visitor_of(request)
         access.own_run(who, run_id, f"cancel run {run_id}")
         return supervisor.cancel(run_id, who.owner).to_json()
 
     @router.post("/{run_id}/continue", response_model=None)
-    def resume(request: Request, run_id: str) -> RunDocument:
+    def resume(who: Who, run_id: str) -> RunDocument:
         """Queues a run again that was cancelled, interrupted or failed; it goes on from its finished layers."""
-        access.own_run(visitor_of(request), run_id, f"continue run {run_id}")
+        access.own_run(who, run_id, f"continue run {run_id}")
         return supervisor.resume(run_id).to_json()
 
     @router.post("/{run_id}/export")
-    async def export(request: Request, run_id: str, checkpoint_format: ExportFormat = "plain") -> Response:
+    async def export(who: Who, run_id: str, checkpoint_format: ExportFormat = "plain") -> Response:
         """Queues the writing of a finished run's model to files; asking again gives the same export."""
-        who = visitor_of(request)
 
         def queued() -> Response:
             parent = access.own_run(who, run_id, f"export run {run_id}")
@@ -393,47 +341,37 @@ def _runs_router(
         return await planning.run(queued)
 
     @router.post("/{run_id}/link", status_code=201)
-    def make_link(request: Request, run_id: str, days: Days = DAYS) -> dict[str, str]:
+    def make_link(who: Who, run_id: str, days: Days = DAYS) -> dict[str, str]:
         """A new share link: anyone who has it sees the run and its study, without owner, note and tags, for so many
         ``days`` or until the links of the run are ended. A run has 20 at a time at most."""
-        who = visitor_of(request)
-        run = access.own_run(who, run_id, f"share run {run_id}")
-        secret, ends = access.links.make("run", run.id, run.owner, days)
-        access.audit.note(who.owner, "share", "run", run.id, run.owner, f"until {iso_time(ends)}")
-        return {"address": f"{settings.root()}/share/{secret}", "ends": iso_time(ends)}
+        return access.share(who, "run", run_id, days)
 
     @router.delete("/{run_id}/link", status_code=204)
-    def end_links(request: Request, run_id: str) -> Response:
+    def end_links(who: Who, run_id: str) -> None:
         """Ends all share links of a run and of its study."""
-        who = visitor_of(request)
-        run = access.own_run(who, run_id, f"share run {run_id}")
-        access.links.revoke(run.id)
-        access.audit.note(who.owner, "end links of", "run", run.id, run.owner)
-        return Response(status_code=204)
+        access.end_links(who, "run", run_id)
 
     @router.get("/{run_id}/checkpoint")
-    def get_checkpoint(request: Request, run_id: str, checkpoint_format: ExportFormat = "plain") -> Response:
+    def get_checkpoint(who: Who, run_id: str, checkpoint_format: ExportFormat = "plain") -> Response:
         """The exported model as an uncompressed tar archive that unpacks into one folder; statistics as their file."""
-        access.own_run(visitor_of(request), run_id, f"checkpoint of run {run_id}")
+        access.own_run(who, run_id, f"checkpoint of run {run_id}")
         folder = exports.finished_checkpoint(store, settings, run_id, checkpoint_format)
+        headers = {"Cache-Control": "no-store"}
         if file := exports.single_file(folder, checkpoint_format):
-            return FileResponse(
-                file, media_type="application/octet-stream", filename=file.name, headers={"Cache-Control": "no-store"}
-            )
+            return FileResponse(file, media_type="application/octet-stream", filename=file.name, headers=headers)
         length, parts = exports.tar_of(folder)
-        headers = {
+        headers |= {
             "Content-Length": str(length),
             "Content-Disposition": f'attachment; filename="{folder.name}.tar"',
-            "Cache-Control": "no-store",
         }
         return StreamingResponse(parts, media_type="application/x-tar", headers=headers)
 
     @router.get("/{run_id}/log", response_class=PlainTextResponse)
-    def get_log(request: Request, run_id: str) -> str:
+    def get_log(who: Who, run_id: str) -> str:
         """The last part of what the worker printed; empty before it starts. Paths and secrets of this host are left
         out of it."""
-        run = access.own_run(visitor_of(request), run_id, f"log of run {run_id}")
-        return without_secrets(without_paths(_tail(run, settings), settings.folders()))
+        access.own_run(who, run_id, f"log of run {run_id}")
+        return without_secrets(without_paths(_tail(log_path(settings, run_id)), settings.folders()))
 
     return router
 
@@ -445,6 +383,7 @@ def _streams_router(supervisor: Supervisor, access: Access) -> APIRouter:
     @router.get("/runs/{run_id}/events")
     async def run_events(
         request: Request,
+        who: Who,
         run_id: str,
         after: After = None,
         limit: EventLimit = EVENTS,
@@ -455,7 +394,6 @@ def _streams_router(supervisor: Supervisor, access: Access) -> APIRouter:
         A list has at most ``limit`` events; ``next`` is the ``after`` of the following ones, or null where there are
         none now. A browser that comes back to a run with nothing more to say gets 204, which tells it to stay away.
         """
-        who = visitor_of(request)
         await run_in_threadpool(access.run, who, run_id)
         position = last_event_id if last_event_id is not None else after or 0
         accept = request.headers.get("accept", "")
@@ -471,9 +409,8 @@ def _streams_router(supervisor: Supervisor, access: Access) -> APIRouter:
         return EventSourceResponse(stream, headers=sse.STREAM_HEADERS)
 
     @router.get("/events")
-    async def all_events(request: Request, after: After = None, last_event_id: LastEventId = None) -> Response:
+    async def all_events(who: Who, after: After = None, last_event_id: LastEventId = None) -> Response:
         """Changes of the runs that one may see, from a revision on; without one, from now on."""
-        who = visitor_of(request)
         position = last_event_id if last_event_id is not None else after
         if position is None:
             position = await run_in_threadpool(store.revision)
@@ -508,9 +445,9 @@ def _jobs(
     return jobs
 
 
-def _tail(run: Run, settings: Settings) -> str:
+def _tail(path: Path) -> str:
     try:
-        with log_path(settings, run.id).open("rb") as file:
+        with path.open("rb") as file:
             file.seek(max(0, file.seek(0, 2) - LOG_BYTES))
             return file.read().decode("utf-8", "replace")
     except FileNotFoundError:
