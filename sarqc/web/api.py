@@ -308,10 +308,11 @@ def _runs_router(
         return json_body(request, rounding_view(event.payload for event in reversed(said)))
 
     @router.delete("/{run_id}", status_code=204)
-    def delete_run(who: Who, run_id: str) -> None:
+    def delete_run(who: Who, run_id: str) -> Response:
         """Removes a run at rest with its study, log and exports. Finished layers stay: other runs may use them."""
         access.own_run(who, run_id, f"DELETE run {run_id}")
         supervisor.delete(run_id, who.owner)
+        return Response(status_code=204)
 
     @router.post("/{run_id}/cancel", response_model=None)
     def cancel(who: Who, run_id: str) -> RunDocument:
@@ -347,9 +348,10 @@ def _runs_router(
         return access.share(who, "run", run_id, days)
 
     @router.delete("/{run_id}/link", status_code=204)
-    def end_links(who: Who, run_id: str) -> None:
+    def end_links(who: Who, run_id: str) -> Response:
         """Ends all share links of a run and of its study."""
         access.end_links(who, "run", run_id)
+        return Response(status_code=204)
 
     @router.get("/{run_id}/checkpoint")
     def get_checkpoint(who: Who, run_id: str, checkpoint_format: ExportFormat = "plain") -> Response:

@@ -119,36 +119,9 @@ def refuse_other_sites(request: Request) -> None:
     if request.method in ("GET", "HEAD", "OPTIONS"):
         return
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
-    foreign = site not in ("same-origin", "none") if site else origin and _host(origin) != _own_host(request)
-    if foreign:
+    host = request.headers.get("host", "")
+    if site not in ("same-origin", "none") if site else origin and origin.partition("://")[2] != host:
         raise Forbidden("the request comes from another site", _where(request), "Use the page of this app.")
-
-
-def body_response(
-    request: Request,
-    body: bytes,
-    media_type: str,
-    *,
-    cache: str = ASK_AGAIN,
-    etag: str | None = None,
-    packed: Callable[[], bytes] | None = None,
-) -> Response:
-    """A body with an ETag: 304 where the other side has it already, gzip where it takes that; ``packed`` gives the body
-    so compressed where it is kept."""
-    etag = f'"{etag or hashlib.sha256(body).hexdigest()[:32]}"'
-    headers = {"ETag": etag, "Cache-Control": cache, "Vary": "Accept-Encoding"}
-    known = {tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")}
-    if etag in known or "*" in known:
-        return Response(status_code=304, headers=headers)
-    if len(body) >= COMPRESS_FROM and accepts_gzip(request):
-        body = gzip.compress(body, COMPRESS_LEVEL, mtime=0) if packed is None else packed()
-        headers |= {"Content-Encoding": "gzip", "ETag": f"W/{etag}"}  # other bytes, same meaning
-    return Response(body, media_type=media_type, headers=headers)
-
-
-def json_body(request: Request, document: Any) -> Response:
-    """A document like ``body_response``. NaN in it is an error of ours: browsers can't read it."""
-    return body_response(request, _json(document), "application/json")
 
 
 @dataclass(frozen=True)
@@ -159,11 +132,29 @@ class CachedBody:
 
     @cached_property
     def etag(self) -> str:
-        return hashlib.sha256(self.body).hexdigest()[:32]
+        return f'"{hashlib.sha256(self.body).hexdigest()[:32]}"'
 
     @cached_property
     def packed(self) -> bytes:
         return gzip.compress(self.body, COMPRESS_LEVEL, mtime=0)
+
+
+def body_response(request: Request, body: CachedBody, media_type: str, *, cache: str = ASK_AGAIN) -> Response:
+    """Return a body with an ETag: 304 where the other side has it already, gzip where it takes that."""
+    etag = body.etag
+    headers = {"ETag": etag, "Cache-Control": cache, "Vary": "Accept-Encoding"}
+    known = {tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")}
+    if etag in known or "*" in known:
+        return Response(status_code=304, headers=headers)
+    if len(body.body) < COMPRESS_FROM or not accepts_gzip(request):
+        return Response(body.body, media_type=media_type, headers=headers)
+    headers |= {"Content-Encoding": "gzip", "ETag": f"W/{etag}"}  # other bytes, same meaning
+    return Response(body.packed, media_type=media_type, headers=headers)
+
+
+def json_body(request: Request, document: Any) -> Response:
+    """A document like ``body_response``. NaN in it is an error of ours: browsers can't read it."""
+    return body_response(request, CachedBody(_json(document)), "application/json")
 
 
 class WrittenAnswers:
@@ -183,9 +174,7 @@ class WrittenAnswers:
         if written is None:
             written = CachedBody(_json(make()))
             self._keep(key, written)
-        return body_response(
-            request, written.body, "application/json", etag=written.etag, packed=lambda: written.packed
-        )
+        return body_response(request, written, "application/json")
 
     def _keep(self, key: Hashable, written: CachedBody) -> None:
         with self._mutex:
@@ -212,14 +201,6 @@ def accepts_gzip(request: Request) -> bool:
 
 def _where(request: Request) -> str:
     return f"{request.method} {request.url.path}"
-
-
-def _host(origin: str) -> str:
-    return origin.partition("://")[2]
-
-
-def _own_host(request: Request) -> str:
-    return request.headers.get("host", "")
 
 
 def _invalid(request: Request, error: RequestValidationError) -> Refused:
