@@ -15,6 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sarqc.errors import Busy
 from sarqc.settings import Settings
+from sarqc.web.middleware import HttpMiddleware
 from sarqc.web.responses import error_response
 
 BODY_SECONDS = 30.0  # without a byte
@@ -27,34 +28,30 @@ WAITING = 32  # plans under way or waiting; one more is told to come back
 Answer = TypeVar("Answer")
 
 
-class RequestLimits:
-    """Turns away what is too much at once, and ends what does not arrive. Plain ASGI, so that streams stay streams."""
+class RequestLimits(HttpMiddleware):
+    """Turns away what is too much at once, and ends what does not arrive."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
-        self.app, self.settings = app, settings
+        super().__init__(app)
+        self.settings = settings
         self._requests: Counter[str] = Counter()
         self._streams: Counter[str] = Counter()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
+    async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
         address = scope["client"][0] if scope["client"] else ""
         path = scope["path"]
         if path.startswith("/api/join/") and path.endswith("/events"):  # a hall is one address; its lecture counts them
             await self.app(scope, _in_time(receive), send)
             return
         is_stream = path.startswith("/api/") and path.endswith("/events")
-        counter, limit, name = (
-            (self._streams, self.settings.max_streams_per_address, "SARQC_MAX_STREAMS_PER_ADDRESS")
-            if is_stream
-            else (self._requests, self.settings.max_connections_per_address, "SARQC_MAX_CONNECTIONS_PER_ADDRESS")
-        )
+        counter, limit = self._requests, self.settings.max_connections_per_address
+        kind, name = "requests", "SARQC_MAX_CONNECTIONS_PER_ADDRESS"
+        if is_stream:
+            counter, limit = self._streams, self.settings.max_streams_per_address
+            kind, name = "streams of events", "SARQC_MAX_STREAMS_PER_ADDRESS"
         if counter[address] >= limit:
-            what = (
-                f"this address has {limit} {'streams of events' if is_stream else 'requests'} open, as many as it may"
-            )
-            error = Busy(what, f"{scope['method']} {scope['path']}", f"Close some of them, or raise {name}.")
+            what = f"this address has {limit} {kind} open, as many as it may"
+            error = Busy(what, f"{scope['method']} {path}", f"Close some of them, or raise {name}.")
             await error_response(error)(scope, receive, send)
             return
         with _counted(counter, address):

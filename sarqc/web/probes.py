@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sarqc.errors import SarqcError
 from sarqc.jobs.supervisor import Supervisor
+from sarqc.web.middleware import HttpMiddleware
 
 HEALTH, READINESS = "/healthz", "/readyz"
 SECONDS = 5.0  # for which the answer of a check is good: asking often costs nothing
@@ -68,14 +69,15 @@ class Readiness:
         return OK
 
 
-class Probes:
+class Probes(HttpMiddleware):
     """Answers both paths, GET and HEAD, and hands on all others."""
 
     def __init__(self, app: ASGIApp, readiness: Readiness) -> None:
-        self.app, self._readiness = app, readiness
+        super().__init__(app)
+        self._readiness = readiness
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] not in ("GET", "HEAD"):
+    async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] not in ("GET", "HEAD"):
             await self.app(scope, receive, send)
         elif scope["path"] == HEALTH:
             await _answer(200, {"status": OK})(scope, receive, send)

@@ -26,7 +26,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sarqc.errors import Busy, Forbidden, Refused, SarqcError, disk_full, is_disk_full
-from sarqc.web.middleware import held_back, is_page
+from sarqc.web.middleware import HttpMiddleware, held_back, is_page
 
 BODY_BYTES = 65_536  # a recipe has a few hundred
 COMPRESS_FROM = 1024  # bytes; below that gzip gains nothing
@@ -215,20 +215,17 @@ def _invalid(request: Request, error: RequestValidationError) -> Refused:
     return Refused(f"{'.'.join(path)} is wrong: {message}", _where(request), f"Correct that part of the {place}.")
 
 
-class OneShape:
+class OneShape(HttpMiddleware):
     """Says again what an app inside says in other words; pages for people, which are HTML, stay as they are.
 
     ``not_found`` makes the page for people who ask for one that is not there; without it they get what programs get.
     """
 
     def __init__(self, app: ASGIApp, not_found: Callable[[Scope], Response] | None = None) -> None:
-        self.app, self._not_found = app, not_found
+        super().__init__(app)
+        self._not_found = not_found
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-
+    async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def worded(start: Message, body: bytes) -> None:
             if self._not_found is not None and start["status"] == 404 and _asks_for_a_page(scope):
                 await self._not_found(scope)(scope, receive, send)
