@@ -64,10 +64,10 @@ class Audit:
         self._store.even_when_full(lambda connection: connection.execute(query, vars(entry)))
         log.info("%s", entry.words())
 
-    def entries(self, since: float = 0.0) -> list[AuditEntry]:
-        """All entries since a time, the oldest first."""
+    def entries(self) -> list[AuditEntry]:
+        """All entries, the oldest first."""
         with self._store.snapshot() as connection:
-            return list(_read(connection, since))
+            return _read(connection, 0.0)
 
 
 def read_audit(database: Path, since: float = 0.0) -> list[AuditEntry]:
@@ -76,16 +76,15 @@ def read_audit(database: Path, since: float = 0.0) -> list[AuditEntry]:
         raise NotFound("no database of runs", str(database), "Set SARQC_STATE_DIR to that of the app.")
     with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
         try:
-            return list(_read(connection, since))
+            return _read(connection, since)
         except sqlite3.OperationalError as error:
             remedy = "Start this version of the app once."
             raise NotFound(f"it has no audit log yet: {error}", str(database), remedy) from None
 
 
-def _read(connection: sqlite3.Connection, since: float) -> Iterator[AuditEntry]:
+def _read(connection: sqlite3.Connection, since: float) -> list[AuditEntry]:
     query = "SELECT at, actor, action, kind, target, owner, detail FROM audit WHERE at >= ? ORDER BY seq"
-    for row in connection.execute(query, (since,)):
-        yield AuditEntry(*row)
+    return [AuditEntry(*row) for row in connection.execute(query, (since,))]
 
 
 def as_lines(entries: list[AuditEntry], as_json: bool) -> Iterator[str]:

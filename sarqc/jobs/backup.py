@@ -19,7 +19,7 @@ import sqlite3
 import tarfile
 import time
 from collections.abc import Collection, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -95,9 +95,12 @@ def restore(settings: Settings, source: Path, *, replace: bool = False) -> tuple
     ``Refused`` for a running app, a state folder that is not empty, and a backup that a newer sarqc made; ``Damaged``.
     """
     state, where = settings.resolved_state_dir(), str(source)
-    with _opened(source) as backup, _locked(state):
+    with _opened(source) as backup, ExitStack() as stack:
+        stack.callback(os.close, take_lock(state / DATABASE))  # no app opens the state meanwhile
         manifest = backup.manifest(where)
-        there = [name for name in _names_of_state() if (state / name).exists()]
+        # The log of the database that goes must not stand beside the one that comes.
+        names = (*PARTS, DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm")
+        there = [name for name in names if (state / name).exists()]
         if there and not replace:
             raise Refused(
                 f"the state folder is not empty: {', '.join(there[:3])}", str(state),
@@ -350,24 +353,6 @@ def _pack(folder: Path, target: Path) -> None:
         partial.rename(target)
     finally:
         partial.unlink(missing_ok=True)
-
-
-# The state folder.
-
-
-def _names_of_state() -> tuple[str, ...]:
-    """What a backup takes the place of; the log of the database that goes must not stand beside the one that comes."""
-    return (*PARTS, DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm")
-
-
-@contextmanager
-def _locked(state: Path) -> Iterator[None]:
-    """No app opens the state meanwhile. Raises ``Refused`` where one has it open."""
-    lock = take_lock(state / DATABASE)
-    try:
-        yield
-    finally:
-        os.close(lock)
 
 
 def _note_restore(database: Path, source: Path) -> None:

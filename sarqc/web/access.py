@@ -88,7 +88,7 @@ class Access:
 
     def own_run(self, visitor: Visitor, run_id: str, where: str) -> Run:
         """A run that a visitor may change. Raises ``NotFound``, or ``Forbidden`` for one that is only shown to them."""
-        visitor.require("runner", where)
+        visitor.require_runner(where)
         run = self.run(visitor, run_id)
         if not self.everything(visitor) and run.owner != visitor.owner:
             raise Forbidden("the run belongs to somebody else", where, "Submit its recipe as a run of your own.")
@@ -150,7 +150,7 @@ class Access:
 
     def own_study(self, visitor: Visitor, study_id: str, where: str) -> None:
         """Returns where a visitor may share or remove a study. Raises as ``own_run``."""
-        visitor.require("runner", where)
+        visitor.require_runner(where)
         if not self._seen(visitor, study_id):
             raise Forbidden("the study belongs to somebody else", where, "Only its owner may do this.")
 

@@ -20,6 +20,7 @@ from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Str
 from fastapi.sse import EventSourceResponse
 
 import sarqc
+from sarqc.checkpoints.formats import STATISTICS
 from sarqc.engine.plan import Job, resolve, together
 from sarqc.errors import NotFound, QueueFull, SarqcError
 from sarqc.events import BlockRounded, LadderStanding, TuningStanding
@@ -27,6 +28,7 @@ from sarqc.figures import ladder_view, rounding_view, tuning_view
 from sarqc.files.kept_out import without_paths, without_secrets
 from sarqc.integrations.programs import programs
 from sarqc.jobs import exports
+from sarqc.jobs.checkpoint_files import files_of
 from sarqc.jobs.links import DAYS
 from sarqc.jobs.run import Run, RunDocument, State
 from sarqc.jobs.store import Store
@@ -154,7 +156,7 @@ def _offer_router(
         from sarqc.models.catalogue import checkpoint_of
         from sarqc.models.hub import NotCached
 
-        who.require("runner", "GET /api/model")
+        who.require_runner("GET /api/model")
         named = {"model": name, "calibration": NAMED_TEXT} | ({"revision": revision} if revision else {})
 
         def looked_up() -> dict[str, bool]:
@@ -191,7 +193,7 @@ def _offer_router(
     @router.post("/plan")
     async def make_plan(who: Who, document: Document) -> dict[str, Any]:
         """What a recipe, or all of a batch, would take and leave, without doing it. Refusals are errors."""
-        who.require("runner", "POST /api/plan")
+        who.require_runner("POST /api/plan")
 
         def made() -> dict[str, Any]:
             jobs = _jobs(_recipes(document, settings), who, access, hasty, resolve)
@@ -247,7 +249,7 @@ def _runs_router(
 
         Where the recipe has former names of fields, ``warnings`` of the answer say today's.
         """
-        who.require("runner", "POST /api/runs")
+        who.require_runner("POST /api/runs")
 
         def queued() -> Response:
             recipes = _recipes(document, settings)
@@ -359,7 +361,8 @@ def _runs_router(
         access.own_run(who, run_id, f"checkpoint of run {run_id}")
         folder = exports.finished_checkpoint(store, settings, run_id, checkpoint_format)
         headers = {"Cache-Control": "no-store"}
-        if file := exports.single_file(folder, checkpoint_format):
+        if checkpoint_format == STATISTICS:  # which are one file
+            (file,) = files_of(folder)
             return FileResponse(file, media_type="application/octet-stream", filename=file.name, headers=headers)
         length, parts = exports.tar_of(folder)
         headers |= {

@@ -48,7 +48,7 @@ def lecture_router(lectures: Lectures, settings: Settings, bell: Bell) -> APIRou
     async def begin(request: Request) -> dict[str, Any]:
         """Begins a lecture. Its secret is told only here."""
         who = visitor_of(request)
-        who.require("runner", "POST /api/lectures")
+        who.require_runner("POST /api/lectures")
         is_first = not len(lectures)
         lecture, secret = lectures.begin(who.owner, time.monotonic())
         if is_first:

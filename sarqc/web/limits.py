@@ -139,11 +139,9 @@ class _Connection(H11Protocol):
         for group, limit in ((neighbours, self.at_most_per_address), (everybody, self.at_most)):
             idle = [other for other in group if other._is_idle() and other is not self]
             if len(group) > limit and idle:
-                min(idle, key=lambda other: other._waits_since)._leave()
-
-    def _leave(self) -> None:
-        self.connections.discard(self)
-        self.transport.abort()
+                oldest = min(idle, key=lambda other: other._waits_since)
+                self.connections.discard(oldest)
+                oldest.transport.abort()
 
     def _address(self) -> str | None:
         return self.client[0] if self.client else None
@@ -158,21 +156,17 @@ def connection_class(settings: Settings, open_files: int) -> type[asyncio.Protoc
     return type("Connection", (_Connection,), limits)
 
 
-PLANS = "{most} plans are being made or wait"
-
-
 class Planning:
-    """Runs slow work, a few ``threads`` at a time, so that pages go on meanwhile; ``what``: a message that as much is
-    under way as may be."""
+    """Runs slow work, a few ``threads`` at a time, so that pages go on meanwhile; ``what`` of it is under way."""
 
-    def __init__(self, what: str = PLANS, threads: int = THREADS, most: int = WAITING) -> None:
+    def __init__(self, what: str = "plans are being made or wait", threads: int = THREADS, most: int = WAITING) -> None:
         self._threads, self._under_way = CapacityLimiter(threads), 0
         self._what, self._most = what, most
 
     async def run(self, work: Callable[[], Answer]) -> Answer:
         """The answer of ``work``. Raises ``Busy`` where too many plans wait already."""
         if self._under_way >= self._most:
-            raise Busy(self._what.format(most=self._most), "app", "Try again in a moment.")
+            raise Busy(f"{self._most} {self._what}", "app", "Try again in a moment.")
         self._under_way += 1
         try:
             return await to_thread.run_sync(work, limiter=self._threads)

@@ -168,7 +168,7 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
     def each(who: Visitor, ids: Any, verb: str, work: Callable[[Run], object]) -> dict[str, Any]:
         """Does something to each of the named runs; what can't be done to one leaves it, and is told."""
         done, left = [], []
-        who.require("runner", f"{verb} runs")
+        who.require_runner(f"{verb} runs")
         for run_id in named_ids(ids):
             try:
                 work(access.own_run(who, run_id, f"{verb} run {run_id}"))

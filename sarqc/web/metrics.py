@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, PlatformCollector, ProcessCollector
@@ -87,8 +87,8 @@ class Metrics:
 class _Standing:
     """What is asked when somebody reads: a collector of Prometheus's client."""
 
-    def __init__(self, supervisor: Supervisor, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
-        self._supervisor, self._settings, self._clock = supervisor, settings, clock
+    def __init__(self, supervisor: Supervisor, settings: Settings) -> None:
+        self._supervisor, self._settings = supervisor, settings
         self._sizes: tuple[float, dict[str, int]] | None = None
 
     def describe(self) -> list[Metric]:
@@ -117,7 +117,7 @@ class _Standing:
         yield GaugeMetricFamily("sarqc_disk_free_bytes", "Room on the disk with the state folder.", free)
 
     def _disk(self) -> dict[str, int]:
-        now = self._clock()
+        now = time.monotonic()
         if self._sizes is None or now - self._sizes[0] >= DISK_SECONDS:
             settings = self._settings
             folders = {

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
 
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse
@@ -34,17 +33,17 @@ class Readiness:
     The words are for everybody: the log and ``GET /api/health`` say more to those who may know.
     """
 
-    def __init__(self, supervisor: Supervisor, clock: Callable[[], float] = time.monotonic) -> None:
-        self._supervisor, self._clock = supervisor, clock
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
         self._known: tuple[float, Checks] | None = None
         self._looking = asyncio.Lock()
 
     async def checks(self) -> Checks:
         """Each thing that is needed, with “ok” or what is wrong with it."""
         async with self._looking:
-            if self._known is None or self._clock() - self._known[0] >= SECONDS:
+            if self._known is None or time.monotonic() - self._known[0] >= SECONDS:
                 found = await run_in_threadpool(self._look)
-                self._known = self._clock(), found
+                self._known = time.monotonic(), found
             return self._known[1]
 
     def _look(self) -> Checks:

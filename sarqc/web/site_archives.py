@@ -39,7 +39,7 @@ class SiteArchives:
     def __init__(self, settings: Settings) -> None:
         self._settings, self._folder = settings, settings.resolved_state_dir() / "sites"
         shutil.rmtree(self._folder, ignore_errors=True)  # of the app's last life, which may have been cut off
-        self._writing = Planning("{most} sites are being written or wait", WRITTEN_AT_ONCE, WAITING)
+        self._writing = Planning("sites are being written or wait", WRITTEN_AT_ONCE, WAITING)
         self._under_way: dict[Hashable, asyncio.Task[Path]] = {}
         self._kept: dict[Hashable, Path] = {}  # the last used one last
 

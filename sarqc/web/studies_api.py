@@ -180,14 +180,14 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
     @router.get("/studies/{study_id}/site")
     def get_site_plan(request: Request, who: Who, study_id: str) -> Response:
         """About how much the study takes as a site of files, see ``site.zip``; an error where that is too much."""
-        who.require("runner", "GET site")
+        who.require_runner("GET site")
         return said(request, [study_id], _site_plan)
 
     @router.get("/studies/{study_id}/site.zip")
     async def get_site(request: Request, who: Who, study_id: str) -> Response:
         """The Lab of the study as a site of files, as ``python -m sarqc publish`` writes it, in one zip file. It is
         written when it is first asked for, which may take a minute."""
-        who.require("runner", "GET site.zip")
+        who.require_runner("GET site.zip")
         study = await run_in_threadpool(opened, who, study_id)
         version = await run_in_threadpool(library.version, study_id)
         await run_in_threadpool(said, request, [study_id], _site_plan)  # refuses what is too large
@@ -258,7 +258,7 @@ def _upload_router(settings: Settings, access: Access) -> APIRouter:
     @router.post("/studies", status_code=201)
     async def upload(request: Request, who: Who) -> Response:
         """Takes the zip file of a download as the body. Nothing of it is kept unless all of it is right."""
-        who.require("runner", "POST /api/studies")
+        who.require_runner("POST /api/studies")
         await run_in_threadpool(access.studies.check_room, who.owner, settings.study_uploads_each)
         with place():
             async with received(request, root, limit, too_large(limit)) as (archive, size), checks:

@@ -59,7 +59,7 @@ def _upload_router(settings: Settings, access: Access) -> APIRouter:
     @router.post("/texts", status_code=201)
     async def upload(request: Request, who: Who, title: Title = "") -> Response:
         """Takes a UTF-8 text as the body and answers with the name that a recipe may give it."""
-        who.require("runner", "POST /api/texts")
+        who.require_runner("POST /api/texts")
         await run_in_threadpool(access.texts.check_room, who.owner, settings.text_uploads_each)
         too_large = TooLarge(f"the text has more than {settings.text_mib:g} MiB", "texts", "Send a part of it.")
         async with received(request, root, limit, too_large) as (partial, size):

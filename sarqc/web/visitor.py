@@ -21,7 +21,6 @@ from sarqc.errors import Forbidden
 from sarqc.settings import Settings
 
 Role = Literal["viewer", "runner", "operator"]
-RANK: dict[Role, int] = {"viewer": 0, "runner": 1, "operator": 2}
 COOKIE = "sarqc_visitor"
 COOKIE_SECONDS = 90 * 24 * 3600
 STATE = "state"  # what is signed on the way to another site is not a cookie
@@ -38,13 +37,12 @@ class Visitor:
     links: frozenset[str] = frozenset()  # secrets of share links that were followed
     signed_in: bool = False
 
-    def require(self, role: Role, where: str) -> None:
-        """Raises ``Forbidden`` for somebody of a lower role."""
-        if RANK[self.role] < RANK[role]:
-            remedy = (
-                "Ask the operator of this host." if self.signed_in else "Sign in, or ask the operator of this host."
-            )
-            raise Forbidden(f"a {self.role} may not do this, a {role} may", where, remedy)
+    def require_runner(self, where: str) -> None:
+        """Raises ``Forbidden`` for a viewer."""
+        if self.role == "viewer":
+            remedy = "Ask the operator of this host."
+            remedy = remedy if self.signed_in else "Sign in, or ask the operator of this host."
+            raise Forbidden("a viewer may not do this, a runner may", where, remedy)
 
 
 def new_guest() -> str:
@@ -61,9 +59,8 @@ class Cookies:
 
     def header(self, scheme: str, owner: str, links: frozenset[str] = frozenset(), proof: str = "") -> str:
         """The ``Set-Cookie`` header. ``proof``: what must still be true of a person who has signed in."""
-        value = self._serializer.dumps({"owner": owner, "links": sorted(links), "proof": proof})
         cookie: SimpleCookie = SimpleCookie()
-        cookie[COOKIE] = value
+        cookie[COOKIE] = self._serializer.dumps({"owner": owner, "links": sorted(links), "proof": proof})
         morsel = cookie[COOKIE]
         morsel["path"], morsel["httponly"], morsel["max-age"] = "/", True, COOKIE_SECONDS
         morsel["samesite"] = "None" if self._framed else "Lax"
