@@ -45,7 +45,7 @@ from sarqc.web.process import prepare_process
 from sarqc.web.profile import check_profile, is_private
 from sarqc.web.responses import OneShape, unexpected
 from sarqc.web.sign_in import sign_in_router
-from sarqc.web.static import add_assets
+from sarqc.web.static import assets_router
 from sarqc.web.visitor import Cookies
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def create_app(
     if with_pages:
         _add_pages(app, settings, introductions, lectures)
     else:
-        add_assets(app, settings.assets_dir, {})
+        app.include_router(assets_router(settings.assets_dir, {}))
     is_logged = settings.access_log if settings.access_log is not None else not is_private(settings)
     listeners = [metrics.exchange, *([log_access] if is_logged else [])]
     app.add_middleware(Exchanges, listeners=listeners, pages=[page.path for page in _pages()] if with_pages else ())
@@ -152,7 +152,7 @@ def _add_pages(app: FastAPI, settings: Settings, introductions: Introductions, l
     from pages.join import join_router
     from pages.resources import bundles
 
-    add_assets(app, settings.assets_dir, bundles(every))
+    app.include_router(assets_router(settings.assets_dir, bundles(every)))
     app.include_router(join_router(settings, lectures))
     blocks = pages.build(settings).queue(max_size=EVENTS_WAITING, api_open=False)
     with warnings.catch_warnings():

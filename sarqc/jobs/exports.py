@@ -13,9 +13,9 @@ import tarfile
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from sarqc.checkpoints.formats import STATISTICS, ExportFormat, check_export, exports_of, is_no_gain
+from sarqc.checkpoints.formats import STATISTICS, check_export, exports_of, is_no_gain
 from sarqc.errors import Conflict, NoRoom, NotFound, Refused
 from sarqc.files.room import free_bytes
 from sarqc.jobs.checkpoint_files import damage, files_of
@@ -64,42 +64,29 @@ def size_on_disk(path: Path) -> int:
     return size
 
 
-def check_exportable(parent: Run, checkpoint_format: str) -> ExportFormat:
-    """The format, when the run can be exported in it. Raises ``Conflict`` or ``Refused``."""
+def check_exportable(parent: Run, checkpoint_format: str) -> None:
+    """Returns when the run can be exported in the format. Raises ``Conflict`` or ``Refused``."""
     where = f"run {parent.id}"
     if parent.parent is not None:
         raise Conflict("it is an export itself", where, f"Export the run {parent.parent}.")
     if parent.state is not State.FINISHED:
         raise Conflict(f"a run that is {parent.state} can't be exported", where, advice(parent.state))
-    wanted = check_export(Recipe.parse(parent.recipe), checkpoint_format)
+    check_export(Recipe.parse(parent.recipe), checkpoint_format)
     repair = (parent.summary or {}).get("repair")
     if repair is not None and is_no_gain(repair):
         raise Refused("the repair is not an improvement", where, "Keep the file as it was found.")
-    return wanted
 
 
-class Sizes(Protocol):
-    """What a plan knows of sizes, in bytes; None: nothing yet."""
-
-    @property
-    def bytes_before(self) -> int | None: ...
-
-    @property
-    def bytes_after(self) -> int | None: ...
-
-    @property
-    def disk_bytes(self) -> int | None: ...
-
-
-def size_at_most(wanted: str, planned: Sizes) -> int:
-    """Bytes of an export, expected; of statistics at most: weights of linears beside what tuning keeps of a draw."""
+def size_at_most(wanted: str, *, before: int, after: int, disk: int) -> int:
+    """Return the expected bytes of an export, of statistics the most: weights of linears beside what tuning keeps of a
+    draw. ``before``, ``after``, ``disk``: bytes of the linears and of finished layers, as planned.
+    """
     if wanted == STATISTICS:
-        return (planned.bytes_before or 0) + (planned.disk_bytes or 0)
+        return before + disk
     if wanted == "plain":
-        return planned.bytes_before or 0
+        return before
     # MLX has a scale and a bias for at least 32 weights each; those of other formats take less.
-    more = (planned.bytes_before or 0) // 16 if wanted == "mlx" else 0
-    return (planned.bytes_after or 0) + more
+    return after + (before // 16 if wanted == "mlx" else 0)
 
 
 def check_room(store: Store, settings: Settings, size: int) -> None:

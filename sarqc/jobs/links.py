@@ -73,10 +73,9 @@ class Links:
 
     def opened(self, secret: str) -> Link:
         """The link of a secret. Raises ``NotFound``."""
-        links = self.behind([secret])
-        if not links:
-            raise NotFound("this link is invalid or has expired", "link", "Ask for a new one.")
-        return links[0]
+        for link in self.behind([secret]):
+            return link
+        raise NotFound("this link is invalid or has expired", "link", "Ask for a new one.")
 
 
 def _digest(secret: str) -> str:

@@ -137,18 +137,14 @@ def _offer_router(
         from sarqc.models.catalogue import offered
 
         entries, shown = offered(settings), access.shown_alone(who)
-        if shown is not None:
-            names = {run.recipe.get(field) for run in shown for field in ("model", "quantized_checkpoint")}
-            entries = [
-                entry.model_copy(update={"opened": tuple(name for name in entry.opened if name in names)})
-                for entry in entries
-                if entry.where != "local" or entry.name in names
-            ]
         exported = _exported(supervisor, settings, access.sees(who))
-        entries = [
-            entry.model_copy(update={"opened": (*entry.opened, *exported.get(entry.name, ()))}) for entry in entries
-        ]
-        return json_body(request, {"models": [entry.model_dump(mode="json") for entry in entries]})
+        names = {run.recipe.get(field) for run in shown or () for field in ("model", "quantized_checkpoint")}
+        seen = []
+        for entry in entries:
+            if shown is None or entry.where != "local" or entry.name in names:
+                opened = [name for name in entry.opened if shown is None or name in names]
+                seen.append(entry.model_dump(mode="json") | {"opened": [*opened, *exported.get(entry.name, ())]})
+        return json_body(request, {"models": seen})
 
     @router.get("/model")
     async def model(who: Who, name: str, revision: str | None = None) -> dict[str, bool]:
@@ -255,16 +251,15 @@ def _runs_router(
             recipes = _recipes(document, settings)
             access.check_queue(who, len(recipes))
             jobs = _jobs(recipes, who, access, settings, resolve)
-            recipes = {name: job.recipe for name, job in jobs.items()}
             minutes = [job.plan.minutes for job in jobs.values()]
             seconds = [None if each is None else 60 * each for each in minutes]
             deprecated = {"warnings": sentences} if (sentences := deprecations(document)) else {}
-            if list(recipes) == [""]:
-                run = supervisor.submit(recipes[""], who.owner, lane, seconds[0])
+            if list(jobs) == [""]:
+                run = supervisor.submit(jobs[""].recipe, who.owner, lane, seconds[0])
                 return JSONResponse(run.to_json() | deprecated, 201, headers={"Location": f"/api/runs/{run.id}"})
             batch = f"batch-{secrets.token_hex(3)}"
-            runs = supervisor.submit_all(list(recipes.values()), who.owner, lane, batch, seconds)
-            named = [run.to_json() | {"name": name} for name, run in zip(recipes, runs, strict=True)]
+            runs = supervisor.submit_all([job.recipe for job in jobs.values()], who.owner, lane, batch, seconds)
+            named = [run.to_json() | {"name": name} for name, run in zip(jobs, runs, strict=True)]
             return JSONResponse({"batch": batch, "runs": named} | deprecated, 201)
 
         return await planning.run(queued)
@@ -287,7 +282,7 @@ def _runs_router(
         if run.recipe.get("kind") != "tune":
             raise NotFound("the run does not tune", f"run {run_id}", "Give the id of a run with kind: tune.")
         said = store.last(run_id, TuningStanding.type)
-        return json_body(request, None if said is None else tuning_view(said.payload["tuning"], run.recipe))
+        return json_body(request, said and tuning_view(said.payload["tuning"], run.recipe))
 
     @router.get("/{run_id}/ladder")
     def get_ladder(request: Request, who: Who, run_id: str) -> Response:
@@ -297,7 +292,7 @@ def _runs_router(
         if run.recipe.get("kind") != "ladder":
             raise NotFound("the run is not a ladder", f"run {run_id}", "Give the id of a run with kind: ladder.")
         said = store.last(run_id, LadderStanding.type)
-        return json_body(request, None if said is None else ladder_view(said.payload["ladder"], run.recipe))
+        return json_body(request, said and ladder_view(said.payload["ladder"], run.recipe))
 
     @router.get("/{run_id}/rounding")
     def get_rounding(request: Request, who: Who, run_id: str) -> Response:
@@ -335,7 +330,9 @@ def _runs_router(
         def queued() -> Response:
             parent = access.own_run(who, run_id, f"export run {run_id}")
             exports.check_exportable(parent, checkpoint_format)
-            size = exports.size_at_most(checkpoint_format, resolve(Recipe.parse(parent.recipe), settings).plan)
+            plan = resolve(Recipe.parse(parent.recipe), settings).plan
+            before, after, disk = plan.bytes_before or 0, plan.bytes_after or 0, plan.disk_bytes or 0
+            size = exports.size_at_most(checkpoint_format, before=before, after=after, disk=disk)
             access.check_exports(who, size)
             made, is_queued = supervisor.export(run_id, checkpoint_format, size, who.owner)
             headers = {"Location": f"/api/runs/{made.id}"}

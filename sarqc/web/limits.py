@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TypeVar
 
 from anyio import CapacityLimiter, to_thread
@@ -54,19 +53,13 @@ class RequestLimits(HttpMiddleware):
             error = Busy(what, f"{scope['method']} {path}", f"Close some of them, or raise {name}.")
             await error_response(error)(scope, receive, send)
             return
-        with _counted(counter, address):
+        counter[address] += 1
+        try:
             await self.app(scope, _in_time(receive), send)
-
-
-@contextmanager
-def _counted(counter: Counter[str], address: str) -> Iterator[None]:
-    counter[address] += 1
-    try:
-        yield
-    finally:
-        counter[address] -= 1
-        if not counter[address]:
-            del counter[address]
+        finally:
+            counter[address] -= 1
+            if not counter[address]:
+                del counter[address]
 
 
 def _in_time(receive: Receive) -> Receive:

@@ -65,10 +65,7 @@ def query_of(text: str) -> dict[str, str]:
 def head_of(told: Introduction, own: str, address: str) -> str:
     """Return the elements of a document's head that introduce the page.
 
-    Args:
-        told: What they say.
-        own: What stands before the addresses of the site, see ``Introductions.own``.
-        address: Of the page, from its “/”.
+    ``own``: see ``Introductions.own``; ``address``: of the page, from its “/”.
     """
     picture = f"{own}/{PICTURE}"
     open_graph = {

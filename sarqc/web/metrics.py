@@ -7,7 +7,6 @@ What is counted as it happens (requests, layers, waits) begins at zero with the 
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -30,7 +29,7 @@ from sarqc.jobs.supervisor import Supervisor
 from sarqc.settings import Settings
 from sarqc.web.exchanges import Exchange
 from sarqc.web.middleware import HttpMiddleware
-from sarqc.web.profile import host_is_ours
+from sarqc.web.profile import host_is_ours, is_loopback
 from sarqc.web.responses import error_response
 
 PATH = "/metrics"
@@ -171,13 +170,6 @@ class MetricsRoute(HttpMiddleware):
             # A proxy on this machine speaks for the whole world, and a page of another name for its site.
             peer = (scope.get("client") or ("", 0))[0]
             is_forwarded = any(name.startswith(("x-forwarded-", "forwarded")) for name in headers)
-            is_here = _is_loopback(peer) and peer not in self._proxies and not is_forwarded
+            is_here = is_loopback(peer) and peer not in self._proxies and not is_forwarded
             return is_here and host_is_ours(headers.get("host", ""), settings)
-        return False
-
-
-def _is_loopback(address: str) -> bool:
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
         return False

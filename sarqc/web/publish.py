@@ -97,16 +97,10 @@ class Selected(NamedTuple):
 
 
 def studies_named(names: Sequence[str], settings: Settings) -> dict[str, Study]:
-    """Return studies by the names of their folders.
+    """Return studies by the names of their folders. ``names``: of their folders, or ids of studies of this host.
 
-    Args:
-        names: Folders of studies, or ids of studies of this host.
-        settings: Where the studies of this host are.
-
-    Raises:
-        NotFound: If there is no such study.
-        Refused: For two studies of one name, or a name that no address can have.
-        Conflict: If its arrays are damaged.
+    Raises ``NotFound``, ``Refused`` for two studies of one name or a name that no address can have, and ``Conflict`` if
+    arrays are damaged.
     """
     library = Library(settings, lambda _: ())
     found: dict[str, Study] = {}
@@ -136,11 +130,7 @@ def detail_named(text: str) -> Detail:
 
 
 def check_output(output: Path) -> tuple[str, ...]:
-    """Return the files of the site that a folder holds; none for a new or empty folder.
-
-    Raises:
-        Refused: If it holds something else than a site.
-    """
+    """Return the files of the site in a folder, none of a new or empty one. Raises ``Refused`` for any other folder."""
     if not output.exists() or (output.is_dir() and not any(output.iterdir())):
         return ()
     try:
@@ -178,12 +168,7 @@ class SitePlan:
 
 
 def planned(study: Study, detail: Detail) -> SitePlan:
-    """Return about how much a study will take, from two of its views.
-
-    Args:
-        study: The study.
-        detail: See ``sarqc.figures.slices``.
-    """
+    """Return about how much a study will take, from two of its views."""
     every = [piece for piece in pieces(study, detail) if piece.kind == "view"]
     opening = study.lines.index(default_line(study, None, None))
     samples = {
@@ -221,11 +206,7 @@ def write_site(
         processes: Processes that make views; 1: this one.
         space: Adds what a static Space of Hugging Face needs, see ``sarqc.web.space``.
 
-    Returns:
-        Bytes written.
-
-    Raises:
-        Refused: If the folder holds something else than a site, or can't be written.
+    Returns the bytes written. Raises ``Refused`` as ``check_output``, and where the folder can't be written.
     """
     former, written = check_output(output), documents(studies)
     selected = {
@@ -259,17 +240,10 @@ def check_archive(path: Path) -> None:
 
 
 def write_archive(path: Path, write: Callable[[Path], int]) -> int:
-    """Write a site as one zip file, which unpacks into a folder of its name; the same site gives the same bytes.
+    """Write a site as one zip file, which unpacks into a folder of its name; return its size in bytes.
 
-    Args:
-        path: Of the file, which must not be there.
-        write: Writes the site into a folder, see ``write_site``.
-
-    Returns:
-        Bytes of the file.
-
-    Raises:
-        Refused: As ``check_archive``.
+    ``write`` writes the site into a folder, see ``write_site``; the same site gives the same bytes. Raises as
+    ``check_archive``.
     """
     check_archive(path)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ from sarqc.web.middleware import nonce_of
 from sarqc.web.responses import ApiRoute, refuse_other_sites
 from sarqc.web.static import SIGN_IN, THEME_SCRIPT, assets_root
 from sarqc.web.users import NAME
-from sarqc.web.visitor import GUEST, LINKS_AT_MOST, Cookies, Visitor, new_guest
+from sarqc.web.visitor import GUEST, LINKS_AT_MOST, Cookies, Said, Visitor, new_guest
 
 if TYPE_CHECKING:
     from authlib.integrations.httpx_client import AsyncOAuth2Client
@@ -107,10 +107,10 @@ def sign_in_router(
         return page(request, "Sign in", body, said, status)
 
     def welcome(request: Request, to: str, owner: str, proof: str) -> Response:
-        said = cookies.of(request.headers) or {}
+        said = cookies.of(request.headers) or Said()
         answer = RedirectResponse(_inside(to), 303)
-        kept = frozenset(map(str, said.get("links", ())))
-        answer.headers.append("set-cookie", cookies.header(request.url.scheme, owner, kept, proof))
+        cookie = cookies.header(request.url.scheme, owner, frozenset(said.links), proof)
+        answer.headers.append("set-cookie", cookie)
         return answer
 
     @router.get("/sign-in")
@@ -185,10 +185,9 @@ def sign_in_router(
         body = f'<p>{escape(told.name)}</p><a class="way-in" href="{target}">Open it</a>'
         answer = page(request, "A shared link", body, told=told, further=onward)
         answer.headers["Referrer-Policy"] = "no-referrer"
-        said = cookies.of(request.headers) or {}
-        kept = [one for one in map(str, said.get("links", ())) if one != secret][: LINKS_AT_MOST - 1]
-        owner, proof = str(said.get("owner") or new_guest()), str(said.get("proof", ""))
-        cookie = cookies.header(request.url.scheme, owner, frozenset([secret, *kept]), proof)
+        owner, others, proof = cookies.of(request.headers) or Said()
+        kept = [one for one in others if one != secret][: LINKS_AT_MOST - 1]
+        cookie = cookies.header(request.url.scheme, owner or new_guest(), frozenset([secret, *kept]), proof)
         answer.headers.append("set-cookie", cookie)
         return answer
 

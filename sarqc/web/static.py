@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache, partial
 from pathlib import Path
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from sarqc.errors import NotFound
 from sarqc.figures.plotly_figure import colours_of
@@ -101,11 +101,6 @@ def assets_router(folder: Path, bundles: Mapping[str, Bundle]) -> APIRouter:
         return Response(status_code=204, headers={"Cache-Control": "max-age=86400"})
 
     return router
-
-
-def add_assets(app: FastAPI, folder: Path, bundles: Mapping[str, Bundle]) -> None:
-    """Serve the scripts and styles of an assets folder."""
-    app.include_router(assets_router(folder, bundles))
 
 
 def ground_style(assets: Path) -> str:

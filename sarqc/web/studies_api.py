@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import zipfile
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -241,28 +240,17 @@ def _upload_router(settings: Settings, access: Access) -> APIRouter:
     router = APIRouter(route_class=UploadRoute, tags=["studies"])
     limit, root = int(settings.upload_mib * 2**20), settings.uploads_dir()
     clear_leftovers(root)
-    checks, under_way = asyncio.Semaphore(CHECKED_AT_ONCE), 0
-
-    @contextmanager
-    def place() -> Iterator[None]:
-        """For one upload, from its first byte to the end of its check; only the event loop counts."""
-        nonlocal under_way
-        if under_way >= UNDER_WAY:
-            raise too_busy()
-        under_way += 1
-        try:
-            yield
-        finally:
-            under_way -= 1
+    places, checks = asyncio.Semaphore(UNDER_WAY), asyncio.Semaphore(CHECKED_AT_ONCE)
 
     @router.post("/studies", status_code=201)
     async def upload(request: Request, who: Who) -> Response:
         """Takes the zip file of a download as the body. Nothing of it is kept unless all of it is right."""
         who.require_runner("POST /api/studies")
         await run_in_threadpool(access.studies.check_room, who.owner, settings.study_uploads_each)
-        with place():
-            async with received(request, root, limit, too_large(limit)) as (archive, size), checks:
-                study_id, is_new = await run_in_threadpool(store_upload, archive, root, limit)
+        if places.locked():
+            raise too_busy()
+        async with places, received(request, root, limit, too_large(limit)) as (archive, size), checks:
+            study_id, is_new = await run_in_threadpool(store_upload, archive, root, limit)
         study = await run_in_threadpool(library.open, study_id)
         await run_in_threadpool(access.studies.add, study_id, who.owner, study.title, size)
         await run_in_threadpool(access.audit.note, who.owner, "upload", "study", study_id, who.owner)

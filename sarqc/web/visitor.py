@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from http.cookies import SimpleCookie
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from itsdangerous import BadSignature, URLSafeTimedSerializer
 from starlette.datastructures import Headers
@@ -50,6 +50,14 @@ def new_guest() -> str:
     return GUEST + secrets.token_hex(5)
 
 
+class Said(NamedTuple):
+    """What a cookie says: a name, the secrets of share links, and the proof of somebody who has signed in."""
+
+    owner: str = ""
+    links: tuple[str, ...] = ()
+    proof: str = ""
+
+
 class Cookies:
     """Signs and reads the cookie. The secret is a file in the state folder, made at the first start."""
 
@@ -76,16 +84,14 @@ class Cookies:
         document: dict[str, Any] = self._serializer.loads(text, max_age=seconds, salt=STATE)
         return document
 
-    def of(self, headers: Headers) -> dict[str, Any] | None:
+    def of(self, headers: Headers) -> Said | None:
         """What the cookie of a request says; None for none, an old one, or one that this host has not signed."""
-        value = cookie_parser(headers.get("cookie", "")).get(COOKIE)
-        if not value:
-            return None
-        try:
-            document: dict[str, Any] = self._serializer.loads(value, max_age=COOKIE_SECONDS)
-        except BadSignature:
-            return None
-        return document
+        with suppress(BadSignature):
+            if value := cookie_parser(headers.get("cookie", "")).get(COOKIE):
+                said = self._serializer.loads(value, max_age=COOKIE_SECONDS)
+                links = tuple(map(str, said.get("links", ())))
+                return Said(str(said.get("owner", "")), links, str(said.get("proof", "")))
+        return None
 
 
 def _secret(path: Path) -> bytes:
