@@ -8,7 +8,6 @@ import gradio as gr
 
 from pages.explorer_parts import doors, main_plots
 from pages.layout import Page, part
-from sarqc.figures.sentence import Piece
 from sarqc.settings import Settings
 from sarqc.web.link_preview import FirstSight
 
@@ -63,15 +62,14 @@ def _skeleton(sight: FirstSight | None) -> str:
         known=" is-known",
         objective=_OBJECTIVE,
         what=_what(f", {escape(sight.model)},", str(sight.bits), ""),
-        sentence="".join(map(_spoken, sight.sentence)),
+        sentence="".join(_spoken(**piece) for piece in sight.sentence),
         title=title,
     )
 
 
-def _spoken(piece: Piece) -> str:
-    kind = "verdict" if piece["verdict"] else f"role-{piece['role']}"
-    text = escape(piece["text"])
-    return f'<strong class="{kind}">{text}</strong>' if piece["role"] else text
+def _spoken(text: str, role: str, verdict: bool) -> str:
+    kind = "verdict" if verdict else f"role-{role}"
+    return f'<strong class="{kind}">{escape(text)}</strong>' if role else escape(text)
 
 
 _WHAT = _what(

@@ -135,6 +135,11 @@ def finished_checkpoint(store: Store, settings: Settings, run_id: str, checkpoin
     )
 
 
+def single_file(folder: Path, checkpoint_format: str) -> Path | None:
+    """The file that is sent as it is: statistics are one. None: the folder is sent as an archive."""
+    return files_of(folder)[0] if checkpoint_format == STATISTICS else None
+
+
 def tar_of(folder: Path) -> tuple[int, Iterator[bytes]]:
     """A folder of files as an uncompressed tar archive: its length in bytes, and its parts, read when they are sent.
 

@@ -20,7 +20,6 @@ from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Str
 from fastapi.sse import EventSourceResponse
 
 import sarqc
-from sarqc.checkpoints.formats import STATISTICS
 from sarqc.engine.plan import Job, resolve, together
 from sarqc.errors import NotFound, QueueFull, SarqcError
 from sarqc.events import BlockRounded, LadderStanding, TuningStanding
@@ -28,7 +27,6 @@ from sarqc.figures import ladder_view, rounding_view, tuning_view
 from sarqc.files.kept_out import without_paths, without_secrets
 from sarqc.integrations.programs import programs
 from sarqc.jobs import exports
-from sarqc.jobs.checkpoint_files import files_of
 from sarqc.jobs.links import DAYS
 from sarqc.jobs.run import Run, RunDocument, State
 from sarqc.jobs.store import Store
@@ -358,8 +356,7 @@ def _runs_router(
         access.own_run(who, run_id, f"checkpoint of run {run_id}")
         folder = exports.finished_checkpoint(store, settings, run_id, checkpoint_format)
         headers = {"Cache-Control": "no-store"}
-        if checkpoint_format == STATISTICS:  # which are one file
-            (file,) = files_of(folder)
+        if file := exports.single_file(folder, checkpoint_format):
             return FileResponse(file, media_type="application/octet-stream", filename=file.name, headers=headers)
         length, parts = exports.tar_of(folder)
         headers |= {

@@ -18,7 +18,7 @@ from sarqc.settings import Settings
 from sarqc.web.passwords import LoginThrottle, Passwords
 from sarqc.web.profile import is_private
 from sarqc.web.users import NAME, User, read_users
-from sarqc.web.visitor import GUEST, Cookies, Role, Said, Visitor, new_guest
+from sarqc.web.visitor import GUEST, Cookies, Role, Visitor, VisitorCookie, new_guest
 
 LOCAL = "local"  # on this machine, without a cookie: programs
 
@@ -41,7 +41,7 @@ class Identity:
         many tokens or passwords come, and ``NotSignedIn`` where the proxy gives several names.
         """
         if is_private(self._settings):
-            said = self._cookies.of(headers) or Said()
+            said = self._cookies.of(headers) or VisitorCookie()
             return Visitor(said.owner or LOCAL, "operator", frozenset(said.links))
         stated = await self._stated(headers, address, where)
         return await run_in_threadpool(self._visitor, headers, stated, from_proxy)
@@ -81,7 +81,7 @@ class Identity:
         return await self._passwords.user(self.users(), name, password, address, where)
 
     def _visitor(self, headers: Headers, stated: Known | None, from_proxy: bool) -> Visitor | None:
-        owner, secrets, proof = self._cookies.of(headers) or Said()
+        owner, secrets, proof = self._cookies.of(headers) or VisitorCookie()
         links = frozenset(secrets)
         known = stated or self._named_by_the_proxy(headers, from_proxy)
         if known is not None and owner and self._settings.access == "token":

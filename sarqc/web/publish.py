@@ -295,13 +295,13 @@ def _writing_pieces(selected: Mapping[str, Selected], made: Path, processes: int
     work = [(one.study.folder, made / name, piece) for name, one in selected.items() for piece in pieces(*one)]
     if processes == 1:
         yield
-        for piece in work:
-            write_piece(piece)
+        for one_piece in work:
+            write_piece(one_piece)
         return
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
-        pieces = pool.map(write_piece, work, chunksize=8)
+        written = pool.map(write_piece, work, chunksize=8)
         yield
-        for _ in pieces:
+        for _ in written:
             pass  # an error in a process comes out here
 
 

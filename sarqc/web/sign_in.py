@@ -22,7 +22,7 @@ from sarqc.web.middleware import nonce_of
 from sarqc.web.responses import ApiRoute, refuse_other_sites
 from sarqc.web.static import SIGN_IN, THEME_SCRIPT, assets_root
 from sarqc.web.users import NAME
-from sarqc.web.visitor import GUEST, LINKS_AT_MOST, Cookies, Said, Visitor, new_guest
+from sarqc.web.visitor import GUEST, LINKS_AT_MOST, Cookies, Visitor, VisitorCookie, new_guest
 
 if TYPE_CHECKING:
     from authlib.integrations.httpx_client import AsyncOAuth2Client
@@ -107,7 +107,7 @@ def sign_in_router(
         return page(request, "Sign in", body, said, status)
 
     def welcome(request: Request, to: str, owner: str, proof: str) -> Response:
-        said = cookies.of(request.headers) or Said()
+        said = cookies.of(request.headers) or VisitorCookie()
         answer = RedirectResponse(_inside(to), 303)
         cookie = cookies.header(request.url.scheme, owner, frozenset(said.links), proof)
         answer.headers.append("set-cookie", cookie)
@@ -185,7 +185,7 @@ def sign_in_router(
         body = f'<p>{escape(told.name)}</p><a class="way-in" href="{target}">Open it</a>'
         answer = page(request, "A shared link", body, told=told, further=onward)
         answer.headers["Referrer-Policy"] = "no-referrer"
-        owner, others, proof = cookies.of(request.headers) or Said()
+        owner, others, proof = cookies.of(request.headers) or VisitorCookie()
         kept = [one for one in others if one != secret][: LINKS_AT_MOST - 1]
         cookie = cookies.header(request.url.scheme, owner or new_guest(), frozenset([secret, *kept]), proof)
         answer.headers.append("set-cookie", cookie)

@@ -50,7 +50,7 @@ def new_guest() -> str:
     return GUEST + secrets.token_hex(5)
 
 
-class Said(NamedTuple):
+class VisitorCookie(NamedTuple):
     """What a cookie says: a name, the secrets of share links, and the proof of somebody who has signed in."""
 
     owner: str = ""
@@ -84,13 +84,13 @@ class Cookies:
         document: dict[str, Any] = self._serializer.loads(text, max_age=seconds, salt=STATE)
         return document
 
-    def of(self, headers: Headers) -> Said | None:
+    def of(self, headers: Headers) -> VisitorCookie | None:
         """What the cookie of a request says; None for none, an old one, or one that this host has not signed."""
         with suppress(BadSignature):
             if value := cookie_parser(headers.get("cookie", "")).get(COOKIE):
                 said = self._serializer.loads(value, max_age=COOKIE_SECONDS)
                 links = tuple(map(str, said.get("links", ())))
-                return Said(str(said.get("owner", "")), links, str(said.get("proof", "")))
+                return VisitorCookie(str(said.get("owner", "")), links, str(said.get("proof", "")))
         return None
 
 
