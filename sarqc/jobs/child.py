@@ -110,14 +110,16 @@ class Channel:
         """Writes signs of life for as long as somebody listens; for a thread of its own."""
         with suppress(BrokenPipeError):
             while True:
-                with self._mutex:
-                    self._file.write(b"\n")
-                    self._file.flush()
+                self._write(b"\n")
                 time.sleep(HEARTBEAT_SECONDS)
 
     def send(self, event: Event) -> None:
         line = json.dumps(plain(event.to_json()), ensure_ascii=False, allow_nan=False).encode() + b"\n"
-        with self._switch.held(), self._mutex:
+        with self._switch.held():
+            self._write(line)
+
+    def _write(self, line: bytes) -> None:
+        with self._mutex:
             self._file.write(line)
             self._file.flush()
 

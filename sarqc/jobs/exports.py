@@ -11,6 +11,7 @@ import os
 import re
 import tarfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -48,19 +49,13 @@ def checkpoint_name(export: Run) -> str:
 
 def size_on_disk(path: Path) -> int:
     """Bytes of a file, or of all files below a folder; what goes meanwhile counts nothing."""
-    size, waiting = 0, [os.fspath(path)]
-    while waiting:
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-                    else:
-                        size += entry.stat(follow_symlinks=False).st_size
-        except NotADirectoryError:
-            size += path.stat().st_size
-        except FileNotFoundError:
-            continue
+    if path.is_file():
+        return path.stat().st_size
+    size = 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            with suppress(FileNotFoundError):
+                size += os.lstat(os.path.join(folder, name)).st_size
     return size
 
 

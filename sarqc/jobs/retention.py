@@ -19,14 +19,13 @@ from sarqc.errors import Conflict, NotFound
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.jobs.audit import HOST, Audit
 from sarqc.jobs.exports import size_on_disk
-from sarqc.jobs.links import Links
+from sarqc.jobs.links import DAY, Links
 from sarqc.jobs.removal import Removal
 from sarqc.jobs.run import Run, State, iso_time
 from sarqc.jobs.store import ALL, Store
 from sarqc.plain import mib
 from sarqc.settings import Settings
 
-DAY = 86_400.0
 PREVIEW_SECONDS = DAY  # for which a preview that nobody kept can be seen again
 AT_ONCE = 20  # runs: nothing else shall wait for long
 SIZE_SECONDS = 600.0  # between two measurements of the state

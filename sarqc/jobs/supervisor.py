@@ -344,15 +344,16 @@ class Supervisor:
     def _note_failure(self, error: Exception | None) -> None:
         """Says why a turn failed; the log says it once, until it changes or is over."""
         before, self._failure = self._failure, None
-        if error is None:
-            if before is not None:
-                log.info("the supervisor can do its work again")
+        if error is not None:
+            self._failure = str(error) if isinstance(error, SarqcError) else f"{type(error).__name__}: {error}"
+            self._trouble = self._failure
+        if self._failure == before:
             return
-        self._failure = str(error) if isinstance(error, SarqcError) else f"{type(error).__name__}: {error}"
-        self._trouble = self._failure
-        if self._failure != before and isinstance(error, NoRoom):
+        if error is None:
+            log.info("the supervisor can do its work again")
+        elif isinstance(error, NoRoom):
             log.warning("the supervisor waits: %s", error)
-        elif self._failure != before:
+        else:
             log.error("the supervisor could not do its work", exc_info=error)
 
     def _collect(self) -> None:

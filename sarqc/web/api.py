@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Depends, Header, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, StreamingResponse
 from fastapi.sse import EventSourceResponse
@@ -42,8 +42,9 @@ from sarqc.web import streams as sse
 from sarqc.web.access import Access, Days, Who
 from sarqc.web.admission import admit
 from sarqc.web.browser_contract import method_facts
+from sarqc.web.exchanges import METHODS as EVERY_METHOD
 from sarqc.web.limits import Planning
-from sarqc.web.listing_api import listing_router
+from sarqc.web.listing_api import LARGEST, Document, listing_router
 from sarqc.web.profile import is_private
 from sarqc.web.queue_place import queue_place
 from sarqc.web.responses import ApiRoute, json_body, refuse_other_sites
@@ -60,12 +61,9 @@ ROUNDED = 4096  # blocks of which early stopping kept a state, the newest
 EXPORTS_TO_OPEN = 200  # the newest, offered in the form
 NOT_OPENED = ("plain", "statistics")  # exports without codes
 LIST_BYTES = 4 << 20  # of events in a list
-METHODS_OF_HTTP = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"]
 
 Resolver = Callable[[Recipe, Settings], Job]
 ON_THIS_HOST: Resolver = resolve
-Document = Annotated[dict[str, Any], Body()]
-LARGEST = 2**63 - 1  # of SQLite's integers
 After = Annotated[int | None, Query(ge=0, le=LARGEST)]
 ExportFormat = Annotated[str, Query(alias="format")]
 LastEventId = Annotated[int | None, Header(ge=0, le=LARGEST)]
@@ -85,8 +83,8 @@ def api_router(
     router.include_router(studies_router(settings, access))
     router.include_router(texts_router(settings, access))
 
-    @router.api_route("", methods=METHODS_OF_HTTP, include_in_schema=False)
-    @router.api_route("/{path:path}", methods=METHODS_OF_HTTP, include_in_schema=False)
+    @router.api_route("", methods=[*EVERY_METHOD], include_in_schema=False)
+    @router.api_route("/{path:path}", methods=[*EVERY_METHOD], include_in_schema=False)
     def nothing_here(request: Request) -> None:
         where = f"{request.method} {request.url.path}"
         raise NotFound("no such route", where, "GET /api/openapi.json lists the routes.")

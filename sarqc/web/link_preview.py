@@ -186,9 +186,8 @@ class Introductions:
         layer, draw = _whole(query.get("layer")), _whole(query.get("draw"))
         if len(study.layers) == 1:
             layer = 0  # all layers of it are this one
-        layer = layer if layer is not None and layer < len(study.layers) else None
-        content = study.checksum or study.created
-        return study_id, content, line.name, line.bits, layer, draw if draw in line.draws else None
+        layer, draw = layer if layer in range(len(study.layers)) else None, draw if draw in line.draws else None
+        return study_id, study.checksum or study.created, line.name, line.bits, layer, draw
 
     def _facts_of(
         self, study_id: str, content: str, line: str, bits: int, layer: int | None, draw: int | None
