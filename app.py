@@ -45,7 +45,7 @@ from sarqc.web.process import prepare_process
 from sarqc.web.profile import check_profile, is_private
 from sarqc.web.responses import OneShape, unexpected
 from sarqc.web.sign_in import sign_in_router
-from sarqc.web.static import Bundle, add_assets
+from sarqc.web.static import assets_router
 from sarqc.web.visitor import Cookies
 
 if TYPE_CHECKING:
@@ -122,9 +122,10 @@ def create_app(
     app.include_router(api_router(supervisor, settings, access, resolve=resolve))
     app.include_router(sign_in_router(settings, identity, cookies, access.links, introductions))
     app.include_router(embed_router(settings, introductions))
-    add_assets(app, settings.assets_dir, _bundles() if with_pages else {})
     if with_pages:
         _add_pages(app, settings, introductions, lectures)
+    else:
+        app.include_router(assets_router(settings.assets_dir, {}))
     is_logged = settings.access_log if settings.access_log is not None else not is_private(settings)
     listeners = [metrics.exchange, *([log_access] if is_logged else [])]
     app.add_middleware(Exchanges, listeners=listeners, pages=[page.path for page in _pages()] if with_pages else ())
@@ -141,13 +142,6 @@ def _pages() -> tuple[Page, ...]:
     return pages.PAGES
 
 
-def _bundles() -> dict[str, Bundle]:
-    every = _pages()
-    from pages.resources import bundles
-
-    return bundles(every)
-
-
 def _add_pages(app: FastAPI, settings: Settings, introductions: Introductions, lectures: Lectures) -> None:
     """The page for the phones of a lecture; Gradio at ``/``, behind everything else."""
     every = _pages()
@@ -156,9 +150,10 @@ def _add_pages(app: FastAPI, settings: Settings, introductions: Introductions, l
     import pages
     from pages.document import Document, Packed
     from pages.join import join_router
+    from pages.resources import bundles
 
+    app.include_router(assets_router(settings.assets_dir, bundles(every)))
     app.include_router(join_router(settings, lectures))
-
     blocks = pages.build(settings).queue(max_size=EVENTS_WAITING, api_open=False)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "SSR mode is not supported")  # nobody asked for it
@@ -170,7 +165,7 @@ def _add_pages(app: FastAPI, settings: Settings, introductions: Introductions, l
             mcp_server=False,
             max_file_size=PAGE_BODY_BYTES,
             app_kwargs={"max_body_size": PAGE_BODY_BYTES},
-            **pages.mount_options(),
+            **pages.layout.mount_options(),
         )
     mounted = app.router.routes[-1]
     assert isinstance(mounted, Mount)

@@ -5,8 +5,6 @@ A page is one file with a ``PAGE``, and an entry in ``PAGES``.
 
 from __future__ import annotations
 
-from typing import Any
-
 import gradio as gr
 
 from pages import calibrate, lab, layout, learn, runs
@@ -19,7 +17,7 @@ PAGES = (lab.PAGE, calibrate.PAGE, runs.PAGE, learn.PAGE)  # in the order of the
 def build(settings: Settings) -> gr.Blocks:
     """All pages as one Blocks: the first at "/", and a route for each of the others.
 
-    Mount it with ``gr.mount_gradio_app(app, build(settings), path="/", **mount_options())``.
+    Mount it with ``gr.mount_gradio_app(app, build(settings), path="/", **layout.mount_options())``.
     """
     first, *others = PAGES
     demo = gr.Blocks(title=TITLE, fill_width=True, analytics_enabled=False)
@@ -31,8 +29,3 @@ def build(settings: Settings) -> gr.Blocks:
             layout.heading(page)
             page.build(settings)
     return demo
-
-
-def mount_options() -> dict[str, Any]:
-    """Keyword arguments for ``gr.mount_gradio_app``: our theme, none of Gradio's own furniture."""
-    return layout.mount_options()

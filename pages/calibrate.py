@@ -16,9 +16,7 @@ from pages.plot import choice, plot
 from sarqc.settings import Settings
 from sarqc.web.profile import is_private
 
-
-def _plan() -> str:
-    return """
+_PLAN = """
 <section class="card plan" data-part="plan-card" aria-labelledby="plan-title">
   <header class="card-head"><h2 class="card-title" id="plan-title">The plan</h2
     ><span class="checking" data-part="checking" data-testid="checking" role="status"></span></header>
@@ -52,7 +50,6 @@ def _plan() -> str:
 </section>
 """
 
-
 # Drawn while a tuning run goes on, and after it, with the log and the foot below.
 _TUNING_WORDS = """
 <div class="study-words">
@@ -62,26 +59,20 @@ _TUNING_WORDS = """
 """
 _TUNING_NEXT = '<div data-part="tuning-next"></div>'
 
-
-def _tuning_log() -> str:
-    return """
+_TUNING_LOG = """
 <div role="log" aria-label="Turning points"><ol class="tuning-log" data-part="tuning-log"
   data-testid="tuning-log"></ol></div>
 """
 
-
 _QUANTITIES = {"saved": "Perplexity saved", "layers": "Errors of layers"}
 
-
-def _tuning_foot() -> str:
-    return """
+_TUNING_FOOT = """
 <ul class="tuning-legend" data-part="tuning-legend" data-testid="tuning-legend"
   aria-label="Marks of the figure"></ul>
 <p class="small-print" data-part="tuning-small-print" data-testid="tuning-small-print"></p>
 <section class="card tuning-end" data-part="tuning-end" aria-label="The run"></section>
 <section class="card recipe-card" data-part="tuning-recipe" aria-label="Recipe"></section>
 """
-
 
 # Drawn while the ladder of a model is measured, and after it, with the foot below.
 _LADDER_WORDS = """
@@ -91,15 +82,12 @@ _LADDER_WORDS = """
 </div>
 """
 
-
-def _ladder_foot() -> str:
-    return """
+_LADDER_FOOT = """
 <p class="small-print" data-part="ladder-small-print" data-testid="ladder-small-print"></p>
 <div data-part="ladder-next"></div>
 <section class="card tuning-end" data-part="ladder-end" aria-label="The run"></section>
 <section class="card recipe-card" data-part="ladder-recipe" aria-label="Recipe"></section>
 """
-
 
 # Drawn while a run learns rounding with early stopping, and after it.
 _ROUNDING_WORDS = """
@@ -125,7 +113,7 @@ def build(settings: Settings) -> None:
         with gr.Column(elem_classes=["workbench"]):
             names = json.dumps(recipe_form())
             folders = settings.model_dirs if is_private(settings) else ""  # where they are is nobody else's business
-            side = f'<div class="side" data-fields="{escape(names)}" data-folders="{escape(folders)}">{_plan()}</div>'
+            side = f'<div class="side" data-fields="{escape(names)}" data-folders="{escape(folders)}">{_PLAN}</div>'
             part(side, script=SCRIPT, classes="area-side")
         published = json.dumps(published_by_the_paper(settings)["speed"], ensure_ascii=False)
         with gr.Column(elem_classes=["tuning-run"]):
@@ -134,12 +122,12 @@ def build(settings: Settings) -> None:
                 part(_TUNING_NEXT, classes="area-next")
                 options = choice("tuning", "tuning", _QUANTITIES, "Quantity", "tuning-quantity")
                 plot("tuning", "The search for λ", classes="plot-hero", options=options)
-                part(_tuning_log(), classes="area-log")
-            part(_tuning_foot())
+                part(_TUNING_LOG, classes="area-log")
+            part(_TUNING_FOOT)
         with gr.Column(elem_classes=["ladder-run"]):
             part(_LADDER_WORDS)
             plot("ladder", "What each step is worth", classes="plot-ladder")
-            part(_ladder_foot())
+            part(_LADDER_FOOT)
         with gr.Column(elem_classes=["rounding-run"]):
             plot("rounding", "Learned rounding, step by step", classes="plot-rounding")
             part(_ROUNDING_WORDS)

@@ -21,7 +21,7 @@ from pages.layout import Page, head, top_bar
 from sarqc.settings import Settings
 from sarqc.web.embed import discovery, frame_ancestors
 from sarqc.web.link_preview import Introductions, document_title, head_of, query_of
-from sarqc.web.middleware import content_security_policy, held_back, is_page, nonce_of
+from sarqc.web.middleware import HttpMiddleware, content_security_policy, held_back, is_page, nonce_of
 
 TITLE = "sarqc"  # of the Blocks; in each document its own takes the place
 # What introduces Gradio, and the base of relative addresses, which would send “#content” to another page.
@@ -32,25 +32,16 @@ _CHARSET = '<meta charset="utf-8" />'
 _NOTHING = Response(status_code=404)  # which ``OneShape`` words
 
 
-class Document:
+class Document(HttpMiddleware):
     """Wraps Gradio's app: the answers that are pages get their own head, their bar and their policy; what they load
     goes through, and nothing else is there."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        pages: tuple[Page, ...],
-        settings: Settings,
-        introductions: Introductions,
-    ) -> None:
-        self.app = app
+    def __init__(self, app: ASGIApp, pages: tuple[Page, ...], settings: Settings, introductions: Introductions) -> None:
+        super().__init__(app)
         self._settings, self._introductions = settings, introductions
         self._pages = {page.path: page for page in pages}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
+    async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"].rstrip("/") or "/"
         if path not in self._pages or scope["method"] not in ("GET", "HEAD"):
             is_there = path in self._pages or scope["path"].startswith(LOADED)
@@ -82,21 +73,13 @@ class Document:
         if page.skeleton is not None:
             before += page.skeleton(self._introductions.first_sight(scope["state"]["visitor"], query))
         text = text.replace(_APP, before + _APP, 1)
-        return _titled(text, document_title(told)).encode()
+        # Gradio's scripts put the title that they are told over the document's own.
+        title = json.dumps(document_title(told)).replace("<", "\\u003c").replace("&", "\\u0026")
+        return text.replace(f'"title":"{TITLE}"', f'"title":{title}', 1).encode()
 
 
 def _is_shown(start: Message) -> bool:
     return start["status"] == 200 and is_page(start)
-
-
-def _titled(text: str, title: str) -> str:
-    """The same with the title in what Gradio's scripts are told, which put that over the document's own."""
-    return text.replace(f'"title":"{TITLE}"', f'"title":{_in_script(title)}', 1)
-
-
-def _in_script(value: object) -> str:
-    """A text or a list as JSON within a script element."""
-    return json.dumps(value).replace("<", "\\u003c").replace("&", "\\u0026")
 
 
 class Packed:

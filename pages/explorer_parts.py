@@ -8,10 +8,8 @@ from pages.layout import part
 from pages.plot import choice, plot
 from sarqc.web.browser_contract import DOORS, DRAWINGS, SHOWN
 
-
-def _axis() -> str:
-    """The λ axis of the main figure, as a slider: its track lies on the axis (assets/js/explorer/axis_slider.js)."""
-    return """
+# The λ axis of the main figure, as a slider: its track lies on the axis (assets/js/explorer/axis_slider.js).
+_AXIS = """
 <div class="lambda-axis" data-part="sliders" data-testid="sliders" data-panel data-control="sliders">
   <span class="track" data-control="lambda"><span class="band" data-part="band" data-control="band"></span>
     <input type="range" min="0" max="1" step="1" value="0" data-part="lambda" data-testid="lambda"
@@ -19,16 +17,12 @@ def _axis() -> str:
 </div>
 """
 
-
-def _play() -> str:
-    return """
+_PLAY = """
 <button type="button" class="quiet play" data-part="play" data-testid="play" data-control="play" aria-pressed="false"
   title="λ moves by itself">▶ play</button>
 """
 
-
-def _acts() -> str:
-    return """
+_ACTS = """
 <p class="door-acts">
   <span data-part="downloads"></span>
   <button type="button" class="quiet" data-part="copy" data-testid="copy" data-control="copy"
@@ -36,9 +30,7 @@ def _acts() -> str:
 </p>
 """
 
-
-def _numbers() -> str:
-    return """
+_NUMBERS = """
 <section class="card" aria-labelledby="numbers-title" data-panel data-control="numbers">
   <header class="card-head"><h2 class="card-title" id="numbers-title">The numbers</h2>
     <div class="card-tools">
@@ -50,18 +42,14 @@ def _numbers() -> str:
 </section>
 """
 
-
-def _measured() -> str:
-    return """
+_MEASURED = """
 <section class="card" aria-labelledby="measured-title" data-panel data-control="measured">
   <header class="card-head"><h2 class="card-title" id="measured-title">How this was measured</h2></header>
   <dl class="measured" data-part="measured" data-testid="measured"></dl>
 </section>
 """
 
-
-def _tokens() -> str:
-    return """
+_TOKENS = """
 <section class="card tokens-numbers is-off">
   <p data-part="tokens-words" data-testid="tokens-words"></p>
   <details data-part="tokens-table" data-testid="tokens-table">
@@ -75,9 +63,7 @@ def _tokens() -> str:
 </section>
 """
 
-
-def _theorem() -> str:
-    return """
+_THEOREM = """
 <section class="card theorem-terms is-off" data-part="theorem-card" data-panel
   data-control="theorem">
   <header class="card-head"><h2 class="card-title">Theorem 1, term by term</h2></header>
@@ -85,69 +71,65 @@ def _theorem() -> str:
 </section>
 """
 
-
-def _drawings(prefix: str) -> str:
-    """What a cell says, where a study has more than one answer, and the switch between surfaces and flat maps."""
-    pooled = (
-        f'<label data-control="pool" hidden><select data-pool data-for="{prefix}" data-testid="pool" '
-        'aria-label="What a cell of the surfaces says"></select></label>'
-    )
-    return choice("drawing", prefix, DRAWINGS, "Drawing of the surfaces") + pooled + _ENLARGE
-
-
 # Of the main figure, explained in its menu.
 _WORDS = ("recon", "drift", "penalty", "identity", "saliency", "baseline", "undamped", "draws", "band", "scale", "edge")
 
 _ENLARGE = '<span class="figure-enlarge"></span>'
 
+# What a cell says, where a study has more than one answer, and the switch between surfaces and flat maps.
+_POOL = """
+<label data-control="pool" hidden><select data-pool data-for="lab-" data-testid="pool"
+  aria-label="What a cell of the surfaces says"></select></label>
+"""
+_DRAWINGS = choice("drawing", "lab-", DRAWINGS, "Drawing of the surfaces") + _POOL + _ENLARGE
 
-def _hero_picks() -> str:
-    return """
+_HERO_PICKS = """
 <label data-control="scale"><select data-pick="scale" data-testid="pick-scale"
   aria-label="Scale of the errors"></select></label>
 <label data-control="draw"><select data-pick="draw" data-testid="pick-draw"
   aria-label="Calibration draw"></select></label>
 """
 
-
-def _map_pick() -> str:
-    return """
+_MAP_PICK = """
 <label data-control="quantity"><select data-pick="quantity" data-testid="pick-quantity"
   aria-label="Quantity of the map"></select></label>
 """
 
-
-def _ruler_link() -> str:
-    return """
+_RULER_LINK = """
 <a class="quiet" data-part="ruler-run" data-testid="ruler-run">Run with this λ</a>
 """
 
 
-def main_plots(prefix: str) -> None:
+def main_plots() -> None:
     """The Lab's main figures, in the order of a narrow screen: the curve over λ with its slider, and the drift."""
-    shown = choice("quality", prefix, SHOWN, "Quantity shown", "show")
+    shown = choice("quality", "lab-", SHOWN, "Quantity shown", "show")
     plot(
-        f"{prefix}hero",
+        "lab-hero",
         "Perplexity over λ",
         classes="plot-hero",
         words=_WORDS,
-        options=shown + _hero_picks() + _ENLARGE + _play(),
-        foot=_axis(),
+        options=shown + _HERO_PICKS + _ENLARGE + _PLAY,
+        foot=_AXIS,
     )
     with gr.Column(elem_classes=["evidence"]):
         for name in ("surfaces", "surfaces_flat"):
             plot(
-                f"{prefix}{name}",
+                f"lab-{name}",
                 "|Ŵ − W|",
                 classes="plot-surfaces",
                 words=("cells",),
-                options=_drawings(prefix),
+                options=_DRAWINGS,
                 hidden=name == "surfaces_flat",
             )
 
 
-def doors(prefix: str, *, small_print: str) -> None:
-    """The parts below the main figures, each closed until it is opened; ``small_print`` stands under their buttons."""
+_SMALL_PRINT = (
+    '<div data-control="sentence"><p class="small-print" data-part="small-print" data-testid="small-print"></p></div>'
+)
+
+
+def doors() -> None:
+    """The parts below the main figures, each closed until it is opened."""
     buttons = "".join(
         (
             f'<button type="button" class="door-button" data-door="{name}" data-testid="door-{name}" '
@@ -157,64 +139,64 @@ def doors(prefix: str, *, small_print: str) -> None:
         for name, title in DOORS.items()
     )
     part(f'<div class="doors" data-part="doors" data-panel data-control="doors">{buttons}</div>', classes="area-doors")
-    part(small_print, classes="area-small-print")
+    part(_SMALL_PRINT, classes="area-small-print")
     for name, content in _CONTENT.items():
         with gr.Column(elem_id=f"door-{name}", elem_classes=["door", "is-off"]):
-            content(prefix)
+            content()
 
 
-def _where(prefix: str) -> None:
-    plot(f"{prefix}map", "Every layer", classes="plot-map plot-further plot-whole", tools=_map_pick())
-    plot(f"{prefix}inspector", "Weight by weight", classes="plot-further plot-whole", hidden=True)
+def _where() -> None:
+    plot("lab-map", "Every layer", classes="plot-map plot-further plot-whole", tools=_MAP_PICK)
+    plot("lab-inspector", "Weight by weight", classes="plot-further plot-whole", hidden=True)
 
 
-def _trade_off(prefix: str) -> None:
-    plot(f"{prefix}curves", "Perplexity, error and drift over λ", classes="plot-tall", hidden=True)
+def _trade_off() -> None:
+    plot("lab-curves", "Perplexity, error and drift over λ", classes="plot-tall", hidden=True)
     plot(
-        f"{prefix}ruler",
+        "lab-ruler",
         "You already regularise",
         classes="plot-further plot-whole",
         words=("undamped", "identity", "edge"),
-        tools=_ruler_link(),
+        tools=_RULER_LINK,
         hidden=True,
     )
-    plot(f"{prefix}plane", "Error against drift", classes="plot-further", words=("radius", "hull", "edge"))
-    plot(f"{prefix}deciles", "Root-mean-square drift by saliency decile", classes="plot-further", words=("deciles",))
-    plot(f"{prefix}gamma_grid", "λ × γ", classes="plot-further", hidden=True)
+    plot("lab-plane", "Error against drift", classes="plot-further", words=("radius", "hull", "edge"))
+    plot("lab-deciles", "Root-mean-square drift by saliency decile", classes="plot-further", words=("deciles",))
+    plot("lab-gamma_grid", "λ × γ", classes="plot-further", hidden=True)
 
 
-def _steps(prefix: str) -> None:
-    plot(f"{prefix}ladder", "What each step is worth", classes="plot-ladder", hidden=True)
+def _steps() -> None:
+    plot("lab-ladder", "What each step is worth", classes="plot-ladder", hidden=True)
     plot(
-        f"{prefix}methods",
+        "lab-methods",
         "Every method of this study",
         classes="plot-methods",
         words=("draws", "edge"),
         hidden=True,
     )
-    plot(f"{prefix}selection", "What “auto” chose", classes="plot-further", hidden=True)
-    plot(f"{prefix}rounding", "Learned rounding, step by step", classes="plot-further", hidden=True)
+    plot("lab-selection", "What “auto” chose", classes="plot-further", hidden=True)
+    plot("lab-rounding", "Learned rounding, step by step", classes="plot-further", hidden=True)
 
 
-def _text(prefix: str) -> None:
+def _text() -> None:
     plot(
-        f"{prefix}gap",
+        "lab-gap",
         "More calibration text, smaller gap",
         classes="plot-further",
         words=("recon", "undamped", "edge"),
         hidden=True,
     )
-    plot(f"{prefix}tokens", "Calibration tokens of each expert", classes="plot-further plot-tokens", hidden=True)
-    plot(f"{prefix}tokens_error", "Error by tokens", classes="plot-further", hidden=True)
-    part(_tokens())
+    plot("lab-tokens", "Calibration tokens of each expert", classes="plot-further plot-tokens", hidden=True)
+    plot("lab-tokens_error", "Error by tokens", classes="plot-further", hidden=True)
+    part(_TOKENS)
 
 
-def _proof(prefix: str) -> None:
-    part(_acts())
-    part(_measured())
-    part(_numbers())
-    plot(f"{prefix}theorem", "What the calibration text can’t see", classes="plot-further", hidden=True)
-    part(_theorem())
+def _proof() -> None:
+    part(_ACTS)
+    part(_MEASURED)
+    part(_NUMBERS)
+    plot("lab-theorem", "What the calibration text can’t see", classes="plot-further", hidden=True)
+    part(_THEOREM)
 
 
 _CONTENT = {"where": _where, "trade_off": _trade_off, "steps": _steps, "text": _text, "proof": _proof}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from html import escape
-from typing import Literal, TypedDict
+from typing import Any, Literal
 
 import gradio as gr
 from pydantic.fields import FieldInfo
@@ -41,22 +41,18 @@ _AUTO_NOTE = '<p class="auto-note is-off" data-testid="auto-note" aria-live="pol
 # Filled by the page: several values of λ or γ, each with a button that takes it away.
 _CHIPS = '<div class="several-values" data-part="several-values" data-testid="several-values"></div>'
 
-
 # Filled by the page: the methods in groups, in place of Gradio's list of names.
 _METHODS = '<div class="method-list" data-part="methods"></div>'
 
 # Filled by the page: three efforts, which are fields of the fold.
 _EFFORTS = '<div data-part="efforts"></div>'
 
-
-def _fold() -> str:
-    """The fold of everything else, with what it is set to."""
-    return """
+# The fold of everything else, with what it is set to.
+_FOLD = """
 <button type="button" class="settings-toggle" data-part="settings-toggle" data-testid="advanced" aria-expanded="false"
   aria-controls="settings">Advanced</button>
 <p class="settings-words" data-part="settings-words" data-testid="settings-words"></p>
 """
-
 
 # Filled by the page: the paper's grid or the best one, which are three fields of the fold.
 _GRIDS = '<div data-part="grids"></div>'
@@ -64,12 +60,8 @@ _GRIDS = '<div data-part="grids"></div>'
 # Filled by the page: what the model suggests and a person has chosen otherwise.
 _SUGGESTIONS = '<div class="suggestions" data-part="suggestions"></div>'
 
-
-def _opened_size() -> str:
-    """Shown by the page in place of the size of a quantized checkpoint."""
-    words = "Bits, grid and group size are those of its file."
-    return f'<p class="opened-size" data-testid="opened-size">{words}</p>'
-
+# Shown by the page in place of the size of a quantized checkpoint.
+_OPENED_SIZE = '<p class="opened-size" data-testid="opened-size">Bits, grid and group size are those of its file.</p>'
 
 # Filled by the page: what others made of the model, on this host.
 _OPENED = '<div class="suggestions" data-part="opened"></div>'
@@ -83,15 +75,6 @@ _OWN_TEXTS = '<div class="own-texts" data-part="own-texts" data-testid="own-text
 Field = gr.Dropdown | gr.Textbox | gr.Radio | gr.Checkbox | gr.Number
 
 
-class Common(TypedDict):
-    """What every component of the form is given."""
-
-    label: str
-    info: str
-    elem_id: str
-    elem_classes: list[str]
-
-
 def recipe_form() -> list[str]:
     """The form: what is asked first, and a fold of all else. Returns the fields in the form's order.
 
@@ -100,14 +83,7 @@ def recipe_form() -> list[str]:
     """
     components: dict[str, Field] = {}
     first = [name for names in FIRST.values() for name in names]
-
-    def put(section: str) -> None:
-        of_section = {
-            name: info for name, info in Recipe.model_fields.items() if field_extra(info)["section"] == section
-        }
-        for name, info in sorted(of_section.items(), key=lambda item: field_extra(item[1])["advanced"]):
-            if name not in (*first, "effort"):
-                components[name] = field(name, info)
+    by_rank = sorted(Recipe.model_fields.items(), key=lambda item: field_extra(item[1])["advanced"])
 
     with gr.Column(elem_classes=["recipe-form"]):
         for title, names in FIRST.items():
@@ -116,13 +92,13 @@ def recipe_form() -> list[str]:
                 for name in names:
                     components[name] = field(name, Recipe.model_fields[name])
                 if "model" in names:
-                    part(_opened_size(), classes="field-wide opened-alone")
+                    part(_OPENED_SIZE, classes="field-wide opened-alone")
                     part(_SUGGESTIONS, classes="field-wide")
                     part(_OPENED, classes="field-wide")
                 if "calibration" in names:
                     part(_OWN_TEXTS, classes="field-wide")
         part(_EFFORTS, classes="slot-efforts")
-        part(_fold(), classes="slot-fold")
+        part(_FOLD, classes="slot-fold")
         with gr.Column(elem_id="settings", elem_classes=["form-settings"]):
             for section, title in SECTIONS.items():
                 part(f'<h2 class="form-title">{escape(title)}</h2>')
@@ -133,7 +109,9 @@ def recipe_form() -> list[str]:
                         part(_METHODS, classes="field-wide")
                         part(_CHIPS, classes="field-wide")
                         part(_AUTO_NOTE, classes="field-wide")
-                    put(section)
+                    for name, info in by_rank:
+                        if field_extra(info)["section"] == section and name not in (*first, "effort"):
+                            components[name] = field(name, info)
     _listen(components)
     return list(components)
 
@@ -141,7 +119,7 @@ def recipe_form() -> list[str]:
 def field(name: str, info: FieldInfo) -> Field:
     """The form component of one recipe field; everything it says comes from the field itself."""
     label, help_text, unit = str(info.title), str(info.description), field_extra(info)["unit"]
-    common: Common = {
+    common: dict[str, Any] = {
         "label": f"{label} ({unit})" if unit and unit.lower() not in label.lower() else label,
         "info": f"{help_text} {_SEVERAL}" if words(info) else help_text,
         "elem_id": f"field-{name.replace('_', '-')}",
@@ -159,8 +137,7 @@ def field(name: str, info: FieldInfo) -> Field:
     if offered := words(info):  # a number, or a word that is a click away
         buttons: list[Literal["copy"] | gr.Button] = [gr.Button(word) for word in offered]
         return gr.Textbox(value="", max_lines=1, buttons=buttons, **common)
-    literal = literals(info.annotation)
-    if literal:
+    if literal := literals(info.annotation):
         return gr.Radio([(choice_words(choice), choice) for choice in literal], value=default, **common)
     if kind == "whole" and (span := _span(info)) is not None and span[1] - span[0] <= 4:
         return gr.Radio(list(range(span[0], span[1] + 1)), value=default, **common)
@@ -181,6 +158,7 @@ def _span(info: FieldInfo) -> tuple[int, int] | None:
 
 def _listen(components: dict[str, Field]) -> None:
     """Browser-only listeners: fill the form at the start and for a new model, and plan again after each change."""
+    quietly: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
     every = list(components.values())
     module, root = script(SCRIPT), gr.context.Context.root_block
     assert root is not None
@@ -188,39 +166,17 @@ def _listen(components: dict[str, Field]) -> None:
     root.load(None, None, every, js=f"async () => (await {module}).initialValues()", api_visibility="private")
     # Not seen: the page presses it when it has changed a field, or the texts to choose from are others.
     fields_changed = gr.Button("Fields changed", elem_id="fields-changed", elem_classes=["is-off"])
-    fields_changed.click(
-        None,
-        None,
-        every,
-        js=f"async () => (await {module}).fieldsChanged()",
-        api_visibility="private",
-        show_progress="hidden",
-    )
-    components["model"].change(
-        None,
-        every,
-        every,
-        js=f"async (...values) => (await {module}).modelChanged(values)",
-        api_visibility="private",
-        show_progress="hidden",
-    )
+    fields_changed.click(None, None, every, js=f"async () => (await {module}).fieldsChanged()", **quietly)
+    said_of_model = f"async (...values) => (await {module}).modelChanged(values)"
+    components["model"].change(None, every, every, js=said_of_model, **quietly)
     for name, component in components.items():
         for button in getattr(component, "buttons", None) or ():
             word = json.dumps(button.value)
-            button.click(
-                None,
-                component,
-                component,
-                js=f"(value) => (value === {word} ? '' : {word})",
-                api_visibility="private",
-                show_progress="hidden",
-            )
+            button.click(None, component, component, js=f"(value) => (value === {word} ? '' : {word})", **quietly)
         if isinstance(component, gr.Textbox | gr.Number) and not words(Recipe.model_fields[name]):
             continue  # the page itself hears them, see below
-        component.change(
-            None, every, None, js=said, api_visibility="private", show_progress="hidden"
-        )  # fmt: skip
+        component.change(None, every, None, js=said, **quietly)
     # Not seen: the page presses it after an input event of a text or number. Gradio's own event for texts hears keys
     # alone, not what is pasted, dropped, dictated or filled in by the browser.
     entered = gr.Button("Fields entered", elem_id="fields-entered", elem_classes=["is-off"])
-    entered.click(None, every, None, js=said, api_visibility="private", show_progress="hidden")
+    entered.click(None, every, None, js=said, **quietly)

@@ -17,7 +17,7 @@ from sarqc.errors import NotFound
 from sarqc.settings import Settings
 from sarqc.web.lectures import Lectures
 from sarqc.web.middleware import nonce_of
-from sarqc.web.responses import ApiRoute, body_response
+from sarqc.web.responses import ApiRoute, CachedBody, body_response
 from sarqc.web.static import THEME_SCRIPT, content_version, joined_styles
 
 ENTRY = "lecture/join_page.js"
@@ -71,7 +71,7 @@ def join_router(settings: Settings, lectures: Lectures) -> APIRouter:
             script=script, stops=escape(_stops(settings)), title="Guess along",
             address=escape(f"{settings.root()}/api/join/{code}"),
         )  # fmt: skip
-        answer = body_response(request, page.encode(), "text/html; charset=utf-8", cache="no-store")
+        answer = body_response(request, CachedBody(page.encode()), "text/html; charset=utf-8", cache="no-store")
         answer.headers["Referrer-Policy"] = "no-referrer"
         answer.status_code = status
         return answer

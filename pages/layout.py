@@ -15,14 +15,9 @@ from sarqc.settings import Settings
 from sarqc.web.link_preview import ABOUT, FirstSight, Introduction
 from sarqc.web.static import THEME_SCRIPT, assets_root, ground_style
 
-FIRST, LAST = (
-    ("base",),
-    ("access", "link", "touch", "print"),
-)  # styles that every page needs, before and behind the pages' own
-EVERYWHERE = (
-    "base/link.js",
-    "base/top_bar.js",
-)  # modules that every page asks for; the first one hides what a link hides
+# Styles that every page needs, before and behind the pages' own.
+FIRST, LAST = ("base",), ("access", "link", "touch", "print")
+EVERYWHERE = ("base/link.js", "base/top_bar.js")  # modules of every page; the first one hides what a link hides
 STYLE_SHEET = "pages.css"
 SCRIPTS = "page-scripts"  # of the page's module in its import map
 

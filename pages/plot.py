@@ -11,7 +11,7 @@ from html import escape
 
 import gradio as gr
 
-from pages.layout import mounted
+from pages.layout import part
 
 _TEMPLATE = """
 <section class="card plot-card {classes}" data-plot="{name}" data-testid="plot-{name}" data-panel
@@ -53,12 +53,7 @@ def plot(
         foot=foot,
         classes=escape(f"{classes} is-off" if hidden else classes),
     )
-    return gr.HTML(
-        html_template=markup,
-        js_on_load=mounted("charts/plot_host.js"),
-        apply_default_css=False,
-        elem_classes=["slot", f"slot-{name}"],
-    )
+    return part(markup, script="charts/plot_host.js", classes=f"slot-{name}")
 
 
 def _about(name: str, words: Sequence[str]) -> str:

@@ -43,17 +43,14 @@ def _runs(root: str) -> str:
 """
 
 
-def _studies() -> str:
-    return """
+_STUDIES = """
 <section class="card studies" aria-labelledby="studies-title" hidden>
   <header class="card-head"><h2 class="card-title" id="studies-title">Studies without a run here</h2></header>
   <div class="table-scroll" data-part="studies" data-testid="studies"></div>
 </section>
 """
 
-
-def _compare() -> str:
-    return """
+_COMPARE = """
 <div class="compare-tables">
   <section class="card" aria-labelledby="differences-title">
     <header class="card-head"><h2 class="card-title" id="differences-title"
@@ -67,9 +64,7 @@ def _compare() -> str:
 </div>
 """
 
-
-def _compare_more() -> str:
-    return """
+_COMPARE_MORE = """
 <div class="compare-tables compare-more">
   <section class="card" aria-labelledby="texts-title" hidden>
     <header class="card-head"><h2 class="card-title" id="texts-title"
@@ -83,7 +78,6 @@ def _compare_more() -> str:
   </section>
 </div>
 """
-
 
 _PARETO = """
 <div class="pareto-words" data-part="pareto-words" data-testid="pareto-words" role="status"></div>
@@ -99,10 +93,10 @@ def build(settings: Settings) -> None:
             plot("pareto", "Size against quality", classes="plot-pareto", tools=tools)
             part(_PARETO)
         with gr.Column(elem_classes=["compare"]):
-            part(_compare())
+            part(_COMPARE)
             plot("compare", "Curves over λ", classes="plot-compare")
-            part(_compare_more(), classes="slot-compare-more")
-        part(_studies(), script="runs/studies_list.js")
+            part(_COMPARE_MORE, classes="slot-compare-more")
+        part(_STUDIES, script="runs/studies_list.js")
 
 
 PAGE = Page(

@@ -28,17 +28,10 @@ _SOURCE_MAP = re.compile(r"^//# sourceMappingURL=.*\n?", re.MULTILINE)
 
 
 def bundled(assets: Path, entries: Sequence[str]) -> str:
-    """Return the text of one module that holds these scripts and all that they import.
+    """Return the text of one module that holds the ``entries``, names below ``js/``, and all that they import.
 
-    Args:
-        assets: The assets folder.
-        entries: Names below ``js/`` of the modules that a page asks for.
-
-    Returns:
-        A module that exports ``scripts``: the exports of each module by its name below ``js/``.
-
-    Raises:
-        Refused: For a module that is missing or that can't be part of a bundle.
+    It exports ``scripts``: the exports of each module by its name below ``js/``. Raises ``Refused`` for a module that
+    is missing or that can't be part of a bundle.
     """
     names = modules(assets, tuple(f"js/{name}" for name in entries))
     parts = [f"const {_variable(name)} = (() => {{\n{_body(assets, name)}}})();" for name in names]
@@ -49,8 +42,7 @@ def bundled(assets: Path, entries: Sequence[str]) -> str:
 def modules(assets: Path, entries: Sequence[str]) -> list[str]:
     """Return the names below ``assets`` of these modules and of all that they import, imported modules first.
 
-    Raises:
-        Refused: For a missing module or an import cycle.
+    Raises ``Refused`` for a missing module or an import cycle.
     """
     order: list[str] = []
 

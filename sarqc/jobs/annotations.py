@@ -12,7 +12,6 @@ from sarqc.errors import Refused
 NAME_LENGTH, NOTE_LENGTH, TAG_LENGTH = 120, 4000, 40  # characters
 MOST_TAGS = 16
 FIELDS = ("name", "note", "tags")
-WORDS = {"name": "the name", "note": "the note", "tag": "the tag"}
 
 
 @dataclass(frozen=True)
@@ -26,12 +25,9 @@ class Annotations:
     @classmethod
     def parse(cls, document: Mapping[str, Any]) -> Annotations:
         """The body of a request. Raises ``Refused`` for anything but a name, a note and tags within their bounds."""
-        unknown = [name for name in document if name not in FIELDS]
+        unknown = [f"“{name[:40]}” can't be written on a run" for name in document if name not in FIELDS]
         if unknown or not document:
-            what = "there is nothing to write"
-            if unknown:
-                what = f"“{unknown[0][:40]}” can't be written on a run"
-            raise Refused(what, "run", "Give name, note or tags.")
+            raise Refused([*unknown, "there is nothing to write"][0], "run", "Give name, note or tags.")
         given: dict[str, Any] = dict(document)
         if "name" in given:
             given["name"] = _line(given["name"], "name", NAME_LENGTH)
@@ -53,8 +49,7 @@ def checked_tags(value: Any, where: str = "run, tags") -> tuple[str, ...]:
             raise Refused("a tag is empty or has a comma in it", where, "Give each tag by itself.")
         tags.setdefault(tag.casefold(), tag)
     if len(tags) > MOST_TAGS:
-        what = f"{len(tags)} tags are more than the {MOST_TAGS} of a run"
-        raise Refused(what, where, "Remove some.")
+        raise Refused(f"{len(tags)} tags are more than the {MOST_TAGS} of a run", where, "Remove some.")
     return tuple(tags.values())
 
 
@@ -65,14 +60,12 @@ def _line(value: Any, name: str, length: int) -> str:
 
 def _text(value: Any, name: str, length: int) -> str:
     """Text that can be stored and shown."""
-    where, said = f"run, {name}", WORDS[name]
+    where = f"run, {name}"
     if not isinstance(value, str):
-        what = f"{said} is not a text"
-        raise Refused(what, where, f"Give text of at most {length} characters.")
+        raise Refused(f"the {name} is not a text", where, f"Give text of at most {length} characters.")
     text = value.replace("\r\n", "\n").strip()
     if len(text) > length:
-        what = f"{said} has {len(text)} characters"
-        raise Refused(what, where, f"Use at most {length}.")
+        raise Refused(f"the {name} has {len(text)} characters", where, f"Use at most {length}.")
     if "\0" in text or any(unicodedata.category(character) == "Cs" for character in text):
-        raise Refused(f"{said} holds an invalid character", where, "Remove it.")
+        raise Refused(f"the {name} holds an invalid character", where, "Remove it.")
     return text

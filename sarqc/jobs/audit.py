@@ -10,9 +10,9 @@ import logging
 import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict
 
 from sarqc.errors import NotFound
 from sarqc.jobs.run import iso_time
@@ -21,18 +21,6 @@ from sarqc.jobs.store import Store
 HOST = "the host"  # as an actor: what nobody asked for, but the settings
 
 log = logging.getLogger("sarqc.audit")
-
-
-class AuditDocument(TypedDict):
-    """An entry as JSON."""
-
-    at: str  # ISO 8601, UTC
-    by: str
-    action: str
-    kind: str
-    id: str
-    owner: str
-    detail: str
 
 
 @dataclass(frozen=True)
@@ -47,7 +35,7 @@ class AuditEntry:
     owner: str
     detail: str
 
-    def to_json(self) -> AuditDocument:
+    def to_json(self) -> dict[str, str]:
         return {
             "at": iso_time(self.at), "by": self.actor, "action": self.action, "kind": self.kind, "id": self.target,
             "owner": self.owner, "detail": self.detail,
@@ -69,44 +57,34 @@ class Audit:
     def note(self, actor: str, action: str, kind: str, target: str, owner: str = "", detail: str = "") -> None:
         """Adds an entry, also on a full disk; within a transaction it is a part of that."""
         entry = AuditEntry(time.time(), actor, action, kind, target, owner, detail)
-
-        def added() -> None:
-            with self._store.transaction() as connection:
-                connection.execute(
-                    "INSERT INTO audit (at, actor, action, kind, target, owner, detail) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    (entry.at, actor, action, kind, target, owner, detail),
-                )
-
-        self._store.even_when_full(added)
+        query = (
+            "INSERT INTO audit (at, actor, action, kind, target, owner, detail)"
+            " VALUES (:at, :actor, :action, :kind, :target, :owner, :detail)"
+        )
+        self._store.even_when_full(lambda connection: connection.execute(query, vars(entry)))
         log.info("%s", entry.words())
 
-    def entries(self, since: float = 0.0) -> list[AuditEntry]:
-        """All entries since a time, the oldest first."""
+    def entries(self) -> list[AuditEntry]:
+        """All entries, the oldest first."""
         with self._store.snapshot() as connection:
-            return list(_read(connection, since))
+            return _read(connection, 0.0)
 
 
 def read_audit(database: Path, since: float = 0.0) -> list[AuditEntry]:
     """The entries of a database that an app may have open: nothing is written. Raises ``NotFound``."""
     if not database.is_file():
         raise NotFound("no database of runs", str(database), "Set SARQC_STATE_DIR to that of the app.")
-    connection = sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)
-    connection.row_factory = sqlite3.Row
-    try:
-        return list(_read(connection, since))
-    except sqlite3.OperationalError as error:
-        raise NotFound(
-            f"it has no audit log yet: {error}", str(database), "Start this version of the app once."
-        ) from None
-    finally:
-        connection.close()
+    with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
+        try:
+            return _read(connection, since)
+        except sqlite3.OperationalError as error:
+            remedy = "Start this version of the app once."
+            raise NotFound(f"it has no audit log yet: {error}", str(database), remedy) from None
 
 
-def _read(connection: sqlite3.Connection, since: float) -> Iterator[AuditEntry]:
+def _read(connection: sqlite3.Connection, since: float) -> list[AuditEntry]:
     query = "SELECT at, actor, action, kind, target, owner, detail FROM audit WHERE at >= ? ORDER BY seq"
-    for row in connection.execute(query, (since,)):
-        values: dict[str, Any] = dict(row)
-        yield AuditEntry(**values)
+    return [AuditEntry(*row) for row in connection.execute(query, (since,))]
 
 
 def as_lines(entries: list[AuditEntry], as_json: bool) -> Iterator[str]:

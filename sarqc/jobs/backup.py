@@ -19,13 +19,14 @@ import sqlite3
 import tarfile
 import time
 from collections.abc import Collection, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO
 
 import sarqc
 from sarqc.errors import Busy, Damaged, NoRoom, NotFound, Refused
+from sarqc.files.room import free_bytes
 from sarqc.jobs.database import take_lock
 from sarqc.jobs.run import iso_time
 from sarqc.jobs.schema import MIGRATIONS
@@ -94,9 +95,12 @@ def restore(settings: Settings, source: Path, *, replace: bool = False) -> tuple
     ``Refused`` for a running app, a state folder that is not empty, and a backup that a newer sarqc made; ``Damaged``.
     """
     state, where = settings.resolved_state_dir(), str(source)
-    with _opened(source) as backup, _locked(state):
+    with _opened(source) as backup, ExitStack() as stack:
+        stack.callback(os.close, take_lock(state / DATABASE))  # no app opens the state meanwhile
         manifest = backup.manifest(where)
-        there = [name for name in _names_of_state() if (state / name).exists()]
+        # The log of the database that goes must not stand beside the one that comes.
+        names = (*PARTS, DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm")
+        there = [name for name in names if (state / name).exists()]
         if there and not replace:
             raise Refused(
                 f"the state folder is not empty: {', '.join(there[:3])}", str(state),
@@ -128,7 +132,7 @@ _Copied = tuple[tuple[int, int], str]  # of a file: its time and size, and the h
 def _gather(state: Path, folder: Path, parts: Collection[str]) -> Manifest:
     """Copies database and files, until a copy of the files is one of all that the copied database names."""
     hashes: dict[str, _Copied] = {}
-    torn_before: dict[str, str] = {}
+    torn: dict[str, str] = {}
     for _ in range(PASSES):
         manifest = Manifest(created=iso_time(time.time()))
         before = copy_database(state / DATABASE, folder / DATABASE)
@@ -138,14 +142,15 @@ def _gather(state: Path, folder: Path, parts: Collection[str]) -> Manifest:
                 stat = path.stat()
                 stamp = (stat.st_mtime_ns, stat.st_size)
                 known = hashes.get(name)
-                kept[name] = known if known and known[0] == stamp else (stamp, _copy(path, folder / name))
+                if known is None or known[0] != stamp:
+                    known = stamp, _copy(path.open("rb"), folder / name, stat.st_mtime_ns)
+                kept[name] = known
         for name in hashes.keys() - kept.keys():
             (folder / name).unlink(missing_ok=True)
-        torn = _torn(folder, kept)
-        is_damaged = bool(torn) and torn == torn_before  # twice the same: it is so where it is, and is copied as it is
+        torn, torn_before = _torn(folder, kept), torn
         hashes = {name: known for name, known in kept.items() if name not in torn}
-        torn_before = torn
-        if (torn and not is_damaged) or _removed_since(state / DATABASE, before):
+        # Torn in the same way twice: it is so where it is, and is copied as it is.
+        if (torn and torn != torn_before) or _removed_since(state / DATABASE, before):
             continue
         manifest.runs = before.runs
         manifest.files = {name: digest for name, (_, digest) in sorted(kept.items())}
@@ -206,13 +211,12 @@ def _files(state: Path, parts: Collection[str]) -> Iterator[tuple[str, Path]]:
                     yield path.relative_to(state).as_posix(), path
 
 
-def _copy(source: Path, target: Path) -> str:
-    """Copies a file with its time, for this user alone; returns the hash of what was copied."""
+def _copy(file: IO[bytes], target: Path, modified: int) -> str:
+    """Copy a file with its time (ns), for this user alone; return the hash of what was copied."""
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with source.open("rb") as read, _written(target) as write:
-        digest = _digest(read, write)
-    stat = source.stat()
-    os.utime(target, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    with _written(target) as copy:
+        digest = _digest(file, copy)
+    os.utime(target, ns=(modified, modified))
     return digest
 
 
@@ -223,8 +227,7 @@ def _written(path: Path) -> Iterator[IO[bytes]]:
         with open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             yield file
     except OSError as error:
-        free = shutil.disk_usage(path.parent).free
-        if free > CHUNK_BYTES:
+        if (free := free_bytes(path.parent)) > CHUNK_BYTES:
             raise
         raise NoRoom(f"the disk is full: {gib(free)} are free", str(path.parent), "Use another disk.") from error
 
@@ -268,15 +271,15 @@ class _Folder:
     def open(self, name: str) -> IO[bytes]:
         return (self._root / name).open("rb")
 
-    def modified(self, name: str) -> float:
-        return (self._root / name).stat().st_mtime
+    def modified(self, name: str) -> int:
+        """Return the time of a file in nanoseconds since 1970."""
+        return (self._root / name).stat().st_mtime_ns
 
     def manifest(self, where: str) -> Manifest:
         """What the backup says it consists of. Raises ``Refused``."""
         try:
             with self.open(MANIFEST) as file:
-                document: dict[str, Any] = json.load(file)
-            manifest = Manifest(**document)
+                manifest = Manifest(**json.load(file))
             are_names = all(_is_name(name) for name in manifest.files)
         except (OSError, KeyError, ValueError, TypeError) as error:
             raise Refused(f"it is not a backup: {error}", where, "Give what python -m sarqc backup wrote.") from None
@@ -299,8 +302,8 @@ class _Tar(_Folder):
             raise KeyError(name)
         return file
 
-    def modified(self, name: str) -> float:
-        return self._archive.getmember(name).mtime
+    def modified(self, name: str) -> int:
+        return int(self._archive.getmember(name).mtime * 1e9)
 
 
 @contextmanager
@@ -327,16 +330,8 @@ def _compare(backup: _Folder, manifest: Manifest, where: str, copy_to: Path | No
     another."""
     for name, digest in manifest.files.items():
         try:
-            with backup.open(name) as file:
-                if copy_to is None:
-                    found = _digest(file)
-                else:
-                    target = copy_to / name
-                    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                    with _written(target) as write:
-                        found = _digest(file, write)
-                    modified = backup.modified(name)
-                    os.utime(target, (modified, modified))
+            file = backup.open(name)
+            found = _digest(file) if copy_to is None else _copy(file, copy_to / name, backup.modified(name))
         except (FileNotFoundError, KeyError, tarfile.TarError):
             found = ""
         if found != digest:
@@ -358,24 +353,6 @@ def _pack(folder: Path, target: Path) -> None:
         partial.rename(target)
     finally:
         partial.unlink(missing_ok=True)
-
-
-# The state folder.
-
-
-def _names_of_state() -> tuple[str, ...]:
-    """What a backup takes the place of; the log of the database that goes must not stand beside the one that comes."""
-    return (*PARTS, DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm")
-
-
-@contextmanager
-def _locked(state: Path) -> Iterator[None]:
-    """No app opens the state meanwhile. Raises ``Refused`` where one has it open."""
-    lock = take_lock(state / DATABASE)
-    try:
-        yield
-    finally:
-        os.close(lock)
 
 
 def _note_restore(database: Path, source: Path) -> None:

@@ -110,14 +110,16 @@ class Channel:
         """Writes signs of life for as long as somebody listens; for a thread of its own."""
         with suppress(BrokenPipeError):
             while True:
-                with self._mutex:
-                    self._file.write(b"\n")
-                    self._file.flush()
+                self._write(b"\n")
                 time.sleep(HEARTBEAT_SECONDS)
 
     def send(self, event: Event) -> None:
         line = json.dumps(plain(event.to_json()), ensure_ascii=False, allow_nan=False).encode() + b"\n"
-        with self._switch.held(), self._mutex:
+        with self._switch.held():
+            self._write(line)
+
+    def _write(self, line: bytes) -> None:
+        with self._mutex:
             self._file.write(line)
             self._file.flush()
 
@@ -160,13 +162,10 @@ def _last_word(error: Exception, job: Mapping[str, Any]) -> Event:
             return Yielded(WAITS, waits_for_room=True)
         return Failed(**disk_full().parts())
     log.error("the run has failed", exc_info=error)
-    return Failed(**(error.parts() if isinstance(error, SarqcError) else _unexpected(error)))
-
-
-def _unexpected(error: Exception) -> dict[str, str]:
-    """The parts of an error that is nobody's refusal."""
-    what = without_secrets(without_paths(f"{type(error).__name__}: {error}"[:500], Settings().folders()))
-    return SarqcError(what, "worker", "The log of this run has the details.").parts()
+    if not isinstance(error, SarqcError):
+        what = without_secrets(without_paths(f"{type(error).__name__}: {error}"[:500], Settings().folders()))
+        error = SarqcError(what, "worker", "The log of this run has the details.")
+    return Failed(**error.parts())
 
 
 def _run(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-import shutil
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from sarqc.errors import Busy, Damaged, NoRoom, Refused, disk_full
+from sarqc.files.room import free_bytes
 from sarqc.jobs.reserve import Reserve
 from sarqc.jobs.schema import migrate
 
@@ -62,9 +62,8 @@ class Database:
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         connection.row_factory = sqlite3.Row
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute("PRAGMA foreign_keys = ON")
+        for setting in ("journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON"):
+            connection.execute(f"PRAGMA {setting}")
         return connection
 
     def _check(self) -> None:
@@ -135,19 +134,23 @@ class Database:
                 if self._reader.in_transaction:
                     self._reader.execute("ROLLBACK")
 
-    def even_when_full(self, change: Callable[[], Result], before: Callable[[], None] = lambda: None) -> Result:
-        """What a change returns that frees room: on a full disk it gets that of the reserve.
+    def even_when_full(
+        self, change: Callable[[sqlite3.Connection], Result], before: Callable[[], None] = lambda: None
+    ) -> Result:
+        """Return what a change returns that frees room, made in one transaction: on a full disk it gets the reserve's.
 
         ``before`` is what has to be done then, so that the reserve is enough.
         """
         try:
-            return change()
+            with self.transaction() as connection:
+                return change(connection)
         except NoRoom:
             if self.is_writing:  # a part of something larger, which is what needs room
                 raise
         with self.reserve.spent():
             before()
-            result = change()
+            with self.transaction() as connection:
+                result = change(connection)
             self.checkpoint()
             return result
 
@@ -162,18 +165,14 @@ class Database:
             yield
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF  # the rest is detail
-            if code == sqlite3.SQLITE_FULL:
-                raise disk_full() from error
-            if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) and self._is_full():
+            may_be_full = code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
+            if code == sqlite3.SQLITE_FULL or (may_be_full and free_bytes(self.path.parent) < PAGE_BYTES):
                 raise disk_full() from error
             if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 raise _busy() from error
             if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
                 raise damaged(str(error)) from error
             raise
-
-    def _is_full(self) -> bool:
-        return shutil.disk_usage(self.path.parent).free < PAGE_BYTES
 
 
 def take_lock(path: Path) -> int:

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import tarfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from sarqc.checkpoints.formats import STATISTICS, ExportFormat, check_export, exports_of, is_no_gain
+from sarqc.checkpoints.formats import STATISTICS, check_export, exports_of, is_no_gain
 from sarqc.errors import Conflict, NoRoom, NotFound, Refused
+from sarqc.files.room import free_bytes
 from sarqc.jobs.checkpoint_files import damage, files_of
 from sarqc.jobs.run import Run, State, advice
 from sarqc.jobs.store import Store
@@ -48,58 +49,39 @@ def checkpoint_name(export: Run) -> str:
 
 def size_on_disk(path: Path) -> int:
     """Bytes of a file, or of all files below a folder; what goes meanwhile counts nothing."""
-    size, waiting = 0, [os.fspath(path)]
-    while waiting:
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-                    else:
-                        size += entry.stat(follow_symlinks=False).st_size
-        except NotADirectoryError:
-            size += path.stat().st_size
-        except FileNotFoundError:
-            continue
+    if path.is_file():
+        return path.stat().st_size
+    size = 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            with suppress(FileNotFoundError):
+                size += os.lstat(os.path.join(folder, name)).st_size
     return size
 
 
-def check_exportable(parent: Run, checkpoint_format: str) -> ExportFormat:
-    """The format, when the run can be exported in it. Raises ``Conflict`` or ``Refused``."""
+def check_exportable(parent: Run, checkpoint_format: str) -> None:
+    """Returns when the run can be exported in the format. Raises ``Conflict`` or ``Refused``."""
     where = f"run {parent.id}"
     if parent.parent is not None:
         raise Conflict("it is an export itself", where, f"Export the run {parent.parent}.")
     if parent.state is not State.FINISHED:
         raise Conflict(f"a run that is {parent.state} can't be exported", where, advice(parent.state))
-    wanted = check_export(Recipe.parse(parent.recipe), checkpoint_format)
+    check_export(Recipe.parse(parent.recipe), checkpoint_format)
     repair = (parent.summary or {}).get("repair")
     if repair is not None and is_no_gain(repair):
         raise Refused("the repair is not an improvement", where, "Keep the file as it was found.")
-    return wanted
 
 
-class Sizes(Protocol):
-    """What a plan knows of sizes, in bytes; None: nothing yet."""
-
-    @property
-    def bytes_before(self) -> int | None: ...
-
-    @property
-    def bytes_after(self) -> int | None: ...
-
-    @property
-    def disk_bytes(self) -> int | None: ...
-
-
-def size_at_most(wanted: str, planned: Sizes) -> int:
-    """Bytes of an export, expected; of statistics at most: weights of linears beside what tuning keeps of a draw."""
+def size_at_most(wanted: str, *, before: int, after: int, disk: int) -> int:
+    """Return the expected bytes of an export, of statistics the most: weights of linears beside what tuning keeps of a
+    draw. ``before``, ``after``, ``disk``: bytes of the linears and of finished layers, as planned.
+    """
     if wanted == STATISTICS:
-        return (planned.bytes_before or 0) + (planned.disk_bytes or 0)
+        return before + disk
     if wanted == "plain":
-        return planned.bytes_before or 0
+        return before
     # MLX has a scale and a bias for at least 32 weights each; those of other formats take less.
-    more = (planned.bytes_before or 0) // 16 if wanted == "mlx" else 0
-    return (planned.bytes_after or 0) + more
+    return after + (before // 16 if wanted == "mlx" else 0)
 
 
 def check_room(store: Store, settings: Settings, size: int) -> None:
@@ -107,27 +89,16 @@ def check_room(store: Store, settings: Settings, size: int) -> None:
     taken, expected = store.exported_bytes()
     quota = int(settings.export_gib * 2**30)
     if taken + expected + size > quota:
-        raise NoRoom(
-            f"the files take about {gib(size)}, and exports take {gib(taken + expected)} of the {gib(quota)} that "
-            "they may take here",
-            "exports",
-            "Delete an export you no longer need, or raise SARQC_EXPORT_GIB.",
-        )
+        what = f"exports take {gib(taken + expected)} of the {gib(quota)} that they may take here"
+        remedy = "Delete an export you no longer need, or raise SARQC_EXPORT_GIB."
+        raise NoRoom(f"the files take about {gib(size)}, and {what}", "exports", remedy)
     settings.resolved_state_dir().mkdir(parents=True, exist_ok=True)
-    free = shutil.disk_usage(settings.resolved_state_dir()).free
+    free = free_bytes(settings.resolved_state_dir())
     if expected + size > free:
-        size_text = gib(size)
-        free_text = gib(free)
-        raise NoRoom(
-            (
-                f"the files take about {size_text}, and {free_text} of the disk are free, {gib(expected)} of which "
-                "others wait for"
-            )
-            if expected
-            else f"the files take about {size_text}, and {free_text} of the disk are free",
-            "exports",
-            "Make room on the disk, or give SARQC_STATE_DIR a larger one.",
-        )
+        what = f"the files take about {gib(size)}, and {gib(free)} of the disk are free"
+        if expected:
+            what += f", {gib(expected)} of which others wait for"
+        raise NoRoom(what, "exports", "Make room on the disk, or give SARQC_STATE_DIR a larger one.")
 
 
 def formats_of(run: Run) -> list[dict[str, Any]] | None:
@@ -150,10 +121,7 @@ def finished_checkpoint(store: Store, settings: Settings, run_id: str, checkpoin
         folder = checkpoint_folder(settings, export)
         if export.format == checkpoint_format and export.state is State.FINISHED and folder.is_dir():
             if what := damage(folder):
-                raise Conflict(
-                    f"the export is damaged: {what}", f"run {run_id}",
-                    "Export the run again.",
-                )  # fmt: skip
+                raise Conflict(f"the export is damaged: {what}", f"run {run_id}", "Export the run again.")
             return folder
     raise NotFound(
         f"no finished export “{checkpoint_format}” of this run",

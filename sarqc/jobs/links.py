@@ -44,10 +44,9 @@ class Links:
             connection.execute("DELETE FROM links WHERE ends <= ?", (now,))
             count = connection.execute("SELECT COUNT(*) AS n FROM links WHERE target = ?", (target,)).fetchone()["n"]
             if count >= AT_MOST:
-                raise Conflict(
-                    f"{count} links to it exist already, the most at a time", f"share {kind} {target}",
-                    "End all of them, and make a new one for those who still need it.",
-                )  # fmt: skip
+                what = f"{count} links to it exist already, the most at a time"
+                remedy = "End all of them, and make a new one for those who still need it."
+                raise Conflict(what, f"share {kind} {target}", remedy)
             row = (_digest(secret), kind, target, owner, now, ends)
             connection.execute("INSERT INTO links VALUES (?, ?, ?, ?, ?, ?)", row)
         return secret, ends
@@ -74,10 +73,9 @@ class Links:
 
     def opened(self, secret: str) -> Link:
         """The link of a secret. Raises ``NotFound``."""
-        links = self.behind([secret])
-        if not links:
-            raise NotFound("this link is invalid or has expired", "link", "Ask for a new one.")
-        return links[0]
+        for link in self.behind([secret]):
+            return link
+        raise NotFound("this link is invalid or has expired", "link", "Ask for a new one.")
 
 
 def _digest(secret: str) -> str:

@@ -13,7 +13,7 @@ import math
 import re
 import sqlite3
 import unicodedata
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypedDict, TypeVar
@@ -115,17 +115,18 @@ class Question:
         if self.ids is not None:
             parts.append(f"id IN ({_marks(self.ids)})")
             values += self.ids
-        for column, value in (("batch", self.batch), ("series", self.series)):
+        for part, value in (("batch = ?", self.batch), ("series = ?", self.series), ("id < ?", self.before)):
             if value is not None:
-                parts.append(f"{column} = ?")
+                parts.append(part)
                 values.append(value)
-        if self.before is not None:
-            parts.append("id < ?")
-            values.append(self.before)
         if self.of is not None:
             parts.append(f"(owner = ? OR id IN ({_marks(self.also)}))")
             values += [self.of, *self.also]
         return " AND ".join(parts), values
+
+    def sorting(self) -> tuple[str, str]:
+        """Return the column and the direction of the order."""
+        return SORTS[self.sort.removeprefix("-")], "DESC" if self.sort.startswith("-") else "ASC"
 
     def order(self) -> str:
         """What stands behind ORDER BY: runs without the value last either way, and equal ones by their age.
@@ -133,7 +134,7 @@ class Question:
         A filter reads every row, so it sorts what it finds: the way along an index of the order would take ten times
         as long, row by row from everywhere. The plus keeps SQLite from that.
         """
-        column, direction = SORTS[self.sort.removeprefix("-")], "DESC" if self.sort.startswith("-") else "ASC"
+        column, direction = self.sorting()
         if column == "id":
             return f"id {direction}"
         return f"{'+' if self.text else ''}{column} {direction} NULLS LAST, id {direction}"
@@ -159,7 +160,7 @@ def groups_of(connection: sqlite3.Connection, question: Question, by: str) -> li
     """Key, newest run and number of runs of each group of the list, in the order of their newest runs, their means or
     their first words."""
     where, values = question.where()
-    column, direction = SORTS[question.sort.removeprefix("-")], "DESC" if question.sort.startswith("-") else "ASC"
+    column, direction = question.sorting()
     of_group = "MAX" if column == "id" else "MIN" if column in ("name", "model", "method", "stage") else "AVG"
     query = (
         f"SELECT {_key(by)} AS key, MAX(id) AS newest, COUNT(*) AS n FROM listed WHERE {where} GROUP BY key"
@@ -205,20 +206,17 @@ def _spread(summed: Mapping[str, Any], name: str) -> Statistics:
 
 
 def _says(state: State, word: str) -> bool:
-    said = STATE_WORDS[state]
-    return any(text.startswith(word) for text in (state.value, said, said.casefold()))
+    return state.startswith(word) or STATE_WORDS[state].startswith(word)
 
 
 def _key(by: str) -> str:
     if by not in GROUPINGS:
-        first, last = GROUPINGS
-        what = f"runs can't be grouped by “{by[:40]}”"
-        raise Refused(what, "runs, group", f"Use {first} or {last}.")
+        raise Refused(f"runs can't be grouped by “{by[:40]}”", "runs, group", f"Use {' or '.join(GROUPINGS)}.")
     return GROUPINGS[by]
 
 
-def _marks(values: Iterable[Any]) -> str:
-    return ", ".join("?" for _ in values)
+def _marks(values: Collection[Any]) -> str:
+    return ", ".join("?" * len(values))
 
 
 class AnswerCache:
@@ -248,13 +246,12 @@ class AnswerCache:
 def row_of(run: Run) -> dict[str, Any]:
     """The row of a run in ``listed``."""
     recipe, summary = run.recipe, run.summary or {}
+    lam = gamma = None  # of a ladder, of which the λ is that of a step alone
     if recipe.get("kind") == "tune":  # what it came to, not what its method would have taken
-        came_to = tuned(summary)
-        lam, gamma = (None, None) if came_to is None else (came_to["lam"], came_to["gamma"])
-    elif recipe.get("kind") == "ladder":  # of which the λ is that of a step alone
-        lam, gamma = None, None
-    else:
-        lam, gamma = (_taken(recipe, public, name) for public, name in (("lambda", "lam"), ("gamma", "gamma")))
+        if (came_to := tuned(summary)) is not None:
+            lam, gamma = came_to["lam"], came_to["gamma"]
+    elif recipe.get("kind") != "ladder":
+        lam, gamma = _taken(recipe, "lambda", "lam"), _taken(recipe, "gamma", "gamma")
     return {
         "id": run.id,
         "form": FORM,

@@ -29,8 +29,8 @@ class Pruning:
         return sum(one.bytes for one in self.going)
 
     def to_json(self) -> dict[str, Any]:
-        rows = [{"kind": one.kind, "id": one.id, "owner": one.owner, "bytes": one.bytes, "why": one.why}
-                for one in self.going]  # fmt: skip
+        names = ("kind", "id", "owner", "bytes", "why")
+        rows = [{name: getattr(one, name) for name in names} for one in self.going]
         return {"going": rows, "bytes": self.bytes, "left": self.left, "notes": self.notes}
 
 

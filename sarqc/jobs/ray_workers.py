@@ -7,9 +7,7 @@ for its worker, and one more process says what the cluster has (``sarqc.jobs.ray
 from __future__ import annotations
 
 import importlib.util
-import time
 from collections.abc import Callable
-from operator import attrgetter
 from typing import Any
 
 from sarqc.errors import Refused
@@ -18,7 +16,7 @@ from sarqc.jobs.process import Process
 from sarqc.jobs.ray_cluster import CONNECT_SECONDS, Cluster
 from sarqc.jobs.run import Run
 from sarqc.jobs.transit import results_folder, uploaded_texts
-from sarqc.jobs.workers import EXECUTE, RELAY, Device, Message, ProcessWorkers
+from sarqc.jobs.workers import RELAY, Device, Message, ProcessWorkers
 from sarqc.settings import SITE, Settings
 
 _OF_EACH_HOST = ("state_dir", "ray_address")  # settings that a worker has from its own host
@@ -38,12 +36,10 @@ class RayWorkers(ProcessWorkers):
         settings: Settings,
         deliver: Callable[[Message | None], None],
         *,
-        execute: str = EXECUTE,
-        clock: Callable[[], float] = time.monotonic,
-        study_id: Callable[[Run], str] = attrgetter("id"),
         patience: float = CONNECT_SECONDS,
+        **options: Any,
     ) -> None:
-        super().__init__(settings, deliver, execute=execute, clock=clock, study_id=study_id)
+        super().__init__(settings, deliver, **options)
         if importlib.util.find_spec("ray") is None:
             raise Refused("Ray is not installed here", _WHERE, "Install sarqc with it: pip install 'sarqc[cluster]'.")
         self._mark = place_at(settings.storage_root()).mark()

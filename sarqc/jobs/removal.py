@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from contextlib import suppress
+from pathlib import Path
 
 from sarqc.jobs import exports
 from sarqc.jobs.audit import HOST, Audit
@@ -26,23 +27,27 @@ class Removal:
         ``by`` and ``detail``: who asks and why, for the audit log.
         """
 
-        def removed() -> Run:
-            with self._store.transaction():
-                run = self._run(run_id)
-                self._audit.note(by, "delete", run.kind, run.id, run.owner, detail)
-                return run
+        def removed(_: object) -> Run:  # in a transaction: it stays if its files can't be removed
+            paths = self._paths(self._store.get(run_id))
+            run = self._store.delete(run_id)
+            for path in paths:
+                with suppress(FileNotFoundError):
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+            self._audit.note(by, "delete", run.kind, run.id, run.owner, detail)
+            return run
 
         return self._store.even_when_full(removed, lambda: self._store.shed_events(run_id))
 
     def size_of(self, run: Run) -> int:
         """Bytes of the files that go with a run."""
-        size = 0
+        return sum(map(exports.size_on_disk, self._paths(run)))
+
+    def _paths(self, run: Run) -> list[Path]:
+        """Files and folders of a run and its exports, there or not."""
+        paths = [] if run.study_id is None else [self._settings.studies_dir() / run.study_id]
         for one in (run, *self._store.exports(run.id)):
-            size += exports.size_on_disk(log_path(self._settings, one.id))
-            size += exports.size_on_disk(exports.export_folder(self._settings, one.id))
-        if run.study_id is not None:
-            size += exports.size_on_disk(self._settings.studies_dir() / run.study_id)
-        return size
+            paths += [log_path(self._settings, one.id), exports.export_folder(self._settings, one.id)]
+        return paths
 
     def upload(self, kind: Kind, upload_id: str, detail: str) -> None:
         """Removes an upload of its owner."""
@@ -52,16 +57,3 @@ class Removal:
             shutil.rmtree(self._settings.uploads_dir() / upload_id)
         else:
             (self._settings.text_uploads_dir() / f"{upload_id}.txt").unlink(missing_ok=True)
-
-    def _run(self, run_id: str) -> Run:
-        with self._store.transaction():  # nobody continues it meanwhile, and it stays if its files can't be removed
-            with_exports = [run_id, *(export.id for export in self._store.exports(run_id))]
-            run = self._store.delete(run_id)
-            for gone in with_exports:
-                log_path(self._settings, gone).unlink(missing_ok=True)
-                with suppress(FileNotFoundError):
-                    shutil.rmtree(exports.export_folder(self._settings, gone))
-            if run.study_id is not None:
-                with suppress(FileNotFoundError):
-                    shutil.rmtree(self._settings.studies_dir() / run.study_id)
-        return run

@@ -19,14 +19,13 @@ from sarqc.errors import Conflict, NotFound
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.jobs.audit import HOST, Audit
 from sarqc.jobs.exports import size_on_disk
-from sarqc.jobs.links import Links
+from sarqc.jobs.links import DAY, Links
 from sarqc.jobs.removal import Removal
 from sarqc.jobs.run import Run, State, iso_time
 from sarqc.jobs.store import ALL, Store
 from sarqc.plain import mib
 from sarqc.settings import Settings
 
-DAY = 86_400.0
 PREVIEW_SECONDS = DAY  # for which a preview that nobody kept can be seen again
 AT_ONCE = 20  # runs: nothing else shall wait for long
 SIZE_SECONDS = 600.0  # between two measurements of the state
@@ -98,7 +97,13 @@ class Retention:
 
     def size(self) -> int:
         """Bytes of all that is kept here."""
-        return sum(size_on_disk(path) for path in self._kept_paths())
+        settings = self._settings
+        kept = (
+            settings.artefacts_dir(), settings.statistics_dir(), settings.studies_dir(), settings.exports_dir(),
+            settings.uploads_dir(), settings.text_uploads_dir(), settings.resolved_state_dir() / "logs",
+            settings.database(),
+        )  # fmt: skip
+        return sum(map(size_on_disk, kept))
 
     def kept(self, run: Run) -> Kept:
         """How long a run or an export stays, as it is now."""
@@ -115,9 +120,7 @@ class Retention:
         return {
             "until": iso_time(until) if run.at_rest and math.isfinite(until) else None,
             "shared": shared and run.parent is None,
-            "while_room": (
-                self._settings.keep_gib is not None and run.at_rest and not shared and not whole.is_annotated
-            ),
+            "while_room": self._settings.keep_gib is not None and run.at_rest and not (shared or whole.is_annotated),
         }
 
     def by_age(self, now: float, limit: int = ALL) -> list[Going]:
@@ -125,13 +128,12 @@ class Retention:
         days, export_days = self._settings.keep_days, self._settings.keep_export_days
         before, why = now - DAY * (days or 0), f"kept for {days:g} days" if days else ""
         runs = [] if days is None else self._store.ended_before(before, limit)
-        gone = {run.id for run in runs}
+        gone, ended_before = {run.id for run in runs}, now - PREVIEW_SECONDS
         passing = [
             run
             for run in self._store.passing_previews()
-            if run.at_rest and _ended(run) < now - PREVIEW_SECONDS and run.id not in gone
+            if run.at_rest and _ended(run) < ended_before and run.id not in gone and not self._links.lead_to(run.id)
         ]
-        passing = [run for run in passing if not self._links.lead_to(run.id)]
         going = [self._going(run, "a preview that nobody kept") for run in passing[: None if limit == ALL else limit]]
         if export_days is not None:
             exports = self._store.exports_ended_before(now - DAY * export_days, limit)
@@ -150,9 +152,10 @@ class Retention:
         for one in self._oldest(why, {one.id for one in gone}, limit):
             if excess <= 0:
                 break
-            taken = _first_of(one, excess) if one.kind == "layers" else one
-            going.append(taken)
-            excess -= taken.bytes
+            if one.kind == "layers":
+                one = _first_of(one, excess)
+            going.append(one)
+            excess -= one.bytes
         return going
 
     def _oldest(self, why: str, gone: set[str], limit: int) -> Iterator[Going]:
@@ -185,12 +188,6 @@ class Retention:
         for file in self._settings.text_uploads_dir().glob("[!.]*.txt"):
             if file.stat().st_mtime < before and file.stem not in needed:
                 yield Going("text", file.stem, why, file.stat().st_size)
-
-    def _kept_paths(self) -> Iterator[Path]:
-        settings = self._settings
-        yield from (settings.artefacts_dir(), settings.statistics_dir(), settings.studies_dir(), settings.exports_dir())
-        yield from (settings.uploads_dir(), settings.text_uploads_dir(), settings.resolved_state_dir() / "logs")
-        yield settings.database()
 
 
 def _ended(run: Run) -> float:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, cast
 
 from sarqc.documents import Tuned
 from sarqc.errors import NotFound
@@ -38,15 +38,7 @@ class State(StrEnum):
 
 
 # What people read; a filter takes both.
-STATE_WORDS: Mapping[State, str] = {
-    State.QUEUED: "waiting",
-    State.RUNNING: "running",
-    State.CANCELLING: "cancelling",
-    State.CANCELLED: "cancelled",
-    State.INTERRUPTED: "interrupted",
-    State.FAILED: "failed",
-    State.FINISHED: "finished",
-}
+STATE_WORDS: Mapping[State, str] = {state: state.value for state in State} | {State.QUEUED: "waiting"}
 AT_REST = frozenset({State.CANCELLED, State.INTERRUPTED, State.FAILED, State.FINISHED})
 
 ALLOWED: Mapping[State, frozenset[State]] = {
@@ -163,35 +155,13 @@ class Run:
 
     def to_json(self) -> RunDocument:
         """The body of a REST answer."""
-        return {
-            "id": self.id,
-            "state": self.state,
-            "recipe": self.recipe,
-            "fingerprint": self.fingerprint,
-            "owner": self.owner,
-            "lane": self.lane,
-            "attempt": self.attempt,
-            "created": iso_time(self.created),
-            "queued": iso_time(self.queued),
-            "started": None if self.started is None else iso_time(self.started),
-            "ended": None if self.ended is None else iso_time(self.ended),
-            "progress": {"done": self.done, "total": self.total},
-            "device": self.device,
-            "study_id": self.study_id,
-            "summary": self.summary,
-            "tuned": tuned(self.summary),
-            "error": self.error,
-            "revision": self.revision,
-            "batch": self.batch,
-            "parent": self.parent,
-            "format": self.format,
-            "bytes": self.bytes,
-            "name": self.name,
-            "note": self.note,
-            "tags": list(self.tags),
-            "stepped_aside": self.stepped_aside,
-            "waits_for_room": self.waits_for_room,
-        }
+        own = vars(self) | {
+            "progress": {"done": self.done, "total": self.total}, "tuned": tuned(self.summary), "tags": list(self.tags),
+        }  # fmt: skip
+        for name in ("created", "queued", "started", "ended"):
+            own[name] = None if own[name] is None else iso_time(own[name])
+        document: Any = {name: own[name] for name in RunDocument.__annotations__}
+        return cast(RunDocument, document)
 
 
 @dataclass(frozen=True)
@@ -232,8 +202,3 @@ def advice(state: State) -> str:
         State.CANCELLING: "It is about to end; try again in a moment.",
         State.FINISHED: "It is complete; submit its recipe again for a new run.",
     }.get(state, "It has ended; continue it or delete it.")
-
-
-def state_text(state: State) -> str:
-    """The name of a state where a sentence of an error has it."""
-    return "queued" if state is State.QUEUED else STATE_WORDS[state]

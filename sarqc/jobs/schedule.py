@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Self
 
 from sarqc.jobs.run import Run
@@ -65,9 +66,7 @@ def decide(
     left = sorted(waiting, key=lambda run: (run.queued, run.run_id))
     held, lane = dict(last_held), last_lane
     starts = []
-    for device in free:
-        if not left:
-            break
+    for device in islice(free, len(left)):
         chosen = _next(left, held, lane)
         left.remove(chosen)
         held[chosen.owner], lane = now, chosen.lane

@@ -4,6 +4,7 @@ in whichever browser it is kept."""
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from sarqc.errors import NotFound, Unreachable
@@ -27,24 +28,17 @@ class Sessions:
 
     def end(self, owner: str) -> None:
         """Signs somebody out everywhere, also on a full disk."""
-
-        def raised() -> None:
-            with self._store.transaction() as connection:
-                connection.execute(_RAISED, (owner,))
-
-        self._store.even_when_full(raised)
+        self._store.even_when_full(lambda connection: connection.execute(_RAISED, (owner,)))
 
 
 def end_sessions(database: Path, owner: str) -> None:
     """The same beside an app that may have the database open. Raises ``NotFound`` and ``Unreachable``."""
     if not database.is_file():
         raise NotFound("no database of runs", str(database), "Set SARQC_STATE_DIR to that of the app.")
-    connection = sqlite3.connect(f"{database.as_uri()}?mode=rw", uri=True, timeout=BUSY_SECONDS)
-    try:
-        with connection:
-            connection.execute(_RAISED, (owner,))
-    except sqlite3.OperationalError as error:
-        remedy = "Start this version of the app once, or try again in a moment."
-        raise Unreachable(f"nobody was signed out: {error}", str(database), remedy) from None
-    finally:
-        connection.close()
+    with closing(sqlite3.connect(f"{database.as_uri()}?mode=rw", uri=True, timeout=BUSY_SECONDS)) as connection:
+        try:
+            with connection:
+                connection.execute(_RAISED, (owner,))
+        except sqlite3.OperationalError as error:
+            remedy = "Start this version of the app once, or try again in a moment."
+            raise Unreachable(f"nobody was signed out: {error}", str(database), remedy) from None

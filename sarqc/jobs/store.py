@@ -31,14 +31,13 @@ from sarqc.events import (
     Saved,
     Started,
     TuningStanding,
-    Warned,
     Yielded,
 )
 from sarqc.jobs import listing
 from sarqc.jobs.annotations import Annotations
 from sarqc.jobs.database import Database
 from sarqc.jobs.listing import Answer, AnswerCache, Question, RunGroup
-from sarqc.jobs.run import ALLOWED, AT_REST, LANES, Removed, Run, State, StoredEvent, advice, no_run, state_text
+from sarqc.jobs.run import ALLOWED, AT_REST, LANES, Removed, Run, State, StoredEvent, advice, no_run
 from sarqc.jobs.schema import HELD, KIND
 from sarqc.recipe import Recipe, recorded
 
@@ -48,6 +47,8 @@ ALL = -1  # as a limit of SQLite
 ANSWERS_KEPT = 2_000  # counts and groups, some hundred bytes each
 DRAWINGS_KEPT = 8  # some hundred KB each
 WHOLE_KEPT = 4  # lists of ids and of groups: some MiB each where there are 100,000 runs
+_RESTING = ", ".join(f"'{state}'" for state in sorted(AT_REST))
+_UNSHARED = "id NOT IN (SELECT target FROM links WHERE ends > ?3)"
 _UNWRITTEN = "AND name = '' AND note = '' AND tags_json = '[]'"  # see ``Run.is_annotated``
 LISTED = frozenset({"state", "started", "ended", "device", "summary_json", "name", "note", "tags_json"})  # in lists
 
@@ -152,7 +153,7 @@ class Store:
         with self.transaction() as connection:
             run = self.get(run_id)
             if to not in ALLOWED[run.state]:
-                what = f"a run that is {state_text(run.state)} can't become {state_text(to)}"
+                what = f"a run that is {run.state} can't become {to}"
                 raise Conflict(what, f"run {run_id}", advice(run.state))
             changes: dict[str, Any] = {"state": to.value, "stepped_aside": 0, "waits_for_room": 0}
             if to is State.RUNNING:
@@ -180,7 +181,7 @@ class Store:
         with self.transaction() as connection:
             run = self.get(run_id)
             if run.state is not State.RUNNING:
-                what = f"a run that is {state_text(run.state)} can't step aside"
+                what = f"a run that is {run.state} can't step aside"
                 raise Conflict(what, f"run {run_id}", advice(run.state))
             changes = {"state": State.QUEUED.value, "queued": now, "pid": None}
             changes |= {"stepped_aside": int(not why.waits_for_room), "waits_for_room": int(why.waits_for_room)}
@@ -197,18 +198,14 @@ class Store:
                 return self.move(run_id, State.CANCELLED, Cancelled())
             return run if run.state is State.CANCELLING else self.move(run_id, State.CANCELLING)
 
-    def append(self, run_id: str, events: Sequence[Event]) -> None:
-        """Adds events to a run's log and what they say to its row. Events that end a run go with ``move``."""
-        with self.transaction() as connection:
-            run = self.get(run_id)
-            there_is_room = {"waits_for_room": 0} if run.waits_for_room else {}
-            self._update(connection, run_id, there_is_room | self._append(connection, run, events, time.time()))
+    def append(self, run_id: str, events: Sequence[Event], *, waits_for_room: bool = False) -> None:
+        """Adds events to a run's log and what they say to its row. Events that end a run go with ``move``.
 
-    def note_full_disk(self, run_id: str, why: Warned) -> None:
-        """A run at work waits for room on the disk, until ``append`` finds some."""
+        ``waits_for_room``: on the disk, until the next call.
+        """
         with self.transaction() as connection:
-            changes = self._append(connection, self.get(run_id), [why], time.time())
-            self._update(connection, run_id, changes | {"waits_for_room": 1})
+            changes = self._append(connection, self.get(run_id), events, time.time())
+            self._update(connection, run_id, changes | {"waits_for_room": int(waits_for_room)})
 
     def annotate(self, run_id: str, written: Annotations) -> Run:
         """Writes a name, a note or tags on a run. Raises ``NotFound``, and ``Refused`` for an export."""
@@ -246,12 +243,8 @@ class Store:
         with self.transaction() as connection:
             run = self.get(run_id)
             if not run.at_rest:
-                what = (
-                    f"a run that is {state_text(run.state)} can't be deleted"
-                    if run.parent is None
-                    else f"an export that is {state_text(run.state)} can't be deleted"
-                )
-                raise Conflict(what, f"run {run_id}", "Cancel it first.")
+                what = f"{'a run' if run.parent is None else 'an export'} that is {run.state}"
+                raise Conflict(f"{what} can't be deleted", f"run {run_id}", "Cancel it first.")
             for export in self.exports(run_id):
                 self.delete(export.id)
             connection.execute("DELETE FROM links WHERE target = ?", (run_id,))
@@ -281,10 +274,9 @@ class Store:
 
     def get(self, run_id: str) -> Run:
         """The run of an id. Raises ``NotFound``."""
-        rows = self._rows("SELECT * FROM runs WHERE id = ?", run_id)
-        if not rows:
-            raise no_run(run_id)
-        return _run(rows[0])
+        for run in self._runs("SELECT * FROM runs WHERE id = ?", run_id):
+            return run
+        raise no_run(run_id)
 
     def has(self, run_id: str) -> bool:
         return bool(self._rows("SELECT 1 FROM runs WHERE id = ?", run_id))
@@ -311,7 +303,7 @@ class Store:
     def runs(self, ids: Sequence[str]) -> list[Run]:
         """The runs of these ids, in their order, without those that are not there."""
         marks = ", ".join("?" * len(ids))
-        found = {row["id"]: _run(row) for row in self._rows(f"SELECT * FROM runs WHERE id IN ({marks})", *ids)}
+        found = {run.id: run for run in self._runs(f"SELECT * FROM runs WHERE id IN ({marks})", *ids)}
         return [found[run_id] for run_id in ids if run_id in found]
 
     def part(self, question: Question, limit: int, offset: int = 0) -> tuple[list[Run], int]:
@@ -320,8 +312,7 @@ class Store:
             if not question.text:
                 return self.listed(question, limit, offset), self.count(question)
             # A filter reads every row: what it finds is kept whole.
-            made = partial(listing.ids_of, connection, question, ALL)
-            ids = self._kept(self._whole, ("ids", question), made)
+            ids = self._kept(self._whole, ("ids", question), partial(listing.ids_of, connection, question, ALL))
             return self.runs(ids[offset : offset + limit]), len(ids)
 
     def count(self, question: Question) -> int:
@@ -356,8 +347,8 @@ class Store:
 
     def passing_previews(self) -> list[Run]:
         """Previews of one layer that nobody has kept, the oldest first: see ``Run.is_listed``."""
-        rows = self._rows("SELECT * FROM runs WHERE lane = 'preview' AND name = '' AND parent IS NULL ORDER BY id")
-        return [run for run in map(_run, rows) if not run.is_listed]
+        runs = self._runs("SELECT * FROM runs WHERE lane = 'preview' AND name = '' AND parent IS NULL ORDER BY id")
+        return [run for run in runs if not run.is_listed]
 
     def waiting_of(self, owner: str) -> int:
         """Queued runs and exports of an owner."""
@@ -365,7 +356,7 @@ class Store:
 
     def exports(self, run_id: str) -> list[Run]:
         """The exports of a run, one for each format that was asked for."""
-        return [_run(row) for row in self._rows("SELECT * FROM runs WHERE parent = ? ORDER BY id", run_id)]
+        return self._runs("SELECT * FROM runs WHERE parent = ? ORDER BY id", run_id)
 
     def finished_exports(self, limit: int) -> list[Run]:
         """Exports of all runs that are written, the newest first."""
@@ -373,51 +364,48 @@ class Store:
             "SELECT * FROM runs INDEXED BY exports_by_owner WHERE parent IS NOT NULL AND state = 'finished'"
             " ORDER BY id DESC LIMIT ?"
         )
-        return [_run(row) for row in self._rows(query, limit)]
+        return self._runs(query, limit)
 
     def ended_before(self, seconds: float, limit: int, *, spare_annotated: bool = False) -> list[Run]:
         """Runs at rest since before a time, with all their exports, longest first; without those that are shared and,
         if asked, those that somebody has written on.
         """
-        states = ", ".join(f"'{state}'" for state in sorted(AT_REST))
         query = (
             "SELECT * FROM runs INDEXED BY runs_by_ended"
-            f" WHERE parent IS NULL AND state IN ({states}) AND ended < ?1 AND NOT EXISTS ("
-            f"SELECT 1 FROM runs AS export WHERE export.parent = runs.id"
-            f" AND (export.state NOT IN ({states}) OR export.ended >= ?1))"
-            f" AND id NOT IN (SELECT target FROM links WHERE ends > ?3) {_UNWRITTEN if spare_annotated else ''}"
-            f" ORDER BY ended LIMIT ?2"
+            f" WHERE parent IS NULL AND state IN ({_RESTING}) AND ended < ?1 AND NOT EXISTS ("
+            "SELECT 1 FROM runs AS export WHERE export.parent = runs.id"
+            f" AND (export.state NOT IN ({_RESTING}) OR export.ended >= ?1))"
+            f" AND {_UNSHARED} {_UNWRITTEN if spare_annotated else ''} ORDER BY ended LIMIT ?2"
         )
-        return [_run(row) for row in self._rows(query, seconds, limit, time.time())]
+        return self._runs(query, seconds, limit, time.time())
 
     def exports_ended_before(self, seconds: float, limit: int, *, spare_annotated: bool = False) -> list[Run]:
         """Exports at rest since before a time, longest first; if asked, without those of runs that are shared or that
         somebody has written on.
         """
-        states = ", ".join(f"'{state}'" for state in sorted(AT_REST))
-        shared = "SELECT target FROM links WHERE ends > ?3"
-        spared = f"id NOT IN ({shared}) {_UNWRITTEN}" if spare_annotated else "?3"
+        spared = f"{_UNSHARED} {_UNWRITTEN}" if spare_annotated else "?3"
         query = (
-            f"SELECT * FROM runs AS export INDEXED BY exports_by_owner"
-            f" WHERE parent IS NOT NULL AND state IN ({states}) AND ended < ?1"
+            "SELECT * FROM runs AS export INDEXED BY exports_by_owner"
+            f" WHERE parent IS NOT NULL AND state IN ({_RESTING}) AND ended < ?1"
             f" AND EXISTS (SELECT 1 FROM runs WHERE id = export.parent AND {spared}) ORDER BY ended LIMIT ?2"
         )
-        return [_run(row) for row in self._rows(query, seconds, limit, time.time())]
+        return self._runs(query, seconds, limit, time.time())
 
     def exported_bytes(self, owner: str | None = None) -> tuple[int, int]:
         """Bytes of all exports on disk, or an owner's, and the expected bytes of queued and running exports."""
-        query = "SELECT COALESCE(SUM(bytes), 0) AS n FROM runs INDEXED BY exports_by_owner WHERE parent IS NOT NULL"
-        query, values = (query, ()) if owner is None else (f"{query} AND owner = ?", (owner,))
-        (written,) = self._rows(f"{query} AND state = 'finished'", *values)
-        (expected,) = self._rows(f"{query} AND state IN ('queued', 'running', 'cancelling')", *values)
-        return written["n"], expected["n"]
+        query = (
+            "SELECT COALESCE(SUM(bytes) FILTER (WHERE state = 'finished'), 0),"
+            " COALESCE(SUM(bytes) FILTER (WHERE state IN ('queued', 'running', 'cancelling')), 0)"
+            " FROM runs INDEXED BY exports_by_owner WHERE parent IS NOT NULL"
+        )
+        rows = self._rows(query) if owner is None else self._rows(f"{query} AND owner = ?", owner)
+        ((written, expected),) = rows
+        return written, expected
 
     def in_state(self, *states: State) -> list[Run]:
         """Runs in any of the states, longest waiting first."""
         marks = ", ".join("?" * len(states))
-        return [
-            _run(row) for row in self._rows(f"SELECT * FROM runs WHERE state IN ({marks}) ORDER BY queued, id", *states)
-        ]
+        return self._runs(f"SELECT * FROM runs WHERE state IN ({marks}) ORDER BY queued, id", *states)
 
     def counts(self) -> dict[str, int]:
         """How many runs are in each state, the empty states included."""
@@ -463,7 +451,7 @@ class Store:
                     is_last = False
                     break
                 size += len(row["payload"])
-                events.append(StoredEvent(row["seq"], row["at"], json.loads(row["payload"])))
+                events.append(_stored(row))
         return events, run.at_rest and is_last
 
     def events(self, run_id: str, after: int = 0) -> list[StoredEvent]:
@@ -477,8 +465,7 @@ class Store:
     def latest(self, run_id: str, kind: str, limit: int) -> list[StoredEvent]:
         """The newest events of a type that a run has said, the newest first."""
         query = "SELECT seq, at, payload FROM events WHERE run_id = ? AND type = ? ORDER BY seq DESC LIMIT ?"
-        rows = self._rows(query, run_id, kind, limit)
-        return [StoredEvent(row["seq"], row["at"], json.loads(row["payload"])) for row in rows]
+        return [_stored(row) for row in self._rows(query, run_id, kind, limit)]
 
     def revision(self) -> int:
         """The number of the latest change of any run."""
@@ -488,9 +475,9 @@ class Store:
         """Changed runs, each once in its present form, in the order of their latest changes, the first ``limit``."""
         with self._database.snapshot():
             later = "WHERE revision > ? ORDER BY revision LIMIT ?"
-            runs = self._rows(f"SELECT * FROM runs {later}", revision, limit)
+            runs = self._runs(f"SELECT * FROM runs {later}", revision, limit)
             removed = self._rows(f"SELECT id, revision FROM removed {later}", revision, limit)
-        changes: list[Run | Removed] = [*map(_run, runs), *(Removed(**row) for row in removed)]
+        changes: list[Run | Removed] = [*runs, *(Removed(**row) for row in removed)]
         return sorted(changes, key=lambda change: change.revision)[:limit]
 
     # Inside.
@@ -498,6 +485,9 @@ class Store:
     def _rows(self, query: str, *values: Any) -> list[sqlite3.Row]:
         with self._database.snapshot() as connection:
             return connection.execute(query, values).fetchall()
+
+    def _runs(self, query: str, *values: Any) -> list[Run]:
+        return [_run(row) for row in self._rows(query, *values)]
 
     def _next(self, connection: sqlite3.Connection) -> int:
         row = connection.execute("UPDATE counter SET revision = revision + 1 RETURNING revision").fetchone()
@@ -529,18 +519,12 @@ class Store:
         )
         missing = [row["id"] for row in self._rows(query, listing.FORM)]
         for first in range(0, len(missing), PORTION):
-            runs = self.runs(missing[first : first + PORTION])
-            self.even_when_full(partial(self._put, runs))
-        self.even_when_full(self._all_listed)
+            self.even_when_full(partial(self._put, ids=missing[first : first + PORTION]))
+        self.even_when_full(lambda connection: connection.execute("UPDATE counter SET form = ?", (listing.FORM,)))
 
-    def _put(self, runs: Sequence[Run]) -> None:
-        with self.transaction() as connection:
-            for run in runs:
-                listing.put(connection, run)
-
-    def _all_listed(self) -> None:
-        with self.transaction() as connection:
-            connection.execute("UPDATE counter SET form = ?", (listing.FORM,))
+    def _put(self, connection: sqlite3.Connection, ids: Sequence[str]) -> None:
+        for run in self.runs(ids):
+            listing.put(connection, run)
 
     def _append(self, connection: sqlite3.Connection, run: Run, events: Sequence[Event], now: float) -> dict[str, Any]:
         """Writes events behind the last one; returns the columns of the run that they change."""
@@ -577,12 +561,10 @@ def _columns(run: Run, events: Sequence[Event]) -> dict[str, Any]:
                 columns["study_id"] = run.id  # the name it was asked to give it
             case Finished():
                 # For tables. Texts are in the events and in the study, and the recipe is in the row.
-                long = ("recipe", "texts")
-                short = {name: value for name, value in event.summary.items() if name not in long}
+                short = {name: value for name, value in event.summary.items() if name not in ("recipe", "texts")}
                 columns["summary_json"] = _dump(short)
             case Failed():
-                error = {"kind": event.kind, "what": event.what, "where": event.where, "remedy": event.remedy}
-                columns["error_json"] = _dump(error)
+                columns["error_json"] = _dump(vars(event))
             case Interrupted():
                 columns["error_json"] = _dump(WorkerLost(event.what, "worker", "Continue the run.").to_json())
     return columns
@@ -602,6 +584,10 @@ def _run(row: sqlite3.Row) -> Run:
         waits_for_room=bool(fields.pop("waits_for_room")),
         **fields,
     )
+
+
+def _stored(row: sqlite3.Row) -> StoredEvent:
+    return StoredEvent(row["seq"], row["at"], json.loads(row["payload"]))
 
 
 def _dump(value: Any) -> str:

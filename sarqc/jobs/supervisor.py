@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from sarqc import logs
 from sarqc.errors import Conflict, NoRoom, NotFound, SarqcError, WorkerLost, disk_full
@@ -50,7 +50,7 @@ from sarqc.jobs.checkpoint_files import damage
 from sarqc.jobs.ray_workers import RayWorkers
 from sarqc.jobs.removal import Removal
 from sarqc.jobs.retention import Retention
-from sarqc.jobs.run import AT_REST, Run, State
+from sarqc.jobs.run import Run, State
 from sarqc.jobs.store import Store
 from sarqc.jobs.transit import arriving
 from sarqc.jobs.workers import EXECUTE, Gone, LocalWorkers, Message, Said, Workers
@@ -97,8 +97,7 @@ class _Job:
         return self.lane != "preview" and not self.helps and not self.ended and self.kill_at is None
 
 
-@dataclass(frozen=True)
-class _GaveUp:
+class _GaveUp(NamedTuple):
     """What a run found that gave up for want of room."""
 
     done: int  # layers solved
@@ -185,8 +184,7 @@ class Supervisor:
 
     def full_disk(self) -> str | None:
         """That the disk has no room, in words; None: it has."""
-        free = free_bytes(self.settings.resolved_state_dir())
-        if free >= FULL_BYTES:
+        if (free := free_bytes(self.settings.resolved_state_dir())) >= FULL_BYTES:
             return None
         return f"The disk with the state folder is full: {free >> 10} KiB are free. {disk_full().remedy}"
 
@@ -196,10 +194,8 @@ class Supervisor:
 
     def _may_try_again(self, run: Run) -> bool:
         """Whether a run that gave up for want of room has more than it found then, or has waited for long."""
-        gave_up = self._gave_up.get(run.id)
-        if gave_up is None or gave_up.room is None:
-            return True
-        return self._room() >= gave_up.room + MORE_BYTES or self._clock() - gave_up.at >= AGAIN_SECONDS
+        _, room, at = self._gave_up.get(run.id, _GaveUp(0, None, 0.0))
+        return room is None or self._room() >= room + MORE_BYTES or self._clock() - at >= AGAIN_SECONDS
 
     def lost_storage(self) -> str | None:
         """That object storage does not give what was written to it, in words; None: it does, or there is none."""
@@ -215,15 +211,14 @@ class Supervisor:
 
     def submit(self, recipe: Recipe, owner: str, lane: str = "batch", seconds: float | None = None) -> Run:
         """Queues a recipe, planned to take ``seconds``. Raises ``QueueFull``."""
-        most = self.settings.max_queued
-        return self._changed(self.store.create(recipe, owner, lane, seconds=seconds, at_most=most))
+        return self.submit_all([recipe], owner, lane, seconds=[seconds])[0]
 
     def submit_all(
         self,
         recipes: Sequence[Recipe],
         owner: str,
         lane: str,
-        batch: str,
+        batch: str | None = None,
         seconds: Sequence[float | None] | None = None,
     ) -> list[Run]:
         """Queues recipes that belong together, or none of them; ``seconds`` as planned. Raises ``QueueFull``."""
@@ -237,28 +232,26 @@ class Supervisor:
         ``size``: what is expected of its files, in bytes. Raises ``NotFound``, ``Conflict``, ``Refused`` for a format
         that can't carry the run, ``NoRoom`` and ``QueueFull``.
         """
-        folders = {one.id: exports.checkpoint_folder(self.settings, one) for one in self.store.exports(run_id)}
-        whole = {one for one, folder in folders.items() if damage(folder) is None}  # reads it: not in there
+        made = self.store.exports(run_id)
+        # Read here, since that takes time, and not in the transaction.
+        whole = {one.id for one in made if damage(exports.checkpoint_folder(self.settings, one)) is None}
         with self.store.transaction():
             parent = self.store.get(run_id)
             exports.check_exportable(parent, checkpoint_format)
-            found = next((one for one in self.store.exports(run_id) if one.format == checkpoint_format), None)
-            if found is not None and found.state is State.FINISHED:
-                if found.id in whole:
-                    return found, False
-                self.delete(found.id, detail="its files are gone or changed")
-                found = None
-            if found is not None and found.state not in AT_REST:
-                return found, False
-            if found is None:
+            former = next((one for one in self.store.exports(run_id) if one.format == checkpoint_format), None)
+            if former is not None and (former.id in whole if former.state is State.FINISHED else not former.at_rest):
+                return former, False
+            if former is not None and former.state is State.FINISHED:
+                self.delete(former.id, detail="its files are gone or changed")
+                former = None
+            if former is None:
                 exports.check_room(self.store, self.settings, size)
-                made = self.store.create_export(
-                    parent, checkpoint_format, size, owner, at_most=self.settings.max_queued
-                )
+                most = self.settings.max_queued
+                export = self.store.create_export(parent, checkpoint_format, size, owner, at_most=most)
             else:
-                made = self._queue_again(found.id)
+                export = self._queue_again(former.id)
         self.audit.note(owner, "export", "run", run_id, parent.owner, checkpoint_format)
-        return self._changed(made), True
+        return self._changed(export), True
 
     def cancel(self, run_id: str, by: str = HOST) -> Run:
         """Asks a run to end; returns it as cancelled (it waited) or cancelling. Raises ``NotFound``, ``Conflict``.
@@ -266,11 +259,10 @@ class Supervisor:
         ``by``: who asks, for the audit log.
         """
 
-        def cancelled() -> Run:
-            with self.store.transaction():
-                run = self.store.cancel(run_id)
-                self.audit.note(by, "cancel", run.kind, run.id, run.owner)
-                return run
+        def cancelled(_: object) -> Run:
+            run = self.store.cancel(run_id)
+            self.audit.note(by, "cancel", run.kind, run.id, run.owner)
+            return run
 
         return self._changed(self.store.even_when_full(cancelled))
 
@@ -337,8 +329,9 @@ class Supervisor:
                     self.workers.cool_down()
                     self.retire(time.time())
                 self.store.reserve.make()
+                silence = next((self._silent_words(job) for job in self._jobs.values() if job.is_silent), None)
                 unheard = str(disk_full()) if any(job.is_unheard for job in self._jobs.values()) else None
-                self._trouble = unheard or self._silence() or self.workers.trouble()
+                self._trouble = unheard or silence or self.workers.trouble()
                 self._note_failure(None)
             except Exception as error:
                 # A full disk must not end the loop: it is said on the page, and tried again until it works.
@@ -351,15 +344,16 @@ class Supervisor:
     def _note_failure(self, error: Exception | None) -> None:
         """Says why a turn failed; the log says it once, until it changes or is over."""
         before, self._failure = self._failure, None
-        if error is None:
-            if before is not None:
-                log.info("the supervisor can do its work again")
+        if error is not None:
+            self._failure = str(error) if isinstance(error, SarqcError) else f"{type(error).__name__}: {error}"
+            self._trouble = self._failure
+        if self._failure == before:
             return
-        self._failure = str(error) if isinstance(error, SarqcError) else f"{type(error).__name__}: {error}"
-        self._trouble = self._failure
-        if self._failure != before and isinstance(error, NoRoom):
+        if error is None:
+            log.info("the supervisor can do its work again")
+        elif isinstance(error, NoRoom):
             log.warning("the supervisor waits: %s", error)
-        elif self._failure != before:
+        else:
             log.error("the supervisor could not do its work", exc_info=error)
 
     def _collect(self) -> None:
@@ -403,19 +397,17 @@ class Supervisor:
         if job.ended:
             return True
 
-        def stored() -> bool:
-            with self.store.transaction():
-                return self._store(job, messages)
-
         is_last = any(isinstance(one, Gone) or isinstance(one.event, _ENDS) for one in messages)
-        if job.is_unheard and self.full_disk() is not None and not (is_last and job.has_reserve):
+        takes_reserve = is_last and job.has_reserve
+        if job.is_unheard and self.full_disk() is not None and not takes_reserve:
             return False
         try:
-            if is_last and job.has_reserve:
+            if takes_reserve:
                 job.has_reserve = False  # tried once: without success it would be spent each second
-                job.ended = self.store.even_when_full(stored)
+                job.ended = self.store.even_when_full(lambda _: self._store(job, messages))
             else:
-                job.ended = stored()
+                with self.store.transaction():
+                    job.ended = self._store(job, messages)
         except NoRoom:
             if not job.is_unheard:
                 job.is_unheard = True
@@ -433,7 +425,7 @@ class Supervisor:
             log.warning("the run waits for room on the disk")
         said = Warned(f"{WAITS} What it says is shown when there is some. {disk_full().remedy}", "disk")
         with suppress(NoRoom):  # not even for that: the host says it alone
-            self.store.even_when_full(lambda: self.store.note_full_disk(job.run_id, said))
+            self.store.even_when_full(lambda _: self.store.append(job.run_id, [said], waits_for_room=True))
             self.bell.ring(job.run_id, ALL_RUNS)
 
     def _note_heard(self, token: int, messages: list[Message]) -> None:
@@ -445,10 +437,10 @@ class Supervisor:
             with logs.about(run=job.run_id, owner=job.owner):
                 if job.found_no_room:
                     self._note_given_up(job.run_id)
+                    if not job.is_unheard:  # else it was said
+                        log.warning("the run waits for room on the disk")
                 elif not job.helps:
                     self._gave_up.pop(job.run_id, None)
-                if job.found_no_room and not job.is_unheard:  # else it was said
-                    log.warning("the run waits for room on the disk")
                 log.info("the worker on %s has ended with %s", job.device, messages[-1].words())
             del self._jobs[token]
         for observer in self.observers if not job.helps else ():
@@ -481,14 +473,16 @@ class Supervisor:
             case Finished():
                 self.store.move(run.id, State.FINISHED, last)
                 if run.parent is not None:
-                    size = exports.size_on_disk(exports.checkpoint_folder(self.settings, run))
-                    self.store.set_size(run.id, size)
+                    self.store.set_size(run.id, exports.size_on_disk(exports.checkpoint_folder(self.settings, run)))
             case Failed():
                 self.store.move(run.id, State.FAILED, last)
             case Cancelled() | Interrupted() | Yielded() | Gone() if run.state is State.CANCELLING:
                 self.store.move(run.id, State.CANCELLED, Cancelled())
             case Cancelled() | Interrupted() | Yielded() | Gone() if job.is_overdue:
-                self.store.move(run.id, State.FAILED, self._over_time(run))
+                what = f"the run took longer than the {self.settings.run_hours:g} hours that one may take here."
+                remedy = "Continue it: it goes on from what is kept. Or make it smaller, or raise SARQC_RUN_HOURS."
+                failed = Failed("limit", f"{what} {_kept(run)}", f"attempt {run.attempt}", remedy)
+                self.store.move(run.id, State.FAILED, failed)
             case Yielded(waits_for_room=True):
                 job.found_no_room = True
                 why = f"{WAITS} It goes on by itself when there is some. {_kept(run)} {disk_full().remedy}"
@@ -547,10 +541,7 @@ class Supervisor:
 
         A run without a worker is one that an earlier app left behind: it goes on, or is cancelled if that was asked.
         """
-        now = self._clock()
-        for token in [token for token, job in self._jobs.items() if job.ended]:
-            if self.workers.silent_seconds(token) > self.settings.lease_seconds:
-                self.workers.kill(token)
+        now, hours = self._clock(), self.settings.run_hours
         jobs = {job.run_id: (token, job) for token, job in self._jobs.items() if not job.ended and not job.helps}
         for run in self.store.in_state(State.RUNNING, State.CANCELLING):
             token, job = jobs.get(run.id, (0, None))
@@ -559,19 +550,20 @@ class Supervisor:
                     self.workers.end_leftover(run.pid)
                 self.store.even_when_full(partial(self._pick_up, run))
                 continue
-            job.is_overdue = self.settings.run_hours is not None and now - job.began >= 3600 * self.settings.run_hours
+            job.is_overdue = hours is not None and now - job.began >= 3600 * hours
             if run.state is State.CANCELLING or job.is_overdue:
                 self._end(token, job)
             else:
                 self._listen_for_life(token, job)
-        for token, job in [(token, job) for token, job in self._jobs.items() if job.helps and not job.ended]:
+        for token, job in self._jobs.items():
             _, helped = jobs.get(job.run_id, (0, None))
-            if helped is None or helped.kill_at is not None or job.kill_at is not None:
+            is_needed = helped is not None and helped.kill_at is None and job.kill_at is None
+            if job.helps and not job.ended and not is_needed:
                 self._end(token, job)
-            elif self.workers.silent_seconds(token) > self.settings.lease_seconds:
+            elif (job.helps or job.ended) and self.workers.silent_seconds(token) > self.settings.lease_seconds:
                 self.workers.kill(token)
 
-    def _pick_up(self, run: Run) -> None:
+    def _pick_up(self, run: Run, _: object) -> None:
         """Of a run whose worker is gone with an earlier app."""
         if run.state is State.RUNNING:
             self._put_back(run)
@@ -603,22 +595,10 @@ class Supervisor:
         """Seconds without a sign of life after which people are told."""
         return min(SILENT_SECONDS, self.settings.lease_seconds / 2)
 
-    def _silence(self) -> str | None:
-        """What to say of workers that give no sign of life."""
-        return next((self._silent_words(job) for job in list(self._jobs.values()) if job.is_silent), None)
-
     def _silent_words(self, job: _Job) -> str:
         return (
             f"The worker on {job.device} has given no sign of life for more than {self._grace():g} s. "
             f"After {self.settings.lease_seconds:g} s it is ended, and its run goes on by itself."
-        )
-
-    def _over_time(self, run: Run) -> Failed:
-        return Failed(
-            "limit",
-            f"the run took longer than the {self.settings.run_hours:g} hours that one may take here. {_kept(run)}",
-            f"attempt {run.attempt}",
-            "Continue it: it goes on from what is kept. Or make it smaller, or raise SARQC_RUN_HOURS.",
         )
 
     def retire(self, now: float) -> None:
@@ -693,8 +673,7 @@ class Supervisor:
             with logs.about(run=run.id, owner=run.owner):
                 log.exception("no worker could be started")
             lost = WorkerLost(f"no worker process could be started: {error}", start.device, "Try again.")
-            failed = Failed(**lost.parts())
-            self.store.move(run.id, State.FAILED, failed)
+            self.store.move(run.id, State.FAILED, Failed(**lost.parts()))
         else:
             self._jobs[token] = _Job(run.id, run.owner, start.device, began=self._clock(), lane=run.lane)
             self.store.set_process(run.id, pid)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from sarqc.documents import Tuned
 
@@ -22,10 +22,8 @@ def tuned(summary: Mapping[str, Any] | None) -> Tuned | None:
     best = next((row for row in tuning["rows"] if row["standing"] == "best"), None)
     after = tuning["next"]
     if best is None:
-        return {
-            "lam": None, "gamma": None, "words": NOT_COMPARED, "band": "", "best": None, "perplexity": None,
-            "log_ratio": None, "against_gptq": None, "against_gptq_low": None, "against_gptq_high": None,
-        }  # fmt: skip
+        nothing: Any = dict.fromkeys(Tuned.__annotations__) | {"words": NOT_COMPARED, "band": ""}
+        return cast(Tuned, nothing)
     to_take = after == "run"
     words = f"{best['lambda'] or 0.0:g} found" if to_take else KEEP if after == "keep" else TOO_LITTLE
     return {

@@ -44,10 +44,8 @@ class Uploads:
         """Raises ``NoRoom`` for an owner who keeps as many as anybody may."""
         count = len(self.of(owner))
         if count >= at_most:
-            what = (
-                f"{count} texts of yours are kept here, as many as anybody's" if self._kind == "text"
-                else f"{count} studies of yours are kept here, as many as anybody's"
-            )  # fmt: skip
+            kind = "texts" if self._kind == "text" else "studies"
+            what = f"{count} {kind} of yours are kept here, as many as anybody's"
             raise NoRoom(what, "uploads", "Delete one first.")
 
     def add(self, upload_id: str, owner: str, title: str, size: int) -> None:

@@ -167,9 +167,8 @@ class _Worker:
             except (ValueError, KeyError, TypeError) as error:  # half a line from a killed process, or a strange event
                 log.warning("worker %s: unreadable line %r (%r)", token, line[:200], error)
                 event = Warned(f"the worker said something unreadable: {type(error).__name__}", "worker")
-            self._is_delivering = (
-                True  # may take long; meanwhile the worker waits for the app and not the other way round
-            )
+            # This may take long; meanwhile the worker waits for the app and not the other way round.
+            self._is_delivering = True
             deliver(Said(token, event))
             self._heard, self._is_delivering = self._clock(), False
         returncode = self.process.end()
@@ -269,7 +268,7 @@ class ProcessWorkers(ABC):
 
     def end_leftover(self, pid: int) -> None:
         with self._mutex:
-            if pid in {worker.pid for worker in (*self._running.values(), *self._warm.values())}:
+            if any(pid == worker.pid for worker in (*self._running.values(), *self._warm.values())):
                 return  # the number has come round to a worker of this app
         with suppress(psutil.Error, ProcessLookupError, PermissionError):
             if {CHILD, RELAY} & {*psutil.Process(pid).cmdline()} and os.getpgid(pid) == pid:
@@ -316,12 +315,9 @@ class LocalWorkers(ProcessWorkers):
         self,
         settings: Settings,
         deliver: Callable[[Message], None],
-        *,
-        execute: str = EXECUTE,
-        clock: Callable[[], float] = time.monotonic,
-        study_id: Callable[[Run], str] = attrgetter("id"),
+        **options: Any,
     ) -> None:
-        super().__init__(settings, deliver, execute=execute, clock=clock, study_id=study_id)
+        super().__init__(settings, deliver, **options)
         self._devices = find_devices(settings)
 
     def _spawn(self) -> Process:
@@ -344,18 +340,17 @@ def find_devices(settings: Settings) -> tuple[Device, ...]:
     wanted = settings.device
     if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", wanted):
         raise Refused(f"no device “{wanted}”", "SARQC_DEVICE", "Set it to auto, cpu, cuda or cuda:N.")
-    if wanted == "cpu" or (wanted == "auto" and not _may_have_cuda()):
-        return (Device("cpu", _processor()),)
-    found = tuple(device for device in _ask_torch() if wanted in ("auto", "cuda", device.id))
+    has_none = wanted == "cpu" or (wanted == "auto" and not _may_have_cuda())
+    found = () if has_none else tuple(one for one in _ask_torch() if wanted in ("auto", "cuda", one.id))
     if wanted in ("auto", "cuda"):  # a run takes the GPUs that follow its own
         groups = [found[first : first + settings.span] for first in range(0, len(found), settings.span)]
         found = tuple(Device(group[0].id, _together(group)) for group in groups)
-    if not found and wanted == "auto":
+    if found:
+        return found
+    if wanted in ("auto", "cpu"):
         return (Device("cpu", _processor()),)
-    if not found:
-        remedy = "Set it to auto or cpu, or install a driver and a PyTorch with CUDA."
-        raise Refused(f"PyTorch sees no {wanted} device", "SARQC_DEVICE", remedy)
-    return found
+    remedy = "Set it to auto or cpu, or install a driver and a PyTorch with CUDA."
+    raise Refused(f"PyTorch sees no {wanted} device", "SARQC_DEVICE", remedy)
 
 
 def _together(group: Sequence[Device]) -> str:
@@ -364,9 +359,8 @@ def _together(group: Sequence[Device]) -> str:
 
 def _may_have_cuda() -> bool:
     """Whether it is worth seconds to ask: drivers leave one of these behind (NVIDIA, WSL, AMD)."""
-    return any(Path(node).exists() for node in ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")) or bool(
-        shutil.which("nvidia-smi")
-    )
+    nodes = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
+    return any(map(os.path.exists, nodes)) or shutil.which("nvidia-smi") is not None
 
 
 _QUESTION = (

@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Annotated
 
-from fastapi import Query, Request
+from fastapi import Depends, Query, Request
 
 from sarqc.errors import Forbidden, NoRoom, NotFound, QueueFull
 from sarqc.jobs.audit import Audit
-from sarqc.jobs.links import DAYS_AT_MOST, Links
+from sarqc.jobs.links import DAYS_AT_MOST, Kind, Links
 from sarqc.jobs.listing import Question
-from sarqc.jobs.run import Run, no_run
+from sarqc.jobs.run import Run, iso_time, no_run
 from sarqc.jobs.store import Store
 from sarqc.jobs.uploads import Uploads
 from sarqc.plain import gib
@@ -36,6 +36,13 @@ def visitor_of(request: Request) -> Visitor:
     return visitor
 
 
+async def _visitor(request: Request) -> Visitor:
+    return visitor_of(request)
+
+
+Who = Annotated[Visitor, Depends(_visitor)]  # as a parameter of a route
+
+
 class Access:
     """The rules, over the store of runs and the library of studies."""
 
@@ -44,7 +51,7 @@ class Access:
         self.studies, self.texts = Uploads(store, "study"), Uploads(store, "text")
         self.library = Library(settings, store.owners)
         self._private, self._each = is_private(settings), settings.max_queued_each
-        self._exports_each = settings.export_gib_each
+        self._exports_each, self._root = settings.export_gib_each, settings.root()
 
     def everything(self, visitor: Visitor) -> bool:
         """Whether nothing is hidden from a visitor."""
@@ -81,7 +88,7 @@ class Access:
 
     def own_run(self, visitor: Visitor, run_id: str, where: str) -> Run:
         """A run that a visitor may change. Raises ``NotFound``, or ``Forbidden`` for one that is only shown to them."""
-        visitor.require("runner", where)
+        visitor.require_runner(where)
         run = self.run(visitor, run_id)
         if not self.everything(visitor) and run.owner != visitor.owner:
             raise Forbidden("the run belongs to somebody else", where, "Submit its recipe as a run of your own.")
@@ -141,21 +148,40 @@ class Access:
         self._seen(visitor, study_id)
         return study_id
 
-    def own_study(self, visitor: Visitor, study_id: str, where: str) -> str:
-        """The id of a study that a visitor may share or remove. Raises as ``own_run``."""
-        visitor.require("runner", where)
+    def own_study(self, visitor: Visitor, study_id: str, where: str) -> None:
+        """Returns where a visitor may share or remove a study. Raises as ``own_run``."""
+        visitor.require_runner(where)
         if not self._seen(visitor, study_id):
             raise Forbidden("the study belongs to somebody else", where, "Only its owner may do this.")
-        return study_id
+
+    # Links.
+
+    def share(self, visitor: Visitor, kind: Kind, target: str, days: int) -> dict[str, str]:
+        """Return the address and the end of a new link to a run or study. Raises as ``own_run``."""
+        owner = self._owner(visitor, kind, target)
+        secret, ends = self.links.make(kind, target, owner or visitor.owner, days)
+        self.audit.note(visitor.owner, "share", kind, target, owner, f"until {iso_time(ends)}")
+        return {"address": f"{self._root}/share/{secret}", "ends": iso_time(ends)}
+
+    def end_links(self, visitor: Visitor, kind: Kind, target: str) -> None:
+        """End all links to a run or study. Raises as ``own_run``."""
+        owner = self._owner(visitor, kind, target)
+        self.links.revoke(target)
+        self.audit.note(visitor.owner, "end links of", kind, target, owner)
+
+    def _owner(self, visitor: Visitor, kind: Kind, target: str) -> str:
+        """Return the owner of a run that a visitor may share; of a study, which may have several, nobody."""
+        where = f"share {kind} {target}"
+        if kind == "run":
+            return self.own_run(visitor, target, where).owner
+        self.own_study(visitor, target, where)
+        return ""
 
     def _seen(self, visitor: Visitor, study_id: str) -> bool:
         """Whether a visitor may share and remove a study. Raises ``NotFound`` for one that they may not even see."""
         seen = self.studies_seen(visitor, {study_id: self.library.origin(self.library.folder(study_id))})
         if study_id not in seen:
-            raise NotFound(
-                f"no study “{study_id}”", "studies",
-                "GET /api/studies lists what there is.",
-            )  # fmt: skip
+            raise NotFound(f"no study “{study_id}”", "studies", "GET /api/studies lists what there is.")
         return seen[study_id]
 
     def _shown(self, visitor: Visitor, kind: str) -> frozenset[str]:

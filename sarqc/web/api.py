@@ -1,45 +1,5 @@
-"""The REST interface under ``/api``: what is on offer, plans, runs and their events, studies.
-
-| route | answer |
-|---|---|
-| GET /health | version, devices with the run on each, runs by state, trouble |
-| GET /models, /corpora, /methods, /recipe-schema | what a recipe may name |
-| GET /model ?name= &revision= | whether a model is on this host already, or why it can't be taken |
-| POST /plan | recipe or batch → Plan, or why not |
-| POST /recipe-texts ?study= &line= | recipe or batch → the same as YAML, CLI, REST and Python, a batch also as launch \
-scripts, a recipe also as programs for other engines |
-| POST /runs ?lane=preview | recipe → 201 and the queued run; 429 when the queue is full. A preview of \
-one layer (`only`) is in no list before it has a name. Lists where a recipe has one value \
-→ all combinations, or none: {"batch", "runs"} |
-| GET /runs ?filter= &sort= &limit= &offset= &before= &ids= &batch= &series= | runs, newest first; \
-``total`` of them, ``revision`` to listen on from; as a file: GET /runs/csv |
-| GET /runs/pareto ?size=bits, mib &quality=log_ratio, perplexity | size against quality, with its frontier |
-| GET /runs/groups ?by=seeds, batch | the same in groups: runs that differ in the seed alone, or were sent together |
-| GET, PATCH, DELETE /runs/{id} | one run with its exports, its place in the queue and how long it is kept; name, \
-note and tags; deleting takes its exports, its study and its log along |
-| POST /runs/delete, /runs/tags | ids → many at once, and which were left and why |
-| POST /runs/{id}/cancel, /continue | the run in its new state; 409 where that can't be |
-| POST /runs/{id}/export ?format= | 201 and the queued export, itself a run; 200 and the one there is; 507: no room |
-| GET /runs/{id}/checkpoint ?format= | the exported model as one tar archive; statistics as their file |
-| GET /runs/{id}/events ?after= &limit= | server-sent events, or a list with ``Accept: application/json`` |
-| GET /runs/{id}/tuning | where a tuning run stands: its figure with the numbers, the sentence, the recipe to follow; \
-null before there is anything to say |
-| GET /runs/{id}/ladder | what each step of a ladder is worth so far: its figure with the numbers, the sentence, the \
-recipe to follow; null before there is anything to say |
-| GET /runs/{id}/rounding | learned rounding with early stopping: errors and drift of its blocks over the steps, \
-drawn, as numbers and in words; null before a block is done |
-| GET /runs/{id}/log | what the worker printed, the last part of it |
-| GET /events ?after= | server-sent events: changes of all runs and exports |
-| GET /studies, /studies/{id}[/study.safetensors, /view, /tables/{figure}, /download, /model/{file}], /compare ?ids= | \
-all; one, its numbers, what the Lab draws of it, what is behind a figure, its zip file, a file with which pages run \
-its model; several side by side |
-| POST /studies | the zip file of a download → 201 and the study's entry; 200 where it is here already |
-| DELETE /studies/{id} | removes a study that no run of this host owns and that was not shipped |
-| GET /studies/{id}/site, /studies/{id}/site.zip | how large the study is as a site of files; that site |
-| POST, DELETE /runs/{id}/link, /studies/{id}/link ?days= | 201 and a share link to it with its end; the end of all \
-links to it |
-| GET /visitor | who asks: the name and the role |
-| GET, POST /texts ?title=, DELETE /texts/{id} | one's own texts; a UTF-8 text as the body → 201 and its name |
+"""The REST interface under ``/api``: what is on offer, plans, runs and their events, studies; the routes are listed by
+``GET /api/openapi.json``.
 
 Who asks is never a claim of the request, see ``sarqc.web.identity``; what they may see and change is in
 ``sarqc.web.access``. What is hidden from somebody is answered as if it were not there.
@@ -51,9 +11,10 @@ import math
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Depends, Header, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, StreamingResponse
 from fastapi.sse import EventSourceResponse
@@ -67,7 +28,7 @@ from sarqc.files.kept_out import without_paths, without_secrets
 from sarqc.integrations.programs import programs
 from sarqc.jobs import exports
 from sarqc.jobs.links import DAYS
-from sarqc.jobs.run import Run, RunDocument, State, iso_time
+from sarqc.jobs.run import Run, RunDocument, State
 from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.workers import log_path
@@ -78,11 +39,12 @@ from sarqc.recipe.texts import texts
 from sarqc.settings import Settings
 from sarqc.study.as_recipe import only_line
 from sarqc.web import streams as sse
-from sarqc.web.access import Access, Days, visitor_of
+from sarqc.web.access import Access, Days, Who
 from sarqc.web.admission import admit
 from sarqc.web.browser_contract import method_facts
+from sarqc.web.exchanges import METHODS as EVERY_METHOD
 from sarqc.web.limits import Planning
-from sarqc.web.listing_api import listing_router
+from sarqc.web.listing_api import LARGEST, Document, listing_router
 from sarqc.web.profile import is_private
 from sarqc.web.queue_place import queue_place
 from sarqc.web.responses import ApiRoute, json_body, refuse_other_sites
@@ -99,12 +61,9 @@ ROUNDED = 4096  # blocks of which early stopping kept a state, the newest
 EXPORTS_TO_OPEN = 200  # the newest, offered in the form
 NOT_OPENED = ("plain", "statistics")  # exports without codes
 LIST_BYTES = 4 << 20  # of events in a list
-METHODS_OF_HTTP = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"]
 
 Resolver = Callable[[Recipe, Settings], Job]
 ON_THIS_HOST: Resolver = resolve
-Document = Annotated[dict[str, Any], Body()]
-LARGEST = 2**63 - 1  # of SQLite's integers
 After = Annotated[int | None, Query(ge=0, le=LARGEST)]
 ExportFormat = Annotated[str, Query(alias="format")]
 LastEventId = Annotated[int | None, Header(ge=0, le=LARGEST)]
@@ -124,8 +83,8 @@ def api_router(
     router.include_router(studies_router(settings, access))
     router.include_router(texts_router(settings, access))
 
-    @router.api_route("", methods=METHODS_OF_HTTP, include_in_schema=False)
-    @router.api_route("/{path:path}", methods=METHODS_OF_HTTP, include_in_schema=False)
+    @router.api_route("", methods=[*EVERY_METHOD], include_in_schema=False)
+    @router.api_route("/{path:path}", methods=[*EVERY_METHOD], include_in_schema=False)
     def nothing_here(request: Request) -> None:
         where = f"{request.method} {request.url.path}"
         raise NotFound("no such route", where, "GET /api/openapi.json lists the routes.")
@@ -141,9 +100,8 @@ def _offer_router(
     hasty = settings.model_copy(update={"hub_timeout": min(settings.hub_timeout, PLAN_HUB_SECONDS)})
 
     @router.get("/visitor")
-    def visitor(request: Request) -> dict[str, Any]:
+    def visitor(who: Who) -> dict[str, Any]:
         """Who asks, as this host knows them."""
-        who = visitor_of(request)
         return {
             "name": who.owner,
             "role": who.role,
@@ -154,9 +112,8 @@ def _offer_router(
 
     @router.head("/health", include_in_schema=False)
     @router.get("/health")
-    def health(request: Request) -> dict[str, Any]:
+    def health(who: Who) -> dict[str, Any]:
         """Whether the app works, on what, and how busy it is."""
-        who = visitor_of(request)
         devices, trouble = supervisor.devices(), supervisor.trouble
         if not access.everything(who):  # whose runs they are is nobody's business, nor what went wrong on the host
             devices = [device | {"run": None if device["run"] is None else "busy"} for device in devices]
@@ -170,34 +127,28 @@ def _offer_router(
         }
 
     @router.get("/models")
-    def models(request: Request) -> Response:
+    def models(request: Request, who: Who) -> Response:
         """Models that a recipe may name here, each with the checkpoints of it that may be opened: those of declared
         folders, and exports that the visitor may see."""
         from sarqc.models.catalogue import offered
 
-        who = visitor_of(request)
         entries, shown = offered(settings), access.shown_alone(who)
-        if shown is not None:
-            names = {run.recipe.get(field) for run in shown for field in ("model", "quantized_checkpoint")}
-            entries = [
-                entry.model_copy(update={"opened": tuple(name for name in entry.opened if name in names)})
-                for entry in entries
-                if entry.where != "local" or entry.name in names
-            ]
         exported = _exported(supervisor, settings, access.sees(who))
-        entries = [
-            entry.model_copy(update={"opened": (*entry.opened, *exported.get(entry.name, ()))}) for entry in entries
-        ]
-        return json_body(request, {"models": [entry.model_dump(mode="json") for entry in entries]})
+        names = {run.recipe.get(field) for run in shown or () for field in ("model", "quantized_checkpoint")}
+        seen = []
+        for entry in entries:
+            if shown is None or entry.where != "local" or entry.name in names:
+                opened = [name for name in entry.opened if shown is None or name in names]
+                seen.append(entry.model_dump(mode="json") | {"opened": [*opened, *exported.get(entry.name, ())]})
+        return json_body(request, {"models": seen})
 
     @router.get("/model")
-    async def model(request: Request, name: str, revision: str | None = None) -> dict[str, bool]:
+    async def model(who: Who, name: str, revision: str | None = None) -> dict[str, bool]:
         """Whether a model is on this host already; one that can't be taken is an error, as in a plan."""
         from sarqc.models.catalogue import checkpoint_of
         from sarqc.models.hub import NotCached
 
-        who = visitor_of(request)
-        who.require("runner", "GET /api/model")
+        who.require_runner("GET /api/model")
         named = {"model": name, "calibration": NAMED_TEXT} | ({"revision": revision} if revision else {})
 
         def looked_up() -> dict[str, bool]:
@@ -211,11 +162,11 @@ def _offer_router(
         return await planning.run(looked_up)
 
     @router.get("/corpora")
-    def corpora(request: Request) -> Response:
+    def corpora(request: Request, who: Who) -> Response:
         """Texts that a recipe may name here, for calibration and for perplexity."""
         from sarqc.calibration.corpora import offered
 
-        entries, shown = offered(settings), access.shown_alone(visitor_of(request))
+        entries, shown = offered(settings), access.shown_alone(who)
         if shown is not None:
             names = {run.recipe.get(field) for run in shown for field in ("calibration", "test")}
             entries = [entry for entry in entries if entry.where != "local" or entry.name in names]
@@ -232,10 +183,9 @@ def _offer_router(
         return json_body(request, Recipe.model_json_schema())
 
     @router.post("/plan")
-    async def make_plan(request: Request, document: Document) -> dict[str, Any]:
+    async def make_plan(who: Who, document: Document) -> dict[str, Any]:
         """What a recipe, or all of a batch, would take and leave, without doing it. Refusals are errors."""
-        who = visitor_of(request)
-        who.require("runner", "POST /api/plan")
+        who.require_runner("POST /api/plan")
 
         def made() -> dict[str, Any]:
             jobs = _jobs(_recipes(document, settings), who, access, hasty, resolve)
@@ -250,12 +200,11 @@ def _offer_router(
 
     @router.post("/recipe-texts")
     def recipe_texts(
-        request: Request, document: Document, study: str | None = None, line: str | None = None
+        request: Request, who: Who, document: Document, study: str | None = None, line: str | None = None
     ) -> dict[str, Any]:
         """A recipe or a batch as texts to take elsewhere, with only what differs from the defaults, and a recipe of a
         run as programs for other engines. ``study`` and the name of its ``line``: what the run left, where “auto”
         chose λ for each layer."""
-        who = visitor_of(request)
         recipes = _recipes(document, settings)  # not more runs than could wait here
         own = request.headers.get("origin") or str(request.base_url)  # browsers know the address that people see
         left, of_run, single = None, None, recipes.get("")
@@ -263,10 +212,9 @@ def _offer_router(
             with suppress(NotFound):  # of a run that has left none yet
                 left = access.library.open(access.study(who, study))
                 of_run = left.line(line, single.bits) if line is not None else only_line(left)
-        has_programs = single is not None and single.kind == "run"
         return {
             "texts": texts(document, own.rstrip("/") + settings.root()),
-            "programs": programs(document, left, of_run) if has_programs else [],
+            "programs": programs(document, left, of_run) if single is not None and single.kind == "run" else [],
         }
 
     return router
@@ -288,36 +236,33 @@ def _runs_router(
     store = supervisor.store
 
     @router.post("", status_code=201)
-    async def submit(request: Request, document: Document, lane: str = "batch") -> Response:
+    async def submit(who: Who, document: Document, lane: str = "batch") -> Response:
         """Queues a recipe, or each of a batch. Whatever can be refused is refused now: a queued run can work.
 
         Where the recipe has former names of fields, ``warnings`` of the answer say today's.
         """
-        who = visitor_of(request)
-        who.require("runner", "POST /api/runs")
+        who.require_runner("POST /api/runs")
 
         def queued() -> Response:
             recipes = _recipes(document, settings)
             access.check_queue(who, len(recipes))
             jobs = _jobs(recipes, who, access, settings, resolve)
-            recipes = {name: job.recipe for name, job in jobs.items()}
             minutes = [job.plan.minutes for job in jobs.values()]
             seconds = [None if each is None else 60 * each for each in minutes]
             deprecated = {"warnings": sentences} if (sentences := deprecations(document)) else {}
-            if list(recipes) == [""]:
-                run = supervisor.submit(recipes[""], who.owner, lane, seconds[0])
+            if list(jobs) == [""]:
+                run = supervisor.submit(jobs[""].recipe, who.owner, lane, seconds[0])
                 return JSONResponse(run.to_json() | deprecated, 201, headers={"Location": f"/api/runs/{run.id}"})
             batch = f"batch-{secrets.token_hex(3)}"
-            runs = supervisor.submit_all(list(recipes.values()), who.owner, lane, batch, seconds)
-            named = [run.to_json() | {"name": name} for name, run in zip(recipes, runs, strict=True)]
+            runs = supervisor.submit_all([job.recipe for job in jobs.values()], who.owner, lane, batch, seconds)
+            named = [run.to_json() | {"name": name} for name, run in zip(jobs, runs, strict=True)]
             return JSONResponse({"batch": batch, "runs": named} | deprecated, 201)
 
         return await planning.run(queued)
 
     @router.get("/{run_id}")
-    def get_run(request: Request, run_id: str) -> dict[str, Any]:
+    def get_run(who: Who, run_id: str) -> dict[str, Any]:
         """One run, its exports, and who could load it in which format."""
-        who = visitor_of(request)
         run = access.run(who, run_id)
         kept, seen = supervisor.retention.kept, access.as_seen(who)
         exported = [seen(export).to_json() | {"kept": kept(export)} for export in store.exports(run_id)]
@@ -327,64 +272,63 @@ def _runs_router(
         return seen(run).to_json() | more | {"waits_for_room": waits}
 
     @router.get("/{run_id}/tuning")
-    def get_tuning(request: Request, run_id: str) -> Response:
+    def get_tuning(request: Request, who: Who, run_id: str) -> Response:
         """What a tuning run has found out so far, drawn and in words; null until layers are compared."""
-        run = access.run(visitor_of(request), run_id)
+        run = access.run(who, run_id)
         if run.recipe.get("kind") != "tune":
             raise NotFound("the run does not tune", f"run {run_id}", "Give the id of a run with kind: tune.")
         said = store.last(run_id, TuningStanding.type)
-        return json_body(request, None if said is None else tuning_view(said.payload["tuning"], run.recipe))
+        return json_body(request, said and tuning_view(said.payload["tuning"], run.recipe))
 
     @router.get("/{run_id}/ladder")
-    def get_ladder(request: Request, run_id: str) -> Response:
+    def get_ladder(request: Request, who: Who, run_id: str) -> Response:
         """What each step of a ladder is worth as far as it is measured, drawn and in words; null until the float model
         is measured."""
-        run = access.run(visitor_of(request), run_id)
+        run = access.run(who, run_id)
         if run.recipe.get("kind") != "ladder":
             raise NotFound("the run is not a ladder", f"run {run_id}", "Give the id of a run with kind: ladder.")
         said = store.last(run_id, LadderStanding.type)
-        return json_body(request, None if said is None else ladder_view(said.payload["ladder"], run.recipe))
+        return json_body(request, said and ladder_view(said.payload["ladder"], run.recipe))
 
     @router.get("/{run_id}/rounding")
-    def get_rounding(request: Request, run_id: str) -> Response:
+    def get_rounding(request: Request, who: Who, run_id: str) -> Response:
         """Learned rounding with early stopping over its steps, of the blocks that are done, drawn and in words; null
         until one is."""
-        run = access.run(visitor_of(request), run_id)
+        run = access.run(who, run_id)
         if run.recipe.get("stopping", "none") == "none":
             raise NotFound("the run does not stop early", f"run {run_id}", "Give the id of a run with stopping: early.")
         said = store.latest(run_id, BlockRounded.type, ROUNDED)
         return json_body(request, rounding_view(event.payload for event in reversed(said)))
 
     @router.delete("/{run_id}", status_code=204)
-    def delete_run(request: Request, run_id: str) -> Response:
+    def delete_run(who: Who, run_id: str) -> Response:
         """Removes a run at rest with its study, log and exports. Finished layers stay: other runs may use them."""
-        who = visitor_of(request)
         access.own_run(who, run_id, f"DELETE run {run_id}")
         supervisor.delete(run_id, who.owner)
         return Response(status_code=204)
 
     @router.post("/{run_id}/cancel", response_model=None)
-    def cancel(request: Request, run_id: str) -> RunDocument:
+    def cancel(who: Who, run_id: str) -> RunDocument:
         """Asks for the end of a run; what it finished is kept."""
-        who = visitor_of(request)
         access.own_run(who, run_id, f"cancel run {run_id}")
         return supervisor.cancel(run_id, who.owner).to_json()
 
     @router.post("/{run_id}/continue", response_model=None)
-    def resume(request: Request, run_id: str) -> RunDocument:
+    def resume(who: Who, run_id: str) -> RunDocument:
         """Queues a run again that was cancelled, interrupted or failed; it goes on from its finished layers."""
-        access.own_run(visitor_of(request), run_id, f"continue run {run_id}")
+        access.own_run(who, run_id, f"continue run {run_id}")
         return supervisor.resume(run_id).to_json()
 
     @router.post("/{run_id}/export")
-    async def export(request: Request, run_id: str, checkpoint_format: ExportFormat = "plain") -> Response:
+    async def export(who: Who, run_id: str, checkpoint_format: ExportFormat = "plain") -> Response:
         """Queues the writing of a finished run's model to files; asking again gives the same export."""
-        who = visitor_of(request)
 
         def queued() -> Response:
             parent = access.own_run(who, run_id, f"export run {run_id}")
             exports.check_exportable(parent, checkpoint_format)
-            size = exports.size_at_most(checkpoint_format, resolve(Recipe.parse(parent.recipe), settings).plan)
+            plan = resolve(Recipe.parse(parent.recipe), settings).plan
+            before, after, disk = plan.bytes_before or 0, plan.bytes_after or 0, plan.disk_bytes or 0
+            size = exports.size_at_most(checkpoint_format, before=before, after=after, disk=disk)
             access.check_exports(who, size)
             made, is_queued = supervisor.export(run_id, checkpoint_format, size, who.owner)
             headers = {"Location": f"/api/runs/{made.id}"}
@@ -393,47 +337,38 @@ def _runs_router(
         return await planning.run(queued)
 
     @router.post("/{run_id}/link", status_code=201)
-    def make_link(request: Request, run_id: str, days: Days = DAYS) -> dict[str, str]:
+    def make_link(who: Who, run_id: str, days: Days = DAYS) -> dict[str, str]:
         """A new share link: anyone who has it sees the run and its study, without owner, note and tags, for so many
         ``days`` or until the links of the run are ended. A run has 20 at a time at most."""
-        who = visitor_of(request)
-        run = access.own_run(who, run_id, f"share run {run_id}")
-        secret, ends = access.links.make("run", run.id, run.owner, days)
-        access.audit.note(who.owner, "share", "run", run.id, run.owner, f"until {iso_time(ends)}")
-        return {"address": f"{settings.root()}/share/{secret}", "ends": iso_time(ends)}
+        return access.share(who, "run", run_id, days)
 
     @router.delete("/{run_id}/link", status_code=204)
-    def end_links(request: Request, run_id: str) -> Response:
+    def end_links(who: Who, run_id: str) -> Response:
         """Ends all share links of a run and of its study."""
-        who = visitor_of(request)
-        run = access.own_run(who, run_id, f"share run {run_id}")
-        access.links.revoke(run.id)
-        access.audit.note(who.owner, "end links of", "run", run.id, run.owner)
+        access.end_links(who, "run", run_id)
         return Response(status_code=204)
 
     @router.get("/{run_id}/checkpoint")
-    def get_checkpoint(request: Request, run_id: str, checkpoint_format: ExportFormat = "plain") -> Response:
+    def get_checkpoint(who: Who, run_id: str, checkpoint_format: ExportFormat = "plain") -> Response:
         """The exported model as an uncompressed tar archive that unpacks into one folder; statistics as their file."""
-        access.own_run(visitor_of(request), run_id, f"checkpoint of run {run_id}")
+        access.own_run(who, run_id, f"checkpoint of run {run_id}")
         folder = exports.finished_checkpoint(store, settings, run_id, checkpoint_format)
+        headers = {"Cache-Control": "no-store"}
         if file := exports.single_file(folder, checkpoint_format):
-            return FileResponse(
-                file, media_type="application/octet-stream", filename=file.name, headers={"Cache-Control": "no-store"}
-            )
+            return FileResponse(file, media_type="application/octet-stream", filename=file.name, headers=headers)
         length, parts = exports.tar_of(folder)
-        headers = {
+        headers |= {
             "Content-Length": str(length),
             "Content-Disposition": f'attachment; filename="{folder.name}.tar"',
-            "Cache-Control": "no-store",
         }
         return StreamingResponse(parts, media_type="application/x-tar", headers=headers)
 
     @router.get("/{run_id}/log", response_class=PlainTextResponse)
-    def get_log(request: Request, run_id: str) -> str:
+    def get_log(who: Who, run_id: str) -> str:
         """The last part of what the worker printed; empty before it starts. Paths and secrets of this host are left
         out of it."""
-        run = access.own_run(visitor_of(request), run_id, f"log of run {run_id}")
-        return without_secrets(without_paths(_tail(run, settings), settings.folders()))
+        access.own_run(who, run_id, f"log of run {run_id}")
+        return without_secrets(without_paths(_tail(log_path(settings, run_id)), settings.folders()))
 
     return router
 
@@ -445,6 +380,7 @@ def _streams_router(supervisor: Supervisor, access: Access) -> APIRouter:
     @router.get("/runs/{run_id}/events")
     async def run_events(
         request: Request,
+        who: Who,
         run_id: str,
         after: After = None,
         limit: EventLimit = EVENTS,
@@ -455,7 +391,6 @@ def _streams_router(supervisor: Supervisor, access: Access) -> APIRouter:
         A list has at most ``limit`` events; ``next`` is the ``after`` of the following ones, or null where there are
         none now. A browser that comes back to a run with nothing more to say gets 204, which tells it to stay away.
         """
-        who = visitor_of(request)
         await run_in_threadpool(access.run, who, run_id)
         position = last_event_id if last_event_id is not None else after or 0
         accept = request.headers.get("accept", "")
@@ -471,9 +406,8 @@ def _streams_router(supervisor: Supervisor, access: Access) -> APIRouter:
         return EventSourceResponse(stream, headers=sse.STREAM_HEADERS)
 
     @router.get("/events")
-    async def all_events(request: Request, after: After = None, last_event_id: LastEventId = None) -> Response:
+    async def all_events(who: Who, after: After = None, last_event_id: LastEventId = None) -> Response:
         """Changes of the runs that one may see, from a revision on; without one, from now on."""
-        who = visitor_of(request)
         position = last_event_id if last_event_id is not None else after
         if position is None:
             position = await run_in_threadpool(store.revision)
@@ -508,9 +442,9 @@ def _jobs(
     return jobs
 
 
-def _tail(run: Run, settings: Settings) -> str:
+def _tail(path: Path) -> str:
     try:
-        with log_path(settings, run.id).open("rb") as file:
+        with path.open("rb") as file:
             file.seek(max(0, file.seek(0, 2) - LOG_BYTES))
             return file.read().decode("utf-8", "replace")
     except FileNotFoundError:

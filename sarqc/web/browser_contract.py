@@ -13,7 +13,7 @@ import sys
 import types
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NotRequired, TypedDict, Union, get_args, get_origin
 
 import numpy as np
 from pydantic.fields import FieldInfo
@@ -30,19 +30,18 @@ from sarqc.figures.rounding_page import RoundingView
 from sarqc.figures.scales import SCALES
 from sarqc.figures.surfaces import POOLINGS
 from sarqc.figures.tuning_page import TuningView
-from sarqc.figures.view import COLUMNS, View
+from sarqc.figures.view import View
 from sarqc.integrations.programs import ProgramText
 from sarqc.jobs.annotations import MOST_TAGS, NAME_LENGTH, NOTE_LENGTH, TAG_LENGTH
 from sarqc.jobs.links import AT_MOST, DAYS, DAYS_AT_MOST
 from sarqc.jobs.listing import SORTS
-from sarqc.jobs.run import AT_REST, LANES, STATE_WORDS, RunDocument, State
+from sarqc.jobs.run import AT_REST, STATE_WORDS, RunDocument, State
 from sarqc.models.catalogue import ModelEntry
 from sarqc.quantization.counts import TWO_CORES, Count
 from sarqc.quantization.methods import (
     AS_FOUND,
     FITTING_WORDS,
     METHODS,
-    Candidates,
     MethodEntry,
     Workload,
     entry_of,
@@ -256,15 +255,16 @@ class FormMethod(MethodFacts):
 def recipe_field(name: str) -> RecipeField:
     """What the browser knows of a field of the recipe."""
     info = Recipe.model_fields[name]
+    extra = field_extra(info)
     field: RecipeField = {
         "name": name,
         "key": public_name(name),
         "kind": field_kind(info),
         "title": str(info.title),
-        "unit": field_extra(info)["unit"],
-        "section": field_extra(info)["section"],
-        "advanced": field_extra(info)["advanced"],
-        "rare": field_extra(info)["rare"],
+        "unit": extra["unit"],
+        "section": extra["section"],
+        "advanced": extra["advanced"],
+        "rare": extra["rare"],
     }
     if not info.is_required():
         field["default"] = list(info.default) if isinstance(info.default, tuple) else info.default
@@ -274,7 +274,10 @@ def recipe_field(name: str) -> RecipeField:
 def method_facts(name: str) -> MethodFacts:
     """What REST and the browser know of a method."""
     entry = _entry(name)
-    auto = entry.auto
+    auto: Auto | None = None
+    if entry.auto is not None:
+        lams, gammas, strengths = (list(entry.auto.axes().get(field, ())) for field in SIGNS)
+        auto = {"by": entry.auto.by, "lams": lams, "gammas": gammas, "strengths": strengths}
     return {
         "name": name,
         "title": entry.title,
@@ -284,7 +287,7 @@ def method_facts(name: str) -> MethodFacts:
         "tunes": list(entry.tunes),
         "options": list(entry.options),
         "defaults": entry.defaults(),
-        "auto": None if auto is None else _auto_facts(auto),
+        "auto": auto,
     }
 
 
@@ -292,11 +295,6 @@ def _entry(name: str) -> MethodEntry:
     entry = entry_of(name)
     assert entry is not None
     return entry
-
-
-def _auto_facts(auto: Candidates) -> Auto:
-    lams, gammas, strengths = (list(auto.axes().get(field, ())) for field in SIGNS)
-    return {"by": auto.by, "lams": lams, "gammas": gammas, "strengths": strengths}
 
 
 def form_method(name: str) -> FormMethod:
@@ -310,18 +308,14 @@ def form_method(name: str) -> FormMethod:
         return [field for field in Recipe.model_fields if field in idle]
 
     idle: Unasked = {"given": unasked(False), "auto": unasked(entry.auto is not None)}
+    plain: Fitting = {field: Recipe.model_fields[field].default for field in EFFORTS["best"]}
+    efforts: dict[str, Fitting] = {effort: plain | fitting_of(effort, {"method": name}) for effort in EFFORTS}
     return {
-        **method_facts(name), "efforts": _efforts(name), "unasked": idle, "can_tune": can_be_tuned(name),
+        **method_facts(name), "efforts": efforts, "unasked": idle, "can_tune": can_be_tuned(name),
         "about": entry.about, "also": entry.also,
         "penalty": entry.make.saliency if "lam" in entry.tunes else "",
         "cost": round(_seconds(name) / _seconds("gptq"), 1),
     }  # fmt: skip
-
-
-def _efforts(name: str) -> dict[str, Fitting]:
-    """The fields of each effort by a method, at their defaults where it does not have them."""
-    plain: Fitting = {field: Recipe.model_fields[field].default for field in EFFORTS["best"]}
-    return {effort: plain | fitting_of(effort, {"method": name}) for effort in EFFORTS}
 
 
 _TINYLLAMA = (*4 * ((2048, 2048),), *2 * ((5632, 2048),), (2048, 5632))  # weights of a block, outputs × inputs
@@ -340,66 +334,52 @@ def _seconds(name: str) -> float:
     return TWO_CORES.seconds(passing + method.count(task))
 
 
-class Constant(NamedTuple):
-    """A constant of a script: its name, its type and the sentence above it, and its value."""
-
-    name: str
-    type: str
-    comment: str
-    value: Any
-
-
-def _clear_from() -> list[float]:
-    return [round(value, 4) for value in clear_from(np.arange(1, 31)).tolist()]
+Constant = tuple[str, str, str, Any]  # of a script: its name, its type, the sentence above it, and its value
 
 
 def names() -> list[Constant]:
     """The constants of contract.js, in their order."""
     quantities = {name: short for name, (_, short) in QUANTITIES.items()}
     poolings = {one.name: one.title for one in POOLINGS}
-    columns = {key: kind for key, _, kind in COLUMNS}
     at_rest = [state for state in State if state in AT_REST]
     ends = [kind for kind in EVENT_TYPES if kind in at_rest]
+    clear = [round(value, 4) for value in clear_from(np.arange(1, 31)).tolist()]
     return [
-        Constant("EVENT_TYPES", "EventType[]", "What a run says.", list(EVENT_TYPES)),
-        Constant("STATES", "State[]", "Where a run stands.", list(State)),
-        Constant("STATE_WORDS", "Record<State, string>", "Where a run stands, in the words of the page.", STATE_WORDS),
-        Constant("AT_REST", "State[]", "States in which nothing goes on by itself.", at_rest),
-        Constant("ENDS", "EventType[]", "Events that end a run, named like the state after them.", ends),
-        Constant("RUN_SORTS", "string[]", "What runs can be sorted by.", list(SORTS)),
-        Constant("WRITTEN_AT_MOST", "Record<string, number>", "Bounds of what people write on a run.", WRITTEN_AT_MOST),
-        Constant(
+        ("STATE_WORDS", "Record<State, string>", "Where a run stands, in the words of the page.", STATE_WORDS),
+        ("AT_REST", "State[]", "States in which nothing goes on by itself.", at_rest),
+        ("ENDS", "EventType[]", "Events that end a run, named like the state after them.", ends),
+        ("RUN_SORTS", "string[]", "What runs can be sorted by.", list(SORTS)),
+        ("WRITTEN_AT_MOST", "Record<string, number>", "Bounds of what people write on a run.", WRITTEN_AT_MOST),
+        (
             "LINK_LASTS",
             "{days: number, choices: number[], links: number}",
             "How many days a share link lasts, by default and to choose from, and how many a run or study has at most.",
             LINK_LASTS,
         ),
-        Constant("LANES", "Lane[]", "How urgent a run is.", LANES),
-        Constant(
+        (
             "FITTING_WORDS",
             "Record<string, string | Record<string, string>>",
             "How a grid is fitted where it is not plainly: words of each value, or of all with the value in them.",
             {name: words for name, words in FITTING_WORDS.items() if name != "grid"},
         ),
-        Constant("SIGNS", "Record<string, string>", "How people write what “auto” may choose.", SIGNS),
-        Constant("FORMAT_WORDS", "Record<string, string>", "What each format of a checkpoint is.", FORMAT_WORDS),
-        Constant("SITE", "string", "What ends every page's title.", SITE),
-        Constant("SCALES", "Record<Scale, string>", "Scales of the main figure's errors, and their words.", SCALES),
-        Constant("QUANTITIES", "Record<Quantity, string>", "What the map of layers can be coloured by.", quantities),
-        Constant("LADDER_STEPS", "string[]", "Steps of the ladder, in their usual order.", list(STEPS)),
-        Constant("POOLINGS", "Record<PoolingName, string>", "Ways of pooling ΔW, and their words.", poolings),
-        Constant("SHOWN", "Record<Shown, string>", "What the main figure can show.", SHOWN),
-        Constant("DOORS", "Record<Door, string>", "Parts of the Lab below its main figure.", DOORS),
-        Constant("DRAWINGS", "Record<Drawing, string>", "How the weights can be drawn.", DRAWINGS),
-        Constant("WORKER", "string", "The script that runs a model beside the page.", WORKER),
-        Constant("COLUMNS", "Record<ColumnKey, ColumnKind>", "Columns of the table of numbers.", columns),
-        Constant("CLEAR_FROM", "number[]", "Standard errors to be clear, by degrees of freedom from 1.", _clear_from()),
-        Constant("CONTROLS", "Record<Control, string>", "What a link can lock or hide, in the Lab's order.", CONTROLS),
-        Constant("PANELS", "Record<Panel, string>", "What a link can only hide.", PANELS),
-        Constant("CARDS", "Record<string, string>", "What can stand alone in a frame.", CARDS),
-        Constant("EVERYWHERE", "Record<string, string>", "What a link can hide on every page.", EVERYWHERE),
-        Constant("ROLES", "Record<RoleName, Role>", "Colour, dash and marker of each quantity, as plotly says.", ROLES),
-        Constant("CIVIDIS", "number[][]", "The shades of all maps at five places, dark to light, as RGB.", CIVIDIS),
+        ("SIGNS", "Record<string, string>", "How people write what “auto” may choose.", SIGNS),
+        ("FORMAT_WORDS", "Record<string, string>", "What each format of a checkpoint is.", FORMAT_WORDS),
+        ("SITE", "string", "What ends every page's title.", SITE),
+        ("SCALES", "Record<Scale, string>", "Scales of the main figure's errors, and their words.", SCALES),
+        ("QUANTITIES", "Record<Quantity, string>", "What the map of layers can be coloured by.", quantities),
+        ("LADDER_STEPS", "string[]", "Steps of the ladder, in their usual order.", list(STEPS)),
+        ("POOLINGS", "Record<PoolingName, string>", "Ways of pooling ΔW, and their words.", poolings),
+        ("SHOWN", "Record<Shown, string>", "What the main figure can show.", SHOWN),
+        ("DOORS", "Record<Door, string>", "Parts of the Lab below its main figure.", DOORS),
+        ("DRAWINGS", "Record<Drawing, string>", "How the weights can be drawn.", DRAWINGS),
+        ("WORKER", "string", "The script that runs a model beside the page.", WORKER),
+        ("CLEAR_FROM", "number[]", "Standard errors to be clear, by degrees of freedom from 1.", clear),
+        ("CONTROLS", "Record<Control, string>", "What a link can lock or hide, in the Lab's order.", CONTROLS),
+        ("PANELS", "Record<Panel, string>", "What a link can only hide.", PANELS),
+        ("CARDS", "Record<string, string>", "What can stand alone in a frame.", CARDS),
+        ("EVERYWHERE", "Record<string, string>", "What a link can hide on every page.", EVERYWHERE),
+        ("ROLES", "Record<RoleName, Role>", "Colour, dash and marker of each quantity, as plotly says.", ROLES),
+        ("CIVIDIS", "number[][]", "The shades of all maps at five places, dark to light, as RGB.", CIVIDIS),
     ]
 
 
@@ -410,26 +390,26 @@ def recipe_names() -> list[Constant]:
     idle = [public_name(name) for name in (*OF_THE_OTHER_KIND["tune"], *NOT_ASKED_TO_TUNE)]
     of_a_ladder = sorted(public_name(name) for name in fields_without_flag("ladder") - {"quantized_checkpoint"})
     return [
-        Constant("PAPERS_GRID", "Record<string, string | number>", "How the paper fits a group's levels.", PAPERS_GRID),
-        Constant("RECIPE_FIELDS", "Record<string, RecipeField>", "Fields of a recipe by their name in Python.", fields),
-        Constant(
+        ("PAPERS_GRID", "Record<string, string | number>", "How the paper fits a group's levels.", PAPERS_GRID),
+        ("RECIPE_FIELDS", "Record<string, RecipeField>", "Fields of a recipe by their name in Python.", fields),
+        (
             "MEASURED_EFFORTS",
             "MeasuredEffort[]",
             "What efforts cost and gain on models of the app, as measured.",
             measured_efforts(),
         ),
-        Constant("FORMER_NAMES", "Record<string, string>", "Names of fields by their former names.", FORMER_NAMES),
-        Constant("METHODS", "Record<string, FormMethod>", "Methods by their public names.", methods),
-        Constant("AS_FOUND", "FormMethod", "How a quantized checkpoint is measured.", form_method(AS_FOUND)),
-        Constant("REPAIRING", "string[]", "Methods that solve its codes again.", list(REPAIRING)),
-        Constant(
+        ("FORMER_NAMES", "Record<string, string>", "Names of fields by their former names.", FORMER_NAMES),
+        ("METHODS", "Record<string, FormMethod>", "Methods by their public names.", methods),
+        ("AS_FOUND", "FormMethod", "How a quantized checkpoint is measured.", form_method(AS_FOUND)),
+        ("REPAIRING", "string[]", "Methods that solve its codes again.", list(REPAIRING)),
+        (
             "NOT_ASKED_OF_OPENED",
             "string[]",
             "Fields that mean nothing to it, by their names in Python.",
             list(NOT_ASKED_OF_OPENED),
         ),
-        Constant("NOT_IN_TUNING", "string[]", "What a form says that means nothing to tuning, by public names.", idle),
-        Constant("NOT_IN_A_LADDER", "string[]", "The same of a ladder.", of_a_ladder),
+        ("NOT_IN_TUNING", "string[]", "What a form says that means nothing to tuning, by public names.", idle),
+        ("NOT_IN_A_LADDER", "string[]", "The same of a ladder.", of_a_ladder),
     ]
 
 
@@ -450,14 +430,14 @@ export function frozen(value) {
 
 def script(module: str, about: str, head: str, constants: Sequence[Constant]) -> str:
     """The text of a script of constants."""
-    kinds = " ".join(constant.type for constant in constants)
+    kinds = " ".join(kind for _, kind, _, _ in constants)
     used = ", ".join(sorted({*re.findall(r"\b[A-Z]\w+", kinds)} - {"Record"}))
     about = f"/**\n * {about} {_CHANGE}\n * @module {module}\n */\n"
     parts = [about, head, f'/** @import {{ {used} }} from "./types.d.ts" */\n']
     for name, kind, comment, value in constants:
         type_ = f"readonly {kind}" if kind.endswith("[]") else f"Readonly<{kind}>"
-        start = f"export const {name} = frozen("
-        parts.append(f"/**\n * {comment}\n * @type {{{type_}}}\n */\n{start}{literal(value, '', len(start), 2)});\n")
+        text = f"export const {name} = frozen({literal(value)});"
+        parts.append(f"/**\n * {comment}\n * @type {{{type_}}}\n */\n{text}\n")
     return "\n".join(parts)
 
 
@@ -466,15 +446,12 @@ def shapes() -> str:
     declared = Declarations()
     for name, values, comment in (
         ("State", list(State), "Where a run stands."),
-        ("Lane", LANES, "How urgent a run is."),
         ("Scale", SCALES, "Scale of the main figure's errors."),
         ("Quantity", QUANTITIES, "What the map of layers is coloured by."),
         ("PoolingName", [one.name for one in POOLINGS], "How ΔW is pooled."),
         ("Shown", SHOWN, "What the main figure shows."),
         ("Door", DOORS, "Part of the Lab below its main figure."),
         ("Drawing", DRAWINGS, "How the weights are drawn."),
-        ("ColumnKey", [key for key, _, _ in COLUMNS], "Column of the table of numbers."),
-        ("ColumnKind", dict.fromkeys(kind for _, _, kind in COLUMNS), "How a number is written."),
         ("Control", CONTROLS, "What a link can lock or hide."),
         ("Panel", PANELS, "What a link can only hide."),
         ("RoleName", ROLES, "Quantity with a colour of its own."),
@@ -482,7 +459,6 @@ def shapes() -> str:
         ("GridName", ["paper", "best", "refitted"], "How a group's levels are fitted."),
     ):
         declared.union(name, list(values), comment)
-    shown = (View, StudyComparison, TuningView, LadderView, RoundingView)
     for shape in (
         Role,
         RecipeField,
@@ -492,14 +468,21 @@ def shapes() -> str:
         Plan,
         ModelEntry,
         CorpusEntry,
-        *shown,
+        View,
+        StudyComparison,
+        TuningView,
+        LadderView,
+        RoundingView,
         StudyListing,
+        LectureBegun,
+        LectureWish,
+        HallState,
+        PhoneGuess,
+        PhoneState,
+        RecipeText,
+        ProgramText,
     ):
         declared.interface(shape)
-    for of_lecture in (LectureBegun, LectureWish, HallState, PhoneGuess, PhoneState):
-        declared.interface(of_lecture)
-    declared.interface(RecipeText)
-    declared.interface(ProgramText)
     declared.interface(RunDocument, "Run")
     kinds = [declared.interface(kind, first=f'type: "{kind.type}"') for kind in EVENT_TYPES.values()]
     declared.alias("RunEvent", kinds, "Whatever a run says.")

@@ -63,12 +63,7 @@ def frame_ancestors(scope: Scope, settings: Settings) -> str:
 def discovery(path: str, own: str, address: str, title: str, settings: Settings) -> str:
     """The element of a head by which an editor finds oEmbed; empty where other sites may show nothing.
 
-    Args:
-        path: Of the page.
-        own: See ``Introductions.own``.
-        address: Of the page, from its “/”.
-        title: Of what it shows.
-        settings: Of the host.
+    ``own``: see ``Introductions.own``; ``address``: of the page, from its “/”.
     """
     if path != "/" or not settings.embed_ancestors or "://" not in own:
         return ""

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sarqc import logs
 from sarqc.files.kept_out import without_secrets
+from sarqc.web.middleware import HttpMiddleware
 
 METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
 OTHER = "other"  # a method or a path that nobody has
@@ -40,18 +41,16 @@ class Exchange:
     is_stream: bool  # of events: it lasts as long as somebody listens
 
 
-class Exchanges:
+class Exchanges(HttpMiddleware):
     """Wraps the whole app. ``pages`` are the paths of pages, which are Gradio's to route."""
 
     def __init__(
         self, app: ASGIApp, listeners: Sequence[Callable[[Exchange], None]], pages: Sequence[str] = ()
     ) -> None:
-        self.app, self._listeners, self._pages = app, listeners, frozenset(pages)
+        super().__init__(app)
+        self._listeners, self._pages = listeners, frozenset(pages)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
+    async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = time.perf_counter()
         path, address = scope["path"], (scope.get("client") or ("", 0))[0]
         status, sent, is_stream = GONE, 0, False

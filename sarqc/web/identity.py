@@ -5,10 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
-from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
@@ -20,7 +18,7 @@ from sarqc.settings import Settings
 from sarqc.web.passwords import LoginThrottle, Passwords
 from sarqc.web.profile import is_private
 from sarqc.web.users import NAME, User, read_users
-from sarqc.web.visitor import GUEST, Cookies, Role, Visitor, new_guest
+from sarqc.web.visitor import GUEST, Cookies, Role, Visitor, VisitorCookie, new_guest
 
 LOCAL = "local"  # on this machine, without a cookie: programs
 
@@ -43,8 +41,8 @@ class Identity:
         many tokens or passwords come, and ``NotSignedIn`` where the proxy gives several names.
         """
         if is_private(self._settings):
-            said = self._cookies.of(headers) or {}
-            return Visitor(str(said.get("owner") or LOCAL), "operator", _links_in(said))
+            said = self._cookies.of(headers) or VisitorCookie()
+            return Visitor(said.owner or LOCAL, "operator", frozenset(said.links))
         stated = await self._stated(headers, address, where)
         return await run_in_threadpool(self._visitor, headers, stated, from_proxy)
 
@@ -83,12 +81,12 @@ class Identity:
         return await self._passwords.user(self.users(), name, password, address, where)
 
     def _visitor(self, headers: Headers, stated: Known | None, from_proxy: bool) -> Visitor | None:
-        said = self._cookies.of(headers) or {}
-        owner, links = str(said.get("owner", "")), _links_in(said)
+        owner, secrets, proof = self._cookies.of(headers) or VisitorCookie()
+        links = frozenset(secrets)
         known = stated or self._named_by_the_proxy(headers, from_proxy)
         if known is not None and owner and self._settings.access == "token":
             known = owner, known[1]  # a program that keeps its cookie keeps its name
-        known = known or self._signed_in(owner, str(said.get("proof", "")))
+        known = known or self._signed_in(owner, proof)
         if known is not None:
             return Visitor(*known, links, signed_in=True)
         guest = owner if owner.startswith(GUEST) else new_guest()
@@ -163,11 +161,6 @@ def proof_of(secret: str) -> str:
 @lru_cache(maxsize=2)
 def _users(path: Path, modified: int) -> dict[str, User]:
     return read_users(path)
-
-
-def _links_in(said: Mapping[str, Any]) -> frozenset[str]:
-    """The secrets of share links in a cookie."""
-    return frozenset(map(str, said.get("links", ())))
 
 
 def _basic(credentials: str) -> tuple[str, str]:

@@ -1,13 +1,5 @@
 """Lectures over HTTP.
 
-| route | answer |
-|---|---|
-| POST /api/lectures | 201: code, secret, the address for phones and its code to scan |
-| PUT, DELETE /api/lectures/{code} | what the lecturer's page shows; the end. Both take the secret in a header |
-| GET /api/lectures/{code}/events | for the lecturer: how many phones there are, and their guesses |
-| GET /api/join/{code}/events ?phone= | for a phone: what is asked, and then the answer |
-| POST /api/join/{code}/guess | a guess |
-
 Below ``JOIN`` nobody has to sign in: the code of a lecture is all that a phone has, and it opens these routes and the
 page of the lecture alone.
 """
@@ -56,16 +48,14 @@ def lecture_router(lectures: Lectures, settings: Settings, bell: Bell) -> APIRou
     async def begin(request: Request) -> dict[str, Any]:
         """Begins a lecture. Its secret is told only here."""
         who = visitor_of(request)
-        who.require("runner", "POST /api/lectures")
+        who.require_runner("POST /api/lectures")
         is_first = not len(lectures)
         lecture, secret = lectures.begin(who.owner, time.monotonic())
         if is_first:
             end_idle()
         own = request.headers.get("origin") or str(request.base_url)  # browsers know the address that people see
         address = f"{own.rstrip('/')}{root}/join/{lecture.code}"
-        begun: LectureBegun = {
-            "code": lecture.code, "secret": secret, "address": address, "qr": qr_rows(address),
-        }  # fmt: skip
+        begun: LectureBegun = {"code": lecture.code, "secret": secret, "address": address, "qr": qr_rows(address)}
         return {**begun}
 
     @router.put("/lectures/{code}")

@@ -135,13 +135,11 @@ class Lecture:
     def tell(self, wish: LectureWish, now: float) -> None:
         """Takes what the lecturer's page shows.
 
-        A stop that was there before keeps its guesses and never goes back to an earlier phase.
-
-        Raises:
-            Refused: If values or positions make no sense.
-            Conflict: If the lecture is over.
+        A stop that was there before keeps its guesses and never goes back to an earlier phase. Raises ``Refused`` for
+        values or positions that make no sense, ``Conflict`` if the lecture is over.
         """
-        self._check_alive()
+        if self.is_over:
+            raise Conflict("the lecture is over", "lecture", "Begin another one.")
         if wish.stop is not None:
             self._ask(wish.stop, wish)
         self._stop, self.touched = wish.stop, now
@@ -180,8 +178,8 @@ class Lecture:
             "phase": self._phase(),
             "stop": self._stop,
             "phones": len(self._listening),
-            "guesses": 0 if asked is None else len(asked.guesses),
-            "counts": [] if asked is None else asked.counts(),
+            "guesses": len(asked.guesses),
+            "counts": asked.counts(),
         }
 
     # Phones.
@@ -190,9 +188,7 @@ class Lecture:
     def joined(self, phone: str) -> Iterator[int]:
         """A phone that listens; its former stream ends. Gives the number of the stream, see ``is_heard``.
 
-        Raises:
-            Busy: If there are as many phones as a lecture may have.
-            NotFound: If the lecture is over.
+        Raises ``Busy`` where a lecture may have no more phones, ``NotFound`` if it is over.
         """
         self._admit(phone)
         self._streams += 1
@@ -212,16 +208,12 @@ class Lecture:
     def guess(self, said: PhoneGuess, now: float) -> None:
         """Takes a guess in the place of the phone's former one.
 
-        Raises:
-            Conflict: If the stop is another one, or guesses are closed.
-            Refused: If there is no such position.
-            TooMany: If the phone has guessed just now.
-            Busy: If there are as many phones as a lecture may have.
-            NotFound: If the lecture is over.
+        Raises ``Conflict`` for another stop and where guesses are closed, ``Refused`` for a position that is not there,
+        ``TooMany`` for a phone that has guessed just now, and as ``joined``.
         """
         self._admit(said.phone)
         asked = self._now()
-        if asked is None or said.stop != self._stop or asked.phase != "open":
+        if said.stop != self._stop or asked.phase != "open":
             raise Conflict("guesses are closed", "guess", "Look at the screen.")
         if said.guess >= len(asked.lams):
             raise Refused("there is no such value of λ", "guess", f"Give a position from 0 to {len(asked.lams) - 1}.")
@@ -234,13 +226,9 @@ class Lecture:
     def as_phone(self) -> PhoneState:
         """The state for a phone."""
         asked = self._now()
-        if asked is None:
-            return {
-                "phase": self._phase(), "stop": None, "lams": [], "counts": None, "best": None, "band": None,
-            }  # fmt: skip
         is_revealed = asked.phase == "revealed"
         return {
-            "phase": asked.phase,
+            "phase": self._phase(),
             "stop": self._stop,
             "lams": list(asked.lams),
             "counts": asked.counts() if is_revealed else None,
@@ -256,16 +244,12 @@ class Lecture:
         if phone not in known and len(known) >= PHONES:
             raise Busy(f"{PHONES} phones have joined, as many as a lecture may have", "lecture", "Look at the screen.")
 
-    def _now(self) -> _Asked | None:
-        return None if self._stop is None else self._asked[self._stop]
+    def _now(self) -> _Asked:
+        """The question at the present stop; one without values where there is none."""
+        return _Asked(()) if self._stop is None else self._asked[self._stop]
 
     def _phase(self) -> Phase:
-        asked = self._now()
-        return "ended" if self.is_over else "waiting" if asked is None else asked.phase
-
-    def _check_alive(self) -> None:
-        if self.is_over:
-            raise Conflict("the lecture is over", "lecture", "Begin another one.")
+        return "ended" if self.is_over else "waiting" if self._stop is None else self._now().phase
 
 
 class Lectures:
@@ -276,11 +260,7 @@ class Lectures:
         self._lectures: dict[str, Lecture] = {}
 
     def begin(self, owner: str, now: float) -> tuple[Lecture, str]:
-        """A new lecture and its secret.
-
-        Raises:
-            Busy: If this host, or this person, has as many as it may have.
-        """
+        """A new lecture and its secret. Raises ``Busy`` where this host, or this person, has as many as it may have."""
         self.end_idle(now)
         own = sum(lecture.owner == owner for lecture in self._lectures.values())
         if own >= LECTURES_EACH or len(self._lectures) >= LECTURES:
@@ -320,8 +300,7 @@ class Lectures:
 
 
 def _new_code() -> str:
-    parts = ("".join(secrets.choice(ALPHABET) for _ in range(CODE_LETTERS)) for _ in range(CODE_PARTS))
-    return "-".join(parts)
+    return "-".join("".join(secrets.choice(ALPHABET) for _ in range(CODE_LETTERS)) for _ in range(CODE_PARTS))
 
 
 def _no_lecture() -> NotFound:

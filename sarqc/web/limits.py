@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TypeVar
 
 from anyio import CapacityLimiter, to_thread
@@ -15,6 +14,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sarqc.errors import Busy
 from sarqc.settings import Settings
+from sarqc.web.middleware import HttpMiddleware
 from sarqc.web.responses import error_response
 
 BODY_SECONDS = 30.0  # without a byte
@@ -27,49 +27,39 @@ WAITING = 32  # plans under way or waiting; one more is told to come back
 Answer = TypeVar("Answer")
 
 
-class RequestLimits:
-    """Turns away what is too much at once, and ends what does not arrive. Plain ASGI, so that streams stay streams."""
+class RequestLimits(HttpMiddleware):
+    """Turns away what is too much at once, and ends what does not arrive."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
-        self.app, self.settings = app, settings
+        super().__init__(app)
+        self.settings = settings
         self._requests: Counter[str] = Counter()
         self._streams: Counter[str] = Counter()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
+    async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
         address = scope["client"][0] if scope["client"] else ""
         path = scope["path"]
         if path.startswith("/api/join/") and path.endswith("/events"):  # a hall is one address; its lecture counts them
             await self.app(scope, _in_time(receive), send)
             return
         is_stream = path.startswith("/api/") and path.endswith("/events")
-        counter, limit, name = (
-            (self._streams, self.settings.max_streams_per_address, "SARQC_MAX_STREAMS_PER_ADDRESS")
-            if is_stream
-            else (self._requests, self.settings.max_connections_per_address, "SARQC_MAX_CONNECTIONS_PER_ADDRESS")
-        )
+        counter, limit = self._requests, self.settings.max_connections_per_address
+        kind, name = "requests", "SARQC_MAX_CONNECTIONS_PER_ADDRESS"
+        if is_stream:
+            counter, limit = self._streams, self.settings.max_streams_per_address
+            kind, name = "streams of events", "SARQC_MAX_STREAMS_PER_ADDRESS"
         if counter[address] >= limit:
-            what = (
-                f"this address has {limit} {'streams of events' if is_stream else 'requests'} open, as many as it may"
-            )
-            error = Busy(what, f"{scope['method']} {scope['path']}", f"Close some of them, or raise {name}.")
+            what = f"this address has {limit} {kind} open, as many as it may"
+            error = Busy(what, f"{scope['method']} {path}", f"Close some of them, or raise {name}.")
             await error_response(error)(scope, receive, send)
             return
-        with _counted(counter, address):
+        counter[address] += 1
+        try:
             await self.app(scope, _in_time(receive), send)
-
-
-@contextmanager
-def _counted(counter: Counter[str], address: str) -> Iterator[None]:
-    counter[address] += 1
-    try:
-        yield
-    finally:
-        counter[address] -= 1
-        if not counter[address]:
-            del counter[address]
+        finally:
+            counter[address] -= 1
+            if not counter[address]:
+                del counter[address]
 
 
 def _in_time(receive: Receive) -> Receive:
@@ -142,11 +132,9 @@ class _Connection(H11Protocol):
         for group, limit in ((neighbours, self.at_most_per_address), (everybody, self.at_most)):
             idle = [other for other in group if other._is_idle() and other is not self]
             if len(group) > limit and idle:
-                min(idle, key=lambda other: other._waits_since)._leave()
-
-    def _leave(self) -> None:
-        self.connections.discard(self)
-        self.transport.abort()
+                oldest = min(idle, key=lambda other: other._waits_since)
+                self.connections.discard(oldest)
+                oldest.transport.abort()
 
     def _address(self) -> str | None:
         return self.client[0] if self.client else None
@@ -161,21 +149,17 @@ def connection_class(settings: Settings, open_files: int) -> type[asyncio.Protoc
     return type("Connection", (_Connection,), limits)
 
 
-PLANS = "{most} plans are being made or wait"
-
-
 class Planning:
-    """Runs slow work, a few ``threads`` at a time, so that pages go on meanwhile; ``what``: a message that as much is
-    under way as may be."""
+    """Runs slow work, a few ``threads`` at a time, so that pages go on meanwhile; ``what`` of it is under way."""
 
-    def __init__(self, what: str = PLANS, threads: int = THREADS, most: int = WAITING) -> None:
+    def __init__(self, what: str = "plans are being made or wait", threads: int = THREADS, most: int = WAITING) -> None:
         self._threads, self._under_way = CapacityLimiter(threads), 0
         self._what, self._most = what, most
 
     async def run(self, work: Callable[[], Answer]) -> Answer:
         """The answer of ``work``. Raises ``Busy`` where too many plans wait already."""
         if self._under_way >= self._most:
-            raise Busy(self._what.format(most=self._most), "app", "Try again in a moment.")
+            raise Busy(f"{self._most} {self._what}", "app", "Try again in a moment.")
         self._under_way += 1
         try:
             return await to_thread.run_sync(work, limiter=self._threads)

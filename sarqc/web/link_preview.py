@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from html import escape
 from typing import get_args
@@ -52,8 +53,8 @@ class Introduction:
     """Title and words that the head of a page says of it."""
 
     title: str  # of the document, before the site's name
-    name: str = field(default_factory=lambda: TAGLINE)  # what is shown, to the point
-    about: str = field(default_factory=lambda: ABOUT)
+    name: str = TAGLINE  # what is shown, to the point
+    about: str = ABOUT
 
 
 def query_of(text: str) -> dict[str, str]:
@@ -64,10 +65,7 @@ def query_of(text: str) -> dict[str, str]:
 def head_of(told: Introduction, own: str, address: str) -> str:
     """Return the elements of a document's head that introduce the page.
 
-    Args:
-        told: What they say.
-        own: What stands before the addresses of the site, see ``Introductions.own``.
-        address: Of the page, from its “/”.
+    ``own``: see ``Introductions.own``; ``address``: of the page, from its “/”.
     """
     picture = f"{own}/{PICTURE}"
     open_graph = {
@@ -125,8 +123,10 @@ class Introductions:
     def __init__(self, settings: Settings, access: Access) -> None:
         self._settings, self._access = settings, access
         self._facts = lru_cache(maxsize=FACTS_KEPT)(self._facts_of)
-        self._words = lru_cache(maxsize=WORDS_KEPT)(self._words_of)
-        self._sights = lru_cache(maxsize=WORDS_KEPT)(self._sight_of)
+        # Words take longer to make than the rest of a page.
+        kept = lru_cache(maxsize=WORDS_KEPT)
+        self._words = kept(lambda key, at: introduction_of(self._facts(*key), at))
+        self._sights = kept(lambda key, at, banded: sight_of(self._facts(*key), at, banded=banded))
 
     def own(self, scope: Scope) -> str:
         """What stands before an address of the site: see ``own_address``, and the path below which the app is."""
@@ -148,12 +148,9 @@ class Introductions:
         study_id = query.get("study") or self._first()
         try:
             key = self._key(visitor, study_id or "", query)
-            return self._sights(key, self._point(key, query), "band" not in query.get("hide", "").split(","))
+            return self._sights(key, point_of(self._facts(*key), query), "band" not in query.get("hide", "").split(","))
         except SarqcError:  # there is no such study, or not for them
             return None
-
-    def _sight_of(self, key: FactsKey, at: LinePoint, banded: bool) -> FirstSight:
-        return sight_of(self._facts(*key), at, banded=banded)
 
     def of_link(self, visitor: Visitor, link: Link, query: Query) -> Introduction:
         """What a share link shows to ``visitor``, who has it."""
@@ -166,11 +163,7 @@ class Introductions:
 
     def _of_study(self, visitor: Visitor, study_id: str, query: Query) -> Introduction:
         key = self._key(visitor, study_id, query)
-        return self._words(key, self._point(key, query))
-
-    def _words_of(self, key: FactsKey, at: LinePoint) -> Introduction:
-        """Kept, since words take longer to make than the rest of a page."""
-        return introduction_of(self._facts(*key), at)
+        return self._words(key, point_of(self._facts(*key), query))
 
     def _of_run(self, visitor: Visitor, run_id: str, page: Introduction) -> Introduction:
         """A run that has left no study, or not yet."""
@@ -193,18 +186,14 @@ class Introductions:
         layer, draw = _whole(query.get("layer")), _whole(query.get("draw"))
         if len(study.layers) == 1:
             layer = 0  # all layers of it are this one
-        layer = layer if layer is not None and layer < len(study.layers) else None
-        content = study.checksum or study.created
-        return study_id, content, line.name, line.bits, layer, draw if draw in line.draws else None
+        layer, draw = layer if layer in range(len(study.layers)) else None, draw if draw in line.draws else None
+        return study_id, study.checksum or study.created, line.name, line.bits, layer, draw
 
     def _facts_of(
         self, study_id: str, content: str, line: str, bits: int, layer: int | None, draw: int | None
     ) -> LineFacts:
         study = self._access.library.open(study_id)
         return line_facts(study if draw is None else one_draw(study, draw), method=line, bits=bits, layer=layer)
-
-    def _point(self, key: FactsKey, query: Query) -> LinePoint:
-        return point_of(self._facts(*key), query)
 
     def _first(self) -> str | None:
         return first_study(self._access.library.shipped())
@@ -241,12 +230,10 @@ def point_title(facts: LineFacts, at: LinePoint) -> str:
     gamma = line.gammas[at.gamma]
     if gamma is not None and len(line.gammas) > 1:
         parts.append(f"{facts.line.sign} = {lam_text(gamma)}")
-    if quality is not None and quality.mean[at.gamma, at.lam] == quality.mean[at.gamma, at.lam]:
-        value = float(quality.mean[at.gamma, at.lam])
-        if at.quality == "accuracy":
-            parts.append(f"accuracy {accuracy_text(value)}")
-        else:
-            parts.append(f"perplexity {perplexity_text(value)}")
+    value = math.nan if quality is None else float(quality.mean[at.gamma, at.lam])
+    if not math.isnan(value):
+        text = accuracy_text(value) if at.quality == "accuracy" else perplexity_text(value)
+        parts.append(f"{at.quality} {text}")
     return ", ".join(parts)
 
 
@@ -268,9 +255,8 @@ def _whole(text: str | None) -> int | None:
 
 def _nearest(values: Sequence[float | None], text: str | None, otherwise: int) -> int:
     """The position of the value that is nearest to a number; ``otherwise`` where there is none."""
-    try:
-        wanted = float(text) if text is not None else math.nan
-    except ValueError:
-        wanted = math.nan
+    wanted = math.nan
+    with suppress(ValueError):
+        wanted = float(text or "nan")
     known = [(abs(value - wanted), at) for at, value in enumerate(values) if value is not None]
     return min(known)[1] if known and math.isfinite(wanted) else otherwise

@@ -21,8 +21,9 @@ from sarqc.jobs.run import Run, RunDocument, iso_time
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.tuned import against_gptq, tuned
 from sarqc.recipe import Recipe, method_title, public_name
-from sarqc.web.access import Access, visitor_of
+from sarqc.web.access import Access, Who
 from sarqc.web.responses import ApiRoute, json_body
+from sarqc.web.visitor import Visitor
 
 AT_ONCE = 200  # runs that one request may name
 PORTION = 500  # runs of a file that are read at once
@@ -69,18 +70,13 @@ def drawn_run(run: Run) -> ParetoRun:
     title = method_title(str(recipe.get("method")))
     grid, size = str(recipe.get("grid")), recipe.get("group_size")
     words = "" if recipe.get("quantized_checkpoint") else grid_text(grid, size if isinstance(size, int) else None)
-    if grid == Recipe.model_fields["grid"].default:
-        named = f"{title}, {recipe.get('bits')} bits"
-    else:
-        own = GRID_WORDS.get(grid, grid)
-        named = f"{title}, {recipe.get('bits')} bits {own}"
+    named = f"{title}, {recipe.get('bits')} bits"
+    if grid != Recipe.model_fields["grid"].default:
+        named += f" {GRID_WORDS.get(grid, grid)}"
     named += "" if lam is None else f", λ {lam!s}"
-    corpus = ", ".join(filter(None, (test.get("corpus", recipe.get("test")), (test.get("part") or ""))))
-    window = test.get("window")
-    count = test.get("predicted_tokens")
-    where = f"{corpus}, window {window}, {count} tokens"
-    if test.get("begin"):
-        where = f"{corpus}, window {window} behind {test['begin']}, {count} tokens"
+    corpus = ", ".join(filter(None, (test.get("corpus", recipe.get("test")), test.get("part"))))
+    behind = f" behind {test['begin']}" if test.get("begin") else ""
+    where = f"{corpus}, window {test.get('window')}{behind}, {test.get('predicted_tokens')} tokens"
     return ParetoRun(
         run.id, run.name or named, shortened(str(recipe.get("model"))), where, summary.get("bits_per_weight"),
         summary.get("bytes_after"), summary.get("perplexity"),
@@ -96,10 +92,9 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
     store = supervisor.store
 
     @router.get("")
-    def list_runs(request: Request, question: Asked, limit: Limit = 100, offset: Offset = 0) -> Response:
+    def list_runs(request: Request, who: Who, question: Asked, limit: Limit = 100, offset: Offset = 0) -> Response:
         """Runs, newest first unless sorted, and how many there are. ``next`` is the ``before`` of the following page
         where the newest come first, or null."""
-        who = visitor_of(request)
         question, seen = access.question(who, question), access.as_seen(who)
         with store.snapshot():
             revision = store.revision()
@@ -115,14 +110,13 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
 
     @router.get("/groups")
     def list_groups(
-        request: Request, question: Asked, by: Grouping = "seeds", limit: Limit = 100, offset: Offset = 0
+        request: Request, who: Who, question: Asked, by: Grouping = "seeds", limit: Limit = 100, offset: Offset = 0
     ) -> Response:
         """The same list in groups: of runs that differ in the seed alone, or that were sent together (``batch``).
 
         Of each: the key, which is the ``series`` or ``batch`` that lists its runs, its newest run, and mean, standard
         error and ends of what was measured.
         """
-        who = visitor_of(request)
         question, seen = access.question(who, question), access.as_seen(who)
         with store.snapshot():
             revision = store.revision()
@@ -141,27 +135,26 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
         return json_body(request, {"groups": documents, "total": total, "runs": runs, "revision": revision})
 
     @router.get("/pareto")
-    def get_pareto(request: Request, question: Asked, size: Size = "bits", quality: Quality = "log_ratio") -> Response:
+    def get_pareto(
+        request: Request, who: Who, question: Asked, size: Size = "bits", quality: Quality = "log_ratio"
+    ) -> Response:
         """The figure of size against quality of the listed runs, with the frontier of each model and test text."""
-        question = access.question(visitor_of(request), question)
+        question = access.question(who, question)
 
         def drawn() -> ParetoView:
             runs, total = store.part(question, DRAWN)
             view = pareto_view([drawn_run(run) for run in runs], size, quality)
             if total > len(runs):
-                view["words"] += " " + (
-                    f"Only the first {number(len(runs), 0)} of {number(total, 0)} runs of the list are drawn: filter "
-                    "it."
-                )
+                shown, all_runs = number(len(runs), 0), number(total, 0)
+                view["words"] += f" Only the first {shown} of {all_runs} runs of the list are drawn: filter it."
             return view
 
         return json_body(request, store.drawn((question, size, quality), drawn))
 
     @router.get("/csv")
-    def get_csv(request: Request, question: Asked) -> Response:
+    def get_csv(who: Who, question: Asked) -> Response:
         """The list as a file for spreadsheets: settings, protocol and measurements of each run at full precision, in
         English whatever the language of the request."""
-        who = visitor_of(request)
         ids, seen = store.ids(access.question(who, question)), access.as_seen(who)
 
         def lines() -> Iterator[str]:
@@ -172,10 +165,10 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
         headers = {"Content-Disposition": 'attachment; filename="runs.csv"', "Cache-Control": "no-store"}
         return StreamingResponse(lines(), media_type="text/csv; charset=utf-8", headers=headers)
 
-    def each(request: Request, ids: Any, verb: str, work: Callable[[Run], object]) -> dict[str, Any]:
+    def each(who: Visitor, ids: Any, verb: str, work: Callable[[Run], object]) -> dict[str, Any]:
         """Does something to each of the named runs; what can't be done to one leaves it, and is told."""
-        who, done, left = visitor_of(request), [], []
-        who.require("runner", f"{verb} runs")
+        done, left = [], []
+        who.require_runner(f"{verb} runs")
         for run_id in named_ids(ids):
             try:
                 work(access.own_run(who, run_id, f"{verb} run {run_id}"))
@@ -185,21 +178,20 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
         return {"done": done, "left": left}
 
     @router.post("/delete")
-    def delete_many(request: Request, document: Document) -> dict[str, Any]:
+    def delete_many(who: Who, document: Document) -> dict[str, Any]:
         """Removes those of ``ids`` that are at rest, as ``DELETE /runs/{id}`` does; ``left`` says why others stay."""
-        who = visitor_of(request)
-        return each(request, document.get("ids"), "DELETE", lambda run: supervisor.delete(run.id, who.owner))
+        return each(who, document.get("ids"), "DELETE", lambda run: supervisor.delete(run.id, who.owner))
 
     @router.post("/tags")
-    def tag_many(request: Request, document: Document) -> dict[str, Any]:
+    def tag_many(who: Who, document: Document) -> dict[str, Any]:
         """Adds the tags ``add`` to the runs of ``ids``, and takes the tags ``remove`` away."""
         add, remove = (checked_tags(document.get(name, []), f"runs, {name}") for name in ("add", "remove"))
-        return each(request, document.get("ids"), "tag", lambda run: supervisor.tag(run.id, add, remove))
+        return each(who, document.get("ids"), "tag", lambda run: supervisor.tag(run.id, add, remove))
 
     @router.patch("/{run_id}", response_model=None)
-    def annotate(request: Request, run_id: str, document: Document) -> RunDocument:
+    def annotate(who: Who, run_id: str, document: Document) -> RunDocument:
         """Writes a name, a note or tags on a run; what is not given stays."""
-        access.own_run(visitor_of(request), run_id, f"PATCH run {run_id}")
+        access.own_run(who, run_id, f"PATCH run {run_id}")
         return supervisor.annotate(run_id, Annotations.parse(document)).to_json()
 
     return router
@@ -226,28 +218,13 @@ _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")  # with these spreadsheets be
 Column = Callable[[Run], Any]
 
 
-def _summed(name: str) -> Column:
-    return lambda run: (run.summary or {}).get(name)
+def _within(part: Callable[[Run], Mapping[str, Any] | None], name: str) -> Column:
+    """The value of a name in a part of a run, which it may not have."""
+    return lambda run: (part(run) or {}).get(name)
 
 
-def _asked(name: str) -> Column:
-    return lambda run: run.recipe.get(name)
-
-
-def _tuned(name: str) -> Column:
-    def value(run: Run) -> Any:
-        came_to: Mapping[str, Any] = tuned(run.summary) or {}
-        return came_to.get(name)
-
-    return value
-
-
-def _protocol(part: str, name: str) -> Column:
-    def value(run: Run) -> Any:
-        found = ((run.summary or {}).get("protocol") or {}).get(part)
-        return found.get(name) if isinstance(found, Mapping) else None
-
-    return value
+def _protocol(run: Run) -> dict[str, Any]:
+    return (run.summary or {}).get("protocol") or {}
 
 
 COLUMNS: dict[str, Column] = {
@@ -268,11 +245,11 @@ COLUMNS: dict[str, Column] = {
     "perplexity": lambda run: perplexity(run.summary or {}),
     "log_ratio": lambda run: log_ratio(run.summary or {}),
     "against_gptq": lambda run: against_gptq(run.summary),
-    **{name: _tuned(field) for name, field in TUNED.items()},
-    **{name: _summed(name) for name in MEASURED},
-    **{f"test_{name}": _protocol("test", name) for name in TEST},
-    **{f"calibration_{name}": _protocol("calibration", name) for name in CALIBRATION},
-    **{f"recipe_{name}": _asked(name) for name in map(public_name, Recipe.model_fields)},
+    **{name: _within(lambda run: tuned(run.summary), field) for name, field in TUNED.items()},
+    **{name: _within(lambda run: run.summary, name) for name in MEASURED},
+    **{f"test_{name}": _within(lambda run: _protocol(run).get("test"), name) for name in TEST},
+    **{f"calibration_{name}": _within(lambda run: _protocol(run).get("calibration"), name) for name in CALIBRATION},
+    **{f"recipe_{name}": _within(lambda run: run.recipe, name) for name in map(public_name, Recipe.model_fields)},
 }
 
 

@@ -7,10 +7,9 @@ What is counted as it happens (requests, layers, waits) begins at zero with the 
 from __future__ import annotations
 
 import hmac
-import ipaddress
-import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, PlatformCollector, ProcessCollector
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
@@ -21,14 +20,16 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 import sarqc
-from sarqc.errors import NotFound, NotSignedIn
+from sarqc.errors import NotFound, NotSignedIn, SarqcError
 from sarqc.events import Event, LayerDone
+from sarqc.files.room import free_bytes
 from sarqc.jobs.exports import size_on_disk
 from sarqc.jobs.run import Run, State
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.settings import Settings
 from sarqc.web.exchanges import Exchange
-from sarqc.web.profile import host_is_ours
+from sarqc.web.middleware import HttpMiddleware
+from sarqc.web.profile import host_is_ours, is_loopback
 from sarqc.web.responses import error_response
 
 PATH = "/metrics"
@@ -85,8 +86,8 @@ class Metrics:
 class _Standing:
     """What is asked when somebody reads: a collector of Prometheus's client."""
 
-    def __init__(self, supervisor: Supervisor, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
-        self._supervisor, self._settings, self._clock = supervisor, settings, clock
+    def __init__(self, supervisor: Supervisor, settings: Settings) -> None:
+        self._supervisor, self._settings = supervisor, settings
         self._sizes: tuple[float, dict[str, int]] | None = None
 
     def describe(self) -> list[Metric]:
@@ -94,40 +95,28 @@ class _Standing:
         return []
 
     def collect(self) -> Iterator[Metric]:
-        supervisor, store = self._supervisor, self._supervisor.store
+        supervisor, store, now = self._supervisor, self._supervisor.store, time.time()
         yield InfoMetricFamily("sarqc_build", "Version of the app.", {"version": sarqc.__version__})
         yield GaugeMetricFamily(
             "sarqc_trouble", "1 while something keeps runs from going on.", float(supervisor.trouble is not None)
         )
-        kinds = store.kinds()
-        runs = GaugeMetricFamily("sarqc_runs", "Runs in the store.", labels=["state", "kind"])
-        for state in State:
-            for kind in KINDS:
-                runs.add_metric([state.value, kind], kinds.get((state.value, kind), 0))
-        yield runs
-        length = GaugeMetricFamily("sarqc_queue_runs", "Runs that wait for a device.", labels=["lane"])
-        oldest = GaugeMetricFamily(
-            "sarqc_queue_oldest_seconds", "How long the first of them has waited.", labels=["lane"]
-        )
-        for lane, (count, first) in store.waiting().items():
-            length.add_metric([lane], count)
-            oldest.add_metric([lane], 0.0 if first is None else max(0.0, time.time() - first))
-        yield length
-        yield oldest
-        busy = GaugeMetricFamily("sarqc_device_busy", "1 for a device with a run on it.", labels=["device", "name"])
-        for device in supervisor.devices():
-            busy.add_metric([str(device["id"]), str(device["name"])], float(device["run"] is not None))
-        yield busy
+        kinds, waiting = store.kinds(), store.waiting()
+        runs = {(state.value, kind): kinds.get((state.value, kind), 0) for state in State for kind in KINDS}
+        yield _gauge("sarqc_runs", "Runs in the store.", ["state", "kind"], runs)
+        length = {(lane,): count for lane, (count, _) in waiting.items()}
+        yield _gauge("sarqc_queue_runs", "Runs that wait for a device.", ["lane"], length)
+        oldest = {(lane,): 0.0 if first is None else max(0.0, now - first) for lane, (_, first) in waiting.items()}
+        yield _gauge("sarqc_queue_oldest_seconds", "How long the first of them has waited.", ["lane"], oldest)
+        busy = {(one["id"], one["name"]): float(one["run"] is not None) for one in supervisor.devices()}
+        yield _gauge("sarqc_device_busy", "1 for a device with a run on it.", ["device", "name"], busy)
         yield GaugeMetricFamily("sarqc_streams_open", "Streams of events that are open.", supervisor.bell.listeners())
-        disk = GaugeMetricFamily("sarqc_disk_bytes", "What the folders of the state folder take.", labels=["folder"])
-        for folder, size in self._disk().items():
-            disk.add_metric([folder], size)
-        yield disk
-        free = shutil.disk_usage(self._settings.resolved_state_dir()).free
+        disk = {(folder,): size for folder, size in self._disk().items()}
+        yield _gauge("sarqc_disk_bytes", "What the folders of the state folder take.", ["folder"], disk)
+        free = free_bytes(self._settings.resolved_state_dir())
         yield GaugeMetricFamily("sarqc_disk_free_bytes", "Room on the disk with the state folder.", free)
 
     def _disk(self) -> dict[str, int]:
-        now = self._clock()
+        now = time.monotonic()
         if self._sizes is None or now - self._sizes[0] >= DISK_SECONDS:
             settings = self._settings
             folders = {
@@ -140,24 +129,31 @@ class _Standing:
         return self._sizes[1]
 
 
-class MetricsRoute:
+def _gauge(name: str, about: str, labels: list[str], values: Mapping[tuple[Any, ...], float]) -> Metric:
+    family = GaugeMetricFamily(name, about, labels=labels)
+    for labelled, value in values.items():
+        family.add_metric(labelled, value)
+    return family
+
+
+class MetricsRoute(HttpMiddleware):
     """Answers ``/metrics`` to anyone who may read it. A host that has it off answers as if there were no such path."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, settings: Settings) -> None:
-        self.app, self._metrics, self._settings = app, metrics, settings
+        super().__init__(app)
+        self._metrics, self._settings = metrics, settings
         self._proxies = {part.strip() for part in settings.proxy_addresses.split(",")}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] != PATH or scope["method"] not in ("GET", "HEAD"):
+    async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] != PATH or scope["method"] not in ("GET", "HEAD"):
             await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)
         if not self._may_read(scope, headers):
-            is_asked = self._settings.metrics == "token"
-            error = (NotSignedIn if is_asked else NotFound)(
-                "the metrics need their token" if is_asked else "no such route", f"GET {PATH}",
-                "Send SARQC_METRICS_TOKEN as a bearer." if is_asked else "SARQC_METRICS says who may read them.",
-            )  # fmt: skip
+            error: SarqcError = NotFound("no such route", f"GET {PATH}", "SARQC_METRICS says who may read them.")
+            if self._settings.metrics == "token":
+                remedy = "Send SARQC_METRICS_TOKEN as a bearer."
+                error = NotSignedIn("the metrics need their token", f"GET {PATH}", remedy)
             await error_response(error)(scope, receive, send)
             return
         encode, media_type = choose_encoder(headers.get("accept", ""))
@@ -174,13 +170,6 @@ class MetricsRoute:
             # A proxy on this machine speaks for the whole world, and a page of another name for its site.
             peer = (scope.get("client") or ("", 0))[0]
             is_forwarded = any(name.startswith(("x-forwarded-", "forwarded")) for name in headers)
-            is_here = _is_loopback(peer) and peer not in self._proxies and not is_forwarded
+            is_here = is_loopback(peer) and peer not in self._proxies and not is_forwarded
             return is_here and host_is_ours(headers.get("host", ""), settings)
-        return False
-
-
-def _is_loopback(address: str) -> bool:
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
         return False

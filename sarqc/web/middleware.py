@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -84,12 +85,27 @@ def nonce_of(scope: Scope) -> str:
     return nonce
 
 
-class SecurityHeaders:
+class HttpMiddleware(ABC):
+    """An app around another one: ``http`` has its requests, all else goes through. Plain ASGI: streams stay streams."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await (self.http if scope["type"] == "http" else self.app)(scope, receive, send)
+
+    @abstractmethod
+    async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+
+
+class SecurityHeaders(HttpMiddleware):
     """Adds the headers that tell a browser what this app does not do, where an answer has none of its own, and gives
-    each answer its nonce. Plain ASGI, so that streams stay streams."""
+    each answer its nonce."""
 
     def __init__(self, app: ASGIApp, frame_ancestors: str) -> None:
-        self.app, self._frame_ancestors = app, frame_ancestors
+        super().__init__(app)
+        self._frame_ancestors = frame_ancestors
         self._headers = {
             "X-Content-Type-Options": "nosniff",
             "Referrer-Policy": "same-origin",
@@ -97,10 +113,7 @@ class SecurityHeaders:
             "Cross-Origin-Opener-Policy": "same-origin",
         }
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
+    async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
         nonce = scope.setdefault("state", {})["nonce"] = secrets.token_urlsafe(16)
         own = {"Content-Security-Policy": content_security_policy(nonce, self._frame_ancestors), **self._headers}
 
@@ -114,16 +127,14 @@ class SecurityHeaders:
         await self.app(scope, receive, send_with_headers)
 
 
-class SubPath:
+class SubPath(HttpMiddleware):
     """Takes the path off requests, and puts it before the addresses in ``Location`` and the paths of cookies."""
 
     def __init__(self, app: ASGIApp, root: str) -> None:
-        self.app, self._root = app, root
+        super().__init__(app)
+        self._root = root
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
+    async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] == self._root and scope["method"] in ("GET", "HEAD"):  # relative addresses need the “/”
             await RedirectResponse(f"{self._root}/", 307)(scope, receive, send)
             return

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from limits import RateLimitItemPerMinute
 from limits.storage import MemoryStorage
@@ -50,7 +51,7 @@ class Passwords:
             user = known if is_kept else await self._judged(users, name, password)
             judged.is_right = user is not None
         if user is not None:
-            self._keep(mark)
+            _remember(self._right, mark, RIGHT_KEPT)
         return user
 
     async def _judged(self, users: Mapping[str, User], name: str, password: str) -> User | None:
@@ -64,12 +65,6 @@ class Passwords:
         """What is kept of a password that was right: nothing without this process, and worth nothing with another."""
         digest = users[name].digest if name in users else ""
         return hmac.digest(self._key, "\0".join((name, digest, password)).encode(), "sha256")
-
-    def _keep(self, mark: bytes) -> None:
-        self._right.pop(mark, None)
-        self._right[mark] = None
-        if len(self._right) > RIGHT_KEPT:
-            self._right.pop(next(iter(self._right)))
 
 
 @dataclass
@@ -113,10 +108,12 @@ class LoginThrottle:
                 for limit, key in limits:
                     self._limiter.hit(limit, *key)
             elif name:
-                self._remember(address, name)
+                _remember(self._known, (address, name), NAMES_KNOWN)
 
-    def _remember(self, address: str, name: str) -> None:
-        self._known.pop((address, name), None)
-        self._known[address, name] = None
-        if len(self._known) > NAMES_KNOWN:
-            self._known.pop(next(iter(self._known)))
+
+def _remember(known: dict[Any, None], key: object, most: int) -> None:
+    """Put a key last, and forget the first of too many."""
+    known.pop(key, None)
+    known[key] = None
+    if len(known) > most:
+        known.pop(next(iter(known)))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
 
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse
@@ -17,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sarqc.errors import SarqcError
 from sarqc.jobs.supervisor import Supervisor
+from sarqc.web.middleware import HttpMiddleware
 
 HEALTH, READINESS = "/healthz", "/readyz"
 SECONDS = 5.0  # for which the answer of a check is good: asking often costs nothing
@@ -33,17 +33,17 @@ class Readiness:
     The words are for everybody: the log and ``GET /api/health`` say more to those who may know.
     """
 
-    def __init__(self, supervisor: Supervisor, clock: Callable[[], float] = time.monotonic) -> None:
-        self._supervisor, self._clock = supervisor, clock
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
         self._known: tuple[float, Checks] | None = None
         self._looking = asyncio.Lock()
 
     async def checks(self) -> Checks:
         """Each thing that is needed, with “ok” or what is wrong with it."""
         async with self._looking:
-            if self._known is None or self._clock() - self._known[0] >= SECONDS:
+            if self._known is None or time.monotonic() - self._known[0] >= SECONDS:
                 found = await run_in_threadpool(self._look)
-                self._known = self._clock(), found
+                self._known = time.monotonic(), found
             return self._known[1]
 
     def _look(self) -> Checks:
@@ -68,14 +68,15 @@ class Readiness:
         return OK
 
 
-class Probes:
+class Probes(HttpMiddleware):
     """Answers both paths, GET and HEAD, and hands on all others."""
 
     def __init__(self, app: ASGIApp, readiness: Readiness) -> None:
-        self.app, self._readiness = app, readiness
+        super().__init__(app)
+        self._readiness = readiness
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] not in ("GET", "HEAD"):
+    async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] not in ("GET", "HEAD"):
             await self.app(scope, receive, send)
         elif scope["path"] == HEALTH:
             await _answer(200, {"status": OK})(scope, receive, send)

@@ -17,10 +17,7 @@ KINDS = 200  # of messages that are counted
 
 
 def prepare_process(settings: Settings) -> int:
-    """Files for this user alone, as many open as the host allows, and the log.
-
-    Returns how many files may be open.
-    """
+    """Files for this user alone, as many open as the host allows, and the log. Returns how many files may be open."""
     os.umask(0o077)
     logs.configure(settings)
     for name in ("asyncio", "uvicorn.error"):  # what anybody who connects can make them say

@@ -31,7 +31,7 @@ def check_profile(settings: Settings) -> None:
             f"Set it to {SHORTEST_TOKEN} random characters or more.",
         )
     if is_private(settings):
-        if not _is_loopback(settings.host):
+        if not is_loopback(settings.host):
             raise Refused(
                 f"other machines can reach {settings.host}, and access is not configured",
                 "SARQC_ACCESS",
@@ -84,7 +84,8 @@ def host_name(authority: str) -> str:
     return text.partition(":")[0].removesuffix(".")
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Return whether a host or an address is this machine's own."""
     if host == "localhost":
         return True
     try:

@@ -88,32 +88,19 @@ class Documents:
     tour_layers: Mapping[str, Sequence[SingleLayer]]
 
 
-@dataclass(frozen=True)
-class Selected:
+class Selected(NamedTuple):
     """A study with what there is to be of it, see ``sarqc.figures.slices``."""
 
     study: Study
     detail: Detail
     further: FurtherLayers
 
-    def contents(self) -> Contents:
-        return contents(self.study, self.detail, self.further)
-
-    def pieces(self) -> list[Slice]:
-        return [*pieces(self.study, self.detail, self.further)]
-
 
 def studies_named(names: Sequence[str], settings: Settings) -> dict[str, Study]:
-    """Return studies by the names of their folders.
+    """Return studies by the names of their folders. ``names``: of their folders, or ids of studies of this host.
 
-    Args:
-        names: Folders of studies, or ids of studies of this host.
-        settings: Where the studies of this host are.
-
-    Raises:
-        NotFound: If there is no such study.
-        Refused: For two studies of one name, or a name that no address can have.
-        Conflict: If its arrays are damaged.
+    Raises ``NotFound``, ``Refused`` for two studies of one name or a name that no address can have, and ``Conflict`` if
+    arrays are damaged.
     """
     library = Library(settings, lambda _: ())
     found: dict[str, Study] = {}
@@ -127,9 +114,8 @@ def studies_named(names: Sequence[str], settings: Settings) -> dict[str, Study]:
             raise NotFound("no study there", name, "Give a folder with study.json, or the id of a study of this host.")
         own = study.folder.name
         if not STUDY_ID.fullmatch(own):
-            raise Refused(
-                "the name of the study can't be part of an address", own, "Rename its folder: a-z, 0-9, - _ ."
-            )
+            what = "the name of the study can't be part of an address"
+            raise Refused(what, own, "Rename its folder: a-z, 0-9, - _ .")
         if own in found or own in TAKEN:
             raise Refused(f"another folder of the site has the name “{own}”", name, "Rename the folder of the study.")
         found[own] = study
@@ -138,33 +124,24 @@ def studies_named(names: Sequence[str], settings: Settings) -> dict[str, Study]:
 
 def detail_named(text: str) -> Detail:
     """Return how much there is of lines. Raises ``Refused`` for another word."""
-    for detail in DETAILS:
-        if text == detail:
-            return detail
+    if text in DETAILS:
+        return text
     raise Refused(f"unknown detail “{text}”", "--detail", f"Give {', '.join(DETAILS)}.")
 
 
 def check_output(output: Path) -> tuple[str, ...]:
-    """Return the files of the site that a folder holds; none for a new or empty folder.
-
-    Raises:
-        Refused: If it holds something else than a site.
-    """
+    """Return the files of the site in a folder, none of a new or empty one. Raises ``Refused`` for any other folder."""
     if not output.exists() or (output.is_dir() and not any(output.iterdir())):
         return ()
     try:
         files = json.loads((output / MARK).read_text(encoding="utf-8"))["files"]
-        if not all(isinstance(name, str) and _is_inside(name) for name in files):
+        paths = [PurePosixPath(name) for name in files]  # which takes texts alone
+        if any(path.is_absolute() or ".." in path.parts for path in paths):
             raise ValueError
     except (OSError, ValueError, KeyError, TypeError):
         remedy = "Give a new folder, or one that publish has written: only such a one is replaced."
         raise Refused("the output folder holds something that is not a site", str(output), remedy) from None
     return tuple(files)
-
-
-def _is_inside(name: str) -> bool:
-    path = PurePosixPath(name)
-    return not path.is_absolute() and ".." not in path.parts
 
 
 @dataclass(frozen=True)
@@ -191,25 +168,19 @@ class SitePlan:
 
 
 def planned(study: Study, detail: Detail) -> SitePlan:
-    """Return about how much a study will take, from two of its views.
-
-    Args:
-        study: The study.
-        detail: See ``sarqc.figures.slices``.
-    """
+    """Return about how much a study will take, from two of its views."""
     every = [piece for piece in pieces(study, detail) if piece.kind == "view"]
     opening = study.lines.index(default_line(study, None, None))
-    samples = {number: _packed_size(study, Slice("view", number)) for number in {opening, len(study.lines) // 2}}
+    samples = {
+        number: sum(len(packed(document)) for _, document in files_of(study, Slice("view", number)))
+        for number in {opening, len(study.lines) // 2}
+    }
     usual = sum(samples.values()) / len(samples)
     size = sum(samples.get(piece.number, usual) for piece in every)
     own = sum((study.folder / file).stat().st_size for file in contents(study, detail)["files"])
     kept = kept_codes(study)
     model = sum(file["bytes"] for file in files_of_model(kept)) if kept else 0
     return SitePlan(len(every), int(size), own, model)
-
-
-def _packed_size(study: Study, piece: Slice) -> int:
-    return sum(len(packed(document)) for _, document in files_of(study, piece))
 
 
 def write_site(
@@ -235,11 +206,7 @@ def write_site(
         processes: Processes that make views; 1: this one.
         space: Adds what a static Space of Hugging Face needs, see ``sarqc.web.space``.
 
-    Returns:
-        Bytes written.
-
-    Raises:
-        Refused: If the folder holds something else than a site, or can't be written.
+    Returns the bytes written. Raises ``Refused`` as ``check_output``, and where the folder can't be written.
     """
     former, written = check_output(output), documents(studies)
     selected = {
@@ -258,10 +225,10 @@ def write_site(
             _write_documents(selected, made, settings, written, address.rstrip("/"))
         for name, text in space_files([study.title for study in studies.values()]).items() if space else ():
             (made / name).write_text(text, encoding="utf-8")
-        files = sorted(path.relative_to(made).as_posix() for path in made.rglob("*") if path.is_file())
+        files = [path.relative_to(made).as_posix() for path in _files_below(made)]
         mark = {"version": sarqc.__version__, "studies": list(studies), "files": [*files, MARK]}
         (made / MARK).write_text(json.dumps(mark, indent=1), encoding="utf-8")
-        size = sum(path.stat().st_size for path in made.rglob("*") if path.is_file())
+        size = sum(path.stat().st_size for path in _files_below(made))
         _replace(output, former, made)
     return size
 
@@ -273,17 +240,10 @@ def check_archive(path: Path) -> None:
 
 
 def write_archive(path: Path, write: Callable[[Path], int]) -> int:
-    """Write a site as one zip file, which unpacks into a folder of its name; the same site gives the same bytes.
+    """Write a site as one zip file, which unpacks into a folder of its name; return its size in bytes.
 
-    Args:
-        path: Of the file, which must not be there.
-        write: Writes the site into a folder, see ``write_site``.
-
-    Returns:
-        Bytes of the file.
-
-    Raises:
-        Refused: As ``check_archive``.
+    ``write`` writes the site into a folder, see ``write_site``; the same site gives the same bytes. Raises as
+    ``check_archive``.
     """
     check_archive(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -291,7 +251,7 @@ def write_archive(path: Path, write: Callable[[Path], int]) -> int:
         site, packed = Path(temporary) / path.stem, Path(temporary) / path.name
         write(site)
         with zipfile.ZipFile(packed, "w") as archive:
-            for file in sorted(one for one in site.rglob("*") if one.is_file()):
+            for file in _files_below(site):
                 entry = zipfile.ZipInfo(file.relative_to(site.parent).as_posix())  # with the time of a zip's beginning
                 entry.external_attr = 0o644 << 16
                 entry.compress_type = zipfile.ZIP_DEFLATED if file.suffix in TEXTS else zipfile.ZIP_STORED
@@ -299,6 +259,10 @@ def write_archive(path: Path, write: Callable[[Path], int]) -> int:
                     shutil.copyfileobj(source, target)
         packed.rename(path)
     return path.stat().st_size
+
+
+def _files_below(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 def _positions(study: Study, layers: Sequence[SingleLayer]) -> FurtherLayers:
@@ -309,7 +273,7 @@ def _positions(study: Study, layers: Sequence[SingleLayer]) -> FurtherLayers:
 def _replace(output: Path, former: Sequence[str], made: Path) -> None:
     """Puts a site in the place of the former one; other files in the folder stay. Raises ``Refused`` for one that the
     site would overwrite."""
-    files = [path.relative_to(made) for path in sorted(made.rglob("*")) if path.is_file()]
+    files = [path.relative_to(made) for path in _files_below(made)]
     for file in files:
         if (output / file).exists() and file.as_posix() not in (*former, MARK):
             raise Refused(f"the folder has a file {file} that is not of the site", str(output), "Move it elsewhere.")
@@ -328,23 +292,23 @@ def _replace(output: Path, former: Sequence[str], made: Path) -> None:
 @contextmanager
 def _writing_pieces(selected: Mapping[str, Selected], made: Path, processes: int) -> Iterator[None]:
     """Writes all pieces while the block runs; with one process, behind it."""
-    work = [(one.study.folder, made / name, piece) for name, one in selected.items() for piece in one.pieces()]
+    work = [(one.study.folder, made / name, piece) for name, one in selected.items() for piece in pieces(*one)]
     if processes == 1:
         yield
-        for piece in work:
-            write_piece(piece)
+        for one_piece in work:
+            write_piece(one_piece)
         return
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
-        pieces = pool.map(write_piece, work, chunksize=8)
+        written = pool.map(write_piece, work, chunksize=8)
         yield
-        for _ in pieces:
+        for _ in written:
             pass  # an error in a process comes out here
 
 
 def _write_own_files(selected: Mapping[str, Selected], made: Path) -> None:
     """Writes what there is of each study, and the study itself."""
     for name, one in selected.items():
-        known = one.contents()
+        known = contents(*one)
         (made / name / "contents.json.gz").write_bytes(packed(known))
         for file in known["files"]:
             place = made / name / file
@@ -355,12 +319,10 @@ def _write_own_files(selected: Mapping[str, Selected], made: Path) -> None:
 def _write_models(studies: Mapping[str, Study], made: Path, settings: Settings) -> None:
     """The files with which pages run the models of studies whose codes are kept."""
     for name, study in studies.items():
-        if kept_codes(study) is None:
-            continue
-        folder = made / name / MODEL
-        folder.mkdir(parents=True)
-        for file, (_, path) in model_files(study, settings.embedded_models_dir()).items():
-            shutil.copyfile(path, folder / file)
+        if kept_codes(study) is not None:
+            (made / name / MODEL).mkdir(parents=True)
+            for file, (_, path) in model_files(study, settings.embedded_models_dir()).items():
+                shutil.copyfile(path, made / name / MODEL / file)
 
 
 def _write_documents(
@@ -401,7 +363,7 @@ def _study_page(name: str, selected: Selected, summaries: Sequence[StudySummary]
     facts = line_facts(study, method=line.name, bits=line.bits, layer=0 if len(study.layers) == 1 else None)
     at = point_of(facts, {})
     folders = {one["id"]: "./" if one["id"] == name else f"../{one['id']}/" for one in summaries}
-    site = Site(_listing(summaries, name), folders, {name: selected.contents()})
+    site = Site(_listing(summaries, name), folders, {name: contents(*selected)})
     told, sight = introduction_of(facts, at), sight_of(facts, at, banded=True)
     return StudyDocument(name, told, sight, site, "../", address and f"{address}/{name}/", len(summaries) == 1)
 

@@ -90,11 +90,8 @@ def _left(run: Run, store: Store, now: float) -> float | None:
 
 def _position(phases: Sequence[Phase], stage: StoredEvent) -> int | None:
     """Which of the phases a stage begins."""
-    name, detail = stage.payload["name"], stage.payload["detail"]
-    return next(
-        (at for at, one in enumerate(phases) if one["stage"] == name and one["detail"] in ("", detail)),
-        None,
-    )
+    name, details = stage.payload["name"], ("", stage.payload["detail"])
+    return next((at for at, one in enumerate(phases) if one["stage"] == name and one["detail"] in details), None)
 
 
 def _until_aside(run: Run, store: Store, now: float) -> float | None:

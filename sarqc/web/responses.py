@@ -26,7 +26,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sarqc.errors import Busy, Forbidden, Refused, SarqcError, disk_full, is_disk_full
-from sarqc.web.middleware import held_back, is_page
+from sarqc.web.middleware import HttpMiddleware, held_back, is_page
 
 BODY_BYTES = 65_536  # a recipe has a few hundred
 COMPRESS_FROM = 1024  # bytes; below that gzip gains nothing
@@ -119,36 +119,9 @@ def refuse_other_sites(request: Request) -> None:
     if request.method in ("GET", "HEAD", "OPTIONS"):
         return
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
-    foreign = site not in ("same-origin", "none") if site else origin and _host(origin) != _own_host(request)
-    if foreign:
+    host = request.headers.get("host", "")
+    if site not in ("same-origin", "none") if site else origin and origin.partition("://")[2] != host:
         raise Forbidden("the request comes from another site", _where(request), "Use the page of this app.")
-
-
-def body_response(
-    request: Request,
-    body: bytes,
-    media_type: str,
-    *,
-    cache: str = ASK_AGAIN,
-    etag: str | None = None,
-    packed: Callable[[], bytes] | None = None,
-) -> Response:
-    """A body with an ETag: 304 where the other side has it already, gzip where it takes that; ``packed`` gives the body
-    so compressed where it is kept."""
-    etag = f'"{etag or hashlib.sha256(body).hexdigest()[:32]}"'
-    headers = {"ETag": etag, "Cache-Control": cache, "Vary": "Accept-Encoding"}
-    known = {tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")}
-    if etag in known or "*" in known:
-        return Response(status_code=304, headers=headers)
-    if len(body) >= COMPRESS_FROM and accepts_gzip(request):
-        body = gzip.compress(body, COMPRESS_LEVEL, mtime=0) if packed is None else packed()
-        headers |= {"Content-Encoding": "gzip", "ETag": f"W/{etag}"}  # other bytes, same meaning
-    return Response(body, media_type=media_type, headers=headers)
-
-
-def json_body(request: Request, document: Any) -> Response:
-    """A document like ``body_response``. NaN in it is an error of ours: browsers can't read it."""
-    return body_response(request, _json(document), "application/json")
 
 
 @dataclass(frozen=True)
@@ -159,11 +132,29 @@ class CachedBody:
 
     @cached_property
     def etag(self) -> str:
-        return hashlib.sha256(self.body).hexdigest()[:32]
+        return f'"{hashlib.sha256(self.body).hexdigest()[:32]}"'
 
     @cached_property
     def packed(self) -> bytes:
         return gzip.compress(self.body, COMPRESS_LEVEL, mtime=0)
+
+
+def body_response(request: Request, body: CachedBody, media_type: str, *, cache: str = ASK_AGAIN) -> Response:
+    """Return a body with an ETag: 304 where the other side has it already, gzip where it takes that."""
+    etag = body.etag
+    headers = {"ETag": etag, "Cache-Control": cache, "Vary": "Accept-Encoding"}
+    known = {tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")}
+    if etag in known or "*" in known:
+        return Response(status_code=304, headers=headers)
+    if len(body.body) < COMPRESS_FROM or not accepts_gzip(request):
+        return Response(body.body, media_type=media_type, headers=headers)
+    headers |= {"Content-Encoding": "gzip", "ETag": f"W/{etag}"}  # other bytes, same meaning
+    return Response(body.packed, media_type=media_type, headers=headers)
+
+
+def json_body(request: Request, document: Any) -> Response:
+    """A document like ``body_response``. NaN in it is an error of ours: browsers can't read it."""
+    return body_response(request, CachedBody(_json(document)), "application/json")
 
 
 class WrittenAnswers:
@@ -183,9 +174,7 @@ class WrittenAnswers:
         if written is None:
             written = CachedBody(_json(make()))
             self._keep(key, written)
-        return body_response(
-            request, written.body, "application/json", etag=written.etag, packed=lambda: written.packed
-        )
+        return body_response(request, written, "application/json")
 
     def _keep(self, key: Hashable, written: CachedBody) -> None:
         with self._mutex:
@@ -214,14 +203,6 @@ def _where(request: Request) -> str:
     return f"{request.method} {request.url.path}"
 
 
-def _host(origin: str) -> str:
-    return origin.partition("://")[2]
-
-
-def _own_host(request: Request) -> str:
-    return request.headers.get("host", "")
-
-
 def _invalid(request: Request, error: RequestValidationError) -> Refused:
     """The first complaint about a request that does not even have the right form."""
     first = error.errors()[0]
@@ -234,20 +215,17 @@ def _invalid(request: Request, error: RequestValidationError) -> Refused:
     return Refused(f"{'.'.join(path)} is wrong: {message}", _where(request), f"Correct that part of the {place}.")
 
 
-class OneShape:
+class OneShape(HttpMiddleware):
     """Says again what an app inside says in other words; pages for people, which are HTML, stay as they are.
 
     ``not_found`` makes the page for people who ask for one that is not there; without it they get what programs get.
     """
 
     def __init__(self, app: ASGIApp, not_found: Callable[[Scope], Response] | None = None) -> None:
-        self.app, self._not_found = app, not_found
+        super().__init__(app)
+        self._not_found = not_found
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-
+    async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def worded(start: Message, body: bytes) -> None:
             if self._not_found is not None and start["status"] == 404 and _asks_for_a_page(scope):
                 await self._not_found(scope)(scope, receive, send)

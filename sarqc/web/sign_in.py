@@ -22,7 +22,7 @@ from sarqc.web.middleware import nonce_of
 from sarqc.web.responses import ApiRoute, refuse_other_sites
 from sarqc.web.static import SIGN_IN, THEME_SCRIPT, assets_root
 from sarqc.web.users import NAME
-from sarqc.web.visitor import GUEST, LINKS_AT_MOST, Cookies, Visitor, new_guest
+from sarqc.web.visitor import GUEST, LINKS_AT_MOST, Cookies, Visitor, VisitorCookie, new_guest
 
 if TYPE_CHECKING:
     from authlib.integrations.httpx_client import AsyncOAuth2Client
@@ -94,9 +94,8 @@ def sign_in_router(
                 fields = _PASSWORD.format(word="Token", focus=" autofocus")
                 body = _TOKEN_WORDS + _FORM.format(root=root, to=escape(to), fields=fields)
             case "users":
-                body = _FORM.format(
-                    root=root, to=escape(to), fields=_NAME + _PASSWORD.format(word="Password", focus="")
-                )
+                fields = _NAME + _PASSWORD.format(word="Password", focus="")
+                body = _FORM.format(root=root, to=escape(to), fields=fields)
             case "huggingface":
                 body = (
                     f'<a class="way-in" href="{root}/sign-in/huggingface?to={quote(to)}">Sign in with Hugging Face</a>'
@@ -108,10 +107,10 @@ def sign_in_router(
         return page(request, "Sign in", body, said, status)
 
     def welcome(request: Request, to: str, owner: str, proof: str) -> Response:
-        said = cookies.of(request.headers) or {}
+        said = cookies.of(request.headers) or VisitorCookie()
         answer = RedirectResponse(_inside(to), 303)
-        kept = frozenset(map(str, said.get("links", ())))
-        answer.headers.append("set-cookie", cookies.header(request.url.scheme, owner, kept, proof))
+        cookie = cookies.header(request.url.scheme, owner, frozenset(said.links), proof)
+        answer.headers.append("set-cookie", cookie)
         return answer
 
     @router.get("/sign-in")
@@ -168,10 +167,6 @@ def sign_in_router(
         answer.headers.append("set-cookie", cookies.header(request.url.scheme, new_guest()))
         return answer
 
-    def guest_of(secret: str) -> Visitor:
-        """Somebody who has a link and nothing else. What they may see is what its preview shows."""
-        return Visitor(new_guest(), "viewer", frozenset([secret]))
-
     @router.api_route("/share/{secret}", methods=["GET", "HEAD"])
     def follow(request: Request, secret: str) -> Response:
         """Opens what a share link shows, and introduces it; the browser keeps the link, so that the page can ask for
@@ -184,17 +179,16 @@ def sign_in_router(
         query = {name: value for name, value in query_of(request.url.query).items() if name not in ("study", "run")}
         path, name = ("/calibrate", "run") if link.kind == "run" else ("/", "study")
         target = escape(f"{root}{path}?{urlencode({name: link.target} | query)}")
-        told = introductions.of_link(guest_of(secret), link, query)
+        # The preview shows what somebody may see who has the link and nothing else.
+        told = introductions.of_link(Visitor(new_guest(), "viewer", frozenset([secret])), link, query)
         onward = f'<meta http-equiv="refresh" content="0; url={target}">'
         body = f'<p>{escape(told.name)}</p><a class="way-in" href="{target}">Open it</a>'
         answer = page(request, "A shared link", body, told=told, further=onward)
         answer.headers["Referrer-Policy"] = "no-referrer"
-        said = cookies.of(request.headers) or {}
-        kept = [one for one in map(str, said.get("links", ())) if one != secret][: LINKS_AT_MOST - 1]
-        owner, proof = str(said.get("owner") or new_guest()), str(said.get("proof", ""))
-        answer.headers.append(
-            "set-cookie", cookies.header(request.url.scheme, owner, frozenset([secret, *kept]), proof)
-        )
+        owner, others, proof = cookies.of(request.headers) or VisitorCookie()
+        kept = [one for one in others if one != secret][: LINKS_AT_MOST - 1]
+        cookie = cookies.header(request.url.scheme, owner or new_guest(), frozenset([secret, *kept]), proof)
+        answer.headers.append("set-cookie", cookie)
         return answer
 
     return router

@@ -39,20 +39,15 @@ class SiteArchives:
     def __init__(self, settings: Settings) -> None:
         self._settings, self._folder = settings, settings.resolved_state_dir() / "sites"
         shutil.rmtree(self._folder, ignore_errors=True)  # of the app's last life, which may have been cut off
-        self._writing = Planning("{most} sites are being written or wait", WRITTEN_AT_ONCE, WAITING)
+        self._writing = Planning("sites are being written or wait", WRITTEN_AT_ONCE, WAITING)
         self._under_way: dict[Hashable, asyncio.Task[Path]] = {}
         self._kept: dict[Hashable, Path] = {}  # the last used one last
 
     async def opened(self, study: Study, version: Hashable) -> tuple[BinaryIO, int]:
-        """The site of a study as an open file, and its bytes.
+        """The site of a study within the limits of ``check_size`` as an open file, and its bytes.
 
-        Args:
-            study: The study, whose ``plan`` is within the limits, see ``check_size``.
-            version: Equal for equal contents of the study.
-
-        Raises:
-            Busy: Where too many sites wait already.
-            SarqcError: Where it can't be written.
+        ``version``: equal for equal contents. Raises ``Busy`` where too many sites wait, and ``SarqcError`` where it
+        can't be written.
         """
         key = (study.id, version)
         if key not in self._kept:

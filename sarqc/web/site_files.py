@@ -22,11 +22,7 @@ def packed(document: Any) -> bytes:
 
 
 def write_piece(work: tuple[Path, Path, Slice]) -> None:
-    """Write the files of a piece of a study.
-
-    Args:
-        work: Folder of the study, folder of the files, and the piece.
-    """
+    """Write the files of a piece of a study. ``work``: folder of the study, folder of the files, and the piece."""
     folder, place, piece = work
     for name, document in files_of(_opened(folder), piece):
         path = place / (f"{name}.gz" if isinstance(document, bytes) else f"{name}.json.gz")

@@ -14,12 +14,9 @@ STORED_APART = ("*.gz", "*.png", "*.safetensors")  # binary files, which a Space
 
 
 def space_files(titles: Sequence[str]) -> dict[str, str]:
-    """Return the further files of a Space by their names.
+    """Return the further files of a Space by their names; ``titles``: of the studies of the site.
 
     The licence is not among its fields: that of the studies is for their owner to say.
-
-    Args:
-        titles: Of the studies of the site.
     """
     title = titles[0] if len(titles) == 1 else "sarqc"
     fields = {"title": title, **LOOK, "sdk": "static", "app_file": "index.html", "pinned": False}

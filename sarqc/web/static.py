@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache, partial
 from pathlib import Path
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from sarqc.errors import NotFound
 from sarqc.figures.plotly_figure import colours_of
@@ -85,7 +85,7 @@ def assets_router(folder: Path, bundles: Mapping[str, Bundle]) -> APIRouter:
         current = content_version(folder)
         body, cache = made(name, current), FOR_EVER if version == current else ASK_AGAIN
         media_type = TYPES[Path(name).suffix]
-        answer = body_response(request, body.body, media_type, cache=cache, etag=body.etag, packed=lambda: body.packed)
+        answer = body_response(request, body, media_type, cache=cache)
         if name == WORKER:
             answer.headers["Content-Security-Policy"] = WORKER_POLICY
         return answer
@@ -93,7 +93,7 @@ def assets_router(folder: Path, bundles: Mapping[str, Bundle]) -> APIRouter:
     @router.api_route(f"/{PICTURE}", methods=["GET", "HEAD"])
     def picture(request: Request) -> Response:
         """The picture of link previews."""
-        return body_response(request, (folder / PICTURE).read_bytes(), "image/png")
+        return body_response(request, CachedBody((folder / PICTURE).read_bytes()), "image/png")
 
     @router.api_route("/favicon.ico", methods=["GET", "HEAD"])
     def no_icon() -> Response:
@@ -101,11 +101,6 @@ def assets_router(folder: Path, bundles: Mapping[str, Bundle]) -> APIRouter:
         return Response(status_code=204, headers={"Cache-Control": "max-age=86400"})
 
     return router
-
-
-def add_assets(app: FastAPI, folder: Path, bundles: Mapping[str, Bundle]) -> None:
-    """Serve the scripts and styles of an assets folder."""
-    app.include_router(assets_router(folder, bundles))
 
 
 def ground_style(assets: Path) -> str:

@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import zipfile
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,18 +22,18 @@ from starlette.background import BackgroundTask
 from sarqc.errors import NotFound, Refused
 from sarqc.figures.compare import LETTERS, Ending, compare_view
 from sarqc.jobs.links import DAYS
-from sarqc.jobs.run import iso_time
 from sarqc.jobs.tuned import against_gptq, tuned
 from sarqc.settings import Settings
 from sarqc.study.document import Study, array_files
 from sarqc.study.kept_codes import model_files
 from sarqc.study.library import DamagedStudy, StudySummary, first_study, summary_of
 from sarqc.study.tensors import FILE
-from sarqc.web.access import Access, Days, visitor_of
+from sarqc.web.access import Access, Days, Who, visitor_of
 from sarqc.web.publish import planned
 from sarqc.web.responses import ASK_AGAIN, FOR_EVER_MINE, ApiRoute, UploadRoute, WrittenAnswers, json_body
 from sarqc.web.site_archives import SiteArchives, check_size, parts_of
-from sarqc.web.uploads import CHECKED_AT_ONCE, UNDER_WAY, clear_leftovers, store_upload, too_busy, too_large
+from sarqc.web.uploads import CHECKED_AT_ONCE, UNDER_WAY, clear_leftovers, received, store_upload, too_busy, too_large
+from sarqc.web.visitor import Visitor
 
 AT_MOST = len(LETTERS)  # studies in one comparison
 LONGEST_PART = 10_000  # rows of a table in one answer: a mixture's map has hundreds of thousands
@@ -47,8 +46,8 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
     router = APIRouter(route_class=ApiRoute, tags=["studies"])
     router.include_router(_upload_router(settings, access))
 
-    def opened(request: Request, study_id: str) -> Study:
-        return library.open(access.study(visitor_of(request), study_id))
+    def opened(who: Visitor, study_id: str) -> Study:
+        return library.open(access.study(who, study_id))
 
     def said(request: Request, study_ids: Sequence[str], make: Callable[..., Any], **asked: Hashable) -> Response:
         """What ``make`` says of studies that a visitor may see, of which ``asked`` is told to it by name too."""
@@ -59,10 +58,10 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         return written.respond(request, key, lambda: make(*studies, **asked))
 
     @router.get("/studies")
-    def list_studies(request: Request) -> Response:
+    def list_studies(request: Request, who: Who) -> Response:
         """Studies that one may see, newest first, without those of previews that nobody kept; ``is_mine``: whether one
         may share and remove it."""
-        who, listing = visitor_of(request), library.listing()
+        listing = library.listing()
         passing = {run.id for run in access.store.passing_previews()}
         every: list[StudySummary | DamagedStudy] = [*listing["studies"], *listing["damaged"]]
         mine = access.studies_seen(who, {one["id"]: one["origin"] for one in every if one["id"] not in passing})
@@ -82,9 +81,8 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         return said(request, [study_id], _document)
 
     @router.delete("/studies/{study_id}", status_code=204)
-    def delete_study(request: Request, study_id: str) -> Response:
+    def delete_study(who: Who, study_id: str) -> Response:
         """Removes a study that was uploaded or left by the command line; for its owner alone where others have it."""
-        who = visitor_of(request)
         access.own_study(who, study_id, f"DELETE study {study_id}")
         mine = None if access.everything(who) else who.owner
         library.check_deletable(study_id)
@@ -95,25 +93,25 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         return Response(status_code=204)
 
     @router.get(f"/studies/{{study_id}}/{FILE}")
-    def get_arrays(request: Request, study_id: str, v: str = "") -> Response:
+    def get_arrays(who: Who, study_id: str, v: str = "") -> Response:
         """All arrays as one safetensors file, or a range of its bytes. With the study's checksum as ``v`` the answer
         may be kept for ever."""
-        study = opened(request, study_id)
+        study = opened(who, study_id)
         is_current = bool(v) and v == study.checksum
         return _bytes(library.arrays(study_id), FOR_EVER_MINE if is_current else ASK_AGAIN)
 
     @router.get("/studies/{study_id}/arrays/{file}")
-    def get_former_array(request: Request, study_id: str, file: str) -> Response:
+    def get_former_array(who: Who, study_id: str, file: str) -> Response:
         """The raw bytes of one array of a study from before version 4: little-endian, C order."""
-        access.study(visitor_of(request), study_id)
+        access.study(who, study_id)
         return _bytes(library.former_array(study_id, file), FOR_EVER_MINE)
 
     @router.get("/studies/{study_id}/model/{file}")
-    def get_model_file(request: Request, study_id: str, file: str, v: str = "") -> Response:
+    def get_model_file(who: Who, study_id: str, file: str, v: str = "") -> Response:
         """A file with which pages run the model of a study whose codes are kept: of the float model, or the codes of
         a point (pack-quantized, safetensors). The study's view lists them. With its version as ``v`` the answer may be
         kept for ever."""
-        files = model_files(opened(request, study_id), settings.embedded_models_dir())
+        files = model_files(opened(who, study_id), settings.embedded_models_dir())
         if file not in files:
             raise NotFound(f"no file “{file}” of the model", f"study {study_id}", f"It has {', '.join(files)}.")
         entry, path = files[file]
@@ -164,9 +162,9 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         )  # fmt: skip
 
     @router.get("/studies/{study_id}/download")
-    def download(request: Request, study_id: str) -> Response:
+    def download(who: Who, study_id: str) -> Response:
         """The study as a zip file that unpacks into a folder of its name."""
-        study = opened(request, study_id)
+        study = opened(who, study_id)
         with tempfile.NamedTemporaryFile(suffix=".zip", delete=False) as file:
             archive = Path(file.name)
             try:
@@ -179,17 +177,17 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         )
 
     @router.get("/studies/{study_id}/site")
-    def get_site_plan(request: Request, study_id: str) -> Response:
+    def get_site_plan(request: Request, who: Who, study_id: str) -> Response:
         """About how much the study takes as a site of files, see ``site.zip``; an error where that is too much."""
-        visitor_of(request).require("runner", "GET site")
+        who.require_runner("GET site")
         return said(request, [study_id], _site_plan)
 
     @router.get("/studies/{study_id}/site.zip")
-    async def get_site(request: Request, study_id: str) -> Response:
+    async def get_site(request: Request, who: Who, study_id: str) -> Response:
         """The Lab of the study as a site of files, as ``python -m sarqc publish`` writes it, in one zip file. It is
         written when it is first asked for, which may take a minute."""
-        visitor_of(request).require("runner", "GET site.zip")
-        study = await run_in_threadpool(opened, request, study_id)
+        who.require_runner("GET site.zip")
+        study = await run_in_threadpool(opened, who, study_id)
         version = await run_in_threadpool(library.version, study_id)
         await run_in_threadpool(said, request, [study_id], _site_plan)  # refuses what is too large
         file, size = await sites.opened(study, version)
@@ -200,22 +198,15 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         return StreamingResponse(parts_of(file), media_type="application/zip", headers=headers)
 
     @router.post("/studies/{study_id}/link", status_code=201)
-    def make_link(request: Request, study_id: str, days: Days = DAYS) -> dict[str, str]:
+    def make_link(who: Who, study_id: str, days: Days = DAYS) -> dict[str, str]:
         """A new share link: anyone who has it sees the study, for so many ``days`` or until the links of the study are
         ended. A study has 20 at a time at most."""
-        who = visitor_of(request)
-        access.own_study(who, study_id, f"share study {study_id}")
-        secret, ends = access.links.make("study", study_id, who.owner, days)
-        access.audit.note(who.owner, "share", "study", study_id, detail=f"until {iso_time(ends)}")
-        return {"address": f"{settings.root()}/share/{secret}", "ends": iso_time(ends)}
+        return access.share(who, "study", study_id, days)
 
     @router.delete("/studies/{study_id}/link", status_code=204)
-    def end_links(request: Request, study_id: str) -> Response:
+    def end_links(who: Who, study_id: str) -> Response:
         """Ends all share links of a study."""
-        who = visitor_of(request)
-        access.own_study(who, study_id, f"share study {study_id}")
-        access.links.revoke(study_id)
-        access.audit.note(who.owner, "end links of", "study", study_id)
+        access.end_links(who, "study", study_id)
         return Response(status_code=204)
 
     @router.get("/compare")
@@ -223,8 +214,7 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         """Two or more studies side by side; ``ids`` are separated by commas."""
         names = list(dict.fromkeys(part.strip() for part in ids.split(",") if part.strip()))
         if not 2 <= len(names) <= AT_MOST:
-            what = f"{len(names)} studies can't be compared"
-            raise Refused(what, "compare", f"Give 2 to {AT_MOST} different ids.")
+            raise Refused(f"{len(names)} studies can't be compared", "compare", f"Give 2 to {AT_MOST} different ids.")
 
         def compared(*studies: Study) -> Any:
             ended = {run.id: Ending(tuned(run.summary), against_gptq(run.summary)) for run in access.store.runs(names)}
@@ -250,37 +240,17 @@ def _upload_router(settings: Settings, access: Access) -> APIRouter:
     router = APIRouter(route_class=UploadRoute, tags=["studies"])
     limit, root = int(settings.upload_mib * 2**20), settings.uploads_dir()
     clear_leftovers(root)
-    checks, under_way = asyncio.Semaphore(CHECKED_AT_ONCE), 0
-
-    @contextmanager
-    def place() -> Iterator[None]:
-        """For one upload, from its first byte to the end of its check; only the event loop counts."""
-        nonlocal under_way
-        if under_way >= UNDER_WAY:
-            raise too_busy()
-        under_way += 1
-        try:
-            yield
-        finally:
-            under_way -= 1
+    places, checks = asyncio.Semaphore(UNDER_WAY), asyncio.Semaphore(CHECKED_AT_ONCE)
 
     @router.post("/studies", status_code=201)
-    async def upload(request: Request) -> Response:
+    async def upload(request: Request, who: Who) -> Response:
         """Takes the zip file of a download as the body. Nothing of it is kept unless all of it is right."""
-        who = visitor_of(request)
-        who.require("runner", "POST /api/studies")
+        who.require_runner("POST /api/studies")
         await run_in_threadpool(access.studies.check_room, who.owner, settings.study_uploads_each)
-        root.mkdir(parents=True, exist_ok=True)
-        with place(), tempfile.NamedTemporaryFile(dir=root, prefix=".body-") as file:
-            size = 0
-            async for chunk in request.stream():
-                size += len(chunk)
-                if size > limit:
-                    raise too_large(limit)
-                await run_in_threadpool(file.write, chunk)
-            file.flush()
-            async with checks:
-                study_id, is_new = await run_in_threadpool(store_upload, Path(file.name), root, limit)
+        if places.locked():
+            raise too_busy()
+        async with places, received(request, root, limit, too_large(limit)) as (archive, size), checks:
+            study_id, is_new = await run_in_threadpool(store_upload, archive, root, limit)
         study = await run_in_threadpool(library.open, study_id)
         await run_in_threadpool(access.studies.add, study_id, who.owner, study.title, size)
         await run_in_threadpool(access.audit.note, who.owner, "upload", "study", study_id, who.owner)

@@ -6,9 +6,8 @@ The numbers of a run tell much of the text it was measured on, so a text is seen
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
@@ -17,11 +16,10 @@ from fastapi.responses import JSONResponse
 from sarqc.calibration.uploaded_texts import text_name, text_path
 from sarqc.errors import NotFound, Refused, TooLarge
 from sarqc.jobs.run import iso_time
-from sarqc.jobs.uploads import Upload
 from sarqc.settings import Settings
-from sarqc.web.access import Access, visitor_of
+from sarqc.web.access import Access, Who
 from sarqc.web.responses import ApiRoute, UploadRoute, json_body
-from sarqc.web.uploads import clear_leftovers
+from sarqc.web.uploads import clear_leftovers, received
 
 Title = Annotated[str, Query(max_length=120)]
 
@@ -32,19 +30,21 @@ def texts_router(settings: Settings, access: Access) -> APIRouter:
     router.include_router(_upload_router(settings, access))
 
     @router.get("/texts")
-    def list_texts(request: Request) -> Response:
+    def list_texts(request: Request, who: Who) -> Response:
         """The visitor's texts, newest first."""
-        return json_body(request, {"texts": [_entry(text) for text in access.texts.of(visitor_of(request).owner)]})
+        every = [
+            {"name": text.id, "title": text.title, "bytes": text.bytes, "created": iso_time(text.created)}
+            for text in access.texts.of(who.owner)
+        ]
+        return json_body(request, {"texts": every})
 
     @router.delete("/texts/{text_id}", status_code=204)
-    def delete_text(request: Request, text_id: str) -> Response:
+    def delete_text(who: Who, text_id: str) -> Response:
         """Removes one of one's own texts."""
-        owner = visitor_of(request).owner
-        if owner not in access.texts.owners(text_id):
-            what = f"no text “{text_id}” of yours"
-            raise NotFound(what, "texts", "GET /api/texts lists them.")
-        access.audit.note(owner, "delete", "text", text_id, owner)
-        if access.texts.remove(text_id, owner):
+        if who.owner not in access.texts.owners(text_id):
+            raise NotFound(f"no text “{text_id}” of yours", "texts", "GET /api/texts lists them.")
+        access.audit.note(who.owner, "delete", "text", text_id, who.owner)
+        if access.texts.remove(text_id, who.owner):
             text_path(text_id, settings).unlink(missing_ok=True)
         return Response(status_code=204)
 
@@ -57,44 +57,29 @@ def _upload_router(settings: Settings, access: Access) -> APIRouter:
     clear_leftovers(root)
 
     @router.post("/texts", status_code=201)
-    async def upload(request: Request, title: Title = "") -> Response:
+    async def upload(request: Request, who: Who, title: Title = "") -> Response:
         """Takes a UTF-8 text as the body and answers with the name that a recipe may give it."""
-        who = visitor_of(request)
-        who.require("runner", "POST /api/texts")
+        who.require_runner("POST /api/texts")
         await run_in_threadpool(access.texts.check_room, who.owner, settings.text_uploads_each)
-        root.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=root, prefix=".body-", delete=False) as file:
-            partial, size, digest = Path(file.name), 0, hashlib.sha256()
-            try:
-                async for chunk in request.stream():
-                    size += len(chunk)
-                    if size > limit:
-                        what = f"the text has more than {settings.text_mib:g} MiB"
-                        raise TooLarge(what, "texts", "Send a part of it.")
-                    digest.update(chunk)
-                    await run_in_threadpool(file.write, chunk)
-                file.flush()
-                await run_in_threadpool(_check_text, partial)
-                name = text_name(digest.hexdigest())
-                await run_in_threadpool(access.texts.add, name, who.owner, title.strip() or name, size)
-                partial.rename(text_path(name, settings))
-            finally:
-                partial.unlink(missing_ok=True)
-        return JSONResponse({"name": name, "title": title.strip() or name, "bytes": size}, 201)
+        too_large = TooLarge(f"the text has more than {settings.text_mib:g} MiB", "texts", "Send a part of it.")
+        async with received(request, root, limit, too_large) as (partial, size):
+            name = text_name(await run_in_threadpool(_digest, partial))
+            title = title.strip() or name
+            await run_in_threadpool(access.texts.add, name, who.owner, title, size)
+            partial.rename(text_path(name, settings))
+        return JSONResponse({"name": name, "title": title, "bytes": size}, 201)
 
     return router
 
 
-def _check_text(path: Path) -> None:
+def _digest(path: Path) -> str:
+    """Return the SHA-256 of a text. Raises ``Refused`` for an empty one, and for what is none."""
     try:
         with path.open(encoding="utf-8") as file:
-            empty = not any(line.strip() for line in file)
+            is_empty = not any(line.strip() for line in file)
     except UnicodeDecodeError as error:
-        what = f"it is not UTF-8: {error.reason}"
-        raise Refused(what, "texts", "Send a plain text in UTF-8.") from None
-    if empty:
+        raise Refused(f"it is not UTF-8: {error.reason}", "texts", "Send a plain text in UTF-8.") from None
+    if is_empty:
         raise Refused("the text is empty", "texts", "Send a file with text in it.")
-
-
-def _entry(text: Upload) -> dict[str, Any]:
-    return {"name": text.id, "title": text.title, "bytes": text.bytes, "created": iso_time(text.created)}
+    with path.open("rb") as text:
+        return hashlib.file_digest(text, "sha256").hexdigest()

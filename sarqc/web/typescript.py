@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
-import textwrap
 import types
 from collections.abc import Mapping, Sequence
 from enum import Enum
@@ -19,7 +17,6 @@ from typing import (
     Any,
     Literal,
     NotRequired,
-    Required,
     Union,
     get_args,
     get_origin,
@@ -29,7 +26,6 @@ from typing import (
 
 from pydantic import BaseModel
 
-WIDTH = 120  # of a line, as the formatter of the scripts has it
 PLAIN: dict[Any, str] = {
     str: "string",
     Path: "string",
@@ -54,10 +50,7 @@ class Declarations:
 
     def alias(self, name: str, either: Sequence[str], comment: str) -> None:
         """A name for one of several types, written in TypeScript."""
-        line = f"export type {name} = {' | '.join(either)};"
-        if len(line) > WIDTH:
-            line = f"export type {name} =\n  | " + "\n  | ".join(either) + ";"
-        self.texts[name] = f"/** {comment} */\n{line}\n"
+        self.texts[name] = f"/** {comment} */\nexport type {name} = {' | '.join(either)};\n"
 
     def interface(self, shape: type, name: str | None = None, first: str = "") -> str:
         """The interface of a dataclass, a model or a TypedDict, declared once; ``first`` is a field before the others.
@@ -68,8 +61,7 @@ class Declarations:
             fields = [first] if first else []
             fields += [f"{key}{mark}: {self.of(hint)}" for key, mark, hint in fields_of(shape)]
             body = "".join(f"  {field};\n" for field in fields)
-            comment = (shape.__doc__ or "").strip().split("\n\n")[0].replace("\n", " ").replace("``", "`")
-            comment = " ".join(comment.split())
+            comment = " ".join((shape.__doc__ or "").strip().split("\n\n")[0].replace("``", "`").split())
             self.texts[name] = f"/** {comment} */\nexport interface {name} {{\n{body}}}\n"
         return name
 
@@ -78,7 +70,7 @@ class Declarations:
         if hint in PLAIN:
             return PLAIN[hint]
         origin, parts = get_origin(hint), get_args(hint)
-        if origin in (Annotated, Required, NotRequired):
+        if origin in (Annotated, NotRequired):
             return self.of(parts[0])
         if origin is Literal:
             return " | ".join(json.dumps(part, ensure_ascii=False) for part in parts)
@@ -88,31 +80,19 @@ class Declarations:
             return f"[{', '.join(self.of(part) for part in parts)}]"
         if origin in (list, tuple, Sequence, frozenset):
             inner = self.of(parts[0])
-            return f"({inner})[]" if _is_union(inner) else f"{inner}[]"
+            return f"({inner})[]" if " | " in inner else f"{inner}[]"
         if origin in (dict, Mapping):
             key = self.of(parts[0])
             record = f"Record<{key}, {self.of(parts[1])}>"
             return record if key == "string" else f"Partial<{record}>"
         if isinstance(hint, type) and issubclass(hint, Enum):
             return " | ".join(json.dumps(member.value) for member in hint)
-        if is_document(hint):
+        if is_typeddict(hint) or dataclasses.is_dataclass(hint) or issubclass(hint, BaseModel):
             return self.interface(hint)
         raise TypeError(f"{hint!r} has no form in TypeScript")
 
     def text(self) -> str:
         return "\n".join(self.texts.values())
-
-
-def _is_union(text: str) -> bool:
-    """Whether TypeScript of a type names several, outside all brackets."""
-    shorter = re.sub(r"\([^()]*\)|\[[^\[\]]*\]|<[^<>]*>", "", text)
-    return " | " in text if shorter == text else _is_union(shorter)
-
-
-def is_document(hint: Any) -> bool:
-    """Whether a hint is a class with named fields."""
-    named = is_typeddict(hint) or dataclasses.is_dataclass(hint)
-    return isinstance(hint, type) and (named or issubclass(hint, BaseModel))
 
 
 def fields_of(shape: Any) -> list[tuple[str, str, Any]]:
@@ -125,50 +105,15 @@ def fields_of(shape: Any) -> list[tuple[str, str, Any]]:
         }
         return [(info.alias or name, "", written.get(name, hints[name])) for name, info in shape.model_fields.items()]
     if is_typeddict(shape):
-        optional: frozenset[str] = getattr(shape, "__optional_keys__", frozenset())
-        left_out = {name for name, hint in hints.items() if get_origin(hint) is NotRequired} | optional
+        optional = shape.__optional_keys__  # without those that only a string says to be so
+        left_out = {name for name, hint in hints.items() if get_origin(hint) is NotRequired or name in optional}
         return [(name, "?" if name in left_out else "", hint) for name, hint in hints.items()]
     return [(field.name, "", hints[field.name]) for field in dataclasses.fields(shape)]
 
 
-def literal(value: Any, indent: str, used: int, after: int) -> str:
-    """Plain data as a script has it, laid out by the rules of the formatter: on the line if it fits, else an entry a
-    line. ``used`` columns stand before it on its line and ``after`` behind it."""
-    flat = _flat(value)
-    if used + len(flat) + after <= WIDTH and not _is_table(value):
-        return flat
-    inner = f"{indent}  "
-    if isinstance(value, Mapping):
-        heads = [f"{inner}{_key(key)}: " for key in value]
-        lines = [
-            f"{head}{literal(part, inner, len(head), 1)}," for head, part in zip(heads, value.values(), strict=True)
-        ]
-        return "\n".join(["{", *lines, f"{indent}}}"])
-    if all(isinstance(part, int | float) for part in value):  # as many numbers a line as fit
-        lines = textwrap.wrap(f"{flat[1:-1]},", WIDTH, initial_indent=inner, subsequent_indent=inner)
-    else:
-        lines = [f"{inner}{literal(part, inner, len(inner), 1)}," for part in value]
-    return "\n".join(["[", *lines, f"{indent}]"])
-
-
-def _flat(value: Any) -> str:
-    if isinstance(value, Mapping):
-        inside = ", ".join(f"{_key(key)}: {_flat(part)}" for key, part in value.items())
-        return f"{{ {inside} }}" if inside else "{}"
-    if _is_list(value):
-        return f"[{', '.join(map(_flat, value))}]"
-    whole = isinstance(value, float) and value.is_integer()
-    return json.dumps(int(value) if whole else value, ensure_ascii=False)
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str)
-
-
-def _is_table(value: Any) -> bool:
-    """Rows, which stand on lines of their own however short they are."""
-    return _is_list(value) and len(value) > 1 and all(_is_list(row) and len(row) > 1 for row in value)
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z_$][\w$]*", name) else json.dumps(name)
+def literal(value: Any) -> str:
+    """Return plain data as a script has it; a mapping has an entry a line."""
+    if not isinstance(value, Mapping):
+        return json.dumps(value, ensure_ascii=False)
+    lines = [f"  {json.dumps(key)}: {json.dumps(part, ensure_ascii=False)},\n" for key, part in value.items()]
+    return f"{{\n{''.join(lines)}}}"

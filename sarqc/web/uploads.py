@@ -12,7 +12,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
 
 from sarqc.errors import NoRoom, QueueFull, Refused, TooLarge
 from sarqc.files.modes import usual_mode
@@ -50,6 +55,27 @@ def clear_leftovers(root: Path) -> None:
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
+@asynccontextmanager
+async def received(request: Request, root: Path, limit: int, error: TooLarge) -> AsyncIterator[tuple[Path, int]]:
+    """The body of a request as a file below ``root``, which is removed at the end unless it was moved, and its size.
+
+    Raises ``error`` for one of more than ``limit`` bytes.
+    """
+    root.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=root, prefix=".body-", delete=False) as file:
+        path, size = Path(file.name), 0
+        try:
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > limit:
+                    raise error
+                await run_in_threadpool(file.write, chunk)
+            file.flush()
+            yield path, size
+        finally:
+            path.unlink(missing_ok=True)
+
+
 def store_upload(archive: Path, root: Path, limit: int) -> tuple[str, bool]:
     """Checks an archive and puts its study below ``root``; returns its new id, and False where it was there already.
 
@@ -65,8 +91,7 @@ def store_upload(archive: Path, root: Path, limit: int) -> tuple[str, bool]:
             return study_id, False
         count = sum(not path.name.startswith(".") for path in root.iterdir())
         if count >= AT_MOST:
-            what = f"{count} uploaded studies are here, as many as are kept"
-            raise NoRoom(what, "uploads", "Delete one of them.")
+            raise NoRoom(f"{count} uploaded studies are here, as many as are kept", "uploads", "Delete one of them.")
         partial.chmod(usual_mode(0o755))
         partial.rename(folder)
         return study_id, True
@@ -90,11 +115,9 @@ def _check(archive: Path, folder: Path, limit: int) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        what = f"checking it takes more than {WALL_SECONDS} s"
-        raise Refused(what, "upload", REMEDY) from None
+        raise Refused(f"checking it takes more than {WALL_SECONDS} s", "upload", REMEDY) from None
     if not done.stdout:  # ended by the kernel, or by a fault
-        size = f"{MEMORY_BYTES / 2**30:g}"
-        what = f"the study can't be checked within {CPU_SECONDS} s and {size} GiB"
+        what = f"the study can't be checked within {CPU_SECONDS} s and {MEMORY_BYTES / 2**30:g} GiB"
         raise Refused(what, "upload", REMEDY)
     said = json.loads(done.stdout)
     if "error" in said:

@@ -16,6 +16,7 @@ from sarqc.errors import Refused, Unreachable
 from sarqc.web.visitor import GUEST, Role
 
 NAME = re.compile(r"[\w.@+-]{1,64}")
+ROLES: tuple[Role, ...] = get_args(Role)
 SHORTEST = 8  # characters of a password
 _COST = {"n": 2**14, "r": 8, "p": 1}  # scrypt: 16 MiB and some 50 ms for each guess
 
@@ -36,11 +37,9 @@ class User:
 
 def role_named(text: str) -> Role:
     """A role by its name. Raises ``Refused`` for any other."""
-    for role in get_args(Role):
-        if role == text:
-            known: Role = role
-            return known
-    raise Refused(f"unknown role “{text}”", "role", f"Use one of {', '.join(get_args(Role))}.")
+    if text in ROLES:
+        return text
+    raise Refused(f"unknown role “{text}”", "role", f"Use one of {', '.join(ROLES)}.")
 
 
 def read_users(path: Path) -> dict[str, User]:
@@ -55,7 +54,7 @@ def read_users(path: Path) -> dict[str, User]:
         if not line.strip() or line.startswith("#"):
             continue
         name, role, salt, digest, *more = [*line.strip().split(":"), "", "", ""]
-        if not NAME.fullmatch(name) or role not in get_args(Role) or not salt or not digest or any(more):
+        if not NAME.fullmatch(name) or role not in ROLES or not salt or not digest or any(more):
             raise Refused(
                 "the line is not name:role:salt:hash", f"users file, line {number}", "Write it with sarqc user."
             )

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from http.cookies import SimpleCookie
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from itsdangerous import BadSignature, URLSafeTimedSerializer
 from starlette.datastructures import Headers
@@ -21,7 +21,6 @@ from sarqc.errors import Forbidden
 from sarqc.settings import Settings
 
 Role = Literal["viewer", "runner", "operator"]
-RANK: dict[Role, int] = {"viewer": 0, "runner": 1, "operator": 2}
 COOKIE = "sarqc_visitor"
 COOKIE_SECONDS = 90 * 24 * 3600
 STATE = "state"  # what is signed on the way to another site is not a cookie
@@ -38,18 +37,25 @@ class Visitor:
     links: frozenset[str] = frozenset()  # secrets of share links that were followed
     signed_in: bool = False
 
-    def require(self, role: Role, where: str) -> None:
-        """Raises ``Forbidden`` for somebody of a lower role."""
-        if RANK[self.role] < RANK[role]:
-            remedy = (
-                "Ask the operator of this host." if self.signed_in else "Sign in, or ask the operator of this host."
-            )
-            raise Forbidden(f"a {self.role} may not do this, a {role} may", where, remedy)
+    def require_runner(self, where: str) -> None:
+        """Raises ``Forbidden`` for a viewer."""
+        if self.role == "viewer":
+            remedy = "Ask the operator of this host."
+            remedy = remedy if self.signed_in else "Sign in, or ask the operator of this host."
+            raise Forbidden("a viewer may not do this, a runner may", where, remedy)
 
 
 def new_guest() -> str:
     """A name for a browser that has none."""
     return GUEST + secrets.token_hex(5)
+
+
+class VisitorCookie(NamedTuple):
+    """What a cookie says: a name, the secrets of share links, and the proof of somebody who has signed in."""
+
+    owner: str = ""
+    links: tuple[str, ...] = ()
+    proof: str = ""
 
 
 class Cookies:
@@ -61,9 +67,8 @@ class Cookies:
 
     def header(self, scheme: str, owner: str, links: frozenset[str] = frozenset(), proof: str = "") -> str:
         """The ``Set-Cookie`` header. ``proof``: what must still be true of a person who has signed in."""
-        value = self._serializer.dumps({"owner": owner, "links": sorted(links), "proof": proof})
         cookie: SimpleCookie = SimpleCookie()
-        cookie[COOKIE] = value
+        cookie[COOKIE] = self._serializer.dumps({"owner": owner, "links": sorted(links), "proof": proof})
         morsel = cookie[COOKIE]
         morsel["path"], morsel["httponly"], morsel["max-age"] = "/", True, COOKIE_SECONDS
         morsel["samesite"] = "None" if self._framed else "Lax"
@@ -79,16 +84,14 @@ class Cookies:
         document: dict[str, Any] = self._serializer.loads(text, max_age=seconds, salt=STATE)
         return document
 
-    def of(self, headers: Headers) -> dict[str, Any] | None:
+    def of(self, headers: Headers) -> VisitorCookie | None:
         """What the cookie of a request says; None for none, an old one, or one that this host has not signed."""
-        value = cookie_parser(headers.get("cookie", "")).get(COOKIE)
-        if not value:
-            return None
-        try:
-            document: dict[str, Any] = self._serializer.loads(value, max_age=COOKIE_SECONDS)
-        except BadSignature:
-            return None
-        return document
+        with suppress(BadSignature):
+            if value := cookie_parser(headers.get("cookie", "")).get(COOKIE):
+                said = self._serializer.loads(value, max_age=COOKIE_SECONDS)
+                links = tuple(map(str, said.get("links", ())))
+                return VisitorCookie(str(said.get("owner", "")), links, str(said.get("proof", "")))
+        return None
 
 
 def _secret(path: Path) -> bytes:

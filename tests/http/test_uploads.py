@@ -293,8 +293,13 @@ def test_the_app_reads_nothing_that_was_not_approved(client: TestClient, files: 
     assert "wrong at evil" in assert_error(send(client, content), 422, "refused")["what"]
 
 
-def test_so_many_at_once(client: TestClient, files: Files, settings: Settings, monkeypatch) -> None:
+@pytest.fixture
+def one_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an app that is made later."""
     monkeypatch.setattr(studies_api, "UNDER_WAY", 1)
+
+
+def test_so_many_at_once(one_at_once: None, client: TestClient, files: Files, settings: Settings, monkeypatch) -> None:
     began, goes_on = threading.Event(), threading.Event()
 
     def slow(*arguments: object) -> tuple[str, bool]:

@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from app import create_app
 from pages.scripts import bundled, modules
 from sarqc.settings import Settings
-from sarqc.web.static import WORKER, add_assets, assets_root
+from sarqc.web.static import WORKER, assets_root, assets_router
 
 ASSETS = Path("assets").resolve()
 VENDOR = ASSETS / "vendor"
@@ -78,7 +78,7 @@ def test_nothing_of_the_assets_folder_is_served_by_its_path(settings: Settings) 
 
 def test_the_workers_script_alone_has_the_workers_policy() -> None:
     served = FastAPI()
-    add_assets(served, ASSETS, {WORKER: lambda _: "1", "page.js": lambda _: "2"})
+    served.include_router(assets_router(ASSETS, {WORKER: lambda _: "1", "page.js": lambda _: "2"}))
     with TestClient(served) as client:
         answers = {name: client.get(f"{assets_root(ASSETS, '')}/{name}") for name in (WORKER, "page.js")}
     assert answers["page.js"].text == "2"

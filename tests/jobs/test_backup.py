@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -128,8 +129,8 @@ def test_a_study_that_is_replaced_while_it_is_read_is_read_again(
 
     copy, read = module._copy, []
 
-    def copied(source: Path, target: Path) -> str:
-        digest = copy(source, target)
+    def copied(file: IO[bytes], target: Path, modified: int) -> str:
+        source, digest = Path(file.name), copy(file, target, modified)
         if source.name == "study.json" and not read:  # its arrays are those of another study now
             arrays = source.parent / "study.safetensors"
             content = bytearray(arrays.read_bytes())

@@ -206,7 +206,7 @@ def test_the_disk_has_an_end(supervise: Supervise, store: Store, settings: Setti
     assert "SARQC_EXPORT_GIB" in caught.value.remedy
     monkeypatch.setattr(supervisor, "settings", settings)
     usage = namedtuple("usage", "free")
-    monkeypatch.setattr(exports.shutil, "disk_usage", lambda path: usage(2**29))
+    monkeypatch.setattr("shutil.disk_usage", lambda path: usage(2**29))
     with pytest.raises(exports.NoRoom, match=r"about 0\.75 GiB, and 0\.5 GiB of the disk are free"):
         exports.check_room(store, settings, 3 * 2**28)
 

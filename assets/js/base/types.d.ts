@@ -5,9 +5,6 @@
 /** Where a run stands. */
 export type State = "queued" | "running" | "cancelling" | "cancelled" | "interrupted" | "failed" | "finished";
 
-/** How urgent a run is. */
-export type Lane = "preview" | "batch";
-
 /** Scale of the main figure's errors. */
 export type Scale = "raw" | "paper" | "ratio";
 
@@ -26,108 +23,17 @@ export type Door = "where" | "trade_off" | "steps" | "text" | "proof";
 /** How the weights are drawn. */
 export type Drawing = "surface" | "flat" | "difference";
 
-/** Column of the table of numbers. */
-export type ColumnKey =
-  | "lambda"
-  | "gamma"
-  | "perplexity"
-  | "perplexity_difference"
-  | "perplexity_low"
-  | "perplexity_high"
-  | "sweet_spot"
-  | "accuracy"
-  | "accuracy_difference"
-  | "accuracy_low"
-  | "accuracy_high"
-  | "recon"
-  | "held_out"
-  | "drift"
-  | "sar";
-
-/** How a number is written. */
-export type ColumnKind = "plain" | "perplexity" | "difference" | "flag" | "share" | "points" | "significant";
-
 /** What a link can lock or hide. */
-export type Control =
-  | "study"
-  | "bits"
-  | "method"
-  | "layer"
-  | "show"
-  | "scale"
-  | "draw"
-  | "drawing"
-  | "pool"
-  | "quantity"
-  | "steps"
-  | "lambda"
-  | "gamma"
-  | "play"
-  | "compute"
-  | "use"
-  | "download"
-  | "copy"
-  | "share";
+export type Control = "study" | "bits" | "method" | "layer" | "show" | "scale" | "draw" | "drawing" | "pool" | "quantity" | "steps" | "lambda" | "gamma" | "play" | "compute" | "use" | "download" | "copy" | "share";
 
 /** What a link can only hide. */
-export type Panel =
-  | "equation"
-  | "sentence"
-  | "hero"
-  | "band"
-  | "surfaces"
-  | "deciles"
-  | "sliders"
-  | "doors"
-  | "map"
-  | "curves"
-  | "ruler"
-  | "plane"
-  | "gamma_grid"
-  | "ladder"
-  | "methods"
-  | "selection"
-  | "rounding"
-  | "gap"
-  | "theorem"
-  | "inspector"
-  | "tokens"
-  | "tokens_error"
-  | "try"
-  | "measured"
-  | "numbers";
+export type Panel = "equation" | "sentence" | "hero" | "band" | "surfaces" | "deciles" | "sliders" | "doors" | "map" | "curves" | "ruler" | "plane" | "gamma_grid" | "ladder" | "methods" | "selection" | "rounding" | "gap" | "theorem" | "inspector" | "tokens" | "tokens_error" | "try" | "measured" | "numbers";
 
 /** Quantity with a colour of its own. */
 export type RoleName = "quality" | "recon" | "held_out" | "drift" | "penalty";
 
 /** What a run says. */
-export type EventType =
-  | "started"
-  | "stage"
-  | "dry_run"
-  | "advanced"
-  | "layer_done"
-  | "point_done"
-  | "epoch_done"
-  | "rounding_checked"
-  | "block_rounded"
-  | "scales_distilled"
-  | "block_distilled"
-  | "candidate_done"
-  | "tuning_standing"
-  | "ladder_standing"
-  | "measured"
-  | "diverged"
-  | "compared"
-  | "texts_compared"
-  | "speed_measured"
-  | "saved"
-  | "warned"
-  | "finished"
-  | "failed"
-  | "cancelled"
-  | "yielded"
-  | "interrupted";
+export type EventType = "started" | "stage" | "dry_run" | "advanced" | "layer_done" | "point_done" | "epoch_done" | "rounding_checked" | "block_rounded" | "scales_distilled" | "block_distilled" | "candidate_done" | "tuning_standing" | "ladder_standing" | "measured" | "diverged" | "compared" | "texts_compared" | "speed_measured" | "saved" | "warned" | "finished" | "failed" | "cancelled" | "yielded" | "interrupted";
 
 /** How a group's levels are fitted. */
 export type GridName = "paper" | "best" | "refitted";
@@ -596,8 +502,8 @@ export interface Means {
 
 /** What the page's line R chooses among: drift, error and name of each point, and the text of the error. */
 export interface Radius {
-  drift: (number | null)[][];
-  error: (number | null)[][];
+  drift: ((number | null)[])[];
+  error: ((number | null)[])[];
   names: string[];
   on: string;
 }
@@ -642,7 +548,7 @@ export interface TokenTable {
   channels: number;
   draws: number;
   words: string;
-  tokens: (number | null)[][];
+  tokens: ((number | null)[])[];
 }
 
 /** A quantity of the theorem: its symbol, its value at every (γ, λ) as text, and a sentence that explains it. */
@@ -1658,33 +1564,7 @@ export interface Interrupted {
 }
 
 /** Whatever a run says. */
-export type RunEvent =
-  | Started
-  | Stage
-  | DryRun
-  | Advanced
-  | LayerDone
-  | PointDone
-  | EpochDone
-  | RoundingChecked
-  | BlockRounded
-  | ScalesDistilled
-  | BlockDistilled
-  | CandidateDone
-  | TuningStanding
-  | LadderStanding
-  | Measured
-  | Diverged
-  | Compared
-  | TextsCompared
-  | SpeedMeasured
-  | Saved
-  | Warned
-  | Finished
-  | Failed
-  | Cancelled
-  | Yielded
-  | Interrupted;
+export type RunEvent = Started | Stage | DryRun | Advanced | LayerDone | PointDone | EpochDone | RoundingChecked | BlockRounded | ScalesDistilled | BlockDistilled | CandidateDone | TuningStanding | LadderStanding | Measured | Diverged | Compared | TextsCompared | SpeedMeasured | Saved | Warned | Finished | Failed | Cancelled | Yielded | Interrupted;
 
 /** A line of a run's log. */
 export type StoredEvent = RunEvent & { seq: number; at: string };
