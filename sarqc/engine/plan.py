@@ -639,10 +639,10 @@ def _warnings(recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ..
     if per_channel:
         warnings.append(f"{len(per_channel)} layers are quantized per channel: the group size does not divide them")
     if recipe.inputs_from == "float":
-        warnings.append("float prefix: an exploring run, the final one will differ slightly")
+        warnings.append("blocks take the float model's inputs: this run explores, and a final one will differ slightly")
     if streamed:
         again = ", and for accuracy again for every batch of items, which is slow" if recipe.tasks else ""
-        warnings.append(f"the weights have no room as a whole: they are read block by block{again}")
+        warnings.append(f"the weights do not fit in memory as a whole: they are read block by block{again}")
     return warnings
 
 

@@ -307,7 +307,7 @@ def _finding(found: Selection, counts: np.ndarray) -> BoundValues | None:
 def _chosen_words(found: Selection, counts: np.ndarray, of: str) -> str:
     kinds = sorted(zip(*np.nonzero(counts), strict=True), key=lambda at: -counts[at])
     if not kinds:
-        return "What was chosen was not recorded."
+        return "The choice was not recorded."
     each = [f"{_pair(found, at)} {counts[at]} times" for at in kinds[:4]]
     if len(kinds) > 4:
         each.append(f"{len(kinds) - 4} others less often")

@@ -146,8 +146,8 @@ def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "
         lines.append(f"{text}.")
     # At λ = 0 saliency and identity are one and the same computation: nothing to compare.
     same = has_lam(facts.line) and facts.line.lams[lam] == 0
-    twins = (("Saliency against identity", None if same else facts.to_identity),
-             ("This grid against the plain one", facts.to_plain))  # fmt: skip
+    twins = (("Saliency instead of identity", None if same else facts.to_identity),
+             ("This grid instead of the plain one", facts.to_plain))  # fmt: skip
     for what, difference in twins:
         if difference is not None and math.isfinite(difference.mean[at]):
             lines.append(_compared_text(what, difference, at))
@@ -230,7 +230,7 @@ def _chosen_texts(found: Selection) -> list[str]:
     if found.strength is not None:
         values, counts = np.unique(found.strength[np.isfinite(found.strength)], return_counts=True)
         each = _each(values, counts)
-        texts.append(f"“auto” chose α of the shift: {each}." if each else "What was chosen of α was not recorded.")
+        texts.append(f"“auto” chose α of the shift: {each}." if each else "The choice of α was not recorded.")
     return texts
 
 
@@ -244,7 +244,7 @@ def _chosen_text(found: Selection) -> str:
     pairs = pairs.reshape(-1, 2)
     pairs = pairs[pairs[:, 1] >= 0]
     if not len(pairs):
-        return "What was chosen was not recorded."
+        return "The choice was not recorded."
     kinds, counts = np.unique(pairs, axis=0, return_counts=True)
     gamma, lam = kinds[int(counts.argmax())].tolist()
     point = f"λ = {lam_text(found.lams[lam])}"
@@ -302,8 +302,8 @@ def _against(quality: Quality, at: tuple[int, int], name: str, wording: _Wording
     baseline = f"{name} ({wording.show(reference)})"
     if not math.isfinite(here.error):
         if float(here.mean) == 0:
-            return [f", as much as {baseline}, on the one draw measured."]
-        end = f" than {baseline} on the one draw measured, which can't say how sure that is."
+            return [f", as much as {baseline}, on the only draw measured."]
+        end = f" than {baseline} on the only draw measured, which gives no interval."
         return [": ", _judged(here, reference, wording), end]
     if here.verdict(()) == 0:
         size = _verdict(wording.apart(here, reference), "quality")
@@ -334,14 +334,14 @@ def _best_of_curve(facts: LineFacts, quality: Quality, gamma: int, wording: _Wor
     lead = [f"The {wording.superlative} on this curve, ", _lam(f"λ = {lam_text(facts.line.lams[best])}")]
     if not math.isfinite(here.error):
         size = wording.apart(apart, reference)
-        return pieces([*lead, f", is {size} {wording.comparative} on the one draw measured."])
+        return pieces([*lead, f", is {size} {wording.comparative} on the only draw measured."])
     if here.verdict(()) == wording.better:
         interval = wording.interval(apart, reference)
         if here.among > 1:  # the interval allows for the choice
             interval = f"{interval} (chosen of {here.among})"
         return pieces([*lead, ", is ", _judged(here, reference, wording), f", {interval}."])
     sample = _sample_text(quality.n_draws, quality)
-    return [piece(f"No λ tried is better, as far as {sample} can tell.")]
+    return [piece(f"None of the λ tried is measurably better over {sample}.")]
 
 
 def _less_or_more(change: float, same: str = "", less: str = "less", more: str = "more") -> str:
@@ -405,19 +405,19 @@ def _band_part(facts: LineFacts, gamma: int, wording: _Wording) -> list[Piece]:
         return []
     runs = spans(quality.band[gamma])
     if not runs:
-        return [piece("One calibration draw can't tell which other λ may be the best.")]
+        return [piece("A single calibration draw can’t tell which other λ may be best.")]
     lams, of_model = facts.line.lams, facts.layer is not None
     sample = _sample_text(quality.n_draws, quality)
     help_text = _no_help(facts, quality, gamma, wording)
     if runs == [(0, len(lams) - 1)]:
-        return [piece(f"No λ on this axis stands out, as far as {sample} can tell."), *help_text]
+        return [piece(f"No λ on this axis stands out over {sample}."), *help_text]
     ends = [tuple(lam_text(lams[at]) for at in run) for run in runs]
     (low, high), *others = ends
     if others:
         words = [low if low == high else f"{low} to {high}".replace(" ", NBSP) for low, high in ends]
         shown, lead, end = piece(f"{', '.join(words[:-1])} or {words[-1]}", "lambda"), "The best λ is ", ""
     elif low == high:
-        shown, lead, end = _lam(f"λ = {lam_text(lams[best])}"), "Of those tried ", " is the best"
+        shown, lead, end = _lam(f"λ = {lam_text(lams[best])}"), "Of those tried, ", " is best"
     else:
         shown, lead, end = _lam(joined([low, high])), "The best λ lies between ", ""
     end += " for the whole model" if of_model else ""
@@ -437,8 +437,8 @@ def _no_help(facts: LineFacts, quality: Quality, gamma: int, wording: _Wording) 
     if helps(among):
         return []
     if helps(among.chosen_of(1)):
-        return [piece(f" Chosen as the best of {among.among}, none is clearly better than {baseline_name(base)}.")]
-    return [piece(f" None is better than {baseline_name(base)}.")]
+        return [piece(f" Chosen as the best of {among.among}, none is measurably better than {baseline_name(base)}.")]
+    return [piece(f" None is measurably better than {baseline_name(base)}.")]
 
 
 def _beside_baseline(quality: Quality, at: tuple[int, int], name: str, wording: _Wording) -> str:

@@ -179,11 +179,11 @@ class RecipeFields(BaseModel):
     )  # fmt: skip
     kind: Literal["run", "tune", "ladder"] = _field(
         "run", "tune", "Purpose",
-        "run quantizes the model once; tune compares values of λ and finds the best ones, for a run to follow; "
-        "ladder measures what each step from rounding to nearest to refined codes is worth.",
+        "run quantizes the model once. tune compares values of λ and keeps the best ones for a later run. ladder "
+        "measures the gain of each step, from rounding to nearest to refined codes.",
     )  # fmt: skip
     bits: int = _field(3, "size", "Bits", "Bits per weight, 2 to 4.", unit="bit", ge=2, le=4)
-    grid: Kind = _field("asymmetric", "size", "Grid", "How the levels of a group of weights are laid out.")
+    grid: Kind = _field("asymmetric", "size", "Grid", "How the quantization levels of a group are placed.")
     group_size: Annotated[int | None, BeforeValidator(_group_size)] = _field(
         128, "size", "Group size",
         "Consecutive input channels that share a scale; per_channel gives each output row one scale.",
@@ -196,12 +196,12 @@ class RecipeFields(BaseModel):
     )  # fmt: skip
     blocks: tuple[Annotated[int, Field(ge=0)], ...] = _field(
         (), "size", "Blocks",
-        "Numbers of the blocks that are quantized, from 0; the others stay float. Empty: all.",
+        "Numbers of the blocks to quantize, from 0; the others stay float. Empty: all.",
         advanced=True, rare=True, max_length=BLOCKS,
     )  # fmt: skip
     block_fraction: float | None = _field(
         None, "size", "Fraction of blocks",
-        "Fraction of the blocks, evenly spread, that are quantized; the others stay float. Empty: all.",
+        "Fraction of the blocks to quantize, spread evenly; the others stay float. Empty: all.",
         advanced=True, rare=True, gt=0, le=1,
     )  # fmt: skip
     exclude: tuple[_Name, ...] = _field(
@@ -211,8 +211,8 @@ class RecipeFields(BaseModel):
     )  # fmt: skip
     include: tuple[_Name, ...] = _field(
         (), "size", "Included layers",
-        "Names of layers with few rows or columns that are quantized as well; the plan lists those that stay "
-        "float. A star stands for any characters.",
+        "Names of small layers, with few rows or columns, to quantize as well; the plan lists those that stay float. "
+        "A star stands for any characters.",
         advanced=True, rare=True, max_length=MOST_PATTERNS,
     )  # fmt: skip
     method: Annotated[_Name, BeforeValidator(_method)] = _field(
@@ -222,61 +222,61 @@ class RecipeFields(BaseModel):
     # An input: replaced by the fields that it stands for, and in no document of a recipe.
     effort: Effort | None = _field(
         None, "method", "Effort",
-        "quick, balanced or best: how much time goes into fitting the grid. It sets range, order, refinement, "
-        "refit and distillation as far as the method has them and they are not given; empty: none of them.",
+        "quick, balanced or best: how much time to spend on fitting the grid. Sets range, order, refinement, refit "
+        "and distillation where the method supports them and you have not set them yourself. Empty: sets none.",
         exclude=True,
     )  # fmt: skip
     lam: Annotated[float, Field(ge=0)] | Literal["auto"] | None = _field(
         None, "method", "λ",
-        "Weight of the penalty: a number, “auto” to choose it on a part of the calibration text; empty takes "
-        "the method's own default.",
+        "Weight of the penalty: a number, or “auto” to choose it on part of the calibration text. Empty: the "
+        "method's default.",
         usual="0.05 to 0.5", alias="lambda",
     )  # fmt: skip
     gamma: Annotated[float, Field(ge=0, le=1)] | Literal["auto"] | None = _field(
         None, "method", "γ",
-        "How saliency mixes activations (1) and weights (0): a number or “auto”; empty takes the method's own "
-        "default.",
+        "How saliency mixes activations (1) and weights (0): a number or “auto”. Empty: the method's default.",
     )  # fmt: skip
     shift_strength: Annotated[float, Field(ge=0)] | Literal["auto"] | None = _field(
         None, "method", "α",
-        "How much of the way back to the float model's inputs GPTAQ's shift goes: a number or “auto”; empty takes "
-        "the method's own default.",
+        "How far GPTAQ shifts towards the float model's inputs (1: all the way): a number or “auto”. Empty: the "
+        "method's default.",
     )  # fmt: skip
     from_block: int | None = _field(
         None, "method", "From block",
-        "From this block on, counted from 0, λ or γ are the two values below. Blocks before it come out as without "
-        "these, so that their finished layers are not solved again. Empty: one λ and γ for all.",
+        "Blocks from this one on (counted from 0) use the two values below. Earlier blocks stay the same, so their "
+        "finished layers are reused. Empty: one λ and γ everywhere.",
         advanced=True, rare=True, ge=1,
     )  # fmt: skip
     then_lam: Annotated[float, Field(ge=0)] | None = _field(
         None, "method", "λ from there",
-        "λ of the block “From block” and of all after it; empty: as before it.",
+        "λ from that block on. Empty: unchanged.",
         advanced=True, rare=True, alias="then_lambda",
     )  # fmt: skip
     then_gamma: Annotated[float, Field(ge=0, le=1)] | None = _field(
         None, "method", "γ from there",
-        "γ of the block “From block” and of all after it; empty: as before it.",
+        "γ from that block on. Empty: unchanged.",
         advanced=True, rare=True,
     )  # fmt: skip
     validation_share: float = _field(
         0.25, "method", "Validation share",
-        "Part of the calibration sequences, the last ones, on which “auto” judges; the final solve uses all.",
+        "Share of the calibration sequences, from the end, on which “auto” judges its candidates. The final solve "
+        "uses all sequences.",
         advanced=True, gt=0, lt=1,
     )  # fmt: skip
     channel_fraction: float = _field(
         1.0, "method", "Channel fraction",
-        "Part of the input channels, in whole groups, on which “auto” compares a layer's candidates.",
+        "Share of the input channels, in whole groups, on which “auto” compares the candidates of a layer.",
         advanced=True, gt=0, le=1,
     )  # fmt: skip
     mode: Literal["per_linear", "foldable"] = _field(
         "per_linear", "method", "Scale search mode",
-        "Each linear its own scales, or scales that linears reading the same tensor share, so that the operation "
-        "before can take them up.",
+        "Separate scales for each linear, or scales shared by the linears that read the same tensor, which can then "
+        "be folded into the operation before.",
         advanced=True,
     )  # fmt: skip
     epochs: int | None = _field(
         None, "method", "Epochs",
-        "Passes of learned clipping over the calibration text; empty: 20, at 2 bits 40.",
+        "Passes of learned clipping over the calibration text. Empty: 20, or 40 at 2 bits.",
         advanced=True, ge=1,
     )  # fmt: skip
     steps: int = _field(
@@ -286,139 +286,140 @@ class RecipeFields(BaseModel):
     )  # fmt: skip
     warm_start: WarmStart = _field(
         "none", "method", "Warm start",
-        "Learned rounding begins at the nearest codes (none), at GPTQ's with the same range and order, as far as "
-        "these are next to them (gptq), or at exactly those of the column solver with the same λ, range, order and "
-        "refinement (column_solver).",
+        "Where learned rounding starts: at the nearest codes (none); at GPTQ's codes with the same range and order, "
+        "as far as they are adjacent to the nearest ones (gptq); or exactly at the column solver's codes with the "
+        "same λ, range, order and refinement (column_solver).",
         advanced=True,
     )  # fmt: skip
     stopping: Stopping = _field(
         "none", "method", "Early stopping",
-        "early: held-out samples judge a block at each twentieth of the steps of learned rounding, and the best "
-        "state is kept, the start included. none: all steps are made, and calibration samples judge.",
+        "early: held-out samples judge each block 20 times during learned rounding, and the best state is kept, "
+        "possibly the initial one. none: all steps are made and judged on calibration samples.",
         advanced=True,
     )  # fmt: skip
     normalise: Literal["initial", "none"] = _field(
         "initial", "method", "Balance of the two terms",
-        "What is learned divides reconstruction and drift by their values before the first step, or takes both as "
-        "they are.",
+        "Whether learned methods divide reconstruction and drift by their initial values (initial) or use both as "
+        "they are (none).",
         advanced=True,
     )  # fmt: skip
     include_identity: bool = _field(
         True, "method", "Try no scaling too",
-        "Scale searches also consider plain rounding, unlike the paper's grid.",
+        "Let scale searches consider plain rounding too, which the paper's grid leaves out.",
         advanced=True,
     )  # fmt: skip
     static_groups: bool = _field(
         False, "method", "Static groups",
-        "Column solvers take each group's scale from the original weights.",
+        "Column solvers compute the scale of each group from the original weights.",
         advanced=True,
     )  # fmt: skip
     range: Range = _field(
         "minmax", "method", "Range of a group",
-        "minmax, or the clipping range with the smallest weighted error: both ends clipped alike (search), or each "
-        "by itself (joint).",
+        "Range of the levels in a group: minimum to maximum (minmax), or the clipping with the smallest weighted "
+        "error, with both ends clipped equally (search) or separately (joint).",
         advanced=True,
     )  # fmt: skip
     order: Order = _field(
         "natural", "method", "Order of columns",
-        "Column solvers take columns as they are stored, or those with the largest inputs first, on static groups.",
+        "Order in which column solvers take columns: as stored (natural), or those with the largest inputs first, "
+        "with static groups (activation).",
         advanced=True,
     )  # fmt: skip
     refine: int = _field(
         0, "method", "Refinement",
-        "Passes of coordinate descent over the codes, each weight in turn to its best level; 0: none.",
+        "Passes of coordinate descent over the codes, which move each weight in turn to its best level. 0: none.",
         unit="passes", advanced=True, ge=0, le=MOST_PASSES,
     )  # fmt: skip
     refit: int = _field(
         0, "method", "Refit of scales",
-        "Rounds in which the scales are fitted to the codes by least squares, each followed by passes of "
-        "refinement; 0: none.",
+        "Rounds in which the scales are fitted to the codes by least squares, each followed by refinement. 0: none.",
         unit="rounds", advanced=True, ge=0, le=MOST_ROUNDS,
     )  # fmt: skip
     distill: int = _field(
         0, "method", "Distillation of scales",
-        "Epochs, at most, in which the scales of the whole model are tuned to the float model's predictions; "
-        "held-out samples choose the best epoch; 0: none.",
+        "Maximum number of epochs in which the scales of the whole model are tuned towards the float model's "
+        "predictions. Held-out samples choose the best epoch. 0: no distillation.",
         unit="epochs", advanced=True, ge=0, le=MOST_EPOCHS,
     )  # fmt: skip
     distill_by: DistillBy = _field(
         "model", "method", "Distillation by",
-        "model: scales follow the predictions of the whole model, which needs it in memory with its gradients; "
-        "block: those of each block in turn follow the float block's outputs, also in mixtures and large models.",
+        "model: match the predictions of the whole model, which must fit in memory with its gradients. block: match "
+        "the outputs of each float block in turn, which also works for mixtures and large models.",
         advanced=True,
     )  # fmt: skip
     distill_codes: bool = _field(
         False, "method", "Distillation of codes",
-        "Distillation tunes the codes with the scales: each may move to another level. That takes 8 bytes more for "
-        "each weight.",
+        "Tune the codes along with the scales: a code may move to another level. Takes 8 more bytes per weight.",
         advanced=True,
     )  # fmt: skip
     distill_norms: bool = _field(
         False, "method", "Distillation of norms",
-        "Distillation tunes the weights of the model's norms with the scales.",
+        "Tune the weights of the model's norms along with the scales.",
         advanced=True,
     )  # fmt: skip
     distill_lambda: Annotated[float, Field(ge=0)] | None = _field(
         None, "method", "λ of distillation",
-        "Weight of the drift of the scales while they are distilled; empty: the λ at which each layer was solved.",
+        "Weight of the penalty on drift during distillation. Empty: the λ at which each layer was solved.",
         advanced=True, rare=True,
     )  # fmt: skip
     rotate: Literal["none", "r1", "r1+r2"] = _field(
         "none", "method", "Rotation",
-        "r1 multiplies the residual stream by a random Hadamard matrix before calibration, which spreads outlier "
-        "channels over all; norms are folded into linears and a tied head becomes a tensor of its own. r1+r2 "
-        "rotates the values of each attention head as well.",
+        "r1 multiplies the residual stream by a random Hadamard matrix before calibration, which spreads outliers "
+        "over all channels; norms are folded into linears, and a tied head becomes a tensor of its own. r1+r2 also "
+        "rotates the values of each attention head.",
         advanced=True,
     )  # fmt: skip
     expert_damping: ExpertDamping = _field(
         "plain", "method", "Experts with few tokens",
-        "The same λ for every linear (plain), or more of it for an expert, the fewer calibration tokens the router "
-        "sent there (damped): λ (1 + width / tokens).",
+        "The same λ for every linear (plain), or a larger λ for experts to which the router sent few calibration "
+        "tokens (damped): λ (1 + width / tokens).",
         advanced=True,
     )  # fmt: skip
     first_order: float = _field(
         0.0, "method", "β",
-        "Weight of FOEM's first-order term: column solvers pull the compensation of each column back towards the "
-        "original weights, not at all (0) to wholly (1).",
+        "Weight of FOEM's first-order term, from 0 to 1: how strongly column solvers pull the compensation of each "
+        "column back towards the original weights.",
         usual="0.1 to 0.25", advanced=True, rare=True, ge=0, le=1,
     )  # fmt: skip
     calibration: _Name = _field(
         ..., "text", "Calibration text",
-        "Text on which layers are solved: like that of later use.",
+        "Text on which layers are solved. Choose one like the text that the model will be used on.",
         in_a_shell=_PATH, min_length=1,
     )  # fmt: skip
     samples: int = _field(32, "text", "Samples", "Calibration sequences.", unit="sequences", ge=1)
     length: int = _field(256, "text", "Length", "Tokens in each sequence.", unit="tokens", ge=2)
     sampling: Literal["sequential", "random"] = _field(
         "sequential", "text", "Sampling",
-        "Sequences from the beginning of the text, or drawn by the seed.",
+        "Take sequences from the beginning of the text (sequential), or draw them by the seed (random).",
     )  # fmt: skip
     begin: Begin = _field(
         "auto", "text", "Begin token",
-        "auto lets each sequence and test window begin with the tokens that the model's tokenizer puts before a "
-        "text, none cuts the text as it is. Published perplexities are mostly without.",
+        "auto starts each sequence and test window with the tokens that the model's tokenizer puts before a text; "
+        "none cuts the text as it is. Most published perplexities use none.",
         advanced=True,
     )  # fmt: skip
     held_out_samples: int = _field(
         0, "text", "Held-out samples",
-        "Further sequences of the same text on which the error is measured but nothing is fitted.",
+        "Further sequences of the same text, on which the error is measured and nothing is fitted.",
         unit="sequences", ge=0,
     )  # fmt: skip
     inputs_from: Literal["quantized", "float"] = _field(
         "quantized", "text", "Inputs from",
-        "Each block sees the quantized blocks before it, or (to explore) the float ones.",
+        "Where the inputs of a block come from: the quantized blocks before it or, for exploring, the float ones.",
         advanced=True,
     )  # fmt: skip
-    seed: int = _field(0, "text", "Seed", "Decides every random choice.", advanced=True, ge=0)
-    test: _Name | None = _field(None, "measure", "Test text", "Perplexity is measured on it.", in_a_shell=_PATH)
+    seed: int = _field(0, "text", "Seed", "Seed of every random choice.", advanced=True, ge=0)
+    test: _Name | None = _field(None, "measure", "Test text", "Text on which perplexity is measured.", in_a_shell=_PATH)
     window: int | None = _field(
         None, "measure", "Window",
-        "Tokens a model sees at once when perplexity is measured; empty: 2048 or its maximum.",
+        "Tokens that the model sees at once when perplexity is measured. Empty: 2048, or the model's maximum if that "
+        "is smaller.",
         unit="tokens", advanced=True, ge=2,
     )  # fmt: skip
     test_tokens: int | None = _field(
         None, "measure", "Test tokens",
-        "Only the first tokens of the test text; empty: all, in tuning and for a ladder the first 65,536.",
+        "Use only this many tokens from the beginning of the test text. Empty: all; for tuning and ladders, the "
+        "first 65,536.",
         unit="tokens", advanced=True, ge=2,
     )  # fmt: skip
     baseline: bool = _field(
@@ -427,7 +428,8 @@ class RecipeFields(BaseModel):
     )  # fmt: skip
     tasks: tuple[_Name, ...] = _field(
         (), "measure", "Tasks",
-        "lm-eval tasks on which accuracy is measured, float and quantized; in tuning, of each λ left at the end.",
+        "lm-eval tasks on which the accuracy of the float and the quantized model is measured; in tuning, of each λ "
+        "left at the end.",
         max_length=TASKS,
     )  # fmt: skip
     task_limit: int | None = _field(
@@ -437,7 +439,7 @@ class RecipeFields(BaseModel):
     )  # fmt: skip
     prompts: tuple[_Prompt, ...] = _field(
         (), "measure", "Prompts",
-        "Texts that both models continue side by side; one a line.",
+        "Texts that both models continue side by side, one per line.",
         separator="\n", max_length=PROMPTS,
     )  # fmt: skip
     new_tokens: int = _field(
@@ -447,35 +449,35 @@ class RecipeFields(BaseModel):
     )  # fmt: skip
     speed: bool = _field(
         False, "measure", "Speed",
-        "Tokens per second, with 4-bit codes in a real kernel.",
+        "Measure tokens per second, with 4-bit codes in a real kernel.",
         advanced=True,
     )  # fmt: skip
     layer: _Name | None = _field(
         None, "measure", "Only this layer",
-        "Full name of one linear: nothing else is quantized. To explore a single layer.",
+        "Full name of a single linear to explore; nothing else is quantized.",
         advanced=True, rare=True,
     )  # fmt: skip
     sweep: tuple[Annotated[float, Field(ge=0)], ...] = _field(
         (), "measure", "λ curve",
-        "Further values of λ for which every layer is solved along the way, for the curves; in tuning the values "
-        "of λ that are compared, empty: 0 to 10.",
+        "Further values of λ at which every layer is solved as well, for the curves. In tuning: the values to "
+        "compare; empty: 0 to 10.",
         advanced=True, max_length=SWEEP,
     )  # fmt: skip
     minutes: float | None = _field(
         None, "tune", "Budget",
-        "Tuning or a ladder ends after so much time, and what it says is true whenever it ends; empty: when λ is "
-        "known or all draws are made.",
+        "Time limit of tuning or a ladder, whose statements hold whenever it ends. Empty: until λ is known or all "
+        "draws are made.",
         unit="minutes", gt=0,
     )  # fmt: skip
     draws: int = _field(
         8, "tune", "Draws",
-        "Calibration draws on which tuning or a ladder compares at most.",
+        "Maximum number of calibration draws that tuning or a ladder compares.",
         unit="draws", ge=2, le=DRAWS,
     )  # fmt: skip
     band: float | None = _field(
         None, "tune", "Narrow enough",
-        "Stop when the largest λ not significantly different from the best is at most this many times the "
-        "smallest; empty: when further draws would not tell more apart.",
+        "Stop when the largest λ that is not significantly different from the best is at most this many times the "
+        "smallest. Empty: stop when further draws would not tell more of them apart.",
         gt=1,
     )  # fmt: skip
 
