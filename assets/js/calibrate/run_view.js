@@ -457,12 +457,12 @@ const secondsOf = (run, said, standing) =>
  * @param {number} draws that were measured before
  */
 function stoppedWords(state, draws) {
-  const after = draws ? `after ${counted(draws, "draw")}` : "before a draw was whole";
+  const after = draws ? `after ${counted(draws, "draw")}` : "before the first draw was complete";
   switch (state) {
     case "cancelling":
       return "Stopping after the current model";
     case "cancelled":
-      return `Cancelled ${after}; what was measured is kept`;
+      return `Cancelled ${after}; its measurements are kept`;
     case "interrupted":
       return `Interrupted ${after}`;
     case "failed":
@@ -483,12 +483,12 @@ const beginning = ({ stage, detail }) =>
  * @returns {Trouble | null}
  */
 function troubleOf({ said, trouble, isLost }, run) {
-  if (isLost) return offline("The run goes on without this page; it will be shown again here.");
+  if (isLost) return offline("The run continues without this page, and will be shown here again.");
   if (run.state === "failed")
-    return run.error ?? said.failure ?? { what: "The run failed.", remedy: "The log has more." };
+    return run.error ?? said.failure ?? { what: "The run failed.", remedy: "See the log for details." };
   if (run.state !== "interrupted") return trouble;
   return {
-    what: run.error?.what ?? "The process that did the work is gone.",
+    what: run.error?.what ?? "The worker process has ended unexpectedly.",
     where: run.error?.where,
     remedy: run.error?.remedy || "Finished layers are kept: Continue goes on from them and ends with the same weights.",
   };
@@ -532,7 +532,7 @@ const withoutRoom = (done, total) =>
 function waiting({ queue, queued, stepped_aside, waits_for_room, progress }, before) {
   if (waits_for_room) return withoutRoom(progress.done, progress.total);
   const what = stepped_aside
-    ? `Stepped aside for a preview at ${progress.done} of ${progress.total}`
+    ? `Paused for a preview at ${progress.done} of ${progress.total}`
     : "Waiting for a device";
   const where = `${what}${queued ? ` since ${when(queued)}` : ""}, ${State.queueWords(queue ?? null)}`;
   if (!queue?.behind || !before) return where;
