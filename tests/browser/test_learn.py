@@ -379,15 +379,3 @@ def test_on_a_phone_what_is_asked_about_stands_in_the_first_window(open_page, st
     assert 844 - foot["y"] < 50  # one row of what floats, the other one comes at the end of the page
     page.evaluate("scrollTo(0, document.body.scrollHeight)")
     page.wait_for_function("document.querySelector('.progress').getBoundingClientRect().bottom <= innerHeight")
-
-
-def test_which_lambda_is_best_is_said_from_ten_draws_on(open_page):
-    page = open_page("/learn?step=5&shown=1")
-    step = page.get_by_test_id("step-5")
-    answer = step.get_by_test_id("answer")
-    answer.get_by_text("Ask for ten.").wait_for()
-    best = step.locator(".step-canvas text", has_text="best with")
-    assert best.count() == 0
-    step.get_by_test_id("draw-ten").click()
-    answer.get_by_text("On new ones the best λ is").wait_for()
-    assert best.count() == 3

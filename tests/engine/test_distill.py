@@ -25,7 +25,6 @@ from sarqc.engine.execute import execute
 from sarqc.engine.keys import layer_keys
 from sarqc.engine.plan import Prepared, plan, prepare
 from sarqc.engine.verify import VerificationRequest, verify
-from sarqc.errors import Refused
 from sarqc.events import Event, Finished, ScalesDistilled, Stage
 from sarqc.models.loading import LoadedModel, load
 from sarqc.quantization.quantized_layer import QuantizedLayer
@@ -175,24 +174,6 @@ def test_files_with_codes_have_the_tuned_numbers(
     assert "distilled" in checks["solved again"].words
 
 
-def test_the_same_again_is_read_from_what_is_kept(
-    document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    document["baseline"] = True  # after which the model has to get its scales again
-    first = run(document, fresh_settings)
-
-    def never(*_: object, **__: object) -> None:
-        raise AssertionError("it was kept")
-
-    for name in ("distilled", "float_model", "TunedScales"):
-        monkeypatch.setattr(distill, name, never)
-    second = run(document, fresh_settings, checkpoint_dir=tmp_path / "model")
-    assert epochs_of(first) == epochs_of(second)
-    assert summary_of(second)["written"]["other_tensors"] == []
-    same = ("perplexity", "kl", "stamp", "distillation", "baseline")
-    assert [summary_of(first)[name] for name in same] == [summary_of(second)[name] for name in same]
-
-
 def test_a_run_without_it_and_one_with_more_epochs_share_the_layers(
     document: dict[str, Any], fresh_settings: Settings
 ) -> None:
@@ -275,19 +256,6 @@ def test_means_of_inputs_are_those_of_the_float_model(
         torch.testing.assert_close(means.drift_scale(weight.float(), 0.5).double(), wanted, rtol=1e-3, atol=1e-6)
         even = means.drift_scale(weight.float(), None)
         assert torch.equal(even, even[:1].expand_as(even))
-
-
-def test_what_can_not_be_distilled_is_refused_before_any_work(
-    document: dict[str, Any], fresh_settings: Settings
-) -> None:
-    streamed = fresh_settings.model_copy(update={"weights": "streamed"})
-    with pytest.raises(Refused, match="needs it with its gradients in memory") as caught:
-        plan(Recipe.parse(document), streamed)
-    plan(Recipe.parse(document | caught.value.fixes[0].values), streamed)
-    mixture = document | {"model": "tiny-moe", "group_size": 32}
-    with pytest.raises(Refused, match="mixtures of experts") as caught:
-        plan(Recipe.parse(mixture), fresh_settings)
-    plan(Recipe.parse(mixture | caught.value.fixes[0].values), fresh_settings)
 
 
 def test_the_plan_counts_it(document: dict[str, Any], fresh_settings: Settings) -> None:

@@ -246,7 +246,7 @@ def test_what_breaks_off_leaves_nothing(llama_gguf, tmp_path, monkeypatch):
     def breaks(*_: object, **__: object) -> None:
         raise OSError("no room")
 
-    monkeypatch.setattr(gguf_unpacking, "save_file", breaks)
+    monkeypatch.setattr(gguf_unpacking, "write_weights", breaks)
     with pytest.raises(OSError, match="no room"):
         gguf_unpacking.unpack(described(llama_gguf), tmp_path / "unpacked" / "model")
     assert list((tmp_path / "unpacked").iterdir()) == []
