@@ -35,6 +35,7 @@ def test_a_lesson_by_link(open_page):
     for name in ("lambda", "pick-layer", "pick-bits"):
         assert page.locator(f"[data-testid={name}]").is_disabled()
         assert page.get_attribute(f"[data-testid={name}]", "aria-description") == "Set by the link"
+    assert page.locator("[data-testid=knob-lambda]").is_disabled()
     assert page.locator("[data-testid=knob-gamma]").is_enabled()
     assert page.is_hidden("[data-testid=play]")
 
