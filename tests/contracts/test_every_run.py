@@ -36,7 +36,7 @@ KINDS: dict[str, dict[str, Any]] = {
 WORK = (
     "sarqc.calibration.float_statistics.BlockWalk", "sarqc.engine.trials.solve_points",
     "sarqc.engine.trials.perplexity_steps", "sarqc.engine.distill.distilled", "sarqc.engine.distill.float_model",
-    "sarqc.engine.distill.TunedScales", "sarqc.engine.distill_blocks._tuned",
+    "sarqc.engine.distill.tuned_linear", "sarqc.engine.distill_blocks._tuned",
 )  # fmt: skip
 TOLD = (LayerDone, ScalesDistilled, BlockDistilled)
 

@@ -28,7 +28,7 @@ from sarqc.engine.verify import VerificationRequest, verify
 from sarqc.events import Event, Finished, ScalesDistilled, Stage
 from sarqc.models.loading import LoadedModel, load
 from sarqc.quantization.quantized_layer import QuantizedLayer
-from sarqc.quantization.scale_distillation import TunedScales
+from sarqc.quantization.scale_distillation import TunedScales, tuned_linear
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.study.document import Study
@@ -315,13 +315,12 @@ def test_lambda_of_auto_is_that_of_each_layer(document: dict[str, Any], fresh_se
     for method in ("rqc-gbs", "gptq", "rtn"):
         used: set[float] = set()
 
-        class Noted(TunedScales):
-            def __init__(self, layer: QuantizedLayer, weight: Tensor, s: Tensor, lam: float, used: Any = used) -> None:
-                used.add(lam)
-                super().__init__(layer, weight, s, lam)
+        def noted(layer: QuantizedLayer, weight: Tensor, s: Tensor, lam: float, *more: Any, used: Any = used) -> Any:
+            used.add(lam)
+            return tuned_linear(layer, weight, s, lam, *more)
 
         with pytest.MonkeyPatch.context() as changed:
-            changed.setattr(distill, "TunedScales", Noted)
+            changed.setattr(distill, "tuned_linear", noted)
             chosen = {"lambda": "auto"} if method == "rqc-gbs" else {"lambda": None}
             run(document | {"method": method, "gamma": None, "test": None} | chosen, fresh_settings)
         lams[method] = used
