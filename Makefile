@@ -11,7 +11,7 @@
 # make space  what is pushed to a Space of Hugging Face, in build/space
 # make loaders  small checkpoints of every kind given to every reader that can be had; LOADERS="--only mlx-lm"
 # make models  a small model of each causal type of transformers from files to files; writes docs/models.md, ONLY="phi3 gpt_oss" for some
-# make torture  a running app under malformed requests and files, pattern bombs, kills, full disks, many runs and viewers, and damage; TORTURE="--seed 7 …"
+# make torture  a running app under requests by its schema, pattern bombs, kills, full disks, many runs and viewers; TORTURE="--seed 7 …"
 # make real    real models from a GGUF file to a checkpoint that others load, beside their plans; ONLY=smollm2-135m-instruct
 # make test-engines  other engines make the same codes of our recipes; in build/engines, ONLY=llmcompressor for one
 # make test-opened  checkpoints that other engines make, opened and decoded by their own loaders beside; in build/opened

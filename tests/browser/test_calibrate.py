@@ -91,20 +91,6 @@ def test_a_change_by_the_page_outlasts_a_late_word_of_the_form(open_page):
     assert page.is_checked("[data-testid=methods] input[value=awq]")
 
 
-def test_a_recipe_that_can_not_work_is_refused_with_its_remedy(open_page):
-    page = open_page("/calibrate")
-    page.watch.expected.append("422")
-    page.wait_for_selector("[data-testid=start]:enabled")
-    all_settings(page)
-    page.fill("#field-samples input", "1000000")
-    page.wait_for_selector("[data-testid=refusal]")
-    assert page.locator("[data-testid=refusal] p").count() == 3
-    assert page.locator("[data-testid=start]").is_disabled()
-    page.fill("#field-samples input", "2")
-    page.wait_for_selector("[data-testid=start]:enabled")
-    assert page.locator("[data-testid=refusal]").count() == 0
-
-
 def test_a_model_that_is_not_there_is_refused_before_a_text_is_asked_for(open_page):
     page = open_page("/calibrate")
     page.watch.expected.append("404")
@@ -119,16 +105,6 @@ def test_a_model_that_is_not_there_is_refused_before_a_text_is_asked_for(open_pa
     page.set_viewport_size({"width": 390, "height": 844})
     assert page.inner_text("[data-part=budget-words]") == "No model “no-such-model”"  # far from the plan
     assert page.evaluate(OVER_THE_BUTTONS) == []
-
-
-def test_only_what_the_method_tunes_is_asked(open_page):
-    page = open_page("/calibrate")
-    page.wait_for_selector("[data-testid=start]:enabled")
-    all_settings(page)
-    assert page.locator("#field-gamma").is_visible()
-    choose_method(page, "rtn")
-    page.locator("#field-gamma").wait_for(state="hidden")
-    assert page.locator("#field-lam").is_hidden()
 
 
 def test_lambda_is_typed_chosen_or_left_empty(app: App, open_page):
@@ -338,20 +314,6 @@ def test_several_lambdas_are_chips_and_one_batch(app: App, open_page):
         app.json(f"/runs/{run['id']}/cancel", method="POST")
 
 
-def test_one_chip_is_none(open_page):
-    page = open_page("/calibrate")
-    page.wait_for_selector("[data-testid=start]:enabled")
-    all_settings(page)
-    page.fill("#field-lam input", "auto, 0.5")
-    page.get_by_role("button", name="Remove λ = auto").click()
-    page.wait_for_function("document.querySelector('#field-lam input').value === '0.5'")
-    page.get_by_role("group", name="Values of λ").wait_for(state="detached")
-    page.fill("#field-lam input", "0, 0.5")
-    page.click("#field-lam button")
-    page.wait_for_function("document.querySelector('#field-lam input').value === 'auto'")
-    page.get_by_role("group", name="Values of λ").wait_for(state="detached")
-
-
 def test_four_questions_and_an_effort_stand_beside_the_plan(open_page):
     page = open_page("/calibrate")
     page.wait_for_selector("[data-testid=start]:enabled")
@@ -390,24 +352,12 @@ def test_four_questions_and_an_effort_stand_beside_the_plan(open_page):
     assert findings(page) == []
 
 
-def test_the_best_effort_distills_a_mixture_block_by_block(open_page):
-    page = open_page("/calibrate?model=tiny-moe", width=390)
-    page.wait_for_selector("[data-testid=start]:enabled")
-    page.wait_for_function("document.querySelectorAll('.effort-time:not(:empty)').length === 3")
-    page.check("[data-testid=efforts] [value=best]", force=True)
-    page.wait_for_function("location.search.includes('refit=3')")
-    page.wait_for_selector("[data-testid=start]:enabled")
-    assert page.is_checked("[data-testid=efforts] [value=best]")
-    assert "distill=5" in page.url
-    assert "distill_by=block" in page.url
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-
-
 def test_fields_follow_the_method(open_page):
     page = open_page("/calibrate")
     page.wait_for_selector("[data-testid=start]:enabled")
     all_settings(page)
     page.wait_for_selector("#field-static-groups", state="visible")
+    assert page.locator("#field-gamma").is_visible()
     assert page.locator("#field-validation-share").is_hidden()
     choose_method(page, "sarqc-omniquant")
     page.wait_for_selector("#field-epochs", state="visible")

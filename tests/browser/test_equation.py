@@ -72,18 +72,6 @@ def test_lambda_is_dragged_stepped_and_typed_in_the_equation(open_page):
     assert page.input_value("[data-testid=knob-gamma]") == "0.5"
 
 
-def test_it_is_set_for_the_method_and_keeps_what_a_link_locks(open_page):
-    page = lab(open_page, "study=toy&method=rqc-gbs&bits=2&lock=lambda")
-    assert "S = I" in page.inner_text(BAR)
-    assert page.locator("[data-testid=knob-gamma]").count() == 0
-    assert page.locator(KNOB).is_disabled()
-    assert page.get_attribute(BAR, "aria-label").endswith("S is the identity.")
-    page.select_option("[data-testid=pick-method]", "sarqc-gbs")
-    page.wait_for_selector("[data-testid=knob-gamma]")
-    assert "γ" in page.get_attribute(BAR, "aria-label")
-    assert "2 bits" in page.title()
-
-
 def test_a_term_that_is_asked_for_stands_out_on_the_whole_page(open_page):
     page = lab(open_page)
     drift = "[data-testid=sentence] .role-drift"

@@ -126,18 +126,6 @@ def test_every_number_of_the_table_is_the_servers(app, open_page):
     assert [float(row["perplexity"]) for row in rows] == [row["perplexity"] for row in table["rows"]]
 
 
-def test_the_address_is_the_state(open_page):
-    page = lab(open_page, "study=toy&method=rqc-gbs&bits=2&layer=3&lambda=0.3")
-    drawn_at(page, 0, 3)
-    page.keyboard.press("ArrowRight")
-    page.wait_for_function("location.search.includes('lambda=1')")
-    page.reload()
-    page.wait_for_selector('[data-plot="lab-map"][data-drawn]')
-    assert page.input_value("[data-testid=knob-lambda]") == "1"
-    assert page.input_value("[data-testid=pick-layer]") == "3"
-    assert page.input_value("[data-testid=pick-method]") == "rqc-gbs"
-
-
 def test_back_goes_one_choice_back_and_lambda_is_no_choice(open_page):
     page = lab(open_page, "study=toy&method=rqc-gbs&bits=2")
     entries = page.evaluate("history.length")
@@ -210,15 +198,6 @@ def test_play_steps_until_it_is_paused(open_page):
     assert page.input_value("[data-testid=knob-lambda]") == paused_at
 
 
-def test_accuracy_takes_the_place_of_perplexity_and_back(open_page):
-    page = lab(open_page)
-    title = "document.querySelector('[data-plot=lab-hero] .card-name').textContent"
-    for quality, words in (("accuracy", "Accuracy"), ("perplexity", "Perplexity")):
-        figure_menu(page, "hero").locator(f"[data-quality={quality}]").click()
-        page.wait_for_function(f"{title}.startsWith('{words}')")
-        page.wait_for_function(f"location.search.includes('show=accuracy') === {str(quality == 'accuracy').lower()}")
-
-
 def test_a_term_of_the_equation_puts_its_curve_in_the_place_of_perplexity_and_back(open_page):
     page = lab(open_page)
     title = "document.querySelector('[data-plot=lab-hero] .card-name').textContent"
@@ -255,14 +234,6 @@ def test_everything_stands_on_one_screen_and_each_part_opens_at_its_finding(app,
         assert button.get_attribute("aria-expanded") == "true"
     page.wait_for_function("location.search.includes('open=where,trade_off,steps,text,proof')")
     page.click("[data-testid=door-proof]")
-    assert page.locator("#door-proof").is_hidden()
-
-
-def test_an_address_from_before_there_were_parts_shows_what_it_names(open_page):
-    page = open_page("/?study=tiny-llama&bits=2&method=sarqc-gbs&quantity=drift&steps=range,order,lambda,refine")
-    page.wait_for_selector('[data-plot="lab-map"][data-drawn]')
-    page.wait_for_selector('[data-plot="lab-ladder"][data-drawn]')
-    assert page.input_value("[data-testid=pick-quantity]") == "drift"
     assert page.locator("#door-proof").is_hidden()
 
 
@@ -318,22 +289,6 @@ def test_a_phone_scrolls_in_one_direction_only(open_page, path):
     page.wait_for_selector(".page")
     page.wait_for_timeout(1500)
     assert page.evaluate("document.documentElement.scrollWidth") == 390
-
-
-def test_a_study_that_is_not_there_is_said_in_three_parts(open_page):
-    page = open_page("/?study=nowhere")
-    text = page.text_content("[data-testid=problem]")
-    assert "nowhere" in text
-    assert page.locator("[data-testid=problem] p").count() == 3
-
-
-def test_without_a_wish_the_story_over_lambda_is_opened(app, open_page):
-    """Of the shipped studies one with curves, whichever is the newest."""
-    shipped = [one for one in app.json("/studies")["studies"] if one["shipped"]]
-    assert not all(one["has_curves"] for one in shipped)  # there is another one that could be opened wrongly
-    page = lab(open_page, "")
-    assert page.input_value("[data-testid=pick-study]") in {one["id"] for one in shipped if one["has_curves"]}
-    assert page.text_content("[data-testid=sentence]").startswith("At λ")
 
 
 def test_what_stands_below_the_sentence_keeps_its_place(open_page):

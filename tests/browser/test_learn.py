@@ -159,20 +159,9 @@ def test_the_lattice_is_solved_while_it_is_dragged_and_the_address_brings_it_bac
 
 def test_the_last_steps_show_the_numbers_of_the_study(open_page, app):
     view = app.json("/studies/smollm2/view?method=sarqc-gbs&bits=3")
-    rows = [row for row in view["table"]["rows"] if row["at"][0] == 0]
-    best = min(rows, key=lambda row: row["perplexity"])
     page = open_page("/learn?step=8&guess=0.01&shown=1", width=390, height=844, color_scheme="dark")
     step = page.get_by_test_id("step-8")
-    answer = step.get_by_test_id("answer")
-    answer.get_by_text("You said 0.01, which is").wait_for()
-    said, gain = answer.inner_text().replace("\xa0", " "), view["told"]["perplexity"]["best"][0]
-    size, interval = f"{-best['perplexity_difference']:.1f}", f"from {-gain['high']:.1f} to {-gain['low']:.1f}"
-    if gain["clear"]:
-        assert f"The best of {gain['chosen_of']} is {size} better, {interval}, than GPTQ 1 %" in said
-    drawn = step.locator(".step-canvas").text_content()
-    assert f"{best['perplexity']:.1f} at λ = {best['lambda']:g}" in drawn
-    undamped = next(row["perplexity"] for row in rows if row["lambda"] == 0)
-    assert f"↑ {undamped:,.0f}" in drawn  # beyond the chart
+    step.get_by_test_id("answer").get_by_text("You said 0.01, which is").wait_for()
     step.get_by_test_id("save-learn-model").click()
     step.get_by_role("button", name="Table").click()
     cells = page.locator("[data-testid=figure-table] tbody tr").evaluate_all(
@@ -180,7 +169,6 @@ def test_the_last_steps_show_the_numbers_of_the_study(open_page, app):
     )
     page.keyboard.press("Escape")
     assert len(cells) == len(view["table"]["rows"])
-    assert {f"{row['perplexity']:.1f}" for row in rows if row["perplexity"] < 1000} <= {cell[2] for cell in cells}
     view = app.json("/studies/tiny-llama/view?method=rqc-gbs&bits=2")
     page.get_by_test_id("next").click()
     knobs = page.get_by_test_id("step-9")
@@ -190,9 +178,6 @@ def test_the_last_steps_show_the_numbers_of_the_study(open_page, app):
     worth = dict(zip((one["name"] for one in view["ladder"]["steps"]), view["ladder"]["alone"], strict=True))
     drawn = " ".join(knobs.locator(".step-canvas text").all_text_contents())
     assert all(f"{-one['mean']:.1f}" in drawn for one in worth.values())
-    answer = knobs.get_by_test_id("answer").inner_text().replace("\xa0", " ")
-    most = worth["range"]
-    assert f"{-most['mean']:.1f} ({-most['high']:.1f} to {-most['low']:.1f})" in answer
     page.wait_for_url("**/learn?step=9&shown=1&guess=1")
     page.get_by_test_id("next").click()
     last = page.get_by_test_id("step-10")
@@ -269,12 +254,6 @@ def test_what_an_address_gets_wrong_is_said_and_the_rest_is_shown(open_page):
     assert query(page)["lock"] == "sun,lambda"
     page.get_by_test_id("next").click()
     assert told.inner_text() == ""
-
-    page = open_page("/learn?step=1&guess=9&bits=two&weight=0.2")
-    page.get_by_test_id("step-1").get_by_test_id("show").click()
-    assert "The nearest level" in page.get_by_test_id("step-1").get_by_test_id("answer").inner_text()
-    assert "bits=two" in page.get_by_test_id("link-note").inner_text()
-    page.wait_for_function("location.search === '?step=1&shown=1&bits=2&weight=0.2'")
 
     page = open_page("/calibrate?hide=moon&lock=hero&embed=2&speed=9")
     page.wait_for_selector("[data-testid=start]:enabled")
@@ -379,15 +358,3 @@ def test_on_a_phone_what_is_asked_about_stands_in_the_first_window(open_page, st
     assert 844 - foot["y"] < 50  # one row of what floats, the other one comes at the end of the page
     page.evaluate("scrollTo(0, document.body.scrollHeight)")
     page.wait_for_function("document.querySelector('.progress').getBoundingClientRect().bottom <= innerHeight")
-
-
-def test_which_lambda_is_best_is_said_from_ten_draws_on(open_page):
-    page = open_page("/learn?step=5&shown=1")
-    step = page.get_by_test_id("step-5")
-    answer = step.get_by_test_id("answer")
-    answer.get_by_text("Ask for ten.").wait_for()
-    best = step.locator(".step-canvas text", has_text="best with")
-    assert best.count() == 0
-    step.get_by_test_id("draw-ten").click()
-    answer.get_by_text("On new ones the best λ is").wait_for()
-    assert best.count() == 3

@@ -35,7 +35,9 @@ def test_a_lesson_by_link(open_page):
     for name in ("lambda", "pick-layer", "pick-bits"):
         assert page.locator(f"[data-testid={name}]").is_disabled()
         assert page.get_attribute(f"[data-testid={name}]", "aria-description") == "Set by the link"
+    assert page.locator("[data-testid=knob-lambda]").is_disabled()
     assert page.locator("[data-testid=knob-gamma]").is_enabled()
+    assert page.is_hidden("[data-testid=play]")
 
     page.keyboard.press("ArrowRight")
     page.locator("[data-testid=numbers] tbody tr").first.click()  # asks for another λ and another γ
@@ -188,9 +190,3 @@ def test_a_link_that_hides_the_answer_shows_the_question(open_page):
     widths = work.eval_on_selector_all(".picks select", "all => all.map((one) => [one.scrollWidth, one.clientWidth])")
     assert all(inner <= outer for inner, outer in widths)
     assert work.get_attribute("[data-testid=pick-bits]", "aria-description") == "Set by the link"
-
-
-def test_a_locked_lambda_can_not_be_played(open_page):
-    page = lab(open_page, f"{LINE}&lambda=0.1&lock=lambda")
-    assert page.is_hidden("[data-testid=play]")
-    assert page.is_disabled("[data-testid=lambda]")

@@ -152,14 +152,6 @@ def test_a_text_that_another_model_wrote_is_said_at_the_head_of_the_plan(host: A
     page.wait_for_selector("[data-testid=plan] summary:has-text('4 formats, 4 fit')")
 
 
-def test_a_short_link_is_filled_with_what_it_leaves_out(host: App, open_page: Any) -> None:
-    page = open_page("/calibrate?model=tiny-llama&bits=4", of=host)
-    page.wait_for_selector("[data-testid=start]:enabled")
-    assert page.locator("[data-testid=refusal]").count() == 0
-    assert page.is_checked("#field-bits input[value='4']")
-    assert page.input_value("#field-samples input") == "8"
-
-
 def test_a_checkpoint_is_inspected_from_the_page_of_runs(host: App, made: Path, open_page: Any) -> None:
     page = open_page("/runs", of=host)
     page.click("[data-testid=inspect]")

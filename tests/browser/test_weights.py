@@ -166,21 +166,6 @@ def test_the_curtain_is_a_slider(small_run, open_page):
     page.wait_for_function(f"({SURFACE})().then((surface) => surface.cut > 10 && surface.cut < 30)")
 
 
-def test_surfaces_are_turned_by_keys(small_run, open_page):
-    page = open_page(f"/?study={small_run['study_id']}&layer=3&lambda=1")
-    page.wait_for_selector('[data-plot="lab-surfaces"][data-drawn]')
-    eye = f"({SURFACE})().then((surface) => JSON.stringify(surface.camera))"
-    first, lam = page.evaluate(eye), page.input_value("[data-testid=lambda]")
-    page.focus("#cells-lab-surfaces")
-    for key in ("Shift+ArrowRight", "Shift+ArrowUp"):
-        before = page.evaluate(eye)
-        page.keyboard.press(key)
-        page.wait_for_function(f"(before) => {eye}.then((now) => now !== before)", arg=before)
-    page.keyboard.press("Home")
-    page.wait_for_function(f"(first) => {eye}.then((now) => now === first)", arg=first)
-    assert page.input_value("[data-testid=lambda]") == lam
-
-
 def test_paper_is_light_and_cards_keep_their_height(small_run, open_page):
     page = open_page(f"/?study={small_run['study_id']}&layer=3&lambda=1", color_scheme="dark")
     page.wait_for_selector('[data-plot="lab-hero"][data-drawn]')

@@ -48,17 +48,3 @@ def test_a_figure_fills_the_window_with_larger_type_and_goes_back(open_page):
     page.wait_for_function(f"([card, size]) => Math.abs(({TYPE})(card) - size) < 0.1", arg=[card, type_before])
     assert page.evaluate(BOX, card) == before
     assert page.evaluate("document.activeElement.classList.contains('enlarge-button')")
-
-
-def test_steps_of_learn_fill_the_window_too(open_page):
-    page = open_page("/learn?step=3", width=1920, height=1080)
-    card = ".step:not([hidden]) .step-figure"
-    width = page.locator(f"{card} svg:not([aria-hidden])").first.bounding_box()["width"]
-    page.locator(f"{card} .enlarge-button").click()
-    assert fills(page, card)
-    size = page.locator(f"{card} .step-canvas > svg text").first.evaluate(
-        "text => Number(text.getAttribute('font-size')) * text.getScreenCTM().a"
-    )
-    assert size == pytest.approx(20, abs=0.5)
-    page.keyboard.press("Escape")
-    assert page.locator(f"{card} .step-canvas > svg").bounding_box()["width"] == width

@@ -13,7 +13,6 @@ import torch
 
 from sarqc.calibration.corpora import Sequences
 from sarqc.calibration.job import CalibrationJob, SolvedLayer
-from sarqc.calibration.kept_layers import MOST_WAITING
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.auto_by_model import ModelSelection, select_for_model
 from sarqc.engine.keys import layer_keys, weights_of
@@ -75,26 +74,6 @@ def test_each_layer_takes_its_best_on_the_kept_sequences(random_llama: Path, tmp
         for path in names:
             reference.model.get_submodule(path).weight.data.copy_(loaded.model.get_submodule(path).weight)
     assert len({(one.quantized.report.chosen["lam"], one.quantized.report.chosen["gamma"]) for one in solved}) > 1
-
-
-def test_a_stopped_run_continues_to_the_same_bits(random_llama: Path, tmp_path: Path) -> None:
-    whole = fresh(random_llama)
-    layers = solved_layers(whole, auto_plan(whole, "sarqc-gbs"), tmp_path / "whole")
-    stopped = fresh(random_llama)
-    plan = auto_plan(stopped, "sarqc-gbs")
-    steps = calibrate(stopped, plan, ArtefactStore(tmp_path / "stopped"), layer_keys(stopped, plan))
-    for _ in range(10):
-        next(steps)
-    steps.close()
-    kept = len(list((tmp_path / "stopped").glob("*/*.layer")))
-    assert 10 <= kept <= 10 + MOST_WAITING
-    again = fresh(random_llama)
-    resumed = solved_layers(again, auto_plan(again, "sarqc-gbs"), tmp_path / "stopped")
-    assert sum(one.from_cache for one in resumed) == kept
-    assert [one.quantized.report for one in resumed] == [one.quantized.report for one in layers]
-    assert all(
-        torch.equal(one, other) for one, other in zip(weights(whole).values(), weights(again).values(), strict=True)
-    )
 
 
 def test_keys_know_the_candidates_and_the_split(random_llama: Path) -> None:

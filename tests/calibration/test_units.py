@@ -72,34 +72,6 @@ def test_a_folded_model_is_the_one_with_scaled_weights(random_llama: Path, tmp_p
     assert folded_norms > 0
 
 
-@pytest.mark.parametrize("inputs_from", ["quantized", "float"])
-@pytest.mark.parametrize("chosen", [FOLDABLE, LEARNED, ROUNDED], ids=["foldable", "learned", "rounded"])
-@pytest.mark.parametrize("stop_after", [3, 12])
-def test_a_stopped_run_continues_to_the_same_bits(
-    random_llama: Path, tmp_path: Path, chosen: Method, inputs_from: str, stop_after: int
-) -> None:
-    whole = fresh(random_llama)
-    reports = [
-        one.quantized.report for one in layers_of(steps_of(whole, plan_of(whole, chosen, inputs_from), tmp_path / "a"))
-    ]
-    stopped = fresh(random_llama)
-    plan = plan_of(stopped, chosen, inputs_from)
-    running = calibrate(stopped, plan, ArtefactStore(tmp_path / "b"), layer_keys(stopped, plan))
-    done = 0
-    while done < stop_after:
-        done += isinstance(next(running), SolvedLayer)
-    running.close()
-    again = fresh(random_llama)
-    resumed = layers_of(steps_of(again, plan_of(again, chosen, inputs_from), tmp_path / "b"))
-    assert any(one.from_cache for one in resumed) == (stop_after > 7)  # a block is solved as a whole
-    assert [one.quantized.report for one in resumed] == reports
-    state = again.model.state_dict()
-    assert all(torch.equal(state[name], part) for name, part in whole.model.state_dict().items())
-    for one in resumed:
-        linear = again.model.get_submodule(one.info.name).weight
-        assert torch.equal(linear, one.quantized.stored() if chosen is FOLDABLE else one.quantized.dequantized)
-
-
 def states_of(
     quantized: LoadedModel, original: LoadedModel, block: int, tokens: torch.Tensor
 ) -> tuple[list[torch.Tensor], dict[str, object]]:

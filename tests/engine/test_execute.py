@@ -106,15 +106,6 @@ def test_a_run_says_all_it_does(document: dict, fresh_settings: Settings, tmp_pa
     assert np.exp(np.mean(losses)) == pytest.approx(summary["perplexity"], rel=1e-4)
 
 
-def test_the_same_recipe_again_costs_nothing(document: dict, fresh_settings: Settings) -> None:
-    first = list(execute(Recipe.parse(document), fresh_settings))
-    again = list(execute(Recipe.parse(document), fresh_settings))
-    assert of_type(again, Started)[0].finished_layers == 21
-    assert all(event.from_cache for event in of_type(again, LayerDone))
-    assert again[-1].summary == first[-1].summary
-    assert json.dumps(reports_of(again)) == json.dumps(reports_of(first))
-
-
 def test_a_flipped_bit_of_a_kept_layer_is_said_and_costs_that_layer(document: dict, fresh_settings: Settings) -> None:
     first = list(execute(Recipe.parse(document), fresh_settings))
     victim = sorted(fresh_settings.artefacts_dir().glob("*/*.layer"))[7]
@@ -235,22 +226,6 @@ def test_points_without_unseen_text_or_without_a_curve(document: dict, fresh_set
     chosen = {key: value for key, value in alone.items() if key not in ("sweep", "gamma")} | {"lambda": "auto"}
     events = list(execute(Recipe.parse(chosen), fresh_settings))
     assert of_type(events, PointDone) == []  # “auto” has no curve over λ
-
-
-def test_a_run_stopped_anywhere_ends_the_same(document: dict, settings: Settings, tmp_path: Path) -> None:
-    def settled(state: str) -> Settings:
-        return settings.model_copy(update={"state_dir": tmp_path / state})
-
-    whole = list(execute(Recipe.parse(document), settled("a")))
-    for stop in (3, 9, 20):  # events into the run
-        stopped = execute(Recipe.parse(document), settled("b"))
-        for _ in range(stop):
-            next(stopped)
-        stopped.close()
-    continued = list(execute(Recipe.parse(document), settled("b")))
-    assert 0 < of_type(continued, Started)[0].finished_layers < 21
-    assert continued[-1].summary == whole[-1].summary
-    assert json.dumps(reports_of(continued)) == json.dumps(reports_of(whole))
 
 
 def test_notes_are_not_silent(document: dict, fresh_settings: Settings) -> None:

@@ -141,14 +141,6 @@ def test_files_of_a_repair_without_gain_are_not_written(
     assert any("nothing was written" in event.what for event in events if isinstance(event, Warned))
 
 
-def test_a_repair_goes_on_from_what_is_kept(
-    document: dict, rounded: tuple[Path, list[Event]], repaired: tuple[Path, list[Event]], state: Settings
-) -> None:
-    again = run({**document, "quantized_checkpoint": str(rounded[0]), "method": "rqc-gbs", "lambda": 0.05}, state)
-    assert all(event.from_cache for event in again if isinstance(event, LayerDone))
-    assert {**summary_of(repaired[1]), "written": None} == summary_of(again)
-
-
 def test_auto_chooses_for_each_layer_of_a_repair(
     document: dict, rounded: tuple[Path, list[Event]], state: Settings, tmp_path: Path
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -108,27 +107,6 @@ def test_it_ends_with_what_it_says(climbed: list[Event], document: dict[str, Any
     assert [event.detail for event in climbed if isinstance(event, Stage) and event.name == MEASURING_STEPS] == [
         "draw 1 of 2", "draw 2 of 2",
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize("stop_at", [3, 7, 14])
-def test_stopped_anywhere_it_ends_the_same(
-    climbed: list[Event], document: dict[str, Any], fresh_settings: Settings, stop_at: int
-) -> None:
-    assert stop_at < len(climbed) - 2
-    events = execute(Recipe.parse(document), fresh_settings)
-    for _ in islice(events, stop_at):
-        pass
-    events.close()
-    assert without_clock(outcome(run(document, fresh_settings))) == without_clock(outcome(climbed))
-
-
-def test_once_more_costs_nothing(
-    climbed: list[Event], document: dict[str, Any], own_settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(float_statistics, "BlockWalk", None)
-    monkeypatch.setattr(trials, "solve_points", None)
-    monkeypatch.setattr(trials, "perplexity_steps", None)
-    assert without_clock(outcome(run(document, own_settings))) == without_clock(outcome(climbed))
 
 
 def test_what_tuning_measured_is_read(
@@ -256,16 +234,6 @@ def test_fields_without_an_effect_are_named(document: dict[str, Any]) -> None:
         "γ = 0.5", "Range of a group", "Tasks", "Prompts",
     ]  # fmt: skip
     assert Recipe.parse(document).ignored() == []
-
-
-def test_no_model_is_promised(document: dict[str, Any], settings: Settings, tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="keeps none"):
-        next(execute(Recipe.parse(document), settings, checkpoint_dir=tmp_path / "model"))
-    with pytest.raises(Refused, match="only tuning keeps statistics"):
-        next(
-            execute(Recipe.parse(document), settings, checkpoint_dir=tmp_path / "file", checkpoint_format="statistics")
-        )
-    assert plan(Recipe.parse(document), settings).formats == ()
 
 
 def test_a_plan_says_what_a_budget_buys(document: dict[str, Any], settings: Settings) -> None:

@@ -173,14 +173,13 @@ def test_the_stamp_of_another_rotation_is_not_that_of_this_one(
     assert len(stamps) == 4
 
 
-def test_the_same_again_is_read_from_what_is_kept(document: dict[str, Any], fresh_settings: Settings) -> None:
+def test_a_rotation_is_compared_once_and_its_layers_are_not_those_of_another_basis(
+    document: dict[str, Any], fresh_settings: Settings
+) -> None:
     first, second = run(document, fresh_settings), run(document, fresh_settings)
-    started = next(event for event in second if event.type == "started")
-    assert started.finished_layers == 21  # type: ignore[attr-defined]
     stages = [[event.name for event in events if isinstance(event, Stage)] for events in (first, second)]
     assert "comparing with the original weights" in stages[0]
     assert "comparing with the original weights" not in stages[1]
-    assert summary_of(first)["rotation"] == summary_of(second)["rotation"]
     plain = run(document | {"rotate": "none"}, fresh_settings)
     started = next(event for event in plain if event.type == "started")
     assert started.finished_layers == 0  # type: ignore[attr-defined]
@@ -204,13 +203,6 @@ def test_a_mixture_is_rotated_with_its_router(
     both = [summary["perplexity_float"] for summary in summaries]
     assert both[0] == pytest.approx(both[1], rel=1e-4)
     assert summaries[0]["rotation"]["logit_difference"] < 1e-4
-
-
-def test_what_can_not_be_rotated_is_refused_before_any_work(document: dict[str, Any], fresh_settings: Settings) -> None:
-    streamed = fresh_settings.model_copy(update={"weights": "streamed"})
-    with pytest.raises(Refused, match="a rotation needs the whole model in memory") as caught:
-        plan(Recipe.parse(document), streamed)
-    plan(Recipe.parse(document | caught.value.fixes[0].values), streamed)
 
 
 def test_a_run_ends_where_logits_differ(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from itertools import islice, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -74,11 +74,6 @@ def outcome_of(events: list[Event]) -> Any:
 def without_clock(tuning: Tuning) -> dict[str, Any]:
     turns = [{**turn, "seconds": None} for turn in tuning["turns"]]
     return {name: value for name, value in tuning.items() if name != "seconds"} | {"turns": turns}
-
-
-def arrays_of(settings: Settings) -> dict[str, np.ndarray]:
-    study = Study.open(settings.studies_dir() / "tuned")
-    return {f"{line.name}/{name}": study.array(line, name) for line in study.lines for name in line.arrays}
 
 
 def test_measurements_are_those_of_runs(
@@ -178,31 +173,6 @@ def test_the_lab_opens_its_study(tuned: list[Event], tuned_settings: Settings) -
         for draw in (None, *line.draws):
             view = lab_view(study, method=line.name, draw=draw)
             assert view["figures"]["hero"] is not None
-
-
-def test_stopped_in_the_middle_it_ends_the_same(
-    tuned: list[Event], document: dict[str, Any], tuned_settings: Settings, fresh_settings: Settings
-) -> None:
-    stop_at = 17
-    assert stop_at < len(tuned) - 2
-    events = execute(Recipe.parse(document), fresh_settings, study_dir=fresh_settings.studies_dir(), study_id="tuned")
-    for _ in islice(events, stop_at):
-        pass
-    events.close()
-    again = run(document, fresh_settings)
-    assert without_clock(outcome(again)) == without_clock(outcome(tuned))
-    expected = arrays_of(tuned_settings)
-    for name, array in arrays_of(fresh_settings).items():
-        np.testing.assert_array_equal(array, expected[name])
-
-
-def test_once_more_costs_nothing(
-    tuned: list[Event], document: dict[str, Any], tuned_settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(float_statistics, "BlockWalk", None)
-    monkeypatch.setattr(trials, "solve_points", None)
-    monkeypatch.setattr(trials, "perplexity_steps", None)
-    assert without_clock(outcome(run(document, tuned_settings))) == without_clock(outcome(tuned))
 
 
 @pytest.mark.parametrize("change", [{"bits": 3}, {"sweep": [0.05, 0.5]}, {"method": "rqc-gbs"}, {"method": "sarqc-gs"}])
@@ -364,12 +334,6 @@ def test_what_can_not_be_tuned_is_refused(document: dict[str, Any], change: dict
 def test_a_block_that_is_not_there_is_refused(document: dict[str, Any], settings: Settings) -> None:
     with pytest.raises(Refused, match="no block 3"):
         plan(Recipe.parse(document | {"blocks": [0, 3]}), settings)
-
-
-def test_no_checkpoint_is_promised(document: dict[str, Any], settings: Settings, tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="keeps none"):
-        next(execute(Recipe.parse(document), settings, checkpoint_dir=tmp_path / "model"))
-    assert plan(Recipe.parse(document), settings).formats == ()
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,13 @@ def test_what_tuning_came_to_is_in_the_list_its_order_and_its_file_alike(client:
             assert float(row[name]) == run["tuned"][name]
     assert [row["tuned_lambda"] for row in rows] == ["0.5", ""]
     assert [row["recipe_lambda"] for row in rows] == ["", ""]
+    came_to = client.get(f"/api/runs/{runs[0]['id']}").json()["tuned"]
+    assert (came_to["words"], came_to["band"]) == ("0.5 found", "0.5 and 2.5 to 3.5")
+    with store.transaction():  # a waiting one would be started
+        ended = store.create(tunes, "local").id
+        store.move(ended, State.CANCELLED)
+    listed = client.get("/api/runs", params={"filter": "cancelled"}).json()
+    assert [each["id"] for each in listed["runs"]] == [ended]
 
 
 def test_a_file_has_the_runs_of_all_parts_once(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,17 +213,3 @@ def test_size_against_quality_of_a_list(client: TestClient) -> None:
     one = client.get("/api/runs/pareto", params={"ids": runs[0]["id"], "quality": "perplexity", "size": "mib"}).json()
     assert next(trace for trace in one["figure"]["data"] if "customdata" in trace)["y"] == [8.0]
     assert_error(client.get("/api/runs/pareto?size=gib"), 422, "refused")
-
-
-def test_a_list_says_what_tuning_came_to_and_finds_states_by_their_names(client: TestClient) -> None:
-    store = client.app.state.supervisor.store
-    tunes = recipe(2, method="sarqc-gbs", kind="tune", test="none.txt")
-    run_id, ended = store.create(tunes, "local").id, store.create(tunes, "local").id
-    with store.transaction():
-        store.move(ended, State.CANCELLED)  # a waiting one would be started
-        store.move(run_id, State.RUNNING)
-        store.move(run_id, State.FINISHED, Finished({"tuning": tuning(0.5, 0.125, "run")}, 1.0))
-    came_to = client.get(f"/api/runs/{run_id}").json()["tuned"]
-    assert (came_to["words"], came_to["band"]) == ("0.5 found", "0.5 and 2.5 to 3.5")
-    listed = client.get("/api/runs", params={"filter": "cancelled"}).json()
-    assert [each["id"] for each in listed["runs"]] == [ended]

@@ -160,6 +160,9 @@ def test_kill_of_the_app_and_its_return(serve: Serve) -> None:
     assert types.count("interrupted") == 1
     assert types.count("started") == 2
     assert types[-1] == "finished"
+    (told,) = (data["what"] for _, data in after if data["type"] == "interrupted")
+    assert told.startswith("The app was stopped.")
+    assert "of 8 layers are kept" in told
     assert [number for number, _ in before + after] == list(range(1, len(types) + 1))
     assert second.http.get(f"/api/runs/{run_id}").json()["attempt"] == 2
 

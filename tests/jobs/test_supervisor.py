@@ -5,9 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
-import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -183,47 +180,6 @@ def test_stop_while_one_does_not_listen(store: Store, settings: Settings, monkey
     supervisor.stop()
     assert not is_alive(pid)
     assert store.get(run_id).state is State.QUEUED
-
-
-def test_killed_app(settings: Settings) -> None:
-    """kill -9 of the whole app: no worker stays, and the next start tells what happened and goes on."""
-    script = textwrap.dedent(
-        f"""
-        import time
-        from pathlib import Path
-        from sarqc.jobs.store import Store
-        from sarqc.jobs.supervisor import Supervisor
-        from sarqc.settings import Settings
-        from tests.jobs.fake_runs import recipe
-        settings = Settings(state_dir=Path({str(settings.state_dir)!r}), device="cpu")
-        store = Store(settings.database())
-        supervisor = Supervisor(store, settings, execute="tests.jobs.fake_runs:slow")
-        supervisor.start()
-        run = supervisor.submit(recipe(10), "ann").id
-        while store.get(run).done < 2:
-            time.sleep(0.01)
-        print(run, store.get(run).pid, flush=True)
-        time.sleep(60)
-        """
-    )
-    app = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
-    run_id, pid = app.stdout.readline().split()
-    app.kill()
-    app.wait()
-    app.stdout.close()
-    until(lambda: not is_alive(int(pid)))
-
-    store = Store(settings.database())
-    assert store.get(run_id).state is State.RUNNING
-    supervisor = Supervisor(store, settings, execute="tests.jobs.fake_runs:slow")
-    supervisor.start()
-    run = until_state(store, run_id, State.FINISHED)
-    assert (run.attempt, run.done) == (2, 10)
-    told = next(event.payload for event in store.events(run_id) if event.payload["type"] == "interrupted")
-    assert told["what"].startswith("The app was stopped.")
-    assert "of 10 layers are kept" in told["what"]
-    supervisor.stop()
-    store.close()
 
 
 def test_what_was_cancelling_when_the_app_died_is_cancelled(store: Store, settings: Settings) -> None:

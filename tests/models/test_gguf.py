@@ -6,7 +6,9 @@ import json
 import os
 import shutil
 import struct
+import tracemalloc
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -287,6 +289,25 @@ def test_a_damaged_file_is_read_or_refused(data, llama_gguf, tmp_path):
     path.write_bytes(content[:cut])
     with suppress(Refused):
         gguf_model((path,), "damaged")
+
+
+def test_claims_of_a_file_take_no_memory(llama_gguf, tmp_path):
+    """Counts as large as the bounds allow and larger, and a terabyte of nothing behind a sound beginning."""
+    path = tmp_path / "damaged.gguf"
+    tracemalloc.start()
+    for kind, count, tensors in product([8, 9, 4, 12], [2**20, 2**20 + 1, 2**24, 2**34], [0, 2**16, 2**17]):
+        listed = struct.pack("<Q", 1) + b"k" + struct.pack("<IIQ", 9, kind, count)
+        path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, tensors, 1) + listed)
+        with pytest.raises(Refused):
+            gguf_model((path,), "damaged")
+    with path.open("wb") as file:
+        file.write(llama_gguf.read_bytes()[:400])
+        file.truncate(1 << 40)
+    with pytest.raises(Refused):
+        gguf_model((path,), "damaged")
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 100 << 20
 
 
 def test_pickles_and_others_in_disguise_are_no_models(tmp_path):

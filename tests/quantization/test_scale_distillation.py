@@ -340,17 +340,6 @@ def test_the_first_step_moves_the_outermost_levels_as_far_at_any_width(bits: int
             torch.testing.assert_close(moved, torch.full_like(moved, 0.01 * 3), rtol=1e-3, atol=0)
 
 
-def test_tuned_codes_repeat_their_bits() -> None:
-    results = []
-    for _ in range(2):
-        here = case("affine")
-        results.append(run(here.with_codes(0.1), here.model, epochs=3))
-    assert results[0][0] == results[1][0]
-    for name, layer in results[0][1].items():
-        assert torch.equal(layer.codes, results[1][1][name].codes)
-        assert torch.equal(layer.dequantized, results[1][1][name].dequantized)
-
-
 def test_the_penalty_alone_takes_codes_to_the_nearest_level() -> None:
     here, random = case("affine"), torch.Generator().manual_seed(3)
     here.layers = {
@@ -415,14 +404,16 @@ def test_a_norm_is_tuned_with_the_scales_and_judged_as_it_is_stored(dtype: torch
     assert here.model.held_out(found.weights()) == min(held_out)
 
 
-def test_it_repeats_its_bits() -> None:
+@pytest.mark.parametrize("unknown", ["tuned", "with_codes"])
+def test_it_repeats_its_bits(unknown: str) -> None:
     results = []
     for _ in range(2):
         here = case("affine")
-        results.append(run(here.tuned(0.1), here.model, epochs=3))
+        results.append(run(getattr(here, unknown)(0.1), here.model, epochs=3))
     assert results[0][0] == results[1][0]
     for name, layer in results[0][1].items():
         other = results[1][1][name]
+        assert torch.equal(layer.codes, other.codes)
         assert torch.equal(layer.scales, other.scales)
         assert torch.equal(layer.dequantized, other.dequantized)
 

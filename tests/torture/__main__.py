@@ -17,11 +17,9 @@ from tests.torture import (
     halls,
     kills,
     kills_of_exports,
-    malformed_gguf,
     many_runs,
     pattern_bombs,
     requests_of_a_profile,
-    tests_of_damage,
     viewers,
 )
 from tests.torture.figures import Figures
@@ -31,16 +29,13 @@ def main() -> None:
     """Plays all parts, each against apps of its own, and says after each how it went."""
     parser = argparse.ArgumentParser(prog="python -m tests.torture", description="Torture of a running app.")
     parser.add_argument("--seed", type=int, default=0, help="decides requests and times of kills")
-    parser.add_argument("--requests", type=int, default=2000, help="malformed requests in each profile")
-    parser.add_argument("--gguf", type=int, default=2000, help="malformed GGUF files")
+    parser.add_argument("--requests", type=int, default=2000, help="requests in each profile")
     parser.add_argument("--kills", type=int, default=20, help="kills of worker and app during real runs")
     parser.add_argument("--export-kills", type=int, default=12, help="kills during exports of runs and of repairs")
     parser.add_argument("--full-disks", type=int, default=4, help="times that the disk is filled under a real run")
     parser.add_argument("--runs", type=int, default=50, help="runs one after the other")
     parser.add_argument("--viewers", type=int, default=300, help="listeners to a full queue of runs")
     parser.add_argument("--phones", type=int, default=200, help="phones of a lecture")
-    parser.add_argument("--idle", type=int, default=1100, help="connections that say nothing")
-    parser.add_argument("--no-damage", action="store_true", help="leave out the tests of damaged hosts")
     asked = parser.parse_args()
     raise_file_limit()
     sound = True
@@ -53,9 +48,6 @@ def main() -> None:
         figures = Figures()
         pattern_bombs.play(folder / "patterns", figures)
         sound &= _say("pattern bombs", figures)
-        figures = Figures()
-        malformed_gguf.play(folder / "gguf", figures, asked.gguf, asked.seed)
-        sound &= _say("malformed GGUF files", figures)
         figures = Figures()
         kills.play(folder / "kills", figures, asked.kills, asked.seed)
         sound &= _say("kills", figures)
@@ -71,17 +63,11 @@ def main() -> None:
         figures = Figures()
         if asked.viewers:
             viewers.listen(folder / "viewers", figures, asked.viewers, 50)
-        if asked.idle:
-            viewers.be_idle(folder / "idle", figures, asked.idle)
         sound &= _say("viewers", figures)
         figures = Figures()
         if asked.phones:
             halls.fill(folder / "halls", figures, asked.phones)
             sound &= _say("a lecture", figures)
-        figures = Figures()
-        if not asked.no_damage:
-            tests_of_damage.play(figures)
-            sound &= _say("damage", figures)
     print(f"\nseed {asked.seed}: {'nothing broke' if sound else 'something broke'}")
     sys.exit(0 if sound else 1)
 

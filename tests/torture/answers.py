@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ PARTS = ["kind", "what", "where", "remedy"]
 OF_A_FIELD = ["field", "fixes"]  # of refusals that are about a field of the recipe
 PAGES = ("/sign-in", "/sign-out", "/share/")  # for people: their errors are pages
 REQUESTS, SLOWEST = "requests", "slowest answer"
-ERROR_500, WRONG_SHAPE, SLOW, LEAK, LET_IN = "500s", "wrong shapes", "later than 5 s", "paths or secrets", "let in"
+ERROR_500, WRONG_SHAPE, SLOW, LEAK = "500s", "wrong shapes", "later than 5 s", "paths or secrets"
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Judge:
 
     def __init__(self, app: Served, figures: Figures) -> None:
         self.app, self.figures = app, figures
-        figures.expect(ERROR_500, WRONG_SHAPE, SLOW, LEAK, LET_IN)
+        figures.expect(ERROR_500, WRONG_SHAPE, SLOW, LEAK)
         secret = app.folder / "state" / "secret"
         self.hidden = [SECRET.encode(), *(str(path).encode() for path in (app.folder, SITE, Path.home(), sys.prefix))]
         self.hidden += [secret.read_bytes()] if secret.exists() else []
@@ -78,12 +78,6 @@ class Judge:
             self.figures.complain(SLOW, f"{answer.seconds:.1f} s: {said}")
         if secrets := [hidden for hidden in self.hidden if _holds(answer, hidden)]:
             self.figures.complain(LEAK, f"{secrets}: {said}")
-
-    def must_refuse(self, request: requests.Request, statuses: Iterable[int]) -> None:
-        """A request that has to be turned away with one of the statuses."""
-        answer = self.send(request)
-        if answer is not None and answer.status not in statuses:
-            self.figures.complain(LET_IN, f"{request.method} {request.url} {request.headers} → {answer.status}")
 
 
 def _holds(answer: Answer, hidden: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""Malformed requests of every kind against one app in one profile."""
+"""Requests by the schema, right and wrong, against one app in one profile."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.jobs.conftest import until
-from tests.torture import by_schema, malformed, on_the_wire
+from tests.torture import by_schema
 from tests.torture.answers import ERROR_500, Judge
 from tests.torture.figures import Figures
 from tests.torture.served import PUBLIC, Served
 
+RECIPE = {"model": "tiny-llama", "method": "rtn", "calibration": "tiny-llama-calibration", "samples": 2, "length": 64}
 PROFILES: dict[str, dict[str, Any]] = {"private": {}, "public": PUBLIC}
 
 
@@ -19,11 +20,9 @@ def play(folder: Path, profile: str, figures: Figures, number: int, seed: int, *
     app = Served(folder / profile, "tests.torture.no_work:execute", with_pages=with_pages, **PROFILES[profile]).wait()
     try:
         judge = Judge(app, figures)
-        run_id = app.post("/api/runs", malformed.RECIPE).json()["id"]
+        run_id = app.post("/api/runs", RECIPE).json()["id"]
         until(lambda: app.get(f"/api/runs/{run_id}")["state"] == "finished", seconds=60)
-        by_schema.ask(judge, run_id, number * 3 // 10, seed)
-        on_the_wire.ask(judge, number // 10, seed)
-        malformed.ask(judge, number * 6 // 10, seed)
+        by_schema.ask(judge, run_id, number, seed)
         app.get("/api/health")
         said = app.log.read_text()
         # A client that breaks its connection off in a request: the server's own protocol says so where it answers.

@@ -21,7 +21,6 @@ from sarqc.settings import SITE, Settings
 from tests.jobs.conftest import settings_in
 
 SECRET = "hf_TheOperatorsOwnTokenOfTheHub0000000"
-FOREIGN_HOST = "evil.example"
 PUBLIC = {"access": "open", "strangers": "runner", "hosts": "sarqc.example"}
 # Limits that a flood from one address meets at once, and which have tests of their own.
 ROOMY = {"requests_per_minute": 10**6, "max_queued_each": 50, "text_uploads_each": 10**6, "study_uploads_each": 10**6}

@@ -8,10 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from sarqc.study.tensors import FILE
-from tests.torture import halls, kills, malformed_gguf, many_runs, pattern_bombs, requests_of_a_profile, viewers
+from tests.torture import halls, kills, many_runs, pattern_bombs, requests_of_a_profile, viewers
 from tests.torture.answers import Answer, Judge
 from tests.torture.figures import Figures
-from tests.torture.on_the_wire import STATUS
 
 REQUESTS, KILLS = 150, 1
 
@@ -32,14 +31,6 @@ def test_pattern_bombs_freeze_nothing(tmp_path: Path) -> None:
     pattern_bombs.play(tmp_path, figures, some)
     assert figures.is_sound, figures.table()
     assert figures.counts[pattern_bombs.PLANS] == 3 * (1 + len(some))
-
-
-@pytest.mark.soak
-def test_malformed_gguf_files_break_nothing(tmp_path: Path) -> None:
-    figures = Figures()
-    malformed_gguf.play(tmp_path, figures, 60, 1)
-    assert figures.is_sound, figures.table()
-    assert figures.counts[malformed_gguf.REFUSED] > 30
 
 
 @pytest.mark.soak
@@ -120,7 +111,3 @@ def test_wrong_answers_are_seen(status: int, kind: str, body: bytes, complaints:
     judge.figures, judge.hidden = figures, [b"/nowhere/state"]
     judge.judge("asked", "GET", "/api/x", Answer(status, {"content-type": kind}, body, 0.1))
     assert sum(len(kept) for kept in figures.complaints.values()) == complaints
-
-
-def test_a_status_line_is_read() -> None:
-    assert STATUS.findall(b"HTTP/1.1 500 Internal Server Error\r\n\r\n") == [b"500"]

@@ -1,11 +1,8 @@
-"""Many who watch: every listener of every kind hears each event once, and idle connections keep nobody out."""
+"""Many who watch: every listener of every kind hears each event once."""
 
 from __future__ import annotations
 
-import contextlib
-import socket
 import threading
-import time
 from pathlib import Path
 
 import httpx
@@ -18,7 +15,6 @@ from tests.jobs.fake_runs import recipe
 from tests.torture.figures import Figures
 
 HEARD, LOST, DOUBLED, LISTENERS, QUEUED = "events heard", "events lost", "events doubled", "viewers", "queued runs"
-IDLE, SHUT_OUT, HEALTHZ = "idle connections", "not answered beside idle ones", "/healthz beside idle ones"
 GREW = "what grew with viewers"
 LAYERS = 20
 TOGETHER = 50  # viewers from one address, which may not have many more streams
@@ -69,27 +65,6 @@ def listen(folder: Path, figures: Figures, viewers: int, queued: int) -> None:
             figures.complain(GREW, f"{more >> 20} MiB of memory")
         figures.count(LISTENERS, viewers)
         figures.count(QUEUED, queued)
-    finally:
-        app.http.close()
-        app.end(9)
-
-
-def be_idle(folder: Path, figures: Figures, connections: int) -> None:
-    """Opens as many connections, says nothing on them, and asks whether the app is well."""
-    figures.expect(IDLE, SHUT_OUT)
-    folder.mkdir(parents=True, exist_ok=True)
-    app = App(folder, "quick", ["sh", "-c", 'ulimit -n 1024 && exec "$@"', "sh"])
-    try:
-        with contextlib.ExitStack() as stack:
-            for _ in range(connections):
-                stack.enter_context(socket.create_connection(("127.0.0.1", app.port), timeout=20))
-            began = time.monotonic()
-            for path in ("/healthz", "/api/runs"):
-                answer = app.http.get(path)
-                if answer.status_code != 200:
-                    figures.complain(SHUT_OUT, f"{path}: {answer.status_code}")
-            figures.took(HEALTHZ, time.monotonic() - began)
-            figures.count(IDLE, connections)
     finally:
         app.http.close()
         app.end(9)

@@ -1,0 +1,203 @@
+"""Runs that compare models over REST, with the real engine: submitted, followed, and asked for figure and sentence."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app import create_app
+from sarqc.checkpoints.formats import check_export
+from sarqc.engine.bundle import Bundle, screen_bundle
+from sarqc.engine.screening import mean_of_logarithms
+from sarqc.errors import Refused
+from sarqc.figures import ladder_view, tuning_view
+from sarqc.recipe import Recipe
+from sarqc.settings import SITE
+from tests.http.conftest import assert_error
+from tests.jobs.conftest import settings_in, until
+
+SMALL = {
+    "model": "tiny-llama", "bits": 2, "blocks": [0], "calibration": "tiny-llama-calibration", "samples": 2,
+    "length": 64, "test": "tiny-llama-held-out", "window": 64, "test_tokens": 512, "draws": 2,
+}  # fmt: skip
+RECIPE = SMALL | {"kind": "tune", "sweep": [0.01, 0.1, 1]}
+LADDER = SMALL | {"kind": "ladder"}
+STEPS = [
+    "Float model", "Round to nearest", "GPTQ 1 %", "+ activation order", "+ searched range", "+ λ = 0.1",
+    "+ refined × 3", "+ scales refitted × 3", "+ affine grid, 2.25 bits", "+ jointly searched range",
+]  # fmt: skip
+Compared = tuple[TestClient, str]  # an app, and the id of its run
+
+
+def finished(client: TestClient, recipe: dict[str, Any], answer: str) -> str:
+    """The id of a run that has ended, whose answer could be asked for at once."""
+    created = client.post("/api/runs", json=recipe)
+    assert created.status_code == 201, created.text
+    run_id: str = created.json()["id"]
+    before = client.get(f"/api/runs/{run_id}/{answer}")  # whatever there is at this moment, nothing at first
+    assert before.status_code == 200, before.text
+    until(lambda: client.get(f"/api/runs/{run_id}").json()["state"] in ("finished", "failed"), seconds=150)
+    return run_id
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    settings = settings_in(tmp_path_factory.mktemp("compared"), assets_dir=SITE / "assets")
+    with TestClient(create_app(settings, with_pages=False)) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def tuned(client: TestClient) -> Compared:
+    return client, finished(client, RECIPE, "tuning")
+
+
+@pytest.fixture(scope="module")
+def climbed(client: TestClient) -> Compared:
+    return client, finished(client, LADDER, "ladder")
+
+
+def ended(compared: Compared, name: str, view_of: Callable[..., Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A run and its view, which is that of its summary."""
+    client, run_id = compared
+    run = client.get(f"/api/runs/{run_id}").json()
+    assert run["state"] == "finished", run["error"]
+    view = client.get(f"/api/runs/{run_id}/{name}").json()
+    assert view[name] == run["summary"][name]
+    assert view == view_of(run["summary"][name], run["recipe"])
+    assert run["progress"] == {"done": view[name]["measured"], "total": view[name]["planned"]}
+    assert "nded because" in "".join(piece["text"] for piece in view["sentence"])
+    return run, view
+
+
+def standings(compared: Compared, name: str) -> list[dict[str, Any]]:
+    client, run_id = compared
+    answer = client.get(f"/api/runs/{run_id}/events", headers={"Accept": "application/json"}).json()
+    return [event[name] for event in answer["events"] if event["type"] == f"{name}_standing"]
+
+
+def test_the_end_of_tuning_is_the_summary_s_and_the_recipe_to_follow_is_one(tuned: Compared) -> None:
+    client, run_id = tuned
+    _, view = ended(tuned, "tuning", tuning_view)
+    assert len(view["table"]["rows"]) >= 5  # three λ and two baselines
+    tuning = view["tuning"]
+    following = Recipe.parse(tuning["recipe"])
+    if tuning["next"] == "run":
+        assert (following.kind, following.lam) == ("run", tuning["rows"][tuning["best"]]["lambda"])
+    else:
+        assert (tuning["next"], following.kind, following.method) == ("keep", "run", "gptq")
+    assert client.post("/api/plan", json=following.to_json()).status_code == 200
+    assert client.get(f"/api/studies/{run_id}/view").status_code == 200
+
+
+def test_the_end_of_a_ladder_is_the_summary_s_and_the_recipe_to_follow_is_one(climbed: Compared) -> None:
+    client, _ = climbed
+    run, view = ended(climbed, "ladder", ladder_view)
+    assert run["progress"] == {"done": 18, "total": 18}
+    assert (run["study_id"], run["formats"], run["tuned"]) == (None, [], None)
+    assert [row["step"] for row in view["table"]["rows"]] == STEPS
+    ladder = view["ladder"]
+    following = Recipe.parse(ladder["recipe"])
+    assert (following.kind, following.method) == ("run", ladder["rows"][ladder["best"]]["method"])
+    assert client.post("/api/plan", json=following.to_json()).status_code == 200
+
+
+def test_each_word_of_tuning_can_be_drawn(tuned: Compared) -> None:
+    stages = standings(tuned, "tuning")
+    assert [stages[0]["measured"], stages[0]["best"], stages[-1]["draws"]] == [0, None, 2]
+    for tuning in stages:
+        view = tuning_view(tuning, RECIPE)
+        assert view["figure"]["data"]
+        assert view["sentence"]
+
+
+def test_each_word_of_a_ladder_can_be_drawn(climbed: Compared) -> None:
+    stages = standings(climbed, "ladder")
+    assert [one["measured"] for one in stages] == [*range(19), 18]
+    for ladder in stages:
+        view = ladder_view(ladder, LADDER)
+        assert bool(view["figure"]["data"]) == (ladder["measured"] > 0)
+        assert len(view["figure"]["layout"]["yaxis"]["ticktext"]) == 9, "each step has its row from the beginning"
+        assert view["sentence"]
+
+
+def test_a_plan_says_what_each_budget_buys(client: TestClient) -> None:
+    plan = client.post("/api/plan", json=LADDER | {"minutes": 5}).json()
+    assert plan["tuning"] is None
+    assert 5 in [one["minutes"] for one in plan["ladder"]["budgets"]]
+    assert_error(client.post("/api/plan", json=LADDER | {"test": None}), 422, "refused")
+
+
+def test_a_run_of_another_kind_has_neither_answer(climbed: Compared) -> None:
+    client, run_id = climbed
+    [run] = client.get("/api/runs", params={"filter": "ladder"}).json()["runs"]
+    assert (run["id"], run["recipe"]["kind"]) == (run_id, "ladder")
+    other = client.post("/api/runs", json=SMALL | {"kind": "run", "method": "rtn", "test": None}).json()["id"]
+    client.post(f"/api/runs/{other}/cancel")
+    for name, what in (("ladder", "the run is not a ladder"), ("tuning", "the run does not tune")):
+        assert assert_error(client.get(f"/api/runs/{other}/{name}"), 404, "not_found")["what"] == what
+
+
+@pytest.mark.soak
+def test_killed_twice_it_ends_the_same(tuned: Compared, tmp_path: Path) -> None:
+    """The worker is lost, then the whole app; another app goes on from what is kept, to the same end."""
+    client, run_id = tuned
+    expected = client.get(f"/api/runs/{run_id}").json()["summary"]["tuning"]
+    settings = settings_in(tmp_path, assets_dir=SITE / "assets")
+    app = create_app(settings, with_pages=False)
+    with TestClient(app) as first:
+        own = first.post("/api/runs", json=RECIPE).json()["id"]
+        until(lambda: first.get(f"/api/runs/{own}").json()["progress"]["done"] >= 2, seconds=150)
+        os.kill(app.state.supervisor.store.get(own).pid, signal.SIGKILL)
+        until(lambda: first.get(f"/api/runs/{own}").json()["state"] == "interrupted")
+        first.post(f"/api/runs/{own}/continue")
+        until(lambda: first.get(f"/api/runs/{own}").json()["progress"]["done"] >= 4, seconds=150)
+    with TestClient(create_app(settings, with_pages=False)) as second:  # the first took its worker along
+        state = second.get(f"/api/runs/{own}").json()["state"]
+        if state == "interrupted":
+            second.post(f"/api/runs/{own}/continue")
+        until(lambda: second.get(f"/api/runs/{own}").json()["state"] in ("finished", "failed"), seconds=150)
+        run = second.get(f"/api/runs/{own}").json()
+        assert run["state"] == "finished", run["error"]
+        there = without_clock(run["summary"]["tuning"])
+        arrays = second.get(f"/api/studies/{own}").json()["checksum"]
+    assert there == without_clock(expected)
+    assert arrays == client.get(f"/api/studies/{run_id}").json()["checksum"], "all numbers of the study, bit for bit"
+
+
+def without_clock(tuning: dict) -> dict:
+    turns = [{**turn, "seconds": None} for turn in tuning["turns"]]
+    return {name: value for name, value in tuning.items() if name != "seconds"} | {"turns": turns}
+
+
+def test_its_statistics_can_be_taken_along_and_no_model(tuned: Compared, tmp_path: Path) -> None:
+    """One file over HTTP, opened without the model: its errors are those that the run began with."""
+    client, run_id = tuned
+    run = client.get(f"/api/runs/{run_id}").json()
+    assert [one["format"] for one in run["formats"]] == ["statistics"]
+    assert_error(client.post(f"/api/runs/{run_id}/export"), 422, "refused")
+    export = client.post(f"/api/runs/{run_id}/export?format=statistics").json()["id"]
+    until(lambda: client.get(f"/api/runs/{export}").json()["state"] in ("finished", "failed"), seconds=150)
+    made = client.get(f"/api/runs/{export}").json()
+    assert made["state"] == "finished", made["error"]
+    answer = client.get(f"/api/runs/{run_id}/checkpoint?format=statistics")
+    assert "tiny-llama-2bit-sarqc-gbs-statistics.statistics" in answer.headers["Content-Disposition"]
+    assert len(answer.content) == made["bytes"]
+    file = tmp_path / "taken.statistics"
+    file.write_bytes(answer.content)
+    errors = mean_of_logarithms(screen_bundle(Bundle.open(file), Recipe.parse(RECIPE), settings_in(tmp_path)))
+    tuning = run["summary"]["tuning"]
+    by_lam = {row["lambda"]: row["layer_error"] for row in tuning["rows"] if row["standing"] != "baseline"}
+    expected = [by_lam[lam] for lam in RECIPE["sweep"]]  # the run may have added further ones
+    assert errors[tuning["gammas"].index(tuning["gamma"])].tolist() == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_run_that_does_not_tune_keeps_no_statistics() -> None:
+    with pytest.raises(Refused, match="only tuning keeps statistics"):
+        check_export(Recipe.parse(RECIPE | {"kind": "run", "sweep": [], "draws": 8}), "statistics")
