@@ -1,7 +1,5 @@
 """Every name that a page of the docs may use for something in the code, found by introspection."""
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import importlib

@@ -1,7 +1,5 @@
 """What every test shares: no network, no state outside the test, no threads that starve each other."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import shutil

@@ -7,8 +7,6 @@ Attention of trained models rests on the first token where it has nothing better
 reads its value. In the Gram it counts once in 512 tokens. Here it is counted several times.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Small studies of the former versions of the format, as they were written then, in one archive."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 

@@ -5,8 +5,6 @@ one is root; what is not done is said. Then the image's command is started, aske
 ends it in the midst of a run, killed in the midst of it, and started again: the run must end.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

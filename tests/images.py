@@ -1,7 +1,5 @@
 """Dockerfiles as data: instructions in their order, and the files that a build gets to see."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A real S3 server on this host, moto's, in a thread of the test's process."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Groups, blocks and batches by name, as tests like to write them, solved by the one verb there is."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from torch import Tensor

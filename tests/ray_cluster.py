@@ -4,8 +4,6 @@ It is in a process of its own, as an operator's is: ``python -m tests.ray_cluste
 for each line “add” and kills one for each line “kill”, and ends with its standard input.
 """
 
-from __future__ import annotations
-
 import secrets
 import subprocess
 import sys

@@ -7,8 +7,6 @@ Each run is the command line's own, in a process of its own; what it took stands
 numbers are kept as build/real/real.json, of which docs/real.json is a copy.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

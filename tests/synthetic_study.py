@@ -1,7 +1,5 @@
 """Small made-up studies whose every number is known, for tests of facts and figures. Not results of anything."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

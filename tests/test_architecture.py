@@ -1,7 +1,5 @@
 """The direction of imports, enforced: a tree of packages in which strangers stay strangers."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Claims: each piece of work goes to one process, and that of a process that is gone to another one."""
 
-from __future__ import annotations
-
 import os
 import threading
 from pathlib import Path

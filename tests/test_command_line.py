@@ -1,7 +1,5 @@
 """The command line as a person meets it: exit codes, one JSON object on stdout, words on stderr."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """docs/contributing.md, followed to the letter: its code goes where it says, in a copy of the repository, and works."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

@@ -1,7 +1,5 @@
 """The generated page is current, and the written ones name what exists."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

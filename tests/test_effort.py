@@ -1,7 +1,5 @@
 """Efforts: the fields that they set, recipes with these fields instead, and what a model leaves out."""
 
-from __future__ import annotations
-
 import json
 import math
 from itertools import product

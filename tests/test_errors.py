@@ -1,7 +1,5 @@
 """What an error says as one text."""
 
-from __future__ import annotations
-
 import pytest
 
 from sarqc.errors import Refused

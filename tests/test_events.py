@@ -1,7 +1,5 @@
 """The closed set of event types."""
 
-from __future__ import annotations
-
 import pytest
 
 from sarqc.events import Measured, from_json

@@ -5,8 +5,6 @@ from a request, a checkpoint, a study or a text none may get there. Constants ar
 is listed here with its reason.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the images promise, read from their recipes. Their steps are run by ``python -m tests.image_steps``."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

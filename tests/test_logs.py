@@ -1,7 +1,5 @@
 """Log lines as they are written: what they are about, and what must never be in them."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

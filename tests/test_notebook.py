@@ -1,7 +1,5 @@
 """Tables and figures for notebooks: tables against loops over the arrays, figures against the Lab's own dicts."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Values in plain form, for JSON and for people."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Everything on a device that refuses what a GPU refuses, against the same on the CPU; and that mistakes are seen."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path

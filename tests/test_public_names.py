@@ -1,7 +1,5 @@
 """The stable names, used as the guide shows them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

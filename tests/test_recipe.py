@@ -1,7 +1,5 @@
 """One document for form, flags, REST and files: it round-trips, and wrong ones are refused in plain words."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

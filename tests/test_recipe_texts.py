@@ -1,7 +1,5 @@
 """A recipe taken elsewhere means the same there: each text is read or run by what it is written for."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """What is installed: each version with its hashes, and an audit that says when it has judged nothing."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """A run on a terminal that meets a full disk: it says so, waits, and goes on from what is kept."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The list of thorough tests names tests that there are."""
 
-from __future__ import annotations
-
 import ast
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The tour's words and the published figures that it shows."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The wheel: built, installed into a fresh environment, and started far from any checkout."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

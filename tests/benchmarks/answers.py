@@ -1,8 +1,6 @@
 """How long a served app takes to answer: on the wall, and of its processor, which does not count what else the host
 does."""
 
-from __future__ import annotations
-
 import statistics
 import time
 import urllib.error

@@ -5,8 +5,6 @@
 What was found is printed, and kept as JSON with the host's description. Numbers mean something on a quiet host only.
 """
 
-from __future__ import annotations
-
 import argparse
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Calibration by us and by llm-compressor on the same tokens, alternating, both with activation order."""
 
-from __future__ import annotations
-
 import statistics as middle
 from collections.abc import Iterator
 from pathlib import Path

@@ -7,8 +7,6 @@ seven minutes on an H100 without the sections “streamed” and “beside”, 2
 llm-compressor in this environment.
 """
 
-from __future__ import annotations
-
 import argparse
 import gc
 import importlib.util

@@ -1,7 +1,5 @@
 """How long the model in the page takes for 64 tokens, by its own kernel and in plain JavaScript, under node."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Iterator

@@ -7,8 +7,6 @@ Without an address the app is started for it. Milliseconds mean something on a q
 is then used at random for so long, and its heap after a collection is printed once a minute.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import random

@@ -1,7 +1,5 @@
 """Whole runs: what a method takes, what the plan says of it, the way to the first layer, and how cost grows."""
 
-from __future__ import annotations
-
 import math
 import tempfile
 from collections.abc import Callable, Iterator

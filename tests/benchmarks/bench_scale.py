@@ -6,8 +6,6 @@ Each state is made ten times smaller too, and what an answer takes is compared. 
 only made, to be looked at in a browser.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

@@ -1,7 +1,5 @@
 """Single layers: sweeps against single solves, experts together against one by one, what blocks of columns cost."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

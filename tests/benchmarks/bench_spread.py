@@ -1,7 +1,5 @@
 """Linears of a block in two processes with one thread each, beside one process with one thread."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch

@@ -4,8 +4,6 @@ Writes ``sarqc/recipe/efforts.json``, which the page and the documents read, aft
 are not repeated. Every run calibrates anew, and the clock is that of the processor.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import tempfile

@@ -1,7 +1,5 @@
 """Published models by their configurations, whose figures are from their pages on the Hub."""
 
-from __future__ import annotations
-
 import json
 from functools import lru_cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """State folders as they are after years: many runs, many studies, a study of a large mixture, a study of many bytes."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """What a benchmark found, for people and for programs: lines on the terminal and one JSON document."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

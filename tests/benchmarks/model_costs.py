@@ -3,8 +3,6 @@
 python -m tests.benchmarks.model_costs MODEL [--samples N] [--length T]
 """
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import fields, replace
 

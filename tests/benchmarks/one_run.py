@@ -5,8 +5,6 @@
 Prints a JSON object: bytes and seconds that the plan shows, and what it took by stage.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

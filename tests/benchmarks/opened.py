@@ -5,8 +5,6 @@
 Each folder is a checkpoint; beside its repairs stands an ordinary run on the same grid and texts.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Checkpoints with random weights of any shape, with the tokenizer of an embedded model: for speed and memory alone."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What a benchmark leaves: a document after every number, and tables that say which goals were missed."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

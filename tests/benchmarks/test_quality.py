@@ -1,7 +1,5 @@
 """What can be wrong with the comparison of engines: dequantizers, kept results, paired numbers, rows."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

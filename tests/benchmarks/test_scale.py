@@ -1,7 +1,5 @@
 """How answers are timed: no route is forgotten, and the clock of another process is right."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -9,8 +9,6 @@ kept. Everything is kept under SARQC_STATE_DIR, so that a stopped comparison goe
 models; ``again`` times one tuning run of tiny-llama from nothing, and one with another λ after it.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import tempfile

@@ -1,7 +1,5 @@
 """Scripts that measure a page from inside, shared by the browser tests and ``make bench``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 # Moves the slider of λ to and fro. A step begins with a frame, so that waiting for the screen is not part of it.

@@ -1,7 +1,5 @@
 """A host with a token as people meet it: signing in, a link for somebody who has no token; and texts of one's own."""
 
-from __future__ import annotations
-
 import json
 import urllib.request
 from collections.abc import Iterator

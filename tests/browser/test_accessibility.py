@@ -1,7 +1,5 @@
 """Every page as an accessibility checker and somebody without a mouse meet it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

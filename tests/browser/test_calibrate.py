@@ -1,7 +1,5 @@
 """From the form to a finished run: refusals, a closed tab, a second browser, numbers that are the server's."""
 
-from __future__ import annotations
-
 import csv
 import json
 import urllib.request

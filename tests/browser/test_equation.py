@@ -1,7 +1,5 @@
 """The equation above the Lab: set for the method, it moves λ and γ, stays in sight, and shows what is of which term."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Mixtures on the pages: from all layers to an expert, its tokens, and a run whose experts share cells."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 from urllib.parse import parse_qs, urlparse

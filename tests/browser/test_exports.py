@@ -1,7 +1,5 @@
 """The model of a finished run as files, and a study that comes as a file: what is saved is what is there."""
 
-from __future__ import annotations
-
 import tarfile
 import urllib.request
 from pathlib import Path

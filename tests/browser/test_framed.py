@@ -1,7 +1,5 @@
 """A card of the Lab in a frame of another page: of the app, where its operator allows that, and of a published site."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -4,8 +4,6 @@ Times are printed here (``pytest -s``) and by ``make bench``; what is asserted a
 depend on how busy the machine is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -5,8 +5,6 @@ pictures lie in ``build/golden``, to be looked at beside those of another state.
 hashes.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os

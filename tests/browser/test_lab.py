@@ -1,7 +1,5 @@
 """The Lab as a person meets it: the sentence, λ by keyboard, the camera that stays, numbers that are the server's."""
 
-from __future__ import annotations
-
 import csv
 import io
 from typing import Any

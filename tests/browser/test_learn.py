@@ -1,7 +1,5 @@
 """The tour in a real browser: keys, guesses, the address, and numbers that are those of the study."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

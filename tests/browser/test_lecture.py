@@ -1,7 +1,5 @@
 """Lectures in a real browser: the hall, its phones and the window of notes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

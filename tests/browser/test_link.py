@@ -1,7 +1,5 @@
 """The address of the Lab as a lesson: locked, hidden, in a frame; the menus; and what an accessibility checker says."""
 
-from __future__ import annotations
-
 import csv
 import io
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The model on a sentence in a real browser: nothing is fetched before it is asked for, λ changes what it says."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

@@ -1,8 +1,6 @@
 """Models of one's own, and checkpoints that others quantized, on the pages: asked for their text; opened, measured,
 repaired and saved."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tarfile

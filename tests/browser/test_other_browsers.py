@@ -1,7 +1,5 @@
 """A published site in Firefox and WebKit, as far as they are installed: pictures, λ, model, Learn, and no complaint."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path

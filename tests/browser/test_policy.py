@@ -1,7 +1,5 @@
 """The pages under their content security policy: nothing of theirs is held up, and what somebody puts in is."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 from urllib.parse import urlsplit

@@ -1,7 +1,5 @@
 """A published site in the browser: from a plain file server below a path, without any other request."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

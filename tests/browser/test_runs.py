@@ -1,7 +1,5 @@
 """The table of runs, its filter, a comparison, and a deletion that asks first."""
 
-from __future__ import annotations
-
 import csv
 import json
 

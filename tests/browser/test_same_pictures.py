@@ -4,8 +4,6 @@ By design the site lacks what needs a server: *Use these settings*, *Compute her
 the links to Calibrate and Runs.
 """
 
-from __future__ import annotations
-
 import io
 import os
 from collections.abc import Callable, Iterator

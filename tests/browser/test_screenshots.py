@@ -1,7 +1,5 @@
 """The pictures of the README, from the running app: SARQC_SCREENSHOTS=1 python -m pytest tests/browser -k pictures"""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Scripts in a real page: all are announced; what is drawn again keeps what the reader has; data is only text."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A study is published from the menu *Share*: its size first, then its site as a zip file."""
 
-from __future__ import annotations
-
 import zipfile
 from typing import Any
 

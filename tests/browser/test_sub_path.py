@@ -1,7 +1,5 @@
 """The app below a path of another site, behind a proxy that takes headers of 4,096 bytes: nothing leaves the path."""
 
-from __future__ import annotations
-
 import urllib.request
 from pathlib import Path
 from typing import Any

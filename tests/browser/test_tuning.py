@@ -1,7 +1,5 @@
 """“Find my λ” and “What is each step worth?” in a real browser: a press, a figure that grows, the run that follows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The weights in a real browser: another pooling of the surfaces, and one group weight by weight as λ moves."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Figures that fill the window, with type that grows; on every page by one control."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -4,8 +4,6 @@ the program WebKitWebDriver over HTTP.
 Playwright drives only builds of its own of these two browsers; these are the builds that people have.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

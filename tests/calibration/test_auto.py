@@ -1,7 +1,5 @@
 """“auto” in a whole model: each layer by layer statistics, one λ by perplexity, and resuming to the same bits."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import replace

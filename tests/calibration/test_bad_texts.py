@@ -1,7 +1,5 @@
 """What is named as a text and is none: no name ends in a traceback, nothing without an end is opened."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

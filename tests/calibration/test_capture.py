@@ -1,7 +1,5 @@
 """The walk from block to block is the model's own forward pass, and its statistics are sums over its inputs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Codes in bytes and back. The other side takes bits apart as text."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 

@@ -1,7 +1,5 @@
 """Texts become token sequences as the protocol says, and what can't be had is refused."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

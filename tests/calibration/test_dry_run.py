@@ -1,7 +1,5 @@
 """The dry run of the largest block and linear: the functions of the run, on random numbers, without a trace."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Kept statistics of the float model: the same as those of a walk, read instead of collected, made again if damaged."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Learned clipping in the blocks of a model, epoch by epoch, against plain OmniQuant on transformers' own blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

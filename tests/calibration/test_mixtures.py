@@ -1,7 +1,5 @@
 """Experts: their tokens, their statistics and their solutions, against one token and one expert at a time."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter

@@ -1,7 +1,5 @@
 """Linears solved in several processes have the bits of those solved in one, and no process stays behind."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The whole model against a plain loop over forward passes, and resuming to the same bits."""
 
-from __future__ import annotations
-
 import errno
 import time
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What a rotation is worth for the error of layers: where norms carry outlier channels, and where nothing does."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Methods that work on an input group or on a whole block, in a whole model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

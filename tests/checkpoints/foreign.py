@@ -3,8 +3,6 @@
 Axes: O out_features, I in_features, G groups of a row.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Models quantized in place, for the tests of every format, and numbers of few bits read apart from the packers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

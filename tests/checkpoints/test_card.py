@@ -1,7 +1,5 @@
 """The model card says what was done and measured, and nothing else; both kinds of export have it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

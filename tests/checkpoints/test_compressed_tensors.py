@@ -1,7 +1,5 @@
 """Packed checkpoints: the solver's codes bit by bit, and after loading the logits of the evaluated model."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

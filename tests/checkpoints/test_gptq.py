@@ -1,7 +1,5 @@
 """GPTQ's format: the solver's codes and zero points bit by bit, in the convention that config.json names."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """MLX's format: scale · code + bias, exactly the level of the grid; experts stacked."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Patterns for names of linears: the same answers as ``re``, and none of its dangers."""
 
-from __future__ import annotations
-
 import re
 import time
 from itertools import product

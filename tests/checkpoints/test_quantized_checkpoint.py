@@ -1,8 +1,6 @@
 """Checkpoints of every format that others write: the numbers that were stored, the weight once rounded, the same bytes
 when they are written again."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """What is written is read again: the same tokens as the model that was measured, or the report says where not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Two bits on the symmetric grid, in every format that carries codes: compensated codes take all four levels."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

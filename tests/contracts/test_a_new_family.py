@@ -1,7 +1,5 @@
 """A family of methods that the package has never heard of: its dataclass, its solver and a row are all it takes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -3,8 +3,6 @@
 A method that works on a whole block gets a block that is nothing but the layer.
 """
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import json

@@ -3,8 +3,6 @@
 Asked for again it is read from what is stored, and stopped anywhere it ends the same: to the bit, by all that it tells.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice

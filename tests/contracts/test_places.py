@@ -1,7 +1,5 @@
 """The contract of ``FileStore``, and what is built on it, for a folder and for real object storage."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The contract of ``Workers``, for those of this host and for those of a real Ray cluster of several nodes."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import json

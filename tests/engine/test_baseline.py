@@ -1,7 +1,5 @@
 """What a finished run says of its model: how far it is from the float one, and from GPTQ on the same texts."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

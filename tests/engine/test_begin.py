@@ -1,7 +1,5 @@
 """Sequences and test windows begin with what a model's tokenizer puts before a text, or not, as the recipe says."""
 
-from __future__ import annotations
-
 import math
 import shutil
 from pathlib import Path

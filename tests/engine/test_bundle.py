@@ -1,7 +1,5 @@
 """Statistics in a file from elsewhere: with one thing wrong each, refused in a sentence and without much work."""
 
-from __future__ import annotations
-
 import json
 import resource
 import struct

@@ -1,7 +1,5 @@
 """Statistics taken to another host: read by a parser of their own, and tuned with the model and its texts gone."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What the host is said to have."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A run and its device's memory: tried out before the work, and one error wherever it does not suffice."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

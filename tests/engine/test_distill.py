@@ -1,7 +1,5 @@
 """Distillation of scales in a run: beside transformers and numpy, kept, exported, refused."""
 
-from __future__ import annotations
-
 import re
 import weakref
 from pathlib import Path

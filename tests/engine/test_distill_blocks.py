@@ -1,7 +1,5 @@
 """Distillation of scales block by block: beside transformers in float64, kept, resumed, streamed, and for mixtures."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

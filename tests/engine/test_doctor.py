@@ -1,7 +1,5 @@
 """The doctor on this host, and what it says of a device that computes wrongly."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """One run from recipe to study: its events, its numbers, its files, and that nothing is computed twice."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Scale searches of derived decoders whose operations before take up the scales: planned, run, exported, loaded."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

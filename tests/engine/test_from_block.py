@@ -1,7 +1,5 @@
 """Another λ or γ from a block on: what is finished before it is taken as it is, and everything says so."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

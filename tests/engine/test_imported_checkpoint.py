@@ -1,7 +1,5 @@
 """A checkpoint that was quantized elsewhere: measured as it was found, repaired on its own scales, or refused."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A model's own ladder: its numbers are those of runs, it goes on where it was stopped, and it keeps a budget."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

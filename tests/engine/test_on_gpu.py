@@ -1,7 +1,5 @@
 """Whole runs on a GPU: beside the CPU's, a second time, stopped and continued, streamed, tuned. Skipped without one."""
 
-from __future__ import annotations
-
 import json
 import math
 from itertools import islice

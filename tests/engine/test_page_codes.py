@@ -1,7 +1,5 @@
 """Codes that a run leaves beside its study: the weights of its model, where codes alone are these, and of a batch."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What is counted of shared solving, beside what is really shared."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Work in a thread that tells how far it is."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

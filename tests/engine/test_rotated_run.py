@@ -1,7 +1,5 @@
 """Runs of a rotated model: exported, verified, kept, refused; what they say, and what a rotation is worth."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a search does next and what it says, at any stage of it; and whole searches on simulated hosts."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Codes of a study's further points: those that a run of each point leaves."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

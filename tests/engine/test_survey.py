@@ -1,7 +1,5 @@
 """A small survey end to end: its axes, its pairing, and that each point is what a run of it would be."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whose rates a plan's minutes are, and what is counted."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Tuning: its numbers are those of ordinary runs, it goes on where it was stopped, and it says when it ends."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from itertools import pairwise

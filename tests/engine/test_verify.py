@@ -1,7 +1,5 @@
 """Stamps: what a run leaves is proven to be its own, and whatever was changed is found and named."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -8,8 +8,6 @@ model where the engine has them, else with one block quantized and all others fl
 float32 puts a weight to the other side of a tie, and the columns after it make up for another error.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

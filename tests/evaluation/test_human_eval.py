@@ -1,7 +1,5 @@
 """HumanEval: who may, what lm-eval's definition makes of rows, and what the judge makes of programs."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

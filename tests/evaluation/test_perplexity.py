@@ -1,7 +1,5 @@
 """Perplexity against a float64 loop over tokens."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

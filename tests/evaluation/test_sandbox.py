@@ -1,7 +1,5 @@
 """Programs behind the real fence: what passes, what doesn't, and what they can't reach."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

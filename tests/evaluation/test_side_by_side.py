@@ -1,7 +1,5 @@
 """Text side by side against float64 loops without a cache, and a model against itself."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What can be known of speed without a clock: who is eligible, that the kernel computes our weights, what is said."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import json

@@ -1,7 +1,5 @@
 """Accuracy through the real lm-eval against log-likelihoods summed by hand."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import math

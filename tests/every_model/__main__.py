@@ -1,7 +1,5 @@
 """Every causal type of the installed transformers from files to files, and docs/models.md: make models."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import platform

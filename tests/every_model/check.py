@@ -1,7 +1,5 @@
 """One type from end to end: quantized by three kinds of methods, compared with plain hooks, exported, loaded again."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager

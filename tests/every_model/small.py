@@ -4,8 +4,6 @@ Sizes are chosen by what a field of the configuration is called; a type whose fi
 values of its own.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

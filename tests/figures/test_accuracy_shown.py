@@ -1,7 +1,5 @@
 """With accuracy in the place of perplexity everything that is said and coloured by quality is of accuracy."""
 
-from __future__ import annotations
-
 import math
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Several studies side by side: differences to the first, by layer and by text; what can't be compared."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Default dampings of other tools: every entry has its source, and the baseline of this engine is GPTQ's."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """Where a λ lies on the ordinal axis: figures and what the browser draws over them follow one rule, held together by a
 file."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What the page sets as the objective of a line, for every method."""
 
-from __future__ import annotations
-
 import pytest
 
 from sarqc.figures.equation import equation

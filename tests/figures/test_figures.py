@@ -1,7 +1,5 @@
 """Figures are drawn from facts: what is bound, what stands off the scale, what the table says; both languages agree."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -1,7 +1,5 @@
 """What each section of the Lab says before it is opened, against plain loops over what the studies hold."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

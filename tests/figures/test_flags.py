@@ -1,7 +1,5 @@
 """Flags of the λ axis: where they stand, for which lines they are true, and where they are said."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Figures of more than λ curves: the hull, the methods side by side, what “auto” chose, and the amount of text."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """The ladder of a run, drawn and in words, from numbers that are known: at any moment of it, and by its intervals."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """What the map of layers is coloured by, against plain loops over what is stored."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter

@@ -1,7 +1,5 @@
 """Named scales, one calibration draw, GPTQ's ticks, drift by decile against identity, and the tables behind figures."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Size against quality: the frontier beside a plain definition, models and texts apart, and what is left out."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

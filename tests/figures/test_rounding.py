@@ -1,7 +1,5 @@
 """Learned rounding over its steps: curves, sentence, figure and table against numbers made by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The damping of GPTQ as a place on the λ axis: its numbers against differences of each draw in plain loops."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

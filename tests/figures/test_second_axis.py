@@ -1,7 +1,5 @@
 """A line over α or β: the Lab, its tables and the study's file name the second axis."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

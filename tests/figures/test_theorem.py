@@ -1,7 +1,5 @@
 """Theorem 1 on the page: its terms from a study against the bound computed from the layer itself."""
 
-from __future__ import annotations
-
 import json
 import math
 

@@ -1,7 +1,5 @@
 """The findings above the figures, for every line of the shipped studies, against plain loops over their numbers."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator

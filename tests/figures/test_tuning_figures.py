@@ -1,7 +1,5 @@
 """What is drawn and said of tuning, from made-up stages of it whose every number is known."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any

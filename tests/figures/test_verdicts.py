@@ -1,7 +1,5 @@
 """Over the shipped studies, at every λ and γ: a printed interval excludes 0 exactly where a difference is claimed."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator

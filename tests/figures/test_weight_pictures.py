@@ -3,8 +3,6 @@
 The other side is written with loops over numpy arrays, from the solved layers themselves.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

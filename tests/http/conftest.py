@@ -1,7 +1,5 @@
 """The app in process for plain requests, and in a process of its own, on a free port, for streams and signals."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

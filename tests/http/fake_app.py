@@ -1,7 +1,5 @@
 """The app with fake runs and no pages, on a port of its own: ``python -m tests.http.fake_app STATE PORT NAME``."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A reverse proxy of a site that shows the app below a path: what a test needs of nginx, streams included."""
 
-from __future__ import annotations
-
 import http.client
 import threading
 from collections.abc import Iterator

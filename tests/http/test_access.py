@@ -1,7 +1,5 @@
 """Who may come in, and what they may see and change: each test does what somebody would do who wants more."""
 
-from __future__ import annotations
-
 import base64
 import itertools
 import json

@@ -1,7 +1,5 @@
 """The app around the interface: headers, files, one app per state folder, and the pages under its policy."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

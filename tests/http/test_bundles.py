@@ -1,7 +1,5 @@
 """The scripts of a page as a single module: the same exports as the modules apart, each of which runs once."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Runs that compare models over REST, with the real engine: submitted, followed, and asked for figure and sentence."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable, Iterator

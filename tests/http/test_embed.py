@@ -1,7 +1,5 @@
 """Cards in frames of other sites: which answers these may show, and oEmbed by its specification (https://oembed.com)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every way to be turned down has the same shape, says where, and gives nothing away."""
 
-from __future__ import annotations
-
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient

@@ -1,7 +1,5 @@
 """Exports and batches over REST, with made-up runs; a real export is in ``test_real_run``."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A disk that is really full: a small one in memory, which only the app sees."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import random

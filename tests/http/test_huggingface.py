@@ -1,7 +1,5 @@
 """Signing in with Hugging Face, against a provider that answers as the real one does: OAuth 2 with PKCE over HTTP."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

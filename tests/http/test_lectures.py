@@ -1,7 +1,5 @@
 """Lectures: what is counted in which phase, against a model of its own; who may do what; and what listeners hear."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """Connections and requests that ask for too much, or for nothing: through a real server wherever sockets matter."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

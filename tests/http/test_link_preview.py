@@ -1,7 +1,5 @@
 """Links as a preview reads them: the head of several pages, and the picture they name, decoded."""
 
-from __future__ import annotations
-
 import io
 import re
 import shutil

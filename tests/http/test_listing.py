@@ -1,7 +1,5 @@
 """Lists of runs over REST: parts of them, groups, files, what people write on runs, and many runs at once."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

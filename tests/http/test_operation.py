@@ -1,7 +1,5 @@
 """What an operator reads of a host: probes, metrics, the access log, the audit log."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

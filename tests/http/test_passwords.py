@@ -1,7 +1,5 @@
 """Passwords under attack: few are judged, a few at a time, and everybody else is served meanwhile."""
 
-from __future__ import annotations
-
 import base64
 import threading
 from collections import Counter

@@ -1,7 +1,5 @@
 """Where a waiting run stands, by the rule that starts runs: also behind hundreds."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

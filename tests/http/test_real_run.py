@@ -3,8 +3,6 @@
 And of the weights: exported, fetched as one archive, unpacked and loaded by transformers.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

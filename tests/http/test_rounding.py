@@ -1,7 +1,5 @@
 """Learned rounding with early stopping over REST, with the real engine: its events, its figure and its study."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fastapi.testclient import TestClient

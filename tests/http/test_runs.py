@@ -1,7 +1,5 @@
 """Runs over REST, in process: what is on offer, plans, submitting, listing, deleting."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 

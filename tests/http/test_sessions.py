@@ -1,7 +1,5 @@
 """Signing out ends what was signed in, in every browser that has a copy; share links end too, and show a part alone."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A study as a site to download: its size beforehand, the file, who may have it, and many who ask at once."""
 
-from __future__ import annotations
-
 import io
 import re
 import zipfile

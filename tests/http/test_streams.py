@@ -1,7 +1,5 @@
 """Server-sent events through a real server: replay, live, several listeners, heartbeat, and the end."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

@@ -1,7 +1,5 @@
 """Studies over REST: found, cached, compressed, packed; and nothing beyond them to be had."""
 
-from __future__ import annotations
-
 import gc
 import gzip
 import hashlib

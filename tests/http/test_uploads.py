@@ -1,7 +1,5 @@
 """Studies from elsewhere: what “Download” gives comes back whole, and nothing that is wrong in any way stays."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

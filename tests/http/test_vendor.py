@@ -1,7 +1,5 @@
 """Scripts of others: exactly the packages' own, all of them needed, with their licences."""
 
-from __future__ import annotations
-
 import json
 import re
 from importlib import util

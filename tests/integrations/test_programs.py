@@ -3,8 +3,6 @@
 That the engines do with them what is said here is tested in environments of their own: ``make test-engines``.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import re

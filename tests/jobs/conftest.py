@@ -1,7 +1,5 @@
 """What the tests of jobs and of the REST interface share: short waiting, and a supervisor with real processes."""
 
-from __future__ import annotations
-
 import queue
 import time
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@
 that a run that goes on can be seen to skip it.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The state copied while runs go on, and put back: nothing is torn, nothing that the database names is missing."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

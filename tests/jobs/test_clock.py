@@ -1,7 +1,5 @@
 """A host whose clock jumps: nothing that goes on by seconds goes on by it, and what is written stays in order."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

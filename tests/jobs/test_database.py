@@ -1,7 +1,5 @@
 """The file behind the store when somebody else holds it, or when it is no longer what was written."""
 
-from __future__ import annotations
-
 import sqlite3
 import threading
 from collections.abc import Iterator

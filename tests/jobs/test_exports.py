@@ -1,7 +1,5 @@
 """Exports with a real database and real processes: whatever becomes of one, its run stays as it was."""
 
-from __future__ import annotations
-
 import io
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Free devices help with a run that can be shared, give way to runs that wait, and end with it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Workers that hang, and runs without an end: real processes, and a clock that the test moves on."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Share links of a host that was there before links had an end."""
 
-from __future__ import annotations
-
 import hashlib
 import sqlite3
 import time

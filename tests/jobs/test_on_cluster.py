@@ -1,7 +1,5 @@
 """A queue that lives as long as somebody waits for it; workers of this host stand for those of a cluster."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

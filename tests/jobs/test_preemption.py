@@ -1,7 +1,5 @@
 """A batch run steps aside between layers for a preview that waits, loses nothing, and goes on to the same bits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue

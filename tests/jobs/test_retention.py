@@ -1,7 +1,5 @@
 """What is deleted by itself after the days that the host keeps things, and what is not."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """The schedule against a fake clock: turns, order, and that nothing starves."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """The store: transitions, projection of events, migrations, one opener, many threads."""
 
-from __future__ import annotations
-
 import sqlite3
 import threading
 from contextlib import suppress

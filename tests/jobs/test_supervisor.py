@@ -1,7 +1,5 @@
 """The supervisor with a real database and real processes: every way in which a run can end, and go on."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sqlite3

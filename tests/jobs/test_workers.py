@@ -1,7 +1,5 @@
 """Real worker processes: what they say, how they stop, and that none outlives its app."""
 
-from __future__ import annotations
-
 import os
 import signal
 import stat

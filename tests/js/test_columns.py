@@ -1,7 +1,5 @@
 """The tour's way through a row against GPTQ as its paper writes it, and its turned tokens against numpy."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The model in the page against PyTorch: tokens, logits of the float and of a quantized model, and codes bit by bit."""
 
-from __future__ import annotations
-
 import json
 import random
 import subprocess

@@ -1,7 +1,5 @@
 """The scripts' own tests: a file of node's runner is a test of this suite, and no case in it can be skipped."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

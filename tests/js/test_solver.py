@@ -1,7 +1,5 @@
 """The browser's solver against the library's: a thousand seeded layers, answered by both, number by number."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from itertools import product

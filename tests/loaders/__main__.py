@@ -6,8 +6,6 @@ Takes a network for the readers' environments, which are made once under the fol
 other readers stay as they are in the table.
 """
 
-from __future__ import annotations
-
 import argparse
 import datetime
 import json

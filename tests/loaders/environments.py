@@ -1,7 +1,5 @@
 """The readers, and an environment of its own for each that can be had."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import venv

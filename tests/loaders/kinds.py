@@ -4,8 +4,6 @@ The models have random weights in float32: what a reader computes otherwise than
 GPTQ's format is for readers that know 16 bits alone, so its checkpoints are in float16.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import dataclass

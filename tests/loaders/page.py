@@ -1,7 +1,5 @@
 """docs/loaders.md: the table that ``make loaders`` has found, to read."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Tiny models of every family with random weights, as their configurations say them."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import dataclass
 from pathlib import Path

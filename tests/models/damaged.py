@@ -1,7 +1,5 @@
 """Checkpoints with one thing wrong each: what a broken download, a wrong hand or a bad will may leave behind."""
 
-from __future__ import annotations
-
 import json
 import os
 import struct

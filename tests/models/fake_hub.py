@@ -1,7 +1,5 @@
 """A server that answers as the Hugging Face Hub does, for the Hub's own client: models out of folders."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import threading

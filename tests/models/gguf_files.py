@@ -1,7 +1,5 @@
 """GGUF files as llama.cpp's converter writes them, made of checkpoints by the gguf package's own writer."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What must never be loaded is refused from bytes alone, and sizes are read without loading."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import struct

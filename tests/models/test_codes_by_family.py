@@ -1,7 +1,5 @@
 """Codes of every family against a float64 reference: hooks in transformers, and Algorithm 2 as printed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

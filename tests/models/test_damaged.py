@@ -1,7 +1,5 @@
 """A damaged checkpoint is refused with a sentence, in a plan, before any work; it hides no other."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

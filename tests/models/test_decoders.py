@@ -1,7 +1,5 @@
 """Decoders without a written family: described, admitted or refused, and quantized as plain hooks say."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

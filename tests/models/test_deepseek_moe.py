@@ -1,7 +1,5 @@
 """The architecture of DeepSeek-MoE against one written for this test alone, token by token, in numpy."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Every dense family, from a checkpoint with random weights to a quantized one that others load."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Folding changes how a model is written and not what it says, in floating point and after quantization."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """GGUF files as models: unpacked as transformers reads them, described by their headers, and refused in sentences."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Copies on the host have the bytes of the tensor, in its order."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """What the Hub offers is judged before its download, by the Hub's own client against a server that answers like it."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Weights that are NaN or infinite: refused while the checkpoint is read, by the name of the tensor."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Models by their configurations alone. The other side: files, and the numbers of parameters that are published."""
 
-from __future__ import annotations
-
 import pytest
 
 from sarqc.engine.plan import plan

@@ -1,7 +1,5 @@
 """Rotations of the residual stream: matrices and weights beside dense products, logits beside transformers."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

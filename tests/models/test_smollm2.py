@@ -1,7 +1,5 @@
 """The pretrained model that hosts are given: two of its blocks, quantized on some hundred tokens."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

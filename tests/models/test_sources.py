@@ -1,7 +1,5 @@
 """Operations of derived decoders that take up channel scales: the same as in written families, and true by numbers."""
 
-from __future__ import annotations
-
 import copy
 import resource
 from dataclasses import replace

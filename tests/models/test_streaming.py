@@ -1,7 +1,5 @@
 """A streamed model is the model: the same bits everywhere, and memory that does not grow with the number of blocks."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Tokenizers with regular expressions of their own: the same tokens, and an end to what takes for ever."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -7,8 +7,6 @@ model's own calibration text as its users would do it, decoded by the loader of 
 written again with its own codes, which must give the same bytes, and with others, which its loader must find.
 """
 
-from __future__ import annotations
-
 import argparse
 import datetime
 import json

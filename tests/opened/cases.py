@@ -3,8 +3,6 @@
 What repairs are judged by is calibrated on as many sequences as users take, the rest on a few.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A host with two small studies, whose sites tests read and open."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

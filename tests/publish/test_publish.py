@@ -1,7 +1,5 @@
 """A published site against the app: every answer that its files give is the app's own, and it names no other host."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

@@ -1,7 +1,5 @@
 """A site for a static Space: its front matter as a YAML reader sees it."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any

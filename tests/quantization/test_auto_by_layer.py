@@ -1,7 +1,5 @@
 """“auto” for a layer against loops over explicit inputs."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

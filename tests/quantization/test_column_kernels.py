@@ -1,7 +1,5 @@
 """The kernels for a GPU against the loops, bit for bit: in Triton's interpreter, or on a GPU where there is one."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

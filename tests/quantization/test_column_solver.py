@@ -1,7 +1,5 @@
 """GPTQ, RQC-GBS and SARQC-GBS against Algorithm 2 with an explicit inverse."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Learned rounding that starts at the column solver's codes and stops by held-out outputs, against float64 oracles."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 import pytest

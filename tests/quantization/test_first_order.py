@@ -1,7 +1,5 @@
 """FOEM's first-order term: the solver against the published loop, its two ends, and what kind of term it is."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

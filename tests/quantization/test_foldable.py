@@ -1,7 +1,5 @@
 """One s̃ for linears that read the same tensor, against loops, and in the coordinates of the weights it was given."""
 
-from __future__ import annotations
-
 import json
 import math
 from functools import cache

@@ -1,7 +1,5 @@
 """GPTAQ: the shifted solver against the published loop with an explicit inverse, and against plain GPTQ."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

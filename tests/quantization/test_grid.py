@@ -1,7 +1,5 @@
 """The integer grids, through plain rounding: levels worked by hand, the oracle, brute force over all codes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

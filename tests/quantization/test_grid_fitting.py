@@ -1,7 +1,5 @@
 """Range, order and refinement: what each does to a layer, against its definition, and what it leaves alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

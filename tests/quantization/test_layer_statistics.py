@@ -1,7 +1,5 @@
 """Statistics of a layer's inputs: sums over tokens, additive, never changed by anything."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Learnable weight clipping: its roundings, its gradient and its learning, against autograd and plain OmniQuant."""
 
-from __future__ import annotations
-
 import copy
 import json
 import math

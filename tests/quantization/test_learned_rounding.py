@@ -1,7 +1,5 @@
 """Learned rounding: its gradient, its sign steps and its start, against autograd and plain SignRound."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """Public names, the points where two methods are one, and what is turned down."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Saliency, the regularised Gram and the two losses, against loops over channels and over the inputs themselves."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """The oracles themselves: against numbers worked out by hand, and against a second derivation."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

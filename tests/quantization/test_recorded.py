@@ -1,7 +1,5 @@
 """What a recorder does with functions that come again. Graphs themselves need a GPU: there a test compares bits."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping
 
 import pytest

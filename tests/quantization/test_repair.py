@@ -1,7 +1,5 @@
 """Codes on scales that were found: solved anew, descended to, or left as they are, against loops in float64."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Scales and codes tuned by the whole model's predictions: loss and gradients against numpy and autograd in float64."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 

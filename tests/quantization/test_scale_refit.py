@@ -1,7 +1,5 @@
 """Refit of scales: each round against least squares with its matrices written out, and what it leaves alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

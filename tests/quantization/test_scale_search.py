@@ -1,7 +1,5 @@
 """AWQ, RQC-GS and SARQC-GS against Algorithm 1 as printed."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

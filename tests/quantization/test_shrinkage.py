@@ -1,7 +1,5 @@
 """Shrinkage in closed form, beside sums over tokens written out and beside scikit-learn."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

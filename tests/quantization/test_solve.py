@@ -1,7 +1,5 @@
 """Odd layers: dead channels, dead columns, constant rows, too few tokens, singular Grams, and what is refused."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import re

@@ -1,7 +1,5 @@
 """Bits of a weight in full, beside the tensors of a solved layer."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

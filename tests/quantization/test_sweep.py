@@ -1,7 +1,5 @@
 """A sweep over λ and γ is the single solves, point for point."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

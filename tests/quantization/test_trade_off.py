@@ -1,7 +1,5 @@
 """λ-intervals against pairwise comparisons in rational numbers, and against the searches themselves."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

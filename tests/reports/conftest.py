@@ -1,7 +1,5 @@
 """A real run with all that it says."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

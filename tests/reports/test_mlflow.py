@@ -1,7 +1,5 @@
 """Runs told to the real MLflow: to its default kind of store, to a silent server, from the command line."""
 
-from __future__ import annotations
-
 import json
 import socket
 from pathlib import Path

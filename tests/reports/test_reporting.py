@@ -1,7 +1,5 @@
 """What a tracker is told, what becomes of a run whose tracker fails, what is refused. Real trackers: beside this."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import threading

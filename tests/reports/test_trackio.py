@@ -1,7 +1,5 @@
 """Runs told to the real trackio, in a folder of this host."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A line of a study as the run that it asks for."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Studies: what is written is what is read, and every shipped version opens."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

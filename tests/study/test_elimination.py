@@ -1,7 +1,5 @@
 """Successive elimination: against loops over its definition, and on simulated curves whose best λ is known."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

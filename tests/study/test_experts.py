@@ -1,7 +1,5 @@
 """Experts: counts, masks and figures against a made-up mixture whose every number is known, and against plain loops."""
 
-from __future__ import annotations
-
 import json
 import math
 

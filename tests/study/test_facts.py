@@ -1,7 +1,5 @@
 """Facts against oracles written another way: loops, textbook formulas, and studies whose numbers are known."""
 
-from __future__ import annotations
-
 import math
 import statistics
 

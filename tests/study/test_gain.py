@@ -1,7 +1,5 @@
 """Intervals that hold for the best of many, beside Student's t by scipy and on simulated races whose truth is known."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Studies of single runs as one: the same numbers as a survey of the same points, which solves them together."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

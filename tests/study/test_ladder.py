@@ -1,7 +1,5 @@
 """The ladder against numbers that are known: steps that are additive but for one pair, in any order."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import combinations, pairwise

@@ -1,7 +1,5 @@
 """λ from shrinkage in a study: that of the shipped text and model, its median over layers, and what it costs."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -2,8 +2,6 @@
 is best, at most one band in twenty may miss it.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

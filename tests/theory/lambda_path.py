@@ -3,8 +3,6 @@
 Axes: A values of α.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction

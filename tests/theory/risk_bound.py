@@ -3,8 +3,6 @@
 Axes: N weights of a layer, L levels of a weight, O out_features, I in_features, G groups.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Theorem 1: risks from the inputs themselves, code matrices counted one by one, the bound where all can be known."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -4,8 +4,6 @@ Prints a table of figures, and ends with 1 when something broke. The same seed a
 kills; when these land is up to the host.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile

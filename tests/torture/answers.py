@@ -1,7 +1,5 @@
 """What must be true of every answer, whatever was asked."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -1,7 +1,5 @@
 """Requests by the schema that the app serves: right ones, and ones that are wrong in one place."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

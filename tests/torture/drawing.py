@@ -1,7 +1,5 @@
 """Examples of a strategy outside a test: so many, decided by a seed, each handed to a function."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeVar
 

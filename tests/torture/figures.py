@@ -1,7 +1,5 @@
 """What a torture has counted: figures that are printed as a table, and the first of each kind of complaint."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 KEPT = 8  # complaints of a kind that are printed

@@ -1,7 +1,5 @@
 """A real run whose disk is filled under it again and again: it waits, says so, and ends at the same bits."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """A hall full of phones in one lecture, all from one address: each hears each change, and the guesses add up."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

@@ -3,8 +3,6 @@
 Afterwards every run is finished, no event is missing, and its numbers are those of an undisturbed run, bit for bit.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

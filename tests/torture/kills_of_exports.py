@@ -3,8 +3,6 @@
 Nothing is offered before it is whole, and what is offered is what an undisturbed export gives, bit for bit.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import random

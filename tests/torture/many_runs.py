@@ -1,7 +1,5 @@
 """Runs one after the other, after which the app has no more memory, descriptors, threads or processes than before."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import psutil

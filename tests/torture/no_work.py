@@ -1,7 +1,5 @@
 """Stands in for ``execute`` where requests are tried and not runs: whatever the recipe says, it is done at once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from sarqc.events import Event, Finished, LayerDone, Started

@@ -1,7 +1,5 @@
 """Checkpoints whose patterns for names of linears take ``re`` longer than anybody waits, planned by a running app."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import threading

@@ -1,7 +1,5 @@
 """Requests by the schema, right and wrong, against one app in one profile."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A short part of the torture; all of it is ``make torture``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

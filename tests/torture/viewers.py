@@ -1,7 +1,5 @@
 """Many who watch: every listener of every kind hears each event once."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 

@@ -11,8 +11,6 @@ Times are processor seconds on a CPU and seconds on the wall on a GPU (``--devic
 folders apart.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Who takes part: a name, an engine, and the settings that its script is handed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

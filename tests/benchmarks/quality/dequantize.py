@@ -5,8 +5,6 @@ Bits are packed into 32-bit words, the least significant first, and a number may
 Axes: O out_features, I in_features, G groups of a row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import numpy as np

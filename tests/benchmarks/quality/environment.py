@@ -1,7 +1,5 @@
 """An environment of its own for each engine, made once under a folder."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import venv

@@ -3,8 +3,6 @@
 Axes: N windows, T tokens of a window, V vocabulary, O out_features, I in_features.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

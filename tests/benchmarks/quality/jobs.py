@@ -1,7 +1,5 @@
 """A job: one calibration by one engine, in a process and an environment of its own, on tokens that it is handed."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

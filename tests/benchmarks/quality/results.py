@@ -1,7 +1,5 @@
 """What was measured, as one JSON file for each model, width, draw and contender: an interrupted run continues."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

@@ -8,8 +8,6 @@ float64; with those of the quantized one a code that differs changes the inputs 
 kept in DIR/same_codes.json, and from there in what ``python -m tests.benchmarks.quality --write`` writes.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import json

@@ -1,7 +1,5 @@
 """The table of a comparison: from kept results to numbers by draw, from these to rows."""
 
-from __future__ import annotations
-
 import itertools
 import platform
 from collections.abc import Mapping
