@@ -73,7 +73,7 @@ def test_the_python_of_the_guide_runs() -> None:
 
 # Names in the pages that are not code of this project: other projects', formats', systems' and the paper's.
 ELSEWHERE = {
-    ".venv", "functools.partial", "gr.Plot", "tsc", "Accept: application/json",
+    ".venv", "functools.partial", "gr.Plot", "tsc",
     '{"error": {"kind", "what", "where", "remedy"}}',
     # how something is spelled, of which the parts vary
     "line/bits/quantity", "/assets/v-…/lab.js", "<dataset id>/<config>/<split>.jsonl", "<split>.partial.txt",

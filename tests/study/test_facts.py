@@ -424,7 +424,7 @@ class TestSentence:
         curve = np.array([90.0, 86.0, 87.0, 88.0, 89.0])
         study = write_study(tmp_path / "toy", curve=curve, gs=False)
         assert "No other λ tried has a lower perplexity." in text_at(study, "rqc-gbs", 0, 1)
-        assert "None is better than GPTQ 1 %." in text_at(study, "rqc-gbs", 0, 3)
+        assert "None is measurably better than GPTQ 1 %." in text_at(study, "rqc-gbs", 0, 3)
 
     def test_says_plainly_when_it_can_not_be_told(self, tmp_path):
         study = write_study(tmp_path / "toy")
@@ -435,7 +435,7 @@ class TestSentence:
     def test_one_draw_claims_nothing(self, tmp_path):
         study = write_study(tmp_path / "one", draws=1)
         text = text_at(study, "rqc-gbs", 0, 3)
-        assert "on the one draw measured" in text
+        assert "on the only draw measured" in text
         assert "One calibration draw can't tell" in text
         assert "±" not in text
 

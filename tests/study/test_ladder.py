@@ -144,7 +144,7 @@ def test_lines_on_a_better_grid(study: Study) -> None:
     assert mine["fitting"].count(",") == 2
     assert mine["title"] == METHODS["rqc-gbs"].title
     small = " ".join(view["told"]["perplexity"]["small_print"][0][1]).replace("\u00a0", " ")
-    assert "This grid against the plain one: perplexity 12.5 lower, from 11.3 to 13.7." in small
+    assert "This grid instead of the plain one: perplexity 12.5 lower, from 11.3 to 13.7." in small
     said = "".join(piece["text"] for piece in view["told"]["perplexity"]["sentences"][0][1])
     assert re.search(r"better \(95.%: .*\) than GPTQ 1 % on this grid", said)
     row = next(one for one in view["table"]["rows"] if one["lambda"] == 0.1)
