@@ -1,6 +1,7 @@
 /** Small pure parts of modules that otherwise live in the page. */
 import assert from "node:assert/strict";
 import { before, test } from "node:test";
+import { each } from "./given.js";
 
 // These modules touch the page when they are loaded; the little they ask for is enough here.
 globalThis.matchMedia ??= () => ({ matches: false, addEventListener() {} });
@@ -72,18 +73,12 @@ test("the numbers behind a picture are those that it draws", () => {
     drawing: "surface",
     pool: "max",
   });
-  assert.deepEqual(
-    columns.map((one) => one.key),
-    ["row", "column", "first", "shown"],
-  );
+  assert.deepEqual(each(columns, "key"), ["row", "column", "first", "shown"]);
   assert.deepEqual(rows.at(-1), { row: 1, column: 1, first: 0, shown: 20 });
   assert.equal(rows.length, 4);
   const curve = { mode: "lines+markers", name: "A", x: ["0", "1"], y: [5, 5], text: ["9.1", "5.0"] }; // 9.1 is off the scale
   const drawn = parts.drawnTable([curve, { mode: "markers", x: ["0"], y: [5], text: ["no"] }]);
-  assert.deepEqual(
-    drawn.rows.map((row) => row.value),
-    ["9.1", "5.0"],
-  );
+  assert.deepEqual(each(drawn.rows, "value"), ["9.1", "5.0"]);
 });
 
 test("values of a link beside the axis are told with what is shown instead", () => {
