@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { guessing, isRuined, nextStep } from "../../assets/js/calibrate/next_step.js";
+import { plain } from "./given.js";
 
 const RECIPE = {
   model: "toy",
@@ -19,7 +20,7 @@ const MEASURED = {
   vocabulary: 512,
   baseline: { difference: Math.log(0.834), verdict: -1 },
 };
-const words = (summary, recipe) => nextStep(summary, recipe).words.replaceAll("\u00a0", " ");
+const words = (summary, recipe) => plain(nextStep(summary, recipe).words);
 
 test("what costs far more than λ gives is named, with what to try instead", () => {
   const next = nextStep(MEASURED, RECIPE);
