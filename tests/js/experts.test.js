@@ -1,11 +1,17 @@
 /** Mixtures: cells that experts share, their tokens in tables, and the two lists that lead to a layer. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { LAYER_COLUMNS, layerRows, worstRows } from "../../assets/js/calibrate/layer_rows.js";
-import * as State from "../../assets/js/calibrate/run_state.js";
-import { layerAt } from "../../assets/js/explorer/state.js";
-import { layerChoice } from "../../assets/js/lab/state.js";
+import { JSDOM } from "jsdom";
 import { each, layerDone, started } from "./given.js";
+
+const { document } = new JSDOM("<main></main>").window;
+globalThis.document = document;
+const { LAYER_COLUMNS, layerRows, worstRows } = await import("../../assets/js/calibrate/layer_rows.js");
+const State = await import("../../assets/js/calibrate/run_state.js");
+const { layerAt } = await import("../../assets/js/explorer/state.js");
+const { layerChoice } = await import("../../assets/js/lab/state.js");
+const { render } = await import("../../assets/js/base/html.js");
+const { runMatrix } = await import("../../assets/js/calibrate/run_matrix.js");
 
 /** A mixture as a run or a view lists it: attention, then experts with two linears each. */
 function mixture(blocks, experts) {
@@ -49,6 +55,36 @@ test("a shared cell has the mean and the largest error of those that tokens reac
   assert.match(State.describeMatrix(state), /^3 of 14 layers solved; largest .* 0\.400 in l\.5\.$/);
   const nothing = after(started(layers), done(3, null, 0));
   assert.equal(State.describeMatrix(nothing), "1 of 14 layers solved.");
+});
+
+/** The matrix of a mixture half of whose layers are solved, and a way to draw it with the experts of a chosen block. */
+function drawnMatrix(blocks, experts) {
+  const all = mixture(blocks, experts);
+  const events = all
+    .slice(0, all.length / 2 + 1)
+    .map((_, index) => done(index, index === 1 ? null : 0.1, index === 1 ? 0 : 5));
+  const said = after(started(all), ...events);
+  const place = document.querySelector("main");
+  const draw = (chosen) => render(runMatrix({ said, isRunning: true, chosen, choose: draw }), place);
+  draw(null);
+  return place;
+}
+
+test("cells that experts share say in words how far they are, and lead to the experts of their block", () => {
+  const place = drawnMatrix(2, 3);
+  const [button, , later] = place.querySelectorAll("button");
+  assert.equal(
+    button.title,
+    "block 0 experts.up_proj: 3 of 3 experts solved, mean error 0.100, largest 0.100 in expert 1, 1 without tokens",
+  );
+  assert.match(later.title, /3 experts: not yet$/);
+  const inner = place.querySelector("[data-testid=matrix-experts]");
+  assert.match(inner.textContent, /^Experts of block 1/);
+  button.click();
+  assert.match(inner.textContent, /^Experts of block 0/);
+  assert.equal(inner.querySelectorAll(".is-starved").length, 1);
+  const large = drawnMatrix(48, 128);
+  assert.ok(large.querySelector("[data-testid=matrix]").childElementCount < 200);
 });
 
 /** Reads of layers, reports and results, in all that a page does with a run of so many blocks. */

@@ -1,15 +1,13 @@
 """The tour's way through a row against GPTQ as its paper writes it, and its turned tokens against numpy."""
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tests.js.node import NODE
+from tests.js.node import run_node
 
-HERE = Path(__file__).parent
 ROWS, ANGLES = 100, (0, 15, 40, 90)
 
 
@@ -47,10 +45,7 @@ def test_each_column_pushes_its_error_on_as_gptq_does_and_turned_tokens_are_turn
     cases = [case(seed) for seed in range(ROWS)]
     path = tmp_path / "rows.json"
     path.write_text(json.dumps({"rows": cases, "angles": ANGLES}))
-    command = [str(NODE), str(HERE / "compare_columns.mjs"), str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    found = json.loads(done.stdout)
+    found = json.loads(run_node("compare_columns.mjs", path))
     for one, way in zip(cases, found["ways"], strict=True):
         scale, zero = way["own"]["scale"], way["own"]["zeroPoint"]
         expected = by_the_paper(one, scale * (np.arange(2 ** one["bits"]) - zero))
