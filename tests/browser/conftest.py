@@ -295,12 +295,14 @@ def open_form(open_page: Callable[..., Any]) -> Callable[..., Any]:
 
 @pytest.fixture
 def open_lab(open_page: Callable[..., Any]) -> Callable[..., Any]:
-    """Opens the Lab at a line of a study, with all its parts, once they are drawn."""
+    """Opens the Lab at a line of a study, with all its parts, once a figure is drawn."""
 
-    def made(query: str = "study=toy&method=sarqc-gbs&bits=2&lambda=0.1&gamma=0.1", **options: Any) -> Any:
+    def made(
+        query: str = "study=toy&method=sarqc-gbs&bits=2&lambda=0.1&gamma=0.1", *, drawn: str = "map", **options: Any
+    ) -> Any:
         page = open_page(f"/?{query}&{OPEN}", **options)
         page.wait_for_selector(".lab.is-open")
-        page.wait_for_selector('[data-plot="lab-map"][data-drawn]')
+        page.wait_for_selector(f'[data-plot="lab-{drawn}"][data-drawn]')
         return page
 
     return made

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from functools import partial
 from pathlib import Path
 from urllib.parse import parse_qs, urlparse
 
@@ -12,6 +13,11 @@ from tests.browser.conftest import SHIFTS, figure_menu, findings, inside
 pytestmark = pytest.mark.browser
 
 LINE = "study=toy&method=sarqc-gbs&bits=2"
+
+
+@pytest.fixture
+def open_lab(open_lab):
+    return partial(open_lab, drawn="plane")
 
 
 def test_a_lesson_by_link(open_lab):
