@@ -163,7 +163,9 @@ def test_a_stream_that_breaks_doubles_nothing_and_a_preview_can_be_cancelled(ope
         route.fulfill(json={"id": "played", "state": "cancelling"})
 
     made = {"id": "played", "name": ""}
-    page.route("**/api/runs?lane=preview", lambda route: route.fulfill(json=made | {"recipe": asked(route)}))
+    page.route(
+        "**/api/runs?lane=preview", lambda route: route.fulfill(json=made | {"recipe": route.request.post_data_json})
+    )
     page.route("**/api/runs/played/events", stream)
     page.route("**/api/runs/played/cancel", answer)
     page.route("**/api/runs/played", answer)
@@ -186,7 +188,3 @@ def test_a_stream_that_breaks_doubles_nothing_and_a_preview_can_be_cancelled(ope
     page.wait_for_function(f"({MARKS})()[0].length === 0")
     assert page.locator("[data-testid=compute-problem]").count() == 0
     assert page.is_enabled("[data-testid=compute]")
-
-
-def asked(route: Any) -> Any:
-    return json.loads(route.request.post_data)

@@ -31,19 +31,10 @@ const method = { unit: "layer", tunes: ["lam", "gamma"] };
 const at = { gamma: 1, lambda: 2 };
 
 test("the shown line's layer, on the study's calibration, with nothing measured of the model", () => {
+  const { test: _, tasks: __, ...calibrated } = own;
   assert.deepEqual(recipeFor(view, at, method), {
-    model: "tiny-llama",
-    bits: 2,
-    grid: "asymmetric",
-    group_size: 128,
-    method: "sarqc-gbs",
-    lambda: 1,
-    gamma: 0.5,
-    calibration: "its-own",
-    samples: 8,
-    length: 256,
-    sampling: "random",
-    held_out_samples: 32,
+    ...calibrated,
+    ...{ method: "sarqc-gbs", bits: 2, grid: "asymmetric", group_size: 128, lambda: 1, gamma: 0.5 },
     inputs_from: "float",
     sweep: LAMS.filter((lam) => lam <= 1),
     layer: "model.layers.0.mlp.down_proj",
