@@ -51,10 +51,10 @@ def test_a_lesson_by_link(open_lab):
 
 
 def test_what_an_address_gets_wrong_is_said_and_the_rest_is_shown(open_lab):
-    wrong = "method=gptaq&bits=two&layer=99&lambda=0.2&hide=moon&nonsense=1&lang=xx"
+    wrong = "method=gptaq&bits=two&layer=99&lambda=0.2&hide=moon&nonsense=1"
     page = open_lab(f"study=toy&{wrong}&draw=1&scale=paper")
     told = page.text_content("[data-testid=link-note]")
-    for word in ("gptaq", "bits=two", "layer", "λ = 0.2", "moon", "nonsense", "lang=xx"):
+    for word in ("gptaq", "bits=two", "layer", "λ = 0.2", "moon", "nonsense"):
         assert word in told
     assert page.input_value("[data-testid=pick-draw]") == "1"
     assert page.input_value("[data-testid=pick-scale]") == "paper"
