@@ -86,6 +86,10 @@ class App:
             time.sleep(0.3)
         raise AssertionError(f"run {run_id} is not finished after {seconds} s")
 
+    def run(self, recipe: dict[str, Any]) -> dict[str, Any]:
+        """A finished run of a recipe."""
+        return self.finished(self.json("/runs", recipe)["id"])
+
     def stop_all(self) -> None:
         """Cancels all runs that wait or work, and returns when they have ended."""
         while active := [
@@ -158,7 +162,7 @@ def nothing_left() -> Iterator[None]:
 @pytest.fixture(scope="package")
 def small_run(app: App) -> dict[str, Any]:
     """A finished run of ``SMALL_RUN``."""
-    return app.finished(app.json("/runs", SMALL_RUN)["id"])
+    return app.run(SMALL_RUN)
 
 
 @pytest.fixture(scope="package")
@@ -235,17 +239,12 @@ def findings(page: Any) -> list[str]:
     return [f"{one['id']}: {node['html'][:200]}" for one in found for node in one["nodes"]]
 
 
-@pytest.fixture
-def open_page(app: App, browser: Any) -> Iterator[Callable[..., Any]]:
-    """Opens watched pages, each in a context of its own; checks what they asked for and said at the end.
+@contextmanager
+def watched(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Opens watched pages, each in a context of its own, of which none may complain."""
+    opened: list[tuple[Any, Watch]] = []
 
-    ``of``: another app than that of the package.
-    """
-    opened: list[tuple[Any, Watch, str]] = []
-
-    def make(
-        path: str = "/", *, of: App = app, width: int = 1280, height: int = 800, script: str = "", **options: Any
-    ) -> Any:
+    def make(address: str, *, width: int = 1280, height: int = 800, script: str = "", **options: Any) -> Any:
         options = {"reduced_motion": "reduce"} | options  # what changes is there at once, unless motion is the question
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         context.set_default_timeout(30_000)
@@ -254,12 +253,70 @@ def open_page(app: App, browser: Any) -> Iterator[Callable[..., Any]]:
         page = context.new_page()
         page.watch = Watch()
         page.watch.attach(page)
-        opened.append((context, page.watch, of.url))
-        page.goto(of.url + path)
+        opened.append((context, page.watch))
+        page.goto(address)
         return page
 
     yield make
-    for context, watch, url in opened:
+    for context, watch in opened:
         context.close()
-        assert watch.foreign(url) == []
         assert watch.unexpected() == []
+
+
+@pytest.fixture
+def open_page(app: App, browser: Any) -> Iterator[Callable[..., Any]]:
+    """Opens watched pages of the app of the package or ``of`` another; checks what they asked for at the end."""
+    opened: list[tuple[Watch, str]] = []
+
+    with watched(browser) as make:
+
+        def made(path: str = "/", *, of: App = app, **options: Any) -> Any:
+            page = make(of.url + path, **options)
+            opened.append((page.watch, of.url))
+            return page
+
+        yield made
+    for watch, url in opened:
+        assert watch.foreign(url) == []
+
+
+@pytest.fixture
+def open_form(open_page: Callable[..., Any]) -> Callable[..., Any]:
+    """Opens Calibrate, and all settings of its form once it can begin a run."""
+
+    def made(path: str = "/calibrate", **options: Any) -> Any:
+        page = open_page(path, **options)
+        page.wait_for_selector("[data-testid=start]:enabled")
+        all_settings(page)
+        return page
+
+    return made
+
+
+@pytest.fixture
+def open_lab(open_page: Callable[..., Any]) -> Callable[..., Any]:
+    """Opens the Lab at a line of a study, with all its parts, once a figure is drawn."""
+
+    def made(
+        query: str = "study=toy&method=sarqc-gbs&bits=2&lambda=0.1&gamma=0.1", *, drawn: str = "map", **options: Any
+    ) -> Any:
+        page = open_page(f"/?{query}&{OPEN}", **options)
+        page.wait_for_selector(".lab.is-open")
+        page.wait_for_selector(f'[data-plot="lab-{drawn}"][data-drawn]')
+        return page
+
+    return made
+
+
+def drag(page: Any, place: tuple[float, float], by: tuple[float, float]) -> None:
+    """Presses the mouse at a place, moves it, and lets it go."""
+    page.mouse.move(*place)
+    page.mouse.down()
+    page.mouse.move(place[0] + by[0], place[1] + by[1], steps=6)
+    page.mouse.up()
+
+
+def inside(locator: Any, across: float = 0.5, down: float = 0.5) -> tuple[float, float]:
+    """A place in an element, by shares of its width and height."""
+    box = locator.bounding_box()
+    return box["x"] + across * box["width"], box["y"] + down * box["height"]

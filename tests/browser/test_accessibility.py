@@ -32,7 +32,7 @@ NAMES = """() => [...document.querySelectorAll("button, input[type=checkbox]")]
 def other_run(app: App) -> dict[str, Any]:
     """A finished run to compare with ``small_run``, with a text."""
     asked = {**SMALL_RUN, "method": "rtn", "lambda": None, "sweep": [], "prompts": ["Once upon a time"]}
-    return app.finished(app.json("/runs", asked)["id"])
+    return app.run(asked)
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -121,6 +121,7 @@ def test_a_whole_visit_by_keyboard_alone(app: App, open_page: Any) -> None:
     tab_to(f"{row} [data-testid=delete-yes]", "Shift+Tab", 3)
     press("Enter")
     page.wait_for_selector(row, state="detached")
+    assert run not in [one["id"] for one in app.json("/runs")["runs"]]
     assert page.evaluate("document.activeElement !== document.body && document.activeElement.isConnected")
 
 
@@ -141,7 +142,8 @@ SMALL = """(pressed) => [...document.querySelectorAll(pressed)]
 def test_on_a_phone_what_is_pressed_is_large_and_what_is_read_is_there(
     open_page: Any, small_run: dict[str, Any]
 ) -> None:
-    for path, ready in (("/?study=toy", ".lab.is-open"), ("/runs", "[data-testid=row]")):
+    paths = ("/?study=toy", "/?study=chosen&method=sarqc-gbs-auto", "/runs")
+    for path, ready in zip(paths, (".lab.is-open", ".lab.is-open", "[data-testid=row]"), strict=True):
         page = open_page(path, width=390, height=844, has_touch=True, is_mobile=True)
         page.wait_for_selector(ready)
         assert page.evaluate(SMALL, PRESSED) == [], path

@@ -21,16 +21,11 @@ pytestmark = pytest.mark.browser
 
 def fill_small(page: Any) -> None:
     """The form as it comes, made small by hand."""
-    page.wait_for_selector("[data-testid=plan] .facts")
-    all_settings(page)
-    page.fill("#field-samples input", "2")
-    page.fill("#field-length input", "64")
-    page.fill("#field-held-out-samples input", "2")
-    page.fill("#field-tasks textarea, #field-tasks input", "")
-    page.fill("#field-sweep textarea, #field-sweep input", "0, 0.1")
-    page.fill("#field-test-tokens input", "1024")
-    page.wait_for_function("document.querySelector('[data-testid=plan]').textContent.includes('128 tokens')")
-    page.wait_for_function("document.querySelector('[data-testid=plan]').textContent.includes('1,024 tokens')")
+    small = {"samples": 2, "length": 64, "held-out-samples": 2, "tasks": "", "sweep": "0, 0.1", "test-tokens": 1024}
+    for name, value in small.items():
+        page.fill(f"#field-{name} :is(textarea, input)", str(value))
+    for count in ("128", "1,024"):
+        page.wait_for_selector(f"[data-testid=plan]:has-text('{count} tokens')")
     page.wait_for_selector("[data-testid=start]:enabled")
 
 
@@ -52,7 +47,6 @@ OVER_THE_BUTTONS = """() => {
 
 
 def choose_method(page: Any, name: str) -> None:
-    all_settings(page)
     page.click("[data-testid=methods] summary")
     page.check(f"[data-testid=methods] input[value={name}]")
 
@@ -67,10 +61,9 @@ def shown_number(text: str) -> float:
     return float(text.split("±")[0].replace("%", "").replace("\u00a0", "").replace("\u2212", "-").strip())
 
 
-def test_a_change_by_the_page_outlasts_a_late_word_of_the_form(open_page):
+def test_a_change_by_the_page_outlasts_a_late_word_of_the_form(open_form):
     """Gradio may deliver what it gathered before the page put a method into the form."""
-    page = open_page("/calibrate")
-    page.wait_for_selector("[data-testid=start]:enabled")
+    page = open_form()
     page.evaluate(
         """async () => {
           const { formChanged, fieldsChanged } = (await import("page-scripts")).scripts["calibrate/calibrate_page.js"];
@@ -105,11 +98,9 @@ def test_a_model_that_is_not_there_is_refused_before_a_text_is_asked_for(open_pa
     assert page.evaluate(OVER_THE_BUTTONS) == []
 
 
-def test_lambda_is_typed_chosen_or_left_empty(app: App, open_page):
-    page = open_page("/calibrate")
+def test_lambda_is_typed_chosen_or_left_empty(app: App, open_form):
+    page = open_form()
     page.watch.expected.append("422")
-    page.wait_for_selector("[data-testid=start]:enabled")
-    all_settings(page)
 
     def after(act: Any) -> dict[str, Any]:
         with page.expect_request("**/api/plan") as asked:
@@ -183,11 +174,9 @@ ENTERED = {
 }
 
 
-def test_every_field_is_taken_up_with_one_input_event(open_page):
-    page = open_page("/calibrate")
+def test_every_field_is_taken_up_with_one_input_event(open_form):
+    page = open_form()
     page.watch.expected.append("422")  # on the way
-    page.wait_for_selector("[data-testid=start]:enabled")
-    all_settings(page)
     page.wait_for_selector("#field-seed input")
     for name, value in ENTERED.items():
         field = page.locator(f"#field-{name.replace('_', '-')} :is(textarea, input)")
@@ -214,11 +203,9 @@ def test_every_field_is_taken_up_with_one_input_event(open_page):
     page.evaluate("(id) => fetch(`api/runs/${id}/cancel`, { method: 'POST' })", run["id"])
 
 
-def test_a_run_is_of_what_the_form_shows(open_page):
+def test_a_run_is_of_what_the_form_shows(open_form):
     """Whatever writes into a field without a word, as some that fill in forms do."""
-    page = open_page("/calibrate")
-    page.wait_for_selector("[data-testid=start]:enabled")
-    all_settings(page)
+    page = open_form()
     sent = []
     page.on("request", lambda request: sent.append(request.url) if request.url.endswith("/api/runs") else None)
     page.evaluate("document.querySelector('#field-samples input').value = '3'")
@@ -230,10 +217,8 @@ def test_a_run_is_of_what_the_form_shows(open_page):
     assert sent == []
 
 
-def test_what_was_entered_outlives_another_model_and_a_reload(open_page):
-    page = open_page("/calibrate")
-    page.wait_for_selector("[data-testid=start]:enabled")
-    all_settings(page)
+def test_what_was_entered_outlives_another_model_and_a_reload(open_form):
+    page = open_form()
     assert page.evaluate("location.search") == ""
     page.fill("#field-samples input", "16")
     page.fill("#field-lam input", "0.37")
@@ -249,11 +234,9 @@ def test_what_was_entered_outlives_another_model_and_a_reload(open_page):
     page.locator("[data-testid=suggestions]").wait_for(state="detached")
 
 
-def test_an_answer_to_an_earlier_question_is_not_awaited(open_page):
-    page = open_page("/calibrate")
+def test_an_answer_to_an_earlier_question_is_not_awaited(open_form):
+    page = open_form()
     page.watch.expected.append("404")
-    page.wait_for_selector("[data-testid=start]:enabled")
-    all_settings(page)
     asked = []
 
     def answered(route: Any) -> None:
@@ -278,8 +261,8 @@ def test_an_answer_to_an_earlier_question_is_not_awaited(open_page):
     page.wait_for_function("document.querySelector('[data-testid=checking]').textContent === 'Checking some …'")
 
 
-def test_several_lambdas_are_chips_and_one_batch(app: App, open_page):
-    page = open_page("/calibrate")
+def test_several_lambdas_are_chips_and_one_batch(app: App, open_form):
+    page = open_form()
     fill_small(page)
     page.fill("#field-sweep textarea, #field-sweep input", "")
     page.fill("#field-lam input", "0, 0.05, 0.1")
@@ -303,11 +286,9 @@ def test_several_lambdas_are_chips_and_one_batch(app: App, open_page):
     batch = page.url.partition("filter=")[2]
     runs = app.json(f"/runs?batch={batch}")["runs"]
     assert sorted(run["recipe"]["lambda"] for run in runs) == [0, 0.1]
-    assert {json.dumps(run["recipe"] | {"lambda": None}) for run in runs} == {
-        json.dumps(Recipe.parse(said | {"lambda": None}).to_json())
-    }
-    run_id = runs[0]["id"]
-    page.wait_for_selector(f'[data-run="{run_id}"]')
+    for run in runs:
+        assert run["recipe"] | {"lambda": None} == Recipe.parse(said | {"lambda": None}).to_json()
+    page.wait_for_selector(f"[data-run='{runs[0]['id']}']")
     for run in runs:
         app.json(f"/runs/{run['id']}/cancel", method="POST")
 
@@ -350,10 +331,8 @@ def test_four_questions_and_an_effort_stand_beside_the_plan(open_page):
     assert findings(page) == []
 
 
-def test_fields_follow_the_method(open_page):
-    page = open_page("/calibrate")
-    page.wait_for_selector("[data-testid=start]:enabled")
-    all_settings(page)
+def test_fields_follow_the_method(open_form):
+    page = open_form()
     page.wait_for_selector("#field-static-groups", state="visible")
     assert page.locator("#field-gamma").is_visible()
     assert page.locator("#field-validation-share").is_hidden()
@@ -368,8 +347,8 @@ def test_fields_follow_the_method(open_page):
 
 
 @pytest.mark.soak
-def test_a_run_outlives_its_tab_and_is_found_again(app: App, open_page):
-    first = open_page("/calibrate")
+def test_a_run_outlives_its_tab_and_is_found_again(app: App, open_page, open_form):
+    first = open_form()
     fill_small(first)
     first.click("[data-testid=start]")
     first.wait_for_function("location.search.startsWith('?run=')")
@@ -388,12 +367,8 @@ def test_a_run_outlives_its_tab_and_is_found_again(app: App, open_page):
     assert second.eval_on_selector_all("[data-testid=matrix] .cell", filled) == total
     assert second.text_content("[data-testid=progress]").startswith(f"All {total} layers")
     summary = run["summary"]
-    assert shown_number(second.text_content("[data-testid=perplexity]")) == pytest.approx(
-        summary["perplexity"], abs=0.06
-    )
-    assert shown_number(second.text_content("[data-testid=share]")) == pytest.approx(
-        100 * summary["share_quantized"], abs=0.06
-    )
+    for name, value in (("perplexity", summary["perplexity"]), ("share", 100 * summary["share_quantized"])):
+        assert shown_number(second.text_content(f"[data-testid={name}]")) == pytest.approx(value, abs=0.06)
     second.click("[data-testid=every-layer] summary")
     assert second.locator("[data-testid=every-layer] tbody tr").count() == total
     assert f"Stamp {summary['stamp'][:12]}…" in second.text_content("[data-testid=stamp]")
@@ -444,11 +419,9 @@ def test_the_recipe_can_be_taken_elsewhere(app: App, small_run, open_page):
     assert "run=" not in page.url
 
 
-def test_a_plan_can_be_taken_elsewhere(open_page):
-    page = open_page("/calibrate")
+def test_a_plan_can_be_taken_elsewhere(open_form):
+    page = open_form()
     page.watch.expected.append("422")
-    page.wait_for_selector("[data-testid=start]:enabled")
-    all_settings(page)
     page.click("[data-testid=copy-plan] summary")
     panel = page.locator("[data-testid=copy-plan] [role=tabpanel]")
     assert "samples" in panel.text_content()
@@ -461,9 +434,8 @@ def test_a_plan_can_be_taken_elsewhere(open_page):
     page.locator("[data-testid=copy-plan]").wait_for(state="hidden")
 
 
-def test_what_another_engine_lacks_is_mended_in_the_form(open_page):
-    page = open_page("/calibrate")
-    page.wait_for_selector("[data-testid=start]:enabled")
+def test_what_another_engine_lacks_is_mended_in_the_form(open_form):
+    page = open_form()
     fill_small(page)
     page.click("[data-testid=copy-plan] summary")
     page.get_by_role("tab", name="llm-compressor").click()
@@ -476,22 +448,20 @@ def test_what_another_engine_lacks_is_mended_in_the_form(open_page):
 def test_texts_and_speed_of_a_run(app: App, open_page):
     asked = {"method": "rtn", "lambda": None, "bits": 4, "samples": 1, "sweep": [], "test": None, "speed": True}
     prompts = ["Once, upon a time", "<b>The</b> king <script>alert(1)</script>"]
-    run = app.finished(app.json("/runs", {**SMALL_RUN, **asked, "prompts": prompts, "new_tokens": 8})["id"])
+    run = app.run({**SMALL_RUN, **asked, "prompts": prompts, "new_tokens": 8})
     told = [event for event in events_of(app, run["id"]) if event["type"] == "texts_compared"]
     page = open_page(f"/calibrate?run={run['id']}", width=390)
     page.wait_for_selector("[data-testid=text-pair]")
-    assert [text.strip() for text in page.locator(".prompt").all_text_contents()] == [
-        f"Prompt {text}" for text in prompts
-    ]
+    said = [text.strip() for text in page.locator(".prompt").all_text_contents()]
+    assert said == [f"Prompt {text}" for text in prompts]
     for mode, text in zip(("greedy", "sampled"), ("Greedy", "Sampled"), strict=True):
         page.click(f".texts-switch button:has-text('{text}')")
         found = told[1][mode]
-        columns = page.locator("[data-testid=text-pair] >> nth=1").locator(".text-column p").all_text_contents()
+        pair = page.locator("[data-testid=text-pair] >> nth=1")
+        columns = pair.locator(".text-column p").all_text_contents()
         for column, which in zip(columns, ("float", "quantized"), strict=True):
             assert column.replace("first different token: ", "") == "".join(found[which]["pieces"])
-        assert page.locator("[data-testid=text-pair] >> nth=1").locator("mark").count() == 2 * (
-            found["divergence"] is not None
-        )
+        assert pair.locator("mark").count() == 2 * (found["divergence"] is not None)
     page.focus("[data-testid=kl-strip] >> nth=1")
     page.keyboard.press("End")
     strip = page.locator("[data-testid=kl-strip] >> nth=1")
@@ -499,9 +469,7 @@ def test_texts_and_speed_of_a_run(app: App, open_page):
     assert strip.get_attribute("aria-valuetext").startswith("Token 8, ")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     rows = page.locator("[data-testid=speeds] tbody tr").all_text_contents()
-    assert [row.startswith(name) for row, name in zip(rows, ("Float", "Quantized", "Speed-up"), strict=True)] == 3 * [
-        True
-    ]
+    assert all(row.startswith(name) for row, name in zip(rows, ("Float", "Quantized", "Speed-up"), strict=True))
     assert "not measured here" in page.text_content("[data-testid=published]")
     page.click("[data-testid=leave]")
     page.wait_for_selector("[data-testid=texts]", state="hidden")

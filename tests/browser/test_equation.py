@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import OPEN
+from tests.browser.conftest import drag, inside
 from tests.synthetic_study import LAMS
 
 pytestmark = pytest.mark.browser
@@ -23,12 +23,6 @@ FADED = """(selector) => {
 }"""
 
 
-def lab(open_page: Any, query: str = "study=toy&method=sarqc-gbs&bits=2&lambda=0.1&gamma=0.1", **options: Any) -> Any:
-    page = open_page(f"/?{query}&{OPEN}", **options)
-    page.wait_for_selector('[data-plot="lab-map"][data-drawn]')
-    return page
-
-
 def shown(page: Any, lam: float) -> None:
     """Knob, slider, figure and address agree."""
     page.wait_for_selector(f'[data-plot="lab-hero"][data-drawn$=",{LAMS.index(lam)}"]')
@@ -40,16 +34,12 @@ def shown(page: Any, lam: float) -> None:
     )
 
 
-def test_lambda_is_dragged_stepped_and_typed_in_the_equation(open_page):
-    page = lab(open_page)
-    box = page.locator(KNOB).bounding_box()
-    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-    page.mouse.move(x, y)
-    page.mouse.down()
-    page.mouse.move(x - 34, y, steps=4)
-    page.mouse.up()
+def test_lambda_is_dragged_stepped_and_typed_in_the_equation(open_lab):
+    page = open_lab()
+    place = inside(page.locator(KNOB))
+    drag(page, place, (-34, 0))
     shown(page, 0.0)
-    page.mouse.click(x, y)  # into the field
+    page.mouse.click(*place)  # into the field
     page.keyboard.press("ArrowRight")
     shown(page, 0.01)
     page.keyboard.press("ArrowUp")
@@ -70,8 +60,8 @@ def test_lambda_is_dragged_stepped_and_typed_in_the_equation(open_page):
     assert page.input_value("[data-testid=knob-gamma]") == "0.5"
 
 
-def test_a_term_that_is_asked_for_stands_out_on_the_whole_page(open_page):
-    page = lab(open_page)
+def test_a_term_that_is_asked_for_stands_out_on_the_whole_page(open_lab):
+    page = open_lab()
     drift = "[data-testid=sentence] .role-drift"
     curves = '[data-plot="lab-curves"] .trace[data-shows="{}"]'
     ink = page.locator(drift).evaluate("words => getComputedStyle(words).color")
@@ -109,8 +99,8 @@ def test_a_term_that_is_asked_for_stands_out_on_the_whole_page(open_page):
 
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
-def test_it_stays_in_sight_below_the_main_figure_and_over_a_figure_that_fills_the_window(open_page, width, height):
-    page = lab(open_page, width=width, height=height, has_touch=width < 500)
+def test_it_stays_in_sight_below_the_main_figure_and_over_a_figure_that_fills_the_window(open_lab, width, height):
+    page = open_lab(width=width, height=height, has_touch=width < 500)
     play = page.locator("[data-testid=bar-play]")
     assert play.is_hidden()
     page.locator("[data-testid=numbers]").scroll_into_view_if_needed()

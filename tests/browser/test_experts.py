@@ -86,60 +86,11 @@ def test_tokens_of_experts_are_a_map_a_table_and_words(open_page):
     assert file.value.suggested_filename.endswith("-tokens.csv")
 
 
-RUN = """async ([blocks, experts]) => {
-  const { imports } = JSON.parse(document.querySelector("script[type=importmap]").textContent);
-  const { scripts } = await import(imports["page-scripts"].replace("lab.js", "calibrate.js"));
-  const { render } = scripts['base/html.js'];
-  const { runMatrix } = scripts['calibrate/run_matrix.js'];
-  const State = scripts['calibrate/run_state.js'];
-  const layers = [];
-  for (let block = 0; block < blocks; block += 1) {
-    const add = (module, expert) => layers.push({ name: `l.${layers.length}`, block, module, expert });
-    add("q_proj", null);
-    for (let expert = 0; expert < experts; expert += 1)
-      for (const module of ["experts.up_proj", "experts.down_proj"]) add(module, expert);
-  }
-  const place = document.createElement("div");
-  document.body.append(place);
-  let chosen = null;
-  const choose = (block) => { chosen = block; draw(); };
-  const draw = () => render(runMatrix({ said: state, isRunning: true, chosen, choose }), place);
-  const started = { type: "started", seq: 1, model: "m", device: "cpu", layers, finished_layers: 0 };
-  let state = State.reduce(State.initial(), started);
-  draw();
-  const half = Math.ceil(layers.length / 2) + 1;
-  for (let index = 0; index < half; index += 1) {
-    const report = { relative_recon: index === 1 ? null : 0.1, n_tokens: index === 1 ? 0 : 5 };
-    const { name } = layers[index];
-    state = State.reduce(state, { type: "layer_done", seq: index + 2, name, index, report, seconds: 1 });
-  }
-  draw();
-  const titles = [...place.querySelectorAll("button")].map((one) => one.title);
-  const [matrix, inner] = place.children;
-  const now = inner.textContent;
-  place.querySelector("button").click();
-  const picked = inner.textContent;
-  const starved = inner.querySelectorAll(".is-starved").length;
-  return { titles, now, picked, starved, cells: matrix.childElementCount };
-}"""
-
-
-def test_a_dense_study_shows_nothing_of_experts_and_those_of_a_run_share_cells(open_page):
+def test_a_dense_study_shows_nothing_of_experts(open_page):
     page = opened(open_page(f"/?study=toy&layer=1&{OPEN}"))
     for hidden in ("[data-testid=pick-block]", "[data-testid=level]", EXPERTS, "[data-testid=tokens-table]"):
         assert page.locator(hidden).is_hidden(), hidden
     assert page.locator("[data-testid=pick-layer] option").count() == 5
-
-    small = page.evaluate(RUN, [2, 3])
-    assert small["titles"][0] == (
-        "block 0 experts.up_proj: 3 of 3 experts solved, mean error 0.100, largest 0.100 in expert 1, 1 without tokens"
-    )
-    assert small["titles"][2].endswith("3 experts: not yet")
-    assert small["now"].startswith("Experts of block 1")
-    assert small["picked"].startswith("Experts of block 0")
-    assert small["starved"] == 1
-    large = page.evaluate(RUN, [48, 128])
-    assert large["cells"] < 200
 
 
 # What the key of a preview said and the figure drew: each time that it changed.
@@ -212,7 +163,9 @@ def test_a_stream_that_breaks_doubles_nothing_and_a_preview_can_be_cancelled(ope
         route.fulfill(json={"id": "played", "state": "cancelling"})
 
     made = {"id": "played", "name": ""}
-    page.route("**/api/runs?lane=preview", lambda route: route.fulfill(json=made | {"recipe": asked(route)}))
+    page.route(
+        "**/api/runs?lane=preview", lambda route: route.fulfill(json=made | {"recipe": route.request.post_data_json})
+    )
     page.route("**/api/runs/played/events", stream)
     page.route("**/api/runs/played/cancel", answer)
     page.route("**/api/runs/played", answer)
@@ -235,7 +188,3 @@ def test_a_stream_that_breaks_doubles_nothing_and_a_preview_can_be_cancelled(ope
     page.wait_for_function(f"({MARKS})()[0].length === 0")
     assert page.locator("[data-testid=compute-problem]").count() == 0
     assert page.is_enabled("[data-testid=compute]")
-
-
-def asked(route: Any) -> Any:
-    return json.loads(route.request.post_data)

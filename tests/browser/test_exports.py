@@ -59,19 +59,3 @@ def test_a_study_is_opened_from_its_file_and_deleted(app: App, open_page, tmp_pa
     page.click(f"[data-study='{study_id}'] [data-testid=study-delete-yes]")
     page.locator(f"[data-study='{study_id}']").wait_for(state="detached")
     assert study_id not in [one["id"] for one in app.json("/studies")["studies"]]
-
-
-def test_a_batch_is_shown_together(app: App, open_page):
-    recipe = {"model": "tiny-llama", "method": "rtn", "calibration": "tiny-llama-calibration", "samples": 1}
-    batch = app.json("/runs", {**recipe, "length": 32, "bits": [2, 3]})
-    for run in batch["runs"]:
-        app.json(f"/runs/{run['id']}/cancel", method="POST")
-    page = open_page("/runs")
-    page.click(f"[data-run='{batch['runs'][0]['id']}'] [data-testid=more]")
-    page.click(f"[data-run='{batch['runs'][0]['id']}'] [data-testid=batch]")
-    rows = "[...document.querySelectorAll('[data-testid=row]')].map((row) => row.dataset.run).sort().join()"
-    page.wait_for_function(f"{rows} === '{','.join(sorted(run['id'] for run in batch['runs']))}'")
-    assert page.input_value("[data-testid=filter]") == batch["batch"]
-    for run in batch["runs"]:
-        page.wait_for_selector(f"[data-run='{run['id']}'] [data-state=cancelled]")
-        app.json(f"/runs/{run['id']}", method="DELETE")

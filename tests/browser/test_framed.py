@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from tests.browser.conftest import Watch, running
+from tests.browser.conftest import running, watched
 from tests.publish.sites import host_of_two, served_site, serving
 
 pytestmark = pytest.mark.browser
@@ -41,24 +41,13 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
 @pytest.fixture
 def blog(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     """Opens a page of another site with a frame."""
-    opened: list[tuple[Any, Watch]] = []
-    with serving(tmp_path) as address:
+    with serving(tmp_path) as address, watched(browser) as make:
 
-        def make(source: str, **options: Any) -> Any:
+        def made(source: str, **options: Any) -> Any:
             (tmp_path / "index.html").write_text(PAGE.format(source=source.replace("&", "&amp;")), encoding="utf-8")
-            context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce", **options)
-            context.set_default_timeout(30_000)
-            page = context.new_page()
-            page.watch = Watch()
-            page.watch.attach(page)
-            opened.append((context, page.watch))
-            page.goto(f"{address}/")
-            return page
+            return make(f"{address}/", height=900, **options)
 
-        yield make
-        for context, watch in opened:
-            context.close()
-            assert watch.unexpected() == []
+        yield made
 
 
 @pytest.mark.parametrize("kind", ["app", "site"])

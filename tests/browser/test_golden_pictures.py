@@ -38,7 +38,7 @@ NAME = (
 def shipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[App, str]]:
     """The app with the shipped studies, and the id of a finished run."""
     with running(tmp_path_factory.mktemp("shipped")) as app:
-        yield app, app.finished(app.json("/runs", SMALL_RUN)["id"])["id"]
+        yield app, app.run(SMALL_RUN)["id"]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

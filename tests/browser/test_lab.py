@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from sarqc.recipe import Recipe
-from tests.browser.conftest import OPEN, SHIFTS, figure_menu
+from tests.browser.conftest import SHIFTS, drag, figure_menu, inside
 from tests.synthetic_study import LAMS
 
 pytestmark = pytest.mark.browser
@@ -29,22 +29,12 @@ READ_MARKERS = """() => {
 }"""
 
 
-def lab(open_page: Any, query: str = "study=toy&method=sarqc-gbs&bits=2&lambda=0.1&gamma=0.1", **options: Any) -> Any:
-    page = open_page(f"/?{query}&{OPEN}", **options)
-    page.wait_for_selector('[data-plot="lab-map"][data-drawn]')
-    return page
-
-
 def drawn_at(page: Any, gamma: int, lam: int, plot: str = SURFACES) -> None:
     page.wait_for_selector(f'{plot}[data-drawn="{gamma},{lam}"]')
 
 
-def nonbreaking(text: str) -> str:
-    return text.replace("\u00a0", " ")
-
-
-def test_opens_with_the_sentence_and_every_figure_described(app, open_page):
-    page = lab(open_page)
+def test_opens_with_the_sentence_and_every_figure_described(app, open_lab):
+    page = open_lab()
     view = app.json("/studies/toy/view?method=sarqc-gbs&bits=2")
     at = LAMS.index(0.1)
     assert page.text_content("[data-testid=sentence]") == "".join(
@@ -56,16 +46,11 @@ def test_opens_with_the_sentence_and_every_figure_described(app, open_page):
     assert page.text_content("[data-testid=grid]") == "asymmetric, groups of 128"
 
 
-def test_lambda_by_keyboard_moves_marker_sentence_and_right_surface_and_asks_nobody(open_page):
-    page = lab(open_page)
+def test_lambda_by_keyboard_moves_marker_sentence_and_right_surface_and_asks_nobody(open_lab):
+    page = open_lab()
     drawn_at(page, 0, 2)
-    box = page.locator(f"{SURFACES} .plot-canvas").bounding_box()
-    x, y = box["x"] + 0.25 * box["width"], box["y"] + 0.6 * box["height"]
     home = page.evaluate(READ_SURFACE)["camera"]
-    page.mouse.move(x, y)
-    page.mouse.down()
-    page.mouse.move(x + 60, y + 15, steps=6)
-    page.mouse.up()
+    drag(page, inside(page.locator(f"{SURFACES} .plot-canvas"), 0.25, 0.6), (60, 15))
     page.wait_for_timeout(300)
     before = page.evaluate(READ_SURFACE)
     assert before["camera"]["azimuth"] != home["azimuth"]
@@ -86,17 +71,14 @@ def test_lambda_by_keyboard_moves_marker_sentence_and_right_surface_and_asks_nob
     assert page.watch.requests[asked:] == []
 
 
-def test_typing_is_not_stepping_dragging_on_the_curves_is_and_the_wheel_scrolls_over_surfaces(open_page):
-    page = lab(open_page)
+def test_typing_is_not_stepping_dragging_on_the_curves_is_and_the_wheel_scrolls_over_surfaces(open_lab):
+    page = open_lab()
     page.focus("[data-testid=pick-layer]")
     page.keyboard.press("ArrowLeft")
     assert page.input_value("[data-testid=knob-lambda]") == "0.1"
 
-    box = page.locator('[data-plot="lab-hero"] .plot-canvas').bounding_box()
-    page.mouse.move(box["x"] + 0.3 * box["width"], box["y"] + 0.5 * box["height"])
-    page.mouse.down()
-    page.mouse.move(box["x"] + 0.1 * box["width"], box["y"] + 0.5 * box["height"], steps=4)
-    page.mouse.up()
+    hero = page.locator('[data-plot="lab-hero"] .plot-canvas')
+    drag(page, inside(hero, 0.3), (-0.2 * hero.bounding_box()["width"], 0))
     assert page.input_value("[data-testid=knob-lambda]") == "0"
 
     page.locator(f"{SURFACES} .plot-canvas").hover()
@@ -105,8 +87,8 @@ def test_typing_is_not_stepping_dragging_on_the_curves_is_and_the_wheel_scrolls_
     page.wait_for_function("(before) => scrollY > before", arg=before)
 
 
-def test_every_number_of_the_table_is_the_servers(app, open_page):
-    page = lab(open_page)
+def test_every_number_of_the_table_is_the_servers(app, open_lab):
+    page = open_lab()
     table = app.json("/studies/toy/view?method=sarqc-gbs&bits=2")["table"]
     shown = page.eval_on_selector_all(
         "[data-testid=numbers] tbody tr",
@@ -124,8 +106,8 @@ def test_every_number_of_the_table_is_the_servers(app, open_page):
     assert [float(row["perplexity"]) for row in rows] == [row["perplexity"] for row in table["rows"]]
 
 
-def test_back_goes_one_choice_back_and_lambda_is_no_choice(open_page):
-    page = lab(open_page, "study=toy&method=rqc-gbs&bits=2")
+def test_back_goes_one_choice_back_and_lambda_is_no_choice(open_lab):
+    page = open_lab("study=toy&method=rqc-gbs&bits=2")
     entries = page.evaluate("history.length")
     for key in ("ArrowLeft", "ArrowRight", "ArrowRight"):
         page.keyboard.press(key)
@@ -147,12 +129,11 @@ def test_back_goes_one_choice_back_and_lambda_is_no_choice(open_page):
     assert page.evaluate("history.length") == entries + 2
 
 
-def test_a_click_on_the_map_chooses_the_layer(open_page):
-    page = lab(open_page)
+def test_a_click_on_the_map_chooses_the_layer(open_lab):
+    page = open_lab()
     canvas = page.locator('[data-plot="lab-map"] .plot-canvas')
     canvas.scroll_into_view_if_needed()
-    box = canvas.bounding_box()
-    page.mouse.click(box["x"] + 0.25 * box["width"], box["y"] + 0.25 * box["height"])
+    page.mouse.click(*inside(canvas, 0.25, 0.25))
     page.wait_for_function("document.querySelector('[data-testid=pick-layer]').value !== 'all'")
     page.wait_for_function("document.querySelector('[data-testid=sentence]').textContent.includes('In this layer')")
 
@@ -173,8 +154,8 @@ APART = r"""() => {
 }"""
 
 
-def test_the_slider_stands_on_the_axis_to_the_pixel_at_every_width(open_page):
-    page = lab(open_page)
+def test_the_slider_stands_on_the_axis_to_the_pixel_at_every_width(open_lab):
+    page = open_lab()
     for width, height in ((1280, 800), (1920, 1080), (390, 844), (1000, 700), (1280, 800)):
         page.set_viewport_size({"width": width, "height": height})
         page.wait_for_function(f"({APART})() < 1")
@@ -185,8 +166,8 @@ def test_the_slider_stands_on_the_axis_to_the_pixel_at_every_width(open_page):
     page.wait_for_function(f"({APART})() < 1")
 
 
-def test_play_steps_until_it_is_paused(open_page):
-    page = lab(open_page)
+def test_play_steps_until_it_is_paused(open_lab):
+    page = open_lab()
     figure_menu(page, "hero").locator("[data-testid=play]").click()
     page.wait_for_function("document.querySelector('[data-testid=knob-lambda]').value === '0.3'")
     page.click("[data-testid=play]")
@@ -196,8 +177,8 @@ def test_play_steps_until_it_is_paused(open_page):
     assert page.input_value("[data-testid=knob-lambda]") == paused_at
 
 
-def test_a_term_of_the_equation_puts_its_curve_in_the_place_of_perplexity_and_back(open_page):
-    page = lab(open_page)
+def test_a_term_of_the_equation_puts_its_curve_in_the_place_of_perplexity_and_back(open_lab):
+    page = open_lab()
     title = "document.querySelector('[data-plot=lab-hero] .card-name').textContent"
     for term, words, shown in (("recon", "Reconstruction error", "error"), ("drift", "Weight drift", "drift")):
         page.click(f"[data-testid=term-{term}]")
@@ -249,8 +230,8 @@ def test_a_phone_draws_the_surface_and_a_finger_on_it_scrolls_the_page(open_page
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-def test_what_auto_chose_and_the_amount_of_text_have_cards_where_there_is_something_to_show(open_page):
-    page = lab(open_page, "study=chosen&method=sarqc-gbs-auto&bits=2&layer=1")
+def test_what_auto_chose_and_the_amount_of_text_have_cards_where_there_is_something_to_show(open_lab):
+    page = open_lab("study=chosen&method=sarqc-gbs-auto&bits=2&layer=1")
     page.wait_for_selector('[data-plot="lab-selection"][data-drawn]')
     title = '[data-plot="lab-{}"] .card-name'
     assert page.text_content(title.format("selection")).startswith("What “auto” chose")
@@ -267,13 +248,14 @@ def test_what_auto_chose_and_the_amount_of_text_have_cards_where_there_is_someth
     page.locator("h2").first.click()
     page.keyboard.press("ArrowRight")
     drawn_at(page, 0, 4, '[data-plot="lab-gap"]')
-    assert "λ = 1" in nonbreaking(page.get_attribute('[data-plot="lab-gap"] .plot-frame', "aria-label"))
+    described = page.get_attribute('[data-plot="lab-gap"] .plot-frame', "aria-label")
+    assert "λ = 1" in described.replace("\u00a0", " ")
     assert page.text_content(title.format("hero")).startswith("Perplexity on unseen text")
     assert page.locator('[data-plot="lab-selection"]').is_hidden()
 
 
-def test_the_theme_is_kept(open_page):
-    page = lab(open_page, color_scheme="light")
+def test_the_theme_is_kept(open_lab):
+    page = open_lab(color_scheme="light")
     page.click("[data-testid=theme]")
     page.reload()
     page.wait_for_selector('[data-plot="lab-hero"][data-drawn]')
@@ -281,17 +263,9 @@ def test_the_theme_is_kept(open_page):
     assert page.evaluate("document.body.classList.contains('dark')")
 
 
-@pytest.mark.parametrize("path", ["/?study=toy", "/?study=chosen&method=sarqc-gbs-auto", "/calibrate", "/runs"])
-def test_a_phone_scrolls_in_one_direction_only(open_page, path):
-    page = open_page(path, width=390, height=844)
-    page.wait_for_selector(".page")
-    page.wait_for_timeout(1500)
-    assert page.evaluate("document.documentElement.scrollWidth") == 390
-
-
-def test_what_stands_below_the_sentence_keeps_its_place(open_page):
+def test_what_stands_below_the_sentence_keeps_its_place(open_lab):
     """Whatever the sentence says of a λ and of either quality; the bar above says the quality that is shown."""
-    page = lab(open_page, "study=tiny-llama&method=sarqc-gbs&bits=2&lambda=0")
+    page = open_lab("study=tiny-llama&method=sarqc-gbs&bits=2&lambda=0")
     bar, hero = page.locator("[data-testid=equation]"), page.locator("[data-plot=lab-hero]")
     places, lines = set(), set()
     for quality in ("perplexity", "accuracy"):
@@ -309,8 +283,8 @@ def test_what_stands_below_the_sentence_keeps_its_place(open_page):
     assert len(lines) > 1
 
 
-def test_a_chosen_layer_cuts_no_list(open_page):
-    page = lab(open_page, "study=tiny-llama&method=sarqc-gbs&bits=2&layer=6")
+def test_a_chosen_layer_cuts_no_list(open_lab):
+    page = open_lab("study=tiny-llama&method=sarqc-gbs&bits=2&layer=6")
     page.wait_for_selector("[data-testid=compute]:visible")
     widths = page.eval_on_selector_all(".picks select", "all => all.map((one) => [one.scrollWidth, one.clientWidth])")
     assert all(inner <= outer for inner, outer in widths)

@@ -10,6 +10,8 @@ from urllib.parse import parse_qs, urlparse
 import pytest
 from PIL import Image
 
+from tests.browser.conftest import drag, inside
+
 pytestmark = pytest.mark.browser
 
 NO_TEXT_IS_CUT = """svg => [...svg.querySelectorAll('text')].every((one) => {
@@ -94,11 +96,7 @@ def test_a_step_fills_the_screen_of_a_hall(open_page):
     assert page.evaluate("document.documentElement.scrollHeight <= innerHeight")
     # Dragged with the mouse: the remote goes on all the same, where a keyboard would move the ring.
     box = step.get_by_test_id("guess").bounding_box()
-    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-    page.mouse.move(x, y)
-    page.mouse.down()
-    page.mouse.move(x + 300, y, steps=4)
-    page.mouse.up()
+    drag(page, inside(step.get_by_test_id("guess")), (300, 0))
     page.wait_for_url(re.compile("guess="))
     moved = step.get_by_test_id("guess").bounding_box()["x"] - box["x"]
     assert moved == pytest.approx(300, abs=80)  # the ring is under the finger, at the nearest λ
@@ -133,12 +131,7 @@ def test_the_lattice_is_solved_while_it_is_dragged_and_the_address_brings_it_bac
     step.locator('[data-testid="guess"] [data-value="3"]').click()
     step.get_by_test_id("show").click()
     step.get_by_text("You said 3, and so it is").wait_for()
-    box = cross.bounding_box()
-    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-    page.mouse.move(x, y)
-    page.mouse.down()
-    page.mouse.move(x + 70, y - 50, steps=8)
-    page.mouse.up()
+    drag(page, inside(cross), (70, -50))
     step.get_by_test_id("lambda").evaluate(
         "input => { input.value = input.max; input.dispatchEvent(new Event('input', { bubbles: true })); }"
     )

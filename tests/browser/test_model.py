@@ -36,11 +36,8 @@ def test_the_model_answers_a_sentence_at_the_shown_lambda(open_page):
     button = page.get_by_test_id("try").get_by_test_id("try-open")
     button.wait_for()
     kept = json.loads(CODES.read_text(encoding="utf-8"))
-    size = sum(
-        file["bytes"]
-        for file in [*kept["files"], *(p["file"] for p in kept["points"] if p["bits"] == 2 and p["lam"] in (0, 0.1))]
-    )
-    assert f"{size / 2**20:.1f}" in button.inner_text()
+    codes = [point["file"] for point in kept["points"] if point["bits"] == 2 and point["lam"] in (0, 0.1)]
+    assert f"{sum(file['bytes'] for file in [*kept['files'], *codes]) / 2**20:.1f}" in button.inner_text()
     assert not [url for url in page.watch.requests if OF_MODEL in url]
     card = opened(page)
     assert "WebAssembly" in card.inner_text()
@@ -53,9 +50,7 @@ def test_the_model_answers_a_sentence_at_the_shown_lambda(open_page):
     assert "λ = 0.1" in before
     page.get_by_test_id("lambda").focus()
     page.keyboard.press("ArrowRight")
-    page.wait_for_function(
-        "before => document.querySelector('[data-testid=try-sentence]').innerText !== before", arg=before
-    )
+    page.wait_for_function(SAYS_ANOTHER, arg=before)
     assert "λ = 0.2" in card.get_by_test_id("try-sentence").inner_text()
 
 
@@ -102,8 +97,7 @@ def test_where_no_codes_are_kept_the_card_leads_to_those(open_page):
 
 
 def test_the_model_of_a_run_stands_beside_the_float_one(app: App, open_page):
-    recipe = {**SMALL_RUN, "model": "tiny-llama", "grid": "asymmetric", "sweep": []}
-    run = app.finished(app.json("/runs", recipe)["id"])
+    run = app.run({**SMALL_RUN, "grid": "asymmetric", "sweep": []})
     page = open_page(f"/?study={run['study_id']}")
     card = opened(page)
     assert len([url for url in page.watch.requests if OF_MODEL in url]) == 5
@@ -111,13 +105,12 @@ def test_the_model_of_a_run_stands_beside_the_float_one(app: App, open_page):
     assert card.get_by_test_id("try-search").count() == 0
     tokens = card.get_by_test_id("try-strip").locator(".try-piece").count()
     assert len(numbers(card)) == tokens
-    assert card.get_by_test_id("try-next").locator("thead th").all_text_contents()[1:] == [f"λ = {recipe['lambda']:g}"]
+    assert card.get_by_test_id("try-next").locator("thead th").all_text_contents()[1:] == ["λ = 0.1"]
     assert findings(page) == []
 
 
 def test_missing_codes_are_computed_by_runs(app: App, open_page):
-    recipe = {**SMALL_RUN, "grid": "asymmetric", "sweep": [0, 1]}
-    run = app.finished(app.json("/runs", recipe)["id"])
+    run = app.run({**SMALL_RUN, "grid": "asymmetric", "sweep": [0, 1]})
     before = {each["id"] for each in app.json("/runs")["runs"]}
     page = open_page(f"/?study={run['study_id']}&lambda=1")
     card = page.get_by_test_id("try")
@@ -138,7 +131,7 @@ def test_missing_codes_are_computed_by_runs(app: App, open_page):
 
 
 def test_runs_for_codes_can_be_stopped(app: App, open_page):
-    run = app.finished(app.json("/runs", {**SMALL_RUN, "grid": "asymmetric", "samples": 3})["id"])
+    run = app.run({**SMALL_RUN, "grid": "asymmetric", "samples": 3})
     before = {each["id"] for each in app.json("/runs")["runs"]}
     page = open_page(f"/?study={run['study_id']}&lambda=1")
     card = page.get_by_test_id("try")
@@ -170,9 +163,7 @@ def test_learn_runs_the_model_of_its_last_step(open_page):
     card.get_by_test_id("try-written").wait_for()
     before = card.get_by_test_id("try-sentence").inner_text()
     card.get_by_test_id("try-lambda").press("Home")
-    page.wait_for_function(
-        "before => document.querySelector('[data-testid=try-sentence]').innerText !== before", arg=before
-    )
+    page.wait_for_function(SAYS_ANOTHER, arg=before)
     field = card.get_by_test_id("try-text")
     field.fill("A b")
     field.press("ArrowRight")  # belongs to the field, not to the tour

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import Watch, findings
+from tests.browser.conftest import findings, watched
 from tests.publish.sites import served_site
 
 pytestmark = pytest.mark.browser
@@ -23,23 +23,17 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def visit(browser: Any, served: str) -> Iterator[Callable[..., Any]]:
     """Opens pages of the site; each request must be below its path, and nothing may complain."""
-    opened: list[tuple[Any, Watch]] = []
+    opened = []
 
-    def make(path: str = "", **options: Any) -> Any:
-        context = browser.new_context(viewport={"width": 1280, "height": 800}, reduced_motion="reduce", **options)
-        context.set_default_timeout(30_000)
-        page = context.new_page()
-        page.watch = Watch()
-        page.watch.attach(page)
-        opened.append((context, page.watch))
-        page.goto(served + path)
-        return page
+    with watched(browser) as make:
 
-    yield make
-    for context, watch in opened:
-        context.close()
-        assert [url for url in watch.requests if not url.startswith((served, "data:", "blob:"))] == []
-        assert watch.complaints == []
+        def made(path: str = "", **options: Any) -> Any:
+            opened.append(make(served + path, **options))
+            return opened[-1]
+
+        yield made
+    for page in opened:
+        assert [url for url in page.watch.requests if not url.startswith((served, "data:", "blob:"))] == []
 
 
 def sentence(page: Any) -> str:

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture(scope="module")
 def two_runs(app: App, small_run: dict) -> list[dict]:
-    return [small_run, app.finished(app.json("/runs", {**SMALL_RUN, "lambda": 1})["id"])]
+    return [small_run, app.run({**SMALL_RUN, "lambda": 1})]
 
 
 def test_a_run_appears_by_itself_and_is_found_by_typing(app: App, two_runs, open_page):
@@ -45,23 +45,6 @@ def test_compare_shows_differences_first(app: App, two_runs, open_page):
     assert page.locator("[data-testid=compared-layers] tbody tr").count() == len(view["layers"])
     assert page.locator("[data-testid=compared-layers] .more").count() == len(view["layers"])
     assert page.locator("[data-testid=compared-texts]").is_hidden()
-
-
-def test_delete_asks_first(app: App, open_page):
-    run = app.json("/runs", {**SMALL_RUN, "bits": 3, "method": "rtn", "lambda": None, "sweep": []})
-    app.json(f"/runs/{run['id']}/cancel", method="POST")
-    page = open_page("/runs")
-    row = f"[data-run='{run['id']}']"
-    page.wait_for_selector(f"{row} [data-state=cancelled]")
-    for answer in ("delete-no", "delete-yes"):
-        page.click(f"{row} [data-testid=more]")
-        page.click(f"{row} [data-testid=delete]")
-        assert page.get_attribute(":focus", "data-testid") == "delete-no"
-        page.click(f"{row} [data-testid={answer}]")
-        if answer == "delete-no":
-            assert page.get_attribute(":focus", "data-testid") == "more"
-    page.locator(row).wait_for(state="detached")
-    assert run["id"] not in [one["id"] for one in app.json("/runs")["runs"]]
 
 
 def test_a_run_gets_a_name_a_note_and_tags_in_place(app: App, two_runs, open_page):
@@ -129,8 +112,11 @@ def test_seeds_unfold_and_many_are_tagged_downloaded_and_deleted(app: App, open_
     page.wait_for_function("document.querySelectorAll('[data-testid=row]').length === 2")
 
     ids = [run["id"] for run in runs]
-    page.goto(f"{app.url}/runs?filter={batch['batch']}")
+    page.goto(f"{app.url}/runs")
+    page.click(f"[data-run='{ids[0]}'] [data-testid=more]")
+    page.click(f"[data-run='{ids[0]}'] [data-testid=batch]")
     page.wait_for_function("document.querySelectorAll('[data-testid=row]').length === 2")
+    assert page.input_value("[data-testid=filter]") == batch["batch"]
     page.check("[data-testid=pick-all]")
     page.click("[data-testid=tag-picked]")
     page.fill("[data-testid=tag-picked-text]", "old")
@@ -156,7 +142,7 @@ def test_seeds_unfold_and_many_are_tagged_downloaded_and_deleted(app: App, open_
 def test_size_against_quality_and_what_can_not_be_compared(app: App, two_runs, open_page):
     moe = {"model": "tiny-moe", "bits": 3, "method": "rtn", "calibration": "tiny-moe-calibration", "samples": 1,
            "length": 32, "test": "tiny-moe-test", "test_tokens": 512}  # fmt: skip
-    other = app.finished(app.json("/runs", moe)["id"])
+    other = app.run(moe)
     page = open_page("/runs")
     for run in [*two_runs, other]:
         page.check(f"[data-run='{run['id']}'] [data-testid=pick]")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.browser.conftest import OPEN, running
+from tests.browser.conftest import OPEN, running, watched
 from tests.publish.sites import host_of_two, served_site
 
 pytestmark = pytest.mark.browser
@@ -43,22 +43,15 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
 @pytest.fixture
 def pages(browser: Any, both: tuple[str, str]) -> Iterator[Callable[..., list[Any]]]:
     """Opens a page of each, in windows of one size."""
-    opened: list[Any] = []
+    with watched(browser) as make:
 
-    def make(paths: tuple[str, str], width: int) -> list[Any]:
-        made = []
-        for root, path in zip(both, paths, strict=True):
-            context = browser.new_context(viewport={"width": width, "height": 900}, reduced_motion="reduce")
-            context.set_default_timeout(30_000)
-            opened.append(context)
-            made.append(context.new_page())
-            made[-1].goto(root + path)
-            made[-1].add_style_tag(content=NEEDS_A_SERVER)
-        return made
+        def made(paths: tuple[str, str], width: int) -> list[Any]:
+            opened = [make(root + path, width=width, height=900) for root, path in zip(both, paths, strict=True)]
+            for page in opened:
+                page.add_style_tag(content=NEEDS_A_SERVER)
+            return opened
 
-    yield make
-    for context in opened:
-        context.close()
+        yield made
 
 
 def pixels(locator: Any) -> np.ndarray:
@@ -91,12 +84,9 @@ def test_the_cards_of_the_lab(pages: Callable[..., list[Any]], study: str, width
     assert len({page.inner_text("[data-testid=sentence]") for page in opened}) == 1
     places = [f"[data-plot={name}]" for name in names[0]]
     places += [
-        "[data-testid=equation]",
-        "[data-testid=sentence]",
-        ".doors",
-        "[data-control=numbers]",
-        "[data-control=measured]",
+        f"[data-{name}]" for name in ("testid=equation", "testid=sentence", "control=numbers", "control=measured")
     ]
+    places.append(".doors")
     differences = [
         compare(place, [page.locator(place).first for page in opened])
         for place in places

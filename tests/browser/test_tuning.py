@@ -18,17 +18,36 @@ SMALL_TUNING = SMALL | {"kind": "tune", "sweep": [0.01, 0.1, 1], "minutes": 30}
 @pytest.fixture(scope="module")
 def tuned(app: App) -> dict[str, Any]:
     """A finished tuning run of ``SMALL_TUNING``."""
-    return app.finished(app.json("/runs", SMALL_TUNING)["id"])
+    return app.run(SMALL_TUNING)
 
 
 @pytest.fixture(scope="module")
 def climbed(app: App) -> dict[str, Any]:
     """A finished ladder."""
-    return app.finished(app.json("/runs", SMALL | {"kind": "ladder"})["id"])
+    return app.run(SMALL | {"kind": "ladder"})
 
 
 def seen(page: Any, testid: str) -> str:
     return page.text_content(f"[data-testid={testid}]").replace("\u00a0", " ")
+
+
+def begun(page: Any, testid: str) -> dict[str, Any]:
+    """The recipe that a button sends."""
+    with page.expect_request(lambda request: request.method == "POST" and request.url.endswith("/api/runs")) as asked:
+        page.click(f"[data-testid={testid}]")
+    return asked.value.post_data_json
+
+
+def cancelled(page: Any, app: App, testid: str) -> None:
+    """Cancels the run that a button began, and goes back to it."""
+    page.wait_for_function("location.search.startsWith('?run=')")
+    run_id = page.evaluate("new URLSearchParams(location.search).get('run')")
+    page.click("[data-testid=cancel]")
+    page.wait_for_selector("[data-testid=continue]", timeout=120_000)
+    assert seen(page, "progress").startswith("Cancelled ")
+    assert app.json(f"/runs/{run_id}")["state"] == "cancelled"
+    page.click("[data-testid=leave]")
+    page.wait_for_selector(f"[data-testid={testid}]:enabled")
 
 
 def test_the_button_sends_the_form_s_recipe_for_tuning(app: App, open_page):
@@ -38,24 +57,14 @@ def test_the_button_sends_the_form_s_recipe_for_tuning(app: App, open_page):
     bought = page.locator("[data-testid=budgets] li")
     chosen = page.locator("[data-testid=budgets] [aria-current=true]").text_content()
     assert "not enough" not in chosen
-    assert all(
-        "not enough" in words for words in bought.all_text_contents()[: bought.all_text_contents().index(chosen)]
-    )
-    with page.expect_request(lambda request: request.method == "POST" and request.url.endswith("/api/runs")) as asked:
-        page.click("[data-testid=tune]")
-    recipe = asked.value.post_data_json
+    shorter = bought.all_text_contents()[: bought.all_text_contents().index(chosen)]
+    assert all("not enough" in words for words in shorter)
+    recipe = begun(page, "tune")
     assert (recipe["kind"], recipe["method"]) == ("tune", "sarqc-gbs")
     assert recipe["minutes"] == sensible  # what was preselected
     assert recipe["test"] == "tiny-llama-held-out"  # the test text stays untouched
     assert {"lambda", "gamma", "sweep", "speed", "baseline"}.isdisjoint(recipe)
-    page.wait_for_function("location.search.startsWith('?run=')")
-    run_id = page.evaluate("new URLSearchParams(location.search).get('run')")
-    page.click("[data-testid=cancel]")
-    page.wait_for_selector("[data-testid=continue]", timeout=120_000)
-    assert seen(page, "progress").startswith("Cancelled ")
-    assert app.json(f"/runs/{run_id}")["state"] == "cancelled"
-    page.click("[data-testid=leave]")
-    page.wait_for_selector("[data-testid=tune]:enabled")
+    cancelled(page, app, "tune")
     assert page.locator(".tuning-run").is_hidden()
 
 
@@ -117,10 +126,8 @@ def test_the_end_is_the_server_s_sentence_a_study_and_the_run_to_follow(app: App
     view = app.json(f"/runs/{tuned['id']}/tuning")
     said = "".join(piece["text"] for piece in view["sentence"])
     assert seen(page, "tuning-sentence") == said.replace("\u00a0", " ")
-    button = {"run": "Quantize with λ = ", "keep": "Quantize with GPTQ 1 %", "go_on": "Go on for"}[
-        view["tuning"]["next"]
-    ]
-    assert seen(page, "run-it").startswith(button)
+    button = {"run": "Quantize with λ = ", "keep": "Quantize with GPTQ 1 %", "go_on": "Go on for"}
+    assert seen(page, "run-it").startswith(button[view["tuning"]["next"]])
     aria = page.get_attribute("[data-testid=plot-tuning] .plot-frame", "aria-label")
     assert aria == view["figure"]["aria"]
     assert page.get_attribute("[data-testid=open-lab]", "href") == f"/?study={tuned['id']}"
@@ -138,10 +145,8 @@ def test_the_end_is_the_server_s_sentence_a_study_and_the_run_to_follow(app: App
     page.click("[data-testid=statistics]")
     page.wait_for_selector("[data-testid=save-statistics]")
     assert page.locator("[data-testid=report]").count() == 0  # there is no one quantized model to report
-    with page.expect_request(lambda request: request.method == "POST" and request.url.endswith("/api/runs")) as asked:
-        page.click("[data-testid=run-it]")
     following = view["tuning"]["recipe"]
-    assert asked.value.post_data_json == following | {"test": "tiny-llama-test"}
+    assert begun(page, "run-it") == following | {"test": "tiny-llama-test"}
     page.wait_for_function("([before]) => !location.search.includes(before)", arg=[tuned["id"]])
     new = page.evaluate("new URLSearchParams(location.search).get('run')")
     assert app.json(f"/runs/{new}")["recipe"]["lambda"] == following["lambda"]
@@ -155,18 +160,10 @@ def test_the_button_sends_the_form_s_recipe_for_a_ladder(app: App, open_page):
     assert page.text_content("[data-testid=ladder]") == "What is each step worth on my model?"
     sensible = float(page.input_value("[data-testid=ladder-budget]"))
     assert "draws" in page.text_content("[data-testid=ladder-budgets] [aria-current=true]")
-    with page.expect_request(lambda request: request.method == "POST" and request.url.endswith("/api/runs")) as asked:
-        page.click("[data-testid=ladder]")
-    recipe = asked.value.post_data_json
+    recipe = begun(page, "ladder")
     assert (recipe["kind"], recipe["minutes"], recipe["test"]) == ("ladder", sensible, "tiny-llama-held-out")
     assert {"method", "gamma", "range", "order", "tasks", "speed", "baseline"}.isdisjoint(recipe)
-    page.wait_for_function("location.search.startsWith('?run=')")
-    run_id = page.evaluate("new URLSearchParams(location.search).get('run')")
-    page.click("[data-testid=cancel]")
-    page.wait_for_selector("[data-testid=continue]", timeout=120_000)
-    assert app.json(f"/runs/{run_id}")["state"] == "cancelled"
-    page.click("[data-testid=leave]")
-    page.wait_for_selector("[data-testid=ladder]:enabled")
+    cancelled(page, app, "ladder")
     assert page.locator(".ladder-run").is_hidden()
 
 
@@ -185,9 +182,7 @@ def test_the_end_of_a_ladder_is_the_server_s_sentence_and_the_run_to_follow(
     assert seen(page, "progress").startswith("18 models measured")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert findings(page) == []
-    with page.expect_request(lambda request: request.method == "POST" and request.url.endswith("/api/runs")) as asked:
-        page.click("[data-testid=run-rung]")
-    following = asked.value.post_data_json
+    following = begun(page, "run-rung")
     assert (following["kind"], following["test"]) == ("run", "tiny-llama-test")  # not the text that chose the rung
     assert following["method"] == view["ladder"]["rows"][view["ladder"]["best"]]["method"]
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.browser.conftest import figure_menu
+from tests.browser.conftest import drag, figure_menu, inside
 
 pytestmark = pytest.mark.browser
 
@@ -62,6 +62,14 @@ def test_cells_are_pooled_as_chosen_and_arrows_follow_lambda_without_a_request(a
     assert max(abs(row["quantized"] - end) for row, end in zip(first, after, strict=True)) < 2e-3
 
 
+@pytest.fixture
+def page(small_run, open_page):
+    """The surfaces of a layer of a small run."""
+    shown = open_page(f"/?study={small_run['study_id']}&layer=3&lambda=1")
+    shown.wait_for_selector('[data-plot="lab-surfaces"][data-drawn]')
+    return shown
+
+
 MARKS = """() => [...document.querySelectorAll(".cell-mark")].map((mark) => {
   const { left, top, width, height } = mark.getBoundingClientRect();
   const lines = [...mark.querySelectorAll(".cell-words > div")].map((one) => one.textContent);
@@ -69,11 +77,8 @@ MARKS = """() => [...document.querySelectorAll(".cell-mark")].map((mark) => {
 })"""
 
 
-def test_a_cell_that_is_pointed_at_is_marked_with_its_values(small_run, open_page):
-    page = open_page(f"/?study={small_run['study_id']}&layer=3&lambda=1")
-    page.wait_for_selector('[data-plot="lab-surfaces"][data-drawn]')
-    box = page.locator('[data-plot="lab-surfaces"] .plot-canvas').bounding_box()
-    x, y = box["x"] + 0.4 * box["width"], box["y"] + 0.6 * box["height"]
+def test_a_cell_that_is_pointed_at_is_marked_with_its_values(page):
+    x, y = inside(page.locator('[data-plot="lab-surfaces"] .plot-canvas'), 0.4, 0.6)
     page.mouse.move(x, y)
     page.wait_for_selector(".cell-mark")
     (mark,) = page.evaluate(MARKS)
@@ -94,8 +99,8 @@ def test_a_cell_that_is_pointed_at_is_marked_with_its_values(small_run, open_pag
     figure_menu(page, "surfaces").locator("[data-drawing=flat]").click()
     page.wait_for_selector('[data-plot="lab-surfaces_flat"][data-drawn]')
     page.keyboard.press("Escape")
-    box = page.locator('[data-plot="lab-surfaces_flat"] .plot-canvas').bounding_box()
-    x, y = box["x"] + 0.24 * box["width"], box["y"] + 0.62 * box["height"]
+    maps = page.locator('[data-plot="lab-surfaces_flat"] .plot-canvas')
+    x, y = inside(maps, 0.24, 0.62)
     page.mouse.move(x, y)
     page.wait_for_selector(".cell-mark")
     first, second = page.evaluate(MARKS)
@@ -103,7 +108,7 @@ def test_a_cell_that_is_pointed_at_is_marked_with_its_values(small_run, open_pag
     assert abs(first["y"] - y) < 8
     assert first["lines"][1:] == second["lines"][1:]  # the same channels
     assert first["lines"][0] != second["lines"][0]
-    assert second["x"] > first["x"] + 0.3 * box["width"]  # maps are side by side
+    assert second["x"] > first["x"] + 0.3 * maps.bounding_box()["width"]  # maps are side by side
     page.mouse.move(5, 5)
     page.wait_for_function("!document.querySelector('.cell-mark')")
 
@@ -114,9 +119,7 @@ SURFACE = """async () => {
 }"""
 
 
-def test_a_click_on_weights_that_the_study_has_shows_them(small_run, open_page):
-    page = open_page(f"/?study={small_run['study_id']}&layer=3&lambda=1")
-    page.wait_for_selector('[data-plot="lab-surfaces"][data-drawn]')
+def test_a_click_on_weights_that_the_study_has_shows_them(small_run, page):
     assert page.locator(INSPECTOR).is_hidden()
     # The cells of the group are known once its figure is there; keys go to one and choose it.
     place = page.evaluate(
@@ -140,9 +143,7 @@ def test_a_click_on_weights_that_the_study_has_shows_them(small_run, open_page):
     page.wait_for_function("location.search.includes('open=where')")
 
 
-def test_the_curtain_is_a_slider(small_run, open_page):
-    page = open_page(f"/?study={small_run['study_id']}&layer=3&lambda=1")
-    page.wait_for_selector('[data-plot="lab-surfaces"][data-drawn]')
+def test_the_curtain_is_a_slider(page):
     lam = page.input_value("[data-testid=lambda]")
     curtain = page.get_by_role("slider", name="Curtain between λ = 0 and λ = 1")
     assert curtain.input_value() == "20"
@@ -156,11 +157,8 @@ def test_the_curtain_is_a_slider(small_run, open_page):
     page.wait_for_function(f"({SURFACE})().then((surface) => surface.cut === 39)")
     # The thumb is at the right end of the slider, which lies along the near edge: dragged to the left it goes back.
     box = curtain.bounding_box()
-    x, y = box["x"] + box["width"] - 12, box["y"] + box["height"] - 12
-    page.mouse.move(x, y)
-    page.mouse.down()
-    page.mouse.move(x - box["width"] / 2, y - box["height"] / 2, steps=8)
-    page.mouse.up()
+    place = box["x"] + box["width"] - 12, box["y"] + box["height"] - 12
+    drag(page, place, (-box["width"] / 2, -box["height"] / 2))
     page.wait_for_function(f"({SURFACE})().then((surface) => surface.cut > 10 && surface.cut < 30)")
 
 

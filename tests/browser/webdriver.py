@@ -16,7 +16,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 START_SECONDS, WAIT_SECONDS = 60.0, 60.0
 KEYS = {"ArrowLeft": "\ue012", "ArrowRight": "\ue014", "Enter": "\ue007"}
@@ -34,37 +34,6 @@ addEventListener("securitypolicyviolation", ({ violatedDirective, blockedURI }) 
   complain(`${violatedDirective} ${blockedURI}`));
 console.error = (...words) => complain(words.join(" "));
 </script>"""
-
-
-class Browser(Protocol):
-    """What the tests need of a browser."""
-
-    def open(self, address: str) -> None:
-        """Loads a page."""
-
-    def run(self, script: str, *values: Any) -> Any:
-        """The value that the body of a function returns in the page."""
-
-    def press(self, key: str) -> None:
-        """Presses a key, where the focus is."""
-
-    def picture(self) -> str:
-        """The window as PNG in base64."""
-
-
-def wait(browser: Browser, condition: str, *values: Any) -> Any:
-    """Waits until an expression in the page is true, and returns it."""
-    end = time.monotonic() + WAIT_SECONDS
-    while time.monotonic() < end:
-        if answer := browser.run(f"return {condition};", *values):
-            return answer
-        time.sleep(0.1)
-    raise AssertionError(f"not true after {WAIT_SECONDS:g} s: {condition}")
-
-
-def complaints(browser: Browser) -> list[str]:
-    """What went wrong in a page with ``LISTENER`` since it was opened."""
-    return list(json.loads(browser.run("return document.documentElement.dataset.complaints")))
 
 
 def _key_actions(key: str) -> list[dict[str, Any]]:
@@ -116,9 +85,6 @@ class Firefox:
     def press(self, key: str) -> None:
         self._command("WebDriver:PerformActions", actions=_key_actions(key))
 
-    def picture(self) -> str:
-        return str(self._command("WebDriver:TakeScreenshot", full=False))
-
 
 class WebKit:
     """Over HTTP."""
@@ -149,11 +115,26 @@ class WebKit:
     def press(self, key: str) -> None:
         self._command("POST", "/actions", {"actions": _key_actions(key)})
 
-    def picture(self) -> str:
-        return str(self._command("GET", "/screenshot"))
-
     def close(self) -> None:
         self._command("DELETE", "")
+
+
+Browser = Firefox | WebKit
+
+
+def wait(browser: Browser, condition: str, *values: Any) -> Any:
+    """Waits until an expression in the page is true, and returns it."""
+    end = time.monotonic() + WAIT_SECONDS
+    while time.monotonic() < end:
+        if answer := browser.run(f"return {condition};", *values):
+            return answer
+        time.sleep(0.1)
+    raise AssertionError(f"not true after {WAIT_SECONDS:g} s: {condition}")
+
+
+def complaints(browser: Browser) -> list[str]:
+    """What went wrong in a page with ``LISTENER`` since it was opened."""
+    return list(json.loads(browser.run("return document.documentElement.dataset.complaints")))
 
 
 @contextmanager

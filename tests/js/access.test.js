@@ -35,11 +35,8 @@ test("a viewer is told what helps", () => {
 test("a link is shown until all links are ended; what goes wrong keeps it", () => {
   const after = (...actions) => actions.reduce(Links.reduce, Links.START);
   const ends = "2026-12-24T12:00:00.000Z";
-  const made = after(
-    { type: "lasting", days: 7 },
-    { type: "asked" },
-    { type: "made", address: "http://h/share/x", ends },
-  );
+  const answer = { type: "made", address: "http://h/share/x", ends };
+  const made = after({ type: "lasting", days: 7 }, { type: "asked" }, answer);
   const idle = { days: 7, isBusy: false, isEnded: false, trouble: null };
   assert.deepEqual(made, { ...idle, address: "http://h/share/x", ends });
   const trouble = { what: "no" };

@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { besideBaseline, distances, unbroken, withError } from "../../assets/js/calibrate/distances.js";
+import { plain } from "./given.js";
 
-const plain = (text) => text.replaceAll("\u00a0", " ");
 const FAR = {
   log_ratio: 0.23911,
   log_ratio_standard_error: 0.00847,

@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { choicesOf } from "../../assets/js/calibrate/budgets.js";
 import { reduce, START } from "../../assets/js/calibrate/calibrate_state.js";
 import { planFacts } from "../../assets/js/calibrate/plan_facts.js";
+import { each, plain } from "./given.js";
 
 const after = (...actions) => actions.reduce(reduce, START);
 const refusal = { what: "Too many sequences", where: "samples", remedy: "Fewer." };
@@ -96,8 +97,7 @@ test("an opened fold that says that it is open changes nothing", () => {
   assert.notEqual(reduce(START, { type: "unfolded", isUnfolded: !START.isUnfolded }), START);
 });
 
-/** The facts, with the blanks that keep numbers and units together as any other blank. */
-const facts = (plan) => planFacts(plan).map(([name, text]) => [name, text.replaceAll("\u00a0", " ")]);
+const facts = (made) => planFacts(made).map(([name, text]) => [name, plain(text)]);
 
 test("a plan says what is known, and leaves out what is not", () => {
   assert.deepEqual(facts(plan), [
@@ -113,10 +113,7 @@ test("a plan says what is known, and leaves out what is not", () => {
   const unseen = Object.fromEntries(Object.entries(plan).map(([name]) => [name, null]));
   const { formats, warnings, experts, streamed } = plan;
   const bare = { ...unseen, model: "org/model", calibration_tokens: 2048, experts, formats, warnings, streamed };
-  assert.deepEqual(
-    facts(bare).map(([name]) => name),
-    ["Model", "Calibration"],
-  );
+  assert.deepEqual(each(facts(bare), 0), ["Model", "Calibration"]);
   const large = { ...plan, host_bytes: 8 * 2 ** 20, streamed: true, minutes: 90, experts: 8 };
   const said = Object.fromEntries(facts(large));
   assert.equal(said.Memory, "about 50.0 MiB on the device, 8.0 MiB beside it, one block at a time");
@@ -130,11 +127,9 @@ test("a plan says what is known, and leaves out what is not", () => {
 
 test("the menu of budgets has those of the plan, the sensible one and the chosen one, shortest first", () => {
   const budget = (minutes) => ({ minutes, lams: 1, draws: 1, enough: false, words: "" });
-  const minutes = (...of) => choicesOf(...of).map(([value]) => value);
+  const minutes = (...of) => each(choicesOf(...of), 0);
   assert.deepEqual(minutes(null, "3"), ["3", "10", "30", "120", ""]);
   assert.deepEqual(minutes({ budgets: [3, 10].map(budget), sensible_minutes: 14 }, "5"), ["3", "5", "10", "14", ""]);
-  assert.deepEqual(
-    choicesOf({ budgets: [1, 240].map(budget), sensible_minutes: 240 }, "").map(([, words]) => words),
-    ["in 1 minute", "in 4 hours", "until it is known"],
-  );
+  const choices = choicesOf({ budgets: [1, 240].map(budget), sensible_minutes: 240 }, "");
+  assert.deepEqual(each(choices, 1), ["in 1 minute", "in 4 hours", "until it is known"]);
 });

@@ -6,52 +6,37 @@ import { byAnswer, loadedBy, withVersion } from "../../assets/js/calibrate/reade
 import { initial, reduce } from "../../assets/js/calibrate/run_state.js";
 import { protocolWords, reasonWords, speedUp } from "../../assets/js/calibrate/speed_card.js";
 import { cut, inWords, level, named } from "../../assets/js/calibrate/texts_card.js";
+import { each, layerDone, plain, started } from "./given.js";
 
 const told = (...events) =>
   events.reduce((state, event, index) => reduce(state, { seq: index + 1, ...event }), initial());
-const started = { type: "started", device: "cpu", layers: [{ name: "a" }, { name: "b" }] };
-const layer = { type: "layer_done", name: "a", index: 0, total: 2, report: {}, seconds: 0 };
+const begun = started([{ name: "l.0" }, { name: "l.1" }]);
+const layer = layerDone(2, 0, {});
 
 test("an export says where it stands", () => {
   assert.equal(exportWords({ state: "queued" }, initial()), "waiting for a device");
   assert.equal(exportWords({ state: "running" }, initial()), "starting");
-  assert.equal(exportWords({ state: "running" }, told(started, layer)), "1 of 2 layers fetched");
-  const saving = told(
-    started,
-    layer,
-    { ...layer, name: "b", index: 1 },
-    { type: "stage", name: "saving", detail: "checkpoint" },
-  );
+  assert.equal(exportWords({ state: "running" }, told(begun, layer)), "1 of 2 layers fetched");
+  const saving = told(begun, layer, layerDone(3, 1, {}), { type: "stage", name: "saving", detail: "checkpoint" });
   assert.equal(exportWords({ state: "running" }, saving), "saving");
-  assert.equal(exportWords({ state: "running" }, told(started, layer, { type: "cancelled" })), "starting"); // again
+  assert.equal(exportWords({ state: "running" }, told(begun, layer, { type: "cancelled" })), "starting"); // again
   for (const state of ["cancelled", "failed", "interrupted"])
     assert.match(exportWords({ state }, initial()), /the run is as it was/);
 });
 
+const reader = (name, loads, version = "1") => ({ reader: name, version, loads, words: "" });
+
 test("who can load it: readers by what they made of it, the best first", () => {
-  const reader = (name, loads, words = "", version = "1") => ({ reader: name, version, loads, words });
-  const found = byAnswer([
-    reader("a", "no", "a bad bit"),
-    reader("b", "not_run", "", ""),
-    reader("c", "yes"),
-    reader("d", "no"),
-  ]);
-  assert.deepEqual(
-    found.map(({ kind, readers }) => [kind, readers.map((one) => one.reader)]),
-    [
-      ["yes", ["c"]],
-      ["no", ["a", "d"]],
-      ["not_run", ["b"]],
-    ],
-  );
-  assert.deepEqual(
-    found.flatMap(({ readers }) => readers.map(withVersion)),
-    ["c 1", "a 1", "d 1", "b"],
-  );
+  const found = byAnswer([reader("a", "no", "1"), reader("b", "not_run", ""), reader("c", "yes"), reader("d", "no")]);
+  assert.deepEqual(Object.fromEntries(found.map(({ kind, readers }) => [kind, readers.map(withVersion)])), {
+    yes: ["c 1"],
+    no: ["a 1", "d 1"],
+    not_run: ["b"],
+  });
+  assert.deepEqual(each(found, "kind"), ["yes", "no", "not_run"]);
 });
 
 test("the save menu names who loads a format and who does not", () => {
-  const reader = (name, loads) => ({ reader: name, version: "1", loads, words: "" });
   const [able, unable, untried] = [reader("a", "yes"), reader("b", "no"), reader("c", "not_run")];
   assert.equal(loadedBy([able, unable, untried]), "loads in a, not in b");
   assert.equal(loadedBy([able, reader("d", "yes")]), "loads in a, d");
@@ -75,7 +60,7 @@ test("colours are those of one logarithmic scale", () => {
 test("the numbers in a sentence", () => {
   const found = { float: { pieces: ["The", " king", "\n"] }, divergence: 1, kl: [0.1, 0.2, 0.6] };
   assert.equal(
-    inWords(found).replaceAll("\u00a0", " "),
+    plain(inWords(found)),
     "The texts part at token 2 of 3. KL divergence 0.300 nats a token on average, at most 0.600 nats at token 3, “↵”.",
   );
   assert.match(inWords({ ...found, divergence: null }), /^The two texts are the same\./);
@@ -101,7 +86,7 @@ test("speed says what it lacks and how it was measured", () => {
     fed: "our codes",
     largest_relative_difference: 0.0026,
   };
-  const words = protocolWords({ kernel: "k", protocol }).replaceAll("\u00a0", " ");
+  const words = plain(protocolWords({ kernel: "k", protocol }));
   assert.match(words, /^One sequence of 512 tokens: 480 read at once, then 32 made one by one\./);
   assert.match(words, /fed our codes; .* at most 0\.26 % in any layer\.$/);
   assert.doesNotMatch(protocolWords({ kernel: null, protocol }), /fed/);

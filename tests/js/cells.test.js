@@ -50,18 +50,14 @@ test("a point of either picture of the weights is in one cell, named by its chan
   assert.deepEqual(cellOf(trace, { x: 21.5, y: 5 }), [1, 1]);
   assert.deepEqual(cellOf(trace, { pointNumber: [1, 0] }), [1, 0]);
   assert.deepEqual(placeOf(trace, [1, 2]), ["inputs 38–56", "outputs 6–11"]);
-  assert.deepEqual(placeOf({ x: [0, 1], y: [0, 1], meta: [2, 2, "saliency rank"] }, [0, 1], true), [
-    "saliency rank 1",
-    "output 0",
-  ]);
+  const ranked = { x: [0, 1], y: [0, 1], meta: [2, 2, "saliency rank"] };
+  assert.deepEqual(placeOf(ranked, [0, 1], true), ["saliency rank 1", "output 0"]);
   const values = [
     { point: "λ = 0", value: 0.1404 },
     { point: "λ = 0.1", value: 0.032 },
   ];
-  assert.equal(
-    saidOf(values, ["inputs 38 to 56", "output 2"]),
-    "inputs 38 to 56, output 2: 0.140 at λ = 0, 0.0320 at λ = 0.1",
-  );
+  const said = saidOf(values, ["inputs 38 to 56", "output 2"]);
+  assert.equal(said, "inputs 38 to 56, output 2: 0.140 at λ = 0, 0.0320 at λ = 0.1");
 });
 
 test("a cell of a surface names its channels, then its values", () => {

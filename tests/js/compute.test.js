@@ -31,26 +31,18 @@ const method = { unit: "layer", tunes: ["lam", "gamma"] };
 const at = { gamma: 1, lambda: 2 };
 
 test("the shown line's layer, on the study's calibration, with nothing measured of the model", () => {
+  const { test: _, tasks: __, ...calibrated } = own;
   assert.deepEqual(recipeFor(view, at, method), {
-    model: "tiny-llama",
-    bits: 2,
-    grid: "asymmetric",
-    group_size: 128,
-    method: "sarqc-gbs",
-    lambda: 1,
-    gamma: 0.5,
-    calibration: "its-own",
-    samples: 8,
-    length: 256,
-    sampling: "random",
-    held_out_samples: 32,
+    ...calibrated,
+    ...{ method: "sarqc-gbs", bits: 2, grid: "asymmetric", group_size: 128, lambda: 1, gamma: 0.5 },
     inputs_from: "float",
     sweep: LAMS.filter((lam) => lam <= 1),
     layer: "model.layers.0.mlp.down_proj",
   });
 });
 
-test("the λ are those of the line and more between its ends", () => {
+test("the λ rise from 0, and are those of the line and more between its ends", () => {
+  assert.ok(LAMS[0] === 0 && LAMS.every((lam, at) => at === 0 || lam > LAMS[at - 1]));
   const { sweep } = recipeFor({ ...view, lams: [0.03, 0.04, 0.12] }, { gamma: 0, lambda: 1 }, method);
   assert.deepEqual(sweep, [0.03, 0.04, 0.05, 0.1, 0.12]);
 });
@@ -81,12 +73,4 @@ test("nothing is offered where nothing can be computed", () => {
   assert.equal(recipeFor({ ...view, as_recipe: { recipe: null } }, at, method), null);
   assert.equal(recipeFor(view, at, { unit: "block", tunes: ["lam"] }), null);
   assert.equal(recipeFor(view, at, undefined), null);
-});
-
-test("λ rise from 0", () => {
-  assert.equal(LAMS[0], 0);
-  assert.deepEqual(
-    LAMS,
-    [...new Set(LAMS)].sort((a, b) => a - b),
-  );
 });

@@ -6,18 +6,10 @@ import { initial, reduce } from "../../assets/js/explorer/state.js";
 import { spoken } from "../../assets/js/explorer/typeset.js";
 
 test("the objective is said as it is set", () => {
-  assert.match(
-    spoken({ aim: "outputs", weighing: "one", lam: null }),
-    /times X, plus λ times .* times S; S is the identity\.$/,
-  );
-  assert.match(
-    spoken({ aim: "float outputs", weighing: "gamma", lam: null }),
-    /of the float model, plus .* power of γ/,
-  );
-  assert.equal(
-    spoken({ aim: "weights", weighing: null, lam: null }),
-    "Ŵ is chosen to minimise the squared norm of Ŵ minus W.",
-  );
+  const said = (aim, weighing) => spoken({ aim, weighing, lam: null });
+  assert.match(said("outputs", "one"), /times X, plus λ times .* times S; S is the identity\.$/);
+  assert.match(said("float outputs", "gamma"), /of the float model, plus .* power of γ/);
+  assert.equal(said("weights", null), "Ŵ is chosen to minimise the squared norm of Ŵ minus W.");
 });
 
 const figure = {

@@ -1,10 +1,17 @@
 /** Mixtures: cells that experts share, their tokens in tables, and the two lists that lead to a layer. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { LAYER_COLUMNS, layerRows, worstRows } from "../../assets/js/calibrate/layer_rows.js";
-import * as State from "../../assets/js/calibrate/run_state.js";
-import { layerAt } from "../../assets/js/explorer/state.js";
-import { layerChoice } from "../../assets/js/lab/state.js";
+import { JSDOM } from "jsdom";
+import { each, layerDone, started } from "./given.js";
+
+const { document } = new JSDOM("<main></main>").window;
+globalThis.document = document;
+const { LAYER_COLUMNS, layerRows, worstRows } = await import("../../assets/js/calibrate/layer_rows.js");
+const State = await import("../../assets/js/calibrate/run_state.js");
+const { layerAt } = await import("../../assets/js/explorer/state.js");
+const { layerChoice } = await import("../../assets/js/lab/state.js");
+const { render } = await import("../../assets/js/base/html.js");
+const { runMatrix } = await import("../../assets/js/calibrate/run_matrix.js");
 
 /** A mixture as a run or a view lists it: attention, then experts with two linears each. */
 function mixture(blocks, experts) {
@@ -22,57 +29,62 @@ function mixture(blocks, experts) {
 }
 
 const layers = mixture(2, 3);
-const started = (all) => ({
-  type: "started",
-  seq: 1,
-  model: "toy",
-  device: "cpu",
-  layers: all,
-  share_quantized: 0.9,
-  finished_layers: 0,
-});
-const done = (index, recon, tokens) => ({
-  type: "layer_done",
-  seq: index + 2,
-  name: `l.${index}`,
-  index,
-  total: 14,
-  report: { relative_recon: recon, n_tokens: tokens },
-  seconds: 1,
-});
+const done = (index, recon, tokens) => layerDone(index + 2, index, { relative_recon: recon, n_tokens: tokens });
+const after = (...events) => events.reduce(State.reduce, State.initial());
 
 test("experts of a block share a cell, and stand alone in the matrix of their block", () => {
   const { rows, columns, cells } = State.matrix(layers);
+  const modules = ["experts.up_proj", "experts.down_proj"];
   assert.deepEqual(
     [rows, columns],
     [
       [0, 1],
-      ["q_proj", "experts.up_proj", "experts.down_proj"],
+      ["q_proj", ...modules],
     ],
   );
   assert.deepEqual(cells[1], [[7], [8, 10, 12], [9, 11, 13]]);
-  assert.deepEqual(State.expertMatrix(layers, 1), {
-    experts: [0, 1, 2],
-    modules: ["experts.up_proj", "experts.down_proj"],
-    cells: [
-      [8, 10, 12],
-      [9, 11, 13],
-    ],
-  });
+  assert.deepEqual(State.expertMatrix(layers, 1), { experts: [0, 1, 2], modules, cells: cells[1].slice(1) });
 });
 
 test("a shared cell has the mean and the largest error of those that tokens reached", () => {
-  const state = [started(layers), done(1, 0.2, 50), done(3, null, 0), done(5, 0.4, 10)].reduce(
-    State.reduce,
-    State.initial(),
-  );
+  const state = after(started(layers), done(1, 0.2, 50), done(3, null, 0), done(5, 0.4, 10));
   const facts = State.cellFacts(state, [1, 3, 5]);
   assert.ok(Math.abs(facts.mean - 0.3) < 1e-12);
   assert.deepEqual([facts.done, facts.starved, facts.worst, facts.at], [3, 1, 0.4, 5]);
   assert.deepEqual(State.cellFacts(state, [2]), { done: 0, starved: 0, mean: null, worst: null, at: null });
   assert.match(State.describeMatrix(state), /^3 of 14 layers solved; largest .* 0\.400 in l\.5\.$/);
-  const nothing = [started(layers), done(3, null, 0)].reduce(State.reduce, State.initial());
+  const nothing = after(started(layers), done(3, null, 0));
   assert.equal(State.describeMatrix(nothing), "1 of 14 layers solved.");
+});
+
+/** The matrix of a mixture half of whose layers are solved, and a way to draw it with the experts of a chosen block. */
+function drawnMatrix(blocks, experts) {
+  const all = mixture(blocks, experts);
+  const events = all
+    .slice(0, all.length / 2 + 1)
+    .map((_, index) => done(index, index === 1 ? null : 0.1, index === 1 ? 0 : 5));
+  const said = after(started(all), ...events);
+  const place = document.querySelector("main");
+  const draw = (chosen) => render(runMatrix({ said, isRunning: true, chosen, choose: draw }), place);
+  draw(null);
+  return place;
+}
+
+test("cells that experts share say in words how far they are, and lead to the experts of their block", () => {
+  const place = drawnMatrix(2, 3);
+  const [button, , later] = place.querySelectorAll("button");
+  assert.equal(
+    button.title,
+    "block 0 experts.up_proj: 3 of 3 experts solved, mean error 0.100, largest 0.100 in expert 1, 1 without tokens",
+  );
+  assert.match(later.title, /3 experts: not yet$/);
+  const inner = place.querySelector("[data-testid=matrix-experts]");
+  assert.match(inner.textContent, /^Experts of block 1/);
+  button.click();
+  assert.match(inner.textContent, /^Experts of block 0/);
+  assert.equal(inner.querySelectorAll(".is-starved").length, 1);
+  const large = drawnMatrix(48, 128);
+  assert.ok(large.querySelector("[data-testid=matrix]").childElementCount < 200);
 });
 
 /** Reads of layers, reports and results, in all that a page does with a run of so many blocks. */
@@ -102,7 +114,7 @@ function readsOf(blocks) {
   }
   const results = new Results();
   const many = counted(mixture(blocks, 64).map(counted));
-  let state = { ...State.reduce(State.initial(), started(many)), results };
+  let state = { ...after(started(many)), results };
   for (let index = 0; index < many.length; index += 1) {
     const event = done(index, 0.1, 5);
     state = State.reduce(state, { ...event, report: counted(event.report) });
@@ -123,41 +135,29 @@ test("twice as many layers are twice as much work to fold and to describe", () =
 });
 
 test("tokens stand in the table only where they differ, and what is not known is a dash", () => {
-  const report = (recon, held, tokens) => ({
-    relative_recon: recon,
-    relative_held_out: held,
-    relative_drift: 0.1,
-    n_tokens: tokens,
-    flags: [],
-  });
-  const rows = layerRows([
-    { name: "a", report: report(0.1, 0.2, 100) },
-    { name: "b", report: report(null, 0.5, 0) },
-    { name: "c", report: report(0.3, null, 7) },
-  ]);
-  assert.deepEqual(
-    rows.map((row) => [row.relative_recon, row.relative_held_out, row.n_tokens]),
-    [
-      [0.1, 0.2, 100],
-      [null, 0.5, 0],
-      [0.3, null, 7],
-    ],
-  );
+  const rowsOf = (...reports) =>
+    layerRows(
+      reports.map(([relative_recon, relative_held_out, n_tokens], at) => ({
+        name: "abc"[at],
+        report: { relative_recon, relative_held_out, relative_drift: 0.1, n_tokens, flags: [] },
+      })),
+    );
+  const reports = [
+    [0.1, 0.2, 100],
+    [null, 0.5, 0],
+    [0.3, null, 7],
+  ];
+  const rows = rowsOf(...reports);
+  assert.deepEqual(each(rows, "relative_recon", "relative_held_out", "n_tokens"), reports);
   assert.equal(LAYER_COLUMNS.find((one) => one.key === "n_tokens").show(rows[1]), "0");
-  assert.deepEqual(
-    worstRows(rows, 2).map((row) => row.name),
-    ["b", "a"],
-  );
+  assert.deepEqual(each(worstRows(rows, 2), "name"), ["b", "a"]);
   // A dense layer may be solved without any error, and all of them see the same tokens.
-  const dense = layerRows([
-    { name: "a", report: report(0, 0, 100) },
-    { name: "b", report: report(0.1, 0.1, 100) },
-  ]);
+  const dense = rowsOf([0, 0, 100], [0.1, 0.1, 100]);
   assert.deepEqual(
-    dense.map((row) => [row.relative_recon, row.n_tokens]),
+    [each(dense, "relative_recon"), each(dense, "n_tokens")],
     [
-      [0, null],
-      [0.1, null],
+      [0, 0.1],
+      [null, null],
     ],
   );
 });
@@ -196,10 +196,7 @@ test("a mixture has a list of blocks, and one of the layers of the chosen block 
   assert.equal(layerAt(view, 11).label, "block 1 · expert 1 · down_proj");
   assert.equal(layerAt(view, 3), undefined);
   assert.deepEqual([one.block, one.layer], ["7", "11"]);
-  assert.deepEqual(
-    one.groups.map((group) => group.title),
-    ["block 1", "expert 0", "expert 1", "expert 2"],
-  );
+  assert.deepEqual(each(one.groups, "title"), ["block 1", "expert 0", "expert 1", "expert 2"]);
   assert.deepEqual(one.groups[2].options, [
     [10, "expert 1 · up_proj"],
     [11, "expert 1 · down_proj"],

@@ -8,6 +8,7 @@ import { mapPart } from "../../assets/js/explorer/map_part.js";
 import { addressOf, carriedOn, fileName, initial, reduce } from "../../assets/js/explorer/state.js";
 import { weightsPart } from "../../assets/js/explorer/weights_part.js";
 import { asText } from "../../assets/js/explorer/words_part.js";
+import { each } from "./given.js";
 
 const view = {
   study: { id: "toy", title: "Toy", model: { name: "tiny" }, recipe: null },
@@ -30,9 +31,11 @@ const view = {
     gap: null,
   },
 };
-const opened = (wanted = {}, before = initial()) =>
-  reduce(before, { type: "opened", view, arrays: {}, wanted: { study: "toy", ...wanted } });
+const entered = (before, shown, wanted = { study: "toy" }) =>
+  reduce(before, { type: "opened", view: shown, arrays: {}, wanted });
+const opened = (wanted = {}, before = initial()) => entered(before, view, { study: "toy", ...wanted });
 const after = (state, ...actions) => actions.reduce(reduce, state);
+const withFigures = (figures) => ({ ...view, figures: { ...view.figures, ...figures } });
 
 test("a line opens at its own point, or at the nearest to what is wanted", () => {
   assert.deepEqual(opened().at, { gamma: 0, lambda: 1 });
@@ -49,81 +52,53 @@ test("a point stays on the axes, and on those that a link locks", () => {
   assert.equal(after(initial(), { type: "moved", lambda: 1 }).view, null);
 });
 
-test("Back and Forward over a line with other λ lose neither λ nor γ", () => {
+test("the λ and γ that were chosen last outlive a line that has others, also by Back and Forward", () => {
   const rough = { ...view, line: { ...view.line, name: "rqc-gs" }, lams: [0, 1], gammas: [null] };
   const bare = { ...rough, line: { ...view.line, name: "rtn", has_lam: false }, lams: [0] };
-  const entry = (state, of, wanted) => reduce(state, { type: "opened", view: of, arrays: {}, wanted });
   const chosen = opened({ lambda: 0.1, gamma: 0.5 });
   for (const other of [rough, bare]) {
-    const there = entry(chosen, other, carriedOn(chosen));
+    const there = entered(chosen, other, carriedOn(chosen));
+    assert.deepEqual(there.at, { gamma: 0, lambda: 0 });
     const address = addressOf(there); // what the entry of the history says
-    const back = entry(there, view, addressOf(chosen));
+    const back = entered(there, view, addressOf(chosen));
     assert.deepEqual(back.at, chosen.at);
-    const forward = entry(back, other, address);
+    const forward = entered(back, other, address);
     assert.deepEqual(forward.sought, { lambda: 0.1, gamma: 0.5 });
-    assert.deepEqual(entry(forward, view, carriedOn(forward)).at, chosen.at);
+    assert.deepEqual(entered(forward, view, carriedOn(forward)).at, chosen.at);
   }
+  const both = [rough, bare].reduce((state, other) => entered(state, other, carriedOn(state)), chosen);
+  assert.equal(addressOf(both).lambda, undefined); // an address says what is shown
+  assert.deepEqual(opened(carriedOn(both), both).at, chosen.at);
   // An address without λ and γ means where the line opens.
-  assert.deepEqual(entry(opened({ lambda: 1, gamma: 0.5 }), view, {}).sought, { lambda: 0.1, gamma: 0.1 });
+  assert.deepEqual(entered(opened({ lambda: 1, gamma: 0.5 }), view, {}).sought, { lambda: 0.1, gamma: 0.1 });
+  // A λ that is chosen on the way goes before.
+  const moved = after(opened({}, entered(chosen, rough, carriedOn(chosen))), { type: "moved", lambda: 2 });
+  assert.equal(carriedOn(moved).lambda, 1);
 });
 
 test("a link that hides the band takes it out of all that shows it, and nothing else", () => {
   const shapes = [{ x0: 1 }, { name: "band", x0: 0 }];
   const annotations = [{ text: "title" }, { name: "band", text: "as good as the best" }];
-  const bindings = ["layout.shapes.0.x0", "layout.shapes.1.x0", "layout.annotations.1.visible", "aria"].map((path) => ({
-    path,
-    over: [],
-    values: 1,
-  }));
+  const paths = ["layout.shapes.0.x0", "layout.shapes.1.x0", "layout.annotations.1.visible", "aria"];
+  const bindings = paths.map((path) => ({ path, over: [], values: 1 }));
   const told = { band: [[true, false]], sentences: [], small_print: [] };
   const finding = { over: [], values: "Perplexity is lowest at λ = 0.1" };
+  const drawn = { data: [], layout: { shapes, annotations }, bindings, finding };
   const whole = {
-    ...view,
+    ...withFigures({ hero: drawn, plane: { layout: {} } }),
     told: { perplexity: told, accuracy: told },
-    figures: {
-      ...view.figures,
-      hero: { data: [], layout: { shapes, annotations }, bindings, finding },
-      plane: { layout: {} },
-    },
     table: { columns: [{ key: "lambda" }, { key: "sweet_spot" }], rows: [{ lambda: 0, sweet_spot: true }] },
   };
-  const action = { type: "opened", view: whole, arrays: {}, wanted: { study: "toy" } };
-  assert.equal(reduce(initial(), action).view, whole);
-  const { view: shown } = reduce(initial({ hidden: ["band"] }), action);
+  assert.equal(entered(initial(), whole).view, whole);
+  const { view: shown } = entered(initial({ hidden: ["band"] }), whole);
   const { hero, plane, gap } = shown.figures;
   assert.deepEqual([shown.told.perplexity.band, shown.told.accuracy.band], [[[false, false]], [[false, false]]]);
   assert.deepEqual(hero.layout.shapes, [shapes[0], { ...shapes[1], visible: false }]);
   assert.deepEqual(hero.layout.annotations, [annotations[0], { ...annotations[1], visible: false }]);
-  assert.deepEqual(
-    hero.bindings.map(({ path }) => path),
-    ["layout.shapes.0.x0", "aria"],
-  );
+  assert.deepEqual(each(hero.bindings, "path"), ["layout.shapes.0.x0", "aria"]);
   assert.deepEqual([plane, gap], [whole.figures.plane, null]);
   assert.deepEqual([whole.figures.hero.finding, hero.finding], [finding, undefined]); // it says which λ is best
   assert.deepEqual(shown.table.columns, [{ key: "lambda" }]);
-});
-
-test("the λ and γ that were chosen last outlive a line that has others", () => {
-  const rough = { ...view, line: { ...view.line, name: "rqc-gs" }, lams: [0, 1], gammas: [null] };
-  const rounded = { ...rough, line: { ...view.line, name: "rtn", has_lam: false }, lams: [0] };
-  const chosen = opened({ lambda: 0.1, gamma: 0.5 });
-  let there = chosen;
-  for (const other of [rough, rounded]) {
-    there = reduce(there, { type: "opened", view: other, arrays: {}, wanted: carriedOn(there) });
-    assert.deepEqual(there.at, { gamma: 0, lambda: 0 });
-  }
-  assert.equal(addressOf(there).lambda, undefined); // an address says what is shown
-  assert.deepEqual(opened(carriedOn(there), there).at, chosen.at);
-
-  // A λ that is chosen on the way goes before.
-  const moved = reduce(
-    opened({}, reduce(chosen, { type: "opened", view: rough, arrays: {}, wanted: carriedOn(chosen) })),
-    {
-      type: "moved",
-      lambda: 2,
-    },
-  );
-  assert.deepEqual(carriedOn(moved).lambda, 1);
 });
 
 test("λ plays from the start where it stands at the end", () => {
@@ -176,9 +151,8 @@ test("the address asks for what is shown: chosen things, not what merely fits th
 
 test("accuracy is shown where it was measured", () => {
   assert.equal(opened({ show: "accuracy" }).shown, "accuracy");
-  const without = { ...view, figures: { ...view.figures, hero_accuracy: null } };
-  const news = { type: "opened", view: without, arrays: {}, wanted: { study: "toy", show: "accuracy" } };
-  assert.equal(reduce(initial(), news).shown, "perplexity");
+  const without = withFigures({ hero_accuracy: null });
+  assert.equal(entered(initial(), without, { study: "toy", show: "accuracy" }).shown, "perplexity");
 });
 
 test("doors open and close; an address from before there were doors opens those of what it names", () => {
@@ -190,8 +164,7 @@ test("doors open and close; an address from before there were doors opens those 
   assert.deepEqual(opened({ open: "steps,text" }).open, ["steps", "text"]);
   assert.deepEqual(opened({ quantity: "drift", steps: "order,range,lambda,refine" }).open, ["where"]);
   assert.deepEqual(opened({ steps: "range,order,lambda,refine" }).open, ["steps"]);
-  const next = reduce(state, { type: "opened", view, arrays: {}, wanted: { study: "toy", open: "proof" } });
-  assert.deepEqual(next.open, ["where"]); // another line leaves them as they are
+  assert.deepEqual(opened({ open: "proof" }, state).open, ["where"]); // another line leaves them as they are
 });
 
 test("a link that locks what is shown keeps it", () => {
@@ -201,61 +174,50 @@ test("a link that locks what is shown keeps it", () => {
 
 test("errors are shown once something is drawn over them", () => {
   const overlay = { lams: [], recon: [], heldOut: [], sar: [], words: "" };
-  const withError = { ...view, figures: { ...view.figures, hero_error: {} } };
-  const state = reduce({ ...opened(), view: withError }, { type: "overlaid", overlay });
+  const state = reduce({ ...opened(), view: withFigures({ hero_error: {} }) }, { type: "overlaid", overlay });
   assert.equal(state.shown, "error");
   assert.equal(reduce({ ...state, shown: "drift" }, { type: "overlaid", overlay: { ...overlay } }).shown, "drift");
   assert.equal(reduce(opened(), { type: "overlaid", overlay }).shown, "perplexity");
 });
 
-test("another quantity changes the map alone", () => {
-  const state = opened();
-  const [map, experts] = [{}, {}];
-  const answer = { quantity: "drift", ladder: null, figures: { map, map_experts: experts, hero: {}, ladder: {} } };
-  const { view: now } = reduce(state, { type: "redrawn", name: "quantity", answer });
-  assert.equal(now.quantity, "drift");
-  assert.equal(now.figures.map, map);
-  assert.equal(now.figures.map_experts, experts);
-  assert.equal(now.figures.hero, view.figures.hero);
-  assert.equal(now.figures.ladder, view.figures.ladder);
-  assert.equal(view.quantity, "held_out");
-});
-
-test("another order changes the ladder alone", () => {
+test("another quantity changes the map alone, another order the ladder alone", () => {
+  const [map, experts, drawn] = [{}, {}, { data: [] }];
   const ladder = { steps: [{ name: "range", title: "range" }], words: "" };
-  const answer = { quantity: "drift", ladder, figures: { map: {}, ladder: { data: [] } } };
-  const { view: now } = reduce(opened(), { type: "redrawn", name: "steps", answer });
-  assert.equal(now.ladder, ladder);
-  assert.equal(now.figures.ladder, answer.figures.ladder);
-  assert.equal(now.figures.map, view.figures.map);
-  assert.equal(now.quantity, view.quantity);
-  assert.equal(addressOf({ ...opened(), view: now }).steps, "range");
+  const figures = { map, map_experts: experts, hero: {}, ladder: drawn };
+  const answer = { quantity: "drift", ladder, figures };
+  const redrawn = (name) => reduce(opened(), { type: "redrawn", name, answer }).view;
+  const coloured = redrawn("quantity");
+  assert.deepEqual(coloured, { ...withFigures({ map, map_experts: experts }), quantity: "drift" });
+  assert.equal(coloured.figures.map, map);
+  assert.equal(coloured.figures.hero, view.figures.hero);
+  const climbed = redrawn("steps");
+  assert.deepEqual(climbed, { ...withFigures({ ladder: drawn }), ladder });
+  assert.equal(climbed.figures.map, view.figures.map);
+  assert.equal(addressOf({ ...opened(), view: climbed }).steps, "range");
+  assert.equal(view.quantity, "held_out");
 });
 
 test("which figure a card shows, and which cards are not there", () => {
   const state = opened();
   const curves = curvesPart(["hero", "plane", "gap"]);
-  assert.deepEqual(
-    curves.cards.map((card) => curves.figure(state, card)),
-    ["hero", "plane", null],
-  );
+  const drawnBy = (part, more = {}) => part.cards.map((card) => part.figure({ ...state, ...more }, card));
+  assert.deepEqual(drawnBy(curves), ["hero", "plane", null]);
   const right = { ...state, shown: "accuracy" };
   assert.equal(curves.figure(right, "hero"), "hero_accuracy");
-  const mapped = { ...view, figures: { ...view.figures, gamma_grid: {}, gamma_grid_accuracy: {} } };
+  const mapped = withFigures({ gamma_grid: {}, gamma_grid_accuracy: {} });
   assert.equal(curves.figure({ ...right, view: mapped }, "gamma_grid"), "gamma_grid_accuracy");
   assert.equal(curves.figure({ ...state, view: mapped }, "gamma_grid"), "gamma_grid");
   assert.match(curves.note(state, "plane", false), /Needs/);
   assert.equal(curves.note(state, "plane", true), "");
   const weights = weightsPart();
-  const drawn = (more) => weights.cards.map((card) => weights.figure({ ...state, ...more }, card));
-  assert.deepEqual(drawn({ drawing: "surface" }), [null, "surfaces"]);
-  assert.deepEqual(drawn({ drawing: "flat" }), ["surfaces_flat", null]);
-  assert.deepEqual(drawn({ drawing: "difference" }), ["surfaces_difference", null]);
+  assert.deepEqual(drawnBy(weights, { drawing: "surface" }), [null, "surfaces"]);
+  assert.deepEqual(drawnBy(weights, { drawing: "flat" }), ["surfaces_flat", null]);
+  assert.deepEqual(drawnBy(weights, { drawing: "difference" }), ["surfaces_difference", null]);
   assert.equal(weights.note(state, "surfaces", true), "");
   const missing = weights.note(state, "surfaces_flat", false);
   for (const reason of [/not the first/, /without pictures/]) assert.match(missing, reason);
   assert.equal(mapPart().figure(state, "map"), "map"); // a dense model has one level
-  const mixture = { ...state, view: { ...view, figures: { ...view.figures, map_experts: {}, tokens: {} } } };
+  const mixture = { ...state, view: withFigures({ map_experts: {}, tokens: {} }) };
   assert.equal(mapPart().figure(mixture, "map"), "map_experts");
   assert.equal(mapPart().figure({ ...mixture, level: "blocks" }, "map"), "map");
   assert.deepEqual([expertsPart().figure(mixture, "tokens"), expertsPart().figure(state, "tokens")], ["tokens", null]);

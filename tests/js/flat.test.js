@@ -30,11 +30,7 @@ const [X, Y] = [{ range: [0, 10] }, { range: [0, 3] }]; // 50 and 100 pixels a u
 /** A drawing of traces, with axes of 0 to 10 and 0 to 3 where the layout has no others. */
 function drawing(data, layout = {}) {
   const canvas = document.createElement("div");
-  for (const [name, value] of [
-    ["clientWidth", SIZE.width],
-    ["clientHeight", SIZE.height],
-  ])
-    Object.defineProperty(canvas, name, { value });
+  Object.defineProperties(canvas, { clientWidth: { value: SIZE.width }, clientHeight: { value: SIZE.height } });
   const flat = new FlatDrawing(canvas);
   flat.draw({ data, layout: { margin: MARGIN, xaxis: X, yaxis: Y, ...layout } }, SIZE);
   return flat;
@@ -47,6 +43,7 @@ const numbers = (flat, selector, ...names) => attributes(flat, selector, ...name
 const dots = (flat) => numbers(flat, "circle.point", "cx", "cy");
 const texts = (flat, selector) => all(flat, selector).map((element) => element.textContent);
 const markers = (more) => ({ type: "scatter", mode: "markers", ...more });
+const line = (more) => ({ type: "scatter", mode: "lines", ...more });
 const label = (flat) => flat.canvas.querySelector(".flat-hover");
 
 const pointer = (flat, type, clientX, clientY, more = {}) =>
@@ -142,20 +139,15 @@ test("categories stand in their order, and a number among them is a position", (
 });
 
 test("a line is broken by what is missing, or goes on", () => {
-  const gap = { type: "scatter", mode: "lines", x: [0, 1, 2, 3], y: [0, 1, null, 2] };
-  const path = (more) => attributes(drawing([{ ...gap, ...more }]), ".line", "d")[0][0];
+  const path = (more) => attributes(drawing([line({ x: [0, 1, 2, 3], ...more })]), ".line", "d")[0][0];
   assert.equal(path({ y: [0, 1, null, 2] }), "M50 320L100 220M200 120");
   assert.equal(path({ y: [0, 1, Number.NaN, 2], connectgaps: true }), "M50 320L100 220L200 120");
   assert.equal(path({ y: [0, 1], line: { shape: "hv" } }), "M50 320H100V220");
 });
 
 test("dashes have names or lengths", () => {
-  const dash = (name, width) =>
-    attributes(
-      drawing([{ type: "scatter", mode: "lines", x: [0, 1], y: [0, 1], line: { dash: name, width } }]),
-      ".line",
-      "stroke-dasharray",
-    )[0][0];
+  const dashed = (name, width) => drawing([line({ x: [0, 1], y: [0, 1], line: { dash: name, width } })]);
+  const dash = (name, width) => attributes(dashed(name, width), ".line", "stroke-dasharray")[0][0];
   assert.deepEqual([dash("solid", 2), dash("dot", 4), dash("dash", 2)], [null, "4 4", "9 9"]);
   assert.equal(dash("2px 3px", 1), "2 3");
 });
@@ -169,10 +161,7 @@ test("error bars reach as far as they say, with caps to both sides", () => {
 });
 
 test("an area lies between a line and the one before", () => {
-  const lines = [
-    { type: "scatter", mode: "lines", x: [0, 2], y: [0, 0] },
-    { type: "scatter", mode: "lines", x: [0, 2], y: [1, 2], fill: "tonexty", fillcolor: "pink" },
-  ];
+  const lines = [line({ x: [0, 2], y: [0, 0] }), line({ x: [0, 2], y: [1, 2], fill: "tonexty", fillcolor: "pink" })];
   assert.deepEqual(attributes(drawing(lines), "[data-trace='1'] .fill", "d", "fill"), [
     ["M50 220L150 120L150 320L50 320Z", "pink"],
   ]);
@@ -193,6 +182,9 @@ test("markers have a look each", () => {
     ["blue", "white", null, "M147 217L153 217L153 223L147 223Z"],
     ["none", "white", null, "M202 222L198 218M202 218L198 222"],
   ]);
+  const edge = { symbol: "circle", color: "#fff", line: { width: 2, dash: "2px 2px" } };
+  const dashed = drawing([markers({ x: [1], y: [1], marker: edge })]);
+  assert.deepEqual(attributes(dashed, "circle.point", "stroke-dasharray"), [["2 2"]]);
   assert.throws(() => drawing([markers({ x: [1], y: [1], marker: { symbol: "star" } })]), /star/);
 });
 
@@ -521,12 +513,12 @@ test("a unified label has a row for each trace of all panels at the nearest plac
     yaxis: { ...Y, domain: [0.6, 1] },
     yaxis2: { ...Y, domain: [0, 0.4] },
   };
-  const line = (name, y, more) => ({ type: "scatter", mode: "lines+markers", x: ["0", "0.1"], y, name, ...more });
+  const curve = (name, y, more) => line({ mode: "lines+markers", x: ["0", "0.1"], y, name, ...more });
   const data = [
-    line("upper", [1, 2], { text: ["u0", "u1"], hovertemplate: "%{text}", line: { color: "rgb(9, 9, 9)" } }),
-    line("lower", [1, 2], { text: ["l0", "l1"], hovertemplate: "%{text}<extra></extra>", yaxis: "y2" }),
-    line("gone", [1, null], { text: ["g0", "g1"], hovertemplate: "%{text}" }),
-    line("ring", [1, 2], { hoverinfo: "skip" }),
+    curve("upper", [1, 2], { text: ["u0", "u1"], hovertemplate: "%{text}", line: { color: "rgb(9, 9, 9)" } }),
+    curve("lower", [1, 2], { text: ["l0", "l1"], hovertemplate: "%{text}<extra></extra>", yaxis: "y2" }),
+    curve("gone", [1, null], { text: ["g0", "g1"], hovertemplate: "%{text}" }),
+    curve("ring", [1, 2], { hoverinfo: "skip" }),
   ];
   const flat = drawing(data, layout);
   pointer(flat, "pointermove", 400, 60);
@@ -615,11 +607,4 @@ test("what is new appears, and nothing moves without a reason", () => {
   assert.deepEqual(hops({ ...KEYED, ids: undefined }, { ...moved, ids: undefined }), []);
   assert.deepEqual(hops(KEYED, moved, { isReduced: true }), []);
   assert.deepEqual(hops(KEYED, moved, { width: 500 }), []); // another size is not a move
-});
-
-test("the edge of a marker may be dashed", () => {
-  const flat = drawing([
-    markers({ x: [1], y: [1], marker: { symbol: "circle", color: "#fff", line: { width: 2, dash: "2px 2px" } } }),
-  ]);
-  assert.deepEqual(attributes(flat, "circle.point", "stroke-dasharray"), [["2 2"]]);
 });

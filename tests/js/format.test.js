@@ -37,26 +37,16 @@ test("three digits that mean something, whatever the size", () => {
 });
 
 test("a difference has two decimals, and more where two would be nothing", () => {
-  assert.deepEqual(
-    [2.154, -0.034, 0.0021, 0].map((value) => format(value, "difference")),
-    ["2.15", "\u22120.034", "0.0021", "0.00"],
-  );
-});
-
-test("what was not measured is a dash", () => {
-  assert.equal(format(null, "perplexity"), "–");
-  assert.equal(format(undefined, "significant"), "–");
+  const said = [2.154, -0.034, 0.0021, 0, null, undefined].map((value) => format(value, "difference"));
+  assert.deepEqual(said, ["2.15", "\u22120.034", "0.0021", "0.00", "–", "–"]); // a dash for what was not measured
 });
 
 test("units", () => {
   assert.equal(count(6291456), "6,291,456");
   assert.equal(bytes(null), "unknown");
   assert.equal(bytes(23 * 1024 * 1024).replace("\u00a0", " "), "23.0 MiB");
-  assert.equal(duration(3).replace("\u00a0", " "), "3.0 s");
-  assert.equal(duration(62).replaceAll("\u00a0", " "), "1 min 2 s");
-  assert.equal(duration(3600).replaceAll("\u00a0", " "), "1 h");
-  assert.equal(duration(7500).replaceAll("\u00a0", " "), "2 h 5 min");
-  assert.equal(duration(Number.NaN), "unknown");
+  const durations = [3, 62, 3600, 7500, Number.NaN].map((seconds) => duration(seconds).replaceAll("\u00a0", " "));
+  assert.deepEqual(durations, ["3.0 s", "1 min 2 s", "1 h", "2 h 5 min", "unknown"]);
 });
 
 test("a time is short today and has its date otherwise", () => {

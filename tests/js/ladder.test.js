@@ -17,21 +17,17 @@ import {
 import { describe, restOf } from "../../assets/js/calibrate/recipe_form.js";
 import { reduce as heard, initial } from "../../assets/js/calibrate/run_state.js";
 import { ladderPart, ownLadder } from "../../assets/js/explorer/ladder_part.js";
+import { each, TEXTS } from "./given.js";
 
-const CORPORA = [
-  { name: "toy-test", role: "test", source: "toy" },
-  { name: "toy-held-out", role: "held_out", source: "toy" },
-];
 const NAMES = ["model", "bits", "method", "lam", "gamma", "range", "refine", "samples", "calibration", "test", "tasks"];
-const form = (/** @type {unknown} */ lam, /** @type {unknown} */ refine = 0) =>
+const form = (lam, refine = 0) =>
   ladderRecipe(
     NAMES,
     ["toy", 2, "sarqc-gbs", lam, 0.3, "search", refine, 8, "toy-calibration", "toy-test", "piqa"],
     5,
-    CORPORA,
+    TEXTS,
   );
 
-/** @type {any} */
 const ladder = { measured: 9, planned: 48, draws: 1, budget: 120, seconds: 30, end: "", next: "", recipe: null };
 
 test("the recipe keeps what says something and is measured on held-out text", () => {
@@ -67,12 +63,12 @@ test("where it stands, by the clock or by models", () => {
 });
 
 test("at its end the run of the best rung, or more of the same", () => {
-  assert.equal(afterLadder(ladder, CORPORA), null);
+  assert.equal(afterLadder(ladder, TEXTS), null);
   const recipe = { kind: "run", model: "toy", bits: 2, method: "rqc-gbs", lambda: 0.1, test: "toy-held-out" };
-  const run = afterLadder({ ...ladder, next: "run", recipe }, CORPORA);
+  const run = afterLadder({ ...ladder, next: "run", recipe }, TEXTS);
   assert.equal(run?.recipe.test, "toy-test");
   assert.match(run?.lead ?? "", /^Next: toy, 2 bits, .*judged on toy-test\.$/);
-  const more = afterLadder({ ...ladder, next: "go_on", more_minutes: 1, recipe: { kind: "ladder" } }, CORPORA);
+  const more = afterLadder({ ...ladder, next: "go_on", more_minutes: 1, recipe: { kind: "ladder" } }, TEXTS);
   assert.equal(more?.button, "Go on for 1 minute");
 });
 
@@ -83,23 +79,19 @@ test("its events are folded, and each whole draw is a line of the log", () => {
     at: "2026-01-01T00:00:00Z",
     ladder: { ...ladder, draws },
   }));
-  /** @type {any} */
-  const state = events.reduce((before, event) => heard(before, /** @type {any} */ (event)), initial());
+  const state = events.reduce((before, event) => heard(before, event), initial());
   assert.equal(state.ladder.draws, 2);
-  assert.deepEqual(
-    state.log.map((/** @type {any} */ line) => line.text),
-    ["Every step is measured in 1 draw", "Every step is measured in 2 draws"],
-  );
+  assert.deepEqual(each(state.log, "text"), ["Every step is measured in 1 draw", "Every step is measured in 2 draws"]);
 });
 
 test("the shortest sensible budget is preselected until another is chosen", () => {
   const budgets = [{ minutes: 10, enough: true, words: "10 min: 6 steps × 4 draws" }];
-  const planned = /** @type {any} */ ({
+  const planned = {
     type: "planned",
     plan: {},
     tuned: null,
     ladder: { plan: { ladder: { budgets, sensible_minutes: 10 } } },
-  });
+  };
   const first = reduce(START, planned);
   assert.equal(first.ladderMinutes, "10");
   assert.equal(boughtBy(first.ladder, "10"), "10 min: 6 steps × 4 draws");
@@ -116,7 +108,7 @@ test("it is called what it is, and leaves no rest to run", () => {
 });
 
 test("the Lab's link asks for a ladder at what is shown", () => {
-  const line = /** @type {any} */ ({ bits: 3, grid: "symmetric", group_size: null });
+  const line = { bits: 3, grid: "symmetric", group_size: null };
   assert.deepEqual(ownLadder({ line }), { kind: "ladder", bits: 3, grid: "symmetric", group_size: "per_channel" });
   assert.equal(parse("?kind=ladder", CALIBRATE_VIEW).state.kind, "ladder");
   assert.equal(parse("?kind=other", CALIBRATE_VIEW).problems.length, 1);
@@ -124,9 +116,9 @@ test("the Lab's link asks for a ladder at what is shown", () => {
 
 test("the card of the ladder says its sentence, and is there where something is drawn", () => {
   const { cards, figure, note } = ladderPart();
-  const state = /** @type {any} */ ({ view: { ladder: { steps: [], words: "the steps" }, figures: { ladder: {} } } });
+  const state = { view: { ladder: { steps: [], words: "the steps" }, figures: { ladder: {} } } };
   assert.deepEqual(cards, ["ladder"]);
   assert.deepEqual([figure?.(state, "ladder"), note?.(state, "ladder", true)], ["ladder", "the steps"]);
-  const none = /** @type {any} */ ({ view: { ladder: null, figures: { ladder: null } } });
+  const none = { view: { ladder: null, figures: { ladder: null } } };
   assert.deepEqual([figure?.(none, "ladder"), note?.(none, "ladder", false)], [null, ""]);
 });

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { csv } from "../../assets/js/base/format.js";
 import { judgements, LAYER_COLUMNS, layerRows, pairCounts, shortNames } from "../../assets/js/calibrate/layer_rows.js";
+import { each } from "./given.js";
 
 const errors = { relative_recon: 0.1, relative_held_out: null, relative_drift: 0.3, flags: [] };
 const tried = (values) =>
@@ -22,7 +23,7 @@ const auto = [
     { candidates: tried([4, 2, 1, 3]), flags: ["fewer_tokens_than_channels"] },
   ),
 ];
-const shown = (row, title) => LAYER_COLUMNS.find((column) => column.title === title).show(row);
+const shown = (rows, title) => rows.map(LAYER_COLUMNS.find((column) => column.title === title).show);
 
 test("names lose what they share", () => {
   assert.deepEqual(shortNames(["model.layers.0.q_proj", "model.layers.1.q_proj"]), ["0.q_proj", "1.q_proj"]);
@@ -49,20 +50,9 @@ test("pairs are counted, γ in rows and λ in columns", () => {
       [1, 0],
     ],
   });
-  const one = [
-    layer(
-      "a",
-      { lam: 0.5 },
-      {
-        candidates: [
-          { lam: 0.25, gamma: null, validation: 2 },
-          { lam: 0.5, gamma: null, validation: 1 },
-        ],
-      },
-    ),
-  ];
-  const alone = { key: "lam", sign: "λ", values: [0.25, 0.5] };
-  assert.deepEqual(pairCounts(one), { across: alone, down: null, counts: [[0, 1]] });
+  const candidates = tried([2, 1]).map((candidate) => ({ ...candidate, gamma: null }));
+  const alone = { across: { key: "lam", sign: "λ", values: [0.25, 0.5] }, down: null, counts: [[0, 1]] };
+  assert.deepEqual(pairCounts([layer("a", { lam: 0.5 }, { candidates })]), alone);
   const shifted = [0, 0.5, 1].map((strength) => ({ lam: 0.01, gamma: null, shift_strength: strength, validation: 1 }));
   const chosen = (/** @type {number} */ strength) =>
     layer("a", { lam: 0.01, shift_strength: strength }, { candidates: shifted });
@@ -75,13 +65,10 @@ test("pairs are counted, γ in rows and λ in columns", () => {
 });
 
 test("λ stands in the table of layers only where layers chose it", () => {
-  assert.deepEqual(
-    layerRows(auto).map((row) => [row.lam, row.gamma, row.validation]),
-    [
-      [0.5, 0.1, 0.2],
-      [0.25, 0.5, 1],
-    ],
-  );
+  assert.deepEqual(each(layerRows(auto), "lam", "gamma", "validation"), [
+    [0.5, 0.1, 0.2],
+    [0.25, 0.5, 1],
+  ]);
   assert.equal(layerRows(auto)[1].flags, "fewer tokens than channels");
   const [row] = layerRows([layer("a", { lam: 0.3, gamma: 0.1 })]);
   assert.deepEqual([row.lam, row.gamma, row.alpha, row.best_epoch], [null, null, null, null]);
@@ -93,36 +80,19 @@ test("scales with their interval of λ", () => {
     layer("b", { alpha: null, lam_interval: [0.2, null] }),
     layer("c", { alpha: 1 }),
   ]);
-  assert.deepEqual(
-    rows.map((row) => shown(row, "α")),
-    ["0.35", "none", "1"],
-  );
-  assert.deepEqual(
-    rows.map((row) => shown(row, "Same choice for λ")),
-    ["0.123 to 0.5", "0.2 and more", "–"],
-  );
+  assert.deepEqual(shown(rows, "α"), ["0.35", "none", "1"]);
+  assert.deepEqual(shown(rows, "Same choice for λ"), ["0.123 to 0.5", "0.2 and more", "–"]);
   assert.match(csv(LAYER_COLUMNS, rows), /^layer,.*\r\na,0\.1,,0\.3,,,,,0\.35,0\.12345,0\.5,/);
 });
 
-test("early stopping with the step that was kept", () => {
-  const rows = layerRows([
-    layer("a", { best_step: 40, steps_made: 140 }),
-    layer("b", { best_step: 0, steps_made: 100 }),
-  ]);
-  assert.deepEqual(
-    rows.map((row) => shown(row, "Step")),
-    ["40 of 140", "0 of 100"],
-  );
-});
-
-test("learned clipping with its epoch and objective", () => {
-  const [row] = layerRows([layer("a", { epochs: 40, best_epoch: 17, objective: 0.87, initial_objective: 1.05 })]);
-  assert.equal(shown(row, "Epoch"), "17 of 40");
-  assert.equal(shown(row, "Objective"), "1.05 → 0.870");
+test("early stopping with the step that was kept, learned clipping with its epoch and objective", () => {
+  const stopped = [layer("a", { best_step: 40, steps_made: 140 }), layer("b", { best_step: 0, steps_made: 100 })];
+  assert.deepEqual(shown(layerRows(stopped), "Step"), ["40 of 140", "0 of 100"]);
+  const clipped = layerRows([layer("a", { epochs: 40, best_epoch: 17, objective: 0.87, initial_objective: 1.05 })]);
+  assert.deepEqual([...shown(clipped, "Epoch"), ...shown(clipped, "Objective")], ["17 of 40", "1.05 → 0.870"]);
 });
 
 test("a report that says little is a row of dashes", () => {
-  const [row] = layerRows([{ name: "a", report: {} }]);
-  assert.equal(shown(row, "Reconstruction error"), "–");
-  assert.equal(row.flags, null);
+  const rows = layerRows([{ name: "a", report: {} }]);
+  assert.deepEqual([shown(rows, "Reconstruction error"), rows[0].flags], [["–"], null]);
 });

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { before, test } from "node:test";
+import { each } from "./given.js";
 
 const read = (name) => JSON.parse(readFileSync(new URL(`../../assets/${name}`, import.meta.url), "utf8"));
 const given = {
@@ -50,6 +51,12 @@ const view = (gamma) => {
     arrays: {},
   };
 };
+/** Both penalties, and the λ that three layers want. */
+const twoViews = () => ({
+  identity: view(null),
+  saliency: view(0.5),
+  wanted: new Map(Object.entries({ a: 1, b: 0.1, c: 0 })),
+});
 const words = (pieces) => pieces.map((piece) => piece.text ?? piece).join("");
 
 const worth = (mean, half) => ({ mean, low: mean - half, high: mean + half, clear: Math.abs(mean) > half });
@@ -67,21 +74,12 @@ before(async () => {
 });
 
 test("the tour has a step for each in its words, and each can be opened from its start", () => {
-  assert.deepEqual(
-    Object.keys(modules),
-    read("tour.json").steps.map(({ name }) => name),
-  );
-  const wanted = new Map([
-    ["a", 1],
-    ["b", 0.1],
-  ]);
-  const both = { identity: view(null), saliency: view(0.5), wanted };
-  const data = { layer: { view: view(null), surface: null }, both };
+  assert.deepEqual(Object.keys(modules), each(read("tour.json").steps, "name"));
+  const both = twoViews();
+  const ladder = { ...view(null), ladder: LADDER };
+  const fetched = { layer: { view: view(null), surface: null }, knobs: ladder, model: both, paper: both };
   for (const [name, module] of Object.entries(modules)) {
-    const ladder = { ...view(null), ladder: LADDER };
-    const fetched =
-      name === "layer" ? data.layer : name === "knobs" ? ladder : ["model", "paper"].includes(name) ? data.both : null;
-    const made = fetched ?? module.prepare?.(given) ?? null;
+    const made = fetched[name] ?? module.prepare?.(given) ?? null;
     for (const shown of [0, 1]) {
       const facts = module.facts({ ...module.start, shown }, made, given);
       assert.equal(facts.answered, shown === 1);
@@ -94,11 +92,8 @@ test("the tour has a step for each in its words, and each can be opened from its
 });
 
 test("a step whose study is being fetched has no facts, and the last says what was published", () => {
-  const { layer, model, paper } = modules;
-  assert.equal(layer.facts(layer.start, null, given), null);
-  assert.equal(model.facts(model.start, null, given), null);
-  const { knobs } = modules;
-  assert.equal(knobs.facts(knobs.start, null, given), null);
+  const { layer, model, knobs, paper } = modules;
+  for (const step of [layer, model, knobs]) assert.equal(step.facts(step.start, null, given), null);
   assert.equal(knobs.facts(knobs.start, { ...view(null), ladder: null }, given), null); // a study without a ladder
   const worths = knobs.facts({ shown: 1, guess: 3 }, { ...view(null), ladder: LADDER }, given);
   assert.equal(
@@ -124,6 +119,13 @@ test("a weight goes to the nearest level, by no more than half a step, and a gue
       assert.ok(Math.abs(facts.rounded[i] - nearest) < 1e-12);
       assert.ok(Math.abs(facts.rounded[i] - value) <= facts.step / 2 + 1e-12);
     });
+    // Levels reach from the smallest weight to the largest but for a shift of less than half a step, and 0 is one.
+    assert.ok(facts.levels.some((level) => Math.abs(level) < 1e-12));
+    assert.ok(Math.abs(facts.shift) <= facts.step / 2 + 1e-12);
+    const extremes = [Math.min(...facts.weights), Math.max(...facts.weights)];
+    for (const [i, end] of [facts.levels[0], facts.levels.at(-1)].entries())
+      assert.ok(Math.abs(end - facts.shift - extremes[i]) < 1e-12);
+    assert.equal(/all are shifted by/.test(words(weight.answer(facts))), Math.abs(facts.shift) >= 0.005);
     const said = (guess) => words(weight.answer(weight.facts({ ...weight.start, bits, guess }, null, given)));
     assert.match(said(facts.rounded[0]), /: right\. The nearest level/);
     assert.doesNotMatch(said(facts.rounded[0] + facts.step), /right/);
@@ -142,24 +144,19 @@ test("step 2 counts its changes, and names the pair that the column solver stops
 
 test("the last steps read the best λ, the band and the differences from the view", () => {
   const { layer, model, paper } = modules;
-  const wanted = new Map([
-    ["a", 1],
-    ["b", 0.1],
-    ["c", 0],
-  ]);
-  const both = { identity: view(null), saliency: view(0.5), wanted };
+  const both = twoViews();
   const inBand = words(model.answer(model.facts({ ...model.start, shown: 1, guess: 1 }, both, given)));
   assert.match(
     inBand,
     /^You said 1, which is in the band\. The best λ lies between 0\.1 and 1 \(95\u00a0% confidence, 5 draws\)/,
   );
-  const close = { ...both, saliency: view(0.5) };
+  const close = twoViews();
   close.saliency.told.perplexity.best = [gain(-7.5, -15.5, 0.04)];
   const near = words(model.answer(model.facts({ ...model.start, shown: 1, guess: 1 }, close, given)));
   assert.match(near, /The best of 3 is not significantly different from GPTQ 1 %, .*: −7\.5, from −15\.5 to 0\.04\./);
   assert.match(inBand, /The best of 3 is 30\.0 better, from 22\.0 to 38\.0, than GPTQ 1 %, /);
   assert.match(inBand, /a layer would take another: 1 of 3 want less than 0\.1\.$/);
-  const far = { ...both, saliency: view(0.5) };
+  const far = twoViews();
   far.saliency.table.rows[0].perplexity = 5000;
   const beyond = model.facts({ ...model.start, shown: 1 }, far, given);
   assert.deepEqual(beyond.far, [{ at: 0, value: 5000 }]);
@@ -210,20 +207,6 @@ test("a guess is judged by what it was about: moving that after the answer takes
   assert.deepEqual(changed(false), { bits: 3, guess: 1 });
 });
 
-test("levels reach from the smallest weight to the largest but for a shift of less than half a step, and 0 is one", () => {
-  const { weight } = modules;
-  for (const bits of [2, 3, 4]) {
-    const facts = weight.facts({ ...weight.start, bits }, null, given);
-    assert.ok(facts.levels.some((level) => Math.abs(level) < 1e-12));
-    assert.ok(Math.abs(facts.shift) <= facts.step / 2 + 1e-12);
-    const ends = [facts.levels[0], facts.levels.at(-1)].map((level) => level - facts.shift);
-    const extremes = [Math.min(...facts.weights), Math.max(...facts.weights)];
-    ends.forEach((end, i) => assert.ok(Math.abs(end - extremes[i]) < 1e-12));
-    const said = words(weight.answer(facts));
-    assert.equal(/all are shifted by/.test(said), Math.abs(facts.shift) >= 0.005);
-  }
-});
-
 test("each press on λ makes other bars in step 2", () => {
   const { lattice } = modules;
   let before;
@@ -269,21 +252,10 @@ test("what slid for free pays on new tokens, and with no turn it does not", () =
 test("the λ that each layer wants is read from the table of layers, at its first γ", async () => {
   const { leastByLayer } = await import("../../assets/js/learn/shipped_study.js");
   const row = (layer, lambda, held_out, gamma = 0.1) => ({ layer, lambda, held_out, gamma });
-  const rows = [
-    row("a", 0, 3),
-    row("a", 0.1, 2),
-    row("a", 1, 4),
-    row("b", 0, 1),
-    row("b", 1, 1.5),
-    row("b", 1, 0.5, 0.9),
-  ];
-  assert.deepEqual(
-    [...leastByLayer([...rows, row("c", 0, null)])],
-    [
-      ["a", 0.1],
-      ["b", 0],
-    ],
-  );
+  const first = [row("a", 0, 3), row("a", 0.1, 2), row("a", 1, 4)];
+  const second = [row("b", 0, 1), row("b", 1, 1.5), row("b", 1, 0.5, 0.9)];
+  const least = leastByLayer([...first, ...second, row("c", 0, null)]);
+  assert.deepEqual(Object.fromEntries(least), { a: 0.1, b: 0 });
 });
 
 test("one draw is not said to tell which λ is best; ten say it with what is as good, once their bands are apart", () => {
@@ -299,13 +271,8 @@ test("one draw is not said to tell which λ is best; ten say it with what is as 
   assert.match(said(30), new RegExp(`best λ is ${LAMS[groups[0].best]} with 8`));
   // By hand: at the second λ every draw is worse than at the first by one, at the third by one or better by one in turn.
   const draws = [0, 1, 2, 3].map((i) => ({ unseen: [5, 6, 5 + (i % 2 ? 1 : -1), 9, 9, 9, 9, 9] }));
-  assert.deepEqual(
-    [bandAround(draws, 0), bandAround(draws, 2)],
-    [
-      [0, 0],
-      [0, 2],
-    ],
-  );
+  assert.deepEqual(bandAround(draws, 0), [0, 0]);
+  assert.deepEqual(bandAround(draws, 2), [0, 2]);
   const near = draws.map(({ unseen }) => ({ unseen: unseen.toSpliced(1, 1, unseen[2]) }));
   assert.deepEqual(bandAround(near, 0), [0, 2]);
 });

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { guessing, isRuined, nextStep } from "../../assets/js/calibrate/next_step.js";
+import { plain } from "./given.js";
 
 const RECIPE = {
   model: "toy",
@@ -19,7 +20,7 @@ const MEASURED = {
   vocabulary: 512,
   baseline: { difference: Math.log(0.834), verdict: -1 },
 };
-const words = (summary, recipe) => nextStep(summary, recipe).words.replaceAll("\u00a0", " ");
+const words = (summary, recipe) => plain(nextStep(summary, recipe).words);
 
 test("what costs far more than λ gives is named, with what to try instead", () => {
   const next = nextStep(MEASURED, RECIPE);
@@ -59,11 +60,9 @@ test("nothing is proposed where little is lost, where λ gives as much, or where
 
 test("a model that guesses is told so, and nothing is proposed for it", () => {
   const untrained = { ...MEASURED, perplexity: 521, perplexity_float: 520, vocabulary: 512 };
-  assert.match(
-    guessing(untrained),
-    /^This model predicts no better than guessing: perplexity 520\.0 of a vocabulary of 512\./,
-  );
-  assert.deepEqual(nextStep(untrained, RECIPE), { words: guessing(untrained), recipe: null });
+  const { words, recipe } = nextStep(untrained, RECIPE);
+  assert.match(words, /^This model predicts no better than guessing: perplexity 520\.0 of a vocabulary of 512\./);
+  assert.deepEqual([words, recipe], [guessing(untrained), null]);
   assert.equal(guessing(MEASURED), "");
   assert.equal(guessing({ perplexity_float: 520 }), ""); // a run from before
 });

@@ -5,6 +5,7 @@ import { AS_FOUND, METHODS, REPAIRING } from "../../assets/js/base/recipe_contra
 import { openedTitle, toOpen } from "../../assets/js/calibrate/opened_note.js";
 import { describe, idleFields, methodTitle, recipeOf } from "../../assets/js/calibrate/recipe_form.js";
 import { whyNotTuned } from "../../assets/js/calibrate/tune_form.js";
+import { each } from "./given.js";
 
 const names = ["model", "quantized_checkpoint", "bits", "group_size", "method", "lam", "samples"];
 
@@ -30,20 +31,11 @@ test("all that can be opened is offered, or what is of one model; an export goes
     { name: "bare", opened: [] },
     { name: "my/model", opened: ["my-awq"] },
   ];
-  assert.deepEqual(
-    toOpen(models).map(({ model, name }) => [model, name]),
-    [
-      ["tiny-llama", "by-others"],
-      ["tiny-llama", exported],
-      ["my/model", "my-awq"],
-    ],
-  );
+  assert.deepEqual(each(toOpen(models), "model"), ["tiny-llama", "tiny-llama", "my/model"]);
+  assert.deepEqual(each(toOpen(models), "name"), ["by-others", exported, "my-awq"]);
   assert.deepEqual(toOpen(models, "bare"), []);
-  assert.deepEqual(["by-others", "org/by-others", exported].map(openedTitle), [
-    "by-others",
-    "org/by-others",
-    "tiny-llama-2bit-gptq-packed, exported here",
-  ]);
+  assert.deepEqual(["by-others", "org/by-others"].map(openedTitle), ["by-others", "org/by-others"]);
+  assert.equal(openedTitle(exported), "tiny-llama-2bit-gptq-packed, exported here");
 });
 
 test("a run says whose checkpoint it measured or repaired", () => {

@@ -5,6 +5,7 @@ import { test } from "node:test";
 
 import { ROLES } from "../../assets/js/base/contract.js";
 import { drawnOver, place } from "../../assets/js/explorer/overlay.js";
+import { each } from "./given.js";
 
 const names = ["0", "0.1", "1"];
 const LAMS = [0, 0.1, 1];
@@ -50,26 +51,21 @@ test("a λ lies between two ticks in proportion, as in Python, and nowhere beyon
 test("each curve lies in the panel of its quantity, in its colour, and hollow", () => {
   const made = drawnOver(figure, overlay, LAMS);
   const added = made.data.slice(figure.data.length);
+  assert.deepEqual(each(added, "yaxis"), ["y2", "y2", "y3", "y3"]);
+  const roles = ["recon", "recon", "penalty", "penalty"];
   assert.deepEqual(
-    added.map(({ yaxis, marker }) => [yaxis, marker.color]),
-    [
-      ["y2", "recon"],
-      ["y2", "recon"],
-      ["y3", "penalty"],
-      ["y3", "penalty"],
-    ].map(([axis, role]) => [axis, ROLES[role].color]),
+    each(each(added, "marker"), "color"),
+    each(
+      roles.map((role) => ROLES[role]),
+      "color",
+    ),
   );
   const [line, hover, penalty] = added;
   assert.deepEqual(line.x, [0, 0.5, 1]); // λ = 2 is beyond the axis
   assert.deepEqual(line.y, [1 - 0.07, 0.4, 0.3]); // the first is off the scale: at its edge
   assert.deepEqual(line.marker.symbol, ["triangle-up-open", "circle-open", "circle-open"]);
-  assert.deepEqual(
-    [hover.x, hover.text],
-    [
-      ["0", "0.1"],
-      ["5.00", "0.300"],
-    ],
-  );
+  assert.deepEqual(hover.x, ["0", "0.1"]);
+  assert.deepEqual(hover.text, ["5.00", "0.300"]);
   assert.deepEqual(penalty.x, [0, 1]); // what was not measured is left out
 });
 

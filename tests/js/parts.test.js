@@ -1,6 +1,7 @@
-/** Small pure parts of modules that otherwise live in the page. */
+/** Small pure parts of modules that otherwise live in the page: words, places, and which figure and which numbers are shown. */
 import assert from "node:assert/strict";
 import { before, test } from "node:test";
+import { each } from "./given.js";
 
 // These modules touch the page when they are loaded; the little they ask for is enough here.
 globalThis.matchMedia ??= () => ({ matches: false, addEventListener() {} });
@@ -14,6 +15,7 @@ before(async () => {
     import("../../assets/js/explorer/radius.js"),
     import("../../assets/js/explorer/figure_tables.js"),
     import("../../assets/js/explorer/axis_slider.js"),
+    import("../../assets/js/explorer/weights_part.js"),
   ]);
   parts = Object.assign({}, ...modules);
 });
@@ -60,30 +62,53 @@ test("R stays as it was chosen until something else than its point is shown", ()
   assert.equal(parts.boundAt(null, plane, at).radius, 0.5);
 });
 
-test("the numbers behind a picture are those that it draws", () => {
-  const matrix = (gamma, lambda) => [
-    [gamma, lambda],
-    [0.5, 10 * lambda],
-  ];
-  const { columns, rows } = parts.cells({
-    arrays: { surface: { matrix } },
-    at: { gamma: 1, lambda: 2 },
-    view: { lam_texts: ["0", "0.1", "0.5"], figures: {} },
-    drawing: "surface",
-    pool: "max",
-  });
-  assert.deepEqual(
-    columns.map((one) => one.key),
-    ["row", "column", "first", "shown"],
+const plain = { surfaces: {}, surfaces_flat: {}, surfaces_difference: {} };
+const more = { ...plain, "surfaces:mean": {}, "surfaces_flat:mean": {}, "surfaces_difference:mean": {} };
+
+test("a card shows its own drawing in the chosen pooling", () => {
+  assert.equal(parts.weightFigure(more, "surfaces", "surface", "mean"), "surfaces:mean");
+  assert.equal(parts.weightFigure(more, "surfaces_flat", "flat", "mean"), "surfaces_flat:mean");
+  assert.equal(parts.weightFigure(more, "surfaces_flat", "difference", "mean"), "surfaces_difference:mean");
+  assert.equal(parts.weightFigure(more, "surfaces", "difference", "mean"), "surfaces:mean");
+});
+
+test("an older study shows what it has, whatever is wished", () => {
+  assert.equal(parts.weightFigure(plain, "surfaces", "surface", "signed"), "surfaces");
+  assert.equal(parts.weightFigure(plain, "surfaces_flat", "difference", "mean"), "surfaces_difference");
+  assert.equal(
+    parts.weightFigure({ ...plain, surfaces_difference: null }, "surfaces_flat", "difference", "max"),
+    "surfaces_flat",
   );
-  assert.deepEqual(rows.at(-1), { row: 1, column: 1, first: 0, shown: 20 });
-  assert.equal(rows.length, 4);
+  assert.equal(parts.weightFigure({ surfaces: null, surfaces_flat: null }, "surfaces", "surface", "mean"), "surfaces");
+});
+
+test("the numbers behind a picture are those that it draws", () => {
+  const array = (unit) => ({ matrix: (gamma, lambda) => [[gamma, unit * lambda]] });
+  const drawing = (name) => ({
+    bindings: [
+      { path: "aria", over: [], values: "" },
+      { path: "data.1.z", array: name },
+    ],
+  });
+  const figures = { surfaces: drawing("surface"), "surfaces:signed": drawing("surface_signed") };
+  const state = {
+    arrays: { surface: array(1), surface_signed: array(-10) },
+    at: { gamma: 1, lambda: 2 },
+    view: { lam_texts: ["0", "0.1", "0.5"], figures },
+    drawing: "surface",
+  };
+  const { columns, rows } = parts.cells({ ...state, pool: "max" });
+  assert.deepEqual(each(columns, "key"), ["row", "column", "first", "shown"]);
+  assert.deepEqual(rows, [
+    { row: 0, column: 0, first: 1, shown: 1 },
+    { row: 0, column: 1, first: 0, shown: 2 },
+  ]);
+  const signed = parts.cells({ ...state, pool: "signed" });
+  assert.deepEqual([signed.rows[1].shown, signed.columns[3].title], [-20, "Ŵ − W, λ = 0.5"]);
+  assert.equal(parts.cells({ ...state, view: { ...state.view, figures: {} }, pool: "max" }).rows.length, 2);
   const curve = { mode: "lines+markers", name: "A", x: ["0", "1"], y: [5, 5], text: ["9.1", "5.0"] }; // 9.1 is off the scale
   const drawn = parts.drawnTable([curve, { mode: "markers", x: ["0"], y: [5], text: ["no"] }]);
-  assert.deepEqual(
-    drawn.rows.map((row) => row.value),
-    ["9.1", "5.0"],
-  );
+  assert.deepEqual(each(drawn.rows, "value"), ["9.1", "5.0"]);
 });
 
 test("values of a link beside the axis are told with what is shown instead", () => {

@@ -15,18 +15,15 @@ import {
 } from "../../assets/js/lab/preview.js";
 
 const LAMS = [0, 0.1, 1];
+const ONLY = "model.layers.3.mlp.down_proj";
+const POINT = { type: "point_done", name: ONLY, total: 3, relative_sar: 0.5, relative_drift: 0.25 };
 const point = (index, recon) => ({
-  type: "point_done",
-  name: "model.layers.3.mlp.down_proj",
+  ...POINT,
   index,
-  total: 3,
   lam: LAMS[index],
   relative_recon: recon,
   relative_held_out: 2 * recon,
-  relative_sar: 0.5,
-  relative_drift: 0.25,
 });
-const ONLY = "model.layers.3.mlp.down_proj";
 const LABEL = "block 3 · down_proj";
 const after = (...events) => events.reduce(reduce, initial({ sweep: LAMS, layer: ONLY }));
 
@@ -47,8 +44,7 @@ test("points come one after the other", () => {
 
 test("a point that is told again is the same point, and no state is changed", () => {
   const first = after(point(0, 0.4), point(1, 0.2));
-  const again = [point(0, 0.4), point(1, 0.2)].reduce(reduce, first);
-  assert.deepEqual(again, first);
+  assert.deepEqual([point(0, 0.4), point(1, 0.2)].reduce(reduce, first), first);
   assert.equal(solved(reduce(first, point(2, 0.3))), 3);
   assert.equal(solved(first), 2);
 });
@@ -68,10 +64,8 @@ test("without unseen text there is one curve less", () => {
 test("words for every state", () => {
   assert.equal(words(after()), "waiting for a device");
   assert.equal(words(after({ type: "stage", name: "loading", detail: "tiny-llama" })), "loading tiny-llama");
-  assert.equal(
-    words(after({ type: "started" }, { type: "stage", name: "quantizing" })),
-    "statistics of the calibration text",
-  );
+  const begun = after({ type: "started" }, { type: "stage", name: "quantizing" });
+  assert.equal(words(begun), "statistics of the calibration text");
   const all = after(point(0, 0.4), point(1, 0.2), point(2, 0.3), { type: "finished", at: "2026-01-02T03:04:05" });
   assert.equal(all.ended, "finished");
   assert.equal(words(all), "computed 2026-01-02 03:04");
@@ -81,10 +75,8 @@ test("words for every state", () => {
 test("the curves as a sentence", () => {
   assert.equal(sentence(after(), LABEL), "block 3 · down_proj: 0 of 3 λ solved.");
   assert.match(sentence(after(point(0, 0.4)), LABEL), /calibration text is 0\.400 at λ = 0;/);
-  assert.match(
-    sentence(after(point(0, 0.4), point(1, 0.2)), LABEL),
-    /on unseen text goes from 0\.800 at λ = 0 to 0\.400 at λ = 0\.1/,
-  );
+  const two = sentence(after(point(0, 0.4), point(1, 0.2)), LABEL);
+  assert.match(two, /on unseen text goes from 0\.800 at λ = 0 to 0\.400 at λ = 0\.1/);
 });
 
 const asked = { model: "tiny", bits: 2, method: "sarqc-gbs", gamma: 0.1, calibration: "a", samples: 8, layer: ONLY };

@@ -16,33 +16,25 @@ import {
 
 const NAMES = ["model", "bits", "method", "lam", "gamma", "group_size", "tasks", "static_groups"];
 
+const TOY = { model: "toy", bits: 2, method: "sarqc-gbs", lambda: 0.1, group_size: 128, tasks: ["a", "b"] };
+
 test("empty fields are left out and lists are split", () => {
   const values = ["toy", 2, "sarqc-gbs", 0.1, null, "128", "a, b,", false];
-  assert.deepEqual(recipeOf(NAMES, values), {
-    model: "toy",
-    bits: 2,
-    method: "sarqc-gbs",
-    lambda: 0.1,
-    group_size: 128,
-    tasks: ["a", "b"],
-    static_groups: false,
-  });
+  assert.deepEqual(recipeOf(NAMES, values), { ...TOY, static_groups: false });
 });
 
 test("what the method does not tune is not asked for", () => {
   const recipe = recipeOf(NAMES, ["toy", 2, "rtn", "0.1", "auto", "per_channel", "", true]);
-  assert.equal("lambda" in recipe, false);
-  assert.equal("gamma" in recipe, false);
-  assert.equal("static_groups" in recipe, false);
-  assert.equal(recipe.group_size, "per_channel");
+  assert.deepEqual(recipe, { model: "toy", bits: 2, method: "rtn", group_size: "per_channel", tasks: [] });
 });
 
 test("a number that is none is passed on, so that the refusal names it", () => {
   assert.equal(recipeOf(NAMES, ["toy", 2, "rtn", null, null, "many", "", false]).group_size, "many");
 });
 
+const read = (typed) => recipeOf(NAMES, ["toy", 2, "sarqc-gbs", typed, "", "128", "", false]).lambda;
+
 test("λ is a number, a word, or empty for the method's own", () => {
-  const read = (typed) => recipeOf(NAMES, ["toy", 2, "sarqc-gbs", typed, "", "128", "", false]).lambda;
   assert.equal(read("0.3"), 0.3);
   assert.equal(read(" 0 "), 0);
   assert.equal(read(" auto"), "auto");
@@ -51,7 +43,6 @@ test("λ is a number, a word, or empty for the method's own", () => {
 });
 
 test("several values of λ are a list, each once, and one is not a list", () => {
-  const read = (typed) => recipeOf(NAMES, ["toy", 2, "sarqc-gbs", typed, "", "128", "", false]).lambda;
   assert.deepEqual(read("0, 0.05,0.1"), [0, 0.05, 0.1]);
   assert.deepEqual(read("auto, 0.1, 0.10, abc"), ["auto", 0.1, "abc"]);
   assert.equal(read("0.1,"), 0.1);
@@ -115,16 +106,7 @@ test("the sequences kept for judging are counted as the recipe counts them", () 
 });
 
 test("a recipe fills the form and comes back", () => {
-  const recipe = {
-    model: "toy",
-    bits: 2,
-    method: "sarqc-gbs",
-    lambda: 0.1,
-    gamma: 0.5,
-    group_size: 64,
-    tasks: ["a"],
-    static_groups: true,
-  };
+  const recipe = { ...TOY, gamma: 0.5, group_size: 64, tasks: ["a"], static_groups: true };
   assert.deepEqual(recipeOf(NAMES, valuesOf(NAMES, recipe)), recipe);
   assert.equal(valuesOf(NAMES, { group_size: null })[5], "per_channel");
   const auto = { ...recipe, lambda: "auto", gamma: "auto" };
@@ -141,37 +123,28 @@ test("prompts stand on lines of their own and keep their commas", () => {
 });
 
 test("one line for a run", () => {
-  assert.equal(
-    describe({ model: "toy", bits: 2, method: "sarqc-gbs", lambda: "auto", gamma: 0.1 }),
-    "toy, 2 bits, GPTQ + saliency penalty, λ auto, γ = 0.1",
-  );
-  assert.equal(
-    describe({ model: "a/b/toy", bits: 2, method: "rqc-gbs", lambda: 0, gamma: null }),
-    "toy, 2 bits, GPTQ + identity penalty, λ = 0",
-  );
-  const fitted = { bits: 2, range: "search", order: "activation", refine: 3 };
-  assert.equal(
-    describe({ model: "toy", method: "gptq", ...fitted }),
-    "toy, 2 bits, GPTQ 1 %, searched range, activation order, refined × 3",
-  );
-  assert.equal(describe({ model: "toy", method: "awq", ...fitted, refine: 0 }), "toy, 2 bits, AWQ, searched range");
-  assert.equal(
-    describe({ model: "toy", method: "rtn", bits: 2, range: "joint", refine: 3, refit: 2 }),
-    "toy, 2 bits, Round to nearest, jointly searched range, refined × 3, scales refitted × 2",
-  );
-  assert.equal(
-    describe({ model: "toy", method: "gptq", bits: 2, distill: 5 }),
-    "toy, 2 bits, GPTQ 1 %, scales distilled",
-  );
-  assert.equal(
-    describe({
-      ...{ model: "toy", method: "gptq", bits: 2, distill: 5 },
-      ...{ distill_by: "block", distill_codes: true, distill_norms: true, distill_lambda: 0 },
-    }),
-    "toy, 2 bits, GPTQ 1 %, scales distilled, block by block, codes distilled, norms distilled, distilled at λ = 0",
-  );
-  assert.equal(describe({ model: "toy", method: "gptq", bits: 2, distill_norms: true }), "toy, 2 bits, GPTQ 1 %");
-  assert.equal(describe({ model: "toy", method: "awq", bits: 2, distill: 5 }), "toy, 2 bits, AWQ");
+  const fitted = { range: "search", order: "activation", refine: 3 };
+  const byBlock = { distill_by: "block", distill_codes: true, distill_norms: true, distill_lambda: 0 };
+  for (const [method, more, words] of [
+    ["sarqc-gbs", { lambda: "auto", gamma: 0.1 }, "GPTQ + saliency penalty, λ auto, γ = 0.1"],
+    ["rqc-gbs", { model: "a/b/toy", lambda: 0, gamma: null }, "GPTQ + identity penalty, λ = 0"],
+    ["gptq", fitted, "GPTQ 1 %, searched range, activation order, refined × 3"],
+    ["awq", { ...fitted, refine: 0 }, "AWQ, searched range"],
+    [
+      "rtn",
+      { range: "joint", refine: 3, refit: 2 },
+      "Round to nearest, jointly searched range, refined × 3, scales refitted × 2",
+    ],
+    ["gptq", { distill: 5 }, "GPTQ 1 %, scales distilled"],
+    [
+      "gptq",
+      { distill: 5, ...byBlock },
+      "GPTQ 1 %, scales distilled, block by block, codes distilled, norms distilled, distilled at λ = 0",
+    ],
+    ["gptq", { distill_norms: true }, "GPTQ 1 %"],
+    ["awq", { distill: 5 }, "AWQ"],
+  ])
+    assert.equal(describe({ model: "toy", bits: 2, method, ...more }), `toy, 2 bits, ${words}`);
   assert.equal(shortModel("/models/toy/"), "toy");
 });
 

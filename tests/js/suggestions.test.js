@@ -8,6 +8,7 @@ import { gridOf } from "../../assets/js/calibrate/grid_switch.js";
 import { recipeOf, saidBeside, valuesOf } from "../../assets/js/calibrate/recipe_form.js";
 import { altered, refilled, suggestedFor, unapplied } from "../../assets/js/calibrate/suggestions.js";
 import { textsToChoose } from "../../assets/js/calibrate/text_question.js";
+import { each } from "./given.js";
 
 const NAMES = ["model", "bits", "lam", "group_size", "calibration", "samples", "test", "tasks", "baseline", "range"];
 const tiny = { model: "tiny", bits: 2, lambda: 0.1, calibration: "own", samples: 8, test: "own-test", tasks: ["a"] };
@@ -20,6 +21,7 @@ const models = [
 const wanted = (model) => valuesOf(NAMES, suggestedFor(model, models));
 const at = (values, name) => values[NAMES.indexOf(name)];
 const put = (values, changes) => values.map((value, index) => changes[NAMES[index]] ?? value);
+const moved = (before, model) => refilled(put(wanted(before), { model }), wanted(before), wanted(model));
 
 test("another model replaces what nobody touched, and nothing else", () => {
   const entered = put(wanted("tiny"), { bits: 4, samples: 16, lam: "0.37" });
@@ -32,29 +34,22 @@ test("another model replaces what nobody touched, and nothing else", () => {
 
 test("a model that suggests no text gets none, and no text of another model", () => {
   for (const before of ["tiny", "meta/big"])
-    for (const model of ["local", "somebody/unknown"]) {
-      const now = refilled(put(wanted(before), { model }), wanted(before), wanted(model));
-      assert.deepEqual([at(now, "calibration"), at(now, "test"), at(now, "bits")], ["", "", 3], model);
-    }
+    for (const now of [moved(before, "local"), moved(before, "somebody/unknown")])
+      assert.deepEqual([at(now, "calibration"), at(now, "test"), at(now, "bits")], ["", "", 3], before);
   const typed = put(wanted("tiny"), { calibration: "mine.txt" });
   assert.equal(at(refilled(typed, wanted("tiny"), wanted("local")), "calibration"), "mine.txt");
 });
 
 test("what another model has changed is told with what was there before, but for texts that are asked for", () => {
-  const now = refilled(put(wanted("tiny"), { model: "local" }), wanted("tiny"), wanted("local"));
-  assert.deepEqual(
-    altered(NAMES, wanted("tiny"), now).map(({ name, before, now: after }) => [name, before, after]),
-    [
-      ["bits", 2, 3],
-      ["lam", "0.1", ""],
-      ["samples", 8, 32],
-      ["tasks", "a", ""],
-    ],
-  );
-  const big = refilled(put(wanted("tiny"), { model: "meta/big" }), wanted("tiny"), wanted("meta/big"));
-  assert.ok(
-    altered(NAMES, wanted("tiny"), big).some(({ name, now: text }) => name === "test" && text === "wikitext2-test"),
-  );
+  const now = moved("tiny", "local");
+  assert.deepEqual(each(altered(NAMES, wanted("tiny"), now), "name", "before", "now"), [
+    ["bits", 2, 3],
+    ["lam", "0.1", ""],
+    ["samples", 8, 32],
+    ["tasks", "a", ""],
+  ]);
+  const big = altered(NAMES, wanted("tiny"), moved("tiny", "meta/big"));
+  assert.equal(big.find(({ name }) => name === "test").now, "wikitext2-test");
   assert.deepEqual(altered(NAMES, [], now), []); // the first time nothing was there
 });
 
@@ -80,27 +75,18 @@ test("the texts to choose from are one’s own and those of this host, none of t
     corpus("c4-validation", "test", "hub", "c4", false),
     corpus("pile", "calibration", "hub", "pile", false),
   ];
-  assert.deepEqual(
-    textsToChoose([{ name: "text-1", title: "letters" }], corpora).map(({ calibration, test: on }) => [
-      calibration,
-      on,
-    ]),
-    [
-      ["text-1", "text-1"], // in halves
-      ["notes.txt", "notes.txt"],
-      ["wikitext2", "wikitext2-test"],
-      ["c4", "c4"], // its other part is not here
-    ],
-  );
+  assert.deepEqual(each(textsToChoose([{ name: "text-1", title: "letters" }], corpora), "calibration", "test"), [
+    ["text-1", "text-1"], // in halves
+    ["notes.txt", "notes.txt"],
+    ["wikitext2", "wikitext2-test"],
+    ["c4", "c4"], // its other part is not here
+  ]);
 });
 
 test("what is suggested otherwise is told, and only that", () => {
   const entered = put(wanted("meta/big"), { bits: 4, lam: "0.37" });
   const left = unapplied(NAMES, entered, suggestedFor("meta/big", models));
-  assert.deepEqual(
-    left.map(({ name, value }) => [name, value]),
-    [["bits", 3]], // λ is not among what it suggests
-  );
+  assert.deepEqual(each(left, "name", "value"), [["bits", 3]]); // λ is not among what it suggests
   assert.deepEqual(unapplied(NAMES, wanted("tiny"), suggestedFor("tiny", models)), []);
   assert.deepEqual(unapplied(NAMES, put(wanted("tiny"), { samples: "8" }), suggestedFor("tiny", models)), []);
 });

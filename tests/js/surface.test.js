@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { createCanvas } from "@napi-rs/canvas";
 import { JSDOM } from "jsdom";
+import { numbersFrom } from "./given.js";
 
 const { window } = new JSDOM("<!doctype html><body></body>", { pretendToBeVisual: true });
 const { document, Element, XMLSerializer } = window;
@@ -34,15 +35,6 @@ const { Pixels } = await load("surface/pixels");
 const { boxFor, FIRST, Projection, turned, zoomed } = await load("surface/projection");
 const { HEIGHTS, SHADES, cssOf, shadesTable } = await load("surface/shades");
 const { SurfaceDrawing } = await load("surface/surface_drawing");
-
-/** Numbers from 0 to 1 that look random, the same in every run. */
-function numbersFrom(seed) {
-  let state = seed;
-  return () => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return state / 2 ** 32;
-  };
-}
 
 const AREA = { left: 40, top: 30, width: 500, height: 320 };
 const SCALE = { low: 0, high: 1, coldest: 0, warmest: 1 };

@@ -1,15 +1,13 @@
 """The tour's way through a row against GPTQ as its paper writes it, and its turned tokens against numpy."""
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tests.js.node import NODE
+from tests.js.node import run_node
 
-HERE = Path(__file__).parent
 ROWS, ANGLES = 100, (0, 15, 40, 90)
 
 
@@ -27,12 +25,16 @@ def case(seed: int) -> dict[str, Any]:
     }
 
 
+def regularised_gram(one: dict[str, Any]) -> np.ndarray:
+    inputs = np.array(one["inputs"])
+    gram = inputs.T @ inputs
+    return gram + one["lam"] * np.trace(gram) / len(gram) * np.eye(len(gram))
+
+
 def by_the_paper(one: dict[str, Any], levels: np.ndarray) -> list[np.ndarray]:
     """GPTQ: H⁻¹ = UᵀU, and after column i each later one gets −(w_i − q_i) / U_ii · U_ij. The row after each column."""
-    row, inputs = np.array(one["row"]), np.array(one["inputs"])
-    gram = inputs.T @ inputs
-    regularised = gram + one["lam"] * np.trace(gram) / len(row) * np.eye(len(row))
-    upper = np.linalg.cholesky(np.linalg.inv(regularised)).T
+    row = np.array(one["row"])
+    upper = np.linalg.cholesky(np.linalg.inv(regularised_gram(one))).T
     working = [row.copy()]
     for i in range(len(row)):
         now = working[-1].copy()
@@ -47,18 +49,13 @@ def test_each_column_pushes_its_error_on_as_gptq_does_and_turned_tokens_are_turn
     cases = [case(seed) for seed in range(ROWS)]
     path = tmp_path / "rows.json"
     path.write_text(json.dumps({"rows": cases, "angles": ANGLES}))
-    command = [str(NODE), str(HERE / "compare_columns.mjs"), str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    found = json.loads(done.stdout)
+    found = json.loads(run_node("compare_columns.mjs", path))
     for one, way in zip(cases, found["ways"], strict=True):
         scale, zero = way["own"]["scale"], way["own"]["zeroPoint"]
         expected = by_the_paper(one, scale * (np.arange(2 ** one["bits"]) - zero))
         np.testing.assert_allclose(np.array(way["working"]), np.array(expected), rtol=0, atol=1e-8)
         # What the rest moves to is the best that it can do: no change of it makes the regularised error smaller.
-        inputs, row = np.array(one["inputs"]), np.array(one["row"])
-        gram = inputs.T @ inputs
-        regularised = gram + one["lam"] * np.trace(gram) / len(row) * np.eye(len(row))
+        regularised, row = regularised_gram(one), np.array(one["row"])
         for count, working in enumerate(way["working"]):
             slope = regularised @ (np.array(working) - row)
             assert np.abs(slope[count:]).max(initial=0) < 1e-7 * np.abs(regularised).max()

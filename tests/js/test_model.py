@@ -2,7 +2,6 @@
 
 import json
 import random
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from sarqc.checkpoints.compressed_tensors import levels_in_packed
 from sarqc.study.document import Study
 from sarqc.study.kept_codes import FOLDER, MODEL_FILES, kept_codes, model_files
-from tests.js.node import NODE
+from tests.js.node import run_node
 
-HERE = Path(__file__).parent
 MODELS = Path("assets/models").resolve()
 MODEL = MODELS / "tiny-llama"
 STUDY = Path("assets/studies/tiny-llama").resolve()
@@ -28,13 +26,6 @@ HOSTILE = (
     "日本語のテキスト", "x" * 300, " lead", "trail ", "don't we'll I'M", "1234567890", "a  b   c", "ﬁ ﬀ ™ ½",
     "\r\nline", "_under__score_", "\uff21\uff22", "Ā ā", "it's\u2019s", "\u200b\u200d",
 )  # fmt: skip
-
-
-def run_node(script: str, *arguments: object, **options: Any) -> subprocess.CompletedProcess[bytes]:
-    command = [str(NODE), str(HERE / script), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, timeout=300, check=False, **options)
-    assert done.returncode == 0, done.stderr.decode()[-2000:]
-    return done
 
 
 def levels_by_definition(tensors: dict[str, np.ndarray], name: str, bits: int, dtype: type) -> np.ndarray:
@@ -58,9 +49,21 @@ def study() -> Study:
     return Study.open(STUDY)
 
 
-def test_what_is_kept_is_what_is_there(study: Study) -> None:
-    kept = kept_codes(study)
-    assert kept is not None
+@pytest.fixture(scope="module")
+def kept(study: Study) -> dict[str, Any]:
+    codes = kept_codes(study)
+    assert codes is not None
+    return codes
+
+
+def decoded(folder: Path, file: str, name: str, bits: int, scratch: Path) -> np.ndarray:
+    """A linear's weight as the browser decodes it from a file of a folder."""
+    (scratch / "cases.json").write_text(json.dumps({"bits": bits, "file": file, "name": name}))
+    run_node("run_weights.mjs", MODEL, folder, scratch / "cases.json", scratch / "weight")
+    return np.fromfile(scratch / "weight", "<f4")
+
+
+def test_what_is_kept_is_what_is_there(study: Study, kept: dict[str, Any]) -> None:
     files = model_files(study, MODELS)
     assert {file["name"] for file in kept["files"]} == {*MODEL_FILES}
     assert all(path.stat().st_size == file["bytes"] for file, path in files.values())
@@ -74,33 +77,25 @@ def test_what_is_kept_is_what_is_there(study: Study) -> None:
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: f"{line[1]} bits")
-def test_codes_are_read_as_they_are_packed(study: Study, tmp_path: Path, line: tuple[str, int, float]) -> None:
-    kept = kept_codes(study)
-    assert kept is not None
+def test_codes_are_read_as_they_are_packed(kept: dict[str, Any], tmp_path: Path, line: tuple[str, int, float]) -> None:
     bits = line[1]
     file = next(point["file"]["name"] for point in kept["points"] if point["bits"] == bits and point["lam"] == 0.1)
     name = "model.layers.2.self_attn.k_proj"
-    (tmp_path / "cases.json").write_text(json.dumps({"bits": bits, "file": file, "name": name}))
-    run_node("run_weights.mjs", MODEL, STUDY / FOLDER, tmp_path / "cases.json", tmp_path / "weight")
     wanted = levels_by_definition(load_file(STUDY / FOLDER / file), name, bits, np.float16)
-    found = np.fromfile(tmp_path / "weight", "<f4").reshape(wanted.shape)
+    found = decoded(STUDY / FOLDER, file, name, bits, tmp_path).reshape(wanted.shape)
     assert np.array_equal(found, wanted.astype(np.float32))
 
 
-def test_columns_are_divided_by_the_scales_of_a_search(study: Study, tmp_path: Path) -> None:
-    kept = kept_codes(study)
-    assert kept is not None
+def test_columns_are_divided_by_the_scales_of_a_search(kept: dict[str, Any], tmp_path: Path) -> None:
     file, bits, name = kept["points"][4]["file"]["name"], 2, "model.layers.2.self_attn.k_proj"
     tensors = load_file(STUDY / FOLDER / file)
     for linear in {key.rpartition(".")[0] for key in tensors}:
         width = int(tensors[f"{linear}.weight_shape"][1])
         tensors[f"{linear}.channel_scale"] = np.random.default_rng(width).uniform(0.2, 5, width).astype(np.float16)
     save_file(tensors, tmp_path / file)
-    (tmp_path / "cases.json").write_text(json.dumps({"bits": bits, "file": file, "name": name}))
-    run_node("run_weights.mjs", MODEL, tmp_path, tmp_path / "cases.json", tmp_path / "weight")
     levels = levels_by_definition(tensors, name, bits, np.float32)
     wanted = (levels / tensors[f"{name}.channel_scale"].astype(np.float32)).astype(np.float16)
-    found = np.fromfile(tmp_path / "weight", "<f4").reshape(wanted.shape)
+    found = decoded(tmp_path, file, name, bits, tmp_path).reshape(wanted.shape)
     assert np.array_equal(found, wanted.astype(np.float32))
 
 
@@ -126,9 +121,7 @@ def texts_of(count: int) -> list[str]:
     return [line[: 20 + 5 * (i % 30)] for i, line in enumerate(chosen)]
 
 
-def test_logits_are_those_of_pytorch(study: Study, tmp_path: Path) -> None:
-    kept = kept_codes(study)
-    assert kept is not None
+def test_logits_are_those_of_pytorch(kept: dict[str, Any], tmp_path: Path) -> None:
     point = kept["points"][4]
     tokenizer = AutoTokenizer.from_pretrained(MODEL, local_files_only=True)
     texts = [tokenizer(text).input_ids[:64] for text in texts_of(32)]
@@ -167,8 +160,7 @@ def test_tokens_are_those_of_transformers(tmp_path: Path) -> None:
     texts = [*HOSTILE, *odd, *texts_of(120)]
     assert len(texts) >= 200
     (tmp_path / "texts.json").write_text(json.dumps(texts))
-    done = run_node("run_tokens.mjs", MODEL / "tokenizer.json", tmp_path / "texts.json")
-    found = json.loads(done.stdout)
+    found = json.loads(run_node("run_tokens.mjs", MODEL / "tokenizer.json", tmp_path / "texts.json"))
     for text, (ids, back) in zip(texts, found, strict=True):
         wanted = tokenizer(text).input_ids
         assert ids == wanted, text
@@ -177,9 +169,9 @@ def test_tokens_are_those_of_transformers(tmp_path: Path) -> None:
 
 # Those at 3 bits were solved on another processor than the study.
 @pytest.mark.parametrize(("bits", "lam", "tolerance"), [(2, 0.0, 1e-5), (2, 0.1, 1e-5), (3, 0.1, 1e-4)])
-def test_a_kept_point_has_the_perplexity_of_the_study(study: Study, bits: int, lam: float, tolerance: float) -> None:
-    kept = kept_codes(study)
-    assert kept is not None
+def test_a_kept_point_has_the_perplexity_of_the_study(
+    study: Study, kept: dict[str, Any], bits: int, lam: float, tolerance: float
+) -> None:
     [point] = [one for one in kept["points"] if (one["bits"], one["lam"]) == (bits, lam)]
     line = study.line(point["method"], point["bits"])
     at = (line.draws.index(kept["draw"]), line.gammas.index(point["gamma"]), line.lams.index(lam))

@@ -1,7 +1,6 @@
 """The browser's solver against the library's: a thousand seeded layers, answered by both, number by number."""
 
 import json
-import subprocess
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,8 @@ from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import ColumnSolver
 from sarqc.quantization.solve import quantize_layer
-from tests.js.node import NODE
+from tests.js.node import run_node
 
-HERE = Path(__file__).parent
 LAYERS = 1000
 LAMS = (0.0, 0.01, 0.1, 0.3, 1.0, 3.0)
 
@@ -47,11 +45,8 @@ def layer(seed: int) -> dict[str, Any]:
 def answered(case: dict[str, Any]) -> dict[str, Any]:
     """The case with what the library says."""
     statistics = LayerStatistics.from_inputs(torch.tensor(case["inputs"], dtype=torch.float64))
-    method = ColumnSolver(lam=case["lam"], static_groups=case["staticGroups"])
-    if case["gamma"] is not None:
-        method = ColumnSolver(
-            lam=case["lam"], gamma=case["gamma"], saliency="saliency", static_groups=case["staticGroups"]
-        )
+    salient = {} if case["gamma"] is None else {"gamma": case["gamma"], "saliency": "saliency"}
+    method = ColumnSolver(lam=case["lam"], static_groups=case["staticGroups"], **salient)
     weight = torch.tensor(case["weight"], dtype=torch.float64)
     solved = quantize_layer(weight, statistics, Grid(case["bits"], case["groupSize"], case["kind"]), method)
     return case | {
@@ -69,16 +64,8 @@ def answered(case: dict[str, Any]) -> dict[str, Any]:
 
 def singular() -> dict[str, Any]:
     """Two channels that are one: in exact numbers the second pivot is 0, so a floor is needed by both sides."""
-    return {
-        "weight": [[0.7, -0.3], [0.1, 0.9]],
-        "inputs": [[2.0, 2.0]],
-        "bits": 2,
-        "groupSize": None,
-        "kind": "asymmetric",
-        "lam": 0.0,
-        "gamma": None,
-        "staticGroups": False,
-    }
+    grid = {"bits": 2, "groupSize": None, "kind": "asymmetric", "staticGroups": False}
+    return {"weight": [[0.7, -0.3], [0.1, 0.9]], "inputs": [[2.0, 2.0]], "lam": 0.0, "gamma": None, **grid}
 
 
 def best_pair(seed: int) -> dict[str, Any]:
@@ -100,18 +87,11 @@ def test_learns_solver_equals_the_library(tmp_path: Path) -> None:
     assert cases[-1]["answer"]["diagonalFloor"] > 0
     path = tmp_path / "cases.json"
     path.write_text(json.dumps({"layers": cases, "pairs": [best_pair(seed) for seed in range(200)]}))
-    command = [str(NODE), str(HERE / "compare_solver.mjs"), str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    found = json.loads(done.stdout)
+    found = json.loads(run_node("compare_solver.mjs", path))
     assert found["layers"] == LAYERS + 1
-    assert found["codes_that_differ"] == 0
-    assert found["zero_points_that_differ"] == 0
-    assert found["floors_that_differ"] == 0
-    assert found["pairs_that_differ"] == 0
-    assert found["levels"] <= 1e-9
-    assert found["scales"] <= 1e-9
-    assert found["losses"] <= 1e-9
+    for name in ("codes", "zero_points", "floors", "pairs"):
+        assert found[f"{name}_that_differ"] == 0, name
+    assert max(found[name] for name in ("levels", "scales", "losses")) <= 1e-9
     # No value of these layers lies on a rounding boundary, where the last bit would choose the code.
     assert found["nearest_to_a_tie"] > 1e-9
     assert found["winners"] == []

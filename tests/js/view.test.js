@@ -4,14 +4,11 @@ import { test } from "node:test";
 import { fit, LAB_VIEW, parse, readLink, serialise } from "../../assets/js/base/address.js";
 import { nearest } from "../../assets/js/base/address_bar.js";
 import { CONTROLS, PANELS } from "../../assets/js/base/contract.js";
+import { numbersFrom } from "./given.js";
 
-/** A small generator with a seed, so that a failure comes again. */
+/** Choices by chance, from a seed so that a failure comes again. */
 function random(seed) {
-  let state = seed >>> 0;
-  const next = () => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return state / 2 ** 32;
-  };
+  const next = numbersFrom(seed);
   return { next, below: (n) => Math.floor(next() * n), pick: (list) => list[Math.floor(next() * list.length)] };
 }
 
@@ -74,14 +71,10 @@ test("every state survives its own address, 2,000 of them", () => {
 
 test("standards, known to the table or to the page, are left out; zero is a value, nothing is not", () => {
   assert.equal(serialise({ ...STANDARD }, LAB_VIEW), "");
-  assert.equal(
-    serialise({ study: "s", lambda: 0.1, gamma: 0.5 }, LAB_VIEW, { standard: { study: "s", lambda: 0.1 } }),
-    "?gamma=0.5",
-  );
-  assert.equal(
-    serialise({ lambda: 0, method: "", gamma: undefined, bits: null, layer: 0 }, LAB_VIEW),
-    "?layer=0&lambda=0",
-  );
+  const standard = { study: "s", lambda: 0.1 };
+  assert.equal(serialise({ ...standard, gamma: 0.5 }, LAB_VIEW, { standard }), "?gamma=0.5");
+  const said = serialise({ lambda: 0, method: "", gamma: undefined, bits: null, layer: 0 }, LAB_VIEW);
+  assert.equal(said, "?layer=0&lambda=0");
 });
 
 test("what can't be read is told and ignored", () => {
