@@ -432,7 +432,7 @@ class TestSentence:
     def test_one_draw_claims_nothing(self, tmp_path):
         study = write_study(tmp_path / "one", draws=1)
         text = text_at(study, "rqc-gbs", 0, 3)
-        assert "on the one draw measured" in text
+        assert "on the only draw measured" in text
         assert "A single calibration draw can’t tell" in text
         assert "±" not in text
 
