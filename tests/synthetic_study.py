@@ -1,10 +1,12 @@
 """Small made-up studies whose every number is known, for tests of facts and figures. Not results of anything."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from sarqc.quantization.methods import METHODS
+from sarqc.settings import SITE
 from sarqc.study.document import LayerInfo, Line, ModelFacts, Study, StudyWriter
 
 LAMS = (0.0, 0.01, 0.1, 0.3, 1.0)
@@ -17,6 +19,13 @@ CURVE = np.array([140.0, 86.0, 83.2, 83.0, 84.0])
 # What “auto” chooses among: for each layer, and for the whole model.
 LAYER_LAMS, LAYER_GAMMAS = (0.25, 0.5, 0.75), (0.1, 0.15, 0.35, 0.5)
 MODEL_LAMS = tuple(step / 10 for step in range(1, 11))
+
+
+SHIPPED = ("tiny-llama", "tiny-llama-methods", "tiny-llama-knobs", "tiny-moe", "smollm2", "smollm2-methods")
+
+
+def shipped(name: str) -> Study:
+    return Study.open(SITE / "assets" / "studies" / name)
 
 
 def layers(blocks: int = 2) -> tuple[LayerInfo, ...]:
@@ -143,6 +152,25 @@ def study_document(folder: Path, prefix: str, lines: list[Line]) -> Study:
         layers=layers(),
         lines=tuple(lines),
     )
+
+
+def one_line(
+    folder: Path, lams: tuple[float, ...], gammas: tuple[float | None, ...] = (None,), *, method: str = "sarqc-gbs",
+    sizes: tuple[int, ...] = (), second: str = "gamma", **arrays: Any,
+) -> Study:  # fmt: skip
+    """A study of one line of four draws; of each array the values that broadcast to its axes."""
+    writer, refs = StudyWriter(folder), {}
+    lengths = {"draw": 4, "layer": len(layers()), "size": len(sizes), "gamma": len(gammas), "lambda": len(lams)}
+    for name, values in arrays.items():
+        without = {"layer", "size"} if name == "perplexity" else set() if name.endswith("by_size") else {"size"}
+        axes = tuple(axis for axis in lengths if axis not in without)
+        shape = [lengths[axis] for axis in axes]
+        refs[name] = writer.add(np.broadcast_to(np.asarray(values, dtype=float), shape).copy(), axes)
+    line = Line(
+        method=method, title=METHODS[method].title, baseline=METHODS[method].baseline, bits=2, grid="asymmetric",
+        group_size=128, lams=lams, gammas=gammas, second=second, draws=(0, 1, 2, 3), sizes=sizes, arrays=refs,
+    )  # fmt: skip
+    return writer.finish(study_document(folder, "float", [line]))
 
 
 def write_study(

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -90,9 +91,7 @@ def test_flags_and_a_file_are_the_same_run(flags: list[str], tmp_path: Path) -> 
     assert f"{len(study.layers)} of {len(study.layers)} layers\n" in first.stderr
     recipe = tmp_path / "recipe.json"
     recipe.write_text(json.dumps(summary["recipe"]))
-    again = sarqc("run", str(recipe), "--json", **state)
-    assert again.returncode == 0, again.stderr
-    same = json.loads(again.stdout)
+    same = summary_of("run", str(recipe), **state)
     assert summary["written"]["parts_at"] is None
     assert {**same, "seconds": 0, "written": None} == {**summary, "seconds": 0, "written": None}
 
@@ -131,13 +130,6 @@ def test_the_packed_format(flags: list[str], tmp_path: Path) -> None:
     assert "this folder" in (tmp_path / "out" / "model" / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("on", "words"), [("moon", "“moon”"), ("ray", "SARQC_RAY_ADDRESS")])
-def test_a_place_without_workers_ends_with_2(flags: list[str], on: str, words: str) -> None:
-    result = sarqc("quantize", *flags, "--on", on, "--json")
-    assert result.returncode == 2
-    assert words in result.stderr
-
-
 def test_storage_that_cant_be_used_ends_with_2(flags: list[str], bucket: str, tmp_path: Path) -> None:
     environment = {"SARQC_STORAGE": "s3://no-such-bucket/here", "SARQC_STATE_DIR": str(tmp_path / "state")}
     result = sarqc("quantize", *flags, "--json", **environment)
@@ -161,23 +153,21 @@ def test_storage_that_cant_be_used_ends_with_2(flags: list[str], bucket: str, tm
         (["--model", "no-such-model"], "no-such-model"),
         (["--calibration", "no-such-file.txt"], "no-such-file.txt"),
         (["--group-size", "many"], "group_size"),
+        (["--on", "moon"], "“moon”"),
+        (["--on", "ray"], "SARQC_RAY_ADDRESS"),
+        (["--test", "{empty}"], "empty"),
     ],
 )
-def test_a_wrong_recipe_ends_with_2(flags: list[str], change: list[str], words: str) -> None:
-    result = sarqc("quantize", *flags, *change, "--json")
+def test_a_wrong_recipe_ends_with_2(flags: list[str], change: list[str], words: str, tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").touch()
+    given = [part.format(empty=tmp_path / "empty.txt") for part in change]
+    result = sarqc("quantize", *flags, *given, "--json")
     assert result.returncode == 2
     error = json.loads(result.stdout)["error"]
     assert words in error["what"] + error["where"]
     assert error["remedy"]
     assert words in result.stderr
     assert "Traceback" not in result.stderr
-
-
-def test_an_empty_text_is_refused(flags: list[str], tmp_path: Path) -> None:
-    (tmp_path / "empty.txt").touch()
-    result = sarqc("quantize", *flags, "--test", str(tmp_path / "empty.txt"))
-    assert result.returncode == 2
-    assert "empty" in result.stderr
 
 
 def test_a_hub_that_is_away_is_one_sentence(flags: list[str]) -> None:
@@ -225,9 +215,7 @@ def test_auto_is_a_value_of_lambda_and_gamma(flags: list[str]) -> None:
 
 def test_the_flag_of_a_list_is_given_once_for_each_entry(flags: list[str], tmp_path: Path) -> None:
     arguments = [*flags, "--prompts", "The king, my lord", "--prompts", "42", "--new-tokens", "3", "--sweep", "0, 2"]
-    done = sarqc("quantize", *arguments, "--json", SARQC_STATE_DIR=str(tmp_path / "state"))
-    assert done.returncode == 0, done.stderr
-    summary = json.loads(done.stdout)
+    summary = summary_of("quantize", *arguments, SARQC_STATE_DIR=str(tmp_path / "state"))
     assert summary["recipe"]["prompts"] == ["The king, my lord", "42"]
     assert summary["recipe"]["sweep"] == [0, 2]
     assert [len(text["greedy"]["float"]["ids"]) for text in summary["texts"]] == [3, 3]
@@ -330,6 +318,13 @@ def test_no_traceback_from_a_process_either(tmp_path: Path) -> None:
     for done in (app, in_a_process("serve", SARQC_PORT="abc"), in_a_process("run", str(tmp_path), "--json")):
         assert done.returncode == 2
         assert "Traceback" not in done.stderr
+
+
+def summary_of(*arguments: str, **environment: str) -> dict[str, Any]:
+    """What a command prints as JSON, which must have gone well."""
+    ended = sarqc(*arguments, "--json", **environment)
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout)
 
 
 def test_methods_say_what_auto_tries() -> None:
@@ -461,12 +456,10 @@ def test_a_batch_is_its_runs(flags: list[str], tmp_path: Path) -> None:
     }
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(json.dumps(document | {"lambda": [0.1, 1], "bits": 3}))
-    batch = sarqc("run", str(recipe), "--output", str(tmp_path / "out"), "--json", **state)
-    assert batch.returncode == 0, batch.stderr
-    runs = json.loads(batch.stdout)["runs"]
+    runs = summary_of("run", str(recipe), "--output", str(tmp_path / "out"), **state)["runs"]
     assert list(runs) == ["lambda=0.1", "lambda=1"]
-    single = sarqc("quantize", *flags, "--json", **state)
-    assert runs["lambda=1"]["perplexity"] == json.loads(single.stdout)["perplexity"] != runs["lambda=0.1"]["perplexity"]
+    single = summary_of("quantize", *flags, **state)
+    assert runs["lambda=1"]["perplexity"] == single["perplexity"] != runs["lambda=0.1"]["perplexity"]
     for name in runs:
         assert (tmp_path / "out" / name / "study" / "study.json").is_file()
 
@@ -532,9 +525,7 @@ def test_a_checkpoint_of_others_is_inspected_and_repaired(random_llama: Path, te
     assert rounded.returncode == 0, rounded.stderr
     folder = str(tmp_path / "out" / "model")
 
-    inspected = sarqc("inspect", folder, "--original", str(random_llama), *texts, "--json", **state)
-    assert inspected.returncode == 0, inspected.stderr
-    summary = json.loads(inspected.stdout)
+    summary = summary_of("inspect", folder, "--original", str(random_llama), *texts, **state)
     assert (summary["recipe"]["bits"], summary["opened"]["format"]) == (3, "compressed-tensors")
     fingerprint = Recipe.parse(summary["recipe"]).fingerprint()  # of the recipe as a page queues it: one study for both
     assert (tmp_path / "state" / "studies" / fingerprint / "study.json").is_file()
@@ -585,8 +576,7 @@ def test_a_ladder_has_its_own_flags_and_prints_its_steps(tmp_path: Path, random_
     ]  # fmt: skip
     assert "It ended because all draws were made, after 18 models." in told.stdout
     assert "measuring steps: draw 2 of 2" in told.stderr
-    again = sarqc("ladder", *flags, "--json", **state)
-    summary = json.loads(again.stdout)
+    summary = summary_of("ladder", *flags, **state)
     assert (summary["ladder"]["measured"], summary["layers"]) == (18, [])
     file = tmp_path / "ladder.yaml"
     file.write_text(yaml.safe_dump(summary["recipe"]))

@@ -18,7 +18,7 @@ from sarqc.recipe import EFFORTS, Recipe, expanded, spare
 from sarqc.recipe.measured_efforts import TABLE
 from sarqc.recipe.texts import one_text
 from sarqc.settings import Settings
-from tests.test_command_line import ROOT, sarqc
+from tests.test_command_line import ROOT, sarqc, summary_of
 
 LEAST = {"model": "tiny-llama", "calibration": "tiny-llama-calibration"}
 QUICK = {"range": "search"}
@@ -185,11 +185,9 @@ def test_over_rest(fresh_settings: Settings) -> None:
 def test_on_the_command_line(random_llama: Path, text_file: Path, tmp_path: Path) -> None:
     flags = [
         "--model", str(random_llama), "--calibration", str(text_file), "--bits", "2", "--group-size", "16",
-        "--samples", "2", "--length", "32", "--effort", "balanced", "--refine", "2", "--json",
+        "--samples", "2", "--length", "32", "--effort", "balanced", "--refine", "2",
     ]  # fmt: skip
-    done = sarqc("quantize", *flags, SARQC_STATE_DIR=str(tmp_path))
-    assert done.returncode == 0, done.stderr
-    recipe = json.loads(done.stdout)["recipe"]
+    recipe = summary_of("quantize", *flags, SARQC_STATE_DIR=str(tmp_path))["recipe"]
     assert "effort" not in recipe
     assert (recipe["range"], recipe["order"], recipe["refine"]) == ("search", "activation", 2)
     assert "--effort" in sarqc("tune", "--help").stdout

@@ -15,13 +15,10 @@ def test_numbers_that_json_lacks_become_null() -> None:
     assert json.loads(json.dumps(plain(value), allow_nan=False)) == expected
 
 
-def test_numbers_of_numpy_become_those_of_python() -> None:
+def test_numbers_of_numpy_become_those_of_python_and_what_has_no_plain_form_is_an_error() -> None:
     values = plain([np.float32(0.5), np.float64("nan"), np.int64(3), np.bool_(True)])
     assert values == [0.5, None, 3, True]
     assert [type(value) for value in values] == [float, type(None), int, bool]
-
-
-def test_what_has_no_plain_form_is_an_error() -> None:
     with pytest.raises(TypeError, match="object has no plain form"):
         plain({"a": [object()]})
 

@@ -13,38 +13,28 @@ from sarqc.recipe import Recipe
 from tests.benchmarks.known_models import known_checkpoint, known_names
 
 _UNITS = {
-    "products": 1e12,
-    "losses": 1e12,
-    "solves": 1e12,
-    "rounded": 1e9,
-    "clipped": 1e9,
-    "started": 1e6,
-    "read": 1e9,
-    "loaded": 1e9,
-    "moved": 1e9,
+    "products": ("T", 1e12),
+    "losses": ("T", 1e12),
+    "solves": ("T", 1e12),
+    "rounded": ("G", 1e9),
+    "clipped": ("G", 1e9),
+    "started": ("M", 1e6),
+    "read": ("GB", 1e9),
+    "loaded": ("GB", 1e9),
+    "moved": ("GB", 1e9),
 }
-_HEADS = (
-    "products, T",
-    "losses, T",
-    "solves, T",
-    "rounded, G",
-    "clipped, G",
-    "started, M",
-    "read, GB",
-    "loaded, GB",
-    "moved, GB",
-)
 
 
 def table(work: costs.Work) -> list[str]:
     """A row for each stage: its counts, then its seconds on each GPU."""
     gpus = {name: rates for name in PUBLISHED if (rates := published_rates(name)) is not None}
-    lines = [" ".join([f"{'stage':32}", *(f"{head:>12}" for head in _HEADS), *(f"{name:>10}" for name in gpus)])]
+    heads = [f"{name}, {unit}" for name, (unit, _) in _UNITS.items()]
+    lines = [" ".join([f"{'stage':32}", *(f"{head:>12}" for head in heads), *(f"{name:>10}" for name in gpus)])]
     total = Count()
     for name, count in [*costs.stages(work).items(), ("all", total)]:
         total += count
         shown = total if name == "all" else count
-        amounts = [f"{getattr(shown, field.name) / _UNITS[field.name]:12.1f}" for field in fields(Count)]
+        amounts = [f"{getattr(shown, field.name) / _UNITS[field.name][1]:12.1f}" for field in fields(Count)]
         lines.append(" ".join([f"{name:32}", *amounts, *(f"{gpu.seconds(shown):9.0f}s" for gpu in gpus.values())]))
     return lines
 

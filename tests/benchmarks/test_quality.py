@@ -35,6 +35,7 @@ from tests.benchmarks.quality.jobs import Job, _environment, run_job
 from tests.benchmarks.quality.results import Cell, Result, read_all, take_over
 from tests.benchmarks.quality.same_codes import agreement, of_llmcompressor, of_sarqc
 from tests.benchmarks.quality.table import difference, page, summarised, table_of
+from tests.checkpoints.foreign import in_words, less_one
 from tests.oracles import round_to_nearest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,12 +43,7 @@ PROTOCOL = {"calibration": "text", "samples": 8}
 
 
 def packed(numbers: np.ndarray, bits: int) -> np.ndarray:
-    """Unsigned numbers (R, C) as rows of 32-bit words, by Python's own integers."""
-    words = -(-numbers.shape[1] * bits // 32)
-    rows = [sum(int(number) << bits * place for place, number in enumerate(row)) for row in numbers]
-    return np.array([[(row >> 32 * word) & 0xFFFFFFFF for word in range(words)] for row in rows], dtype=np.uint32).view(
-        np.int32
-    )
+    return in_words(numbers, bits).numpy()
 
 
 @pytest.fixture
@@ -81,11 +77,7 @@ def test_gptq_files_hold_zero_points_less_one_or_as_they_are_and_the_group_of_ea
     most, scales = (1 << bits) - 1, random.random((32, 2)).astype(np.float16)
     codes, zeros = random.integers(0, most + 1, (32, 64)), random.integers(0, most + 1, (32, 2))
     groups = random.permutation(np.repeat([0, 1], 32))
-    stored = packed(((zeros - less) & most).T, bits)
-    if less and bits != 3:  # from whole words
-        ones = sum(1 << start for start in range(0, 32, bits))
-        rows = [[(int(word) - ones) & 0xFFFFFFFF for word in row] for row in packed(zeros.T, bits)]
-        stored = np.array(rows, dtype=np.uint32).view(np.int32)
+    stored = less_one(zeros.T, bits).numpy() if less else packed(zeros.T, bits)
     tensors = {
         "up.qweight": packed(codes, bits).T, "up.qzeros": stored, "up.scales": scales.T,
         "up.g_idx": groups.astype(np.int32),
@@ -162,16 +154,13 @@ def test_an_engine_that_gives_nothing_has_a_row_that_says_why() -> None:
     assert "| 80.00 | – | – |" in rows["sarqc: GPTQ 1 %"]
 
 
-def test_results_of_other_tokens_are_not_mixed() -> None:
-    results = {cell(0, "gptq"): result(80.0), cell(1, "gptq"): result(81.0, protocol={"calibration": "other"})}
-    with pytest.raises(ValueError, match="different protocols"):
-        summarised(results)
-
-
-def test_results_of_other_versions_are_not_mixed() -> None:
-    results = {cell(0, "gptq"): result(80.0), cell(1, "gptq"): result(81.0, versions={"torch": "3"})}
-    with pytest.raises(ValueError, match="others with"):
-        summarised(results)
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [({"protocol": {"calibration": "other"}}, "different protocols"), ({"versions": {"torch": "3"}}, "others with")],
+)
+def test_results_of_other_tokens_or_versions_are_not_mixed(changed: dict, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        summarised({cell(0, "gptq"): result(80.0), cell(1, "gptq"): result(81.0, **changed)})
 
 
 def test_every_width_of_a_model_has_its_table() -> None:

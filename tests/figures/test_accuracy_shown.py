@@ -10,16 +10,15 @@ from scipy import stats
 
 from sarqc.figures.sentence import plain
 from sarqc.figures.view import View, lab_view
-from sarqc.settings import Settings
 from sarqc.study.document import Study
 from sarqc.study.facts import line_facts
 from sarqc.study.paired import paired_items
-from tests.synthetic_study import write_study
+from tests.synthetic_study import shipped, write_study
 
 
 @pytest.fixture(scope="module")
 def study() -> Study:
-    return Study.open(Settings().assets_dir / "studies" / "tiny-llama")
+    return shipped("tiny-llama")
 
 
 @pytest.fixture(scope="module")

@@ -19,11 +19,9 @@ from sarqc.figures.numbers import decimals_for, lam_text, number, percent, perpl
 from sarqc.figures.panels import Curve, Panel, stack
 from sarqc.figures.sentence import plain
 from sarqc.figures.view import COLUMNS
-from sarqc.settings import Settings
-from sarqc.study.document import Study
 from sarqc.study.facts import line_facts
 from sarqc.study.intervals import interval_text, span_text
-from tests.synthetic_study import LAMS, write_study
+from tests.synthetic_study import LAMS, shipped, write_study
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -31,6 +29,11 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     return write_study(tmp_path_factory.mktemp("study") / "toy")
+
+
+@pytest.fixture(scope="module")
+def facts(study):
+    return line_facts(study, method="rqc-gbs", bits=2, layer=None)
 
 
 @pytest.fixture(scope="module")
@@ -58,30 +61,11 @@ def figures_of(view: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return [(name, figure) for name, figure in view["figures"].items() if figure is not None]
 
 
-class TestEveryFigure:
-    def test_is_plain_json_without_nan(self, view):
-        json.dumps(view, allow_nan=False)
-
-    def test_can_be_made_at_every_point(self, view):
-        for _, figure in figures_of(view):
-            for g in range(len(view["gammas"])):
-                for m in range(len(view["lams"])):
-                    made = at(figure, g, m)
-                    assert made["aria"] or figure.get("aria")
-                    for trace in made["data"]:
-                        if trace["type"] == "scatter":
-                            assert len(trace["x"]) == len(trace["y"])
-
-    def test_takes_its_colours_from_the_page(self, view):
-        """Only roles: a colour written here would be wrong in one of the two themes."""
-        for name, figure in figures_of(view):
-            assert "#" not in json.dumps({"data": figure["data"], "layout": figure["layout"]}), name
-
-    def test_has_no_legend_and_does_not_zoom(self, view):
-        for _, figure in figures_of(view):
-            assert figure["layout"]["showlegend"] is False
-            axes = [axis for key, axis in figure["layout"].items() if key[1:].startswith("axis")]
-            assert all(axis.get("fixedrange") for axis in axes)
+def test_no_figure_has_a_legend_or_zooms(view):
+    for _, figure in figures_of(view):
+        assert figure["layout"]["showlegend"] is False
+        axes = [axis for key, axis in figure["layout"].items() if key[1:].startswith("axis")]
+        assert all(axis.get("fixedrange") for axis in axes)
 
 
 def _titles(figure: Figure) -> list[int]:
@@ -91,24 +75,18 @@ def _titles(figure: Figure) -> list[int]:
 
 
 class TestHero:
-    def test_marker_stands_at_the_shown_lambda_in_every_panel(self, study):
-        facts = line_facts(study, method="rqc-gbs", bits=2, layer=None)
-        made = at(curves(facts), 0, 3)
-        lines = [trace["x"] for trace in made["data"] if trace["name"] == "marker"]
-        assert lines == [["0.3", "0.3"]] * 3
-        rings = [trace for trace in made["data"] if trace.get("marker", {}).get("size") == 13]
-        assert [trace["x"] for trace in rings] == [["0.3"]] * 5
-
-    @pytest.mark.parametrize(("shown", "count"), [("perplexity", 1), ("error", 2), ("drift", 2)])
-    def test_one_quantity_stands_alone(self, study, shown, count):
-        facts = line_facts(study, method="rqc-gbs", bits=2, layer=None)
-        made = at(hero(facts, shown), 0, 3)
-        assert [trace["x"] for trace in made["data"] if trace["name"] == "marker"] == [["0.3", "0.3"]]
+    @pytest.mark.parametrize(
+        ("shown", "panels", "count"), [(None, 3, 5), ("perplexity", 1, 1), ("error", 1, 2), ("drift", 1, 2)]
+    )
+    def test_marker_and_rings_stand_at_the_shown_lambda_in_every_panel(self, facts, shown, panels, count):
+        made = at(curves(facts) if shown is None else hero(facts, shown), 0, 3)
+        assert [trace["x"] for trace in made["data"] if trace["name"] == "marker"] == [["0.3", "0.3"]] * panels
         rings = [trace for trace in made["data"] if trace.get("marker", {}).get("size") == 13]
         assert [trace["x"] for trace in rings] == [["0.3"]] * count
+        if shown in (None, "perplexity"):
+            assert rings[0]["y"] == pytest.approx([facts.perplexity.mean[0, 3]])
 
-    def test_the_value_stands_beside_its_point_on_the_side_with_room(self, study):
-        facts = line_facts(study, method="rqc-gbs", bits=2, layer=None)
+    def test_the_value_stands_beside_its_point_on_the_side_with_room(self, facts):
         for lam, side in ((1, "left"), (3, "right")):
             made = at(hero(facts), 0, lam)
             value = facts.perplexity.mean[0, lam]
@@ -118,16 +96,8 @@ class TestHero:
             low, high = made["layout"]["yaxis"]["range"]
             assert note["y"] >= min(value, high - 0.12 * (high - low)) - 1e-3
 
-    def test_a_quantity_that_was_not_measured_has_no_figure(self, study):
-        facts = line_facts(study, method="rqc-gbs", bits=2, layer=None)
-        bare = dataclasses.replace(facts, recon=None, held_out=None)
-        assert hero(bare, "error") is None
-
-    def test_ring_lies_on_its_curve(self, study):
-        facts = line_facts(study, method="rqc-gbs", bits=2, layer=None)
-        made = at(hero(facts), 0, 2)
-        rings = [trace for trace in made["data"] if trace.get("marker", {}).get("size") == 13]
-        assert rings[0]["y"] == pytest.approx([facts.perplexity.mean[0, 2]])
+    def test_a_quantity_that_was_not_measured_has_no_figure(self, facts):
+        assert hero(dataclasses.replace(facts, recon=None, held_out=None), "error") is None
 
     def test_zero_is_on_the_ordinal_axis(self, view):
         axis = view["figures"]["hero"]["layout"]["xaxis"]
@@ -148,7 +118,7 @@ class TestHero:
         assert "GPTQ 1 %" in texts
 
     def test_the_baselines_name_stands_where_the_curves_leave_room(self):
-        view = lab_view(Study.open(Settings().assets_dir / "studies" / "tiny-llama"), method="sarqc-gbs", bits=2)
+        view = lab_view(shipped("tiny-llama"), method="sarqc-gbs", bits=2)
         sides = {}
         for name in ("hero", "hero_accuracy"):
             made = at(view["figures"][name], 0, 3)
@@ -168,9 +138,7 @@ class TestHero:
 
     @pytest.mark.parametrize("name", ["tiny-llama", "tiny-moe", "smollm2"])
     def test_the_shown_value_stands_above_what_is_drawn_on_its_side(self, name):
-        figure = hero(
-            line_facts(Study.open(Settings().assets_dir / "studies" / name), method="sarqc-gbs", bits=2, layer=None)
-        )
+        figure = hero(line_facts(shipped(name), method="sarqc-gbs", bits=2, layer=None))
         last = len(figure["layout"]["xaxis"]["ticktext"]) - 1
         for lam in range(last + 1):
             made = at(figure, 0, lam)
@@ -187,10 +155,8 @@ class TestHero:
                 bars = drawn.get("error_y", {}).get("array") or [0] * (last + 1)
                 for column in beside:
                     if drawn["y"][column] is not None:
-                        assert (
-                            value["y"]
-                            >= min(drawn["y"][column] + (bars[column] or 0), high - 0.12 * (high - low)) - 1e-6
-                        )
+                        top = drawn["y"][column] + (bars[column] or 0)
+                        assert value["y"] >= min(top, high - 0.12 * (high - low)) - 1e-6
 
     def test_float_model_out_of_range_is_named_at_the_edge(self, view):
         texts = [note["text"] for note in view["figures"]["curves"]["layout"]["annotations"]]
@@ -206,6 +172,15 @@ class TestHero:
         points = [value for row in view["table"]["rows"] if (value := row["perplexity"]) < high]
         assert texts["≈"]["y"] < min(points)
 
+    def words_of_the_float_model(self, float_model, count):
+        """A figure of one curve of so many points, and the note in it."""
+        curve = Curve("perplexity", QUALITY, np.linspace(70, 72, count)[None], label="this grid")
+        panel = Panel("Perplexity", perplexity_text, (curve,), 1.0, reference=float_model)
+        lams = [0.01 * (step + 1) for step in range(count)]
+        figure = stack(lams, [f"{lam:g}" for lam in lams], [panel], ring=True)
+        (note,) = (note for note in figure["layout"]["annotations"] if "float model" in note["text"])
+        return figure, note
+
     @pytest.mark.parametrize(
         ("float_model", "count", "corner"),
         [
@@ -218,21 +193,12 @@ class TestHero:
         ],
     )
     def test_words_of_the_float_model_keep_clear_of_names_at_the_lines_ends(self, float_model, count, corner):
-        values = np.linspace(70, 72, count)[None]
-        curve = Curve("perplexity", QUALITY, values, label="this grid")
-        panel = Panel("Perplexity", perplexity_text, (curve,), 1.0, reference=float_model)
-        lams = [0.01 * (step + 1) for step in range(count)]
-        figure = stack(lams, [f"{lam:g}" for lam in lams], [panel], ring=True)
-        (note,) = (note for note in figure["layout"]["annotations"] if "float model" in note["text"])
+        _, note = self.words_of_the_float_model(float_model, count)
         assert (note["xanchor"], note["yanchor"]) == corner
         assert note["x"] == (0 if corner[0] == "left" else 1)
 
     def test_a_narrow_screen_has_room_below_the_scale_for_the_words_of_the_float_model(self):
-        curve = Curve("perplexity", QUALITY, np.linspace(70, 72, 10)[None], label="this grid")
-        panel = Panel("Perplexity", perplexity_text, (curve,), 1.0, reference=71.9)
-        lams = [0.01 * (step + 1) for step in range(10)]
-        figure = stack(lams, [f"{lam:g}" for lam in lams], [panel], ring=True)
-        (note,) = (note for note in figure["layout"]["annotations"] if "float model" in note["text"])
+        figure, note = self.words_of_the_float_model(71.9, 10)
         wide, narrow = figure["layout"]["yaxis"]["range"], figure["narrow"]["layout.yaxis.range"]
         assert narrow[1] == wide[1]
         assert note["y"] == narrow[0] < wide[0] - 0.2 * (wide[1] - wide[0])
@@ -260,8 +226,7 @@ class TestHero:
         names = [trace.get("name") for trace in view["figures"]["hero"]["data"]]
         assert names.index("quality, identity") < names.index("perplexity")
 
-    def test_error_bars_are_those_of_the_paired_difference(self, study):
-        facts = line_facts(study, method="rqc-gbs", bits=2, layer=None)
+    def test_error_bars_are_those_of_the_paired_difference(self, facts):
         made = at(hero(facts), 0, 0)
         bars = next(trace["error_y"] for trace in made["data"] if "error_y" in trace)
         assert (bars["array"][1], bars["arrayminus"][1]) == (0, 0)  # the baseline against itself
@@ -277,8 +242,6 @@ class TestRanges:
         low, high = honest_range(np.array([83.0, 84.0, 86.0]), np.array([140.0]))
         assert low < 83
         assert 86 < high < 100
-
-    def test_what_does_not_is_inside(self):
         assert honest_range(np.array([83.0, 86.0]), np.array([87.0]))[1] > 87
 
     def test_clamped_values_say_on_which_side(self):
@@ -338,11 +301,9 @@ class TestLabView:
     def test_without_a_choice_shows_the_line_that_tells_most(self, study):
         assert lab_view(study)["line"]["method"] == "sarqc-gbs"
 
-    def test_choices_may_be_text(self, study):
+    def test_choices_may_be_text_and_nonsense_is_refused_in_three_parts(self, study):
         assert lab_view(study, method="rqc-gbs", bits="2", layer="3")["layer"] == 3
         assert lab_view(study, method="rqc-gbs", bits="2", layer="all")["layer"] is None
-
-    def test_nonsense_is_refused_in_three_parts(self, study):
         with pytest.raises(Refused) as caught:
             lab_view(study, bits="two")
         assert caught.value.remedy
@@ -370,6 +331,7 @@ class TestLabView:
     def test_protocol_and_grid_stand_beside_the_numbers(self, view):
         told = {one["name"]: one["text"] for one in view["measured"]}
         assert told["Grid"] == "2 bits, asymmetric, groups of 128"
+        assert grid_text("full_range", None) == "full-range symmetric, one scale per channel"
         assert told["Test text"] == "corpus toy/test, window 64, limited no"
         assert told["Calibration draws"] == "4 (seeds 0, 1, 2, 3)"
 
@@ -399,10 +361,6 @@ class TestCompareView:
     def test_one_study_is_refused(self, study):
         with pytest.raises(Refused):
             compare_view([study])
-
-
-def test_grids_have_plain_names():
-    assert grid_text("full_range", None) == "full-range symmetric, one scale per channel"
 
 
 class TestGolden:
@@ -466,12 +424,8 @@ def test_a_comparison_shows_every_chosen_point_within_its_panel(study):
 
 def test_views_of_a_study_with_accuracies_at_some_points_are_plain_json() -> None:
     """Accuracies of SmolLM2 are measured at a few λ on one draw."""
-    study = Study.open(Settings().assets_dir / "studies" / "smollm2")
-    lines = [(line.name, line.bits) for line in study.lines]
-    assert any(
-        np.isnan(study.read(study.line(*line), "accuracy")).any()
-        and np.isfinite(study.read(study.line(*line), "accuracy")).any()
-        for line in lines
-    )
-    for name, bits in lines:
-        json.dumps(lab_view(study, method=name, bits=bits), allow_nan=False)
+    study = shipped("smollm2")
+    measured = [np.isfinite(study.read(line, "accuracy")) for line in study.lines]
+    assert any(known.any() and not known.all() for known in measured)
+    for line in study.lines:
+        json.dumps(lab_view(study, method=line.name, bits=line.bits), allow_nan=False)

@@ -14,28 +14,23 @@ from scipy import stats
 
 from sarqc.figures.findings import Door, fewest_for_half, findings
 from sarqc.figures.ranking import methods
-from sarqc.quantization.methods import METHODS
-from sarqc.settings import SITE
 from sarqc.study.document import Line, Study, StudyWriter, one_draw
 from sarqc.study.facts import line_facts
 from sarqc.study.ladder import ladder
-from tests.synthetic_study import layers, study_document, write_mixture, write_points_study, write_study
+from tests.synthetic_study import (
+    SHIPPED,
+    layers,
+    one_line,
+    shipped,
+    study_document,
+    write_mixture,
+    write_points_study,
+    write_study,
+)  # fmt: skip
 
-STUDIES = (
-    "tiny-llama",
-    "tiny-llama-methods",
-    "tiny-llama-knobs",
-    "tiny-moe",
-    "smollm2",
-    "smollm2-methods",
-)
 T_975 = {2: 4.302653, 4: 2.776445}  # Student's t by degrees of freedom
 SIGN = np.array([1.0, -1.0, 1.0, -1.0])  # of four draws
 DOORS = ("where", "trade_off", "steps", "text", "proof")
-
-
-def shipped(name: str) -> Study:
-    return Study.open(SITE / "assets" / "studies" / name)
 
 
 def sentences(study: Study, method: str, bits: int = 2, layer: int | None = None) -> dict[Door, list[list[str]]]:
@@ -45,26 +40,11 @@ def sentences(study: Study, method: str, bits: int = 2, layer: int | None = None
 
 
 def made_up(
-    folder: Path, lams: tuple[float, ...] = (0.0, 0.1, 1.0), *, method: str = "rqc-gbs", sizes: tuple[int, ...] = (),
-    **arrays: Any,
-) -> Study:  # fmt: skip
+    folder: Path, lams: tuple[float, ...] = (0.0, 0.1, 1.0), sizes: tuple[int, ...] = (), **arrays: Any
+) -> Study:
     """A study of one line without γ; of each array the values that broadcast to draw, layer and λ (or size and λ)."""
-    writer, refs = StudyWriter(folder), {}
-    for name, values in arrays.items():
-        if name == "perplexity":
-            whole = np.broadcast_to(np.asarray(values, dtype=float), (4, len(lams)))
-            refs[name] = writer.add(whole[:, None].copy(), ("draw", "gamma", "lambda"))
-        elif name.endswith("by_size"):
-            whole = np.broadcast_to(np.asarray(values, dtype=float), (4, 4, len(sizes), len(lams)))
-            refs[name] = writer.add(whole[..., None, :].copy(), ("draw", "layer", "size", "gamma", "lambda"))
-        else:
-            whole = np.broadcast_to(np.asarray(values, dtype=float), (4, 4, len(lams)))
-            refs[name] = writer.add(whole[:, :, None].copy(), ("draw", "layer", "gamma", "lambda"))
-    line = Line(
-        method=method, title=METHODS[method].title, baseline=METHODS[method].baseline, bits=2, grid="asymmetric",
-        group_size=128, lams=lams, gammas=(None,), draws=(0, 1, 2, 3), sizes=sizes, arrays=refs,
-    )  # fmt: skip
-    return writer.finish(study_document(folder, "float", [line]))
+    with_gamma = {name: np.atleast_1d(values)[..., None, :] for name, values in arrays.items()}
+    return one_line(folder, lams, method="rqc-gbs", sizes=sizes, **with_gamma)
 
 
 def per_cent(text: str) -> float:
@@ -75,7 +55,7 @@ def per_cent(text: str) -> float:
 
 def test_every_shipped_line_has_sentences_for_people() -> None:
     spoken = dict.fromkeys(DOORS, 0)
-    for name in STUDIES:
+    for name in SHIPPED:
         study = shipped(name)
         for line in study.lines:
             for layer in (None, 3):

@@ -10,14 +10,14 @@ from sarqc.figures.flags import DAMPINGS, flags_of, name_width, not_flagged, pla
 from sarqc.figures.tables import figure_table
 from sarqc.figures.view import lab_view
 from sarqc.quantization.methods import METHODS
-from sarqc.settings import Settings
 from sarqc.study.document import Study
 from sarqc.study.facts import LineFacts, line_facts
+from tests.synthetic_study import shipped
 
 
 @pytest.fixture(scope="module")
 def study() -> Study:
-    return Study.open(Settings().assets_dir / "studies" / "tiny-llama")
+    return shipped("tiny-llama")
 
 
 def facts_of(study: Study, method: str) -> LineFacts:

@@ -6,9 +6,8 @@ import pytest
 
 from sarqc.figures import figure_table, lab_view, rounding_view
 from sarqc.figures.titles import LONGEST, finding_at
-from sarqc.settings import SITE
-from sarqc.study.document import Study
 from sarqc.study.rounding import BlockRounding, RoundingCurves, blocks_of
+from tests.synthetic_study import shipped
 
 
 def checks(steps: list[int], error: list[float], held_out: list[float], drift: list[float]) -> list[dict[str, Any]]:
@@ -96,7 +95,7 @@ def test_the_page_of_a_run_shows_its_blocks_in_order() -> None:
 
 
 def test_the_lab_draws_it_from_the_reports_of_a_run() -> None:
-    study = Study.open(SITE / "assets" / "studies" / "tiny-llama")
+    study = shipped("tiny-llama")
     line = study.lines[0]
     asked = {"method": line.name, "bits": line.bits}
     assert lab_view(study, **asked)["figures"]["rounding"] is None

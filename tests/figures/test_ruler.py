@@ -13,15 +13,11 @@ from sarqc.figures.dampings import TOOLS
 from sarqc.figures.ruler import read_steps, ruler, ruler_targets, step_words, tool_rows
 from sarqc.figures.tables import figure_table
 from sarqc.figures.view import lab_view
-from sarqc.settings import SITE
 from sarqc.study.document import Study, one_draw
 from sarqc.study.facts import line_facts
+from tests.synthetic_study import shipped
 
 T_975 = {4: 2.776445}  # Student's t by degrees of freedom
-
-
-def shipped(name: str) -> Study:
-    return Study.open(SITE / "assets" / "studies" / name)
 
 
 @pytest.fixture(scope="module")
@@ -82,12 +78,9 @@ def test_the_heading_claims_only_what_survives_the_choice_of_the_best() -> None:
             claimed = re.search(r"; λ = ([\d.]+) is better", heading)
             values = np.log(study.read(steps.facts.line, "perplexity")[:, 0])
             apart = values - values[:, [steps.start]]
-            mean, error = (
-                apart.mean(axis=0),
-                apart.std(axis=0, ddof=1) / math.sqrt(len(apart)) if len(apart) > 1 else None,
-            )
             if claimed is None:
                 continue
+            mean, error = apart.mean(axis=0), apart.std(axis=0, ddof=1) / math.sqrt(len(apart))
             at = [f"{lam:g}" for lam in steps.lams].index(claimed[1])
             assert at > steps.start
             assert mean[at] == mean[steps.start + 1 :].min()

@@ -9,11 +9,10 @@ import pytest
 from sarqc.figures.gamma_grid import gamma_grid
 from sarqc.figures.sentence import plain
 from sarqc.figures.view import lab_view
-from sarqc.quantization.methods import METHODS
-from sarqc.study.document import Line, Second, Study, StudyWriter
+from sarqc.study.document import Second, Study
 from sarqc.study.facts import line_facts
 from sarqc.study.frames import frame
-from tests.synthetic_study import layers, study_document
+from tests.synthetic_study import one_line
 
 LAMS, ALPHAS = (0.0, 0.1, 1.0), (0.0, 0.5, 1.0)
 WOBBLE = np.array([0.0, 0.1, -0.1, 0.05])[:, None, None]  # of four draws
@@ -21,20 +20,10 @@ SAVED = np.array([[0.0, 3.0, 2.0], [0.4, 4.2, 2.0], [-1.0, 2.0, 1.0]])  # over z
 
 
 def study_of(folder: Path, second: Second) -> Study:
-    writer = StudyWriter(folder)
-    perplexity = 80 - SAVED + WOBBLE
-    rng, shape = np.random.default_rng(4), (len(perplexity), len(layers()), *perplexity.shape[1:])
-    arrays = {
-        name: writer.add(rng.uniform(0.1, 0.2, shape), ("draw", "layer", "gamma", "lambda"))
-        for name in ("recon", "held_out", "drift")
-    }
-    arrays["perplexity"] = writer.add(perplexity, ("draw", "gamma", "lambda"))
-    method = {"shift_strength": "sarqc-gptaq", "first_order": "rqc-gbs", "gamma": "sarqc-gbs"}[second]
-    line = Line(
-        method=method, title=METHODS[method].title, baseline="gptaq", bits=2, grid="asymmetric", group_size=128,
-        lams=LAMS, gammas=ALPHAS, second=second, draws=tuple(range(len(perplexity))), arrays=arrays,
-    )  # fmt: skip
-    return writer.finish(study_document(folder, "quantized", [line]))
+    rng, method = np.random.default_rng(4), {"shift_strength": "sarqc-gptaq", "first_order": "rqc-gbs"}
+    arrays = {name: rng.uniform(0.1, 0.2, (4, 4, 3, 3)) for name in ("recon", "held_out", "drift")}
+    arrays["perplexity"] = 80 - SAVED + WOBBLE
+    return one_line(folder, LAMS, ALPHAS, method=method.get(second, "sarqc-gbs"), second=second, **arrays)
 
 
 @pytest.mark.parametrize(("second", "sign"), [("shift_strength", "α"), ("first_order", "β")])

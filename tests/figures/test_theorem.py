@@ -11,15 +11,14 @@ from sarqc import Grid, LayerStatistics, method, quantize_layer, sweep_layer
 from sarqc.calibration.pictures import curve_of
 from sarqc.figures import figure_table, lab_view
 from sarqc.figures.theorem import bound_on_gap, log_all_codes, terms, theorem, theorem_terms
-from sarqc.settings import SITE
 from sarqc.study.document import Study
 from sarqc.study.facts import line_facts
 from tests import oracles
 from tests.figures.test_figures import at
+from tests.synthetic_study import shipped
 from tests.theory.risk_bound import sweep_risk
 
 LAMS = (0.0, 0.1, 1.0)
-STUDIES = SITE / "assets" / "studies"
 
 
 def test_what_a_curve_keeps_gives_the_theorem_of_the_layer() -> None:
@@ -48,7 +47,7 @@ def test_what_a_curve_keeps_gives_the_theorem_of_the_layer() -> None:
 
 @pytest.fixture(scope="module", params=["tiny-llama", "tiny-moe"])
 def study(request: pytest.FixtureRequest) -> Study:
-    return Study.open(STUDIES / request.param)
+    return shipped(request.param)
 
 
 def test_terms_of_a_layer_by_loops(study: Study) -> None:
@@ -100,5 +99,5 @@ def test_the_table_behind_it(study: Study) -> None:
 
 
 def test_a_study_without_norms_has_no_card() -> None:
-    facts = line_facts(Study.open(STUDIES / "tiny-llama-methods"), method="gptq", bits=2, layer=None)
+    facts = line_facts(shipped("tiny-llama-methods"), method="gptq", bits=2, layer=None)
     assert terms(facts) is theorem(facts) is theorem_terms(facts) is None

@@ -17,39 +17,9 @@ from sarqc.figures.pareto import ParetoRun, pareto_view
 from sarqc.figures.plane import plane
 from sarqc.figures.titles import LONGEST, Best, best_lam, fitting
 from sarqc.figures.view import lab_view
-from sarqc.quantization.methods import METHODS
-from sarqc.settings import SITE
-from sarqc.study.document import Line, Study, StudyWriter, one_draw
+from sarqc.study.document import one_draw
 from sarqc.study.facts import line_facts
-from tests.synthetic_study import study_document, write_study
-
-STUDIES = (
-    "tiny-llama",
-    "tiny-llama-methods",
-    "tiny-llama-knobs",
-    "tiny-moe",
-    "smollm2",
-    "smollm2-methods",
-)
-
-
-def shipped(name: str) -> Study:
-    return Study.open(SITE / "assets" / "studies" / name)
-
-
-def made_up(folder: Path, lams: tuple[float, ...], gammas: tuple[float | None, ...], **arrays: Any) -> Study:
-    """A study of one line; of each array the values that broadcast to draw (, layer), γ and λ."""
-    writer, refs = StudyWriter(folder), {}
-    for name, values in arrays.items():
-        of_model = name == "perplexity"
-        shape = (4, len(gammas), len(lams)) if of_model else (4, 4, len(gammas), len(lams))
-        axes = ("draw", "gamma", "lambda") if of_model else ("draw", "layer", "gamma", "lambda")
-        refs[name] = writer.add(np.broadcast_to(np.asarray(values, dtype=float), shape).copy(), axes)
-    line = Line(
-        method="sarqc-gbs", title=METHODS["sarqc-gbs"].title, baseline="gptq", bits=2, grid="asymmetric",
-        group_size=128, lams=lams, gammas=gammas, draws=(0, 1, 2, 3), arrays=refs,
-    )  # fmt: skip
-    return writer.finish(study_document(folder, "float", [line]))
+from tests.synthetic_study import SHIPPED, one_line, shipped, write_study
 
 
 def strings(values: Any) -> Iterator[str]:
@@ -68,7 +38,7 @@ def at(figure: Any, gamma: int, lam: int) -> str:
     return str(value).replace("\u00a0", " ")
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", SHIPPED)
 def test_every_finding_of_a_shipped_line_is_short_and_says_numbers(name: str) -> None:
     study, found = shipped(name), set()
     for line in study.lines:
@@ -162,10 +132,10 @@ def test_the_map_of_lambda_and_gamma_says_whether_gamma_matters(tmp_path: Path) 
         ("same", np.full((4, 3, 3), 20.0), "Perplexity depends clearly on neither λ nor γ"),
     )
     for name, values, text in cases:
-        study = made_up(tmp_path / name, lams, gammas, perplexity=values)
+        study = one_line(tmp_path / name, lams, gammas, perplexity=values)
         assert at(gamma_grid(line_facts(study, method="sarqc-gbs", bits=2, layer=None)), 0, 0) == text
-    first = line_facts(one_draw(made_up(tmp_path / "one", lams, gammas, perplexity=clear), 0), method="sarqc-gbs",
-                       bits=2, layer=None)  # fmt: skip
+    single = one_draw(one_line(tmp_path / "one", lams, gammas, perplexity=clear), 0)
+    first = line_facts(single, method="sarqc-gbs", bits=2, layer=None)
     assert at(gamma_grid(first), 0, 0) == "Perplexity is lowest at λ = 0.1, γ = 0.5 on one draw"
 
 
@@ -173,12 +143,12 @@ def test_what_is_unclear_or_missing_has_no_size(tmp_path: Path) -> None:
     lams = (0.0, 0.1, 1.0)
     drift = np.broadcast_to(np.array([0.4, 0.3, np.nan]), (4, 4, 1, 3))
     wild = 0.1 * (1 + 0.5 * np.array([1.0, -1.0, 1.0, -1.0])[:, None, None, None] * np.array([0, 1, 1]))
-    study = made_up(tmp_path / "a", lams, (None,), drift=drift, recon=wild, perplexity=np.full((4, 1, 3), 20.0))
+    study = one_line(tmp_path / "a", lams, drift=drift, recon=wild, perplexity=20.0)
     figure = plane(line_facts(study, method="sarqc-gbs", bits=2, layer=None))
     assert at(figure, 0, 1) == "λ = 0.1 against 0: 25 % less drift, error unclear"
     assert at(figure, 0, 2) == "λ = 1 against 0: error unclear"
     assert at(figure, 0, 0) == "From λ = 0 to 1: error unclear"
-    single = made_up(tmp_path / "b", (0.1,), (None,), drift=0.25, recon=0.1)
+    single = one_line(tmp_path / "b", (0.1,), drift=0.25, recon=0.1)
     text = at(plane(line_facts(single, method="sarqc-gbs", bits=2, layer=None)), 0, 0)
     assert text == "Weights drift by 25 %, 10 % error on calibration text"
 

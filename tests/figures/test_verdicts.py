@@ -11,12 +11,12 @@ from sarqc.engine.baseline import difference_words
 from sarqc.figures.ladder import ladder_words
 from sarqc.figures.ranking import methods
 from sarqc.figures.sentence import plain, sentence, small_print
-from sarqc.settings import Settings
 from sarqc.study.document import Line, Study
 from sarqc.study.facts import LineFacts, line_facts
 from sarqc.study.ladder import ladder
 from sarqc.study.paired import paired_difference
 from tests.benchmarks.quality.table import difference
+from tests.synthetic_study import shipped
 
 CLAIMS = re.compile(r"\b(better|worse|above|below|lower|higher)\b")
 NONE = re.compile(r"no measurable difference|[Nn]o significant difference|not a significant change|not clear of 0")
@@ -57,7 +57,7 @@ def has_baseline(study: Study) -> bool:
 
 @pytest.fixture(scope="module", params=STUDIES)
 def study(request: pytest.FixtureRequest) -> Study:
-    return Study.open(Settings().assets_dir / "studies" / request.param)
+    return shipped(request.param)
 
 
 def test_the_sentence_and_what_stands_under_it(study: Study) -> None:

@@ -163,30 +163,28 @@ def test_positions_turned_as_in_llama3_are_recognised_by_their_factors(llama, tm
 
 
 @pytest.mark.parametrize(
-    ("fields", "words"),
+    ("more", "words"),
     [
-        ({"logit_scale": 2.0}, "logit_scale is 2.0, which is not supported"),
-        ({"expert_count": 8}, "expert_count is 8, which is not supported"),
-        ({"attention.sliding_window": 16}, "attention.sliding_window is 16, which is not supported"),
-        ({"rope.scaling.type": "longrope"}, "positions are scaled as 'longrope'"),
-        ({"attention.value_length": 16}, "attention.value_length is 16, and a head has 8 channels"),
+        ({"fields": {"logit_scale": 2.0}}, "logit_scale is 2.0, which is not supported"),
+        ({"fields": {"expert_count": 8}}, "expert_count is 8, which is not supported"),
+        ({"fields": {"attention.sliding_window": 16}}, "attention.sliding_window is 16, which is not supported"),
+        ({"fields": {"rope.scaling.type": "longrope"}}, "positions are scaled as 'longrope'"),
+        ({"fields": {"attention.value_length": 16}}, "attention.value_length is 16, and a head has 8 channels"),
+        (
+            {"blk.0.attn_norm_2.weight": np.ones(64, dtype=np.float32)},
+            r"attn_norm_2\.weight has no place in a model of",
+        ),
     ],
 )
-def test_what_would_change_the_model_and_is_not_understood_is_refused(fields, words, llama, tmp_path):
+def test_what_would_change_the_model_and_is_not_understood_is_refused(more, words, llama, tmp_path):
     with pytest.raises(Refused, match=words):
-        described(write_gguf(llama, tmp_path / "model.gguf", fields=fields))
+        described(write_gguf(llama, tmp_path / "model.gguf", **more))
 
 
 def test_scaled_positions_are_taken_over(llama, tmp_path):
     fields = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 64}
     said = described(write_gguf(llama, tmp_path / "model.gguf", fields=fields)).config["rope_parameters"]
     assert said == {"rope_theta": 10000.0, "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
-
-
-def test_tensors_without_a_place_are_refused(llama, tmp_path):
-    path = write_gguf(llama, tmp_path / "model.gguf", **{"blk.0.attn_norm_2.weight": np.ones(64, dtype=np.float32)})
-    with pytest.raises(Refused, match=r"attn_norm_2\.weight has no place in a model of type llama"):
-        described(path)
 
 
 def test_a_declared_file_has_a_name_and_a_plan_that_says_what_it_is(llama_gguf, tmp_path):
@@ -267,12 +265,6 @@ def test_an_unknown_split_of_texts_is_refused(llama, tmp_path):
         gguf_unpacking.unpack(described(path), tmp_path / "unpacked")
 
 
-def header_of(content: bytes, folder: Path) -> GgufHeader:
-    path = folder / "damaged.gguf"
-    path.write_bytes(content)
-    return read_header((path,), "damaged")
-
-
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_damaged_file_is_read_or_refused(data, llama_gguf, tmp_path):
@@ -309,17 +301,17 @@ def test_claims_of_a_file_take_no_memory(llama_gguf, tmp_path):
 
 
 def test_pickles_and_others_in_disguise_are_no_models(tmp_path):
-    (tmp_path / "model.gguf").write_bytes(b"\x80\x04\x95")
-    assert gguf_files(tmp_path / "model.gguf") == ()
-    with pytest.raises(Refused, match="does not begin as GGUF files do"):
-        read_header((tmp_path / "model.gguf",), "")
-    with pytest.raises(Refused, match="version 1 is not read"):
-        header_of(b"GGUF" + struct.pack("<IQQ", 1, 0, 0), tmp_path)
-    key = struct.pack("<Q", 1) + b"a"
-    with pytest.raises(Refused, match="a list of lists"):
-        header_of(b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + key + struct.pack("<IIQ", 9, 9, 4), tmp_path)
-    with pytest.raises(Refused, match="claims"):
-        header_of(b"GGUF" + struct.pack("<IQQ", 3, 2**60, 2**60), tmp_path)
+    path, key = tmp_path / "model.gguf", struct.pack("<Q", 1) + b"a"
+    for content, words in (
+        (b"GGUF" + struct.pack("<IQQ", 1, 0, 0), "version 1 is not read"),
+        (b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + key + struct.pack("<IIQ", 9, 9, 4), "a list of lists"),
+        (b"GGUF" + struct.pack("<IQQ", 3, 2**60, 2**60), "claims"),
+        (b"\x80\x04\x95", "does not begin as GGUF files do"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(Refused, match=words):
+            read_header((path,), "damaged")
+    assert gguf_files(path) == ()
 
 
 def test_the_origin_of_a_damaged_note_is_refused(llama, tmp_path):

@@ -250,13 +250,10 @@ def test_numbers_that_do_not_fit_are_refused(make: Make) -> None:
         files.read("model.layers.0.self_attn.q_proj.weight")
 
 
-def test_a_width_of_which_too_few_channels_are_mixed_is_refused(make: Make) -> None:
+def test_widths_of_which_too_few_channels_are_mixed_are_refused(make: Make) -> None:
     with pytest.raises(Refused, match="its largest power of two, 4, mixes too few") as caught:
         rotated(make("llama", hidden_size=92, head_dim=24), "r1", 0)
     assert caught.value.field == "rotate"
-
-
-def test_heads_of_which_too_few_channels_are_mixed_are_refused(make: Make) -> None:
     checkpoint = make("llama", head_dim=4)
     with pytest.raises(Refused, match="for 4 channels of a head") as caught:
         rotated(checkpoint, "r1+r2", 0)

@@ -19,20 +19,18 @@ TOKENS = np.array([[[40, 0, 9, 64], [30, 20, 3, 12]], [[44, 2, 11, 64], [30, 24,
 
 
 @pytest.fixture(scope="module")
-def mixture(tmp_path_factory):
+def study(tmp_path_factory):
     return write_mixture(tmp_path_factory.mktemp("mixture") / "moe", tokens=TOKENS)
 
 
-def errors_of(mixture: Study, layer: int, g: int, m: int, name: str = "held_out") -> list[float]:
+def errors_of(study: Study, layer: int, g: int, m: int, name: str = "held_out") -> list[float]:
     """What is stored of a layer at a point, draw by draw, without what stands for 0/0."""
-    study = mixture
     stored = study.array(study.line("sarqc-gbs", 2), name)[:, layer, g, m]
     return [float(value) for value in stored if not np.isnan(value)]
 
 
 class TestCounts:
-    def test_every_expert_has_its_layers_and_the_tokens_of_its_linears(self, mixture):
-        study = mixture
+    def test_every_expert_has_its_layers_and_the_tokens_of_its_linears(self, study):
         experts = experts_of(study.layers)
         assert (experts.blocks, experts.numbers, experts.count, experts.channels) == ((0, 1), (0, 1, 2, 3), 8, 16)
         for (row, column), members in experts.members.items():
@@ -42,8 +40,7 @@ class TestCounts:
         assert counts.values.tolist() == TOKENS.tolist()
         assert counts.text == 64
 
-    def test_none_is_none_in_any_draw_and_few_is_fewer_than_channels_on_average(self, mixture):
-        study = mixture
+    def test_none_is_none_in_any_draw_and_few_is_fewer_than_channels_on_average(self, study):
         counts = token_counts(experts_of(study.layers), study.read(study.lines[0], "tokens"))
         for row in range(2):
             for column in range(4):
@@ -51,8 +48,7 @@ class TestCounts:
                 assert counts.none[row, column] == (0 in draws)
                 assert counts.few[row, column] == (0 not in draws and sum(draws) / 2 < 16)
 
-    def test_words_are_the_counts(self, mixture):
-        study = mixture
+    def test_words_are_the_counts(self, study):
         counts = token_counts(experts_of(study.layers), study.read(study.lines[0], "tokens"))
         assert words(counts) == (
             "Of 8 experts, 1 saw none of 64 calibration tokens in at least one of 2 draws and 3 saw on average fewer "
@@ -89,8 +85,7 @@ class TestNoTokens:
         assert np.isnan(seen[0, 1]).all()
         assert seen[0, 2].tolist() == [[0.0, 0.1]]
 
-    def test_such_layers_are_left_out_of_all_layers(self, mixture):
-        study = mixture
+    def test_such_layers_are_left_out_of_all_layers(self, study):
         for name in ("recon", "held_out"):
             found = getattr(line_facts(study, method="sarqc-gbs", bits=2, layer=None), name)
             for g, m in np.ndindex(*found.shape):
@@ -99,18 +94,16 @@ class TestNoTokens:
                 means = [sum(draw) / len(draw) for draw in by_draw]
                 assert found[g, m] == pytest.approx(sum(means) / len(means))
 
-    def test_the_layer_itself_says_nothing_for_that_text(self, mixture):
+    def test_the_layer_itself_says_nothing_for_that_text(self, study):
         """Expert 1 of block 0 saw no token in the first draw, and some in the second."""
-        study = mixture
         layer = experts_of(study.layers).members[0, 1][0]
         facts = line_facts(study, method="sarqc-gbs", bits=2, layer=layer)
-        assert facts.recon[0, 2] == pytest.approx(errors_of(mixture, layer, 0, 2, "recon")[0])
-        assert len(errors_of(mixture, layer, 0, 2, "recon")) == 1
+        assert facts.recon[0, 2] == pytest.approx(errors_of(study, layer, 0, 2, "recon")[0])
+        assert len(errors_of(study, layer, 0, 2, "recon")) == 1
 
 
 class TestMaps:
-    def test_a_pooled_cell_has_mean_and_worst_and_leads_to_the_worst(self, mixture):
-        study = mixture
+    def test_a_pooled_cell_has_mean_and_worst_and_leads_to_the_worst(self, study):
         made = at(lab_view(study, method="sarqc-gbs", bits=2)["figures"]["map"], 1, 2)
         trace = made["data"][0]
         assert made["layout"]["xaxis"]["ticktext"] == ["q", "up", "down<br>experts"]
@@ -118,13 +111,12 @@ class TestMaps:
         members = experts_of(study.layers).members
         for row in range(2):
             layers = [members[row, column][0] for column in range(4)]
-            errors = [sum(found) / len(found) for found in (errors_of(mixture, one, 1, 2) for one in layers)]
+            errors = [sum(found) / len(found) for found in (errors_of(study, one, 1, 2) for one in layers)]
             assert 10 ** trace["z"][row][1] == pytest.approx(sum(errors) / 4, rel=1e-4)
             assert 10 ** trace["z"][row][2] == pytest.approx(max(errors), rel=1e-4)
             assert trace["customdata"][row][2][0] == layers[errors.index(max(errors))]
 
-    def test_choosing_an_expert_opens_its_block(self, mixture):
-        study = mixture
+    def test_choosing_an_expert_opens_its_block(self, study):
         chosen = experts_of(study.layers).members[1, 2][1]
         figures = lab_view(study, method="sarqc-gbs", bits=2, layer=chosen)["figures"]
         made = at(figures["map_experts"], 0, 3)
@@ -133,15 +125,14 @@ class TestMaps:
             for column in range(4):
                 layer, text, tokens = trace["customdata"][line][column]
                 assert study.layers[layer].name == f"model.layers.1.mlp.experts.{column}.{part}_proj"
-                found = errors_of(mixture, layer, 0, 3)
+                found = errors_of(study, layer, 0, 3)
                 assert 10 ** trace["z"][line][column] == pytest.approx(sum(found) / len(found), rel=1e-4)
                 assert text == f"expert {column} · {part}"
                 assert f"{TOKENS[:, 1, column].mean():.0f} of 64 tokens" in tokens
         assert [(shape["x0"], shape["y0"]) for shape in made["layout"]["shapes"]] == [(1.5, -0.5)]
         assert lab_view(study, method="sarqc-gbs", bits=2, layer=0)["figures"]["map_experts"] is None
 
-    def test_tokens_are_around_the_number_of_channels_and_none_has_a_mark(self, mixture):
-        study = mixture
+    def test_tokens_are_around_the_number_of_channels_and_none_has_a_mark(self, study):
         chosen = experts_of(study.layers).members[0, 3][0]
         figure = lab_view(study, method="sarqc-gbs", bits=2, layer=chosen)["figures"]["tokens"]
         cells, none, few = figure["data"]
@@ -169,13 +160,12 @@ class TestMaps:
 
 
 class TestTokensAndError:
-    def test_points_are_experts_and_the_caption_is_their_gain(self, mixture):
-        study = mixture
+    def test_points_are_experts_and_the_caption_is_their_gain(self, study):
         figure = lab_view(study, method="sarqc-gbs", bits=2)["figures"]["tokens_error"]
         members = experts_of(study.layers).members
 
         def error(place: tuple[int, int], m: int) -> float:
-            linears = [errors_of(mixture, layer, 1, m) for layer in members[place]]
+            linears = [errors_of(study, layer, 1, m) for layer in members[place]]
             return sum(sum(one) / len(one) for one in linears) / len(linears)
 
         made = at(figure, 1, 3)
@@ -191,8 +181,8 @@ class TestTokensAndError:
         text = made["layout"]["annotations"][0]["text"].replace("\u00a0", " ")
         assert f"fewest tokens <b>{100 * gains[0]:.0f} % less</b>, most <b>{100 * gains[1]:.0f} % less</b>" in text
 
-    def test_at_the_smallest_lambda_there_is_nothing_to_compare(self, mixture):
-        made = at(lab_view(mixture, method="sarqc-gbs", bits=2)["figures"]["tokens_error"], 0, 0)
+    def test_at_the_smallest_lambda_there_is_nothing_to_compare(self, study):
+        made = at(lab_view(study, method="sarqc-gbs", bits=2)["figures"]["tokens_error"], 0, 0)
         assert made["layout"]["annotations"][0]["text"] == "λ = 0; dotted: the same"
 
 

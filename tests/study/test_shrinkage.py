@@ -15,15 +15,13 @@ from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.loading import load
 from sarqc.models.walk import BlockWalk
 from sarqc.settings import Settings
-from sarqc.study.document import Study
 from sarqc.study.facts import LineFacts, line_facts
 from sarqc.study.shrinkage import ESTIMATORS, regret, shrinkage_lam
-
-STUDIES = Settings().assets_dir / "studies"
+from tests.synthetic_study import shipped
 
 
 def facts_of(name: str, method: str = "rqc-gbs", layer: int | None = None) -> LineFacts:
-    return line_facts(Study.open(STUDIES / name), method=method, bits=2, layer=layer)
+    return line_facts(shipped(name), method=method, bits=2, layer=layer)
 
 
 def test_shipped_numbers_are_those_of_the_tokens() -> None:
