@@ -96,7 +96,7 @@ def test_tuning_and_a_ladder_have_commands_of_their_own(document: dict[str, Any]
     assert command.startswith(f"python -m sarqc {kind} ")
     assert "--method" not in command
     assert understood(command) == Recipe.parse(document)
-    assert {*idle} <= {*OF_THE_OTHER_KIND[kind]}
+    assert {"speed", "baseline"} <= {*OF_THE_OTHER_KIND["tune"]}
     assert understood(one_text("cli", document | idle, ADDRESS)) == Recipe.parse(document)
     for form in ("yaml", "rest", "python"):
         assert kind in one_text(form, document, ADDRESS)

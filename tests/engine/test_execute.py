@@ -204,7 +204,7 @@ def test_points_without_unseen_text_or_without_a_curve(document: dict, fresh_set
 def test_notes_are_not_silent(document: dict, fresh_settings: Settings) -> None:
     changes = {"method": "gptq", "inputs_from": "float", "group_size": 32, "indivisible": "per_channel"}
     words = " ".join(event.what for event in of_type(run(document | changes, fresh_settings), Warned))
-    for said in ("λ = 0.3 has no effect on gptq", "per channel", "float prefix"):
+    for said in ("λ = 0.3 has no effect on gptq", "per channel", "the float model's inputs"):
         assert said in words
 
 
