@@ -15,8 +15,11 @@ from tests.oracles import (
     Array,
     Integers,
     Rounded,
+    algorithm_1_candidates,
     code_of,
     code_range,
+    drift_saliency,
+    gram_by_token,
     group_parameters,
     level_of,
     without_dead_channels,
@@ -245,3 +248,14 @@ def coordinate_descent(
                 codes[row, column] = code
                 margin[row] = min(margin[row], (second - best) / best if best > 0 else math.inf)
     return codes, margin
+
+
+def objective_of_search(name: str, w: Array, x: Array, bits: int, group_size: int, kind: str) -> Array:
+    """The Gram (I, I) of what AWQ, or SARQC-GS at λ = 0.3, minimises: with the penalty as both terms are normalised."""
+    gram = gram_by_token(x)
+    if name == "awq":
+        return gram
+    tried = algorithm_1_candidates(w, x, bits, group_size, kind, salient=True, include_identity=True)
+    recons, sars = [one.recon for one in tried], [one.sar for one in tried]
+    weight = 0.3 * (max(recons) - min(recons)) / (max(sars) - min(sars))
+    return gram + weight * np.diag(drift_saliency(np.abs(x).mean(axis=0), w) ** 2)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import torch
 from torch import Tensor
 
 from sarqc.quantization.auto_by_layer import SelectionJob, select_layers
@@ -25,6 +26,12 @@ Statistics = LayerStatistics | Mapping[str, LayerStatistics]
 def zeros_of(layer: QuantizedLayer) -> Tensor:
     """What oracles call zero points: (O, G), on the affine grid its biases."""
     return layer.zero_points if layer.biases is None else layer.biases
+
+
+def same_tensors(one: QuantizedLayer, other: QuantizedLayer) -> None:
+    """Two layers agree in every bit."""
+    for name in ("codes", "scales", "zero_points", "dequantized"):
+        assert torch.equal(getattr(one, name), getattr(other, name)), name
 
 
 def quantize_layers(jobs: Sequence[LayerJob], budget_bytes: int = BUDGET_BYTES) -> list[list[QuantizedLayer]]:

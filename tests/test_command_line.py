@@ -14,9 +14,11 @@ from typing import Any
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 from sarqc import __main__ as command_line
 from sarqc import __version__
+from sarqc.errors import Refused
 from sarqc.events import (
     BlockDistilled,
     BlockRounded,
@@ -35,6 +37,7 @@ from sarqc.events import (
 from sarqc.recipe import Recipe
 from sarqc.study.document import Study
 from sarqc.terminal import ProgressBar, print_summary, words
+from sarqc.web.users import read_users, user_of
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -64,6 +67,22 @@ def sarqc(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
     return subprocess.CompletedProcess([*arguments], code, out.getvalue(), err.getvalue())
 
 
+def answer(*arguments: str, **environment: str) -> Any:
+    """What a command that succeeds says in JSON."""
+    done = sarqc(*arguments, "--json", **environment)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def refused(*arguments: str, **environment: str) -> dict[str, str]:
+    """The error of a command: its line for people, and with --json one object."""
+    done = sarqc(*arguments, **environment)
+    assert done.returncode == 2, done
+    assert done.stderr.startswith("sarqc: ")
+    assert len(done.stderr.splitlines()) == 1
+    return {"line": done.stderr} | (json.loads(done.stdout)["error"] if "--json" in arguments else {})
+
+
 @pytest.fixture
 def flags(random_llama: Path, text_file: Path) -> list[str]:
     return [
@@ -91,7 +110,7 @@ def test_flags_and_a_file_are_the_same_run(flags: list[str], tmp_path: Path) -> 
     assert f"{len(study.layers)} of {len(study.layers)} layers\n" in first.stderr
     recipe = tmp_path / "recipe.json"
     recipe.write_text(json.dumps(summary["recipe"]))
-    same = summary_of("run", str(recipe), **state)
+    same = answer("run", str(recipe), **state)
     assert summary["written"]["parts_at"] is None
     assert {**same, "seconds": 0, "written": None} == {**summary, "seconds": 0, "written": None}
 
@@ -118,23 +137,23 @@ def test_flags_and_a_file_are_the_same_run(flags: list[str], tmp_path: Path) -> 
 
 def test_the_packed_format(flags: list[str], tmp_path: Path) -> None:
     state = {"SARQC_STATE_DIR": str(tmp_path / "state")}
-    arguments = [*flags, "--output", str(tmp_path / "out"), "--format", "packed", "--json"]
-    refused = sarqc("quantize", *arguments, **state)
-    assert refused.returncode == 2
-    assert "zero points" in json.loads(refused.stdout)["error"]["what"]
+    arguments = [*flags, "--output", str(tmp_path / "out"), "--format", "packed"]
+    assert "zero points" in refused("quantize", *arguments, "--json", **state)["what"]
     assert not (tmp_path / "state").exists()
-    done = sarqc("quantize", *arguments, "--grid", "symmetric", **state)
-    assert done.returncode == 0, done.stderr
+    answer("quantize", *arguments, "--grid", "symmetric", **state)
     config = json.loads((tmp_path / "out" / "model" / "config.json").read_text())
     assert config["quantization_config"]["format"] == "pack-quantized"
     assert "this folder" in (tmp_path / "out" / "model" / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(("on", "words"), [("moon", "“moon”"), ("ray", "SARQC_RAY_ADDRESS")])
+def test_a_place_without_workers_ends_with_2(flags: list[str], on: str, words: str) -> None:
+    assert words in refused("quantize", *flags, "--on", on, "--json")["line"]
+
+
 def test_storage_that_cant_be_used_ends_with_2(flags: list[str], bucket: str, tmp_path: Path) -> None:
     environment = {"SARQC_STORAGE": "s3://no-such-bucket/here", "SARQC_STATE_DIR": str(tmp_path / "state")}
-    result = sarqc("quantize", *flags, "--json", **environment)
-    assert result.returncode == 2
-    error = json.loads(result.stdout)["error"]
+    error = refused("quantize", *flags, "--json", **environment)
     assert (error["where"], error["kind"]) == ("SARQC_STORAGE", "unreachable")
     assert not (tmp_path / "state").exists()
 
@@ -158,16 +177,16 @@ def test_storage_that_cant_be_used_ends_with_2(flags: list[str], bucket: str, tm
         (["--test", "{empty}"], "empty"),
     ],
 )
-def test_a_wrong_recipe_ends_with_2(flags: list[str], change: list[str], words: str, tmp_path: Path) -> None:
-    (tmp_path / "empty.txt").touch()
-    given = [part.format(empty=tmp_path / "empty.txt") for part in change]
-    result = sarqc("quantize", *flags, *given, "--json")
-    assert result.returncode == 2
-    error = json.loads(result.stdout)["error"]
+def test_a_wrong_recipe_ends_with_2(flags: list[str], change: list[str], words: str) -> None:
+    error = refused("quantize", *flags, *change, "--json")
     assert words in error["what"] + error["where"]
     assert error["remedy"]
-    assert words in result.stderr
-    assert "Traceback" not in result.stderr
+    assert words in error["line"]
+
+
+def test_an_empty_text_is_refused(flags: list[str], tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").touch()
+    assert "empty" in refused("quantize", *flags, "--test", str(tmp_path / "empty.txt"))["line"]
 
 
 def test_a_hub_that_is_away_is_one_sentence(flags: list[str]) -> None:
@@ -215,19 +234,10 @@ def test_auto_is_a_value_of_lambda_and_gamma(flags: list[str]) -> None:
 
 def test_the_flag_of_a_list_is_given_once_for_each_entry(flags: list[str], tmp_path: Path) -> None:
     arguments = [*flags, "--prompts", "The king, my lord", "--prompts", "42", "--new-tokens", "3", "--sweep", "0, 2"]
-    summary = summary_of("quantize", *arguments, SARQC_STATE_DIR=str(tmp_path / "state"))
+    summary = answer("quantize", *arguments, SARQC_STATE_DIR=str(tmp_path / "state"))
     assert summary["recipe"]["prompts"] == ["The king, my lord", "42"]
     assert summary["recipe"]["sweep"] == [0, 2]
     assert [len(text["greedy"]["float"]["ids"]) for text in summary["texts"]] == [3, 3]
-
-
-def refused(*arguments: str) -> dict[str, str]:
-    """The error of a command: one JSON object, and one line for people."""
-    done = sarqc(*arguments)
-    assert done.returncode == 2, done
-    assert done.stderr.startswith("sarqc: ")
-    assert len(done.stderr.splitlines()) == 1
-    return json.loads(done.stdout)["error"] if "--json" in arguments else {"what": done.stderr}
 
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -255,7 +265,7 @@ def test_a_wrong_file_is_one_sentence(name: str, tmp_path: Path) -> None:
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     assert what in refused("run", str(path), "--json")["what"]
     if name != "not a list of names":
-        assert what in refused("survey", str(path), "--output", str(tmp_path / "study"))["what"]
+        assert what in refused("survey", str(path), "--output", str(tmp_path / "study"))["line"]
     assert not (tmp_path / "study").exists()
 
 
@@ -281,7 +291,7 @@ def test_a_wrong_setting_is_one_sentence_before_any_work(
         assert error["where"] == f"SARQC_{name}"
         assert value in error["what"]
         assert error["remedy"]
-    assert f"SARQC_{name}" in refused("doctor")["what"]
+    assert f"SARQC_{name}" in refused("doctor")["line"]
 
 
 @pytest.mark.parametrize("output", ["/proc/x/y", "/dev/full/x", "{file}", "{file}/x"])
@@ -293,7 +303,7 @@ def test_an_output_that_can_not_be_made_is_refused_before_any_work(
     output = output.format(file=tmp_path / "file")
     assert output in refused("quantize", *flags, "--output", output, "--json")["where"]
     survey = ROOT / "assets" / "studies" / "tiny-llama.yaml"
-    assert output in refused("survey", str(survey), "--output", output)["what"]
+    assert output in refused("survey", str(survey), "--output", output)["line"]
     assert (tmp_path / "file").read_text() == "mine"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]
 
@@ -301,7 +311,7 @@ def test_an_output_that_can_not_be_made_is_refused_before_any_work(
 def test_a_survey_does_not_replace_what_is_no_study(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     survey = ROOT / "assets" / "studies" / "tiny-llama.yaml"
-    assert "not a study" in refused("survey", str(survey), "--output", str(tmp_path))["what"]
+    assert "not a study" in refused("survey", str(survey), "--output", str(tmp_path))["line"]
     assert (tmp_path / "mine.txt").read_text() == "mine"
 
 
@@ -456,25 +466,20 @@ def test_a_batch_is_its_runs(flags: list[str], tmp_path: Path) -> None:
     }
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(json.dumps(document | {"lambda": [0.1, 1], "bits": 3}))
-    runs = summary_of("run", str(recipe), "--output", str(tmp_path / "out"), **state)["runs"]
+    runs = answer("run", str(recipe), "--output", str(tmp_path / "out"), **state)["runs"]
     assert list(runs) == ["lambda=0.1", "lambda=1"]
-    single = summary_of("quantize", *flags, **state)
+    single = answer("quantize", *flags, **state)
     assert runs["lambda=1"]["perplexity"] == single["perplexity"] != runs["lambda=0.1"]["perplexity"]
     for name in runs:
         assert (tmp_path / "out" / name / "study" / "study.json").is_file()
 
     recipe.write_text(json.dumps(document | {"group_size": [32, 7], "indivisible": "refuse", "bits": 3}))
-    refused = sarqc("run", str(recipe), "--output", str(tmp_path / "other"), "--json", **state)
-    assert refused.returncode == 2
-    assert "group_size=32" in json.loads(refused.stdout)["error"]["where"]  # 48 channels: the first is refused already
+    error = refused("run", str(recipe), "--output", str(tmp_path / "other"), "--json", **state)
+    assert "group_size=32" in error["where"]  # 48 channels: the first is refused already
     assert not (tmp_path / "other").exists()
 
 
 def test_a_user_of_the_web_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from typer.testing import CliRunner
-
-    from sarqc.web.users import read_users, user_of
-
     path = tmp_path / "users"
     said = CliRunner().invoke(
         command_line.app, ["user", "ann", "--role", "operator", "--file", str(path)], input="a good password\n" * 2
@@ -497,8 +502,6 @@ def test_a_user_of_the_web_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     ],
 )
 def test_users_that_are_refused(arguments: list[str], password: str, tmp_path: Path) -> None:
-    from typer.testing import CliRunner
-
     path = tmp_path / "users"
     said = CliRunner().invoke(command_line.app, ["user", *arguments, "--file", str(path)], input=f"{password}\n" * 2)
     assert (said.exit_code, said.output.splitlines()[-1][:7]) == (2, "sarqc: ")
@@ -511,9 +514,8 @@ def test_a_file_is_written_in_another_form(tmp_path: Path) -> None:
     assert sarqc("recipe", str(file)).stdout == "model: toy\ncalibration: a.txt\nlambda: [0, 0.1]\n"
     assert "http://127.0.0.1:7999/api/runs" in sarqc("recipe", str(file), "--as", "rest", SARQC_PORT="7999").stdout
     assert "https://toy/api/runs" in sarqc("recipe", str(file), "--as", "rest", "--address", "https://toy").stdout
-    done = sarqc("recipe", str(file), "--as", "tex")
-    assert done.returncode == 2
-    assert "yaml, cli, rest, python, shell, slurm, hf-jobs, skypilot, ray" in done.stderr
+    known = "yaml, cli, rest, python, shell, slurm, hf-jobs, skypilot, ray"
+    assert known in refused("recipe", str(file), "--as", "tex")["line"]
 
 
 def test_a_checkpoint_of_others_is_inspected_and_repaired(random_llama: Path, text_file: Path, tmp_path: Path) -> None:
@@ -525,20 +527,19 @@ def test_a_checkpoint_of_others_is_inspected_and_repaired(random_llama: Path, te
     assert rounded.returncode == 0, rounded.stderr
     folder = str(tmp_path / "out" / "model")
 
-    summary = summary_of("inspect", folder, "--original", str(random_llama), *texts, **state)
+    theirs = [folder, "--original", str(random_llama), *texts]
+    summary = answer("inspect", *theirs, **state)
     assert (summary["recipe"]["bits"], summary["opened"]["format"]) == (3, "compressed-tensors")
     fingerprint = Recipe.parse(summary["recipe"]).fingerprint()  # of the recipe as a page queues it: one study for both
     assert (tmp_path / "state" / "studies" / fingerprint / "study.json").is_file()
 
     to_new = ["--output", str(tmp_path / "new")]
-    repaired = sarqc("repair", folder, "--original", str(random_llama), *texts, "--lambda", "0.05", *to_new, **state)
+    repaired = sarqc("repair", *theirs, "--lambda", "0.05", *to_new, **state)
     assert repaired.returncode == 0, repaired.stderr
     assert "The repair lowers KL from the original by" in repaired.stdout
     assert (tmp_path / "new" / "model" / "config.json").is_file()
 
-    refused = sarqc("inspect", folder, "--original", str(random_llama), *texts, "--bits", "4", **state)
-    assert refused.returncode == 2
-    assert "the quantized checkpoint has 3" in refused.stderr
+    assert "the quantized checkpoint has 3" in refused("inspect", *theirs, "--bits", "4", **state)["line"]
 
 
 def test_former_names_are_taken_with_a_word_on_the_new_ones(tmp_path: Path) -> None:
@@ -576,11 +577,10 @@ def test_a_ladder_has_its_own_flags_and_prints_its_steps(tmp_path: Path, random_
     ]  # fmt: skip
     assert "It ended because all draws were made, after 18 models." in told.stdout
     assert "measuring steps: draw 2 of 2" in told.stderr
-    summary = summary_of("ladder", *flags, **state)
+    summary = answer("ladder", *flags, **state)
     assert (summary["ladder"]["measured"], summary["layers"]) == (18, [])
     file = tmp_path / "ladder.yaml"
     file.write_text(yaml.safe_dump(summary["recipe"]))
-    refused = sarqc("run", str(file), "--output", str(tmp_path / "out"), "--json", **state)
-    assert refused.returncode == 2
-    assert json.loads(refused.stdout)["error"]["what"] == "a ladder leaves no study and no model"
+    error = refused("run", str(file), "--output", str(tmp_path / "out"), "--json", **state)
+    assert error["what"] == "a ladder leaves no study and no model"
     assert sarqc("ladder", *flags, "--method", "gptq", **state).returncode == 2

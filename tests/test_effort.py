@@ -18,9 +18,9 @@ from sarqc.recipe import EFFORTS, Recipe, expanded, spare
 from sarqc.recipe.measured_efforts import TABLE
 from sarqc.recipe.texts import one_text
 from sarqc.settings import Settings
-from tests.test_command_line import ROOT, sarqc, summary_of
+from tests.test_command_line import ROOT, answer, sarqc
+from tests.test_recipe import LEAST
 
-LEAST = {"model": "tiny-llama", "calibration": "tiny-llama-calibration"}
 QUICK = {"range": "search"}
 BALANCED = {"range": "search", "order": "activation", "refine": 1}
 BEST = {
@@ -90,17 +90,23 @@ def test_efforts_that_are_alike_are_one() -> None:
     assert learned.amounts_to() is None
 
 
-def test_what_is_wrong_is_refused() -> None:
-    with pytest.raises(Refused, match=r"effort is 'fast': it must be 'quick', 'balanced' or 'best'"):
-        Recipe.parse(LEAST | {"effort": "fast"})
-    with pytest.raises(Refused, match="judged by the predictions on held-out sequences, and there are none"):
-        Recipe.parse(LEAST | {"effort": "best", "held_out_samples": 0})
-    with pytest.raises(Refused, match="unknown method"):
-        Recipe.parse(LEAST | {"effort": "best", "method": "none"})
-    without_effect = Recipe.parse(LEAST | {"effort": "best", "method": "omniquant"}).ignored()
-    assert without_effect == ["Effort = best has no effect on omniquant"]
-    of_a_ladder = Recipe.parse(LEAST | {"effort": "best", "kind": "ladder", "test": "t"}).ignored()
-    assert of_a_ladder == ["Effort has no effect on a ladder"]
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"effort": "fast"}, "effort is 'fast': it must be 'quick', 'balanced' or 'best'"),
+        ({"held_out_samples": 0}, "judged by the predictions on held-out sequences, and there are none"),
+        ({"method": "none"}, "unknown method"),
+    ],
+)
+def test_what_is_wrong_is_refused(more: dict[str, Any], words: str) -> None:
+    with pytest.raises(Refused, match=words):
+        Recipe.parse(LEAST | {"effort": "best"} | more)
+
+
+def test_an_effort_without_effect_is_named() -> None:
+    for more, where in (({"method": "omniquant"}, " = best has no effect on omniquant"),
+                        ({"kind": "ladder", "test": "t"}, " has no effect on a ladder")):  # fmt: skip
+        assert Recipe.parse(LEAST | {"effort": "best"} | more).ignored() == [f"Effort{where}"]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +153,6 @@ def test_a_mixture_is_distilled_block_by_block(settings: Settings) -> None:
     assert (job.plan.effort, job.plan.fitting["distill"]) == ("best", 5)
     assert job.plan.fitting["distill_by"] == "block"
     assert job.plan.warnings[0].startswith("effort best distills scales block by block: distillation by the")
-    assert job.prepared is not None
     assert job.prepared.recipe == job.recipe
     kept = resolve(job.recipe, settings)
     assert (kept.recipe, kept.plan.effort) == (job.recipe, "best")
@@ -187,7 +192,7 @@ def test_on_the_command_line(random_llama: Path, text_file: Path, tmp_path: Path
         "--model", str(random_llama), "--calibration", str(text_file), "--bits", "2", "--group-size", "16",
         "--samples", "2", "--length", "32", "--effort", "balanced", "--refine", "2",
     ]  # fmt: skip
-    recipe = summary_of("quantize", *flags, SARQC_STATE_DIR=str(tmp_path))["recipe"]
+    recipe = answer("quantize", *flags, SARQC_STATE_DIR=str(tmp_path))["recipe"]
     assert "effort" not in recipe
     assert (recipe["range"], recipe["order"], recipe["refine"]) == ("search", "activation", 2)
     assert "--effort" in sarqc("tune", "--help").stdout

@@ -25,6 +25,7 @@ from sarqc.study.document import Study
 from tests.test_recipe import batches, recipes
 
 ADDRESS = "http://127.0.0.1:7860"
+LADDER = {"kind": "ladder", "model": "toy", "calibration": "a.txt", "test": "b.txt", "lambda": 0.2, "draws": 4}
 TUNED = {"kind": "tune", "model": "toy", "calibration": "a.txt", "test": "b.txt", "sweep": [0, 0.5], "minutes": 3}
 
 
@@ -82,41 +83,40 @@ def test_the_command_means_the_same_run(document: dict[str, Any]) -> None:
     assert understood(one_text("cli", document, ADDRESS)) == Recipe.parse(document)
 
 
-def test_tuning_has_a_command_of_its_own() -> None:
-    command = one_text("cli", TUNED, ADDRESS)
-    assert command.startswith("python -m sarqc tune ")
-    assert understood(command) == Recipe.parse(TUNED)
-    # What means nothing to tuning has no flag there.
-    assert {"speed", "baseline"} <= {*OF_THE_OTHER_KIND["tune"]}
-    assert understood(one_text("cli", TUNED | {"speed": True, "baseline": False}, ADDRESS)) == Recipe.parse(TUNED)
-
-
-def test_a_ladder_has_a_command_of_its_own() -> None:
-    ladder = {"kind": "ladder", "model": "toy", "calibration": "a.txt", "test": "b.txt", "lambda": 0.2, "draws": 4}
-    command = one_text("cli", ladder, ADDRESS)
-    assert command.startswith("python -m sarqc ladder ")
+@pytest.mark.parametrize(
+    ("document", "idle"),  # the latter means nothing there, and has no flag
+    [
+        (TUNED, {"speed": True, "baseline": False}),
+        (LADDER, {"gamma": 0.5, "epochs": 3, "tasks": ["piqa"], "range": "search"}),
+    ],
+    ids=["tune", "ladder"],
+)
+def test_tuning_and_a_ladder_have_commands_of_their_own(document: dict[str, Any], idle: dict[str, Any]) -> None:
+    command, kind = one_text("cli", document, ADDRESS), document["kind"]
+    assert command.startswith(f"python -m sarqc {kind} ")
     assert "--method" not in command
-    assert understood(command) == Recipe.parse(ladder)
-    idle = {"gamma": 0.5, "epochs": 3, "tasks": ["piqa"], "range": "search"}
-    assert understood(one_text("cli", ladder | idle, ADDRESS)) == Recipe.parse(ladder)
+    assert understood(command) == Recipe.parse(document)
+    assert {"speed", "baseline"} <= {*OF_THE_OTHER_KIND["tune"]}
+    assert understood(one_text("cli", document | idle, ADDRESS)) == Recipe.parse(document)
     for form in ("yaml", "rest", "python"):
-        assert "ladder" in one_text(form, ladder, ADDRESS)
+        assert kind in one_text(form, document, ADDRESS)
+
+
+def begun(document: dict[str, Any]) -> dict[str, Any]:
+    """What a program has made before it runs anything."""
+    names: dict[str, Any] = {}
+    exec(one_text("python", document, ADDRESS).split("\nfor ")[0], names)
+    return names
 
 
 @given(recipes)
 def test_the_program_has_the_same_recipe(document: dict[str, Any]) -> None:
-    program = one_text("python", document, ADDRESS).split("for event")[0]
-    names: dict[str, Any] = {}
-    exec(program, names)
-    assert names["recipe"] == Recipe.parse(document)
+    assert begun(document)["recipe"] == Recipe.parse(document)
 
 
 @given(batches)
 def test_the_program_of_a_batch_has_the_same_recipes(document: dict[str, Any]) -> None:
-    program = one_text("python", document, ADDRESS).split("for name")[0]
-    names: dict[str, Any] = {}
-    exec(program, names)
-    assert list(names["recipes"].values()) == list(expanded(document).values())
+    assert list(begun(document)["recipes"].values()) == list(expanded(document).values())
 
 
 @pytest.fixture

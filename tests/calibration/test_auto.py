@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from sarqc.calibration.corpora import Sequences
-from sarqc.calibration.job import CalibrationJob, SolvedLayer
-from sarqc.calibration.pipeline import calibrate
+from sarqc.calibration.job import CalibrationJob
 from sarqc.engine.auto_by_model import ModelSelection, select_for_model
 from sarqc.engine.keys import layer_keys, weights_of
 from sarqc.events import CandidateDone, EpochDone
@@ -19,34 +18,24 @@ from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import METHODS, Method, method
-from tests.calibration.test_pipeline import a_plan, fresh, inputs_of, weights
+from tests.calibration.test_pipeline import a_plan, fresh, inputs_of, solved_by, weights
 from tests.quantizing import quantize_selected
 
 
 def candidates(name: str) -> tuple[Method, ...]:
     auto = METHODS[name].auto
-    assert auto is not None
-    return tuple(
-        method(name, lam=lam, **({} if gamma is None else {"gamma": gamma}))
-        for gamma in auto.gammas
-        for lam in auto.lams
-    )
+    return tuple(method(name).points(auto.lams, auto.gammas))
 
 
 def auto_plan(loaded: LoadedModel, name: str) -> CalibrationJob:
     return replace(a_plan(loaded, name), candidates=candidates(name), validation_samples=2)
 
 
-def solved_layers(loaded: LoadedModel, plan: CalibrationJob, store: Path) -> list[SolvedLayer]:
-    steps = calibrate(loaded, plan, ArtefactStore(store), layer_keys(loaded, plan))
-    return [step for step in steps if isinstance(step, SolvedLayer)]
-
-
 @pytest.mark.parametrize("name", ["sarqc-gbs", "sarqc-gptaq"])
 def test_each_layer_takes_its_best_on_the_kept_sequences(random_llama: Path, tmp_path: Path, name: str) -> None:
     loaded = fresh(random_llama)
     plan = auto_plan(loaded, name)
-    solved = solved_layers(loaded, plan, tmp_path)
+    solved = solved_by(loaded, plan, tmp_path)
     reference, original = fresh(random_llama), fresh(random_llama)
     tokens = torch.from_numpy(plan.sequences.calibration.copy())
     for block in range(3):
@@ -109,7 +98,7 @@ def test_one_lambda_by_the_perplexity_of_the_kept_sequences(random_llama: Path, 
     for point in points:
         model = fresh(random_llama)
         trial = replace(plan, method=point, sequences=Sequences(train, plan.sequences.held_out, {"of": "the test"}))
-        solved_layers(model, trial, tmp_path / f"{point.lam}")
+        solved_by(model, trial, tmp_path / f"{point.lam}")
         with torch.no_grad():
             log_probabilities = model.model(kept).logits.double().log_softmax(-1)
         picked = log_probabilities[:, :-1].gather(-1, kept[:, 1:].unsqueeze(-1))

@@ -1,6 +1,7 @@
 """What is named as a text and is none: no name ends in a traceback, nothing without an end is opened."""
 
 import os
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -45,18 +46,10 @@ def test_a_recipe_with_such_a_name_is_refused(settings: Settings, text_file: Pat
 def test_only_regular_files_are_texts(settings: Settings, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("/dev/zero")
-    for path in (
-        tmp_path,
-        tmp_path / "pipe",
-        tmp_path / "link",
-        Path("/dev/zero"),
-        Path("/dev/stdin"),
-        Path("/dev/full"),
-    ):
+    devices = ("/dev/zero", "/dev/stdin", "/dev/full")
+    for path, take in product((tmp_path, tmp_path / "pipe", tmp_path / "link", *devices), (check_corpus, read_corpus)):
         with pytest.raises(Refused):  # at once: who opened one would never come back
-            check_corpus(str(path), settings)
-        with pytest.raises(Refused):
-            read_corpus(str(path), settings)
+            take(str(path), settings)
 
 
 def test_a_text_has_a_largest_size(settings: Settings, tmp_path: Path) -> None:

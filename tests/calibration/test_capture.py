@@ -7,14 +7,14 @@ import torch
 
 from sarqc.calibration.capture import collect
 from sarqc.models import walk as walk_module
-from sarqc.models.checkpoint import read_checkpoint
-from sarqc.models.loading import LoadedModel, load
+from sarqc.models.loading import LoadedModel
 from sarqc.models.walk import BlockWalk
+from tests.calibration.test_pipeline import fresh, inputs_of
 
 
 @pytest.fixture(scope="module")
 def loaded(random_llama: Path) -> LoadedModel:
-    return load(read_checkpoint(random_llama), torch.device("cpu"))
+    return fresh(random_llama)
 
 
 @pytest.fixture(scope="module")
@@ -37,23 +37,13 @@ def test_the_walk_ends_where_the_model_does(
 
 
 def test_statistics_are_those_of_every_linear(loaded: LoadedModel, sequences: torch.Tensor) -> None:
-    seen: dict[str, list[torch.Tensor]] = {}
-    hooks = [
-        loaded.model.get_submodule(layer.name).register_forward_hook(
-            lambda _module, inputs, _output, name=layer.name: seen.setdefault(name, []).append(inputs[0].double())
-        )
-        for layer in loaded.checkpoint.layers
-    ]
-    with torch.no_grad():
-        loaded.model(sequences)
-    for hook in hooks:
-        hook.remove()
+    seen = inputs_of(loaded, [layer.name for layer in loaded.checkpoint.layers], sequences)
     walk = BlockWalk(loaded, sequences)
     for index, block in enumerate(loaded.blocks()):
         statistics, outputs = collect(walk, block)
         assert set(statistics) == {path for group in loaded.groups(block) for path in group.linears}
         for path, found in statistics.items():
-            tokens = torch.cat(seen[f"model.layers.{index}.{path}"]).flatten(0, 1)  # (N, I)
+            tokens = seen[f"model.layers.{index}.{path}"].double().flatten(0, 1)  # (N, I)
             gram = sum(torch.outer(token, token) for token in tokens)
             torch.testing.assert_close(found.gram.double(), gram, rtol=1e-4, atol=1e-4)
             torch.testing.assert_close(found.abs_mean.double(), tokens.abs().mean(0), rtol=1e-5, atol=1e-6)
@@ -91,12 +81,13 @@ def test_cross_terms_beside_a_float_walk(
 ) -> None:
     """Block by block with damaged weights behind, against the inputs of two whole models."""
     monkeypatch.setattr(walk_module, "batch_tokens", lambda **_: batch_tokens)
-    walked, original = (load(read_checkpoint(random_llama), torch.device("cpu")) for _ in range(2))
+    walked, original = (fresh(random_llama) for _ in range(2))
     walk, float_walk = BlockWalk(walked, sequences), BlockWalk(walked, sequences)
+    names = [layer.name for layer in walked.checkpoint.layers]
     for index, block in enumerate(walked.blocks()):
         plain, _ = collect(walk, block)
         statistics, outputs = collect(walk, block, float_walk)
-        inputs = [_inputs(model, sequences) for model in (walked, original)]
+        inputs = [inputs_of(model, names, sequences) for model in (walked, original)]
         for path, found in statistics.items():
             x, x_float = (of_model[f"model.layers.{index}.{path}"].double().flatten(0, 1) for of_model in inputs)
             torch.testing.assert_close(found.cross.double(), (x_float - x).T @ x, rtol=1e-4, atol=1e-3)
@@ -110,19 +101,3 @@ def test_cross_terms_beside_a_float_walk(
     with torch.no_grad():
         logits = original.model.lm_head(original.model.model.norm(torch.cat(float_walk.hidden)))
         torch.testing.assert_close(logits, original.model(sequences).logits, rtol=1e-5, atol=1e-5)
-
-
-def _inputs(model: LoadedModel, sequences: torch.Tensor) -> dict[str, torch.Tensor]:
-    """What reaches every linear in one forward pass of the whole model."""
-    seen: dict[str, torch.Tensor] = {}
-    hooks = [
-        model.model.get_submodule(layer.name).register_forward_pre_hook(
-            lambda _module, inputs, name=layer.name: seen.update({name: inputs[0]})
-        )
-        for layer in model.checkpoint.layers
-    ]
-    with torch.no_grad():
-        model.model(sequences)
-    for hook in hooks:
-        hook.remove()
-    return seen

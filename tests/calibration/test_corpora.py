@@ -17,10 +17,24 @@ from sarqc.errors import NotFound, Refused, Unreachable
 from sarqc.models.tokenizer_files import encode
 from sarqc.settings import Settings
 
+WIKITEXT = Path("Salesforce", "wikitext", "wikitext-2-raw-v1")
+
 
 def draw(ids: np.ndarray, **changes: object) -> object:
     wanted = {"samples": 3, "length": 10, "held_out_samples": 2, "sampling": "sequential", "seed": 0} | changes
     return draw_sequences(Text("text", ids), **wanted)
+
+
+def mirrored(settings: Settings, folder: Path) -> Settings:
+    return settings.model_copy(update={"data_dir": folder})
+
+
+def write(path: Path, texts: list[str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps({"text": text, "url": ""}) + "\n" for text in texts), encoding="utf-8")
+    else:
+        path.write_text("".join(texts), encoding="utf-8")
 
 
 def test_sequential_takes_the_first_tokens() -> None:
@@ -33,11 +47,11 @@ def test_sequential_takes_the_first_tokens() -> None:
 @given(st.integers(0, 1000), st.integers(1, 4), st.integers(0, 4), st.integers(2, 9))
 def test_random_windows_never_overlap(seed: int, samples: int, held_out: int, length: int) -> None:
     ids = np.arange(80)
-    drawn = draw(ids, sampling="random", seed=seed, samples=samples, held_out_samples=held_out, length=length)
+    how = {"sampling": "random", "seed": seed, "samples": samples, "held_out_samples": held_out, "length": length}
+    drawn = draw(ids, **how)
     used = np.concatenate([drawn.calibration.ravel(), drawn.held_out.ravel()])
     assert len(set(used.tolist())) == (samples + held_out) * length
-    again = draw(ids, sampling="random", seed=seed, samples=samples, held_out_samples=held_out, length=length)
-    assert np.array_equal(again.calibration, drawn.calibration)
+    assert np.array_equal(draw(ids, **how).calibration, drawn.calibration)
 
 
 def test_too_short_a_text_says_what_would_fit() -> None:
@@ -85,31 +99,12 @@ def test_an_unknown_name_lists_the_known(settings: Settings) -> None:
         read_corpus("no-such-corpus", settings)
 
 
-def test_a_hub_corpus_without_a_hub(settings: Settings) -> None:
-    with pytest.raises(Unreachable, match="SARQC_DATA_DIR"):
-        read_corpus("wikitext2", settings.model_copy(update={"data_dir": None}))
-
-
 def test_a_mirror_is_read_as_the_hub_would_be(settings: Settings, tmp_path: Path) -> None:
-    folder = tmp_path / "Salesforce" / "wikitext" / "wikitext-2-raw-v1"
-    folder.mkdir(parents=True)
-    (folder / "test.txt").write_text(" = A = \n\n text \n", encoding="utf-8")
-    mirror = settings.model_copy(update={"data_dir": tmp_path})
+    write(tmp_path / WIKITEXT / "test.txt", [" = A = \n\n text \n"])
+    mirror = mirrored(settings, tmp_path)
     assert read_corpus("wikitext2-test", mirror) == " = A = \n\n\n\n\n\n text \n"
     with pytest.raises(NotFound, match="validation"):
         read_corpus("wikitext2-validation", mirror)
-
-
-def mirrored(settings: Settings, folder: Path) -> Settings:
-    return settings.model_copy(update={"data_dir": folder})
-
-
-def write(path: Path, texts: list[str]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix == ".jsonl":
-        path.write_text("".join(json.dumps({"text": text, "url": ""}) + "\n" for text in texts), encoding="utf-8")
-    else:
-        path.write_text("".join(texts), encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -134,7 +129,7 @@ def test_a_large_corpus_is_its_first_documents(
 
 
 def test_part_of_a_split_is_called_partial(settings: Settings, tmp_path: Path) -> None:
-    folder, mirror = tmp_path / "Salesforce" / "wikitext" / "wikitext-2-raw-v1", mirrored(settings, tmp_path)
+    folder, mirror = tmp_path / WIKITEXT, mirrored(settings, tmp_path)
     write(folder / "train.partial.txt", [" = A = \n", " cut"])
     titles = {entry.name: entry.title for entry in offered(mirror)}
     assert titles["wikitext2"] == "WikiText-2, train (partial)"
@@ -148,8 +143,7 @@ def test_part_of_a_split_is_called_partial(settings: Settings, tmp_path: Path) -
 
 
 def test_rows_end_at_line_feeds_only(settings: Settings, tmp_path: Path) -> None:
-    folder = tmp_path / "Salesforce" / "wikitext" / "wikitext-2-raw-v1"
-    write(folder / "test.txt", [" a\u2028b \n", " c\x85d\r \n"])
+    write(tmp_path / WIKITEXT / "test.txt", [" a\u2028b \n", " c\x85d\r \n"])
     assert read_corpus("wikitext2-test", mirrored(settings, tmp_path)) == " a\u2028b \n\n\n c\x85d\r \n"
 
 
@@ -190,8 +184,8 @@ def test_the_hub_is_streamed_and_asked_once(
     assert asked[0][3] is streamed
 
 
-@pytest.mark.parametrize("name", ["c4", "c4-validation", "pile"])
-def test_a_stream_without_a_hub(settings: Settings, name: str) -> None:
+@pytest.mark.parametrize("name", ["c4", "c4-validation", "pile", "wikitext2"])
+def test_a_corpus_without_a_hub(settings: Settings, name: str) -> None:
     with pytest.raises(Unreachable, match="SARQC_DATA_DIR"):
         read_corpus(name, mirrored(settings, None))
 

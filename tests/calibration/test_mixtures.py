@@ -15,12 +15,10 @@ from transformers import AutoModelForCausalLM
 from sarqc.calibration.capture import collect
 from sarqc.calibration.job import SolvedLayer
 from sarqc.calibration.kept_layers import SUFFIX
-from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.execute import execute
 from sarqc.engine.keys import layer_keys
 from sarqc.errors import Refused
 from sarqc.events import LayerDone
-from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.linears import as_parameters, slices_of, weight_of
 from sarqc.models.loading import LoadedModel
@@ -33,7 +31,7 @@ from sarqc.quantization.solve import quantize_layer
 from sarqc.quantization.solving import LayerJob
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
-from tests.calibration.test_pipeline import a_plan, fresh
+from tests.calibration.test_pipeline import a_plan, fresh, inputs_of, solved_by
 from tests.models.cases import make_checkpoint
 from tests.quantizing import quantize_layers
 
@@ -53,20 +51,11 @@ def sequences() -> Tensor:
 
 def states_and_choices(loaded: LoadedModel, sequences: Tensor) -> dict[int, tuple[Tensor, list[set[int]]]]:
     """For each mixture: what its MLP reads, and which experts each token goes to, from the router's logits alone."""
-    found: dict[int, Tensor] = {}
-    handles = [
-        block.mlp.register_forward_pre_hook(
-            lambda _m, given, index=index: found.update({index: given[0].flatten(0, 1)})
-        )
-        for index, block in enumerate(loaded.blocks())
-        if loaded.checkpoint.experts(index)
-    ]
-    with torch.no_grad():
-        loaded.model(sequences)
-    for handle in handles:
-        handle.remove()
+    names = {f"{loaded.family.blocks}.{index}.mlp": index for index in range(len(loaded.blocks()))}
+    of_mixtures = [name for name, index in names.items() if loaded.checkpoint.experts(index)]
     chosen = {}
-    for index, states in found.items():
+    for name, given in inputs_of(loaded, of_mixtures, sequences).items():
+        index, states = names[name], given.flatten(0, 1)
         scores = states.double() @ loaded.blocks()[index].mlp.gate.weight.double().T
         chosen[index] = (states, [{int(expert) for expert in row.topk(2).indices} for row in scores])
     return chosen
@@ -161,9 +150,7 @@ def test_a_cross_term_compares_the_same_tokens(folders: dict[str, Path], sequenc
 def solve(folder: Path, store: Path | None, name: str, **choices: object) -> tuple[LoadedModel, dict[str, SolvedLayer]]:
     loaded = fresh(folder)
     plan = replace(a_plan(loaded), method=method(name, **choices))
-    kept = None if store is None else ArtefactStore(store)
-    steps = calibrate(loaded, plan, kept, layer_keys(loaded, plan))
-    return loaded, {step.info.name: step for step in steps if isinstance(step, SolvedLayer)}
+    return loaded, {step.info.name: step for step in solved_by(loaded, plan, store)}
 
 
 @pytest.mark.parametrize("method_name", METHODS)
@@ -180,8 +167,7 @@ def test_a_starved_expert_is_rounded_and_said(
     tensors["model.layers.0.self_attn.o_proj.weight"].mul_(0.01)
     assert (norm > 0).all()
     safetensors.torch.save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    lengths = {"epochs": 1, "steps": 1}
-    choices = {name: lengths[name] for name in lengths if name in METHODS[method_name].options}
+    choices = {name: 1 for name in ("epochs", "steps") if name in METHODS[method_name].options}
     _, solved = solve(folder, None, method_name, **choices)
     for part in ("gate", "up", "down"):
         layer = solved[f"model.layers.0.mlp.experts.3.{part}_proj"]
@@ -191,7 +177,8 @@ def test_a_starved_expert_is_rounded_and_said(
         assert all(math.isnan(value) for value in layer.curve.recon)
         weight = tensors[f"{layer.info.name}.weight"]
         if not choices:  # what learns does so through the whole block, where this expert plays no part
-            rounded = quantize_layer(weight, _no_tokens(weight.shape[1]), Grid(3, 16, "asymmetric"), method("rtn"))
+            nothing = LayerStatistics.from_inputs(torch.empty(0, weight.shape[1]))
+            rounded = quantize_layer(weight, nothing, Grid(3, 16, "asymmetric"), method("rtn"))
             assert torch.equal(layer.quantized.dequantized, rounded.dequantized)
     counts = Counter(layer.info.expert for layer in solved.values() if layer.quantized.report.n_tokens == 0)
     assert counts[3] >= 3
@@ -229,10 +216,6 @@ def test_the_choice_is_in_the_keys_where_it_is_made(folders: dict[str, Path]) ->
     )
     assert plain == said
     assert not set(plain.values()) & set(damped.values())
-
-
-def _no_tokens(width: int):
-    return LayerStatistics.from_inputs(torch.empty(0, width))
 
 
 @pytest.mark.parametrize("method_name", ["gptq", "sarqc-gbs", "sarqc-gs", "gptaq-full"])
@@ -296,10 +279,7 @@ def test_weights_are_views_and_make_parameters(folders: dict[str, Path]) -> None
     assert set(made) == {"mlp.experts.gate_up_proj", "self_attn.q_proj.weight"}
     assert (made["mlp.experts.gate_up_proj"][1, :half] == 0).all()
     assert torch.equal(made["mlp.experts.gate_up_proj"][0], fused[0])
-    assert slices_of("mlp.experts.down_proj", 2) == [
-        ("mlp.experts.0.down_proj",),
-        ("mlp.experts.1.down_proj",),
-    ]
+    assert slices_of("mlp.experts.down_proj", 2) == [(f"mlp.experts.{expert}.down_proj",) for expert in (0, 1)]
 
 
 @pytest.mark.parametrize("name", MIXTURES)
@@ -314,8 +294,7 @@ def test_sizes_that_no_kernel_takes(tiny_llama: Path, tmp_path: Path, sequences:
         torch.testing.assert_close(loaded.model(sequences).logits, reference(sequences).logits, rtol=1e-4, atol=1e-5)
     grids = {layer.name: Grid(2, None, "symmetric") for layer in loaded.checkpoint.layers}
     plan = replace(a_plan(loaded), grids=grids, method=method("sarqc-gbs"))
-    solved = [step for step in calibrate(loaded, plan, None, layer_keys(loaded, plan)) if isinstance(step, SolvedLayer)]
-    assert len(solved) == len(loaded.checkpoint.layers)
+    assert len(solved_by(loaded, plan)) == len(loaded.checkpoint.layers)
 
 
 class TestRefused:

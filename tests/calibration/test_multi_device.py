@@ -20,14 +20,12 @@ from sarqc.engine.keys import layer_keys
 from sarqc.errors import NumericalError, WorkerLost
 from sarqc.events import PointDone
 from sarqc.files.artefacts import ArtefactStore
-from sarqc.models.loading import LoadedModel
 from sarqc.quantization.methods import method
-from sarqc.quantization.quantized_layer import QuantizedLayer
-from tests.calibration.test_pipeline import a_plan, fresh
+from tests.calibration.test_pipeline import a_plan, fresh, solved_by
 from tests.models.cases import make_checkpoint
+from tests.quantizing import same_tensors
 
 CPU = torch.device("cpu")
-TENSORS = ("codes", "scales", "zero_points", "dequantized")
 
 
 @pytest.fixture(scope="module")
@@ -41,16 +39,9 @@ def mixture(tiny_llama: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_checkpoint("qwen3_moe, one block dense", tmp_path_factory.mktemp("moe") / "model", tiny_llama)
 
 
-def solved_in(
-    loaded: LoadedModel, plan: object, spread: MultiDevice | None, store: ArtefactStore | None = None
-) -> list:
-    return list(calibrate(loaded, plan, store, layer_keys(loaded, plan), spread=spread))
-
-
-def same_bits(mine: QuantizedLayer, theirs: QuantizedLayer) -> bool:
-    return mine.report == theirs.report and all(
-        torch.equal(getattr(mine, name), getattr(theirs, name)) for name in TENSORS
-    )
+def assert_same_bits(mine: SolvedLayer, theirs: SolvedLayer) -> None:
+    assert mine.quantized.report == theirs.quantized.report
+    same_tensors(mine.quantized, theirs.quantized)
 
 
 @pytest.mark.parametrize("name", ["rtn", "sarqc-gs", "sarqc-gbs", "gptaq"])
@@ -59,12 +50,12 @@ def test_processes_solve_a_mixture_to_the_same_bits(mixture: Path, two: MultiDev
     for spread in (None, two):
         loaded = fresh(mixture)
         plan = replace(a_plan(loaded), method=method(name), curves=Curves((0.1, 1.0) if "sarqc" in name else ()))
-        found.append([step for step in solved_in(loaded, plan, spread) if isinstance(step, SolvedLayer)])
+        found.append(solved_by(loaded, plan, spread=spread))
         models.append(loaded.model.state_dict())
     alone, spread_out = found
     assert [one.info for one in alone] == [one.info for one in spread_out]
     for mine, theirs in zip(alone, spread_out, strict=True):
-        assert same_bits(mine.quantized, theirs.quantized)
+        assert_same_bits(mine, theirs)
         for array in CURVE_ARRAYS:
             np.testing.assert_array_equal(getattr(mine.curve, array), getattr(theirs.curve, array))
     assert all(torch.equal(models[0][tensor], models[1][tensor]) for tensor in models[0])
@@ -76,35 +67,34 @@ def test_each_layer_may_choose_for_itself_in_any_process(mixture: Path, two: Mul
     for spread in (None, two):
         loaded = fresh(mixture)
         plan = replace(a_plan(loaded), candidates=candidates, validation_samples=2, channel_fraction=0.5)
-        found.append([step for step in solved_in(loaded, plan, spread) if isinstance(step, SolvedLayer)])
+        found.append(solved_by(loaded, plan, spread=spread))
     assert len({tuple(one.quantized.report.chosen.items()) for one in found[0]}) > 1
     for mine, theirs in zip(*found, strict=True):
-        assert same_bits(mine.quantized, theirs.quantized)
+        assert_same_bits(mine, theirs)
 
 
 def test_a_run_goes_on_in_processes_from_what_one_kept(mixture: Path, two: MultiDevice, tmp_path: Path) -> None:
     loaded = fresh(mixture)
-    whole = [step for step in solved_in(loaded, a_plan(loaded), None) if isinstance(step, SolvedLayer)]
-    loaded, store = fresh(mixture), ArtefactStore(tmp_path)
+    whole = solved_by(loaded, a_plan(loaded), spread=None)
+    loaded = fresh(mixture)
     plan = a_plan(loaded)
-    steps = calibrate(loaded, plan, store, layer_keys(loaded, plan))
+    steps = calibrate(loaded, plan, ArtefactStore(tmp_path), layer_keys(loaded, plan))
     for _ in range(5):
         next(steps)
     steps.close()
     loaded = fresh(mixture)
-    rest = [step for step in solved_in(loaded, plan, two, store) if isinstance(step, SolvedLayer)]
+    rest = solved_by(loaded, plan, tmp_path, two)
     assert any(step.from_cache for step in rest)
     assert not all(step.from_cache for step in rest)
     for mine, theirs in zip(whole, rest, strict=True):
-        assert same_bits(mine.quantized, theirs.quantized)
+        assert_same_bits(mine, theirs)
 
 
 def test_points_are_told_before_their_layer(random_llama: Path, two: MultiDevice) -> None:
     loaded = fresh(random_llama)
     plan = replace(a_plan(loaded), curves=Curves((0.1, 1.0), tells_points=True))
-    told = solved_in(loaded, plan, two)
+    told = list(calibrate(loaded, plan, None, layer_keys(loaded, plan), spread=two))
     assert told[:3] == [step for step in told[:3] if isinstance(step, PointDone)]
-    assert isinstance(told[3], SolvedLayer)
     assert told[3].info.name == told[0].name
 
 
@@ -116,7 +106,7 @@ def test_a_weight_that_is_not_finite_is_named_as_in_one_process(random_llama: Pa
         name = loaded.checkpoint.layers[2].name
         loaded.weight(name).data[0, 0] = float("inf")
         with pytest.raises(NumericalError) as caught:
-            solved_in(loaded, plan, spread)
+            solved_by(loaded, plan, spread=spread)
         words.append(str(caught.value))
     assert words[0] == words[1]
     assert name in words[0]
@@ -147,7 +137,6 @@ def test_no_process_outlives_its_parent() -> None:
         "    spread._solvers[0]._process.start(); print(spread._solvers[0]._process.pid, flush=True); time.sleep(600)\n"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as parent:
-        assert parent.stdout is not None
         child = psutil.Process(int(parent.stdout.readline()))
         parent.kill()
     assert not psutil.wait_procs([child], timeout=60)[1]

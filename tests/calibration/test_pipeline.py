@@ -14,6 +14,7 @@ from sarqc.calibration import pipeline
 from sarqc.calibration.corpora import Text, draw_sequences
 from sarqc.calibration.job import CalibrationJob, Curves, SolvedLayer
 from sarqc.calibration.kept_layers import MOST_WAITING, SUFFIX, KeptLayers, read_layer, write_layer
+from sarqc.calibration.multi_device import MultiDevice
 from sarqc.calibration.pictures import CURVE_ARRAYS
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.keys import layer_keys
@@ -36,18 +37,24 @@ def a_plan(
     loaded: LoadedModel, name: str = "sarqc-gbs", inputs_from: str = "quantized", **changes: object
 ) -> CalibrationJob:
     ids = np.random.default_rng(3).integers(0, 4096, 2000)
-    sequences = draw_sequences(
-        Text("noise", ids), samples=6, length=32, held_out_samples=2, sampling="sequential", seed=0
-    )  # fmt: skip
+    how = {"samples": 6, "length": 32, "held_out_samples": 2, "sampling": "sequential", "seed": 0}
+    sequences = draw_sequences(Text("noise", ids), **how)
     grids = {layer.name: Grid(3, 16, "asymmetric") for layer in loaded.checkpoint.layers}
     return CalibrationJob(grids, method(name), inputs_from, sequences, **changes)
 
 
+def solved_by(
+    loaded: LoadedModel, plan: CalibrationJob, store: Path | None = None, spread: MultiDevice | None = None
+) -> list[SolvedLayer]:
+    """The layers of a calibration, kept in a folder where there is one."""
+    kept = None if store is None else ArtefactStore(store)
+    steps = calibrate(loaded, plan, kept, layer_keys(loaded, plan), spread=spread)
+    return [step for step in steps if isinstance(step, SolvedLayer)]
+
+
 def run(folder: Path, store: Path, **changes: object) -> tuple[LoadedModel, list[SolvedLayer]]:
     loaded = fresh(folder)
-    plan = a_plan(loaded, **changes)
-    steps = calibrate(loaded, plan, ArtefactStore(store), layer_keys(loaded, plan))
-    return loaded, [step for step in steps if isinstance(step, SolvedLayer)]
+    return loaded, solved_by(loaded, a_plan(loaded, **changes), store)
 
 
 @pytest.mark.parametrize("inputs_from", ["float", "quantized"])
@@ -144,13 +151,8 @@ def test_equals_a_loop_over_whole_forward_passes(
 def test_the_float_model_is_only_read_through_its_weights(random_llama: Path, tmp_path: Path) -> None:
     loaded, _ = run(random_llama, tmp_path)
     original = fresh(random_llama)
-    changed = {
-        name
-        for (name, new), (_, old) in zip(
-            loaded.model.named_parameters(), original.model.named_parameters(), strict=True
-        )
-        if not torch.equal(new, old)
-    }
+    before = dict(original.model.named_parameters())
+    changed = {name for name, new in loaded.model.named_parameters() if not torch.equal(new, before[name])}
     assert changed == {f"{layer.name}.weight" for layer in loaded.checkpoint.layers}
 
 
@@ -201,8 +203,6 @@ def test_a_layer_kept_before_shrinkages_were_is_read(random_llama: Path, tmp_pat
     assert len(former) == len(tensors) - 2
     store.write("b", SUFFIX, safetensors.torch.save(former))
     now, then = (read_layer(store, key, layer.info) for key in ("a", "b"))
-    assert now is not None
-    assert then is not None
     assert 0 < now.curve.shrinkage_oas < 1
     assert 0 < now.curve.shrinkage_lw < 1
     assert np.isnan([then.curve.shrinkage_oas, then.curve.shrinkage_lw]).all()
@@ -234,13 +234,11 @@ def test_biases_are_kept(random_llama: Path, tmp_path: Path) -> None:
     loaded = fresh(random_llama)
     grids = {layer.name: Grid(3, 16, "affine") for layer in loaded.checkpoint.layers}
     plan = replace(a_plan(loaded, "gptq"), grids=grids)
-    store, keys = ArtefactStore(tmp_path), layer_keys(loaded, plan)
-    solved = [step for step in calibrate(loaded, plan, store, keys) if isinstance(step, SolvedLayer)]
-    kept = KeptLayers(store, keys, loaded.checkpoint.layers)
+    keys = layer_keys(loaded, plan)
+    solved = solved_by(loaded, plan, tmp_path)
+    kept = KeptLayers(ArtefactStore(tmp_path), keys, loaded.checkpoint.layers)
     for layer in solved:
         again, before = kept[layer.info.name], layer.quantized
-        assert again.biases is not None
-        assert before.biases is not None
         assert torch.equal(again.biases, before.biases)
         assert torch.equal(again.stored(), before.dequantized)
         assert torch.equal(again.stored(), loaded.weight(layer.info.name))
@@ -279,7 +277,6 @@ def test_a_layer_that_is_said_is_kept(random_llama: Path, tmp_path: Path, monkey
     plan = a_plan(loaded)
     keys, names = layer_keys(loaded, plan), []
     for step in calibrate(loaded, plan, store, keys):
-        assert isinstance(step, SolvedLayer)
         assert store.has(keys[step.info.name], ".layer"), step.info.name
         names.append(step.info.name)
     assert names == [layer.name for layer in loaded.checkpoint.layers]
@@ -313,11 +310,8 @@ def test_keys_change_with_all_that_matters(random_llama: Path) -> None:
     base = a_plan(loaded)
     keys = layer_keys(loaded, base)
     assert layer_keys(loaded, base) == keys
-    for other in (
-        a_plan(loaded, "rqc-gbs"),
-        a_plan(loaded, inputs_from="float"),
-        a_plan(loaded, curves=Curves((0.5,))),
-    ):
+    for changes in ({"name": "rqc-gbs"}, {"inputs_from": "float"}, {"curves": Curves((0.5,))}):
+        other = a_plan(loaded, **changes)
         assert set(layer_keys(loaded, other).values()).isdisjoint(keys.values())
     last = loaded.checkpoint.layers[-1].name
     loaded.model.get_submodule(last).weight.data[0, 0] += 1
@@ -331,7 +325,7 @@ def test_a_bad_weight_names_its_layer(random_llama: Path, tmp_path: Path) -> Non
     loaded.model.get_submodule("model.layers.1.mlp.up_proj").weight.data[3, 4] = float("nan")
     plan = a_plan(loaded)
     with pytest.raises(NumericalError, match=r"layers\.1\.mlp\.up_proj"):
-        list(calibrate(loaded, plan, ArtefactStore(tmp_path), layer_keys(loaded, plan)))
+        solved_by(loaded, plan, tmp_path)
 
 
 @pytest.mark.parametrize("name", sorted(METHODS))
@@ -339,8 +333,7 @@ def test_the_curve_has_the_chosen_point(random_llama: Path, tmp_path: Path, name
     learning = {option: 2 for option in ("epochs", "steps") if option in METHODS[name].options}
     loaded = fresh(random_llama)
     plan = replace(a_plan(loaded, curves=Curves((0.0, 0.3, 1.0))), method=method(name, **learning))
-    steps = calibrate(loaded, plan, ArtefactStore(tmp_path), layer_keys(loaded, plan))
-    for layer in [step for step in steps if isinstance(step, SolvedLayer)]:
+    for layer in solved_by(loaded, plan, tmp_path):
         own = plan.method.lam or 0.0  # 0 where there is no λ
         position = layer.curve.lams.index(own)
         report = layer.quantized.report
@@ -358,8 +351,7 @@ def test_one_layer_alone_is_that_layer_after_a_float_model(random_llama: Path, n
     loaded = replace(loaded, checkpoint=loaded.checkpoint.restricted(only))
     plan = a_plan(loaded, name, prefix, curves=Curves((0.0, 0.5) if name == "gptq" else ()))
     assert list(plan.grids) == [only]
-    keys = layer_keys(loaded, plan)
-    solved = [step for step in calibrate(loaded, plan, None, keys) if isinstance(step, SolvedLayer)]
+    solved = solved_by(loaded, plan)
     assert [step.info.name for step in solved] == [only]
     inputs = inputs_of(original, [only], torch.from_numpy(plan.sequences.calibration.copy()))[only]
     # With a float prefix the shift of GPTAQ is nought, so that it is the plain solver's result.

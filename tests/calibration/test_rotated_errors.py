@@ -1,7 +1,7 @@
 """What a rotation is worth for the error of layers: where norms carry outlier channels, and where nothing does."""
 
-import math
 from pathlib import Path
+from statistics import geometric_mean
 
 import pytest
 import torch
@@ -14,6 +14,7 @@ from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import method
 from sarqc.quantization.solve import quantize_layer
+from tests.calibration.test_pipeline import inputs_of
 from tests.models.cases import make_checkpoint
 
 OUTLIERS = torch.tensor([3, 17, 40])
@@ -48,21 +49,13 @@ def plant(folder: Path, *, of_norms: float = 1, of_stream: float = 1) -> None:
 
 def mean_error(checkpoint: Checkpoint, bits: int, name: str) -> float:
     """Geometric mean of the relative errors of all readers of the residual stream."""
-    loaded, seen = load(checkpoint, torch.device("cpu")), {}
-    for layer in checkpoint.layers:
-        module = loaded.model.get_submodule(layer.name)
-        module.register_forward_pre_hook(lambda _, given, name=layer.name: seen.update({name: given[0]}))
-    with torch.no_grad():
-        loaded.model(TOKENS)
-    logs = []
-    for layer in checkpoint.layers:
-        if layer.module in READERS:
-            statistics = LayerStatistics.from_inputs(seen[layer.name].flatten(0, 1))
-            grid = Grid(bits, 32, "asymmetric")
-            report = quantize_layer(loaded.weight(layer.name), statistics, grid, method(name)).report
-            assert report.relative_recon is not None
-            logs.append(math.log(report.relative_recon))
-    return math.exp(sum(logs) / len(logs))
+    loaded, grid = load(checkpoint, torch.device("cpu")), Grid(bits, 32, "asymmetric")
+    readers = [layer.name for layer in checkpoint.layers if layer.module in READERS]
+    errors = []
+    for reader, seen in inputs_of(loaded, readers, TOKENS).items():
+        statistics = LayerStatistics.from_inputs(seen.flatten(0, 1))
+        errors.append(quantize_layer(loaded.weight(reader), statistics, grid, method(name)).report.relative_recon)
+    return geometric_mean(errors)
 
 
 def gain(folder: Path, bits: int, name: str) -> float:

@@ -17,7 +17,7 @@ from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import Method, method
-from tests.calibration.test_pipeline import a_plan, fresh, inputs_of, weights
+from tests.calibration.test_pipeline import a_plan, fresh, inputs_of, solved_by, weights
 from tests.quantizing import quantize_block
 
 FOLDABLE = method("sarqc-gs", lam=0.3, mode="foldable")
@@ -33,20 +33,20 @@ def steps_of(loaded: LoadedModel, plan: CalibrationJob, store: Path) -> list[Sol
     return list(calibrate(loaded, plan, ArtefactStore(store), layer_keys(loaded, plan)))
 
 
-def layers_of(steps: list[SolvedLayer | EpochDone]) -> list[SolvedLayer]:
-    return [step for step in steps if isinstance(step, SolvedLayer)]
-
-
 def logits_of(loaded: LoadedModel, plan: CalibrationJob) -> torch.Tensor:
     with torch.no_grad():
         return loaded.model(torch.from_numpy(plan.sequences.calibration.copy())).logits
+
+
+def difference(one: LoadedModel, other: LoadedModel, plan: CalibrationJob) -> float:
+    return float((logits_of(one, plan) - logits_of(other, plan)).square().mean())
 
 
 @pytest.mark.parametrize("inputs_from", ["quantized", "float"])
 def test_a_folded_model_is_the_one_with_scaled_weights(random_llama: Path, tmp_path: Path, inputs_from: str) -> None:
     loaded = fresh(random_llama)
     plan = plan_of(loaded, FOLDABLE, inputs_from)
-    solved = layers_of(steps_of(loaded, plan, tmp_path))
+    solved = solved_by(loaded, plan, tmp_path)
     unfolded = fresh(random_llama)
     for one in solved:
         unfolded.model.get_submodule(one.info.name).weight.data.copy_(one.quantized.dequantized)
@@ -59,8 +59,7 @@ def test_a_folded_model_is_the_one_with_scaled_weights(random_llama: Path, tmp_p
         q, k, v = (by_name[f"model.layers.{index}.self_attn.{name}_proj"].channel_scale for name in "qkv")
         norm = unfolded.blocks()[index].input_layernorm.weight
         if q is None:
-            assert k is None
-            assert v is None
+            assert k is v is None
             assert torch.equal(block.input_layernorm.weight, norm)
             continue
         folded_norms += 1
@@ -99,19 +98,20 @@ def states_of(
 def test_learning_sees_the_quantized_prefix_and_aims_at_the_float_model(random_llama: Path, tmp_path: Path) -> None:
     loaded = fresh(random_llama)
     plan = plan_of(loaded, LEARNED)
-    solved = {one.info.name: one.quantized for one in layers_of(steps_of(loaded, plan, tmp_path))}
+    solved = {one.info.name: one.quantized for one in solved_by(loaded, plan, tmp_path)}
     reference, original = fresh(random_llama), fresh(random_llama)
     tokens = torch.from_numpy(plan.sequences.calibration.copy())
     for block in range(3):
         prefix = f"model.layers.{block}."
-        names = [layer.name for layer in reference.checkpoint.layers if layer.block == block]
+        names = {layer.name.removeprefix(prefix): layer.name
+                 for layer in reference.checkpoint.layers if layer.block == block}  # fmt: skip
         states, arguments = states_of(reference, original, block, tokens)
-        inputs = inputs_of(reference, names, tokens)
+        inputs = inputs_of(reference, [*names.values()], tokens)
         module = reference.blocks()[block]
         *_, expected = quantize_block(
-            {name.removeprefix(prefix): reference.model.get_submodule(name).weight for name in names},
-            {name.removeprefix(prefix): LayerStatistics.from_inputs(inputs[name]) for name in names},
-            {name.removeprefix(prefix): plan.grids[name] for name in names},
+            {path: reference.model.get_submodule(name).weight for path, name in names.items()},
+            {path: LayerStatistics.from_inputs(inputs[name]) for path, name in names.items()},
+            {path: plan.grids[name] for path, name in names.items()},
             LEARNED,
             forward=lambda given, hidden, module=module, arguments=arguments: torch.func.functional_call(
                 module, {f"{path}.weight": part for path, part in given.items()}, (hidden,), dict(arguments)
@@ -119,16 +119,12 @@ def test_learning_sees_the_quantized_prefix_and_aims_at_the_float_model(random_l
             inputs=[states[0]],
             targets=[states[1]],
         )
-        for name in names:
-            found = solved[name]
-            assert (found.codes != expected[name.removeprefix(prefix)].codes).float().mean() < 0.02, name
+        for path, name in names.items():
+            assert (solved[name].codes != expected[path].codes).float().mean() < 0.02, name
             reference.model.get_submodule(name).weight.data.copy_(loaded.model.get_submodule(name).weight)
-    with torch.no_grad():
-        error = (loaded.model(tokens).logits - original.model(tokens).logits).square().mean()
     rounded = fresh(random_llama)
-    steps_of(rounded, plan_of(rounded, method("rtn")), tmp_path / "rtn")
-    with torch.no_grad():
-        assert error < (rounded.model(tokens).logits - original.model(tokens).logits).square().mean()
+    solved_by(rounded, plan_of(rounded, method("rtn")))
+    assert difference(loaded, original, plan) < difference(rounded, original, plan)
 
 
 def test_epochs_are_told(random_llama: Path, tmp_path: Path) -> None:
@@ -150,7 +146,8 @@ def test_early_stopping_judges_each_block_by_held_out_sequences(
     loaded, original = fresh(random_llama), fresh(random_llama)
     plan = plan_of(loaded, STOPPED, inputs_from)
     steps = steps_of(loaded, plan, tmp_path)
-    first = {one.info.block: one for one in reversed(layers_of(steps))}
+    layers = [step for step in steps if isinstance(step, SolvedLayer)]
+    first = {one.info.block: one for one in reversed(layers)}
     ids = torch.from_numpy(plan.sequences.held_out.copy())
     ends: dict[int, list[torch.Tensor]] = {}  # of each block: outputs of the float model, then of the quantized one
 
@@ -176,7 +173,7 @@ def test_early_stopping_judges_each_block_by_held_out_sequences(
     again = fresh(random_llama)
     kept_layers = steps_of(again, plan_of(again, STOPPED, inputs_from), tmp_path)
     assert all(one.from_cache for one in kept_layers)
-    assert [one.quantized.report for one in kept_layers] == [one.quantized.report for one in layers_of(steps)]
+    assert [one.quantized.report for one in kept_layers] == [one.quantized.report for one in layers]
 
 
 def test_a_block_that_learns_nothing_finite_is_named(random_llama: Path, tmp_path: Path) -> None:
@@ -191,9 +188,9 @@ def test_a_block_that_learns_nothing_finite_is_named(random_llama: Path, tmp_pat
 )
 def test_a_curve_along_lambda(random_llama: Path, tmp_path: Path, chosen: Method) -> None:
     loaded = fresh(random_llama)
-    layers = layers_of(steps_of(loaded, plan_of(loaded, chosen, curves=Curves((0.0, 2.0))), tmp_path / "a"))
+    layers = solved_by(loaded, plan_of(loaded, chosen, curves=Curves((0.0, 2.0))), tmp_path / "a")
     alone = fresh(random_llama)
-    single = layers_of(steps_of(alone, plan_of(alone, chosen), tmp_path / "b"))
+    single = solved_by(alone, plan_of(alone, chosen), tmp_path / "b")
     assert all(one.curve.lams == (0.0, chosen.lam, 2.0) for one in layers)
     assert [one.quantized.report for one in layers] == [one.quantized.report for one in single]
     assert all(torch.equal(a, b) for a, b in zip(weights(loaded).values(), weights(alone).values(), strict=True))

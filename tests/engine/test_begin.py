@@ -82,7 +82,6 @@ def test_sequences_and_windows_begin_so(document: dict[str, Any], model: Path, s
     begin, own = ids_of(model, document["test"])
     step = 24 - len(begin)
     windows = [begin + own[first : first + step] for first in range(0, 100 - step + 1, step)]
-    assert prepared.test is not None
     assert prepared.test.ids.reshape(-1, 24).tolist() == windows
 
 
@@ -92,7 +91,6 @@ def test_without_it_the_text_is_cut_as_it_is(document: dict[str, Any], model: Pa
     assert prepared.sequences.calibration.ravel().tolist() == (begin + own)[: SAMPLES * LENGTH]
     assert "begin" not in prepared.sequences.protocol
     begin, own = ids_of(model, document["test"])
-    assert prepared.test is not None
     assert prepared.test.ids.tolist() == (begin + own)[:100]
 
 
@@ -170,7 +168,6 @@ def test_a_survey_begins_so_too_and_a_run_of_its_settings_repeats_it(
     study = Study.open(tmp_path / "study")
     assert [study.protocol[name]["begin"] for name in ("calibration", "held_out", "test")] == [said] * 3
     recipe = as_recipe(study, study.lines[0])["recipe"]
-    assert recipe is not None
     again = Recipe.parse(recipe | {"lambda": 0.1, "seed": 0})
     assert again.begin == asked
     (run,) = [event.summary for event in execute(again, fresh_settings) if isinstance(event, Finished)]

@@ -4,15 +4,17 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from sarqc.engine import device_memory, quantize_run, tune_run
 from sarqc.engine.device_memory import rehearsed
 from sarqc.engine.execute import execute
-from sarqc.errors import OutOfMemory, from_parts
+from sarqc.errors import NumericalError, OutOfMemory, from_parts
 from sarqc.events import DryRun, Event, LayerDone, Measured, Stage, Warned, from_json
 from sarqc.quantization import column_solver, round_to_nearest
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
+from tests.engine.running import of_type, run
 
 NO_ROOM = "CUDA out of memory. Tried to allocate 20.50 GiB. GPU 0 has a total capacity of 79.10 GiB."
 
@@ -36,26 +38,28 @@ def no_room(*_given: object, **_named: object) -> object:
     raise torch.OutOfMemoryError(NO_ROOM)
 
 
-def told(events: list[Event], kind: type) -> list:
-    return [event for event in events if isinstance(event, kind)]
+@pytest.fixture
+def without_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No linear can be solved in columns."""
+    monkeypatch.setattr(column_solver, "_solve_together", no_room)
 
 
 @pytest.mark.usefixtures("on_any_device")
 def test_it_is_told_before_anything_is_measured(document: dict, fresh_settings: Settings) -> None:
-    events = list(execute(Recipe.parse(document), fresh_settings))
-    [dry] = told(events, DryRun)
+    events = run(document, fresh_settings)
+    [dry] = of_type(events, DryRun)
     assert (dry.block, dry.layer) == ("model.layers.0", "model.layers.0.mlp.gate_proj")
     assert (dry.peak_bytes, dry.device_bytes) == (None, None)  # of a CPU they are not known
     assert from_json(dry.to_json()) == dry
-    first = min(events.index(event) for kind in (Measured, LayerDone) for event in told(events, kind))
+    first = min(events.index(event) for kind in (Measured, LayerDone) for event in of_type(events, kind))
     assert events.index(dry) < first
-    assert not [event for event in told(events, Warned) if event.where != "plan"]
+    assert not [event for event in of_type(events, Warned) if event.where != "plan"]
     # Where all layers are on disk there is nothing to try.
-    assert not told(list(execute(Recipe.parse(document), fresh_settings)), DryRun)
+    assert not of_type(run(document, fresh_settings), DryRun)
 
 
 def test_a_processor_is_not_asked(document: dict, fresh_settings: Settings) -> None:
-    assert not told(list(execute(Recipe.parse(document), fresh_settings)), DryRun)
+    assert not of_type(run(document, fresh_settings), DryRun)
 
 
 @pytest.mark.usefixtures("on_any_device")
@@ -63,39 +67,29 @@ def test_the_result_of_the_run_is_the_same(
     document: dict, fresh_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = fresh_settings.model_copy(update={"state_dir": tmp_path / "other"})
-    tried = told(list(execute(Recipe.parse(document), fresh_settings)), LayerDone)
+    tried = of_type(run(document, fresh_settings), LayerDone)
     monkeypatch.setattr(quantize_run, "rehearse", lambda *_: iter(()))
-    plain = told(list(execute(Recipe.parse(document), other)), LayerDone)
+    plain = of_type(run(document, other), LayerDone)
     assert [event.report for event in tried] == [event.report for event in plain]
 
 
-@pytest.mark.usefixtures("on_any_device")
-def test_little_memory_is_an_error_in_the_first_seconds(
-    document: dict, fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(column_solver, "_solve_together", no_room)
+@pytest.mark.usefixtures("on_any_device", "without_room")
+def test_little_memory_is_an_error_in_the_first_seconds(document: dict, fresh_settings: Settings) -> None:
     events: list[Event] = []
     with pytest.raises(OutOfMemory) as caught:
-        events.extend(_collected(events, document, fresh_settings))
+        events.extend(execute(Recipe.parse(document), fresh_settings))
+    assert of_type(events, Stage)
     assert caught.value.what == "the device has too little memory, 20.50 GiB more did not fit"
     assert caught.value.where == "device cpu, trying the largest layer"
-    assert not told(events, Measured)
-    assert not told(events, LayerDone)
+    assert not of_type(events, Measured)
+    assert not of_type(events, LayerDone)
     assert isinstance(caught.value.__cause__, torch.OutOfMemoryError)
 
 
-def _collected(events: list[Event], document: dict, settings: Settings) -> list[Event]:
-    for event in execute(Recipe.parse(document), settings):
-        events.append(event)
-    return []
-
-
-def test_the_same_error_ends_a_run_later(
-    document: dict, fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(column_solver, "_solve_together", no_room)
+@pytest.mark.usefixtures("without_room")
+def test_the_same_error_ends_a_run_later(document: dict, fresh_settings: Settings) -> None:
     with pytest.raises(OutOfMemory) as caught:
-        list(execute(Recipe.parse(document), fresh_settings))
+        run(document, fresh_settings)
     error = caught.value
     assert error.where == "device cpu, quantizing"
     assert type(from_parts(**error.parts())) is OutOfMemory
@@ -104,18 +98,12 @@ def test_the_same_error_ends_a_run_later(
     assert "SARQC_SWEEP_GIB=0.5: candidates solved at once take up to 1 GiB" in error.remedy
     assert "SARQC_DEVICE=cpu" not in error.remedy  # it is the CPU
     # Embedding and last norm, and one block of three: 4096 × 32 + 32 and 4 · 32² ... as the model's own parameters.
-    parameters = _parameters(document["model"])
+    tensors = load_file(Path(str(document["model"])) / "model.safetensors")
+    parameters = {name: tensor.numel() for name, tensor in tensors.items()}
     whole, block = sum(parameters.values()), sum(n for name, n in parameters.items() if ".layers.0." in name)
     resident = 4 * whole / 2**30
     streamed = 4 * (whole - 2 * block) / 2**30
     assert f"the weights take {streamed:.3g} GiB instead of {resident:.3g} GiB" in error.remedy
-
-
-def _parameters(folder: object) -> dict[str, int]:
-    from safetensors import safe_open
-
-    with safe_open(Path(str(folder)) / "model.safetensors", "pt") as file:
-        return {name: file.get_tensor(name).numel() for name in file.keys()}  # noqa: SIM118
 
 
 @pytest.mark.usefixtures("on_any_device")
@@ -128,42 +116,38 @@ def test_a_batch_made_smaller_is_a_warning(
         return together(points, recorder) if len(points) == 1 else no_room()
 
     monkeypatch.setattr(column_solver, "_solve_together", small)
-    events = list(execute(Recipe.parse(document | {"sweep": [0, 1]}), fresh_settings))
-    warned = [event.where for event in told(events, Warned) if event.what == device_memory.LITTLE_MEMORY_WORDS]
+    events = run(document | {"sweep": [0, 1]}, fresh_settings)
+    warned = [event.where for event in of_type(events, Warned) if event.what == device_memory.LITTLE_MEMORY_WORDS]
     assert warned[0] == "model.layers.0.mlp.gate_proj"
-    before = events[: events.index(told(events, DryRun)[0])]
-    assert [event.where for event in told(before, Warned) if event.where != "plan"] == warned[:1]
+    before = events[: events.index(of_type(events, DryRun)[0])]
+    assert [event.where for event in of_type(before, Warned) if event.where != "plan"] == warned[:1]
 
 
-@pytest.mark.usefixtures("on_any_device")
+@pytest.mark.usefixtures("on_any_device", "without_room")
 def test_the_baseline_is_tried_where_it_takes_more(
     document: dict, fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rounding to nearest solves nothing, and GPTQ beside it does."""
-    monkeypatch.setattr(column_solver, "_solve_together", no_room)
     document |= {"method": "rtn", "lambda": None}
-    recipe = Recipe.parse(document | {"baseline": True})
     with pytest.raises(OutOfMemory, match="trying the largest layer"):
-        list(execute(recipe, fresh_settings))
+        run(document | {"baseline": True}, fresh_settings)
     monkeypatch.setattr(round_to_nearest, "solve", no_room)
     with pytest.raises(OutOfMemory, match="trying the largest layer"):
-        list(execute(Recipe.parse(document), fresh_settings))
+        run(document, fresh_settings)
 
 
 @pytest.mark.usefixtures("on_any_device")
 def test_what_random_numbers_break_is_a_warning(
     document: dict, fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sarqc.errors import NumericalError
-
     def broken(*_given: object, **_named: object) -> object:
         raise NumericalError("gram is not finite", "layer statistics", "Look.")
 
     monkeypatch.setattr(device_memory, "dry_run", broken)
-    events = list(execute(Recipe.parse(document), fresh_settings))
-    assert any("the trial of the largest layer ended early" in event.what for event in told(events, Warned))
-    assert not told(events, DryRun)
-    assert told(events, LayerDone)
+    events = run(document, fresh_settings)
+    assert any("the trial of the largest layer ended early" in event.what for event in of_type(events, Warned))
+    assert not of_type(events, DryRun)
+    assert of_type(events, LayerDone)
 
 
 @pytest.mark.usefixtures("on_any_device")

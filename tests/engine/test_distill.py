@@ -22,7 +22,7 @@ from sarqc.engine.distill import BEFORE_DISTILLATION
 from sarqc.engine.execute import execute
 from sarqc.engine.keys import layer_keys
 from sarqc.engine.plan import Prepared, plan, prepare
-from sarqc.engine.verify import VerificationRequest, verify
+from sarqc.engine.verify import Check, VerificationRequest, verify
 from sarqc.events import Event, Finished, ScalesDistilled, Stage
 from sarqc.models.loading import LoadedModel, load
 from sarqc.quantization.quantized_layer import QuantizedLayer
@@ -30,6 +30,7 @@ from sarqc.quantization.scale_distillation import TunedScales, tuned_linear
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.study.document import Study
+from tests.engine.running import of_type, run, summary_of
 from tests.models.cases import make_checkpoint
 
 EPOCHS = 3
@@ -44,17 +45,8 @@ def document(random_llama: Path, text_file: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def run(document: dict[str, Any], settings: Settings, **output: Any) -> list[Event]:
-    return list(execute(Recipe.parse(document), settings, **output))
-
-
-def summary_of(events: list[Event]) -> Any:
-    assert isinstance(events[-1], Finished)
-    return events[-1].summary
-
-
 def epochs_of(events: list[Event]) -> list[ScalesDistilled]:
-    return [event for event in events if isinstance(event, ScalesDistilled)]
+    return of_type(events, ScalesDistilled)
 
 
 def log_probabilities(folder: Path, ids: np.ndarray) -> np.ndarray:
@@ -70,33 +62,33 @@ def kl_by_numpy(original: Path, quantized: Path, ids: np.ndarray) -> float:
     return float((np.exp(p) * (p - q)).sum(axis=-1).mean())
 
 
+def checks_of(folder: Path, document: dict[str, Any], settings: Settings) -> dict[str, Check]:
+    request = VerificationRequest(model=str(document["model"]), calibration=str(document["calibration"]))
+    return {check.what: check for check in verify(folder, settings, request)}
+
+
 def test_the_exported_model_has_the_divergence_and_the_perplexity_that_were_measured(
     document: dict[str, Any], random_llama: Path, fresh_settings: Settings, tmp_path: Path
 ) -> None:
-    changes = document | {"distill": 0}
-    run(changes, fresh_settings, checkpoint_dir=tmp_path / "before")
-    events = run(
-        document, fresh_settings, checkpoint_dir=tmp_path / "after", study_dir=tmp_path / "studies", study_id="one"
-    )
+    run(document | {"distill": 0}, fresh_settings, checkpoint_dir=tmp_path / "before")
+    events = run(document, fresh_settings, checkpoint_dir=tmp_path / "after", study_dir=tmp_path, study_id="one")
     summary, epochs = summary_of(events), epochs_of(events)
     assert summary["written"]["other_tensors"] == []
     assert summary["written"]["parts_at"] is None
     prepared = prepare(Recipe.parse(document), fresh_settings)
     held_out, calibration = prepared.sequences.held_out, prepared.sequences.calibration
-    assert epochs[0].held_out_kl == pytest.approx(kl_by_numpy(random_llama, tmp_path / "before", held_out), rel=1e-4)
-    assert epochs[0].calibration_kl == pytest.approx(
-        kl_by_numpy(random_llama, tmp_path / "before", calibration), rel=1e-4
-    )
+    before, after = tmp_path / "before", tmp_path / "after"
+    assert epochs[0].held_out_kl == pytest.approx(kl_by_numpy(random_llama, before, held_out), rel=1e-4)
+    assert epochs[0].calibration_kl == pytest.approx(kl_by_numpy(random_llama, before, calibration), rel=1e-4)
     kept = epochs[summary["distillation"]["kept"]]
-    assert kept.held_out_kl == pytest.approx(kl_by_numpy(random_llama, tmp_path / "after", held_out), rel=1e-4)
+    assert kept.held_out_kl == pytest.approx(kl_by_numpy(random_llama, after, held_out), rel=1e-4)
     assert kept.held_out_kl == min(epoch.held_out_kl for epoch in epochs if epoch.held_out_kl is not None)
     assert kept.epoch > 0
-    assert prepared.test is not None
     windows = prepared.test.ids[: len(prepared.test.ids) // 64 * 64].reshape(-1, 64)
     logs = log_probabilities(tmp_path / "after", windows)[:, :-1]
     losses = -np.take_along_axis(logs, windows[:, 1:, None], axis=-1)
     assert summary["perplexity"] == pytest.approx(float(np.exp(losses.mean())), rel=1e-4)
-    study = Study.open(tmp_path / "studies" / "one")
+    study = Study.open(tmp_path / "one")
     assert study.lines[0].fitting == {"distill": EPOCHS}
     assert study.lines[0].title == "Round to nearest, scales distilled"
     assert all(BEFORE_DISTILLATION in report["flags"] for report in study.layer_reports.values())
@@ -128,10 +120,7 @@ def test_tuned_norms_are_exported_and_the_float_model_keeps_its_own(
     plain = summary_of(run(document | {"distill_norms": False}, fresh_settings))
     assert plain["perplexity_float"] == summary["perplexity_float"]
     assert plain["stamp"] != summary["stamp"]
-    checks = {check.what: check for check in verify(
-        tmp_path / "model", fresh_settings,
-        VerificationRequest(model=str(document["model"]), calibration=str(document["calibration"])),
-    )}  # fmt: skip
+    checks = checks_of(tmp_path / "model", document, fresh_settings)
     assert checks["other tensors"].outcome == "equal"
     assert "tuned as the stamp says" in checks["other tensors"].words
     again = run(document, fresh_settings, checkpoint_dir=tmp_path / "again")
@@ -163,10 +152,7 @@ def test_files_with_codes_have_the_tuned_numbers(
     assert share is None or float(share[1]) > 0
     assert summary["written"]["other_tensors"] == []
     assert summary["written"]["parts_at"] is None
-    checks = {check.what: check for check in verify(
-        tmp_path / "model", fresh_settings,
-        VerificationRequest(model=str(document["model"]), calibration=str(document["calibration"])),
-    )}  # fmt: skip
+    checks = checks_of(tmp_path / "model", document, fresh_settings)
     assert checks["quantized linears"].outcome == "equal"
     assert checks["solved again"].outcome == "unchecked"
     assert "distilled" in checks["solved again"].words
@@ -199,10 +185,20 @@ def quantized(recipe: Recipe, settings: Settings) -> tuple[LoadedModel, Prepared
     return loaded, prepared, layers, job, original
 
 
+def assert_chain_rule(linear: TunedScales, layer: QuantizedLayer, slope: Tensor, room: float = 0.0) -> None:
+    """Gradients of scales and biases of groups of 16 are those by the chain rule from the slope of the weight."""
+    by_group, codes = (part.double().unflatten(1, (-1, 16)) for part in (slope, layer.codes))
+    scales = layer.scales.double()
+    wanted = ((by_group * codes).sum(-1) * scales, by_group.sum(-1) * scales)
+    for unknown, part in zip(linear.parameters(), wanted, strict=True):
+        atol = 2e-3 * float(part.abs().max()) + room
+        torch.testing.assert_close(unknown.grad.double(), part, rtol=2e-3, atol=atol)
+
+
 def test_gradients_of_a_step_are_those_of_transformers_model(
     document: dict[str, Any], random_llama: Path, fresh_settings: Settings
 ) -> None:
-    """Slopes of the weights by autograd in float64, and of scales and biases from those by the chain rule."""
+    """Slopes of the weights by autograd in float64."""
     loaded, prepared, layers, job, original = quantized(Recipe.parse(document), fresh_settings)
     tuned = {
         name: TunedScales(layer, original.weights[name], torch.ones(layer.codes.shape[1]), 0.0)
@@ -217,7 +213,6 @@ def test_gradients_of_a_step_are_those_of_transformers_model(
     weights: dict[str, Tensor] = {}
     for name, layer in layers.items():
         weights[name] = models[1].get_submodule(name).weight
-        assert layer.biases is not None
         spread = [part.double().repeat_interleave(16, dim=1) for part in (layer.scales, layer.biases)]
         weights[name].data.copy_(layer.codes * spread[0] + spread[1])
     tokens = torch.from_numpy(prepared.sequences.calibration[1:2].copy())
@@ -226,15 +221,7 @@ def test_gradients_of_a_step_are_those_of_transformers_model(
     expected.backward()
     assert float(divergence.detach()) == pytest.approx(float(expected.detach()), rel=1e-4)
     for name, linear in tuned.items():
-        slope = weights[name].grad
-        assert slope is not None
-        by_group = slope.unflatten(1, (-1, 16))
-        scales = layers[name].scales.double()
-        codes = layers[name].codes.double().unflatten(1, (-1, 16))
-        wanted = ((by_group * codes).sum(-1) * scales, by_group.sum(-1) * scales)
-        for unknown, part in zip(linear.parameters(), wanted, strict=True):
-            assert unknown.grad is not None
-            torch.testing.assert_close(unknown.grad.double(), part, rtol=2e-3, atol=2e-3 * float(part.abs().max()))
+        assert_chain_rule(linear, layers[name], weights[name].grad)
 
 
 def test_means_of_inputs_are_those_of_the_float_model(

@@ -13,16 +13,17 @@ from sarqc.calibration.job import CalibrationJob, calibration_job
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine import costs, distill_blocks
 from sarqc.engine.distill_blocks import blocks_outcome
-from sarqc.engine.execute import execute
 from sarqc.engine.keys import layer_keys
 from sarqc.engine.plan import plan, prepare
 from sarqc.errors import Refused
-from sarqc.events import BlockDistilled, Event, Finished
+from sarqc.events import BlockDistilled, Event
 from sarqc.models.loading import LoadedModel, load
 from sarqc.quantization.quantized_layer import QuantizedLayer
 from sarqc.quantization.scale_distillation import TunedNorm, TunedScales
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
+from tests.engine.running import of_type, run, summary_of
+from tests.engine.test_distill import assert_chain_rule
 from tests.models.cases import make_checkpoint
 
 SEQUENCES, HELD_OUT = 6, 3
@@ -42,17 +43,8 @@ def mixture(tiny_llama: Path, tmp_path: Path) -> Path:
     return make_checkpoint("qwen3_moe, one block dense", tmp_path / "mixture", tiny_llama)
 
 
-def run(document: dict[str, Any], settings: Settings, **output: Any) -> list[Event]:
-    return list(execute(Recipe.parse(document), settings, **output))
-
-
-def summary_of(events: list[Event]) -> Any:
-    assert isinstance(events[-1], Finished)
-    return events[-1].summary
-
-
 def blocks_of(events: list[Event]) -> list[BlockDistilled]:
-    return [event for event in events if isinstance(event, BlockDistilled)]
+    return of_type(events, BlockDistilled)
 
 
 def of_transformers(folder: Path, dtype: torch.dtype = torch.float64) -> nn.Module:
@@ -161,22 +153,14 @@ def test_loss_and_gradient_of_a_block_are_those_of_transformers_model(
     expected = (made - targets[step]).square().sum() / targets.square().sum() * SEQUENCES
     expected.backward()
     assert float(error.detach()) == pytest.approx(float(expected.detach()), rel=1e-4)
-    assert norm.change.grad is not None
     unit = there.input_layernorm.weight.detach().square().mean().sqrt()
     slope = there.input_layernorm.weight.grad * unit
     torch.testing.assert_close(norm.change.grad.double(), slope, rtol=2e-3, atol=2e-3 * float(slope.abs().max()))
     compared = 0
     for path, linear in tuned.items():
         slope = slope_of(there, path)
-        by_group, layer = slope.unflatten(1, (-1, 16)), own[path]
-        scales, codes = layer.scales.double(), layer.codes.double().unflatten(1, (-1, 16))
-        wanted = ((by_group * codes).sum(-1) * scales, by_group.sum(-1) * scales)
-        for unknown, part in zip(linear.parameters(), wanted, strict=True):
-            assert unknown.grad is not None
-            torch.testing.assert_close(
-                unknown.grad.double(), part, rtol=2e-3, atol=2e-3 * float(part.abs().max()) + 1e-9
-            )
-            compared += float(part.abs().max()) > 0
+        assert_chain_rule(linear, own[path], slope, room=1e-9)
+        compared += sum(bool(unknown.grad.any()) for unknown in linear.parameters())
     assert compared > 8
 
 
@@ -258,10 +242,7 @@ def test_where_the_whole_model_is_out_of_reach_it_is_offered(
         for fix in caught.value.fixes:
             plan(Recipe.parse(changed | fix.values), settings)
 
-    def of_large_blocks(work: costs.Work, computed: float) -> float:
-        return 8e9 * computed
-
-    monkeypatch.setattr(costs, "_distilling_block_bytes", of_large_blocks)
+    monkeypatch.setattr(costs, "_distilling_block_bytes", lambda _work, computed: 8e9 * computed)
     tight = fresh_settings.model_copy(update={"memory_gib": 8})
     with pytest.raises(Refused, match="distillation of scales block by block needs") as caught:
         plan(Recipe.parse(document), tight)

@@ -106,9 +106,8 @@ def test_a_gpu_is_compared_once_for_each_driver_and_refused_where_it_differs(
             list(device_check.require_sound_device(here, fresh_settings))
         assert len(looked) == 6 + 6 * times
     assert "sarqc doctor" in refused.value.remedy
-    assert (
-        list(device_check.require_sound_device(here, fresh_settings.model_copy(update={"check_device": False}))) == []
-    )
+    unchecked = fresh_settings.model_copy(update={"check_device": False})
+    assert list(device_check.require_sound_device(here, unchecked)) == []
     (file,) = fresh_settings.artefacts_dir().glob("*/*.device")  # of the driver that was sound
     file.write_text("damaged")
     driver = "570.1"

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from sarqc.calibration.corpora import found_in
@@ -14,7 +15,6 @@ from sarqc.engine.plan import plan, prepare
 from sarqc.errors import NotFound, Refused, Unreachable
 from sarqc.events import (
     CandidateDone,
-    Event,
     Finished,
     LayerDone,
     Measured,
@@ -29,6 +29,7 @@ from sarqc.models import folding
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.study.document import Study
+from tests.engine.running import of_type, perplexity, reports_of, run
 
 
 @pytest.fixture
@@ -40,28 +41,10 @@ def document(random_llama: Path, text_file: Path) -> dict[str, object]:
     }  # fmt: skip
 
 
-def second_half(ids: list[int]) -> list[int]:
-    """Of a text that calibration has too."""
-    return ids[len(ids) // 2 :]
-
-
-def of_type(events: list[Event], kind: type) -> list:
-    return [event for event in events if isinstance(event, kind)]
-
-
-def reports_of(events: list[Event]) -> dict[str, dict]:
-    return {event.name: event.report for event in of_type(events, LayerDone)}
-
-
-def test_a_run_says_all_it_does(document: dict, fresh_settings: Settings, tmp_path: Path) -> None:
-    events = list(
-        execute(
-            Recipe.parse(document), fresh_settings, study_dir=tmp_path / "studies", study_id="one",
-            checkpoint_dir=tmp_path / "model",
-        )
-    )  # fmt: skip
+def test_a_run_says_all_it_does(document: dict, text_file: Path, fresh_settings: Settings, tmp_path: Path) -> None:
+    to = {"study_dir": tmp_path / "studies", "study_id": "one", "checkpoint_dir": tmp_path / "model"}
+    events = run(document, fresh_settings, **to)
     started, finished = of_type(events, Started)[0], events[-1]
-    assert isinstance(finished, Finished)
     assert [event.name for event in of_type(events, LayerDone)] == [layer["name"] for layer in started.layers]
     assert len(started.layers) == 21
     assert of_type(events, PointDone) == []  # a whole model would say hundreds
@@ -93,23 +76,15 @@ def test_a_run_says_all_it_does(document: dict, fresh_settings: Settings, tmp_pa
     assert [saved.what for saved in of_type(events, Saved)] == ["study", "checkpoint"]
 
     # The checkpoint has the evaluated weights: an independent perplexity of it is the reported one.
-    model = AutoModelForCausalLM.from_pretrained(tmp_path / "model", dtype=torch.float64)
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
-    ids = second_half(tokenizer(Path(str(document["test"])).read_text(encoding="utf-8"))["input_ids"])[:1000]
-    with torch.no_grad():
-        losses = [
-            float(model(window, labels=window).loss)
-            for window in torch.tensor(ids[: 15 * 64]).reshape(15, 1, 64)
-        ]  # fmt: skip
-    assert np.exp(np.mean(losses)) == pytest.approx(summary["perplexity"], rel=1e-4)
+    assert perplexity(tmp_path / "model", text_file) == pytest.approx(summary["perplexity"], rel=1e-4)
 
 
 def test_a_flipped_bit_of_a_kept_layer_is_said_and_costs_that_layer(document: dict, fresh_settings: Settings) -> None:
-    first = list(execute(Recipe.parse(document), fresh_settings))
+    first = run(document, fresh_settings)
     victim = sorted(fresh_settings.artefacts_dir().glob("*/*.layer"))[7]
     whole = victim.read_bytes()
     victim.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
-    again = list(execute(Recipe.parse(document), fresh_settings))
+    again = run(document, fresh_settings)
     (said,) = [event.what for event in of_type(again, Warned) if event.where == "kept files"]
     assert "checksum mismatch" in said
     assert victim.name in said
@@ -130,7 +105,6 @@ def test_no_token_of_one_text_is_calibrated_on_and_second_half(
     changes |= {"kind": kind, **({"lambda": None} if kind == "tune" else {})}
     prepared = prepare(Recipe.parse({**document, **changes}), settings)
     ids = AutoTokenizer.from_pretrained(document["model"])(copied.read_text(encoding="utf-8"))["input_ids"]
-    assert prepared.test is not None
     assert prepared.test.ids.tolist() == ids[len(ids) // 2 :]
     assert [*prepared.calibration.ids, *prepared.test.ids] == ids
     assert found_in(prepared.sequences.calibration, prepared.calibration) == 10
@@ -145,7 +119,7 @@ def test_a_text_that_another_model_wrote_is_called_so_in_plan_report_and_study(
     asked = {**document, **texts, "samples": 2}
     prepared = prepare(Recipe.parse(asked), fresh_settings)
     assert "calibration and test texts were written by tiny-llama, another model" in prepared.shown.warnings[0]
-    events = list(execute(Recipe.parse(asked), fresh_settings, study_dir=tmp_path / "studies", study_id="one"))
+    events = run(asked, fresh_settings, study_dir=tmp_path / "studies", study_id="one")
     assert "written by tiny-llama" in of_type(events, Warned)[0].what
     protocol = events[-1].summary["protocol"]
     assert [protocol[name]["written_by"] for name in ("calibration", "test")] == ["tiny-llama", "tiny-llama"]
@@ -163,7 +137,7 @@ def test_one_text_for_both_is_said_by_the_study_and_keeps_nothing_wrong(
     text = tmp_path / "text.txt"
     text.write_bytes(Path(str(document["test"])).read_bytes())
     asked = {**document, "calibration": str(text), "test": str(text), "test_tokens": None, "sweep": []}
-    events = list(execute(Recipe.parse(asked), fresh_settings, study_dir=tmp_path / "studies", study_id="one"))
+    events = run(asked, fresh_settings, study_dir=tmp_path / "studies", study_id="one")
     assert "same text" in of_type(events, Warned)[0].what
     protocol = events[-1].summary["protocol"]["test"]
     assert protocol["part"].startswith("second half")
@@ -171,10 +145,11 @@ def test_one_text_for_both_is_said_by_the_study_and_keeps_nothing_wrong(
     assert "second half" in next(fact["text"] for fact in facts if fact["name"] == "Test text")
     other = {**asked, "calibration": str(document["calibration"])}
     tokenizer = AutoTokenizer.from_pretrained(asked["model"])
-    half = second_half(tokenizer(text.read_text(encoding="utf-8"))["input_ids"])
+    ids = tokenizer(text.read_text(encoding="utf-8"))["input_ids"]
+    half = ids[len(ids) // 2 :]
     text.write_text(tokenizer.decode(half), encoding="utf-8")
     assert tokenizer(text.read_text(encoding="utf-8"))["input_ids"] == half
-    again = list(execute(Recipe.parse(other), fresh_settings))
+    again = run(other, fresh_settings)
     assert "part" not in again[-1].summary["protocol"]["test"]
     assert again[-1].summary["perplexity_float"] == events[-1].summary["perplexity_float"]
     assert of_type(again, Warned) == []
@@ -219,21 +194,18 @@ def test_a_layer_alone_tells_its_points(
 
 def test_points_without_unseen_text_or_without_a_curve(document: dict, fresh_settings: Settings) -> None:
     alone = document | {"inputs_from": "float", "layer": "model.layers.0.mlp.up_proj", "test": None}
-    events = list(execute(Recipe.parse(alone | {"held_out_samples": 0}), fresh_settings))
+    events = run(alone | {"held_out_samples": 0}, fresh_settings)
     assert {one.relative_held_out for one in of_type(events, PointDone)} == {None}
     chosen = {key: value for key, value in alone.items() if key not in ("sweep", "gamma")} | {"lambda": "auto"}
-    events = list(execute(Recipe.parse(chosen), fresh_settings))
+    events = run(chosen, fresh_settings)
     assert of_type(events, PointDone) == []  # “auto” has no curve over λ
 
 
 def test_notes_are_not_silent(document: dict, fresh_settings: Settings) -> None:
-    recipe = Recipe.parse(
-        document | {"method": "gptq", "inputs_from": "float", "group_size": 32, "indivisible": "per_channel"}
-    )
-    words = " ".join(event.what for event in of_type(list(execute(recipe, fresh_settings)), Warned))
-    assert "λ = 0.3 has no effect on gptq" in words
-    assert "per channel" in words
-    assert "this run explores" in words
+    changes = {"method": "gptq", "inputs_from": "float", "group_size": 32, "indivisible": "per_channel"}
+    words = " ".join(event.what for event in of_type(run(document | changes, fresh_settings), Warned))
+    for said in ("λ = 0.3 has no effect on gptq", "per channel", "the float model's inputs"):
+        assert said in words
 
 
 @pytest.mark.parametrize(
@@ -293,17 +265,13 @@ def test_undamped_codes_of_few_tokens_are_warned_of(
 def test_an_output_that_is_not_empty_is_refused(document: dict, fresh_settings: Settings, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(Refused, match="not empty"):
-        list(execute(Recipe.parse(document), fresh_settings, checkpoint_dir=tmp_path))
+        run(document, fresh_settings, checkpoint_dir=tmp_path)
 
 
 def test_the_plan_counts(document: dict, settings: Settings, random_llama: Path) -> None:
     planned = plan(Recipe.parse(document), settings)
     model = AutoModelForCausalLM.from_pretrained(random_llama)
-    linears = [
-        module.weight.numel()
-        for name, module in model.named_modules()
-        if isinstance(module, torch.nn.Linear) and name != "lm_head"
-    ]
+    linears = [weight.numel() for name, weight in model.named_parameters() if "_proj" in name]
     assert planned.parameters == sum(parameter.numel() for parameter in model.parameters())
     assert planned.layers == len(linears) == 21
     assert planned.share_quantized == sum(linears) / planned.parameters
@@ -360,10 +328,8 @@ def test_two_walks_cost_more(document: dict, settings: Settings) -> None:
 
 
 def test_auto_for_layers_keeps_what_was_compared(document: dict, fresh_settings: Settings, tmp_path: Path) -> None:
-    recipe = Recipe.parse(
-        {**document, "lambda": "auto", "gamma": "auto", "sweep": [], "samples": 8, "validation_share": 0.25}
-    )
-    events = list(execute(recipe, fresh_settings, study_dir=tmp_path, study_id="auto"))
+    document |= {"lambda": "auto", "gamma": "auto", "sweep": [], "samples": 8, "validation_share": 0.25}
+    events = run(document, fresh_settings, study_dir=tmp_path, study_id="auto")
     summary = events[-1].summary
     taken = [report["chosen"]["lam"] for report in reports_of(events).values()]
     low, high = taken.count(0.25), taken.count(0.75)
@@ -385,7 +351,7 @@ def test_auto_for_layers_keeps_what_was_compared(document: dict, fresh_settings:
         np.testing.assert_allclose(arrays["candidate_validation"][0, index], table, rtol=1e-6)
         assert arrays["selected_lambda"][0, index] == np.float32(report["chosen"]["lam"])
         assert arrays["selected_gamma"][0, index] == np.float32(report["chosen"]["gamma"])
-    again = list(execute(recipe, fresh_settings))
+    again = run(document, fresh_settings)
     assert again[-1].summary == summary
     assert all(event.from_cache for event in of_type(again, LayerDone))
 
@@ -399,9 +365,8 @@ def test_auto_chooses_alpha_of_the_shift(document: dict, fresh_settings: Setting
             {"method": "sarqc-gptaq", "lambda": "auto", "gamma": 0.5, "shift_strength": "auto"},
         )
     ):
-        recipe = Recipe.parse({**common, **asked})
-        events = list(execute(recipe, fresh_settings, study_dir=tmp_path, study_id=f"alpha{number}"))
-        reports = [event.report for event in events if isinstance(event, LayerDone)]
+        events = run(common | asked, fresh_settings, study_dir=tmp_path, study_id=f"alpha{number}")
+        reports = reports_of(events).values()
         study = Study.open(tmp_path / f"alpha{number}")
         (line,) = study.lines
         strength = study.array(line, "selected_strength")[0]
@@ -423,8 +388,7 @@ def test_auto_chooses_alpha_of_the_shift(document: dict, fresh_settings: Setting
 
 def test_auto_for_the_model_settles_on_one_lambda(document: dict, fresh_settings: Settings, tmp_path: Path) -> None:
     changes = {"method": "sarqc-gs", "lambda": "auto", "gamma": None, "sweep": []}
-    recipe = Recipe.parse({**document, **changes})
-    events = list(execute(recipe, fresh_settings, study_dir=tmp_path, study_id="auto"))
+    events = run(document | changes, fresh_settings, study_dir=tmp_path, study_id="auto")
     judged = of_type(events, CandidateDone)
     assert [event.lam for event in judged] == [step / 10 for step in range(1, 11)]
     best = min(judged, key=lambda event: event.perplexity)
@@ -440,8 +404,7 @@ def test_auto_for_the_model_settles_on_one_lambda(document: dict, fresh_settings
     perplexities = study.array(line, "candidate_perplexity")
     np.testing.assert_allclose(perplexities[0], [event.perplexity for event in judged], rtol=1e-6)
 
-    by_hand = Recipe.parse({**document, **changes, "lambda": best.lam})
-    expected = list(execute(by_hand, fresh_settings))[-1].summary
+    expected = run(document | changes | {"lambda": best.lam}, fresh_settings)[-1].summary
     assert expected["perplexity"] == summary["perplexity"]
     assert expected["selection"] is None
 
@@ -467,48 +430,34 @@ def test_what_auto_costs_is_planned(document: dict, fresh_settings: Settings) ->
 
 
 def test_a_foldable_run_is_a_checkpoint_that_anyone_can_load(
-    document: dict, fresh_settings: Settings, tmp_path: Path
+    document: dict, random_llama: Path, text_file: Path, fresh_settings: Settings, tmp_path: Path
 ) -> None:
     changes = {"method": "sarqc-gs", "mode": "foldable", "gamma": None, "sweep": []}
-    recipe = Recipe.parse({**document, **changes})
-    events = list(execute(recipe, fresh_settings, checkpoint_dir=tmp_path / "model"))
-    model = AutoModelForCausalLM.from_pretrained(tmp_path / "model", dtype=torch.float64)
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
-    ids = second_half(tokenizer(Path(str(document["test"])).read_text(encoding="utf-8"))["input_ids"])[:1000]
-    windows = torch.tensor(ids[: 15 * 64]).reshape(15, 1, 64)
-    with torch.no_grad():
-        losses = [float(model(window, labels=window).loss) for window in windows]
-    assert np.exp(np.mean(losses)) == pytest.approx(events[-1].summary["perplexity"], rel=1e-4)
-    float_model = AutoModelForCausalLM.from_pretrained(str(document["model"]), dtype=torch.float64)
-    norm, original = (one.model.layers[0].post_attention_layernorm.weight for one in (model, float_model))
-    assert not torch.equal(norm, original)
+    events = run(document | changes, fresh_settings, checkpoint_dir=tmp_path / "model")
+    assert perplexity(tmp_path / "model", text_file) == pytest.approx(events[-1].summary["perplexity"], rel=1e-4)
+    before, after = (load_file(folder / "model.safetensors") for folder in (random_llama, tmp_path / "model"))
+    norm = "model.layers.0.post_attention_layernorm.weight"
+    assert not torch.equal(before[norm], after[norm])
 
 
 def test_the_affine_grid_is_kept_between_attempts_and_exported_as_plain_weights(
-    document: dict, fresh_settings: Settings, tmp_path: Path
+    document: dict, text_file: Path, fresh_settings: Settings, tmp_path: Path
 ) -> None:
-    changes = {"grid": "affine", "range": "search", "order": "activation", "refine": 1, "sweep": []}
-    recipe = Recipe.parse({**document, **changes})
-    assert plan(recipe, fresh_settings).bits_per_weight == 3 + (16 + 16) / 16
-    events = list(execute(recipe, fresh_settings))
-    exporting = list(execute(recipe, fresh_settings, checkpoint_dir=tmp_path / "model"))
+    document |= {"grid": "affine", "range": "search", "order": "activation", "refine": 1, "sweep": []}
+    assert plan(Recipe.parse(document), fresh_settings).bits_per_weight == 3 + (16 + 16) / 16
+    events = run(document, fresh_settings)
+    exporting = run(document, fresh_settings, checkpoint_dir=tmp_path / "model")
     assert of_type(exporting, Started)[0].finished_layers == 21
     assert {**exporting[-1].summary, "written": None} == events[-1].summary
-    model = AutoModelForCausalLM.from_pretrained(tmp_path / "model", dtype=torch.float64)
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
-    ids = second_half(tokenizer(Path(str(document["test"])).read_text(encoding="utf-8"))["input_ids"])[:1000]
-    windows = torch.tensor(ids[: 15 * 64]).reshape(15, 1, 64)
-    with torch.no_grad():
-        losses = [float(model(window, labels=window).loss) for window in windows]
-    assert np.exp(np.mean(losses)) == pytest.approx(events[-1].summary["perplexity"], rel=1e-4)
+    assert perplexity(tmp_path / "model", text_file) == pytest.approx(events[-1].summary["perplexity"], rel=1e-4)
 
 
 def test_a_fallback_is_an_event_and_a_flag(
     document: dict, fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(folding, "channel_ties", lambda *_: None)  # nothing can take up a scale
-    recipe = Recipe.parse({**document, "method": "awq", "mode": "foldable", "lambda": None, "gamma": None, "sweep": []})
-    events = list(execute(recipe, fresh_settings))
+    document |= {"method": "awq", "mode": "foldable", "lambda": None, "gamma": None, "sweep": []}
+    events = run(document, fresh_settings)
     warned = [event.where for event in of_type(events, Warned) if "take up" in event.what]
-    assert warned == [event.name for event in of_type(events, LayerDone)]
-    assert all("not_foldable" in event.report["flags"] for event in of_type(events, LayerDone))
+    assert warned == [*reports_of(events)]
+    assert all("not_foldable" in report["flags"] for report in reports_of(events).values())

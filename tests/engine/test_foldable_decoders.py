@@ -3,18 +3,18 @@
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from sarqc.engine.execute import execute
 from sarqc.engine.plan import plan
 from sarqc.errors import Refused
-from sarqc.events import Event, LayerDone, Warned
+from sarqc.events import LayerDone, Warned
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
+from tests.engine.running import of_type, perplexity
 from tests.every_model.small import small_config
 
 
@@ -41,15 +41,6 @@ def recipe_of(folder: Path, text: Path, **changes: object) -> Recipe:
     )  # fmt: skip
 
 
-def perplexity(folder: Path, text: Path) -> float:
-    """Of what transformers loads, on the second half of the text."""
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    ids = AutoTokenizer.from_pretrained(folder)(text.read_text(encoding="utf-8"))["input_ids"]
-    windows = torch.tensor(ids[len(ids) // 2 :][: 15 * 64]).reshape(15, 1, 64)
-    with torch.no_grad():
-        return float(np.exp(np.mean([float(model(window, labels=window).loss) for window in windows])))
-
-
 # Modules that no operation before serves, and a tensor that takes up a scale in some model. Norms of Gemma multiply by
 # 1 + w; those of OLMo have no weight; in Phi-3 a part of the rows of a fused linear would be divided.
 MODELS = {
@@ -74,10 +65,8 @@ def test_a_run_is_a_checkpoint_that_transformers_loads(
     recipe = recipe_of(folder, text_file)
     without, changed = MODELS[model_type]
     planned = [words for words in plan(recipe, fresh_settings).warnings if "take up channel scales" in words]
-    events: list[Event] = list(
-        execute(recipe, fresh_settings, checkpoint_dir=tmp_path / "model", checkpoint_format=form)
-    )
-    done = [event for event in events if isinstance(event, LayerDone)]
+    events = list(execute(recipe, fresh_settings, checkpoint_dir=tmp_path / "model", checkpoint_format=form))
+    done = of_type(events, LayerDone)
     left = {event.name for event in done if "not_foldable" in event.report["flags"]}
     assert {name.rpartition(".")[2] for name in left} == without
     assert {event.where for event in events if isinstance(event, Warned) and "take up scales" in event.what} == left
@@ -85,7 +74,7 @@ def test_a_run_is_a_checkpoint_that_transformers_loads(
     assert all(f"{len(left)} of the {len(done)} layers" in words for words in planned)
     assert any(event.report["chosen"].get("alpha") not in (None, 0) for event in done if event.name not in left)
     measured = events[-1].summary["perplexity"]
-    assert perplexity(tmp_path / "model", text_file) == pytest.approx(measured, rel=1e-4)
+    assert perplexity(tmp_path / "model", text_file, torch.float32) == pytest.approx(measured, rel=1e-4)
     if changed is not None:
         before, after = (load_file(path / "model.safetensors")[changed] for path in (folder, tmp_path / "model"))
         assert not torch.equal(before, after)
@@ -110,14 +99,14 @@ def test_linears_left_out_of_a_group_are_scaled_with_it(
     recipe = recipe_of(folder, text_file, exclude=["*.k_proj", "*.1.self_attn.v_proj"])
     events = list(execute(recipe, fresh_settings, checkpoint_dir=tmp_path / "model"))
     measured = events[-1].summary["perplexity"]
-    assert perplexity(tmp_path / "model", text_file) == pytest.approx(measured, rel=1e-4)
+    assert perplexity(tmp_path / "model", text_file, torch.float32) == pytest.approx(measured, rel=1e-4)
     names = [f"model.layers.{block}.self_attn.{part}.weight" for block in range(4) for part in ("k_proj", "v_proj")]
     before, after = (load_file(made / "model.safetensors") for made in (folder, tmp_path / "model"))
     factor = {name: after[name] / before[name] for name in names}
     scales = [factor[f"model.layers.{block}.self_attn.k_proj.weight"] for block in range(4)]
     assert all(torch.allclose(scale, scale[:1].expand_as(scale), rtol=1e-4) for scale in scales)  # of each column
     assert any((scale - 1).abs().max() > 1e-3 for scale in scales)
-    done = [event for event in events if isinstance(event, LayerDone)]
+    done = of_type(events, LayerDone)
     left = {event.name for event in done if "not_foldable" in event.report["flags"]}
     assert left == {"model.layers.1.self_attn.o_proj"}
     assert not {event.name for event in done} & {

@@ -54,12 +54,14 @@ def block_of(name: str) -> int:
     return int(name.split(".")[2])
 
 
-def studies(settings: Settings, recipe: Recipe) -> Study:
-    return Study.open(settings.studies_dir() / recipe.fingerprint())
-
-
 def run(document: dict, settings: Settings, **changes: object) -> list[Event]:
     return list(execute(Recipe.parse(document | changes), settings, study_dir=settings.studies_dir()))
+
+
+def study_of(document: dict, settings: Settings, **changes: object) -> Study:
+    """Of a run that is made for it."""
+    run(document, settings, **changes)
+    return Study.open(settings.studies_dir() / Recipe.parse(document | changes).fingerprint())
 
 
 def test_finished_blocks_are_taken_and_the_rest_is_solved_again(
@@ -118,8 +120,7 @@ def test_methods_over_blocks_and_scale_searches_too(document: dict, fresh_settin
 
 def test_everything_that_is_said_of_the_run_says_so(document: dict, fresh_settings: Settings, tmp_path: Path) -> None:
     recipe = Recipe.parse(document | {"from_block": 2, "then_lambda": 0.3})
-    events = list(execute(recipe, fresh_settings, study_dir=fresh_settings.studies_dir()))
-    study = studies(fresh_settings, recipe)
+    study = study_of(document, fresh_settings, from_block=2, then_lambda=0.3)
     [line] = study.lines
     assert line.label == f"{line.title}, λ = 0.1, from block 2: 0.3"
     assert line.name == "sarqc-gbs-from2-lambda0.3"
@@ -135,46 +136,34 @@ def test_everything_that_is_said_of_the_run_says_so(document: dict, fresh_settin
     again = Recipe.parse((said["recipe"] or {}) | {"lambda": said["lams"][0], "gamma": said["gammas"][0]})
     assert (again.from_block, again.then_lam, again.later_method()) == (2, 0.3, recipe.later_method())
     assert Recipe.parse(of_run(fresh_settings.studies_dir() / recipe.fingerprint())[2]) == recipe
-    assert study.stamp is not None
     assert study.stamp.recipe["from_block"] == 2
-    assert events[-1].summary["recipe"]["then_lambda"] == 0.3
+    assert run(document, fresh_settings, from_block=2, then_lambda=0.3)[-1].summary["recipe"]["then_lambda"] == 0.3
     assert "from_block: 2\nthen_lambda: 0.3" in one_text("yaml", recipe.to_json(), "http://x")
     assert "--from-block 2" in one_text("cli", recipe.to_json(), "http://x")
     with pytest.raises(Refused, match="from block 2 on"):
         program_for("llmcompressor", recipe.to_json(), study, line)
     # In a batch it stands beside the run of one λ, and is not taken for it.
-    plain_recipe = Recipe.parse(document)
-    list(execute(plain_recipe, fresh_settings, study_dir=fresh_settings.studies_dir()))
-    both = gather([study, studies(fresh_settings, plain_recipe)], tmp_path / "both")
+    both = gather([study, study_of(document, fresh_settings)], tmp_path / "both")
     assert sorted(one.label for one in both.lines) == sorted([line.label, line.title])
 
 
 def test_it_is_never_taken_for_the_baseline(document: dict, fresh_settings: Settings, tmp_path: Path) -> None:
     """GPTQ 1 % is identity at λ = 0.01 in all blocks: not such a line, alone or beside another one in a batch."""
     document |= {"method": "rqc-gbs", "lambda": 0.01, "gamma": None}
-    changed = Recipe.parse(document | {"from_block": 1, "then_lambda": 0.3})
-    list(execute(changed, fresh_settings, study_dir=fresh_settings.studies_dir()))
-    alone = studies(fresh_settings, changed)
+    alone = study_of(document, fresh_settings, from_block=1, then_lambda=0.3)
     facts = line_facts(alone, method=alone.lines[0].name, bits=3, layer=None)
     assert facts.baseline is None
     assert facts.baseline_position is None
-    list(execute(Recipe.parse(document), fresh_settings, study_dir=fresh_settings.studies_dir()))
-    both = gather([alone, studies(fresh_settings, Recipe.parse(document))], tmp_path / "both")
+    both = gather([alone, study_of(document, fresh_settings)], tmp_path / "both")
     facts = line_facts(both, method=alone.lines[0].name, bits=3, layer=None)
     other = line_facts(both, method="rqc-gbs", bits=3, layer=None)
-    assert facts.baseline is not None
-    assert other.perplexity is not None
-    assert facts.baseline.perplexity is not None
-    assert facts.perplexity is not None
     assert facts.perplexity.mean[0, 0] != pytest.approx(other.perplexity.mean[0, 0])
     assert facts.baseline.perplexity.mean() == pytest.approx(other.perplexity.mean[0, 0])
     assert (facts.baseline_position, other.baseline_position) == (None, 0)
 
 
 def test_gamma_changes_too(document: dict, fresh_settings: Settings) -> None:
-    recipe = Recipe.parse(document | {"from_block": 1, "then_gamma": 1.0})
-    list(execute(recipe, fresh_settings, study_dir=fresh_settings.studies_dir()))
-    study = studies(fresh_settings, recipe)
+    study = study_of(document, fresh_settings, from_block=1, then_gamma=1.0)
     assert study.lines[0].label.endswith(", λ = 0.1, γ = 0.5, from block 1: γ = 1")
     assert [study.layer_reports[layer.name]["chosen"]["gamma"] for layer in study.layers] == [0.5] * 7 + [1.0] * 14
 

@@ -4,16 +4,16 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import safetensors.torch
 import torch
 
 from sarqc.checkpoints.quantized_checkpoint import QuantizedCheckpoint
-from sarqc.engine.execute import execute
 from sarqc.engine.plan import plan, resolve
 from sarqc.engine.repair import gain_words
 from sarqc.errors import NotFound, Refused
-from sarqc.events import Event, Finished, LayerDone, Warned
+from sarqc.events import Event, Warned
 from sarqc.figures import lab_view
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.hub import NotCached
@@ -21,6 +21,7 @@ from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.study.document import Study
 from sarqc.study.paired import paired_difference
+from tests.engine.running import of_type, reports_of, run, summary_of
 
 
 @pytest.fixture(scope="module")
@@ -37,19 +38,6 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     return Settings(state_dir=tmp_path_factory.mktemp("state"))
 
 
-def run(recipe: dict[str, Any], settings: Settings, **wanted: Any) -> list[Event]:
-    return list(execute(Recipe.parse(recipe), settings, **wanted))
-
-
-def summary_of(events: list[Event]) -> Any:
-    assert isinstance(events[-1], Finished)
-    return events[-1].summary
-
-
-def reports(events: list[Event]) -> dict[str, Any]:
-    return {event.name: event.report for event in events if isinstance(event, LayerDone)}
-
-
 @pytest.fixture(scope="module")
 def rounded(document: dict, state: Settings, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Event]]:
     """The model rounded to nearest at 3 bits in compressed-tensors' format, and the run that made it."""
@@ -59,29 +47,28 @@ def rounded(document: dict, state: Settings, tmp_path_factory: pytest.TempPathFa
 
 
 @pytest.fixture(scope="module")
-def repaired(
-    document: dict, rounded: tuple[Path, list[Event]], state: Settings, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, list[Event]]:
+def as_found(document: dict, rounded: tuple[Path, list[Event]]) -> dict[str, Any]:
+    """The recipe that measures it as it is."""
+    return {**document, "quantized_checkpoint": str(rounded[0]), "method": "as-found"}
+
+
+@pytest.fixture(scope="module")
+def repaired(as_found: dict, state: Settings, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Event]]:
     folder = tmp_path_factory.mktemp("made") / "repaired"
-    recipe = {**document, "quantized_checkpoint": str(rounded[0]), "method": "rqc-gbs", "lambda": 0.05}
+    recipe = {**as_found, "method": "rqc-gbs", "lambda": 0.05}
     return folder, run(recipe, state, checkpoint_dir=folder, checkpoint_format="as-found")
 
 
 def test_it_is_measured_as_the_model_that_it_is(
-    document: dict, rounded: tuple[Path, list[Event]], state: Settings, tmp_path: Path
+    as_found: dict, rounded: tuple[Path, list[Event]], state: Settings, tmp_path: Path
 ) -> None:
-    folder, made = rounded
-    events = run(
-        {**document, "quantized_checkpoint": str(folder), "method": "as-found"},
-        state,
-        study_dir=tmp_path,
-        study_id="one",
-    )
+    made = rounded[1]
+    events = run(as_found, state, study_dir=tmp_path, study_id="one")
     summary, before = summary_of(events), summary_of(made)
     for name in ("perplexity", "kl", "kl_standard_error", "perplexity_float", "quantized_layers"):
         assert summary[name] == before[name]
-    own = reports(made)
-    for name, report in reports(events).items():
+    own = reports_of(made)
+    for name, report in reports_of(events).items():
         for quantity in ("recon_loss", "drift", "held_out_loss"):
             assert report[quantity] == pytest.approx(own[name][quantity], rel=1e-6)
         assert report["chosen"] == {"method": "ExistingCodes"}
@@ -119,10 +106,10 @@ def test_a_repair_has_other_codes_in_the_same_files(
     for path in rounded[0].glob("*"):
         if path.suffix != ".safetensors":
             assert (folder / path.name).read_bytes() == path.read_bytes()
-    own = reports(rounded[1])
+    own = reports_of(rounded[1])
     first = next(iter(own))  # on the same inputs as before
-    assert reports(events)[first]["relative_recon"] < own[first]["relative_recon"]
-    assert reports(events)[first]["chosen"]["found_recon"] == pytest.approx(own[first]["relative_recon"], rel=1e-6)
+    assert reports_of(events)[first]["relative_recon"] < own[first]["relative_recon"]
+    assert reports_of(events)[first]["chosen"]["found_recon"] == pytest.approx(own[first]["relative_recon"], rel=1e-6)
 
 
 def test_files_of_a_repair_without_gain_are_not_written(
@@ -136,18 +123,15 @@ def test_files_of_a_repair_without_gain_are_not_written(
     assert summary["repair"]["kept"] > 0
     assert summary["written"] is None
     assert not (tmp_path / "again").exists()
-    assert any("nothing was written" in event.what for event in events if isinstance(event, Warned))
+    assert any("nothing was written" in event.what for event in of_type(events, Warned))
 
 
-def test_auto_chooses_for_each_layer_of_a_repair(
-    document: dict, rounded: tuple[Path, list[Event]], state: Settings, tmp_path: Path
-) -> None:
-    recipe = {**document, "quantized_checkpoint": str(rounded[0]), "method": "rqc-gbs", "lambda": "auto"}
+def test_auto_chooses_for_each_layer_of_a_repair(as_found: dict, state: Settings, tmp_path: Path) -> None:
+    recipe = {**as_found, "method": "rqc-gbs", "lambda": "auto"}
     events = run(recipe, state, study_dir=tmp_path, study_id="auto")
     assert summary_of(events)["selection"]["by"] == "layer"
-    assert all(len(report["candidates"]) == 6 for report in reports(events).values())
-    study = Study.open(tmp_path / "auto")
-    assert lab_view(study)["figures"]
+    assert all(len(report["candidates"]) == 6 for report in reports_of(events).values())
+    assert lab_view(Study.open(tmp_path / "auto"))["figures"]
 
 
 def test_scales_that_norms_took_up_are_found_again(document: dict, state: Settings, tmp_path: Path) -> None:
@@ -158,9 +142,9 @@ def test_scales_that_norms_took_up_are_found_again(document: dict, state: Settin
     )  # fmt: skip
     events = run({**document, "quantized_checkpoint": str(folder), "method": "as-found"}, state)
     assert summary_of(events)["perplexity"] == summary_of(made)["perplexity"]
-    assert any("fitted" in event.what for event in events if isinstance(event, Warned))
-    own = reports(made)
-    for name, report in reports(events).items():
+    assert any("fitted" in event.what for event in of_type(events, Warned))
+    own = reports_of(made)
+    for name, report in reports_of(events).items():
         if name.endswith(("q_proj", "k_proj", "gate_proj")):  # the others' rows or columns have fitted scales
             assert report["relative_recon"] == pytest.approx(own[name]["relative_recon"], rel=1e-3), name
         assert report["relative_recon"] == pytest.approx(own[name]["relative_recon"], rel=0.3)
@@ -178,26 +162,21 @@ def changed(folder: Path, target: Path, name: str, factor: float) -> Path:
 
 
 def test_the_checkpoint_of_another_model_is_refused_before_any_work(
-    document: dict, rounded: tuple[Path, list[Event]], state: Settings, tmp_path: Path
+    as_found: dict, rounded: tuple[Path, list[Event]], state: Settings, tmp_path: Path
 ) -> None:
     other = changed(rounded[0], tmp_path / "other", "model.norm.weight", 1.5)
     with pytest.raises(Refused, match=r"model\.norm\.weight differs"):
-        run({**document, "quantized_checkpoint": str(other), "method": "as-found"}, state)
-    float_other = changed(
-        Path(document["model"]), tmp_path / "float", "model.layers.0.self_attn.q_proj.weight", -1.0
-    )  # fmt: skip
+        run({**as_found, "quantized_checkpoint": str(other)}, state)
+    linear = "model.layers.0.self_attn.q_proj.weight"
+    float_other = changed(Path(as_found["model"]), tmp_path / "float", linear, -1.0)
     with pytest.raises(Refused, match="as far from the original"):
-        run(
-            {**document, "model": str(float_other), "quantized_checkpoint": str(rounded[0]), "method": "as-found"},
-            state,
-        )
+        run({**as_found, "model": str(float_other)}, state)
 
 
 def test_its_grid_is_taken_where_none_is_given(
-    document: dict, rounded: tuple[Path, list[Event]], state: Settings
+    as_found: dict, rounded: tuple[Path, list[Event]], state: Settings
 ) -> None:
-    recipe = {**document, "quantized_checkpoint": str(rounded[0]), "method": "as-found"}
-    job = resolve(Recipe.parse(recipe), state)
+    job = resolve(Recipe.parse(as_found), state)
     whole, shown = job.recipe, job.plan
     again = resolve(Recipe.parse(whole.to_json()), state)
     assert (again.recipe, again.plan) == (whole, shown)
@@ -205,20 +184,20 @@ def test_its_grid_is_taken_where_none_is_given(
     assert shown.opened.startswith("rounded, compressed-tensors")
     assert shown.opened.endswith("21 linears with codes, 3 bits, full range, groups of 16")
     with pytest.raises(Refused, match="bits is 4, and the quantized checkpoint has 3") as refused:
-        plan(Recipe.parse({**recipe, "bits": 4}), state)
+        plan(Recipe.parse({**as_found, "bits": 4}), state)
     assert [fix.values for fix in refused.value.fixes] == [{"bits": 3}]
     with pytest.raises(NotFound, match="no checkpoint"):
-        plan(Recipe.parse({**recipe, "quantized_checkpoint": "nothing-of-that-name"}), state)
+        plan(Recipe.parse({**as_found, "quantized_checkpoint": "nothing-of-that-name"}), state)
     with pytest.raises(Refused, match="says nothing of quantization"):
-        plan(Recipe.parse({**recipe, "quantized_checkpoint": document["model"]}), state)
+        plan(Recipe.parse({**as_found, "quantized_checkpoint": as_found["model"]}), state)
 
 
 def test_it_is_planned_before_its_float_model_is_downloaded(
-    document: dict, rounded: tuple[Path, list[Event]], state: Settings, monkeypatch: pytest.MonkeyPatch
+    as_found: dict, state: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recipe = Recipe.parse({**document, "quantized_checkpoint": str(rounded[0]), "method": "as-found"})
+    recipe = Recipe.parse(as_found)
     here = resolve(recipe, state)
-    config = dict(read_checkpoint(Path(document["model"]), "model").config)
+    config = dict(read_checkpoint(Path(as_found["model"]), "model").config)
 
     def fetch(model: str, *_: object, **__: object) -> None:
         raise NotCached(model, config)
@@ -249,8 +228,6 @@ def test_what_is_no_choice_for_an_opened_checkpoint(document: dict, more: dict, 
 
 
 def test_the_words_of_a_gain() -> None:
-    import numpy as np
-
     before = np.array([0.30, 0.32, 0.31, 0.33])
     better, worse = before - np.array([0.10, 0.11, 0.10, 0.11]), before + np.array([0.10, 0.11, 0.10, 0.11])
     unclear = before + np.array([0.1, -0.1, 0.1, -0.09])

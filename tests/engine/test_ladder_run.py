@@ -20,6 +20,7 @@ from sarqc.evaluation.perplexity import perplexity_steps
 from sarqc.events import MEASURING_STEPS, Event, Finished, LadderStanding, Stage
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
+from tests.engine.running import run, summary_of
 
 FAST = {"samples": 4, "length": 32, "held_out_samples": 2, "window": 32, "test_tokens": 640}
 STEPS = ["nearest", "gptq", "order", "range", "lambda", "refine", "refit", "affine", "joint"]
@@ -43,15 +44,8 @@ def climbed(document: dict[str, Any], own_settings: Settings) -> list[Event]:
     return run(document, own_settings)
 
 
-def run(document: dict[str, Any], settings: Settings) -> list[Event]:
-    return list(execute(Recipe.parse(document), settings))
-
-
 def outcome(events: list[Event]) -> LadderRun:
-    assert isinstance(events[-1], Finished)
-    ladder = events[-1].summary["ladder"]
-    assert ladder is not None
-    return ladder
+    return summary_of(events)["ladder"]
 
 
 def without_clock(ladder: LadderRun) -> dict[str, Any]:
@@ -79,10 +73,9 @@ def test_each_point_is_that_of_a_run(climbed: list[Event], document: dict[str, A
         {"method": "rqc-gbs", "lambda": 0.1, "refine": 3, "refit": 3, "grid": "affine"} | fitted | {"range": "joint"},
     ]
     for row, point in zip(ladder["rows"], asked, strict=True):
-        last = run(single | point, fresh_settings)[-1]
-        assert isinstance(last, Finished)
-        assert (row["perplexity"][1], row["kl"][1]) == (last.summary["perplexity"], last.summary["kl"]), row["step"]
-        assert ladder["perplexity_float"] == last.summary["perplexity_float"]
+        summary = summary_of(run(single | point, fresh_settings))
+        assert (row["perplexity"][1], row["kl"][1]) == (summary["perplexity"], summary["kl"]), row["step"]
+        assert ladder["perplexity_float"] == summary["perplexity_float"]
 
 
 def test_it_ends_with_what_it_says(climbed: list[Event], document: dict[str, Any], own_settings: Settings) -> None:
@@ -91,7 +84,6 @@ def test_it_ends_with_what_it_says(climbed: list[Event], document: dict[str, Any
     assert values.shape == (9, 2)
     assert (ladder["draws"], ladder["measured"], ladder["planned"]) == (2, 18, 18)
     assert (ladder["end"], ladder["next"], ladder["best"]) == ("draws", "run", int(values.prod(axis=1).argmin()))
-    assert ladder["recipe"] is not None
     following = Recipe.parse(ladder["recipe"])
     best = ladder["rows"][ladder["best"] or 0]
     assert (following.kind, following.method, following.inputs_from) == ("run", best["method"], "quantized")
@@ -111,8 +103,7 @@ def test_what_tuning_measured_is_read(
     document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rounding to nearest, and GPTQ 1 % in both draws: baselines of a tuning run on the same text."""
-    tuned = document | {"kind": "tune", "method": "rqc-gbs", "sweep": [0.05, 0.1]}
-    list(execute(Recipe.parse(tuned), fresh_settings))
+    run(document | {"kind": "tune", "method": "rqc-gbs", "sweep": [0.05, 0.1]}, fresh_settings)
     measured = []
 
     def measuring(*given: Any, **named: Any) -> Any:
@@ -158,7 +149,6 @@ def test_a_budget_ends_it_at_the_next_check(
             assert value in (None, expected)
     if ladder["draws"] < 2:
         assert (ladder["next"], ladder["more_minutes"] is None) == ("go_on", False)
-        assert ladder["recipe"] is not None
         again = Recipe.parse(ladder["recipe"])
         assert (again.kind, again.minutes) == ("ladder", ladder["more_minutes"])
     assert (ladder["best"] is None) == (ladder["draws"] == 0)
@@ -176,11 +166,8 @@ def test_workers_of_a_crew_end_alike(document: dict[str, Any], own_settings: Set
 
 
 def test_the_recipe_s_own_numbers_are_taken(document: dict[str, Any]) -> None:
-    steps = ladder_steps(
-        Recipe.parse(
-            document | {"lambda": 0.3, "refine": 2, "refit": 1, "static_groups": True, "expert_damping": "damped"}
-        )
-    )
+    own = {"lambda": 0.3, "refine": 2, "refit": 1, "static_groups": True, "expert_damping": "damped"}
+    steps = ladder_steps(Recipe.parse(document | own))
     assert [step.step for step in steps] == STEPS
     last: Any = steps[-1].method
     assert (last.lam, last.refine, last.refit, last.range, last.order) == (0.3, 2, 1, "joint", "activation")
@@ -237,12 +224,10 @@ def test_fields_without_an_effect_are_named(document: dict[str, Any]) -> None:
 def test_a_plan_says_what_a_budget_buys(document: dict[str, Any], settings: Settings) -> None:
     shown = plan(Recipe.parse(document | {"minutes": 7, "draws": 8}), settings)
     assert shown.tuning is None
-    assert shown.ladder is not None
     assert [one.step for one in shown.ladder.steps] == STEPS
     by_step = {one.step: one.seconds for one in shown.ladder.steps}
     assert by_step["nearest"] < by_step["gptq"] < by_step["range"] < by_step["refine"]
     assert 7 in [one.minutes for one in shown.ladder.budgets]
-    assert shown.minutes is not None
     assert shown.minutes <= 7
 
 

@@ -50,7 +50,6 @@ def test_codes_are_the_weights_that_the_run_exports(
 ) -> None:
     study = study_of({"lambda": 0.25} | changes, fresh_settings, tmp_path, checkpoint_dir=tmp_path / "model")
     kept = kept_codes(study)
-    assert kept is not None
     (point,) = kept["points"]
     line = study.lines[0]
     assert (point["method"], point["bits"], point["gamma"], point["lam"]) == (line.name, 3, line.gammas[0], 0.25)
@@ -63,7 +62,6 @@ def test_codes_are_the_weights_that_the_run_exports(
 
 def test_codes_of_a_method_without_lambda_are_kept_without_one(fresh_settings: Settings, tmp_path: Path) -> None:
     kept = kept_codes(study_of({"method": "rtn"}, fresh_settings, tmp_path))
-    assert kept is not None
     assert [(point["method"], point["gamma"], point["lam"]) for point in kept["points"]] == [("rtn", None, None)]
 
 
@@ -99,7 +97,6 @@ def test_a_gathered_study_has_the_codes_of_its_first_draw(fresh_settings: Settin
     points = [{"lambda": 0.0, "seed": 1}, {"lambda": 0.5, "seed": 1}, {"lambda": 0.5, "seed": 2}]
     studies = [study_of(RANDOM | point, fresh_settings, tmp_path / str(number)) for number, point in enumerate(points)]
     kept = kept_codes(gather(studies, tmp_path / "gathered"))
-    assert kept is not None
     assert kept["draw"] == 1
     assert [point["lam"] for point in kept["points"]] == [0.0, 0.5]
     for study, point in zip(studies[:2], kept["points"], strict=True):

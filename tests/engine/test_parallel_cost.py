@@ -10,13 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sarqc.calibration import block
-from sarqc.calibration.job import SolvedLayer
 from sarqc.calibration.layer_batch import LayerBatch
 from sarqc.calibration.multi_device import MultiDevice
-from sarqc.calibration.pipeline import calibrate
 from sarqc.engine import costs
 from sarqc.engine.execute import execute
-from sarqc.engine.keys import layer_keys
 from sarqc.engine.parallel_cost import last_done, moved, parts_of, speedup
 from sarqc.engine.plan import plan
 from sarqc.quantization.layer_statistics import LayerStatistics
@@ -25,7 +22,7 @@ from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.study.document import Study
 from tests.benchmarks.known_models import known_checkpoint
-from tests.calibration.test_pipeline import a_plan, fresh
+from tests.calibration.test_pipeline import a_plan, fresh, solved_by
 from tests.models.cases import make_checkpoint
 
 
@@ -55,9 +52,7 @@ def _statistics_bytes(part: LayerBatch) -> int:
 def test_parts_and_bytes_are_those_that_travel(tiny_llama: Path, tmp_path: Path, devices: int) -> None:
     folder = make_checkpoint("qwen3_moe, one block dense", tmp_path / "model", tiny_llama)
     loaded, spread = fresh(folder), Counting(devices)
-    plan = a_plan(loaded)
-    steps = list(calibrate(loaded, plan, None, layer_keys(loaded, plan), spread=spread))
-    layers = [step.info for step in steps if isinstance(step, SolvedLayer)]
+    layers = [step.info for step in solved_by(loaded, a_plan(loaded), spread=spread)]
     by_block = [list(of) for _, of in itertools.groupby(layers, key=lambda layer: layer.block)]
     assert spread.shapes == [part for of_block in by_block for part in parts_of(of_block, devices)]
     weights = sum(rows * width for rows, width in (layer.shape for layer in layers))

@@ -15,7 +15,7 @@ from sarqc.engine.execute import execute
 from sarqc.engine.plan import plan, prepare
 from sarqc.engine.verify import VerificationRequest, verdict, verify
 from sarqc.errors import Refused
-from sarqc.events import Event, Finished, Stage, Warned
+from sarqc.events import Stage, Warned
 from sarqc.models import rotation_check
 from sarqc.models.random_hadamard import RandomHadamard
 from sarqc.models.rotation import RotatedCheckpoint
@@ -24,6 +24,7 @@ from sarqc.settings import Settings
 from sarqc.study.as_recipe import as_recipe
 from sarqc.study.document import ROTATED, Study
 from sarqc.study.frames import frame
+from tests.engine.running import of_type, run, summary_of
 from tests.models.cases import make_checkpoint
 
 
@@ -35,15 +36,6 @@ def document(tiny_llama: Path, text_file: Path, tmp_path: Path) -> dict[str, Any
         "calibration": str(text_file), "samples": 4, "length": 64, "test": str(text_file), "window": 64,
         "test_tokens": 512, "baseline": False, "rotate": "r1",
     }  # fmt: skip
-
-
-def run(document: dict[str, Any], settings: Settings, **output: Any) -> list[Event]:
-    return list(execute(Recipe.parse(document), settings, **output))
-
-
-def summary_of(events: list[Event]) -> Any:
-    assert isinstance(events[-1], Finished)
-    return events[-1].summary
 
 
 def transformers_model(folder: Path) -> Any:
@@ -63,14 +55,13 @@ def test_the_exported_model_is_untied_and_has_the_perplexity_that_was_measured(
     assert model.config.tie_word_embeddings is False
     assert model.get_input_embeddings().weight is not model.get_output_embeddings().weight
     prepared = prepare(Recipe.parse(document), fresh_settings)
-    assert prepared.test is not None
     windows = torch.from_numpy(prepared.test.ids[: len(prepared.test.ids) // 64 * 64].reshape(-1, 64).copy())
     with torch.no_grad():
         logits = model(windows).logits[:, :-1]
     loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten())
     assert summary["perplexity"] == pytest.approx(float(loss.exp()), rel=1e-4)
     said = "residual stream rotated (Hadamard 64, seed 2), norms folded, head untied: +1 MiB"
-    assert said in [event.what for event in events if isinstance(event, Warned)]
+    assert said in [event.what for event in of_type(events, Warned)]
     words = summary["rotation"]["words"]
     assert words.startswith(f"R{said[1:]}.")
     assert "turned back to the original basis" in words
@@ -111,13 +102,11 @@ def test_drift_in_the_original_basis_is_that_of_the_weights_turned_back(
             norm = "post_attention_layernorm" if "mlp" in name else "input_layernorm"
             back = turned @ q.T / own[f"{name.partition('.self_attn')[0].partition('.mlp')[0]}.{norm}.weight"].double()
         expected.append(drift(back, weight))
-    assert found is not None
     np.testing.assert_allclose(found[0], expected, rtol=1e-4)
     rows = {row["module"]: row for row in summary["rotation"]["modules"]}
     assert rows["all"]["layers"] == len(study.layers) == 21
     assert rows["all"]["original_drift"] == pytest.approx(np.mean(expected), rel=1e-4)
     own_drift = study.read(line, "drift")
-    assert own_drift is not None
     assert rows["all"]["drift"] == pytest.approx(own_drift.mean(), rel=1e-4)
     writers = [at for at, layer in enumerate(study.layers) if layer.module in ("o_proj", "down_proj")]
     np.testing.assert_allclose(found[0][writers], own_drift[0, writers, 0, 0], rtol=1e-4)  # norms of rows stay
@@ -128,7 +117,6 @@ def test_drift_in_the_original_basis_is_that_of_the_weights_turned_back(
     assert line.title == f"GPTQ 1 %, {words[kind]}"
     assert summary["rotation"]["kind"] == kind
     recipe = as_recipe(study, line)["recipe"]
-    assert recipe is not None
     assert (recipe["rotate"], recipe["seed"]) == (kind, 2)
 
 
@@ -175,7 +163,7 @@ def test_a_rotation_is_compared_once_and_its_layers_are_not_those_of_another_bas
     document: dict[str, Any], fresh_settings: Settings
 ) -> None:
     first, second = run(document, fresh_settings), run(document, fresh_settings)
-    stages = [[event.name for event in events if isinstance(event, Stage)] for events in (first, second)]
+    stages = [[event.name for event in of_type(events, Stage)] for events in (first, second)]
     assert "comparing with the original weights" in stages[0]
     assert "comparing with the original weights" not in stages[1]
     plain = run(document | {"rotate": "none"}, fresh_settings)
@@ -231,6 +219,6 @@ def test_the_plan_has_the_sizes_of_the_rotated_model(document: dict[str, Any], f
 
 
 def test_a_card_without_rotation_says_nothing_of_it(document: dict[str, Any], fresh_settings: Settings) -> None:
-    recipe = Recipe.parse(document | {"rotate": "none", "method": "rtn", "test": None})
-    summary = summary_of(list(execute(recipe, fresh_settings)))
-    assert "otat" not in model_card(recipe, summary, "plain").partition("```yaml")[0]
+    document |= {"rotate": "none", "method": "rtn", "test": None}
+    summary = summary_of(run(document, fresh_settings))
+    assert "otat" not in model_card(Recipe.parse(document), summary, "plain").partition("```yaml")[0]

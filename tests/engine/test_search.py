@@ -102,7 +102,6 @@ def test_three_lambdas_are_compared_before_a_fourth_is_measured(seed: int, left:
     values, steps = rng.normal(size=(5, LAMS + 2)), list[Step]()
     while (stage := search(measured(steps, values))).best is None:
         step = stage.next(left, Costs(rng.uniform(1e-6, 10), rng.uniform(0, 10)), together=int(rng.integers(1, 9)))
-        assert step is not None
         steps.append(step)
     assert {(step.draw, one) for step in steps for one in step.candidates} == {
         (draw, one) for draw in (0, 1) for one in (2, 3, 1, GPTQ)

@@ -15,7 +15,6 @@ from tests.engine.test_page_codes import study_of
 
 def bytes_of(study: Study, lam: float) -> bytes:
     kept = kept_codes(study)
-    assert kept is not None
     [file] = [point["file"] for point in kept["points"] if point["lam"] == lam]
     return (study.folder / FOLDER / file["name"]).read_bytes()
 
@@ -36,23 +35,21 @@ def test_lines_without_codes_for_pages_are_refused(fresh_settings: Settings, tmp
         list(keep_points(study, fresh_settings, bits=2))
 
 
-def test_rounded_codes_of_a_shipped_study_are_its_own(fresh_settings: Settings, tmp_path: Path) -> None:
-    shipped = fresh_settings.assets_dir / "studies" / "tiny-llama"
-    shutil.copytree(shipped, tmp_path / "tiny-llama", ignore=shutil.ignore_patterns(FOLDER))
-    study = Study.open(tmp_path / "tiny-llama")
-    assert len(list(keep_points(study, fresh_settings, method="rtn", bits=3))) == 1
-    kept = kept_codes(study)
-    assert kept is not None
+@pytest.fixture
+def shipped(fresh_settings: Settings, tmp_path: Path) -> Study:
+    """A copy of a shipped study, without codes."""
+    folder = fresh_settings.assets_dir / "studies" / "tiny-llama"
+    return Study.open(shutil.copytree(folder, tmp_path / "tiny-llama", ignore=shutil.ignore_patterns(FOLDER)))
+
+
+def test_rounded_codes_of_a_shipped_study_are_its_own(fresh_settings: Settings, shipped: Study) -> None:
+    assert len(list(keep_points(shipped, fresh_settings, method="rtn", bits=3))) == 1
+    kept = kept_codes(shipped)
     assert [(point["method"], point["bits"], point["lam"]) for point in kept["points"]] == [("rtn", 3, None)]
 
 
-def test_other_errors_than_those_of_the_study_are_refused(fresh_settings: Settings, tmp_path: Path) -> None:
-    shipped = fresh_settings.assets_dir / "studies" / "tiny-llama"
-    shutil.copytree(shipped, tmp_path / "tiny-llama", ignore=shutil.ignore_patterns(FOLDER))
-    study = Study.open(tmp_path / "tiny-llama")
-    line = study.line("rqc-gbs", 3)
-    study.protocol["calibration"]["samples"] = 1
-    study.protocol["calibration"]["length"] = 16
+def test_other_errors_than_those_of_the_study_are_refused(fresh_settings: Settings, shipped: Study) -> None:
+    shipped.protocol["calibration"] |= {"samples": 1, "length": 16}
     with pytest.raises(Refused, match="the study has"):
-        list(keep_points(study, fresh_settings, method=line.name, bits=3))
-    assert kept_codes(study) is None
+        list(keep_points(shipped, fresh_settings, method="rqc-gbs", bits=3))
+    assert kept_codes(shipped) is None

@@ -1,6 +1,7 @@
 """A small survey end to end: its axes, its pairing, and that each point is what a run of it would be."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import yaml
 
 from sarqc.calibration.block import solve_curve
 from sarqc.calibration.capture import collect
@@ -16,46 +16,54 @@ from sarqc.calibration.corpora import found_in, text_of
 from sarqc.engine.execute import execute
 from sarqc.engine.survey import Survey, SurveyLine, conduct
 from sarqc.errors import Refused
-from sarqc.events import Finished, LayerDone
 from sarqc.figures import compare_view, lab_view
 from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.loading import choose_device, load
 from sarqc.models.walk import BlockWalk
 from sarqc.recipe import Recipe
 from sarqc.settings import SITE, Settings
-from sarqc.study.document import Line, Study
+from sarqc.study.document import Study
 from sarqc.study.facts import line_facts
 from sarqc.study.frames import frame
+from tests.engine.running import reports_of
 
 
 @pytest.fixture
-def survey_file(tmp_path: Path) -> Path:
-    document = {
-        "title": "small", "model": "tiny-llama", "grid": "asymmetric", "group_size": 128,
-        "calibration": "tiny-llama-calibration", "samples": 2, "length": 64, "draws": [4, 7],
-        "held_out": "tiny-llama-held-out", "held_out_samples": 2, "test": "tiny-llama-calibration", "window": 512,
-        "tasks": ["tiny-llama-continuations"],
-        "lines": [
-            {"method": "rtn", "bits": 2},
-            {"method": "sarqc-gbs", "bits": 2, "lambda": [0.0, 0.3], "gamma": [0.5]},
-        ],
+def small(random_llama: Path, text_file: Path) -> dict[str, object]:
+    return {
+        "title": "small", "model": str(random_llama), "grid": "asymmetric", "group_size": 16,
+        "calibration": str(text_file), "samples": 4, "length": 32, "draws": [7], "held_out": str(text_file),
+        "held_out_samples": 2, "test": str(text_file), "window": 64,
     }  # fmt: skip
-    path = tmp_path / "survey.yaml"
-    path.write_text(yaml.safe_dump(document))
-    return path
 
 
-def test_points_are_runs(
-    small: dict, fresh_settings: Settings, tmp_path: Path, random_llama: Path, text_file: Path
-) -> None:
+Surveyed = Callable[..., tuple[list[str], Study]]
+
+
+@pytest.fixture
+def surveyed(small: dict, fresh_settings: Settings, tmp_path: Path) -> Surveyed:
+    """Conducts a survey of some lines beside studies that are there; says what it said, and its study."""
+
+    def conducted(lines: list[dict], *had: Study, name: str = "small", **changes: Any) -> tuple[list[str], Study]:
+        survey = Survey.model_validate({**small, **changes, "lines": lines})
+        return list(conduct(survey, fresh_settings, tmp_path / name, had)), Study.open(tmp_path / name)
+
+    return conducted
+
+
+def run_of(small: dict, **changes: Any) -> Recipe:
+    """With the settings of a survey and the sequences of its draw 7."""
+    names = ("model", "group_size", "calibration", "samples", "length", "test", "window")
+    return Recipe.parse({name: small[name] for name in names} | {"sampling": "random", "seed": 7} | changes)
+
+
+def test_points_are_runs(small: dict, surveyed: Surveyed, fresh_settings: Settings) -> None:
     lines = [
         {"method": "rtn", "bits": 2},
         {"method": "sarqc-gbs", "bits": 2, "lambda": [0.0, 0.3], "gamma": [0.5]},
     ]
-    survey = Survey.model_validate({**small, "draws": [4, 7], "lines": lines})
-    words = list(conduct(survey, fresh_settings, tmp_path / "small"))
+    words, study = surveyed(lines, draws=[4, 7])
     assert sum("perplexity" in line for line in words) == 1 + 2 * 3
-    study = Study.open(tmp_path / "small")
     assert study.prefix == "float"
     rtn, line = study.line("rtn", 2), study.line("sarqc-gbs", 2)
     flat = study.array(rtn, "perplexity")
@@ -65,27 +73,16 @@ def test_points_are_runs(
     assert perplexity.shape == (2, 1, 2)
     assert perplexity[0, 0, 0] != perplexity[1, 0, 0]
 
-    recipe = Recipe.parse(
-        {
-            "model": str(random_llama), "bits": 2, "group_size": 16, "method": "sarqc-gbs", "lambda": 0.3, "gamma": 0.5,
-            "calibration": str(text_file), "samples": 4, "length": 32, "sampling": "random", "seed": 7,
-            "inputs_from": "float", "test": str(text_file), "window": 64,
-        }
-    )  # fmt: skip
-    events = list(execute(recipe, fresh_settings))
-    finished = events[-1]
-    assert isinstance(finished, Finished)
-    assert perplexity[1, 0, 1] == pytest.approx(finished.summary["perplexity"], rel=2e-3)
-    recon = study.array(line, "recon")
-    reports = [event.report["relative_recon"] for event in events if isinstance(event, LayerDone)]
-    np.testing.assert_allclose(recon[1, :, 0, 1], reports, rtol=2e-3)
+    given = {"bits": 2, "method": "sarqc-gbs", "lambda": 0.3, "gamma": 0.5}
+    events = list(execute(run_of(small, inputs_from="float", **given), fresh_settings))
+    assert perplexity[1, 0, 1] == pytest.approx(events[-1].summary["perplexity"], rel=2e-3)
+    reports = [report["relative_recon"] for report in reports_of(events).values()]
+    np.testing.assert_allclose(study.array(line, "recon")[1, :, 0, 1], reports, rtol=2e-3)
 
 
-def test_with_a_task_every_point_has_its_accuracy(small: dict, fresh_settings: Settings, tmp_path: Path) -> None:
+def test_with_a_task_every_point_has_its_accuracy(surveyed: Surveyed) -> None:
     lines = [{"method": "rqc-gbs", "bits": 2, "lambda": [0.0, 0.3]}]
-    survey = Survey.model_validate({**small, "tasks": ["tiny-llama-continuations"], "lines": lines})
-    words = list(conduct(survey, fresh_settings, tmp_path / "small"))
-    study = Study.open(tmp_path / "small")
+    words, study = surveyed(lines, tasks=["tiny-llama-continuations"])
     line = study.line("rqc-gbs", 2)
     accuracy, correct = study.array(line, "accuracy"), study.array(line, "correct")
     assert np.isfinite(accuracy).all()
@@ -97,18 +94,14 @@ def test_with_a_task_every_point_has_its_accuracy(small: dict, fresh_settings: S
     assert (study.protocol["tasks"], study.protocol["items"]) == (["tiny-llama-continuations"], items)
 
 
-def test_a_line_may_have_fewer_draws_and_tasks_at_some_of_its_points(
-    small: dict, fresh_settings: Settings, tmp_path: Path
-) -> None:
+def test_a_line_may_have_fewer_draws_and_tasks_at_some_of_its_points(small: dict, surveyed: Surveyed) -> None:
     lines = [
         {"method": "rqc-gbs", "bits": 2, "lambda": [0.01, 0.3], "tasks_at": [0.01]},
         {"method": "sarqc-gbs", "bits": 2, "lambda": [0.1, 0.3], "gamma": [0.1, 0.5], "draws": 1, "tasks_at": [0.3]},
         {"method": "rtn", "bits": 2, "tasks_at": []},
     ]
     task = {"tasks": ["tiny-llama-continuations"], "task_limit": 12}
-    survey = Survey.model_validate({**small, **task, "draws": [7, 9], "test_tokens": 192, "lines": lines})
-    list(conduct(survey, fresh_settings, tmp_path / "small"))
-    study = Study.open(tmp_path / "small")
+    _, study = surveyed(lines, **task, draws=[7, 9], test_tokens=192)
     identity, saliency, rtn = (study.line(name, 2) for name in ("rqc-gbs", "sarqc-gbs", "rtn"))
     assert (identity.draws, saliency.draws) == ((7, 9), (7,))
     assert study.array(saliency, "perplexity").shape == (1, 2, 2)
@@ -127,8 +120,6 @@ def test_a_line_may_have_fewer_draws_and_tasks_at_some_of_its_points(
     assert (study.protocol["items"], study.protocol["task_limit"]) == (12, 12)
 
     facts = line_facts(study, method="sarqc-gbs", bits=2, layer=None)
-    assert facts.perplexity is not None
-    assert facts.perplexity.to_baseline is not None
     np.testing.assert_array_equal(facts.perplexity.to_baseline.draws, np.ones((2, 2)))  # those that both have
     for name in ("rqc-gbs", "sarqc-gbs", "rtn"):
         json.dumps(lab_view(study, method=name, bits=2, layer=None), allow_nan=False)
@@ -137,14 +128,13 @@ def test_a_line_may_have_fewer_draws_and_tasks_at_some_of_its_points(
         Survey.model_validate({**small, "lines": [{**lines[0], "tasks_at": [0.02]}]})
 
 
-def test_without_a_task_figures_do_without_accuracies(small: dict, fresh_settings: Settings, tmp_path: Path) -> None:
+def test_without_a_task_figures_do_without_accuracies(surveyed: Surveyed) -> None:
     lines = [
         {"method": "gptq", "bits": 3},
         {"method": "rqc-gbs", "bits": 3, "lambda": [0.0, 0.3]},
         {"method": "rqc-gbs", "bits": 3, "lambda": "auto"},
     ]
-    list(conduct(Survey.model_validate({**small, "lines": lines}), fresh_settings, tmp_path / "small"))
-    study = Study.open(tmp_path / "small")
+    _, study = surveyed(lines)
     assert (study.model.accuracy, study.protocol["tasks"], study.protocol["items"]) == (None, [], 0)
     for line in study.lines:
         assert line_facts(study, method=line.name, bits=3, layer=None).accuracy is None
@@ -157,24 +147,20 @@ def test_without_a_task_figures_do_without_accuracies(small: dict, fresh_setting
     assert frame(study)["accuracy"].isna().all()
 
 
-def test_lines_that_are_there_are_kept(small: dict, fresh_settings: Settings, tmp_path: Path) -> None:
+def test_lines_that_are_there_are_kept(small: dict, surveyed: Surveyed) -> None:
     first = {"method": "rqc-gbs", "bits": 2, "lambda": [0.01, 0.3]}
     second = {"method": "rqc-gbs", "bits": 2, "lambda": [0.01, 0.3], "range": "search", "order": "activation"}
     bare = {"method": "rqc-gbs", "bits": 3, "lambda": [0.1], "refine": 2, "refit": 1, "pictures": "none"}
     few = {"method": "sarqc-gbs", "bits": 3, "lambda": [0.1], "pictures": "surface"}
 
-    def made(name: str, lines: list[dict], *had: Study) -> tuple[list[str], Study]:
-        survey = Survey.model_validate({**small, "lines": lines})
-        return list(conduct(survey, fresh_settings, tmp_path / name, had)), Study.open(tmp_path / name)
-
-    words, former = made("former", [first])
+    words, former = surveyed([first], name="former")
     assert not any("kept" in line for line in words)
-    words, added = made("former", [second, first, bare, few], former)
+    words, added = surveyed([second, first, bare, few], former, name="former")
     assert [line for line in words if "kept" in line] == ["kept as it is: 2 bits, rqc-gbs"]
     assert sum("draw 7" in line for line in words) == 4  # of the new lines alone
     assert not any("not taken over" in line for line in words)
-    _, part = made("part", [second, bare])
-    words, joined = made("joined", [second, first, bare], former, part)
+    _, part = surveyed([second, bare], name="part")
+    words, joined = surveyed([second, first, bare], former, part, name="joined")
     assert [line for line in words if "kept" in line] == [
         "kept as it is: 2 bits, rqc-gbs",
         "kept as it is: 2 bits, rqc-gbs-search-activation",
@@ -184,9 +170,9 @@ def test_lines_that_are_there_are_kept(small: dict, fresh_settings: Settings, tm
     np.testing.assert_array_equal(
         joined.array(joined.line("rqc-gbs", 2), "recon"), former.array(former.line("rqc-gbs", 2), "recon")
     )
-    words, _ = made("other", [second], former)
+    words, _ = surveyed([second], former, name="other")
     assert [line.partition(",")[0] for line in words if "not taken over" in line] == ["not taken over: 2 bits"]
-    _, anew = made("anew", [second, first, bare, few])
+    _, anew = surveyed([second, first, bare, few], name="anew")
     assert [line.name for line in added.lines] == [line.name for line in anew.lines]
     for one, other in zip(added.lines, anew.lines, strict=True):
         assert one == other
@@ -202,9 +188,8 @@ def test_lines_that_are_there_are_kept(small: dict, fresh_settings: Settings, tm
     assert {name for name in pictures["sarqc-gbs"] if "surface" in name} == {"surface", "surface_scale", "surface_most"}
     assert "surface_signed" in pictures["rqc-gbs"]
 
-    another = Survey.model_validate({**small, "window": 32, "lines": [first]})
     with pytest.raises(Refused, match="perplexity"):
-        list(conduct(another, fresh_settings, tmp_path / "another", [anew]))
+        surveyed([first], anew, name="another", window=32)
     with pytest.raises(Refused, match="twice"):
         Survey.model_validate({**small, "lines": [first, {**first, "lambda": [0.2]}]})
 
@@ -260,73 +245,44 @@ def test_a_wrong_survey_is_refused(tmp_path: Path) -> None:
         Survey.from_file(tmp_path / "survey.yaml")
 
 
-def test_methods_that_look_at_the_quantized_prefix_are_refused(
-    survey_file: Path, fresh_settings: Settings, tmp_path: Path
-) -> None:
-    document = yaml.safe_load(survey_file.read_text())
-    document["lines"].append({"method": "gptaq", "bits": 2})
+def test_methods_that_look_at_the_quantized_prefix_are_refused(surveyed: Surveyed, tmp_path: Path) -> None:
     with pytest.raises(Refused, match="gptaq") as refused:
-        next(conduct(Survey.model_validate(document), fresh_settings, tmp_path / "refused"))
+        surveyed([{"method": "rtn", "bits": 2}, {"method": "gptaq", "bits": 2}], name="refused")
     assert refused.value.remedy
     assert not (tmp_path / "refused").exists()
 
 
-@pytest.fixture
-def small(random_llama: Path, text_file: Path) -> dict[str, object]:
-    return {
-        "title": "small", "model": str(random_llama), "grid": "asymmetric", "group_size": 16,
-        "calibration": str(text_file), "samples": 4, "length": 32, "draws": [7], "held_out": str(text_file),
-        "held_out_samples": 2, "test": str(text_file), "window": 64,
-    }  # fmt: skip
-
-
 def test_a_line_over_beta_begins_with_the_plain_one(
-    small: dict, fresh_settings: Settings, tmp_path: Path, random_llama: Path, text_file: Path
+    small: dict, surveyed: Surveyed, fresh_settings: Settings, tmp_path: Path
 ) -> None:
     plain = {"method": "rqc-gbs", "bits": 2, "lambda": [0.0, 0.3], "pictures": "none"}
     lines = [plain, {**plain, "first_order": [0, 0.3]}]
-    survey = Survey.model_validate({**small, "draws": [4, 7], "lines": lines})
-    words = list(conduct(survey, fresh_settings, tmp_path / "small"))
+    words, study = surveyed(lines, draws=[4, 7])
     assert sum("β 0.3, λ 0.3" in line for line in words) == 2
-    study = Study.open(tmp_path / "small")
     line = study.line("rqc-gbs-first-order", 2)
     assert (line.gammas, line.second, line.sign, line.fitting) == ((0.0, 0.3), "first_order", "β", {})
     perplexity, recon = study.array(line, "perplexity"), study.array(line, "recon")
     np.testing.assert_array_equal(perplexity[:, :1], study.array(study.line("rqc-gbs", 2), "perplexity"))
-    recipe = Recipe.parse(
-        {
-            "model": str(random_llama), "bits": 2, "group_size": 16, "method": "rqc-gbs", "lambda": 0.3,
-            "first_order": 0.3, "calibration": str(text_file), "samples": 4, "length": 32, "sampling": "random",
-            "seed": 7, "inputs_from": "float", "test": str(text_file), "window": 64,
-        }
-    )  # fmt: skip
-    events = list(execute(recipe, fresh_settings, study_dir=tmp_path, study_id="run"))
+    given = {"bits": 2, "method": "rqc-gbs", "lambda": 0.3, "first_order": 0.3, "inputs_from": "float"}
+    events = list(execute(run_of(small, **given), fresh_settings, study_dir=tmp_path, study_id="run"))
     assert perplexity[1, 1, 1] == pytest.approx(events[-1].summary["perplexity"], rel=2e-3)
-    reports = [event.report for event in events if isinstance(event, LayerDone)]
-    np.testing.assert_allclose(recon[1, :, 1, 1], [report["relative_recon"] for report in reports], rtol=2e-3)
+    reports = [report["relative_recon"] for report in reports_of(events).values()]
+    np.testing.assert_allclose(recon[1, :, 1, 1], reports, rtol=2e-3)
     (run,) = Study.open(tmp_path / "run").lines
     assert (run.name, run.title) == ("rqc-gbs-beta0.3", "GPTQ + identity penalty, β 0.3")
-    kept = list(conduct(survey, fresh_settings, tmp_path / "again", [study]))
+    kept, _ = surveyed(lines, study, name="again", draws=[4, 7])
     assert sum("kept as it is" in line for line in kept) == 2
 
 
-def test_a_line_over_alpha_is_of_runs(small: dict, fresh_settings: Settings, tmp_path: Path, text_file: Path) -> None:
+def test_a_line_over_alpha_is_of_runs(small: dict, surveyed: Surveyed, fresh_settings: Settings) -> None:
     lines = [{"method": "sarqc-gptaq", "bits": 2, "lambda": [0, 0.3], "shift_strength": [0, 1], "pictures": "none"}]
-    survey = Survey.model_validate({**small, "inputs_from": "quantized", "lines": lines})
-    list(conduct(survey, fresh_settings, tmp_path / "small"))
-    study = Study.open(tmp_path / "small")
+    _, study = surveyed(lines, inputs_from="quantized")
     (line,) = study.lines
     assert (line.name, line.gammas, line.label) == (
         "sarqc-gptaq-shift-strength", (0.0, 1.0), "GPTAQ + saliency penalty, over α"
     )  # fmt: skip
     given = {"bits": 2, "method": "sarqc-gptaq", "lambda": 0.3, "shift_strength": 1}
-    run = Recipe.parse(
-        {
-            "model": small["model"], "group_size": 16, "calibration": str(text_file), "samples": 4, "length": 32,
-            "sampling": "random", "seed": 7, "test": str(text_file), "window": 64, **given,
-        }
-    )  # fmt: skip
-    summary = list(execute(run, fresh_settings))[-1].summary
+    summary = list(execute(run_of(small, **given), fresh_settings))[-1].summary
     assert study.array(line, "perplexity")[0, 1, 1] == np.float32(summary["perplexity"])
     json.dumps(lab_view(study), allow_nan=False)
 
@@ -351,7 +307,7 @@ def test_a_line_has_one_value_beside_lambda(small: dict) -> None:
 
 
 def test_under_a_quantized_prefix_points_are_exactly_runs(
-    small: dict, fresh_settings: Settings, tmp_path: Path, text_file: Path
+    small: dict, surveyed: Surveyed, fresh_settings: Settings
 ) -> None:
     lines = [
         {"method": "gptaq", "bits": 2},
@@ -360,10 +316,7 @@ def test_under_a_quantized_prefix_points_are_exactly_runs(
         {"method": "sarqc-gs", "bits": 3, "lambda": "auto"},
         {"method": "omniquant", "bits": 4},
     ]
-    survey = Survey.model_validate({**small, "inputs_from": "quantized", "lines": lines})
-    folder = tmp_path / "small"
-    list(conduct(survey, fresh_settings, folder))
-    study = Study.open(folder)
+    _, study = surveyed(lines, inputs_from="quantized")
     assert study.prefix == "quantized"
     given = {"bits": 2, "method": "sarqc-gbs", "lambda": 0.3, "gamma": 0.5}
     asked = [
@@ -374,18 +327,12 @@ def test_under_a_quantized_prefix_points_are_exactly_runs(
         ({"bits": 4, "method": "omniquant"}, (0, 0, 0)),
     ]
     for recipe, point in asked:
-        run = Recipe.parse(
-            {
-                "model": small["model"], "group_size": 16, "calibration": str(text_file), "samples": 4, "length": 32,
-                "sampling": "random", "seed": 7, "test": str(text_file), "window": 64, **recipe,
-            }
-        )  # fmt: skip
-        events = list(execute(run, fresh_settings))
+        events = list(execute(run_of(small, **recipe), fresh_settings))
         summary = events[-1].summary
         line = study.line(recipe["method"], recipe["bits"])
         assert study.array(line, "perplexity")[point] == np.float32(summary["perplexity"])
         recon = study.array(line, "recon")[point[0], :, point[1], point[2]]
-        reports = [event.report for event in events if isinstance(event, LayerDone)]
+        reports = reports_of(events).values()
         np.testing.assert_allclose(recon, [report["relative_recon"] for report in reports], rtol=1e-6)
         if recipe.get("lambda") == "auto":
             assert (line.lams, line.gammas, line.chosen) == ((0.0,), (None,), (0, 0))
@@ -395,23 +342,15 @@ def test_under_a_quantized_prefix_points_are_exactly_runs(
     assert by_model.selected == "model"
     judged = study.array(by_model, "candidate_perplexity")
     assert judged.shape == (1, 10)
-    assert by_model.candidate_lams[int(judged[0].argmin())] == chosen_lambda(study, by_model, 0)
+    (taken,) = {*study.array(by_model, "selected_lambda")[0].tolist()}
+    assert by_model.candidate_lams[int(judged[0].argmin())] == pytest.approx(taken, rel=1e-6)
     by_layer = study.line("sarqc-gptaq", 3)
     assert study.array(by_layer, "candidate_validation").shape == (1, 21, 4, 3)
 
 
-def chosen_lambda(study: Study, line: Line, draw: int) -> float:
-    values = set(study.array(line, "selected_lambda")[draw].tolist())
-    assert len(values) == 1
-    return pytest.approx(values.pop(), rel=1e-6)
-
-
-def test_more_and_fewer_calibration_sequences(small: dict, fresh_settings: Settings, tmp_path: Path) -> None:
+def test_more_and_fewer_calibration_sequences(surveyed: Surveyed) -> None:
     lines = [{"method": "sarqc-gbs", "bits": 2, "lambda": [0.01, 0.3], "gamma": [0.1, 0.5], "sizes": [1, 4, 16]}]
-    survey = Survey.model_validate({**small, "lines": lines})
-    folder = tmp_path / "small"
-    list(conduct(survey, fresh_settings, folder))
-    study = Study.open(folder)
+    _, study = surveyed(lines)
     line = study.lines[0]
     assert line.sizes == (1, 4, 16)
     recon, unseen = (study.array(line, f"{name}_by_size") for name in ("recon", "held_out"))
@@ -424,25 +363,21 @@ def test_more_and_fewer_calibration_sequences(small: dict, fresh_settings: Setti
 
 
 def test_unseen_text_is_unseen_where_all_texts_are_one(
-    small: dict, fresh_settings: Settings, tmp_path: Path, random_llama: Path, text_file: Path
+    surveyed: Surveyed, fresh_settings: Settings, random_llama: Path, text_file: Path
 ) -> None:
     """Calibration has the first half; what is unseen begins with the second, as its energy says."""
-    lines = [{"method": "rqc-gbs", "bits": 2, "lambda": [0.1]}]
-    words = list(conduct(Survey.model_validate({**small, "lines": lines}), fresh_settings, tmp_path / "one"))
+    words, study = surveyed([{"method": "rqc-gbs", "bits": 2, "lambda": [0.1]}])
     for word in ("held-out", "test"):
         assert f"warning: calibration and {word} text are the same: the first half is calibration" in "".join(words)
-    study = Study.open(tmp_path / "one")
     parts = [study.protocol[name]["part"] for name in ("calibration", "held_out", "test")]
     assert parts == ["first half", *["second half, calibration has the first"] * 2]
 
     checkpoint = checkpoint_of(str(random_llama), None, fresh_settings)
-    assert checkpoint is not None
     text = text_of(str(text_file), checkpoint, fresh_settings)
     unseen = text.ids[len(text.ids) // 2 :][:64].reshape(2, 32)
     assert found_in(unseen, replace(text, ids=text.ids[: len(text.ids) // 2])) == 0
     loaded = load(checkpoint, choose_device("cpu"))
     report = study.read(study.lines[0], "held_out_energy")
-    assert report is not None
     walk = BlockWalk(loaded, torch.from_numpy(unseen.copy()))
     statistics, _ = collect(walk, next(iter(loaded.blocks())))
     layer = study.layers[0].name

@@ -25,11 +25,12 @@ from sarqc.engine.tuning import first_draw
 from sarqc.errors import NotFound, Refused, SarqcError
 from sarqc.evaluation.perplexity import perplexity_steps
 from sarqc.evaluation.tasks import measure_accuracy
-from sarqc.events import Event, Finished, Started, TuningStanding
+from sarqc.events import Event, Started, TuningStanding
 from sarqc.figures import lab_view
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.study.document import Study
+from tests.engine.running import of_type, summary_of
 
 FAST = {"samples": 4, "length": 32, "held_out_samples": 2, "window": 32, "test_tokens": 640}
 
@@ -58,20 +59,18 @@ def run(document: dict[str, Any], settings: Settings) -> list[Event]:
 
 
 def outcome(events: list[Event]) -> Tuning:
-    assert isinstance(events[-1], Finished)
-    tuning = events[-1].summary["tuning"]
-    assert tuning is not None
-    return tuning
-
-
-def outcome_of(events: list[Event]) -> Any:
-    assert isinstance(events[-1], Finished)
-    return events[-1].summary
+    return summary_of(events)["tuning"]
 
 
 def without_clock(tuning: Tuning) -> dict[str, Any]:
     turns = [{**turn, "seconds": None} for turn in tuning["turns"]]
     return {name: value for name, value in tuning.items() if name != "seconds"} | {"turns": turns}
+
+
+def single_run(document: dict[str, Any]) -> dict[str, Any]:
+    """A run that takes the float model's inputs, of the sequences of draw 1."""
+    left = {name: value for name, value in document.items() if name not in ("kind", "sweep", "draws")}
+    return left | {"inputs_from": "float", "sampling": "random", "seed": 1, "baseline": False}
 
 
 def test_measurements_are_those_of_runs(
@@ -80,10 +79,7 @@ def test_measurements_are_those_of_runs(
     """A run that takes the float model's inputs, of the same draw, has the same perplexity to the last digit."""
     study = Study.open(tuned_settings.studies_dir() / "tuned")
     tuning = outcome(tuned)
-    left = [name for name in document if name not in ("kind", "sweep", "draws")]
-    single = {name: document[name] for name in left} | {
-        "inputs_from": "float", "sampling": "random", "seed": 1, "baseline": False,
-    }  # fmt: skip
+    single = single_run(document)
     points = [("sarqc-gbs", 0.1, {"lambda": 0.1, "gamma": tuning["gamma"]}), ("gptq", 0.01, {}), ("rtn", 0.0, {})]
     for name, lam, values in points:
         summary = run(single | {"method": name} | values, fresh_settings)[-1].summary
@@ -102,27 +98,22 @@ def test_it_ends_with_what_it_says(tuned: list[Event], document: dict[str, Any],
     line = study.line("sarqc-gbs", 2)
     values = np.log(study.array(line, "perplexity").astype(float)[:, 0])  # draw, λ
     of_gptq = np.log(study.array(study.line("gptq", 2), "perplexity").astype(float)[:, 0, 0])
-    assert tuning["best"] is not None
     best = tuning["rows"][tuning["best"]]
     assert best["lambda"] == line.lams[int(np.nanargmin(values.mean(axis=0)))]
     gap = of_gptq - values[:, tuning["best"]]
     assert best["better"] == pytest.approx(gap.mean(), abs=1e-5)
     assert best["better_by_draw"] == pytest.approx(gap.tolist(), abs=1e-5)
-    assert best["better_low"] is not None
-    assert best["better_high"] is not None
     assert best["better_low"] < best["better"] < best["better_high"]
     base = next(row for row in tuning["rows"] if row["method"] == "gptq")
     for row in tuning["rows"]:  # also of those measured in fewer draws than others
         if row["better"] is not None:
             assert row["log_ratio"] == pytest.approx(base["log_ratio"] - row["better"])
             assert row["perplexity"] == pytest.approx(base["perplexity"] * np.exp(-row["better"]))
-    original = study.model.perplexity
-    assert original is not None
+    assert study.model.perplexity is not None
     assert best["perplexity"] == pytest.approx(np.exp(values[:, tuning["best"]].mean()), rel=1e-5)
     assert line.chosen == (0, tuning["best"])
     assert tuning["end"] in ("known", "draws")
     assert tuning["next"] == ("run" if best["better_low"] > 0 else "keep")
-    assert tuning["recipe"] is not None
     following = Recipe.parse(tuning["recipe"])
     if tuning["next"] == "run":
         assert (following.kind, following.lam, following.gamma) == ("run", best["lambda"], tuning["gamma"])
@@ -130,7 +121,7 @@ def test_it_ends_with_what_it_says(tuned: list[Event], document: dict[str, Any],
         assert (following.kind, following.method, following.lam) == ("run", "gptq", None)
     assert following.inputs_from == "quantized"
     assert plan(following, tuned_settings).layers == 21
-    standings = [event.tuning for event in tuned if isinstance(event, TuningStanding)]
+    standings = [event.tuning for event in of_type(tuned, TuningStanding)]
     assert standings[0]["draws"] == 0
     assert standings[0]["best"] is None
     assert all(not one["band"] and one["best"] is None for one in standings if one["draws"] < 2)
@@ -142,7 +133,7 @@ def test_it_ends_with_what_it_says(tuned: list[Event], document: dict[str, Any],
 
 def test_its_turning_points_are_those_of_its_documents(tuned: list[Event]) -> None:
     """Each turning point beside the first document that tells it, by an oracle on the rows."""
-    stages = [event.tuning for event in tuned if isinstance(event, TuningStanding)]
+    stages = [event.tuning for event in of_type(tuned, TuningStanding)]
     turns = stages[-1]["turns"]
     names = [turn["what"] for turn in turns]
     assert names[:2] == ["screening", "screened"]
@@ -236,7 +227,6 @@ def test_a_budget_is_kept_and_used(
     if step is not None:
         assert (tuning["next"], tuning["end"]) == (step, "budget")
         assert tuning["more_minutes"] is not None
-        assert tuning["recipe"] is not None
         again = Recipe.parse(tuning["recipe"])
         assert (again.kind, again.minutes) == ("tune", tuning["more_minutes"])
     assert any(event.type == "saved" for event in events) == (draws_made > 0)
@@ -250,7 +240,6 @@ def test_going_on_costs_what_is_missing(
     first = outcome(run(document | MANY | {"minutes": 0.9}, fresh_settings))
     assert first["next"] == "go_on"
     assert first["measured"] > 1
-    assert first["recipe"] is not None
     clock.now = 0.0
     second = outcome(run(first["recipe"], fresh_settings))
     assert second["best"] is not None
@@ -267,9 +256,7 @@ def test_a_host_that_becomes_slow_still_says_what_is_true(
         if isinstance(event, TuningStanding) and event.tuning["measured"] == 3:
             clock.now += 90.0
         last = event
-    assert isinstance(last, Finished)
-    tuning = last.summary["tuning"]
-    assert tuning is not None
+    tuning = outcome([last])
     assert tuning["end"] == "budget"
     assert clock.now <= 180 + MODEL
     assert all(
@@ -295,16 +282,13 @@ def test_a_best_value_at_an_end_widens_the_range(document: dict[str, Any], fresh
 
 def test_a_part_of_the_model(document: dict[str, Any], fresh_settings: Settings) -> None:
     events = run(document | {"blocks": [2, 0], "draws": 2}, fresh_settings)
-    [started] = [event for event in events if isinstance(event, Started)]
+    [started] = of_type(events, Started)
     assert {layer["block"] for layer in started.layers} == {0, 2}
     tuning = outcome(events)
     assert tuning["blocks"] == [0, 2]
-    assert tuning["recipe"] is not None
     assert Recipe.parse(tuning["recipe"]).blocks == (), "the run to follow quantizes all of the model"
     whole = outcome(run(document | {"draws": 2}, fresh_settings))
     of_part, of_whole = (next(row["kl"] for row in one["rows"] if row["method"] == "rtn") for one in (tuning, whole))
-    assert of_part is not None
-    assert of_whole is not None
     assert 0 < of_part < of_whole
 
 
@@ -411,25 +395,16 @@ def test_tasks_are_asked_of_what_is_still_in_question(
     assert [row["standing"] for row in tuning["rows"]] == [row["standing"] for row in before["rows"]]
     asked = [row for row in tuning["rows"] if row["accuracy"] is not None]
     assert asked == [row for row in tuning["rows"] if row["standing"] in ("best", "as_good", "baseline")]
-    assert tuning["tasks"] is not None
     assert (tuning["tasks"]["names"], tuning["tasks"]["draws"]) == (ASKED["tasks"], tuning["draws"])
     best = tuning["rows"][tuning["best"] or 0]
     study = Study.open(tuned_settings.studies_dir() / "tuned")
     line = study.line("sarqc-gbs", document["bits"])
     correct = study.array(line, "correct")[:, 0, line.lams.index(best["lambda"])]
     assert best["accuracy"] == pytest.approx(correct.mean(), abs=1e-12)
-    single = {name: value for name, value in document.items() if name not in ("kind", "sweep", "draws")} | ASKED
-    run_of_it = Recipe.parse(
-        single
-        | {
-            "lambda": best["lambda"], "gamma": best["gamma"], "inputs_from": "float", "sampling": "random",
-            "seed": 1, "baseline": False,
-        }
-    )  # fmt: skip
-    summary = outcome_of(list(execute(run_of_it, tuned_settings)))
+    chosen = {"lambda": best["lambda"], "gamma": best["gamma"]}
+    summary = summary_of(list(execute(Recipe.parse(single_run(document) | ASKED | chosen), tuned_settings)))
     assert summary["accuracy"] == pytest.approx(correct[1].mean(), abs=1e-12)
     assert summary["accuracy_float"] == tuning["tasks"]["accuracy_float"]
-    assert tuning["recipe"] is not None
     assert tuning["recipe"]["tasks"] == ASKED["tasks"]
 
 
@@ -483,15 +458,12 @@ def test_a_long_test_text_is_read_in_part_and_that_is_said(
     monkeypatch.setattr("sarqc.recipe.fields.TUNED_TEST_TOKENS", 300)
     whole = {name: value for name, value in document.items() if name != "test_tokens"}
     prepared = prepare(Recipe.parse(whole), fresh_settings)
-    assert prepared.test is not None
     assert len(prepared.test.ids) == 300
     assert any("on the first 300 of the" in words for words in prepared.shown.warnings)
     asked = prepare(Recipe.parse(document | {"test_tokens": 500}), fresh_settings)
-    assert asked.test is not None
     assert len(asked.test.ids) == 500
     assert not any("on the first" in words for words in asked.shown.warnings)
     of_a_run = ("model", "bits", "group_size", "calibration", "test", "samples", "length")
     run = {name: value for name, value in whole.items() if name in of_a_run}
     of_run = prepare(Recipe.parse(run), fresh_settings)
-    assert of_run.test is not None
     assert len(of_run.test.ids) > 500

@@ -10,9 +10,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from sarqc.engine.execute import execute
+from sarqc.engine.exported import Exported
+from sarqc.engine.stamp import hashes_of
 from sarqc.engine.verify import Check, VerificationRequest, verdict, verify
 from sarqc.errors import NotFound, Refused
-from sarqc.events import Finished
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.study.document import Study
@@ -54,7 +55,6 @@ def make(base: dict[str, object], state: Settings, tmp_path_factory: pytest.Temp
                 Recipe.parse(base | changes), state, study_dir=made[name], study_id="study",
                 checkpoint_dir=made[name] / "model", checkpoint_format=checkpoint_format,
             )  # fmt: skip
-            assert isinstance(finished, Finished)
             assert finished.summary["stamp"] == Stamp.read(made[name] / "model").digest
         return made[name]
 
@@ -65,6 +65,16 @@ def make(base: dict[str, object], state: Settings, tmp_path_factory: pytest.Temp
 def given(base: dict[str, object]) -> dict[str, str]:
     """The names of model and text on this host, of which a stamp beside a model has no folders."""
     return {name: str(base[name]) for name in ("model", "calibration")}
+
+
+@pytest.fixture
+def checked(state: Settings, given: dict[str, str]) -> Callable[..., list[Check]]:
+    """The checks of a model, with names on this host or others, of one linear or of more."""
+
+    def checks(folder: Path, linears: int | None = 1, **others: str) -> list[Check]:
+        return list(verify(folder, state, VerificationRequest(linears, **(given | others))))
+
+    return checks
 
 
 def outcomes(checks: list[Check]) -> dict[str, str]:
@@ -139,63 +149,54 @@ def one_bit(words: torch.Tensor) -> None:
         (f"{LINEAR}.weight_scale", lambda scales: scales[5].mul_(1.001), "scales, weight"),
     ],
 )
-def test_a_changed_linear_is_named(
-    copied: Path, state: Settings, given: dict, name: str, change: Callable, said: str
-) -> None:
+def test_a_changed_linear_is_named(copied: Path, checked: Callable, name: str, change: Callable, said: str) -> None:
     spoil(copied, name, change)
-    checks = list(verify(copied, state, VerificationRequest(1, **given)))
+    checks = checked(copied)
     assert words(checks, "quantized linears") == f"{LINEAR}: {said}."
     assert outcomes(checks)["solved again"] == "unchecked"  # its codes can't give the blocks before
     assert verdict(checks) == "different"
 
 
-def test_other_changes_are_named(copied: Path, state: Settings, given: dict) -> None:
+def test_other_changes_are_named(copied: Path, checked: Callable) -> None:
     spoil(copied, "model.layers.2.input_layernorm.weight", lambda norm: norm[0].mul_(2))
-    checks = list(verify(copied, state, VerificationRequest(1, **given)))
+    checks = checked(copied)
     assert words(checks, "other tensors") == "model.layers.2.input_layernorm.weight: is not the float model's."
     config = json.loads((copied / "config.json").read_text())
     (copied / "config.json").write_text(json.dumps(config | {"rms_norm_eps": 0.1}))
-    assert "rms_norm_eps" in words(list(verify(copied, state, VerificationRequest(1, **given))), "config.json")
+    assert "rms_norm_eps" in words(checked(copied), "config.json")
     tensors = load_file(copied / "model.safetensors")
     save_file(tensors | {f"{LINEAR}.weight_g_idx": torch.zeros(2)}, copied / "model.safetensors")
-    assert "belongs to nothing" in words(list(verify(copied, state, VerificationRequest(1, **given))), "other tensors")
+    assert "belongs to nothing" in words(checked(copied), "other tensors")
     del tensors[f"{LINEAR}.weight_scale"]
     save_file(tensors, copied / "model.safetensors")
-    assert f"{LINEAR}: can't be read" in words(
-        list(verify(copied, state, VerificationRequest(1, **given))), "quantized linears"
-    )
+    assert f"{LINEAR}: can't be read" in words(checked(copied), "quantized linears")
 
 
 def test_a_changed_stamp_another_text_and_another_model(
-    make: Make, copied: Path, state: Settings, given: dict, tiny_llama: Path, tmp_path: Path
+    make: Make, copied: Path, checked: Callable, given: dict, tmp_path: Path
 ) -> None:
     document = json.loads((copied / FILE).read_text())
     document["recipe"]["bits"] = 3
     (copied / FILE).write_text(json.dumps(document))
-    checks = list(verify(copied, state, VerificationRequest(1, **given)))
+    checks = checked(copied)
     assert (outcomes(checks)["stamp"], verdict(checks)) == ("different", "different")
     assert "it was changed" in words(checks, "stamp")
 
     text = tmp_path / "other.txt"
     text.write_text(Path(given["calibration"]).read_text(encoding="utf-8").replace("e", "a", 1), encoding="utf-8")
-    checks = list(
-        verify(make("packed") / "model", state, VerificationRequest(1, **(given | {"calibration": str(text)})))
-    )
+    checks = checked(make("packed") / "model", calibration=str(text))
     assert outcomes(checks)["calibration tokens"] == "different"
     assert outcomes(checks)["solved again"] == "unchecked"
 
     other = Path(shutil.copytree(given["model"], tmp_path / "float"))
     spoil(other, "model.layers.1.mlp.down_proj.weight", lambda weight: weight[0, 0].add_(1))
-    checks = list(verify(make("packed") / "model", state, VerificationRequest(1, **(given | {"model": str(other)}))))
+    checks = checked(make("packed") / "model", model=str(other))
     assert words(checks, "float model") == "block 1: has other weights."
     assert outcomes(checks)["quantized linears"] == "equal"
 
 
-def test_codes_that_do_not_come_out_again(make: Make, copied: Path, state: Settings, given: dict) -> None:
+def test_codes_that_do_not_come_out_again(make: Make, copied: Path, checked: Callable) -> None:
     """Files and stamp that agree, and were both changed."""
-    from sarqc.engine.exported import Exported
-    from sarqc.engine.stamp import hashes_of
-
     spoil(copied, f"{LINEAR}.weight_packed", one_bit)
     stamp = Stamp.read(copied)
     with Exported.open(copied, stamp) as exported:
@@ -203,7 +204,7 @@ def test_codes_that_do_not_come_out_again(make: Make, copied: Path, state: Setti
     forged_stamp = stamp.model_copy(update={"layers": stamp.layers | {LINEAR: forged}}).sealed()
     assert forged_stamp.digest != Study.open(make("packed") / "study").stamp.digest
     (copied / FILE).write_text(forged_stamp.to_text())
-    checks = list(verify(copied, state, VerificationRequest(None, **given)))
+    checks = checked(copied, None)
     assert [check.what for check in checks if check.outcome != "equal"] == ["solved again"]
     assert words(checks, "solved again") == f"{LINEAR}: other codes, weight (1 of 2,048 codes)."
 

@@ -15,22 +15,13 @@ from sarqc.engine.execute import execute
 from sarqc.engine.plan import plan
 from sarqc.errors import NotFound, Refused, Unreachable
 from sarqc.evaluation import human_eval
-from sarqc.evaluation.sandbox import Limits, require_isolation
+from sarqc.evaluation.sandbox import Limits
 from sarqc.evaluation.tasks import _USUAL, _load, _manager, items_key, known_task, measure_accuracy
-from sarqc.models.checkpoint import read_checkpoint
-from sarqc.models.loading import LoadedModel, load
+from sarqc.models.loading import LoadedModel
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
 TASK = human_eval.TASK
-
-
-@pytest.fixture(scope="module")
-def isolating_host() -> None:
-    try:
-        require_isolation()
-    except Refused as refusal:
-        pytest.skip(str(refusal))
 
 
 def rows() -> list[dict[str, Any]]:
@@ -58,9 +49,9 @@ def allowing(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Se
 
 
 @pytest.fixture(scope="module")
-def loaded(tiny_llama: Path) -> LoadedModel:
+def writer(loaded: LoadedModel) -> LoadedModel:
     """The embedded model with 48 positions, so that it writes 24 tokens at most."""
-    return of_positions(load(read_checkpoint(tiny_llama), torch.device("cpu")), 48)
+    return of_positions(loaded, 48)
 
 
 def of_positions(loaded: LoadedModel, positions: int) -> LoadedModel:
@@ -84,7 +75,7 @@ def written(loaded: LoadedModel, prompt: str, tokens: int) -> str:
 
 @pytest.mark.usefixtures("isolating_host")
 def test_lm_eval_writes_and_the_fence_judges(
-    allowing: Settings, loaded: LoadedModel, monkeypatch: pytest.MonkeyPatch
+    allowing: Settings, writer: LoadedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judged = []
 
@@ -94,9 +85,9 @@ def test_lm_eval_writes_and_the_fence_judges(
 
     real = human_eval.judge
     monkeypatch.setattr(human_eval, "judge", judge)
-    found = measure_accuracy(loaded, TASK, allowing)
+    found = measure_accuracy(writer, TASK, allowing)
     for row, sample in zip(rows(), judged, strict=True):
-        program = row["prompt"] + written(loaded, row["prompt"], 24)
+        program = row["prompt"] + written(writer, row["prompt"], 24)
         assert sample["filtered_resps"] == [[program]]
         assert sample["target"] == f"{row['test']}\ncheck({row['entry_point']})"
         assert sample["doc"] == row
@@ -112,10 +103,10 @@ def test_lm_eval_writes_and_the_fence_judges(
 
 
 @pytest.mark.usefixtures("isolating_host")
-def test_a_prompt_too_long_for_the_model_is_said(allowing: Settings, loaded: LoadedModel) -> None:
-    lengths = [len(loaded.tokenizer(row["prompt"])["input_ids"]) for row in rows()]
+def test_a_prompt_too_long_for_the_model_is_said(allowing: Settings, writer: LoadedModel) -> None:
+    lengths = [len(writer.tokenizer(row["prompt"])["input_ids"]) for row in rows()]
     assert 0 < sum(length > 20 for length in lengths) < 3
-    protocol = measure_accuracy(of_positions(loaded, 40), TASK, allowing).protocol
+    protocol = measure_accuracy(of_positions(writer, 40), TASK, allowing).protocol
     assert protocol["prompts_without_their_beginning"] == sum(length > 20 for length in lengths)
 
 
@@ -139,25 +130,25 @@ def test_a_run_says_pass_at_1_of_both_models(
     assert summary["accuracy"] == (task["quantized"]["accuracy"] + other) / 2
 
 
-def test_a_host_that_does_not_allow_it_refuses(allowing: Settings, loaded: LoadedModel, tiny_llama: Path) -> None:
+def test_a_host_that_does_not_allow_it_refuses(allowing: Settings, writer: LoadedModel, tiny_llama: Path) -> None:
     assert Settings().allow_code_execution is False
     host = allowing.model_copy(update={"allow_code_execution": False})
     recipe = Recipe(model="tiny-llama", calibration="tiny-llama-calibration", tasks=(TASK,))
     for ask in (
-        lambda: plan(recipe, host), lambda: known_task(TASK, host), lambda: measure_accuracy(loaded, TASK, host)
+        lambda: plan(recipe, host), lambda: known_task(TASK, host), lambda: measure_accuracy(writer, TASK, host)
     ):  # fmt: skip
         with pytest.raises(Refused, match="SARQC_ALLOW_CODE_EXECUTION=true"):
             ask()
 
 
 @pytest.mark.usefixtures("isolating_host")
-def test_rows_that_are_not_there(allowing: Settings, loaded: LoadedModel, tmp_path: Path) -> None:
+def test_rows_that_are_not_there(allowing: Settings, writer: LoadedModel, tmp_path: Path) -> None:
     empty = allowing.model_copy(update={"data_dir": tmp_path})
-    for ask in (known_task, items_key, lambda name, at: measure_accuracy(loaded, name, at)):
+    for ask in (known_task, items_key, lambda name, at: measure_accuracy(writer, name, at)):
         with pytest.raises(NotFound, match=r"openai_humaneval/test\.jsonl"):
             ask(TASK, empty)
     with pytest.raises(Unreachable, match="SARQC_DATA_DIR"):
-        measure_accuracy(loaded, TASK, allowing.model_copy(update={"data_dir": None}))
+        measure_accuracy(writer, TASK, allowing.model_copy(update={"data_dir": None}))
 
 
 @pytest.mark.parametrize("name", ["mbpp", "humaneval_instruct"])
@@ -200,11 +191,7 @@ def test_real_solutions_pass_and_broken_ones_fail(settings: Settings) -> None:
 
     def judged(answer: str | None) -> set[str]:
         samples = [
-            {
-                "filtered_resps": [[row["prompt"] + (answer or row["canonical_solution"])]],
-                "doc": row,
-            }
-            for row in real
+            {"filtered_resps": [[row["prompt"] + (answer or row["canonical_solution"])]], "doc": row} for row in real
         ]
         return {outcome.result for outcome in human_eval.judge(samples, Limits())}
 

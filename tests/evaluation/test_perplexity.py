@@ -19,8 +19,8 @@ from sarqc.models.loading import LoadedModel, load
 
 
 @pytest.fixture
-def loaded(random_llama: Path) -> LoadedModel:
-    return load(read_checkpoint(random_llama), torch.device("cpu"))
+def loaded(random_model: LoadedModel) -> LoadedModel:
+    return random_model
 
 
 def oracle(folder: Path, ids: np.ndarray, window: int) -> float:

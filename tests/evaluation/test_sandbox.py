@@ -14,19 +14,13 @@ import pytest
 
 from sarqc.errors import Refused
 from sarqc.evaluation import sandbox
-from sarqc.evaluation.sandbox import Limits, Program, ProgramResult, require_isolation, run_program, run_programs
+from sarqc.evaluation.sandbox import Limits, Program, ProgramResult, run_program, run_programs
+
+pytestmark = pytest.mark.usefixtures("isolating_host")
 
 SMALL = Limits(cpu_seconds=30, wall_seconds=60.0, memory_bytes=256 << 20, disk_bytes=1 << 20, processes=16)
 SHORT = replace(SMALL, cpu_seconds=1)
 SHORTEST = replace(SMALL, wall_seconds=1.0)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def isolating_host() -> None:
-    try:
-        require_isolation()
-    except Refused as refusal:
-        pytest.skip(str(refusal))
 
 
 def said(program: str) -> str:

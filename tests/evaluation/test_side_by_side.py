@@ -35,8 +35,8 @@ IDS = np.array([0, 17, 300, 4, 99])
 
 
 @pytest.fixture
-def loaded(random_llama: Path) -> LoadedModel:
-    return load(read_checkpoint(random_llama), torch.device("cpu"))
+def loaded(random_model: LoadedModel) -> LoadedModel:
+    return random_model
 
 
 @pytest.fixture
@@ -161,13 +161,16 @@ def test_predictions_that_are_no_numbers(loaded: LoadedModel) -> None:
             work()
 
 
-def test_nothing_is_made_twice(
-    random_llama: Path, text_file: Path, fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    document = {
+@pytest.fixture
+def document(random_llama: Path, text_file: Path) -> dict[str, object]:
+    return {
         "model": str(random_llama), "bits": 2, "group_size": 16, "method": "rtn", "calibration": str(text_file),
-        "samples": 1, "length": 16, "prompts": "one\ntwo", "new_tokens": 3,
+        "samples": 1, "length": 16,
     }  # fmt: skip
+
+
+def test_nothing_is_made_twice(document: dict, fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    document |= {"prompts": "one\ntwo", "new_tokens": 3}
 
     def compared(seed: int = 0) -> list[TextsCompared]:
         recipe = Recipe.parse(document | {"seed": seed})
@@ -181,11 +184,10 @@ def test_nothing_is_made_twice(
         compared(seed=1)
 
 
-def test_a_run_compares_before_and_after(random_llama: Path, text_file: Path, fresh_settings: Settings) -> None:
-    recipe = Recipe.parse(
-        {"model": str(random_llama), "bits": 2, "group_size": 16, "method": "rtn", "calibration": str(text_file),
-         "samples": 1, "length": 16, "prompts": "The king, my lord\nShe", "new_tokens": 5}
-    )  # fmt: skip
+def test_a_run_compares_before_and_after(
+    document: dict, loaded: LoadedModel, random_llama: Path, fresh_settings: Settings
+) -> None:
+    recipe = Recipe.parse(document | {"prompts": "The king, my lord\nShe", "new_tokens": 5})
     folder = fresh_settings.studies_dir()
     *events, finished = execute(recipe, fresh_settings, study_dir=folder, study_id="one")
     told = [event for event in events if event.type == "texts_compared"]
@@ -193,14 +195,12 @@ def test_a_run_compares_before_and_after(random_llama: Path, text_file: Path, fr
     assert finished.summary["texts"] == [event.comparison() for event in told]
     assert list(Study.open(folder / "one").lines[0].texts) == finished.summary["texts"]
     assert finished.summary["speed"] is None
-    original = load(read_checkpoint(random_llama), torch.device("cpu"))
     ids = np.array(AutoTokenizer.from_pretrained(random_llama)("She")["input_ids"])
-    assert told[1].greedy["float"]["ids"] == continuation(original, ids, 5, "greedy", 0)
+    assert told[1].greedy["float"]["ids"] == continuation(loaded, ids, 5, "greedy", 0)
     assert max(told[1].greedy["kl"]) > 0
 
 
-def test_prompts_are_refused_before_any_work(random_llama: Path, text_file: Path, settings: Settings) -> None:
-    document = {"model": str(random_llama), "group_size": 16, "calibration": str(text_file), "samples": 1, "length": 16}
+def test_prompts_are_refused_before_any_work(document: dict, settings: Settings) -> None:
     for change, words in (
         ({"prompts": ["a", "king " * 100]}, "number 2.*Use a prompt of 80 tokens or less"),
         ({"prompts": ["a"], "new_tokens": 128}, "Use fewer than 128 new tokens"),

@@ -3,7 +3,6 @@
 import copy
 import dataclasses
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,8 +11,7 @@ from torch import nn
 from sarqc.engine.execute import execute
 from sarqc.evaluation.speed import TOLERANCE, Int4Linear, int4_linear, kernel_difference, measure_speed, why_no_kernel
 from sarqc.events import SpeedMeasured
-from sarqc.models.checkpoint import read_checkpoint
-from sarqc.models.loading import LoadedModel, load
+from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import method
@@ -24,11 +22,6 @@ from sarqc.settings import Settings
 from sarqc.study.document import Study
 
 ROWS, COLUMNS = 48, 256
-
-
-@pytest.fixture(scope="module")
-def loaded(tiny_llama: Path) -> LoadedModel:
-    return load(read_checkpoint(tiny_llama), torch.device("cpu"))
 
 
 def solved(grid: Grid, name: str, positive: bool = False) -> tuple[nn.Linear, QuantizedLayer]:
@@ -101,7 +94,7 @@ def test_a_kernel_that_computes_something_else_is_found_out() -> None:
     assert kernel_difference(linear, Int4Linear(shifted, grid, None, linear.bias)) > TOLERANCE
 
 
-def test_who_has_no_kernel_is_told_why(loaded: LoadedModel, random_llama: Path) -> None:
+def test_who_has_no_kernel_is_told_why(loaded: LoadedModel, random_model: LoadedModel) -> None:
     def why(grid: Grid, model: LoadedModel = loaded) -> str:
         return why_no_kernel(model, {layer.name: grid for layer in model.checkpoint.layers})
 
@@ -112,31 +105,31 @@ def test_who_has_no_kernel_is_told_why(loaded: LoadedModel, random_llama: Path) 
     assert "down_proj has groups of 768" in why(Grid(4, None, "asymmetric"))
     other = dataclasses.replace(loaded, device=torch.device("mps"))
     assert "no 4-bit kernel for mps" in why(Grid(4, 128, "asymmetric"), other)
-    assert "a slice of a tensor" in why_no_kernel(
-        loaded, {"model.layers.0.mlp.experts.3.up_proj": Grid(4, 32, "symmetric")}
-    )
-    small = load(read_checkpoint(random_llama), torch.device("cpu"))
-    odd = small.model.get_submodule("model.layers.0.self_attn.q_proj")
+    expert = "model.layers.0.mlp.experts.3.up_proj"
+    assert "a slice of a tensor" in why_no_kernel(loaded, {expert: Grid(4, 32, "symmetric")})
+    name = "model.layers.0.self_attn.q_proj"
+    odd = random_model.model.get_submodule(name)
     odd.weight = nn.Parameter(odd.weight[:24], requires_grad=False)
-    assert "multiples of 16" in why_no_kernel(small, {"model.layers.0.self_attn.q_proj": Grid(4, 32, "symmetric")})
+    assert "multiples of 16" in why_no_kernel(
+        random_model, {"model.layers.0.self_attn.q_proj": Grid(4, 32, "symmetric")}
+    )
 
 
-def test_without_a_kernel_only_the_float_model_is_measured(random_llama: Path) -> None:
-    small = load(read_checkpoint(random_llama), torch.device("cpu"))
-    before = copy.deepcopy(small.model.state_dict())
-    grids = {layer.name: Grid(2, 16, "asymmetric") for layer in small.checkpoint.layers}
-    found = measure_speed(small, {}, grids, 20, decoded=30, repeats=2)
+def test_without_a_kernel_only_the_float_model_is_measured(random_model: LoadedModel) -> None:
+    before = copy.deepcopy(random_model.model.state_dict())
+    grids = {layer.name: Grid(2, 16, "asymmetric") for layer in random_model.checkpoint.layers}
+    found = measure_speed(random_model, {}, grids, 20, decoded=30, repeats=2)
     assert found.quantized is None
     assert found.kernel is None
     assert found.reason == "PyTorch has a kernel for 4 bits, not for 2"
     assert found.protocol["decoded_tokens"] == 10
     assert found.float["prefill_spread"][0] <= found.float["prefill"] <= found.float["prefill_spread"][1]
-    assert all(torch.equal(before[name], tensor) for name, tensor in small.model.state_dict().items())
+    assert all(torch.equal(before[name], tensor) for name, tensor in random_model.model.state_dict().items())
 
 
 def test_a_run_at_four_bits_uses_the_kernel(fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
-    monkeypatch.setattr(Int4Linear, "__init__", _counting(Int4Linear.__init__, made))
+    made, original = [], Int4Linear.__init__
+    monkeypatch.setattr(Int4Linear, "__init__", lambda *given: (made.append(given), original(*given))[1])
     recipe = Recipe.parse(
         {"model": "tiny-llama", "bits": 4, "group_size": 128, "method": "rtn", "samples": 1, "length": 16,
          "calibration": "tiny-llama-calibration", "speed": True}
@@ -154,14 +147,6 @@ def test_a_run_at_four_bits_uses_the_kernel(fresh_settings: Settings, monkeypatc
         assert set(which) == {"prefill", "prefill_spread", "decode", "decode_spread"}
     assert finished.summary["speed"] == dataclasses.asdict(measured)
     assert Study.open(folder / "one").lines[0].speed == json.loads(json.dumps(finished.summary["speed"]))
-
-
-def _counting(original, made: list):
-    def counted(self, *arguments) -> None:
-        made.append(arguments)
-        original(self, *arguments)
-
-    return counted
 
 
 def test_the_published_figures_are_the_papers(settings: Settings) -> None:

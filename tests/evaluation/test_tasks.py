@@ -173,11 +173,6 @@ def mirror(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Sett
     return settings.model_copy(update={"data_dir": folder})
 
 
-@pytest.fixture(scope="module")
-def loaded(tiny_llama: Path) -> LoadedModel:
-    return load(read_checkpoint(tiny_llama), torch.device("cpu"))
-
-
 def outcome(loaded: LoadedModel, item: Item) -> tuple[int, int]:
     """acc and acc_norm of an item by a plain pass for each choice."""
     pairs, answer, choices = item

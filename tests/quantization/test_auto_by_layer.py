@@ -26,7 +26,6 @@ GRID = Grid(2, 16, "asymmetric")
 def grid_of(name: str) -> list[Method]:
     """What “auto” compares, put together once more: GPTAQ's own choose α alone, sarqc-gptaq all three."""
     auto = METHODS[name].auto
-    assert auto is not None
     axes = {"gamma": auto.gammas, "lam": auto.lams or (None,), "shift_strength": auto.strengths}
     points = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
     return [method(name, **{key: value for key, value in point.items() if value is not None}) for point in points]

@@ -14,9 +14,9 @@ from sarqc.quantization.methods import CHECKS, ColumnSolver, LearnedRounding, me
 from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
 from sarqc.quantization.solve import quantize_layer
 from sarqc.quantization.solving import StepCheck
-from tests import oracles, oracles_rounding
+from tests import oracles_rounding
 from tests.quantization.test_learned_clipping import KINDS, Block, uneven_linear
-from tests.quantization.test_learned_rounding import as_values, saliencies_of, sequences_of, some_values
+from tests.quantization.test_learned_rounding import assert_gradients_are_autograds, saliencies_of, sequences_of
 from tests.quantizing import quantize_block, zeros_of
 
 WARM = {"warm_start": "column_solver"}
@@ -31,13 +31,15 @@ def solver_of(lam: float, fitting: dict[str, object]) -> ColumnSolver:
 
 
 def stop(
-    block: Block, grid: Grid, unseen: tuple[list[Tensor], list[Tensor]], **choices: object
-) -> tuple[list[StepCheck], dict[str, QuantizedLayer]]:
+    block: Block, grid: Grid, unseen: tuple[list[Tensor], list[Tensor]], given: dict[str, object] | None = None,
+    **choices: object,
+) -> tuple[list[StepCheck], dict[str, QuantizedLayer]]:  # fmt: skip
     """The checks and the layers of learning with early stopping."""
     *checks, layers = quantize_block(
         block.weights, block.statistics, dict.fromkeys(block.weights, grid),
-        LearnedRounding(**{"steps": 15, "stopping": "early"} | choices), forward=block, inputs=block.inputs,
-        targets=block.targets, held_out_inputs=unseen[0], held_out_targets=unseen[1],
+        LearnedRounding(**{"steps": 15, "stopping": "early"} | choices), forward=block,
+        **{"inputs": block.inputs, "targets": block.targets} | (given or {}), held_out_inputs=unseen[0],
+        held_out_targets=unseen[1],
     )  # fmt: skip
     assert all(isinstance(check, StepCheck) for check in checks)
     return checks, layers
@@ -134,21 +136,9 @@ def test_offsets_reach_the_code_and_one_neighbour() -> None:
 @pytest.mark.parametrize("bits", [2, 4])
 def test_weights_and_gradient_are_autograds(bits: int, kind: str) -> None:
     linear = RoundedLinear(uneven_linear(Grid(bits, 16, kind), torch.float64).layer, LearnedRounding(lam=0.1, **WARM))
-    weight, begun = linear.layer.weight, linear.groups.flatten(-2)
-    assert not torch.equal(weight, begun)
-    slope = 20 * torch.from_numpy(oracles.uneven_weight(77, *weight.shape))
-    for seed in range(4):
-        learned = some_values(linear, seed) if seed else linear.first()
-        rounded = linear.round(learned)
-        by_offset, by_factor = linear.gradient(learned, rounded, slope)
-        values = as_values([part.clone() for part in learned])
-        for part in values.all():
-            part.requires_grad_()
-        wanted = oracles_rounding.fake_weight(weight, values, bits, kind, 16, begun)
-        (wanted * slope).sum().backward()
-        assert torch.allclose(rounded.stored, wanted, rtol=1e-12, atol=1e-15)
-        assert torch.allclose(by_offset.flatten(-2), values.offsets.grad, rtol=1e-9, atol=1e-12)
-        assert torch.allclose(by_factor, torch.stack([values.upper.grad, values.lower.grad]), rtol=1e-9, atol=1e-12)
+    begun = linear.groups.flatten(-2)
+    assert not torch.equal(linear.layer.weight, begun)
+    assert_gradients_are_autograds(linear, bits, kind, 16, begun, atol=1e-15)
 
 
 @pytest.mark.parametrize("start", [{}, WARM], ids=["nearest", "column_solver"])
@@ -159,21 +149,16 @@ def test_the_kept_state_is_that_of_its_step(kind: str, lam: float, start: dict[s
     block, grid = Block(), Grid(2, 16, kind)
     inputs, targets = sequences_of(block, 5)
     unseen = unseen_of(block)
-    *checks, layers = quantize_block(
-        block.weights, block.statistics, dict.fromkeys(block.weights, grid),
-        LearnedRounding(lam=lam, steps=12, stopping="early", **start), forward=block,
-        inputs=[torch.stack(inputs)], targets=[torch.stack(targets)], held_out_inputs=unseen[0],
-        held_out_targets=unseen[1],
-    )  # fmt: skip
+    seen = {"inputs": [torch.stack(inputs)], "targets": [torch.stack(targets)]}
+    checks, layers = stop(block, grid, unseen, seen, lam=lam, steps=12, **start)
     assert [check.step for check in checks] == list(range(checks[-1].step + 1))
     begun = None
     if start:
-        begun = {
-            name: RoundedLinear(
-                CheckedLayer(weight, block.statistics[name], grid, None), LearnedRounding(lam=lam, **start)
-            ).groups.flatten(-2)
-            for name, weight in block.weights.items()
+        found = {
+            name: CheckedLayer(weight, block.statistics[name], grid, None) for name, weight in block.weights.items()
         }
+        choice = LearnedRounding(lam=lam, **start)
+        begun = {name: RoundedLinear(layer, choice).groups.flatten(-2) for name, layer in found.items()}
     kept = layers["up"].report.chosen["best_step"]
     energy = sum(float(weight.square().sum()) for weight in block.weights.values())
     for until in sorted({0, kept, checks[-1].step}):
@@ -181,14 +166,12 @@ def test_the_kept_state_is_that_of_its_step(kind: str, lam: float, start: dict[s
             block.weights, saliencies_of(block), 2, kind, 16, block, inputs, targets, steps=12, lam=lam, begun=begun,
             until=until,
         )  # fmt: skip
-        weights = {
-            name: oracles_rounding.fake_weight(
-                weight, values[name], 2, kind, 16, None if begun is None else begun[name]
-            ).detach()
-            for name, weight in block.weights.items()
-        }
+        weights = {}
+        for name, weight in block.weights.items():
+            start_of = None if begun is None else begun[name]
+            weights[name] = oracles_rounding.fake_weight(weight, values[name], 2, kind, 16, start_of).detach()
         check = checks[until]
-        assert check.error == pytest.approx(errors_of(block, weights, [torch.stack(inputs)], [torch.stack(targets)]))
+        assert check.error == pytest.approx(errors_of(block, weights, *seen.values()))
         assert check.held_out_error == pytest.approx(errors_of(block, weights, *unseen), rel=1e-9)
         moved = sum(float((weights[name] - weight).square().sum()) for name, weight in block.weights.items())
         assert check.drift == pytest.approx((moved / energy) ** 0.5, rel=1e-9)

@@ -3,6 +3,7 @@
 import json
 import math
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -148,14 +149,13 @@ def test_result_is_exactly_what_its_codes_say(kind: str, dtype: torch.dtype) -> 
     for name, layer in layers.items():
         levels = torch.empty(layer.codes.shape, dtype=work)
         original = torch.empty(layer.codes.shape, dtype=work)
-        for row in range(levels.shape[0]):
-            for column in range(levels.shape[1]):
-                code, zero = layer.codes[row, column].to(work), layer.zero_points[row, column // 16].to(work)
-                levels[row, column] = (code - zero) * layer.scales[row, column // 16].to(work)
-                value = levels[row, column]
-                if name in row_scales:
-                    value = value * row_scales[name][row].to(work)
-                original[row, column] = value / layer.channel_scale[column].to(work)
+        for row, column in np.ndindex(*levels.shape):
+            code, zero = layer.codes[row, column].to(work), layer.zero_points[row, column // 16].to(work)
+            levels[row, column] = (code - zero) * layer.scales[row, column // 16].to(work)
+            value = levels[row, column]
+            if name in row_scales:
+                value = value * row_scales[name][row].to(work)
+            original[row, column] = value / layer.channel_scale[column].to(work)
         for part in (layer.dequantized, layer.stored(), layer.scales, layer.channel_scale):
             assert part.dtype == dtype
         assert torch.equal(layer.dequantized, original.to(dtype))
@@ -179,9 +179,8 @@ def test_ties_are_tied(dtype: torch.dtype) -> None:
     statistics = STATISTICS.to("cpu", torch.float64 if dtype == torch.float64 else torch.float32)
     weights = {name: weight.to(dtype) for name, weight in WEIGHTS.items()}
     for ties in (TIES, torch.arange(COLUMNS) // 8, torch.arange(COLUMNS) % 2 * -7):
-        scale = quantize_group(
-            weights, statistics, Grid(3, 16, "symmetric"), foldable(include_identity=False), ties=ties
-        )["q"].channel_scale
+        search = foldable(include_identity=False)
+        scale = quantize_group(weights, statistics, Grid(3, 16, "symmetric"), search, ties=ties)["q"].channel_scale
         for number in ties.unique():
             assert len(scale[ties == number].unique()) == 1
         assert ties is not TIES or len(scale.unique()) > 8  # and no more is tied than has to be
@@ -254,9 +253,8 @@ class TestLambdaInterval:
                 if not 0 <= end < math.inf:
                     continue
                 for lam in (math.nextafter(end, 0.0), end, math.nextafter(end, math.inf)):
-                    low, high = quantize_layer(WEIGHTS["q"], STATISTICS, grid, method(name, lam=lam)).report.chosen[
-                        "lam_interval"
-                    ]
+                    report = quantize_layer(WEIGHTS["q"], STATISTICS, grid, method(name, lam=lam)).report
+                    low, high = report.chosen["lam_interval"]
                     assert low <= lam <= (math.inf if high is None else high)
 
     @pytest.mark.parametrize("include_identity", [True, False])
@@ -299,51 +297,40 @@ def test_arguments_are_not_changed() -> None:
     assert torch.equal(scale, ROW_SCALES["v"])
 
 
-class TestRefused:
-    GRID = Grid(3, 16, "symmetric")
+REFUSED = [
+    *((r"group", {"q": WEIGHTS["q"]}, name, {"ties": TIES}) for name in ("gptq", "rtn", "sarqc-gs", "omniquant")),
+    ("", {}, "foldable", {}),
+    ("dtypes", WEIGHTS | {"k": WEIGHTS["k"].half()}, "foldable", {}),
+    (r"^k: ", WEIGHTS | {"k": WEIGHTS["k"][:, :16]}, "foldable", {}),
+    *(
+        ("ties", WEIGHTS, "foldable", {"ties": ties})
+        for ties in (torch.arange(8), torch.zeros(COLUMNS), torch.zeros(COLUMNS, 1, dtype=torch.long))
+    ),
+    *(
+        (r"^v: row scale: ", WEIGHTS, "foldable", {"row_scales": {"v": torch.tensor(scale, dtype=torch.float64)}})
+        for scale in ([1.0, 2.0], *([1.0, value, 1.0] for value in (0.0, -1.0, math.nan, math.inf)))
+    ),
+    (  # which the model could not hold
+        "row scale",
+        {name: weight.half() for name, weight in WEIGHTS.items()},
+        "foldable",
+        {"row_scales": {"v": torch.tensor([1.0, 1.0001, 1.0])}},
+    ),
+    ("group", {"v": WEIGHTS["v"]}, "gptq", {"row_scales": ROW_SCALES}),  # a method that divides by none
+]
 
-    @pytest.mark.parametrize("name", ["gptq", "rtn", "sarqc-gs", "omniquant"])
-    def test_methods_of_another_unit(self, name: str) -> None:
-        with pytest.raises(Refused, match="group"):
-            quantize_group({"q": WEIGHTS["q"]}, STATISTICS, self.GRID, method(name), ties=TIES)
 
-    def test_no_or_mixed_weights(self) -> None:
-        with pytest.raises(Refused):
-            quantize_group({}, STATISTICS, self.GRID, foldable())
-        with pytest.raises(Refused, match="dtypes"):
-            quantize_group(WEIGHTS | {"k": WEIGHTS["k"].half()}, STATISTICS, self.GRID, foldable())
+@pytest.mark.parametrize(("words", "weights", "name", "options"), REFUSED)
+def test_what_is_no_group_is_refused(
+    words: str, weights: dict[str, torch.Tensor], name: str, options: dict[str, Any]
+) -> None:
+    chosen = foldable() if name == "foldable" else method(name)
+    with pytest.raises(Refused, match=words):
+        quantize_group(weights, STATISTICS, Grid(3, 16, "symmetric"), chosen, **options)
 
-    def test_the_linear_is_named(self) -> None:
-        with pytest.raises(Refused, match=r"^k: "):
-            quantize_group(WEIGHTS | {"k": WEIGHTS["k"][:, :16]}, STATISTICS, self.GRID, foldable())
-        broken = WEIGHTS["v"].clone()
-        broken[1, 2] = math.nan
-        with pytest.raises(NumericalError, match=r"^v: .*row 1, column 2"):
-            quantize_group(WEIGHTS | {"v": broken}, STATISTICS, self.GRID, foldable())
 
-    @pytest.mark.parametrize("ties", [torch.arange(8), torch.zeros(COLUMNS), torch.zeros(COLUMNS, 1, dtype=torch.long)])
-    def test_ties(self, ties: torch.Tensor) -> None:
-        with pytest.raises(Refused, match="ties"):
-            quantize_group(WEIGHTS, STATISTICS, self.GRID, foldable(), ties=ties)
-
-    @pytest.mark.parametrize(
-        "scale", [[1.0, 2.0], [1.0, 0.0, 1.0], [1.0, -1.0, 1.0], [1.0, math.nan, 1.0], [1.0, math.inf, 1.0]]
-    )
-    def test_row_scales(self, scale: list[float]) -> None:
-        with pytest.raises(Refused, match=r"^v: row scale: "):
-            quantize_group(
-                WEIGHTS, STATISTICS, self.GRID, foldable(),
-                row_scales={"v": torch.tensor(scale, dtype=torch.float64)},
-            )  # fmt: skip
-
-    def test_row_scales_that_the_model_could_not_hold(self) -> None:
-        halves = {name: weight.half() for name, weight in WEIGHTS.items()}
-        with pytest.raises(Refused, match="row scale"):
-            quantize_group(
-                halves, STATISTICS, self.GRID, foldable(), row_scales={"v": torch.tensor([1.0, 1.0001, 1.0])}
-            )
-
-    def test_row_scales_for_a_method_that_divides_by_none(self) -> None:
-        weights = {"v": WEIGHTS["v"]}
-        with pytest.raises(Refused, match="group"):
-            quantize_group(weights, STATISTICS, self.GRID, method("gptq"), row_scales=ROW_SCALES)
+def test_a_weight_that_is_not_finite_is_named() -> None:
+    broken = WEIGHTS["v"].clone()
+    broken[1, 2] = math.nan
+    with pytest.raises(NumericalError, match=r"^v: .*row 1, column 2"):
+        quantize_group(WEIGHTS | {"v": broken}, STATISTICS, Grid(3, 16, "symmetric"), foldable())

@@ -5,16 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sarqc.errors import NumericalError, Refused
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
-from sarqc.quantization.methods import METHODS, ColumnSolver, method
+from sarqc.quantization.methods import METHODS, ColumnSolver, Method, method
+from sarqc.quantization.quantized_layer import QuantizedLayer
 from sarqc.quantization.solve import quantize_layer, sweep_layer
 from tests import oracles
-from tests.quantization.test_solve import Case, assert_sound, cases
+from tests.quantization.test_solve import Case, assert_sound, cases, odd_layers
 from tests.quantizing import zeros_of
 
 ROWS, COLUMNS, TOKENS = 6, 96, 240
@@ -27,6 +28,10 @@ KINDS = ("symmetric", "full_range", "asymmetric", "affine")
 SHIFTED = [name for name, entry in METHODS.items() if "cross" in entry.make.needs]
 PUBLISHED = ColumnSolver(shift="published")
 FULL = ColumnSolver(shift="full", shift_strength=1.0)
+
+
+def solved(solver: Method, grid: Grid) -> QuantizedLayer:
+    return quantize_layer(torch.from_numpy(W), STATISTICS, grid, solver)
 
 
 def oracle_g(lam: float, gamma: float | None) -> oracles.Array:
@@ -49,9 +54,8 @@ def test_two_columns_by_hand() -> None:
         assert oracles.gptaq(weight, g, cross, 0.5, 4, 1, "symmetric").dequantized == pytest.approx(expected)
         statistics = LayerStatistics(torch.from_numpy(g), torch.ones(2).double(), 3, torch.from_numpy(cross))
         solver = ColumnSolver(lam=0.0, shift="published", shift_strength=0.5)
-        assert quantize_layer(torch.from_numpy(weight), statistics, grid, solver).dequantized.numpy() == pytest.approx(
-            expected
-        )
+        layer = quantize_layer(torch.from_numpy(weight), statistics, grid, solver)
+        assert layer.dequantized.numpy() == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.01, 1.0])
@@ -62,7 +66,7 @@ def test_codes_equal_the_published_loop(bits: int, kind: str, group_size: int | 
     for gamma, strength in ((None, 0.25), (0.5, 0.25), (None, 1.0)):
         expected = oracles.gptaq(W, oracle_g(lam, gamma), CROSS, strength, bits, group_size, kind)
         method_ = with_lam(replace(PUBLISHED, shift_strength=strength), lam, gamma)
-        layer = quantize_layer(torch.from_numpy(W), STATISTICS, Grid(bits, group_size, kind), method_)
+        layer = solved(method_, Grid(bits, group_size, kind))
         oracles.assert_same_codes(layer.codes.numpy(), expected, share=0.3 if kind == "full_range" else 1.0)
         free = expected.margin > 1e-7
         assert np.allclose(zeros_of(layer).numpy()[free], expected.zero_points[free], rtol=1e-8, atol=1e-12)
@@ -83,14 +87,13 @@ def test_the_full_shift_is_gptq_on_the_shifted_target(kind: str, group_size: int
         g = oracle_g(lam, gamma)
         target = oracles.shifted_target(W, g, CROSS, strength)
         method_ = with_lam(replace(FULL, shift_strength=strength), lam, gamma)
-        layer = quantize_layer(torch.from_numpy(W), STATISTICS, Grid(3, group_size, kind), method_)
+        layer = solved(method_, Grid(3, group_size, kind))
         oracles.assert_same_codes(layer.codes.numpy(), oracles.algorithm_2(target, g, 3, group_size, kind))
         if gamma is None:
             plain = quantize_layer(torch.from_numpy(target), STATISTICS, Grid(3, group_size, kind), ColumnSolver(lam))
             assert torch.equal(plain.codes, layer.codes)
-        assert layer.report.drift == pytest.approx(
-            oracles.sar_by_channel(layer.dequantized.numpy() - W, None), rel=1e-9
-        )
+        drift = oracles.sar_by_channel(layer.dequantized.numpy() - W, None)
+        assert layer.report.drift == pytest.approx(drift, rel=1e-9)
 
 
 def test_the_shifted_target_is_the_least_squares_answer() -> None:
@@ -112,16 +115,12 @@ def test_the_shifted_target_is_the_least_squares_answer() -> None:
 @pytest.mark.parametrize("group_size", [8, 32, None])
 def test_block_size_never_changes_a_result(group_size: int | None, kind: str) -> None:
     for base in (PUBLISHED, with_lam(PUBLISHED, 0.25, 0.35), FULL):
-        layers = [
-            quantize_layer(
-                torch.from_numpy(W), STATISTICS, Grid(3, group_size, kind), replace(base, block_size=block_size)
-            )
-            for block_size in (1, 7, 32, 4096)
-        ]
-        for layer in layers[1:]:
-            assert torch.equal(layer.codes, layers[0].codes)
-            assert torch.equal(layer.zero_points, layers[0].zero_points)
-            assert torch.allclose(layer.scales, layers[0].scales, rtol=1e-9, atol=0)
+        grid = Grid(3, group_size, kind)
+        first, *others = (solved(replace(base, block_size=size), grid) for size in (1, 7, 32, 4096))
+        for layer in others:
+            assert torch.equal(layer.codes, first.codes)
+            assert torch.equal(layer.zero_points, first.zero_points)
+            assert torch.allclose(layer.scales, first.scales, rtol=1e-9, atol=0)
 
 
 @pytest.mark.parametrize("kind", ["symmetric", "asymmetric"])
@@ -129,11 +128,10 @@ def test_static_groups(kind: str) -> None:
     """Scales of the original weights, of the shifted target where there is one."""
     g = oracle_g(0.01, None)
     grid = Grid(3, 32, kind)
-    layer = quantize_layer(torch.from_numpy(W), STATISTICS, grid, replace(PUBLISHED, static_groups=True))
-    oracles.assert_same_codes(
-        layer.codes.numpy(), oracles.gptaq(W, g, CROSS, 0.25, 3, 32, kind, static_groups=True)
-    )  # fmt: skip
-    layer = quantize_layer(torch.from_numpy(W), STATISTICS, grid, replace(FULL, static_groups=True))
+    layer = solved(replace(PUBLISHED, static_groups=True), grid)
+    expected = oracles.gptaq(W, g, CROSS, 0.25, 3, 32, kind, static_groups=True)
+    oracles.assert_same_codes(layer.codes.numpy(), expected)
+    layer = solved(replace(FULL, static_groups=True), grid)
     target = oracles.shifted_target(W, g, CROSS)
     oracles.assert_same_codes(layer.codes.numpy(), oracles.algorithm_2(target, g, 3, 32, kind, static_groups=True))
 
@@ -150,10 +148,8 @@ def test_equal_prefixes_give_exactly_the_plain_solver(dtype: torch.dtype) -> Non
         for name, plain in (("gptaq", "gptq"), ("gptaq-full", "gptq"), ("sarqc-gptaq", "sarqc-gbs")):
             expected = quantize_layer(weight, same, grid, method(plain))
             without = replace(METHODS[name].make, shift_strength=0.0)
-            for found in (
-                quantize_layer(weight, same, grid, method(name)),
-                quantize_layer(weight, shifted, grid, without),
-            ):
+            for statistics, solver in ((same, method(name)), (shifted, without)):
+                found = quantize_layer(weight, statistics, grid, solver)
                 assert torch.equal(found.codes, expected.codes)
                 assert torch.equal(found.scales, expected.scales)
                 assert found.report.recon_loss == expected.report.recon_loss
@@ -166,7 +162,7 @@ def test_equal_prefixes_give_exactly_the_plain_solver(dtype: torch.dtype) -> Non
 def test_a_cross_term_means_nothing_to_other_methods(name: str) -> None:
     plain = LayerStatistics.from_inputs(torch.from_numpy(X))
     grid = Grid(3, 16, "asymmetric")
-    with_it = quantize_layer(torch.from_numpy(W), STATISTICS, grid, method(name))
+    with_it = solved(method(name), grid)
     without = quantize_layer(torch.from_numpy(W), plain, grid, method(name))
     assert torch.equal(with_it.codes, without.codes)
     assert with_it.report == without.report
@@ -184,22 +180,15 @@ def test_statistics_without_a_cross_term_are_refused(name: str) -> None:
 def test_names_and_needs() -> None:
     assert SHIFTED == ["gptaq", "gptaq-full", "sarqc-gptaq"]
     assert method("gptaq") == ColumnSolver(lam=0.01, shift="published", shift_strength=0.25)
-    assert method("sarqc-gptaq", lam=0.5, gamma=0.35) == replace(
-        method("sarqc-gbs", lam=0.5, gamma=0.35), shift="published"
-    )
+    plain = method("sarqc-gbs", lam=0.5, gamma=0.35)
+    assert method("sarqc-gptaq", lam=0.5, gamma=0.35) == replace(plain, shift="published")
     assert "cross" not in method("gptq").needs
     for strength in (-0.1, float("nan"), float("inf")):
         with pytest.raises(Refused, match="strength"):
             ColumnSolver(shift="published", shift_strength=strength)
 
 
-@settings(
-    max_examples=60,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+@odd_layers
 @given(
     case=cases(),
     base=st.sampled_from([PUBLISHED, FULL]),
@@ -250,10 +239,9 @@ def test_fewer_tokens_than_channels_in_single_precision(name: str) -> None:
 
 @pytest.mark.parametrize("base", [PUBLISHED, FULL], ids=["published", "full"])
 def test_a_shift_beyond_all_numbers_is_an_error(base: ColumnSolver) -> None:
+    beyond, grid = replace(base, shift_strength=1e44), Grid(3, 16, "asymmetric")
     with pytest.raises(NumericalError):
-        quantize_layer(
-            torch.from_numpy(W).float(), STATISTICS, Grid(3, 16, "asymmetric"), replace(base, shift_strength=1e44)
-        )
+        quantize_layer(torch.from_numpy(W).float(), STATISTICS, grid, beyond)
 
 
 def test_a_sweep_of_shifted_solves_is_its_loop() -> None:
@@ -282,15 +270,9 @@ def test_order_of_the_true_loss(linear: bool) -> None:
             difference = x @ np.random.default_rng(seed).normal(size=(128, 128)) / np.sqrt(128)
         x_float = x + 0.3 * difference
         statistics = LayerStatistics.from_inputs(torch.from_numpy(x), torch.from_numpy(x_float))
-        layers = [
-            quantize_layer(torch.from_numpy(weight), statistics, Grid(3, 32, "asymmetric"), solver)
-            for solver in (
-                method("gptaq-full"),
-                method("gptaq"),
-                replace(PUBLISHED, shift_strength=1.0),
-                method("gptq"),
-            )
-        ]
+        solvers = (method("gptaq-full"), method("gptaq"), replace(PUBLISHED, shift_strength=1.0), method("gptq"))
+        grid = Grid(3, 32, "asymmetric")
+        layers = [quantize_layer(torch.from_numpy(weight), statistics, grid, solver) for solver in solvers]
         full, published, strong, plain = (
             oracles.asymmetric_loss(layer.dequantized.numpy(), x, weight, x_float) for layer in layers
         )

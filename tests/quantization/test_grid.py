@@ -54,7 +54,6 @@ def test_levels_by_hand() -> None:
     assert layer.codes.tolist() == [[3, 0, 1, 1]]
     layer = rounded(weight, Grid(2, None, "affine"))  # from -0.65 in steps of 0.683
     assert layer.scales.tolist() == [[pytest.approx(2.05 / 3)]]
-    assert layer.biases is not None
     assert layer.biases.tolist() == [[-0.65]]
     assert layer.codes.tolist() == [[3, 0, 1, 1]]
     assert layer.dequantized.tolist() == [[pytest.approx(level) for level in (1.4, -0.65, 0.1 / 3, 0.1 / 3)]]
@@ -134,13 +133,11 @@ def test_the_affine_range_is_that_of_the_weights() -> None:
     weight = torch.tensor([[0.5, 0.6, 0.7, 0.8], [-0.5, -0.6, -0.7, -0.8], [0.25] * 4], dtype=torch.float64)
     layer = rounded(weight, Grid(2, None, "affine"))
     assert (layer.zero_points == 0).all()
-    assert layer.biases is not None
     assert layer.biases.flatten().tolist() == [0.5, -0.8, 0.25]
     assert torch.allclose(layer.scales.flatten(), torch.tensor([0.1, 0.1, 1.0]).double())
     assert layer.codes.tolist() == [[0, 1, 2, 3], [3, 2, 1, 0], [0, 0, 0, 0]]
     assert torch.allclose(layer.dequantized, weight)
     half = rounded(weight.half(), Grid(2, None, "affine"))
-    assert half.biases is not None
     assert half.biases.dtype == torch.float16
     assert torch.equal(half.biases.flatten(), weight.amin(dim=1).half())
 

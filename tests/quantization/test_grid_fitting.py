@@ -1,5 +1,6 @@
 """Range, order and refinement: what each does to a layer, against its definition, and what it leaves alone."""
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,12 @@ FREE = 1e-7  # margin of the rows that are compared
 
 def solved(method: Method, bits: int = 2, kind: Kind = "asymmetric", group: int | None = GROUP) -> QuantizedLayer:
     return quantize_layer(torch.from_numpy(W), STATISTICS, Grid(bits, group, kind), method)
+
+
+def groups() -> list[tuple[int, int, slice]]:
+    """Rows and groups of the weight, with the columns of each."""
+    every = product(range(ROWS), range(COLUMNS // GROUP))
+    return [(row, group, slice(group * GROUP, (group + 1) * GROUP)) for row, group in every]
 
 
 def with_dead_channels(x: oracles.Array) -> oracles.Array:
@@ -79,30 +86,25 @@ def test_column_solver_equals_least_squares(bits: int, kind: Kind, source: Any, 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_searched_range_is_the_best_of_those_tried(kind: Kind) -> None:
     layer = solved(method("rtn", range="search"), 3, kind)
-    for row in range(ROWS):
-        for group in range(COLUMNS // GROUP):
-            part = slice(group * GROUP, (group + 1) * GROUP)
-            scale, zero, margin = oracles_fitting.searched_parameters(W[row, part], np.diag(GRAM)[part], 3, kind)
-            # At the end of full_range's own range lies a tie, whichever range that is.
-            if margin > FREE or kind == "full_range":
-                assert layer.scales[row, group].item() == pytest.approx(scale, rel=1e-8)
-                assert zeros_of(layer)[row, group] == pytest.approx(zero, rel=1e-8)
+    for row, group, part in groups():
+        scale, zero, margin = oracles_fitting.searched_parameters(W[row, part], np.diag(GRAM)[part], 3, kind)
+        # At the end of full_range's own range lies a tie, whichever range that is.
+        if margin > FREE or kind == "full_range":
+            assert layer.scales[row, group].item() == pytest.approx(scale, rel=1e-8)
+            assert zeros_of(layer)[row, group] == pytest.approx(zero, rel=1e-8)
 
 
 @pytest.mark.parametrize(("bits", "kind"), [(2, "asymmetric"), (3, "asymmetric"), (2, "affine"), (3, "affine")])
 def test_a_joint_search_takes_the_best_pair_of_ends(bits: int, kind: Kind) -> None:
     layer = solved(method("rtn", range="joint"), bits, kind)
     compared = 0
-    for row in range(ROWS):
-        for group in range(COLUMNS // GROUP):
-            part = slice(group * GROUP, (group + 1) * GROUP)
-            scale, zero, margin, _ = oracles_fitting.jointly_searched_parameters(
-                W[row, part], np.diag(GRAM)[part], bits, kind
-            )
-            if margin > FREE:
-                compared += 1
-                assert layer.scales[row, group].item() == pytest.approx(scale, rel=1e-8)
-                assert zeros_of(layer)[row, group] == pytest.approx(zero, rel=1e-8, abs=1e-12)
+    for row, group, part in groups():
+        own, importance = W[row, part], np.diag(GRAM)[part]
+        scale, zero, margin, _ = oracles_fitting.jointly_searched_parameters(own, importance, bits, kind)
+        if margin > FREE:
+            compared += 1
+            assert layer.scales[row, group].item() == pytest.approx(scale, rel=1e-8)
+            assert zeros_of(layer)[row, group] == pytest.approx(zero, rel=1e-8, abs=1e-12)
     # A tie near any of the many ranges leaves a group out.
     assert compared >= ROWS
 
@@ -231,7 +233,6 @@ def test_without_damping_few_tokens_are_fitted_whether_channels_are_dead_or_not(
         own, unseen = (of_inputs(with_dead_channels(part) if dead else part)[0] for part in (both[4000:], both[:4000]))
         point = ColumnSolver(lam=lam, **choices)
         layer = quantize_layer(weight, own, Grid(3, GROUP, "asymmetric"), point, held_out=unseen)
-        assert layer.report.held_out_loss is not None
         return layer.report.held_out_loss
 
     live = COLUMNS - DEAD * dead
@@ -243,7 +244,6 @@ def test_without_damping_few_tokens_are_fitted_whether_channels_are_dead_or_not(
 @pytest.mark.parametrize("order", ["natural", "activation"])
 def test_with_a_shift_codes_are_refined_towards_the_shifted_weight(name: str, order: Any) -> None:
     point = method(name, order=order)
-    assert isinstance(point, ColumnSolver)
     plain, refined = solved(point), solved(point.with_(refine=1))
     cross = oracles.cross_by_token(X_FLOAT, X)
     g = objective_of(point)
@@ -276,24 +276,15 @@ def test_a_scale_search_fits_the_grid_of_its_winner(name: str) -> None:
     )
     assert clipped.report.chosen["alpha"] == plain.report.chosen["alpha"]
     scale = plain.channel_scale
-    assert scale is not None
-    assert clipped.channel_scale is not None
     assert torch.equal(clipped.channel_scale, scale)
     # By the definition: errors of W · s̃ count h / s̃², h of the search's own objective.
-    objective = GRAM
-    if name == "sarqc-gs":
-        tried = oracles.algorithm_1_candidates(W, X, 3, GROUP, "asymmetric", salient=True, include_identity=True)
-        recons, sars = [one.recon for one in tried], [one.sar for one in tried]
-        weight = 0.3 * (max(recons) - min(recons)) / (max(sars) - min(sars))
-        objective = GRAM + weight * np.diag(oracles.drift_saliency(ABS_MEAN, W) ** 2)
+    objective = oracles_fitting.objective_of_search(name, W, X, 3, GROUP, "asymmetric")
     scaled, h = W * scale.numpy(), np.diag(objective) / scale.numpy() ** 2
-    for row in range(ROWS):
-        for group in range(COLUMNS // GROUP):
-            part = slice(group * GROUP, (group + 1) * GROUP)
-            expected, zero, margin = oracles_fitting.searched_parameters(scaled[row, part], h[part], 3, "asymmetric")
-            if margin > FREE:
-                assert clipped.scales[row, group].item() == pytest.approx(expected, rel=1e-8)
-                assert zeros_of(clipped)[row, group] == pytest.approx(zero, rel=1e-8)
+    for row, group, part in groups():
+        expected, zero, margin = oracles_fitting.searched_parameters(scaled[row, part], h[part], 3, "asymmetric")
+        if margin > FREE:
+            assert clipped.scales[row, group].item() == pytest.approx(expected, rel=1e-8)
+            assert zeros_of(clipped)[row, group] == pytest.approx(zero, rel=1e-8)
     codes, margins = oracles_fitting.coordinate_descent(
         scaled, objective / np.outer(scale.numpy(), scale.numpy()), clipped.codes.numpy().astype(np.int64),
         clipped.scales.numpy(), zeros_of(clipped).numpy(), 3, "asymmetric", passes=2,
@@ -355,11 +346,8 @@ def test_refinement_never_raises_the_objective(
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_in_the_storage_dtype_too(dtype: torch.dtype) -> None:
-    weight, statistics, grid = (
-        torch.from_numpy(W).to(dtype),
-        STATISTICS.to("cpu", torch.float32),
-        Grid(2, 16, "asymmetric"),
-    )
+    weight, statistics = torch.from_numpy(W).to(dtype), STATISTICS.to("cpu", torch.float32)
+    grid = Grid(2, 16, "asymmetric")
     for name in ("rtn", "awq", "sarqc-gs", "gptq", "sarqc-gbs"):
         loss = [
             quantize_layer(weight, statistics, grid, method(name, range="search", refine=passes)).report

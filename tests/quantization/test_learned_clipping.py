@@ -18,7 +18,7 @@ from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
 from sarqc.quantization.solve import quantize, quantize_layer
 from sarqc.quantization.solving import BlockRun, Context, Epoch, LayerJob
 from tests import oracles, oracles_clipping
-from tests.quantizing import quantize_block
+from tests.quantizing import quantize_block, same_tensors
 
 KINDS = ["symmetric", "full_range", "asymmetric", "affine"]
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -363,10 +363,7 @@ def test_two_runs_are_one_and_nothing_is_changed(dtype: torch.dtype) -> None:
         again, same = block.quantize(grid, choice)
     assert first == again
     for name, layer in layers.items():
-        assert torch.equal(layer.codes, same[name].codes)
-        assert torch.equal(layer.scales, same[name].scales)
-        assert torch.equal(layer.zero_points, same[name].zero_points)
-        assert torch.equal(layer.dequantized, same[name].dequantized)
+        same_tensors(layer, same[name])
         assert layer.report.held_out_loss == pytest.approx(layer.report.recon_loss)
         assert same[name].report.held_out_loss is None
         assert not layer.dequantized.requires_grad
@@ -514,14 +511,8 @@ def test_refusals_come_before_any_work() -> None:
         raise AssertionError("work was done")
 
     def refused(message: str, **changes: object) -> None:
-        given = {
-            "weights": block.weights, "statistics": block.statistics, "grids": dict.fromkeys(block.weights, grid),
-            "inputs": block.inputs, "targets": block.targets, "forward": forward,
-        }  # fmt: skip
-        given |= changes
-        first = [given.pop(name) for name in ("weights", "statistics", "grids")]
         with pytest.raises(Refused, match=message) as error:
-            quantize_block(*first, LearnedClipping(epochs=1), **given)
+            block.quantize(grid, LearnedClipping(epochs=1), **{"forward": forward} | changes)
         assert error.value.remedy
 
     refused("no linear", weights={}, statistics={}, grids={})
@@ -535,16 +526,14 @@ def test_refusals_come_before_any_work() -> None:
     refused("targets", targets=[part[:, :-1] for part in block.targets])
     flat = [part.flatten(0, 1) for part in block.inputs]
     refused("inputs are", inputs=flat, targets=flat)
-    up = LayerJob(
-        CheckedLayer(block.weights["up"], block.statistics["up"], grid, None, name="up"), [LearnedClipping(epochs=1)]
-    )
+    layer = CheckedLayer(block.weights["up"], block.statistics["up"], grid, None, name="up")
+    up = LayerJob(layer, [LearnedClipping(epochs=1)])
     with pytest.raises(Refused, match="share a name"):
         quantize([up, up], Context(block=BlockRun(forward, block.inputs, block.targets)))
 
 
 def test_a_block_that_makes_another_shape_is_refused() -> None:
     block = Block(torch.float32)
+    grid, once = Grid(3, 16, "symmetric"), LearnedClipping(epochs=1)
     with pytest.raises(Refused, match="the block makes"):
-        block.quantize(
-            Grid(3, 16, "symmetric"), LearnedClipping(epochs=1), forward=lambda weights, x: block(weights, x)[:, :1]
-        )
+        block.quantize(grid, once, forward=lambda weights, x: block(weights, x)[:, :1])

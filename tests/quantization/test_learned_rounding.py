@@ -32,35 +32,37 @@ def some_values(linear: RoundedLinear, seed: int) -> list[Tensor]:
     return [offsets, factors]
 
 
-def as_values(learned: list[Tensor]) -> oracles_rounding.Values:
-    offsets, factors = learned
-    return oracles_rounding.Values(offsets.flatten(-2), factors[0], factors[1])
-
-
 # Gradient and steps
 
 
-@pytest.mark.parametrize("group_size", [16, None])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("bits", [2, 4])
-def test_weights_and_gradient_are_autograds(bits: int, kind: str, group_size: int | None) -> None:
-    linear = linear_of(Grid(bits, group_size, kind))
+def assert_gradients_are_autograds(
+    linear: RoundedLinear, bits: int, kind: str, group_size: int | None, begun: Tensor | None = None, atol: float = 0
+) -> None:
+    """At the first values and at others; of weights that begin elsewhere than at their own."""
     weight = linear.layer.weight
     slope = 20 * torch.from_numpy(oracles.uneven_weight(77, *weight.shape))
     for seed in range(4):
         learned = some_values(linear, seed) if seed else linear.first()
         rounded = linear.round(learned)
         by_offset, by_factor = linear.gradient(learned, rounded, slope)
-        values = as_values([part.clone() for part in learned])
+        offsets, factors = (part.clone() for part in learned)
+        values = oracles_rounding.Values(offsets.flatten(-2), factors[0], factors[1])
         for part in values.all():
             part.requires_grad_()
-        wanted = oracles_rounding.fake_weight(weight, values, bits, kind, group_size)
+        wanted = oracles_rounding.fake_weight(weight, values, bits, kind, group_size, begun)
         (wanted * slope).sum().backward()
-        assert torch.allclose(rounded.stored, wanted, rtol=1e-12, atol=0)
+        assert torch.allclose(rounded.stored, wanted, rtol=1e-12, atol=atol)
         assert torch.allclose(by_offset.flatten(-2), values.offsets.grad, rtol=1e-9, atol=1e-12)
         assert torch.allclose(by_factor, torch.stack([values.upper.grad, values.lower.grad]), rtol=1e-9, atol=1e-12)
         assert by_offset.abs().max() > 1e-3
         assert by_factor.abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("group_size", [16, None])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("bits", [2, 4])
+def test_weights_and_gradient_are_autograds(bits: int, kind: str, group_size: int | None) -> None:
+    assert_gradients_are_autograds(linear_of(Grid(bits, group_size, kind)), bits, kind, group_size)
 
 
 def test_steps_follow_the_sign_at_a_falling_rate_and_stop_at_the_bounds() -> None:
@@ -166,11 +168,9 @@ def test_more_lambda_less_drift() -> None:
 
 def test_without_lambda_it_is_the_plain_method() -> None:
     block, grid = Block(torch.float32), Grid(2, 16, "symmetric")
-    layers = [
-        block.quantize(grid, chosen)[1]
-        for chosen in (method("signround", steps=5), method("sarqc-signround", lam=0.0, steps=5))
-    ]
-    assert all(torch.equal(layers[0][name].codes, layers[1][name].codes) for name in block.weights)
+    _, plain = block.quantize(grid, method("signround", steps=5))
+    _, undamped = block.quantize(grid, method("sarqc-signround", lam=0.0, steps=5))
+    assert all(torch.equal(layer.codes, undamped[name].codes) for name, layer in plain.items())
 
 
 # Starts
@@ -201,9 +201,8 @@ def test_a_warm_start_has_the_codes_of_the_column_solver(kind: str, fitting: dic
     for name, weight in block.weights.items():
         statistics = block.statistics[name]
         solved = quantize_layer(weight, statistics, grid, ColumnSolver(lam=0.01, static_groups=True, **fitting))
-        linear = RoundedLinear(
-            CheckedLayer(weight, statistics, grid, None, name=name), LearnedRounding(**GPTQ, **fitting)
-        )
+        layer = CheckedLayer(weight, statistics, grid, None, name=name)
+        linear = RoundedLinear(layer, LearnedRounding(**GPTQ, **fitting))
         offsets, factors = linear.first()
         rounded = linear.round([offsets, factors])
         assert torch.equal(rounded.scales, solved.scales)

@@ -138,7 +138,6 @@ def test_searches_of_experts_are_recorded_and_have_the_same_bits(off: float) -> 
 def test_graphs_have_the_bits_of_the_columns(count: int, source: str) -> None:
     device = torch.device("cuda")
     recorder = Recorder.on(device, 1 << 30)
-    assert recorder is not None
     random = torch.Generator().manual_seed(0)
     for number in range(4):
         inputs = torch.randn(count, 512, 256, generator=random).to(device)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from sarqc.quantization.scale_distillation import (
 )
 from sarqc.quantization.solve import quantize_layer
 from sarqc.quantization.storage import Kind
+from tests.quantizing import same_tensors
 
 INPUTS, HIDDEN, OUTPUTS, GROUP, SEQUENCES, TOKENS = 32, 16, 11, 8, 4, 24
 KINDS: tuple[Kind, ...] = ("symmetric", "full_range", "asymmetric", "affine")
@@ -102,30 +104,33 @@ def case(kind: Kind = "asymmetric", dtype: torch.dtype = torch.float32, bits: in
     return Case(model, layers, s, grid)
 
 
-def run(
-    tuned: Mapping[str, TunedScales], model: TwoLinears, **choices: float
-) -> tuple[list[DistillationEpoch], dict[str, QuantizedLayer]]:
-    steps = distilled(tuned, model, **choices)  # type: ignore[arg-type]
-    epochs = []
+def walked(tuned: Mapping[str, TunedScales], model: TwoLinears, **choices: Any) -> tuple[list[DistillationEpoch], Any]:
+    steps, epochs = distilled(tuned, model, **choices), []
     while True:
         try:
             step = next(steps)
         except StopIteration as end:
-            return epochs, end.value.layers
+            return epochs, end.value
         if isinstance(step, DistillationEpoch):
             epochs.append(step)
 
 
-def levels(layer: QuantizedLayer, scales: np.ndarray, biases: np.ndarray | None) -> np.ndarray:
+def run(
+    tuned: Mapping[str, TunedScales], model: TwoLinears, **choices: Any
+) -> tuple[list[DistillationEpoch], dict[str, QuantizedLayer]]:
+    epochs, found = walked(tuned, model, **choices)
+    return epochs, found.layers
+
+
+def levels(layer: QuantizedLayer) -> np.ndarray:
     """Ŵ weight by weight, float64."""
-    codes, zeros = layer.codes.numpy().astype(np.float64), layer.zero_points.numpy().astype(np.float64)
+    codes, zeros, scales = (part.double().numpy() for part in (layer.codes, layer.zero_points, layer.scales))
     weight = np.zeros(codes.shape)
-    for row in range(codes.shape[0]):
-        for column in range(codes.shape[1]):
-            group = column // GROUP
-            weight[row, column] = (codes[row, column] - zeros[row, group]) * scales[row, group]
-            if biases is not None:
-                weight[row, column] += biases[row, group]
+    for row, column in np.ndindex(*codes.shape):
+        group = column // GROUP
+        weight[row, column] = (codes[row, column] - zeros[row, group]) * scales[row, group]
+        if layer.biases is not None:
+            weight[row, column] += float(layer.biases[row, group])
     return weight
 
 
@@ -146,14 +151,7 @@ def kl_by_numpy(model: TwoLinears, weights: Mapping[str, np.ndarray], x: np.ndar
 def test_the_start_is_what_numpy_finds(kind: Kind) -> None:
     here = case(kind)
     epochs, _ = run(here.tuned(), here.model, epochs=1)
-    weights = {
-        name: levels(
-            layer,
-            layer.scales.double().numpy(),
-            None if layer.biases is None else layer.biases.double().numpy(),
-        )
-        for name, layer in here.layers.items()
-    }  # fmt: skip
+    weights = {name: levels(layer) for name, layer in here.layers.items()}
     x, unseen = (part.double().flatten(0, 1).numpy() for part in (here.model.sequences, here.model.unseen))
     assert epochs[0].calibration == pytest.approx(kl_by_numpy(here.model, weights, x), rel=1e-5)
     assert epochs[0].held_out == pytest.approx(kl_by_numpy(here.model, weights, unseen), rel=1e-5)
@@ -181,11 +179,7 @@ def test_gradients_are_those_of_the_plainly_written_objective(kind: Kind) -> Non
 
     objective, weights = torch.zeros((), dtype=torch.float64), {}
     for name, layer in here.layers.items():
-        stretch, *shift = plain[name]
-        spread = [part.repeat_interleave(GROUP, 1) for part in (layer.scales, layer.zero_points, stretch)]
-        weights[name] = (layer.codes - spread[1]) * spread[0] * spread[2].exp()
-        if layer.biases is not None:
-            weights[name] = weights[name] + (layer.biases + layer.scales * shift[0]).repeat_interleave(GROUP, 1)
+        weights[name] = plainly(layer, layer.codes, plain[name])
         moved = (weights[name] - here.model.original[name]) @ torch.diag(here.s[name])
         objective = objective + factor * lam * (moved**2).sum()
     x = here.model.sequences[2]
@@ -194,7 +188,6 @@ def test_gradients_are_those_of_the_plainly_written_objective(kind: Kind) -> Non
     (objective + (p * (p / q).log()).sum() / TOKENS).backward()
     for name, linear in tuned.items():
         for unknown, expected in zip(linear.parameters(), plain[name], strict=True):
-            assert expected.grad is not None
             assert expected.grad.abs().max() > 1e-4
             torch.testing.assert_close(unknown.grad, expected.grad, rtol=1e-9, atol=1e-12)
 
@@ -387,15 +380,8 @@ def test_the_gradient_of_a_norm_is_that_of_the_plainly_written_divergence() -> N
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_norm_is_tuned_with_the_scales_and_judged_as_it_is_stored(dtype: torch.dtype) -> None:
     here, norm = with_a_norm(dtype)
-    steps = distilled(here.tuned(0.1), here.model, epochs=4, norms={"n": norm}, rate=0.005)
-    epochs = []
-    while True:
-        try:
-            epochs.append(next(steps))
-        except StopIteration as end:
-            found = end.value
-            break
-    held_out = [epoch.held_out for epoch in epochs if isinstance(epoch, DistillationEpoch)]
+    epochs, found = walked(here.tuned(0.1), here.model, epochs=4, norms={"n": norm}, rate=0.005)
+    held_out = [epoch.held_out for epoch in epochs]
     assert min(held_out) < held_out[0]
     assert found.norms["n"].dtype == dtype
     assert not torch.equal(found.norms["n"].float(), here.model.original["n"])
@@ -410,10 +396,7 @@ def test_it_repeats_its_bits(unknown: str) -> None:
         results.append(run(getattr(here, unknown)(0.1), here.model, epochs=3))
     assert results[0][0] == results[1][0]
     for name, layer in results[0][1].items():
-        other = results[1][1][name]
-        assert torch.equal(layer.codes, other.codes)
-        assert torch.equal(layer.scales, other.scales)
-        assert torch.equal(layer.dequantized, other.dequantized)
+        same_tensors(layer, results[1][1][name])
 
 
 @pytest.mark.parametrize("rate", [5.0, 1e6])

@@ -108,7 +108,6 @@ def test_groups_of_any_size(kind: Kind, group: int | None) -> None:
 @pytest.mark.parametrize("name", ["gptaq", "gptaq-full"])
 def test_with_a_shift_scales_are_fitted_to_the_shifted_weight(name: str) -> None:
     point = method(name)
-    assert isinstance(point, ColumnSolver)
     g = oracles.regularised_gram(GRAM, None, point.lam)
     target = oracles.shifted_target(W, g, oracles.cross_by_token(X_FLOAT, X), point.shift_strength)
     expected = by_definition(target, g, solved(point), 2, "asymmetric", passes=1, rounds=2)
@@ -127,13 +126,7 @@ def test_rounding_to_nearest_is_refitted_on_the_gram_itself(kind: Kind) -> None:
 def test_a_scale_search_is_refitted_in_the_coordinates_of_its_scaled_weight(name: str) -> None:
     plain = solved(method(name), bits=3)
     scale = plain.channel_scale
-    assert scale is not None
-    objective = GRAM
-    if name == "sarqc-gs":
-        tried = oracles.algorithm_1_candidates(W, X, 3, GROUP, "asymmetric", salient=True, include_identity=True)
-        recons, sars = [one.recon for one in tried], [one.sar for one in tried]
-        weight = 0.3 * (max(recons) - min(recons)) / (max(sars) - min(sars))
-        objective = GRAM + weight * np.diag(oracles.drift_saliency(np.abs(X).mean(axis=0), W) ** 2)
+    objective = oracles_fitting.objective_of_search(name, W, X, 3, GROUP, "asymmetric")
     factors = scale.numpy()
     expected = by_definition(
         W * factors, objective / np.outer(factors, factors), plain, 3, "asymmetric", passes=1, rounds=1

@@ -8,14 +8,13 @@ import torch
 
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
-from sarqc.quantization.methods import ScaleSearch, method
+from sarqc.quantization.methods import Method, ScaleSearch, method
 from sarqc.quantization.quantized_layer import QuantizedLayer
 from sarqc.quantization.solve import quantize_layer
 from tests import oracles
 
 ROWS, COLUMNS, TOKENS = 8, 64, 160
 X = oracles.correlated_inputs(51, TOKENS, COLUMNS)
-STATISTICS = LayerStatistics.from_inputs(torch.from_numpy(X))
 ABS_MEAN = np.abs(X).mean(axis=0)
 _MIXED = oracles.uneven_weight(52, ROWS, COLUMNS)
 # In full_range the negative end of a group is exactly a tie, so its groups end on the positive side.
@@ -34,6 +33,10 @@ def candidates(bits: int, kind: str, group_size: int | None, salient: bool) -> l
     )
 
 
+def solved(weight: oracles.Array, x: oracles.Array, grid: Grid, method_: Method) -> QuantizedLayer:
+    return quantize_layer(torch.from_numpy(weight), LayerStatistics.from_inputs(torch.from_numpy(x)), grid, method_)
+
+
 def channel_scale(layer: QuantizedLayer) -> oracles.Array:
     return np.ones(COLUMNS) if layer.channel_scale is None else layer.channel_scale.double().numpy()
 
@@ -42,21 +45,15 @@ def channel_scale(layer: QuantizedLayer) -> oracles.Array:
 @pytest.mark.parametrize("kind", ["symmetric", "full_range", "asymmetric"])
 @pytest.mark.parametrize("bits", [2, 3, 4])
 def test_choice_codes_and_losses_equal_the_oracle(bits: int, kind: str, group_size: int | None) -> None:
-    weight = WEIGHTS[kind]
+    weight, grid = WEIGHTS[kind], Grid(bits, group_size, kind)
     for salient in (True, False):
+        saliency = "saliency" if salient else "identity"
         for include_identity in (True, False):
             found = candidates(bits, kind, group_size, salient)
             for lam in (0.0, 0.01, 0.3, 1.0):
                 best, lead = oracles.algorithm_1_choice(found if include_identity else found[:-1], lam)
                 assert lead > 1e-9  # otherwise the choice is left to rounding and the material is badly chosen
-                layer = quantize_layer(
-                    torch.from_numpy(weight),
-                    STATISTICS,
-                    Grid(bits, group_size, kind),
-                    ScaleSearch(
-                        lam=lam, saliency="saliency" if salient else "identity", include_identity=include_identity
-                    ),
-                )
+                layer = solved(weight, X, grid, ScaleSearch(lam, saliency=saliency, include_identity=include_identity))
                 chosen = layer.report.chosen
                 assert chosen["alpha"] == (None if best.alpha is None else pytest.approx(best.alpha, abs=1e-12))
                 assert chosen["lam"] == lam
@@ -75,9 +72,7 @@ def test_choice_codes_and_losses_equal_the_oracle(bits: int, kind: str, group_si
 
 def test_search_scale_spans_one() -> None:
     """The geometric mean of the extrema of s̃ is 1."""
-    layer = quantize_layer(
-        torch.from_numpy(_MIXED), STATISTICS, Grid(3, 32, "symmetric"), ScaleSearch(include_identity=False)
-    )
+    layer = solved(_MIXED, X, Grid(3, 32, "symmetric"), ScaleSearch(include_identity=False))
     scale = channel_scale(layer)
     assert scale.max() * scale.min() == pytest.approx(1.0, rel=1e-9)
     assert scale.max() > 1.01
@@ -85,9 +80,9 @@ def test_search_scale_spans_one() -> None:
 
 def test_awq_is_the_search_without_drift() -> None:
     grid = Grid(3, 32, "asymmetric")
-    awq = quantize_layer(torch.from_numpy(_MIXED), STATISTICS, grid, method("awq"))
+    awq = solved(_MIXED, X, grid, method("awq"))
     for name in ("sarqc-gs", "rqc-gs"):
-        other = quantize_layer(torch.from_numpy(_MIXED), STATISTICS, grid, method(name, lam=0.0))
+        other = solved(_MIXED, X, grid, method(name, lam=0.0))
         assert torch.equal(awq.codes, other.codes)
         assert torch.equal(awq.dequantized, other.dequantized)
     least = min(candidate.recon for candidate in candidates(3, "asymmetric", 32, True))
@@ -97,10 +92,7 @@ def test_awq_is_the_search_without_drift() -> None:
 def test_identity_is_one_candidate_more() -> None:
     """With s̃ = 1 among the candidates AWQ is never worse than rounding; the paper's grid does not contain it."""
     for bits, kind in ((2, "symmetric"), (3, "asymmetric"), (4, "full_range")):
-        grid = Grid(bits, 32, kind)
-        weight = torch.from_numpy(WEIGHTS[kind])
-        rounded = quantize_layer(weight, STATISTICS, grid, method("rtn"))
-        searched = quantize_layer(weight, STATISTICS, grid, method("awq"))
+        rounded, searched = (solved(WEIGHTS[kind], X, Grid(bits, 32, kind), method(name)) for name in ("rtn", "awq"))
         assert searched.report.recon_loss <= rounded.report.recon_loss * (1 + 1e-12)
 
 
@@ -110,12 +102,7 @@ def test_identity_wins_when_every_channel_weighs_the_same() -> None:
     weight = rng.permuted(np.tile(np.linspace(0.1, 0.9, 8), (16, 1)).T, axis=0)  # each column the same eight sizes
     weight *= rng.choice([-1.0, 1.0], size=weight.shape)
     x = rng.choice([-1.0, 1.0], size=(64, 16))
-    layer = quantize_layer(
-        torch.from_numpy(weight),
-        LayerStatistics.from_inputs(torch.from_numpy(x)),
-        Grid(3, 8, "symmetric"),
-        method("sarqc-gs"),
-    )
+    layer = solved(weight, x, Grid(3, 8, "symmetric"), method("sarqc-gs"))
     assert np.allclose(np.ones(16) if layer.channel_scale is None else layer.channel_scale.numpy(), 1.0)
     expected = oracles.round_to_nearest(weight, 3, 8, "symmetric")
     free = expected.margin > 1e-7
@@ -131,12 +118,7 @@ def test_single_precision_follows_the_oracle() -> None:
         for lam in (0.0, 0.3):
             best, lead = oracles.algorithm_1_choice(found, lam)
             assert lead > 1e-4
-            layer = quantize_layer(
-                torch.from_numpy(weight),
-                LayerStatistics.from_inputs(torch.from_numpy(x)),
-                Grid(3, 32, kind),
-                ScaleSearch(lam=lam),
-            )
+            layer = solved(weight, x, Grid(3, 32, kind), ScaleSearch(lam=lam))
             assert layer.report.chosen["alpha"] == (None if best.alpha is None else pytest.approx(best.alpha))
             assert (layer.codes.numpy() == best.rounded.codes).mean() >= 0.995
             assert layer.report.recon_loss == pytest.approx(best.recon, rel=0.01)
@@ -154,12 +136,7 @@ def test_dead_channels_and_columns(dead: str) -> None:
     found = oracles.algorithm_1_candidates(weight, x, 3, 32, "asymmetric", salient=True, include_identity=False)
     best, lead = oracles.algorithm_1_choice(found, 0.3)
     assert lead > 1e-9
-    layer = quantize_layer(
-        torch.from_numpy(weight),
-        LayerStatistics.from_inputs(torch.from_numpy(x)),
-        Grid(3, 32, "asymmetric"),
-        ScaleSearch(lam=0.3, include_identity=False),
-    )
+    layer = solved(weight, x, Grid(3, 32, "asymmetric"), ScaleSearch(lam=0.3, include_identity=False))
     assert layer.report.chosen["alpha"] == pytest.approx(best.alpha)
     oracles.assert_same_codes(layer.codes.numpy(), best.rounded, share=0.8)
     assert layer.report.recon_loss == pytest.approx(best.recon, rel=1e-6)

@@ -1,9 +1,11 @@
 """Odd layers: dead channels, dead columns, constant rows, too few tokens, singular Grams, and what is refused."""
 
 import dataclasses
+import itertools
 import math
 import re
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pytest
@@ -33,6 +35,22 @@ LAYER_METHODS: tuple[Method, ...] = (
 )
 
 
+odd_layers = settings(
+    max_examples=60,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+def statistics_of(x: oracles.Array) -> LayerStatistics:
+    return LayerStatistics.from_inputs(torch.from_numpy(x))
+
+
+def column_solver(lam: float, gamma: float | None) -> ColumnSolver:
+    return ColumnSolver(lam=lam) if gamma is None else ColumnSolver(lam=lam, gamma=gamma, saliency="saliency")
+
+
 @dataclass
 class Case:
     """One layer to quantize, float64."""
@@ -43,7 +61,7 @@ class Case:
 
     @property
     def statistics(self) -> LayerStatistics:
-        return LayerStatistics.from_inputs(torch.from_numpy(self.x))
+        return statistics_of(self.x)
 
 
 @st.composite
@@ -107,13 +125,7 @@ def assert_sound(layer: QuantizedLayer, case: Case) -> None:
     assert all(isinstance(flag, str) for flag in report.flags)
 
 
-@settings(
-    max_examples=60,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+@odd_layers
 @given(case=cases(), method_=st.sampled_from(LAYER_METHODS))
 def test_every_odd_layer_gives_a_sound_result(case: Case, method_: Method) -> None:
     weight, statistics = torch.from_numpy(case.weight.copy()), case.statistics
@@ -125,18 +137,11 @@ def test_every_odd_layer_gives_a_sound_result(case: Case, method_: Method) -> No
     assert torch.equal(statistics.abs_sum, abs_sum)
 
 
-@settings(
-    max_examples=60,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+@odd_layers
 @given(case=cases(), lam=st.sampled_from([0.0, 0.01, 1.0]), gamma=st.sampled_from([None, 0.1, 0.5]))
 def test_every_odd_layer_follows_algorithm_2(case: Case, lam: float, gamma: float | None) -> None:
     """With the floor that the report states added to the oracle's diagonal; both well enough conditioned to compare."""
-    method_ = ColumnSolver(lam=lam) if gamma is None else ColumnSolver(lam=lam, gamma=gamma, saliency="saliency")
-    layer = quantize_layer(torch.from_numpy(case.weight), case.statistics, case.grid, method_)
+    layer = quantize_layer(torch.from_numpy(case.weight), case.statistics, case.grid, column_solver(lam, gamma))
     gram = oracles.gram_by_token(case.x)
     abs_mean = np.abs(case.x).mean(axis=0)
     dead_weight = not case.weight.any()
@@ -157,13 +162,7 @@ def test_every_odd_layer_follows_algorithm_2(case: Case, lam: float, gamma: floa
     assert np.array_equal(layer.codes.numpy()[told], expected.codes[told])
 
 
-@settings(
-    max_examples=60,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+@odd_layers
 @given(case=cases(), method_=st.sampled_from(LAYER_METHODS), dtype=st.sampled_from([torch.float32, torch.float16]))
 def test_every_odd_layer_is_sound_in_low_precision(case: Case, method_: Method, dtype: torch.dtype) -> None:
     statistics = LayerStatistics.from_inputs(torch.from_numpy(case.x).float())
@@ -188,17 +187,14 @@ def test_dead_channels_keep_their_weight(kind: str, lam: float, gamma: float | N
     x, weight = oracles.correlated_inputs(81, 96, 32), oracles.uneven_weight(82, 6, 32)
     dead = [0, 9, 31]
     x[:, dead] = 0.0
-    method_ = ColumnSolver(lam=lam) if gamma is None else ColumnSolver(lam=lam, gamma=gamma, saliency="saliency")
-    layer = quantize_layer(
-        torch.from_numpy(weight), LayerStatistics.from_inputs(torch.from_numpy(x)), Grid(4, 16, kind), method_
-    )
+    grid = Grid(4, 16, kind)
+    layer = quantize_layer(torch.from_numpy(weight), statistics_of(x), grid, column_solver(lam, gamma))
     lowest, highest = oracles.code_range(4, kind)
-    for row in range(6):
-        for j in dead:
-            scale, zero = float(layer.scales[row, j // 16]), int(layer.zero_points[row, j // 16])
-            levels = (np.arange(lowest, highest + 1) - zero) * scale
-            taken = float(layer.dequantized[row, j])
-            assert abs(taken - weight[row, j]) <= np.abs(levels - weight[row, j]).min() + 1e-12
+    for row, j in itertools.product(range(6), dead):
+        scale, zero = float(layer.scales[row, j // 16]), int(layer.zero_points[row, j // 16])
+        levels = (np.arange(lowest, highest + 1) - zero) * scale
+        taken = float(layer.dequantized[row, j])
+        assert abs(taken - weight[row, j]) <= np.abs(levels - weight[row, j]).min() + 1e-12
     assert (layer.dequantized[:, dead] != 0).float().mean() > 0.5
     assert layer.report.diagonal_floor == 0.0
 
@@ -226,7 +222,7 @@ def test_a_layer_that_saw_no_token_is_rounded(kind: str, name: str) -> None:
 @pytest.mark.parametrize("name", ["rtn", "awq", "rqc-gs", "sarqc-gs", "gptq", "rqc-gbs", "sarqc-gbs"])
 def test_a_layer_of_zeros_stays_zero(name: str) -> None:
     weight = torch.zeros(3, 16, dtype=torch.float64)
-    statistics = LayerStatistics.from_inputs(torch.from_numpy(oracles.correlated_inputs(84, 40, 16)))
+    statistics = statistics_of(oracles.correlated_inputs(84, 40, 16))
     for kind in KINDS:
         layer = quantize_layer(weight, statistics, Grid(3, 8, kind), method(name))
         assert (layer.dequantized == 0).all()
@@ -243,9 +239,8 @@ def test_a_layer_of_zeros_stays_zero(name: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_singular_gram_without_lambda_takes_a_recorded_floor(dtype: torch.dtype, gamma: float | None) -> None:
     x, weight = oracles.correlated_inputs(85, 6, 48), oracles.uneven_weight(86, 4, 48)
-    method_ = ColumnSolver(lam=0.0) if gamma is None else ColumnSolver(lam=0.0, gamma=gamma, saliency="saliency")
-    statistics = LayerStatistics.from_inputs(torch.from_numpy(x).to(dtype))
-    layer = quantize_layer(torch.from_numpy(weight).to(dtype), statistics, Grid(3, 16, "asymmetric"), method_)
+    statistics, grid = LayerStatistics.from_inputs(torch.from_numpy(x).to(dtype)), Grid(3, 16, "asymmetric")
+    layer = quantize_layer(torch.from_numpy(weight).to(dtype), statistics, grid, column_solver(0.0, gamma))
     report = layer.report
     steps = math.log10(report.diagonal_floor / (1e-6 * float(statistics.gram.diagonal().max())))
     assert steps == pytest.approx(round(steps), abs=1e-4)  # 1e-6 of the largest diagonal entry, times a power of ten
@@ -263,12 +258,8 @@ def test_the_floor_is_measured_by_the_gram_alone(unit: float) -> None:
     x, weight = unit * oracles.correlated_inputs(85, 6, 48), oracles.uneven_weight(86, 4, 48)
     x[:, 7] = 0.0
     gram = oracles.gram_by_token(x)
-    layer = quantize_layer(
-        torch.from_numpy(weight),
-        LayerStatistics.from_inputs(torch.from_numpy(x)),
-        Grid(3, 16, "asymmetric"),
-        ColumnSolver(lam=0.0),
-    )
+    grid = Grid(3, 16, "asymmetric")
+    layer = quantize_layer(torch.from_numpy(weight), statistics_of(x), grid, ColumnSolver(lam=0.0))
     assert layer.report.diagonal_floor == pytest.approx(1e-6 * float(np.diag(gram).max()), rel=1e-6, abs=0)
     g = gram + layer.report.diagonal_floor * np.eye(48)
     oracles.assert_same_codes(layer.codes.numpy(), oracles.algorithm_2(weight, g, 3, 16, "asymmetric"))
@@ -296,10 +287,8 @@ def test_floor_is_flagged_and_only_where_it_was_needed() -> None:
 def test_fewer_tokens_than_channels_is_solved_and_flagged(gamma: float | None) -> None:
     """λ carries the singular part: no floor, the oracle's codes, and a flag."""
     x, weight = oracles.correlated_inputs(89, 10, 48), oracles.uneven_weight(90, 6, 48)
-    method_ = ColumnSolver(lam=0.25) if gamma is None else ColumnSolver(lam=0.25, gamma=gamma, saliency="saliency")
-    layer = quantize_layer(
-        torch.from_numpy(weight), LayerStatistics.from_inputs(torch.from_numpy(x)), Grid(3, 16, "asymmetric"), method_
-    )
+    grid = Grid(3, 16, "asymmetric")
+    layer = quantize_layer(torch.from_numpy(weight), statistics_of(x), grid, column_solver(0.25, gamma))
     s = None if gamma is None else oracles.saliency(np.abs(x).mean(axis=0), weight, gamma)
     g = oracles.regularised_gram(oracles.gram_by_token(x), s, 0.25)
     oracles.assert_same_codes(layer.codes.numpy(), oracles.algorithm_2(weight, g, 3, 16, "asymmetric"))
@@ -319,12 +308,10 @@ def small() -> tuple[torch.Tensor, LayerStatistics]:
 @pytest.mark.parametrize("size", [5, 32, 96])
 def test_group_size_that_does_not_divide(size: int) -> None:
     """The remedy names sizes that do divide: 48 = 16·3."""
-    weight, statistics = small()
+    given = (*small(), Grid(3, size, "symmetric"))
     for call in (
-        lambda: quantize_layer(weight, statistics, Grid(3, size, "symmetric"), method("gptq")),
-        lambda: quantize_layer(weight, statistics, Grid(3, size, "symmetric"), method("rtn")),
-        lambda: quantize_layer(weight, statistics, Grid(3, size, "symmetric"), method("awq")),
-        lambda: sweep_layer(weight, statistics, Grid(3, size, "symmetric"), method("rqc-gbs"), lams=(0.1,)),
+        *(partial(quantize_layer, *given, method(name)) for name in ("gptq", "rtn", "awq")),
+        partial(sweep_layer, *given, method("rqc-gbs"), lams=(0.1,)),
     ):
         with pytest.raises(Refused) as refused:
             call()
@@ -347,12 +334,7 @@ def test_shapes_that_do_not_fit() -> None:
     other = LayerStatistics.from_inputs(torch.from_numpy(oracles.correlated_inputs(94, 30, 32)))
     grid = Grid(3, 16, "symmetric")
     with pytest.raises(Refused):
-        quantize_layer(
-            weight,
-            LayerStatistics(statistics.gram, statistics.abs_sum[:-1], statistics.n_tokens),
-            grid,
-            method("gptq"),
-        )
+        quantize_layer(weight, LayerStatistics(statistics.gram, statistics.abs_sum[:-1], 96), grid, method("gptq"))
     for name in ("rtn", "awq", "gptq"):
         with pytest.raises(Refused):
             quantize_layer(weight, other, grid, method(name))

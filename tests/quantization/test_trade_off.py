@@ -1,6 +1,7 @@
 """λ-intervals against pairwise comparisons in rational numbers, and against the searches themselves."""
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from sarqc.errors import NumericalError, Refused
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
-from sarqc.quantization.methods import ScaleSearch, method
+from sarqc.quantization.methods import method
 from sarqc.quantization.solve import quantize_layer, sweep_layer
 from sarqc.quantization.trade_off import Interval, LambdaIntervals, lambda_intervals
 from tests import oracles
@@ -65,7 +66,7 @@ def found(points: Points) -> LambdaIntervals:
     return lambda_intervals(*tensors(points))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(SETS)
 def test_intervals_are_all_pairwise_comparisons_together(points: Points) -> None:
     ours = found(points)
@@ -77,7 +78,7 @@ def test_intervals_are_all_pairwise_comparisons_together(points: Points) -> None
             assert (interval.lowest, interval.highest) == (rounded(expected[0]), rounded(expected[1]))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(COARSE, min_size=1, max_size=9))
 def test_a_dense_scan_of_lambda_finds_the_same_candidates(points: Points) -> None:
     """Differences of integers up to 6 can tie only at p/q with p, q ≤ 6: sixtieths hold them all and much between."""
@@ -90,7 +91,7 @@ def test_a_dense_scan_of_lambda_finds_the_same_candidates(points: Points) -> Non
             assert (lam in interval) == (value == least), (lam, value)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(SETS)
 def test_both_definitions_agree(points: Points) -> None:
     """λ_min ≤ λ ≤ λ_max is the hull's interval, save for a candidate beaten at its own drift."""
@@ -114,7 +115,7 @@ def constrained_minimisers(points: Points) -> set[int]:
     return positions
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(COARSE, min_size=1, max_size=9), st.integers(0, 500).map(lambda step: Fraction(step, 60)))
 def test_the_corollary(points: Points, lam: Fraction) -> None:
     """A minimiser under a bound on drift minimises the penalised objective if and only if λ_min ≤ λ ≤ λ_max."""
@@ -124,7 +125,7 @@ def test_the_corollary(points: Points, lam: Fraction) -> None:
         assert (position in minimisers(points, lam)) == (float(lam) in definition)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(FINE, min_size=1, max_size=9), st.floats(0, 1e6))
 def test_the_corollary_with_awkward_numbers(points: Points, lam: float) -> None:
     """The same; a λ that an end was rounded to or past is left out."""
@@ -136,7 +137,7 @@ def test_the_corollary_with_awkward_numbers(points: Points, lam: float) -> None:
             assert (position in minimisers(points, Fraction(lam))) == (lam in definition)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(SETS)
 def test_supported_intervals_cover_every_lambda(points: Points) -> None:
     ours = found(points)
@@ -152,16 +153,13 @@ def test_supported_intervals_cover_every_lambda(points: Points) -> None:
         reached = max(reached, interval.highest)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(SETS, st.integers(-40, 40), st.integers(-40, 40))
 def test_units_move_lambda_and_nothing_else(points: Points, of_drift: int, of_recon: int) -> None:
     """Powers of two, so that nothing is rounded: recon · a and drift · b turn λ into λ · a/b."""
     points = [(drift if drift > 1e-200 else 0.0, recon if recon > 1e-200 else 0.0) for drift, recon in points]
     drift, recon = tensors(points)
-    plain, scaled = (
-        lambda_intervals(drift, recon),
-        lambda_intervals(drift * 2.0**of_drift, recon * 2.0**of_recon),
-    )
+    plain, scaled = lambda_intervals(drift, recon), lambda_intervals(drift * 2.0**of_drift, recon * 2.0**of_recon)
     assert torch.equal(plain.supported, scaled.supported)
     factor = 2.0 ** (of_recon - of_drift)
     middling = plain.highest.isinf() | ((plain.highest > 1e-200) & (plain.highest < 1e200)) | (plain.highest == 0)
@@ -172,7 +170,7 @@ def test_units_move_lambda_and_nothing_else(points: Points, of_drift: int, of_re
         assert one.is_empty == other.is_empty
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(SETS, st.randoms(use_true_random=False))
 def test_the_order_of_the_candidates_does_not_matter(points: Points, random) -> None:
     order = list(range(len(points)))
@@ -182,76 +180,68 @@ def test_the_order_of_the_candidates_does_not_matter(points: Points, random) -> 
     assert torch.equal(ours.highest[order], shuffled.highest)
 
 
-class TestDegenerateSets:
-    def intervals(self, *points: tuple[float, float]) -> list[Interval | None]:
-        ours = found(list(points))
-        each = [ours.interval(position) for position in range(len(points))]
-        return [None if interval.is_empty else interval for interval in each]
+EVERYWHERE, AT_ZERO, LARGEST = Interval(0.0, math.inf), Interval(0.0, 0.0), 1.7976931348623157e308
+DEGENERATE: dict[str, tuple[Points, list[Interval | None]]] = {
+    "one candidate wins everywhere": ([(3.0, 2.0)], [EVERYWHERE]),
+    "equal candidates share their interval": ([(1.0, 2.0), (1.0, 2.0)], [EVERYWHERE] * 2),
+    "inside an edge one λ is left": (
+        [(0.0, 2.0), (1.0, 1.0), (2.0, 0.0)],
+        [Interval(1.0, math.inf), Interval(1.0, 1.0), Interval(0.0, 1.0)],
+    ),
+    "of equal drifts the smaller error wins": ([(1.0, 2.0), (1.0, 3.0)], [EVERYWHERE, None]),
+    "of equal errors more drift is supported at 0 only": (
+        [(1.0, 2.0), (2.0, 2.0), (3.0, 2.0)],
+        [EVERYWHERE, AT_ZERO, AT_ZERO],
+    ),
+    "beaten in both, and above the hull": (
+        [(0.0, 4.0), (1.0, 3.0), (2.0, 0.0), (3.0, 1.0)],
+        [Interval(2.0, math.inf), None, Interval(0.0, 2.0), None],
+    ),
+    "a steepness beyond doubles": (
+        [(0.0, 1e300), (5e-324, 0.0)],
+        [Interval(LARGEST, math.inf), Interval(0.0, LARGEST)],
+    ),
+}
 
-    def test_one_candidate_wins_everywhere(self) -> None:
-        assert self.intervals((3.0, 2.0)) == [Interval(0.0, math.inf)]
 
-    def test_equal_candidates_share_their_interval(self) -> None:
-        assert self.intervals((1.0, 2.0), (1.0, 2.0)) == [Interval(0.0, math.inf)] * 2
+@pytest.mark.parametrize("name", DEGENERATE)
+def test_degenerate_sets(name: str) -> None:
+    points, expected = DEGENERATE[name]
+    intervals = [found(points).interval(position) for position in range(len(points))]
+    assert [None if interval.is_empty else interval for interval in intervals] == expected
 
-    def test_inside_an_edge_one_lambda_is_left(self) -> None:
-        assert self.intervals((0.0, 2.0), (1.0, 1.0), (2.0, 0.0)) == [
-            Interval(1.0, math.inf),
-            Interval(1.0, 1.0),
-            Interval(0.0, 1.0),
-        ]
 
-    def test_of_equal_drifts_the_smaller_error_wins(self) -> None:
-        assert self.intervals((1.0, 2.0), (1.0, 3.0)) == [Interval(0.0, math.inf), None]
+def test_decimals_that_only_look_collinear() -> None:
+    """In doubles 0.1 + 0.2 ≠ 0.3: the middle point lies on one side of the line, and exactly which is known."""
+    points = [(0.1, 0.3), (0.2, 0.2), (0.3, 0.1)]
+    assert found(points).interval(1).is_empty == (exact_interval(points, 1) is None)
 
-    def test_of_equal_errors_more_drift_is_supported_at_zero_only(self) -> None:
-        zero = Interval(0.0, 0.0)
-        assert self.intervals((1.0, 2.0), (2.0, 2.0), (3.0, 2.0)) == [Interval(0.0, math.inf), zero, zero]
 
-    def test_beaten_in_both_and_above_the_hull(self) -> None:
-        assert self.intervals((0.0, 4.0), (1.0, 3.0), (2.0, 0.0), (3.0, 1.0)) == [
-            Interval(2.0, math.inf),
-            None,
-            Interval(0.0, 2.0),
-            None,
-        ]
+def test_a_rival_of_the_same_drift_is_not_in_the_definition() -> None:
+    assert multipliers(*tensors([(1.0, 2.0), (1.0, 3.0)]), 1) == EVERYWHERE
 
-    def test_decimals_that_only_look_collinear(self) -> None:
-        """In doubles 0.1 + 0.2 ≠ 0.3: the middle point lies on one side of the line, and exactly which is known."""
-        points = [(0.1, 0.3), (0.2, 0.2), (0.3, 0.1)]
-        assert found(points).interval(1).is_empty == (exact_interval(points, 1) is None)
 
-    def test_a_steepness_beyond_doubles(self) -> None:
-        assert self.intervals((0.0, 1e300), (5e-324, 0.0)) == [
-            Interval(1.7976931348623157e308, math.inf),
-            Interval(0.0, 1.7976931348623157e308),
-        ]
+ONE = torch.ones(1)
 
-    def test_a_rival_of_the_same_drift_is_not_in_the_definition(self) -> None:
-        drift, recon = tensors([(1.0, 2.0), (1.0, 3.0)])
-        assert multipliers(drift, recon, 1) == Interval(0.0, math.inf)
-        assert lambda_intervals(drift, recon).interval(1).is_empty
 
-    def test_refused(self) -> None:
-        one = torch.ones(1)
-        with pytest.raises(Refused):
-            lambda_intervals(torch.ones(0), torch.ones(0))
-        with pytest.raises(Refused):
-            lambda_intervals(one, torch.ones(2))
-        with pytest.raises(NumericalError):
-            lambda_intervals(one, one * math.nan)
-        with pytest.raises(NumericalError):
-            multipliers(one * math.inf, one, 0)
+@pytest.mark.parametrize(
+    ("error", "call"),
+    [
+        (Refused, lambda: lambda_intervals(torch.ones(0), torch.ones(0))),
+        (Refused, lambda: lambda_intervals(ONE, torch.ones(2))),
+        (NumericalError, lambda: lambda_intervals(ONE, ONE * math.nan)),
+        (NumericalError, lambda: multipliers(ONE * math.inf, ONE, 0)),
+    ],
+)
+def test_sets_that_are_none_are_refused(error: type[Exception], call: Callable[[], object]) -> None:
+    with pytest.raises(error):
+        call()
 
 
 X = torch.from_numpy(oracles.correlated_inputs(81, 160, 64))
 W = torch.from_numpy(oracles.uneven_weight(82, 8, 64))
 STATISTICS = LayerStatistics.from_inputs(X)
 LAMS = [0.0, *torch.logspace(-3, 2, 40, dtype=torch.float64).tolist(), 1e6]
-
-
-def chosen_alpha(weight: torch.Tensor, statistics: LayerStatistics, grid: Grid, search: ScaleSearch) -> float | None:
-    return quantize_layer(weight, statistics, grid, search).report.chosen["alpha"]
 
 
 def assert_the_path_is_the_search(
@@ -265,10 +255,9 @@ def assert_the_path_is_the_search(
     ]
     for lam in [*LAMS, *ends, *inside]:
         selected = path.select(lam)
-        alpha = chosen_alpha(
-            weight, statistics, grid, method(name, lam=lam, include_identity=include_identity)
-        )  # the public way in
-        assert path.alphas[selected] == alpha, lam
+        search = method(name, lam=lam, include_identity=include_identity)
+        report = quantize_layer(weight, statistics, grid, search).report  # the public way in
+        assert path.alphas[selected] == report.chosen["alpha"], lam
         interval = path.intervals.interval(selected)
         assert interval.lowest * (1 - 1e-12) <= lam <= interval.highest * (1 + 1e-12) + 1e-15, lam
 

@@ -1,0 +1,30 @@
+"""What tests of evaluation share."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from sarqc.errors import Refused
+from sarqc.evaluation.sandbox import require_isolation
+from sarqc.models.checkpoint import read_checkpoint
+from sarqc.models.loading import LoadedModel, load
+
+
+@pytest.fixture(scope="module")
+def isolating_host() -> None:
+    try:
+        require_isolation()
+    except Refused as refusal:
+        pytest.skip(str(refusal))
+
+
+@pytest.fixture(scope="module")
+def loaded(tiny_llama: Path) -> LoadedModel:
+    return load(read_checkpoint(tiny_llama), torch.device("cpu"))
+
+
+@pytest.fixture
+def random_model(random_llama: Path) -> LoadedModel:
+    """One that a test may change."""
+    return load(read_checkpoint(random_llama), torch.device("cpu"))
