@@ -20,12 +20,11 @@ from sarqc.web import lectures as rules
 from sarqc.web.lecture_api import _begun, _followed, qr_rows
 from sarqc.web.lectures import LECTURES_EACH, PHONES, Lecture, Lectures, LectureWish, PhoneGuess
 from sarqc.web.streams import states
-from tests.http.conftest import App, assert_error
+from tests.http.conftest import TOKEN, App, assert_error
 from tests.http.test_access import Door, door
 from tests.http.test_streams import run_apart
 
 __all__ = ["door"]
-TOKEN = "a-token-of-24-characters"
 LAMS = [0.0, 0.01, 0.1, 1.0]
 ORDER = ("open", "closed", "revealed")
 

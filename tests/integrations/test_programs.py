@@ -81,17 +81,12 @@ def test_saliency_is_a_modifier_of_ours() -> None:
     assert "sarqc.integrations.llmcompressor" in imported
 
 
-def damping(engine: str, program: str) -> float:
-    """What a program adds to the diagonal, as a share of its mean."""
-    if engine == "llmcompressor":
-        return float(modifiers(program)[0]["dampening_frac"])
-    return float(assigned(program)["damp_percent"])
-
-
 @pytest.mark.parametrize("engine", TAKEN)
 @pytest.mark.parametrize("lam", [0.25, 0.0125])
 def test_lambda_is_the_damping_of_each_engine(engine: str, lam: float) -> None:
-    assert damping(engine, program_for(engine, PLAIN | TAKEN[engine] | {"lambda": lam})) == lam
+    program = program_for(engine, PLAIN | TAKEN[engine] | {"lambda": lam})
+    said = modifiers(program)[0]["dampening_frac"] if engine == "llmcompressor" else assigned(program)["damp_percent"]
+    assert said == lam
 
 
 def test_the_recipe_of_llmcompressor() -> None:
