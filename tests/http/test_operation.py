@@ -63,10 +63,8 @@ def test_object_storage_that_is_lost_is_named(
         assert client.get("/readyz").json()["checks"]["storage"] == "ok"
         place_at(object_storage).remove(MARK)
         answer = client.get("/readyz")
-        assert (answer.status_code, answer.json()["checks"]["storage"]) == (
-            503,
-            "the object storage does not answer as it should",
-        )
+        assert answer.status_code == 503
+        assert answer.json()["checks"]["storage"] == "the object storage does not answer as it should"
     with pytest.raises(Refused) as caught:
         create_app(settings_in(tmp_path, storage="s3://no-such-bucket"), with_pages=False)
     assert caught.value.where == "SARQC_STORAGE"
@@ -100,11 +98,9 @@ def test_metrics_count_runs_requests_and_layers(settings: Settings) -> None:
         assert found["sarqc_queue_runs", (("lane", "batch"),)] == 0
         routes = {dict(labels)["route"] for name, labels in found if name == "sarqc_http_requests_total"}
         assert routes == {"/api/runs", "/api/runs/{run_id}", "/api/{path}", "/api/health", "other"}
-        assert (
-            found["sarqc_http_requests_total", (("method", "GET"), ("route", "/api/runs/{run_id}"), ("status", "404"))]
-            == 1
-        )
-        assert found["sarqc_http_request_seconds_count", (("route", "/api/runs/{run_id}"),)] == 2
+        route = ("route", "/api/runs/{run_id}")
+        assert found["sarqc_http_requests_total", (("method", "GET"), route, ("status", "404"))] == 1
+        assert found["sarqc_http_request_seconds_count", (route,)] == 2
         assert found["sarqc_disk_bytes", (("folder", "studies"),)] > 0
         busy = [dict(labels)["device"] for name, labels in found if name == "sarqc_device_busy"]
         assert busy == ["cpu"]

@@ -94,15 +94,12 @@ def _check_opening(client: TestClient, name: str) -> None:
     entries = {entry["name"]: entry["opened"] for entry in client.get("/api/models").json()["models"]}
     assert name in entries["tiny-llama"]
     asked = {key: RECIPE[key] for key in ("model", "calibration", "samples", "length", "test", "test_tokens")}
-    plan = client.post(
-        "/api/plan", json={**asked, "quantized_checkpoint": name, "method": "as-found", "baseline": False}
-    )
+    asked |= {"method": "as-found", "baseline": False}
+    plan = client.post("/api/plan", json=asked | {"quantized_checkpoint": name})
     assert plan.status_code == 200, plan.text
     assert "3 bits, full range, groups of 128" in plan.json()["opened"]
     for wrong in (f"{name}/..", f"{name[:27]}..", f"{'0' * 26}/tiny", f"../exports/{name}"):
-        refused = client.post(
-            "/api/plan", json={**asked, "quantized_checkpoint": wrong, "method": "as-found", "baseline": False}
-        )
+        refused = client.post("/api/plan", json=asked | {"quantized_checkpoint": wrong})
         assert refused.status_code == 404, (wrong, refused.text)
 
 

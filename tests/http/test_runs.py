@@ -168,11 +168,8 @@ def test_programs_for_other_engines(client: TestClient) -> None:
     assert {one["name"]: one for one in programs(document)} == said
     assert said["llmcompressor"]["text"]
     assert answer(document | {"grid": "symmetric"})["llmcompressor"]["trouble"]["what"]
-    assert (
-        answer(document | {"lambda": [0, 0.1]})
-        == answer(document | {"kind": "tune", "lambda": None, "test": "t"})
-        == {}
-    )
+    for several in ({"lambda": [0, 0.1]}, {"kind": "tune", "lambda": None, "test": "t"}):
+        assert answer(document | several) == {}
     auto = document | {"lambda": "auto", "samples": 2}
     assert answer(auto, "?study=no-such-run") == answer(auto)  # a run that has left nothing yet
 

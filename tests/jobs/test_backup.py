@@ -155,9 +155,8 @@ def test_one_file_holds_the_same(store: Store, settings: Settings, other: Settin
     restored, aside = restore(other, tmp_path / "state.tar")
     assert aside is None
     assert restored == made
-    assert (other.studies_dir() / "one" / "study.safetensors").read_bytes() == (
-        settings.studies_dir() / "one" / "study.safetensors"
-    ).read_bytes()
+    here, there = (one.studies_dir() / "one" / "study.safetensors" for one in (settings, other))
+    assert here.read_bytes() == there.read_bytes()
     assert not other.artefacts_dir().exists()
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
     assert (other.database().stat().st_mode & 0o777, (tmp_path / "state.tar").stat().st_mode & 0o777) == (0o600, 0o600)
@@ -178,12 +177,9 @@ def test_what_restoring_refuses(store: Store, settings: Settings, other: Setting
     with pytest.raises(Refused, match="not a backup"):
         restore(settings, tmp_path)
     changed = tmp_path / "changed"
-    for spoil in (
-        lambda: (changed / DATABASE).write_bytes(b"other"),
-        lambda: (changed / DATABASE).unlink(),
-    ):
+    for spoil in (lambda path: path.write_bytes(b"other"), Path.unlink):
         shutil.copytree(backup, changed, dirs_exist_ok=True)
-        spoil()
+        spoil(changed / DATABASE)
         with pytest.raises(Damaged, match=DATABASE):
             restore(other, changed)
     for wrong in ({"files": {"../outside": "0", DATABASE: "0"}}, {"schema": 10_000}, {"files": {}}):

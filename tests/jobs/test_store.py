@@ -51,10 +51,10 @@ def layer(index: int) -> LayerDone:
 
 
 def test_created_run_is_queued_and_keeps_its_recipe(store: Store) -> None:
-    run = store.create(recipe(5, method="sarqc-gbs", **{"lambda": 0.3}), "ann")
+    made = recipe(5, method="sarqc-gbs", **{"lambda": 0.3})
+    run = store.create(made, "ann")
     assert (run.state, run.owner, run.lane, run.attempt) == (State.QUEUED, "ann", "batch", 1)
-    assert run.recipe["lambda"] == 0.3
-    assert run.fingerprint == recipe(5, method="sarqc-gbs", **{"lambda": 0.3}).fingerprint()
+    assert (run.recipe["lambda"], run.fingerprint) == (0.3, made.fingerprint())
     assert run.to_json()["created"].endswith("Z")
 
 
