@@ -16,6 +16,7 @@ from typing import get_args
 import typer
 
 from sarqc.__main__ import app as commands
+from sarqc.events import EVENT_TYPES
 from sarqc.recipe import Recipe, public_name
 from sarqc.settings import Settings
 from sarqc.web.browser_contract import members
@@ -78,8 +79,8 @@ class CodeNames:
 
     @cached_property
     def words(self) -> set[str]:
-        """Text constants of Python: names of methods, grids, corpora, tasks, quantities, keys of documents."""
-        return {
+        """Text constants of Python: names of methods, grids, corpora, tasks, quantities, keys of documents; events."""
+        return {*EVENT_TYPES} | {
             node.value
             for file, tree in self.python.items()
             if not file.startswith("tests/")
