@@ -15,9 +15,10 @@ from sarqc.__main__ import app as commands
 from sarqc.errors import Refused
 from sarqc.files.file_store import MARK
 from sarqc.files.places import place_at
+from sarqc.jobs.run import State
 from sarqc.settings import Settings
 from tests.http.conftest import TOKEN, App, assert_error, finished, opened, run_of, submit
-from tests.jobs.conftest import settings_in, until
+from tests.jobs.conftest import settings_in, until, until_state
 
 
 def samples(answer: httpx.Response) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -88,7 +89,8 @@ def test_readiness_is_looked_at_now_and_then(settings: Settings, monkeypatch: py
 
 def test_metrics_count_runs_requests_and_layers(settings: Settings) -> None:
     with opened(settings.model_copy(update={"metrics": "token", "metrics_token": SecretStr(TOKEN)})) as client:
-        run_id = finished(client, submit(client, 3)["id"])["id"]
+        run_id = submit(client, 3)["id"]
+        until_state(client.app.state.supervisor.store, run_id, State.FINISHED)  # without a request
         for path in (f"/api/runs/{run_id}", "/api/runs/nobody", "/api/no/such", "/no/such", "/api/health"):
             client.get(path)
         found = samples(client.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"}))
